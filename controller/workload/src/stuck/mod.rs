@@ -48,7 +48,7 @@ pub fn watch(scene: &Scene<'_>, plan: &mut Plan, now: Timestamp) {
 pub fn of_writes(scene: &Scene<'_>, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Vec<Cause> {
     let of_spec = |refusal: &Refusal| Cause::new(Grade::Refused, refusal.reason, refusal.message.clone(), now);
     let of_spec = plan.refusal.iter().map(of_spec);
-    of_spec.chain(refused::causes(scene, &outcome.failures, now)).collect()
+    of_spec.chain(refused::causes(scene, plan, &outcome.failures, now)).collect()
 }
 
 /// Is there a cause that concerns this pod, whether it counts by now or later?

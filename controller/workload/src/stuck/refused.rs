@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 
 use super::cause::{self, Cause, DETAIL, Grade};
 use super::{NAMED, without_names};
-use crate::plan::{Failure, Verb};
+use crate::plan::{Action, Deed, Failure, Plan, Verb};
+use crate::pod::Metadata;
 use crate::podset::Scene;
 use crate::resource::{CLAIMS, IMAGE_PULL_JOBS, PODS};
+use crate::revision::{self, REVISION_LABEL};
 
 /// What a refusal is called, and what is told beside the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Words {
     grade: Grade,
     reason: &'static str,
@@ -19,15 +22,15 @@ struct Words {
     kind: &'static str,
     /// What cannot be done to them.
     done: &'static str,
-    remedy: &'static str,
+    remedy: String,
 }
 
 /// The failed writes that stand for a cause: one for all objects that get the same answer.
-pub(super) fn causes(scene: &Scene<'_>, failures: &[Failure], now: Timestamp) -> Vec<Cause> {
+pub(super) fn causes(scene: &Scene<'_>, plan: &Plan, failures: &[Failure], now: Timestamp) -> Vec<Cause> {
     // By what is told of each, and the answer without the object's own name: the answers by the objects' names.
     let mut groups: BTreeMap<(Words, String), BTreeMap<&str, String>> = BTreeMap::new();
     for failure in failures {
-        let Some(words) = words(failure) else { continue };
+        let Some(words) = words(scene, plan, failure) else { continue };
         let (object, answer) = match failure.deed.verb {
             // The controller draws another name for each try, so the name is of no pod that anybody can find.
             Verb::Create => ("", without_names(&failure.message, scene.workload.name())),
@@ -40,7 +43,7 @@ pub(super) fn causes(scene: &Scene<'_>, failures: &[Failure], now: Timestamp) ->
 }
 
 /// The words for a write that the server will refuse again; `None` for a write that may succeed by itself.
-fn words(failure: &Failure) -> Option<Words> {
+fn words(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<Words> {
     let quota = failure.code == 403 && failure.message.contains("exceeded quota");
     if !failure.permanent && !quota {
         return None;
@@ -50,7 +53,8 @@ fn words(failure: &Failure) -> Option<Words> {
         CLAIMS => "claim",
         other => other.kind,
     };
-    let words = |reason, done, remedy| Words { grade: Grade::Refused, reason, kind, done, remedy };
+    let words =
+        |reason, done, remedy: &str| Words { grade: Grade::Refused, reason, kind, done, remedy: remedy.to_owned() };
     Some(match failure.deed.verb {
         _ if failure.is_of_budget() => Words { grade: Grade::Waiting, ..words("NoBudget", "", "") },
         Verb::Validate => Words { kind: "", ..words("TemplateRefused", "", "correct the field") },
@@ -60,11 +64,42 @@ fn words(failure: &Failure) -> Option<Words> {
         Verb::Create if failure.deed.resource == CLAIMS => {
             words("CreateRefused", "be created", "change spec.volumeClaimTemplates, or what refuses it")
         }
-        Verb::Create => words("CreateRefused", "be created", "change spec.template, or what refuses it"),
+        Verb::Create => {
+            let of_old = remedy_of_old_revision(scene, plan, failure);
+            words("CreateRefused", "be created", of_old.as_deref().unwrap_or(OF_TEMPLATE))
+        }
         Verb::Adopt => words("AdoptionRefused", "be adopted", "change what refuses it"),
         Verb::Delete => words("DeleteRefused", "be deleted", "change what refuses it"),
-        _ => words("UpdateRefused", "be updated", "change spec.template, or what refuses it"),
+        _ => words("UpdateRefused", "be updated", OF_TEMPLATE),
     })
+}
+
+/// What helps where the server refuses a pod of the newest revision.
+const OF_TEMPLATE: &str = "change spec.template, or what refuses it";
+
+/// What helps where the server refuses a new pod of an older revision: no change of `spec.template` reaches that pod.
+fn remedy_of_old_revision(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Created {
+        metadata: Metadata,
+    }
+    let read = |action: &Action| match action {
+        Action::CreatePod { body } => body.read::<Created>().map(|created| created.metadata),
+        _ => None,
+    };
+    let pods = plan.actions().filter(|_| failure.deed == Deed::of(Verb::Create, PODS)).filter_map(read);
+    let label = pods.into_iter().find(|pod| *pod.name == *failure.object)?.label(REVISION_LABEL)?.to_owned();
+    let own = revision::of_label(&label, scene.revisions)?;
+    if own.metadata.name == scene.revisions.last()?.metadata.name {
+        return None;
+    }
+    let lacks_volume = failure.message.contains("volumeMounts") && failure.message.contains("Not found");
+    let mend =
+        if lacks_volume { "add that volume to spec.volumeClaimTemplates again" } else { "change what refuses it" };
+    Some(format!(
+        "the pods are of revision {}, which spec.updateStrategy.rollingUpdate.partition keeps: {mend}, or lower the partition",
+        own.metadata.name
+    ))
 }
 
 /// The cause in a sentence that names the first few objects.

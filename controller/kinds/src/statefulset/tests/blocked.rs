@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_workload::gates::Gate;
 use berth_workload::node::Node;
-use berth_workload::plan::{Deed, Failure, Outcome, Verb};
+use berth_workload::plan::{Action, Deed, Failure, Outcome, Verb};
 use berth_workload::pod::Pod;
 use berth_workload::resource::{CLAIMS, PODS};
 use jiff::{SignedDuration, Timestamp};
@@ -301,4 +301,53 @@ fn of_two_that_have_ended_and_are_to_go_the_lower_is_named() {
     world.delete("db-1");
     world.settle();
     assert_eq!((world.pods.len(), told(&world.snapshot(), &Outcome::default(), 0)), (1, None));
+}
+
+#[test]
+fn refused_pod_of_old_revision_names_its_remedy() {
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}});
+    let mounts = json!([{"name": "data", "mountPath": "/data"}]);
+    let containers = json!([{"name": "main", "image": "db:0", "volumeMounts": mounts}]);
+    let strategy = json!({"rollingUpdate": {"partition": 1, "podUpdatePolicy": "ReCreate"}});
+    let mut world = World::settled(
+        2,
+        json!({"volumeClaimTemplates": [claim], "updateStrategy": strategy, "template": {"spec": {"containers": containers}}}),
+    );
+    world.merge(
+        &json!({"volumeClaimTemplates": [], "template": {"spec": {"containers": [{"name": "main", "image": "db:1"}]}}}),
+    );
+    world.settle();
+    let of_volume = "Pod \"db-0\" is invalid: spec.containers[0].volumeMounts[0].name: Not found: \"data\"";
+    let add = "add that volume to spec.volumeClaimTemplates again, or lower the partition";
+    for (pod, message, words, others) in [
+        ("db-0", of_volume, [of_volume, "the pods are of revision db-", add], "spec.template,"),
+        (
+            "db-0",
+            "denied",
+            ["denied", "the pods are of revision db-", "change what refuses it, or lower"],
+            "spec.template,",
+        ),
+        ("db-1", "denied", ["denied", "change spec.template, or what refuses it", ""], "revision"),
+    ] {
+        let mut snapshot = world.snapshot();
+        snapshot.pods.retain(|own| *own.metadata.name != *pod);
+        let plan = decide(&snapshot, world.now());
+        assert!(plan.actions().any(|action| matches!(action, Action::CreatePod { .. })), "{pod}");
+        let failure = Failure {
+            deed: Deed::of(Verb::Create, PODS),
+            namespace: "default".to_owned(),
+            object: pod.to_owned(),
+            message: message.to_owned(),
+            code: 422,
+            permanent: true,
+            outdated: false,
+            taken: false,
+        };
+        let conditions =
+            status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap().conditions;
+        let blocked = conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
+        assert_eq!(blocked.reason, "CreateRefused");
+        has_words(&blocked.message, &words);
+        assert!(!blocked.message.contains(others), "{others} is no remedy: {}", blocked.message);
+    }
 }

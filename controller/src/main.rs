@@ -5,6 +5,7 @@ mod change;
 mod clusters;
 mod controllers;
 mod custom_workloads;
+mod ended;
 mod expected_pods;
 mod explain;
 mod injection;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_api::names::label;
 use berth_api::v1beta1::cloneset::CloneSet;
-use berth_kinds::cloneset::{Orphans, Snapshot, decide, status};
+use berth_kinds::cloneset::{Ended, Orphans, Snapshot, decide, noted, status};
 use berth_runtime::driver::Next;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
@@ -20,6 +20,7 @@ use crate::acting::{Acting, LARGE};
 use crate::change;
 use crate::controllers::Controller;
 use crate::controllers::nodeimage::PREPULLED_CLONE_SETS;
+use crate::ended::EndedPods;
 use crate::overlapping;
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::{Read, Reader};
@@ -32,6 +33,7 @@ pub(crate) struct Reads {
     pub(crate) clonesets: Arc<Store<Watched<CloneSet>>>,
     pub(crate) of_pods: PodSetReads,
     told: Told,
+    ended: EndedPods<Option<Ended>>,
 }
 
 impl CustomResource for CloneSet {
@@ -49,16 +51,24 @@ impl Controller for Reads {
     const NAME: &'static str = "cloneset";
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        Self { clonesets: reader.read(), of_pods: PodSetReads::new(reader), told: Told::default() }
+        Self {
+            clonesets: reader.read(),
+            of_pods: PodSetReads::new(reader),
+            told: Told::default(),
+            ended: EndedPods::default(),
+        }
     }
 
     /// Wakes a CloneSet when it, one of its pods, one of its revisions or one of their claims changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, acting) = (queue.clone(), acting.clone());
+        let (to, acting, ended) = (queue.clone(), acting.clone(), self.ended.clone());
         self.clonesets.on_change(move |change| match change {
             Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
             Change::Applied { new, .. } => to.add(Key::of(&**new)),
-            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Deleted { old } => {
+                acting.expectations.forget(old.uid());
+                ended.forget(old.uid());
+            }
             Change::Synced => {}
         });
         let to = queue.clone();
@@ -106,6 +116,7 @@ pub(crate) fn observe(reads: &Reads, set: &Watched<CloneSet>, gates: Gates, resi
         node_images,
         nodes,
         jobs,
+        ended: reads.ended.of(set.uid()),
         phases: Phases::default(),
         unreadable,
         overlapping: overlapping::older(&reads.clonesets, set),
@@ -134,6 +145,9 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<CloneSet>) -> Next 
         Ok(decided) => decided,
         Err(next) => return next,
     };
+    if let Some(ended) = noted(&snapshot, &plan, now) {
+        reads.ended.note(set.uid(), |known| *known = Some(ended));
+    }
     let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
     acting.carry_out(&plan, &reads.clonesets, set, (&set.0.status, status)).await
 }

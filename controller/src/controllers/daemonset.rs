@@ -23,6 +23,7 @@ use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::controllers::nodeimage::PREPULLED_DAEMON_SETS;
+use crate::ended::EndedPods;
 use crate::overlapping;
 use crate::paced::{Paced, nothing_is_urgent};
 use crate::podset::{Observed, PodSetReads, wake_owner};
@@ -36,12 +37,10 @@ pub(crate) struct Reads {
     pub(crate) sets: Arc<Store<Watched<DaemonSet>>>,
     pub(crate) of_pods: PodSetReads,
     told: Told,
-    ended: EndedPods,
+    /// By node.
+    ended: EndedPods<BTreeMap<Box<str>, Ended>>,
     paced: Paced,
 }
-
-/// By uid of the DaemonSet and by node: pods that ended again and again. Not kept over a restart: then they are counted anew.
-type EndedPods = Arc<Mutex<BTreeMap<String, BTreeMap<Box<str>, Ended>>>>;
 
 /// Which changes of nodes concern which DaemonSet.
 type AllNews = Arc<Mutex<HashMap<Key, News>>>;
@@ -83,7 +82,7 @@ impl Controller for Reads {
             Change::Deleted { old } => {
                 of_sets.lock().unwrap_or_else(PoisonError::into_inner).remove(&Key::of(&**old));
                 acting.expectations.forget(old.uid());
-                ended.lock().unwrap_or_else(PoisonError::into_inner).remove(old.uid());
+                ended.forget(old.uid());
             }
             Change::Synced => {}
         });
@@ -156,14 +155,13 @@ pub(crate) fn observe(
         of_pods.observe(&owner, &set.0.spec.selector, &set.0.spec.template, gates);
     let orphaned = of_pods.orphaned(set.namespace());
     let nodes = of_pods.nodes.all();
-    let ended = reads.ended.lock().unwrap_or_else(PoisonError::into_inner).get(set.uid()).cloned();
     Snapshot {
         hooks: hooks(&set.0),
         orphans: Orphans::of(&set.0, orphaned.pods, orphaned.revisions),
         overlapping: overlapping::older(&reads.sets, set),
         namesakes: namesakes(&set.0, &of_pods.pods.by_index(&pods::BY_DAEMON_SET, set.name())),
         nodes: nodes.iter().map(|node| (node.0.metadata.name.clone(), node.0.clone())).collect(),
-        ended: ended.unwrap_or_default(),
+        ended: reads.ended.of(set.uid()),
         set: set.0.clone(),
         pods,
         strays,
@@ -201,8 +199,7 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<DaemonSet>) -> Next
     };
     let ended = noted(&snapshot, &plan, now);
     if !ended.is_empty() {
-        let mut all = reads.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(set.uid().to_owned()).or_default().extend(ended);
+        reads.ended.note(set.uid(), |known| known.extend(ended));
     }
     let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
     reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await

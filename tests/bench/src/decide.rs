@@ -109,6 +109,7 @@ impl World {
             unreadable: Vec::new(),
             overlapping: Vec::new(),
             nodes: [].into(),
+            ended: None,
             phases: Phases::default(),
             gates: Gates::default(),
             resize: Ability::Off,

@@ -68,6 +68,14 @@ impl World {
         all.into_iter().nth(usize::from(self.resize % 3)).unwrap_or_default()
     }
 
+    fn ended(&self) -> BTreeMap<Box<str>, daemonset::Ended> {
+        let read = |(node, [generation, times, last]): (&Box<str>, &[i64; 3])| {
+            let (times, last) = (u32::try_from(*times).ok()?, Timestamp::from_second(*last).ok()?);
+            Some((node.clone(), daemonset::Ended { generation: *generation, times, last }))
+        };
+        self.ended.iter().filter_map(read).collect()
+    }
+
     fn gates(&self) -> Gates {
         berth_controller::gates::parse(&self.gates).unwrap_or_default()
     }
@@ -121,7 +129,9 @@ fn decide_clone_set(world: &World) {
         revisions.clone(),
     );
     let (pods, strays) = split_by_selector(&set.spec.selector, all(&world.pods));
+    let ended = world.ended().into_values().next();
     let snapshot = cloneset::Snapshot {
+        ended: ended.map(|count| cloneset::Ended { count, youngest: Some(count.last) }),
         pods,
         strays,
         claims: all(&world.claims),
@@ -140,6 +150,7 @@ fn decide_clone_set(world: &World) {
     };
     let now = world.now();
     let plan = decided(|| cloneset::decide(&snapshot, now));
+    cloneset::noted(&snapshot, &plan, now);
     let again = |status| {
         let told = CloneSet { status: Some(status), ..(*set).clone() };
         cloneset::decide(&cloneset::Snapshot { set: Arc::new(told), ..snapshot.clone() }, now)
@@ -196,10 +207,6 @@ pub(crate) fn daemon_set(data: &[u8]) {
     let (revisions, (of_nobody, owned)) = (world.revisions(), world.pods());
     let namesakes = daemonset::namesakes(&set, &owned);
     let (pods, strays) = split_by_selector(&set.spec.selector, owned);
-    let ended = world.ended.iter().filter_map(|(node, [generation, times, last])| {
-        let (times, last) = (u32::try_from(*times).ok()?, Timestamp::from_second(*last).ok()?);
-        Some((node.clone(), daemonset::Ended { generation: *generation, times, last }))
-    });
     let snapshot = daemonset::Snapshot {
         hooks: daemonset::hooks(&set),
         orphans: daemonset::Orphans::of(&set, of_nobody, revisions.clone()),
@@ -208,7 +215,7 @@ pub(crate) fn daemon_set(data: &[u8]) {
         unreadable: Vec::new(),
         overlapping: world.overlapping.clone(),
         nodes: world.nodes(),
-        ended: ended.collect(),
+        ended: world.ended(),
         phases: Phases::default(),
         gates: world.gates(),
         resize: world.resize(),

@@ -91,12 +91,7 @@ pub(super) fn pods(
     });
     orphans.truncate(settings.wanted.replicas.saturating_sub(active).min(MOST));
     for pod in &orphans {
-        let (first, then) = match revisions.is_updated(pod) {
-            true => (&mut numbers.create_updated, &mut numbers.create_old),
-            false => (&mut numbers.create_old, &mut numbers.create_updated),
-        };
-        let place = if *first > 0 { first } else { then };
-        *place = place.saturating_sub(1);
+        numbers.fill(revisions.is_updated(pod));
     }
     let mut steps: Vec<_> = orphans.iter().map(|pod| adopt_pod(snapshot, pod)).collect();
     let of_staying = snapshot.pods.iter().filter(|pod| pod.is_active()).flat_map(|pod| adopt_claims(snapshot, pod));

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use super::Snapshot;
 use super::settings::beside_template;
+use super::{Snapshot, ended};
 
 /// Brings the condition among those of `new` up to date.
 pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut CloneSetStatus, now: Timestamp) {
@@ -21,6 +21,7 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
     let hazard = hazard.map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now));
     let no_budget = no_budget(snapshot, new).map(|message| Cause::new(Grade::Refused, "NoBudget", message, now));
     causes.extend(hazard.into_iter().chain(no_budget));
+    causes.extend(ended::failing(snapshot, now));
     causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
     causes.extend(stuck::of_pods(&scene, plan, now));
     let cause = match stuck::gravest(causes, scene.workload.blocked, now) {

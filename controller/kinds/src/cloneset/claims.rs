@@ -7,8 +7,8 @@
 //! | its pod | claims are reused | claims are not reused |
 //! |---|---|---|
 //! | runs, and stays | the CloneSet's | the CloneSet's |
-//! | the controller deletes it, or releases it | the pod's | the pod's |
-//! | is ended, or deleted by someone else | as it is, for the next pod of this id | the pod's |
+//! | has not ended, and the controller deletes it, or releases it | the pod's | the pod's |
+//! | has ended, or is deleted by someone else | as it is, for the next pod of this id | the pod's |
 //! | is gone | waits for the next pod of this id | deleted |
 //!
 //! A claim is made before its pod. Should the pod not follow, the next one gets the claim: what is not reused is told by a
@@ -23,9 +23,8 @@ use berth_api::template::VolumeClaimTemplate;
 use berth_workload::claim::Claim;
 use berth_workload::plan::{Action, Body, Plan, Step};
 use berth_workload::pod::Pod;
+use berth_workload::podset::Uids;
 use berth_workload::podset::claim_template::{self, claim_name};
-use berth_workload::podset::{hooks, update};
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -41,14 +40,16 @@ pub(super) enum Id {
 }
 
 /// Ids for new pods: first those of claims that wait for a pod, then those of claims whose pod is on its way out, then new
-/// ones.
-pub(super) fn ids(snapshot: &Snapshot) -> impl Iterator<Item = Id> {
+/// ones. Pods that rest are not on their way out yet.
+pub(super) fn ids(snapshot: &Snapshot, resting: &Uids) -> impl Iterator<Item = Id> {
     let (mut free, mut held) = (Vec::new(), Vec::new());
     let pods: BTreeMap<_, _> = all_pods(snapshot).map(|pod| (instance(&pod.metadata), pod)).collect();
     for id in reusable(snapshot) {
         match pods.get(id) {
             None => free.push(Id::Free(id.to_owned())),
-            Some(pod) if reuses(snapshot) && !pod.is_active() => held.push(Id::Held(Arc::clone(pod))),
+            Some(pod) if reuses(snapshot) && !pod.is_active() && !resting.contains(&pod.metadata.uid) => {
+                held.push(Id::Held(Arc::clone(pod)))
+            }
             Some(_) => {}
         }
     }
@@ -70,21 +71,12 @@ fn reusable(snapshot: &Snapshot) -> BTreeSet<&str> {
     ids
 }
 
-/// A new pod waits for this one's end, to take over its claims and its name. One that has ended by itself is deleted for that,
-/// as soon as its hooks let it.
-pub(super) fn await_end(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<Step> {
-    const WHY: &str = "it has ended, and the pod that takes over its claims needs its name";
-    let scene = snapshot.scene();
-    let (step, reason) = if pod.metadata.deletion_timestamp.is_some() {
-        (None, "is being deleted, and the pod that takes over its claims waits for its end".to_owned())
-    } else if hooks::holds_deletion(&scene, pod) {
-        let reason = format!("is to be deleted ({WHY}), and is held by lifecycle.preDelete");
-        (hooks::hold_deletion(&scene, pod, WHY, false, now), reason)
-    } else {
-        return Some(update::delete(&scene, pod, WHY));
-    };
-    plan.wait_for_pod(pod, reason);
-    step
+/// A new pod waits for this one's end, to take over its claims and its name. Of one that has ended by itself the plan says more.
+pub(super) fn await_end(pod: &Pod, plan: &mut Plan) {
+    if pod.metadata.deletion_timestamp.is_some() {
+        let reason = "is being deleted, and the pod that takes over its claims waits for its end";
+        plan.wait_for_pod(pod, reason.to_owned());
+    }
 }
 
 /// The claim templates for the new pods of one decision: each is read once, and when the first pod lacks its claim.
@@ -139,8 +131,8 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
     if snapshot.claims.is_empty() {
         return;
     }
-    let active = all_pods(snapshot).filter(|pod| pod.is_active());
-    let by_uid: BTreeMap<_, _> = active.map(|pod| (&*pod.metadata.uid, &**pod)).collect();
+    let is_given = |pod: &&Arc<Pod>| pod.is_active() || !reuses(snapshot);
+    let by_uid: BTreeMap<_, _> = all_pods(snapshot).filter(is_given).map(|pod| (&*pod.metadata.uid, &**pod)).collect();
     let staying = snapshot.claims.iter().filter(|claim| !claim.is_going() && !instance(&claim.metadata).is_empty());
     let mut by_id: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for claim in staying.clone().filter(|claim| is_of_set(snapshot, claim)) {
@@ -163,6 +155,7 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
         match pod {
             pod if !is_of_set(snapshot, claim) => take_back(snapshot, claim, pod?, &going),
             Some(pod) if pod.is_active() => mark_used(claim, pod, &going),
+            Some(pod) if going.contains(&*pod.metadata.uid) => None,
             _ if reuses(snapshot) || coming.contains(instance(&claim.metadata)) => None,
             pod => Some(let_go(snapshot, claim, pod)),
         }

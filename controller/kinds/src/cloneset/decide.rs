@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::settings::{Settings, settings};
-use super::{Snapshot, adopt, choose, claim_hash, claims, pods_to_delete, progress};
+use super::{Snapshot, adopt, choose, claim_hash, claims, ended, pods_to_delete, progress};
 
 /// Pods that one plan creates at most. The objects of new pods are the largest part of a plan by far, and what is changed
 /// in the meantime (fewer pods, another image) is heeded all the sooner.
@@ -117,8 +117,11 @@ fn roll_out(
     plan.events.extend(stuck::resized::untold(&scene));
     hooks::proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
     launch::release(&pods, plan);
+    let ending = ended::ending(snapshot, plan, now);
+    ending.keep_places(revisions, &mut numbers);
     adopt::pods(snapshot, &settings, revisions, active, &mut numbers, plan, now);
-    scale_up(snapshot, revisions, pods.len(), &numbers, plan, now);
+    scale_up(snapshot, revisions, pods.len(), (&numbers, &ending.resting()), plan, now);
+    plan.add_stage("ended", ending.steps);
     plan.add_stage("scale down", leaving.steps);
     predownload::plan(&scene, &knobs, template, revisions, stand, plan);
     update::update(&scene, &chosen, settings.grace, plan, now);
@@ -175,11 +178,11 @@ fn scale_up(
     snapshot: &Snapshot,
     revisions: &Revisions,
     have: usize,
-    numbers: &Numbers,
+    (numbers, resting): (&Numbers, &Uids),
     plan: &mut Plan,
     now: Timestamp,
 ) {
-    let mut ids = claims::ids(snapshot);
+    let mut ids = claims::ids(snapshot, resting);
     let claims = claims::Templates::new(snapshot);
     let wanted = [(&revisions.current, numbers.create_old), (&revisions.updated, numbers.create_updated)];
     let (mut creates, mut room, mut later) = (Vec::new(), Room::default(), 0);
@@ -195,7 +198,7 @@ fn scale_up(
                     room.fill(&step);
                     creates.push(step);
                 }
-                Some(claims::Id::Held(pod)) => creates.extend(claims::await_end(snapshot, &pod, plan, now)),
+                Some(claims::Id::Held(pod)) => claims::await_end(&pod, plan),
                 None => {}
             }
         }

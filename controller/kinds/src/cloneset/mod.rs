@@ -6,6 +6,7 @@ mod choose;
 mod claim_hash;
 mod claims;
 mod decide;
+mod ended;
 mod ids;
 mod overlap;
 mod pods_to_delete;
@@ -38,6 +39,7 @@ use berth_workload::revision::{PodLabels, Revision};
 
 pub use adopt::Orphans;
 pub use decide::decide;
+pub use ended::{Ended, noted};
 pub use overlap::overlap;
 pub use settings::{Settings, settings};
 pub use status::status;
@@ -68,6 +70,8 @@ pub struct Snapshot {
     pub overlapping: Vec<String>,
     /// By name: the nodes of the pods, where the template says how its pods are spread over them; else empty.
     pub nodes: BTreeMap<Box<str>, Arc<Node>>,
+    /// Pods that ended one soon after the other.
+    pub ended: Option<Ended>,
     /// Where pods are in their updates, as far as it was asked.
     pub phases: Phases,
     /// Feature gates.

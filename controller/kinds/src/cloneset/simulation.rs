@@ -29,7 +29,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use writes::told;
 
-use super::{Orphans, Snapshot, decide, owner_key, status};
+use super::{Ended, Orphans, Snapshot, decide, noted, owner_key, status};
 use crate::model::apiserver::{self, set_condition};
 use crate::model::claims::Claims;
 use crate::model::kubelet::publish;
@@ -66,6 +66,8 @@ pub(super) struct World {
     now: Timestamp,
     counter: u64,
     last: Plan,
+    /// What the controller knows of ended pods.
+    pub(super) ended: Option<Ended>,
     /// A stranger's objects.
     foreign: Foreign,
 }
@@ -127,6 +129,7 @@ impl World {
             now: Timestamp::from_second(1_000_000).unwrap(),
             counter: 0,
             last: Plan::default(),
+            ended: None,
         }
     }
 
@@ -182,6 +185,7 @@ impl World {
             node_images: BTreeMap::new(),
             jobs: Some(self.jobs.values().map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap())).collect()),
             unreadable: Vec::new(),
+            ended: self.ended,
             overlapping: Vec::new(),
             nodes: BTreeMap::new(),
             phases: Phases::default(),
@@ -216,7 +220,8 @@ impl World {
 
     /// Decides, writes, and updates the status, as the controller does.
     pub(super) fn step(&mut self) -> Plan {
-        let plan = self.plan();
+        let (snapshot, plan) = (self.snapshot(), self.plan());
+        self.ended = noted(&snapshot, &plan, self.now).or(self.ended);
         self.execute(&plan, usize::MAX);
         self.last = plan.clone();
         let status = status(&self.snapshot(), &plan, &Outcome::default(), self.now);
@@ -258,7 +263,9 @@ impl World {
             self.run_daemons();
             self.run_kubelets();
             let nodes_rest = self.pods == before;
-            self.pass(1);
+            // Nothing but a pod that has ended is waited for so long.
+            let wait = plan.look_again.filter(|wait| nodes_rest && plan.is_idle() && wait.as_secs() > 60);
+            self.pass(wait.map_or(1, |wait| wait.as_secs()));
             if nodes_rest && plan.is_idle() && plan.look_again.is_none() && self.plan().is_idle() {
                 return writes;
             }
@@ -287,6 +294,9 @@ impl World {
         if self.lingers && !pod["metadata"]["deletionTimestamp"].is_null() {
             pod["ended"] = json!(true);
             return self.reap();
+        }
+        if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) {
+            return;
         }
         let barrier = self.barriers.get(&priority::barrier(&name));
         containers::sync(pod, id, barrier, self.slow);
@@ -331,6 +341,15 @@ impl World {
         if pod["created"].is_object() {
             health::break_container(pod);
             set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": now}));
+        }
+    }
+
+    /// The pod ends in this phase, for this reason.
+    pub(super) fn end(&mut self, name: &str, phase: &str, reason: &str) {
+        if let Some(pod) = self.pods.get_mut(name) {
+            pod["status"]["phase"] = json!(phase);
+            pod["status"]["reason"] = json!(reason);
+            set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": self.now}));
         }
     }
 
@@ -417,7 +436,7 @@ impl World {
             asked: pods.iter().filter(asked).count(),
             pods: pods.iter().filter(|pod| pod.is_active()).count(),
             available: pods.iter().filter(available).count(),
-            old: pods.iter().filter(is_old).count(),
+            old: pods.iter().filter(|pod| !pod.has_finished()).filter(is_old).count(),
         }
     }
 

@@ -1,5 +1,6 @@
 mod batches;
 mod blocked;
+mod ended;
 mod env;
 mod gate;
 mod hooks;
@@ -525,8 +526,8 @@ fn a_revision_whose_name_is_taken_gets_another_one_and_the_count_of_collisions_r
         };
         let status = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
         assert_eq!(status.collision_count, Some(collisions), "{code}");
-        Arc::make_mut(&mut snapshot.set).status = Some(status);
         assert_eq!(status.conditions, [], "{code}: the next try mends it");
+        Arc::make_mut(&mut snapshot.set).status = Some(status);
     }
     assert_ne!(names[0], names[1]);
     assert_eq!(names[1], names[2], "what failed otherwise is tried again by the same name");

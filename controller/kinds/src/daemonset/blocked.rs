@@ -6,31 +6,26 @@ use berth_api::v1beta1::daemonset::{DaemonSetCondition, DaemonSetStatus};
 use berth_workload::node::placement::Fit;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::Pod;
+use berth_workload::podset::ended::{OFTEN, PODS_FAIL, cause, has_failed, has_not_begun};
 use berth_workload::podset::history::{self, Revisions};
 use berth_workload::podset::{Uids, overlap};
 use berth_workload::prepull;
 use berth_workload::revision::Recognised;
 use berth_workload::stuck::{self, Cause, Grade};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 use super::Snapshot;
 use super::choose::{Turns, ignores_not_ready};
-use super::ended::{has_ended, times};
+use super::ended::times;
 use super::places::{Place, Places, is_available, is_updated};
 use super::settings::settings;
 
 /// Nodes that a message names at most.
 const MOST: usize = 3;
-/// The reason of [`failing`].
-const PODS_FAIL: &str = "PodsFail";
 /// The reason of [`host_ports`].
 const HOST_PORT_WITH_SURGE: &str = "HostPortWithSurge";
-/// So many pods in a row have failed before the next one's failure is told: one may pass by itself.
-const OFTEN: u32 = 2;
-/// So long may a new pod take to its node's first word.
-const YOUNG: SignedDuration = SignedDuration::from_secs(60);
 
 /// Brings the condition among those of `new` up to date.
 pub(super) fn set(
@@ -133,14 +128,10 @@ fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<C
     let mut of_node = places.wanted().filter_map(|(name, place)| {
         // Where the set's own pod has the port, that is another cause.
         let is_second = |pod: &Pod| is_refused_port(pod) && place.active().next().is_some();
-        let failed = place.pods.iter().find(|pod| has_ended(pod) && &*pod.status.phase == "Failed" && !is_second(pod));
+        let failed = place.pods.iter().find(|pod| has_failed(pod) && !is_second(pod));
         let message = match failed {
             Some(pod) if place.node.ready && (times(snapshot, name) >= OFTEN || is_told(name)) => {
-                let (reason, message) = (&*pod.status.reason, &*pod.status.message);
-                let why = if reason.is_empty() { "it has failed" } else { reason };
-                let why = if message.is_empty() { why.to_owned() } else { format!("{why}: {message}") };
-                let remedy = "make room on the node, or change what spec.template.spec asks of it";
-                format!("{}{why}; {remedy}", head(name))
+                format!("{}{}", head(name), cause(pod))
             }
             // Between two of them nothing is mended yet.
             None if is_told(name) && place.pods.iter().all(|pod| has_not_begun(pod, now)) => told?.to_owned(),
@@ -151,12 +142,6 @@ fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<C
     let first = of_node.next()?;
     let (_, message) = of_node.fold(first, |best, other| if best.0 && !other.0 { other } else { best });
     Some(Cause::new(Grade::Failing, PODS_FAIL, message, now))
-}
-
-/// Is it on its way to its node? One that does not come there for a minute has another cause.
-fn has_not_begun(pod: &Pod, now: Timestamp) -> bool {
-    let is_young = pod.metadata.creation_timestamp.is_none_or(|created| now.duration_since(created) < YOUNG);
-    pod.metadata.deletion_timestamp.is_some() || (is_young && pod.status.container_statuses.is_empty())
 }
 
 /// Two pods of one node cannot have the same port of it.

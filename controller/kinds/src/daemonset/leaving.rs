@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use berth_workload::lifecycle;
 use berth_workload::node::placement::Fit;
-use berth_workload::plan::{Event, Plan, Step};
+use berth_workload::plan::{Plan, Step};
 use berth_workload::pod::{Pod, availability};
+use berth_workload::podset::ended::{self, has_ended};
 use berth_workload::podset::history::Revisions;
 use berth_workload::podset::{Uids, hooks, update};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;
 use super::choose::Turns;
-use super::ended::{has_ended, rest};
+use super::ended::rest;
 use super::places::{Place, Places, is_updated, node_of};
 use super::settings::Settings;
 
@@ -44,7 +45,7 @@ pub(super) fn leaving(
     for (name, place) in &places.by_node {
         go.extend(of_place(snapshot, settings, revisions, (name, place), plan, now));
         for pod in place.pods.iter().filter(|pod| has_ended(pod)) {
-            go.extend(ended(snapshot, place, pod, plan, now).map(|reason| (*pod, reason)));
+            go.extend(why_ended(snapshot, place, pod, plan, now).map(|reason| (*pod, reason)));
         }
     }
     for pod in snapshot.pods.iter().filter(|pod| pod.is_active() && scene.is_to_delete(pod)) {
@@ -69,11 +70,13 @@ pub(super) fn leaving(
         if leaving.steps.len() == settings.burst {
             plan.wait_for_pod(pod, format!("is to be deleted ({reason}), after others (burstReplicas)"));
             plan.look_again_after(SignedDuration::from_secs(1));
+        } else if has_ended(pod) {
+            leaving.steps.extend(ended::delete(&scene, pod, (&reason, "FailedDaemonPod"), plan, now));
         } else if hooks::holds_deletion(&scene, pod) {
             plan.wait_for_pod(pod, format!("is to be deleted ({reason}), and hook preDelete holds it"));
             leaving.steps.extend(hooks::hold_deletion(&scene, pod, &reason, false, now));
         } else {
-            leaving.steps.push(delete(snapshot, pod, &reason));
+            leaving.steps.push(update::delete(&scene, pod, &reason));
         }
     }
     leaving
@@ -112,19 +115,6 @@ fn going_back<'a>(
         }
     }
     go
-}
-
-fn delete(snapshot: &Snapshot, pod: &Pod, reason: &str) -> Step {
-    let step = update::delete(&snapshot.scene(), pod, reason);
-    if &*pod.status.phase != "Failed" {
-        return step;
-    }
-    let why = if pod.status.reason.is_empty() { String::new() } else { format!(" ({})", &*pod.status.reason) };
-    let message = format!(
-        "pod {} on node {} has failed{why}: it is deleted, and another follows",
-        pod.metadata.name, pod.spec.node_name
-    );
-    Step { done: Some(Event { warning: true, reason: "FailedDaemonPod", message }), ..step }
 }
 
 /// Running pods of one node that go.
@@ -181,7 +171,7 @@ fn rest_of_lapse(pod: &Pod, now: Timestamp) -> SignedDuration {
 }
 
 /// Why a pod that has ended is deleted, if it is by now: not while its node is away, which may be about to end all its pods.
-fn ended(snapshot: &Snapshot, place: &Place<'_>, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<String> {
+fn why_ended(snapshot: &Snapshot, place: &Place<'_>, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<String> {
     let phase = &pod.status.phase;
     if place.is_wanted() && !place.node.ready {
         plan.wait_for_pod(pod, format!("has ended ({phase}), and is replaced when its node is Ready"));
@@ -189,7 +179,7 @@ fn ended(snapshot: &Snapshot, place: &Place<'_>, pod: &Pod, plan: &mut Plan, now
     }
     let rest = rest(snapshot, pod, now);
     if rest.is_zero() {
-        return Some(format!("it has ended ({phase})"));
+        return Some(ended::reason(pod));
     }
     plan.look_again_after(rest);
     let seconds = rest.as_secs().saturating_add(1);

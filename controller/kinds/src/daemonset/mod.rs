@@ -38,8 +38,9 @@ use berth_workload::resource::DAEMON_SETS;
 use berth_workload::revision::{PodLabels, Revision};
 
 pub use adopt::{Orphans, namesakes};
+pub use berth_workload::podset::ended::Ended;
 pub use decide::decide;
-pub use ended::{Ended, noted};
+pub use ended::noted;
 pub use held::{holds_revision, kept};
 pub use news::{News, is_another};
 pub use places::node_of;

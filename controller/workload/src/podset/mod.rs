@@ -7,6 +7,7 @@
 pub mod adopt;
 pub mod chosen;
 pub mod claim_template;
+pub mod ended;
 pub mod history;
 pub mod hooks;
 pub mod ids;

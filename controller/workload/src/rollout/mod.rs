@@ -105,6 +105,19 @@ struct Side {
     broken: usize,
 }
 
+impl Numbers {
+    /// Another pod has the place of one that was to be created: of one of its own revision, if there is one.
+    pub fn fill(&mut self, updated: bool) {
+        let (first, then) = if updated {
+            (&mut self.create_updated, &mut self.create_old)
+        } else {
+            (&mut self.create_old, &mut self.create_updated)
+        };
+        let place = if *first > 0 { first } else { then };
+        *place = place.saturating_sub(1);
+    }
+}
+
 /// Computes the numbers from all active pods.
 pub fn numbers(wanted: &Wanted, pods: impl Iterator<Item = Held>) -> Numbers {
     let tally = Tally::of(pods);

@@ -203,6 +203,56 @@ pub(crate) async fn a_claim_template_that_cannot_be_is_refused(case: &Case) -> R
         .await
 }
 
+/// The kubelet ends a pod whose time is over: it fails, and no container of it is started again.
+pub(crate) async fn ended_pods_go_with_their_claims(case: &Case) -> Result<()> {
+    let one = image(case, "v1").await?;
+    case.create(&clone_set(&one, &json!({}))).await?;
+    case.done(SET).await?;
+    for reuse in [false, true] {
+        let scale = json!({"spec": {"scaleStrategy": {"enablePVCReuse": reuse}}});
+        case.patch(kind::CLONE_SET, SET, scale).await?;
+        case.done(SET).await?;
+        let (pods, before) = (case.pods(SET).await?, claims(case).await?);
+        let (first, old) = pods.iter().next().context("no pods")?;
+        let watch = case.watch(SET).await?;
+        case.patch(kind::POD, first, json!({"spec": {"activeDeadlineSeconds": 1}})).await?;
+        let event = format!("RecreatingFailedPod: pod {first} on node {} has failed (DeadlineExceeded): ", old.node);
+        case.told(SET, |told| told.starts_with(&event)).await?;
+        until(case, "its claim is the next one's, or goes", |now| (*now == before) == reuse && now.len() == REPLICAS)
+            .await?;
+        let is_over = |moment: &Moment<'_>| {
+            let next = moment.pods.values().filter(|at| at.pod.serves() && at.pod.uid != old.uid).count();
+            next == REPLICAS && moment.pods.len() == REPLICAS
+        };
+        watch.until("another pod has its place, and it is gone", PATIENCE, is_over).await?;
+        let (last, kept) = pods.iter().next_back().context("no pods")?;
+        ensure!(case.pods(SET).await?.get(last).is_some_and(|pod| pod.uid == kept.uid), "{last} was touched");
+    }
+    Ok(())
+}
+
+pub(crate) async fn pods_that_end_at_once_are_told(case: &Case) -> Result<()> {
+    let one = image(case, "v1").await?;
+    let mut set = clone_set(&one, &json!({}));
+    set["spec"]["template"]["spec"]["activeDeadlineSeconds"] = json!(1);
+    case.create(&set).await?;
+    let blocked = |set: &Value| {
+        let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|c| c["type"] == "Blocked")
+    };
+    let is_told = |set: &Value| blocked(set).is_some_and(|told| told["reason"] == "PodsFail");
+    let told = case.until(kind::CLONE_SET, SET, is_told).await?;
+    let message = blocked(&told).unwrap_or_default()["message"].to_string();
+    let words = ["CloneSet ", "pods fail one after the other; node ", " says: DeadlineExceeded"];
+    for word in words {
+        ensure!(message.contains(word), "{word:?} is not in {message}");
+    }
+    let there = case.pods(SET).await?;
+    ensure!(there.len() <= REPLICAS, "{} pods are there: {:?}", there.len(), there.keys());
+    case.patch(kind::CLONE_SET, SET, json!({"spec": {"template": {"spec": {"activeDeadlineSeconds": null}}}})).await?;
+    case.until(kind::CLONE_SET, SET, |set| objects::is_done(set) && blocked(set).is_none()).await.map(|_| ())
+}
+
 /// Waits until there are as many pods that serve as there should be, besides this one. A status may be that of before, which
 /// was done, too.
 async fn others_serve(watch: &PodWatch, besides: &str) -> Result<()> {

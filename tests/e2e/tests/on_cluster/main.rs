@@ -92,6 +92,8 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     claims::a_set_that_is_applied_again_has_its_orphans_back,
     claims::a_pod_out_of_the_selector_is_released_with_its_claims,
     claims::a_claim_template_that_cannot_be_is_refused,
+    claims::ended_pods_go_with_their_claims,
+    claims::pods_that_end_at_once_are_told,
     stateful_set::pods_come_change_and_go_in_order,
     stateful_set::a_native_set_becomes_an_advanced_one_with_its_pods,
     stateful_set::what_takes_a_name_is_named,

@@ -178,7 +178,7 @@ fn a_pod_that_has_ended_makes_room_when_its_hook_lets_it() {
     let plan = world.step();
     assert!(plan.is_idle(), "{plan:?}");
     let waiting = plan.waiting.iter().find(|waiting| waiting.pod == name).unwrap();
-    assert!(waiting.reason.contains("lifecycle.preDelete"), "{}", waiting.reason);
+    assert!(waiting.reason.contains("hook preDelete holds it"), "{}", waiting.reason);
     world.label(0, "x.io/hook", "off");
     assert_eq!(kinds(&world.step()), ["DeletePod"]);
     world.settle();

@@ -39,6 +39,8 @@ enum Step {
     AskToGo(usize),
     /// A pod loses a label of the selector.
     Stray(usize),
+    /// A pod is evicted by its node.
+    End(usize),
     Kubelets,
     OneKubelet(usize),
     /// A kubelet has seen a pod's spec, and not come to its containers.
@@ -71,6 +73,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0i32..6).prop_map(Step::Partition),
         2 => (0usize..6).prop_map(Step::AskToGo),
         1 => (0usize..6).prop_map(Step::Stray),
+        1 => (0usize..6).prop_map(Step::End),
         3 => Just(Step::Kubelets),
         4 => (0usize..6).prop_map(Step::OneKubelet),
         2 => (0usize..6).prop_map(Step::Acknowledge),
@@ -188,6 +191,11 @@ impl History {
             Step::Partition(n) => world.edit_rolling_update("partition", Value::from(*n)),
             Step::AskToGo(at) => world.ask_to_go(*at),
             Step::Stray(at) => world.label(*at, "app", "debug"),
+            Step::End(at) => {
+                if let Some(name) = world.pods.keys().nth(*at).cloned() {
+                    world.end(&name, "Failed", "Evicted");
+                }
+            }
             Step::Kubelets => world.run_kubelets(),
             Step::OneKubelet(at) => world.run_kubelet(*at),
             Step::Acknowledge(at) => world.acknowledge(*at),

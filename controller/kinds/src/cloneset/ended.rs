@@ -1,0 +1,141 @@
+//! Pods that have ended count as no replicas: the controller deletes each, and creates another in its place.
+//!
+//! A successor that ends, too, rests in its place before it goes, each time for longer, because a pod that fails at once would
+//! otherwise be created and deleted without end. Only pods that are younger than the last replacement are successors. Pods of
+//! before it, such as the others of a node that evicts one after the other, go at once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_workload::lifecycle::{self, PREPARING_DELETE};
+use berth_workload::plan::{Action, Plan, Step};
+use berth_workload::pod::Pod;
+use berth_workload::podset::ended::{self, OFTEN, PODS_FAIL, has_ended};
+use berth_workload::podset::history::Revisions;
+use berth_workload::podset::{Uids, hooks};
+use berth_workload::rollout::Numbers;
+use berth_workload::stuck::{Cause, Grade};
+use jiff::{SignedDuration, Timestamp};
+
+use super::Snapshot;
+
+/// Pods that one plan deletes at most.
+const MOST: usize = 256;
+/// The event of a pod that has failed, as StatefulSets of Kubernetes have it.
+const EVENT: &str = "RecreatingFailedPod";
+
+/// How often in a row the pods of a CloneSet ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// So often.
+    pub count: ended::Ended,
+    /// When the youngest pod of the last replacement was created, by the apiserver's clock: younger pods are successors.
+    pub youngest: Option<Timestamp>,
+}
+
+/// What becomes of the pods that have ended.
+#[derive(Default)]
+pub(super) struct Ending {
+    /// They delete pods, or have hooks told.
+    pub(super) steps: Vec<Step>,
+    /// Pods that stay a while.
+    pub(super) resting: Vec<Arc<Pod>>,
+}
+
+/// Which pods that have ended go now, and which stay.
+pub(super) fn ending(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) -> Ending {
+    let scene = snapshot.scene();
+    let mut ending = Ending::default();
+    for pod in snapshot.pods.iter().filter(|pod| has_ended(pod)) {
+        let reason = ended::reason(pod);
+        let rest = rest(snapshot, pod, now);
+        if rest.is_positive() {
+            let seconds = rest.as_secs().saturating_add(1);
+            plan.look_again_after(rest);
+            plan.wait_for_pod(pod, format!("is replaced in {seconds} s: {reason} soon after others"));
+            ending.resting.push(Arc::clone(pod));
+        } else if ending.steps.len() == MOST {
+            plan.look_again_after(SignedDuration::from_secs(1));
+            plan.wait_for_pod(pod, format!("is to be deleted ({reason}), after others"));
+        } else {
+            ending.steps.extend(ended::delete(&scene, pod, (&reason, EVENT), plan, now));
+        }
+    }
+    ending
+}
+
+impl Ending {
+    /// A pod that stays has the place of the next one.
+    pub(super) fn keep_places(&self, revisions: &Revisions, numbers: &mut Numbers) {
+        for pod in &self.resting {
+            if numbers.create_later > 0 {
+                numbers.create_later -= 1;
+            } else {
+                numbers.fill(revisions.is_updated(pod));
+            }
+        }
+    }
+
+    /// The pods that stay.
+    pub(super) fn resting(&self) -> Uids {
+        self.resting.iter().map(|pod| pod.metadata.uid.clone()).collect()
+    }
+}
+
+/// How long a pod that has ended rests yet. A pod that waits for hook preDelete has a successor already.
+fn rest(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> SignedDuration {
+    let known = snapshot.ended.filter(|ended| ended.is_of(snapshot, pod, now));
+    let is_replaced = lifecycle::state(pod) == PREPARING_DELETE;
+    known.filter(|_| !is_replaced).map_or(SignedDuration::ZERO, |ended| ended.count.rest(now))
+}
+
+/// Which template it is, by a number that rises with each change of it.
+fn generation(snapshot: &Snapshot) -> i64 {
+    snapshot.revisions.last().map_or(0, |newest| newest.revision)
+}
+
+impl Ended {
+    /// Whether the pod is a successor of those that ended.
+    fn is_of(&self, snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> bool {
+        self.count.is_recent(generation(snapshot), now) && pod.metadata.creation_timestamp > self.youngest
+    }
+}
+
+/// Pods fail one after the other. Between two of them nothing is mended yet.
+pub(super) fn failing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
+    let known = snapshot.ended.filter(|ended| ended.count.times >= OFTEN)?;
+    let workload = snapshot.scene().workload;
+    let next: Vec<_> = snapshot.pods.iter().filter(|pod| known.is_of(snapshot, pod, now)).collect();
+    let failed = next.iter().filter(|pod| ended::has_failed(pod)).min_by_key(|pod| &pod.metadata.name);
+    let told = || workload.blocked.filter(|told| told.reason == PODS_FAIL).map(|told| told.message.to_owned());
+    let message = match failed {
+        Some(pod) => {
+            let node = &pod.spec.node_name;
+            format!("{workload}: pods fail one after the other; node {node} says: {}", ended::cause(pod))
+        }
+        None if next.iter().any(|pod| ended::has_not_begun(pod, now)) => told()?,
+        None => return None,
+    };
+    Some(Cause::new(Grade::Failing, PODS_FAIL, message, now))
+}
+
+/// What is known of ended pods once this plan was carried out; `None`: what was known before.
+pub fn noted(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Option<Ended> {
+    let of_action = |action: &Action| match action {
+        Action::DeletePod { target } => Some(target.uid.clone()),
+        Action::PatchPodStatus { target, patch, .. } if hooks::is_to_be_held(patch) => Some(target.uid.clone()),
+        _ => None,
+    };
+    let begun: BTreeSet<_> = plan.actions().filter_map(of_action).collect();
+    let is_counted = |pod: &Arc<Pod>| {
+        let known = snapshot.ended.filter(|ended| ended.count.is_recent(generation(snapshot), now));
+        let is_next = known.is_none_or(|ended| ended.is_of(snapshot, pod, now));
+        is_next && has_ended(pod) && lifecycle::state(pod) != PREPARING_DELETE && begun.contains(&*pod.metadata.uid)
+    };
+    if begun.is_empty() || !snapshot.pods.iter().any(is_counted) {
+        return None;
+    }
+    let count = ended::Ended::again(snapshot.ended.map(|ended| ended.count), generation(snapshot), now);
+    let youngest = snapshot.pods.iter().filter_map(|pod| pod.metadata.creation_timestamp).max();
+    Some(Ended { count, youngest })
+}

@@ -1,0 +1,38 @@
+//! What controllers know of pods that end again and again. Not kept over a restart: then those are counted anew.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// By the uid of their workload.
+#[derive(Debug)]
+pub(crate) struct EndedPods<T>(Arc<Mutex<BTreeMap<String, T>>>);
+
+impl<T> Default for EndedPods<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> Clone for EndedPods<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Clone + Default> EndedPods<T> {
+    /// Those of a workload.
+    pub(crate) fn of(&self, uid: &str) -> T {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned().unwrap_or_default()
+    }
+
+    /// Changes what is known of a workload's.
+    pub(crate) fn note(&self, uid: &str, change: impl FnOnce(&mut T)) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        change(all.entry(uid.to_owned()).or_default());
+    }
+
+    /// The workload is gone.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+}

@@ -1,13 +1,14 @@
 //! How many pods workloads want, as they say now: read from the apiserver, for a budget that speaks of an earlier number would hold
 //! a scale-down, or let too many go.
 
+mod wants;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_api::kinds;
 use berth_api::name::{Name, Namespace, is_dns_label, is_dns_subdomain};
-use berth_api::names::GROUP;
 use berth_api::v1beta1::podunavailablebudget::TargetReference;
 use berth_runtime::client::{self, Failed};
 use berth_workload::budget::count::{Expected, Unknown};
@@ -16,12 +17,13 @@ use berth_workload::budget::surge::is_released;
 use berth_workload::pod::{Metadata, Owner, Pod};
 use berth_workload::selector::Selector;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::Client;
 use kube::core::GroupVersionKind;
 use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
 use serde::Deserialize;
 use tokio::time::Instant;
+
+use wants::{DaemonSet, Says, Scale, Wants};
 
 /// The most workloads whose pods one budget holds by a selector. Each is asked for when pods are counted.
 const MOST_OWNERS: usize = 64;
@@ -29,8 +31,6 @@ const MOST_OWNERS: usize = 64;
 const MOST_OF_ENDED: usize = 16;
 /// The most owners above a pod, one above the other.
 const MOST_LEVELS: usize = 5;
-/// The longest selector of a scale that is read, in bytes.
-const LONGEST_SELECTOR: usize = 16 << 10;
 /// The most kinds that are remembered.
 const MOST_KINDS: usize = 256;
 /// So long it is remembered that a kind has no scale: whoever gives it one tells nobody here.
@@ -74,34 +74,6 @@ impl Kind {
     }
 }
 
-/// What says how many pods a workload wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Says {
-    /// Its scale.
-    Scale,
-    /// The status of a DaemonSet, which has no scale: one pod for each of its nodes.
-    Nodes,
-    /// Neither.
-    Nothing,
-}
-
-impl Says {
-    fn of(group: &str, kind: &str, has_scale: bool) -> Self {
-        match (group, kind) {
-            _ if has_scale => Self::Scale,
-            ("apps" | GROUP, "DaemonSet") => Self::Nodes,
-            _ => Self::Nothing,
-        }
-    }
-}
-
-/// What a workload wants.
-struct Wants {
-    replicas: usize,
-    /// Which pods, where it says so.
-    selector: Option<Selector>,
-}
-
 /// What the workloads of pods want, each asked for once.
 pub(crate) struct Workloads<'a> {
     by: &'a ExpectedPods,
@@ -134,69 +106,6 @@ pub(crate) enum Uncounted {
 #[derive(Deserialize)]
 struct Object {
     metadata: Metadata,
-}
-
-/// What a workload says of its replicas.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Scale {
-    spec: ScaleSpec,
-    status: ScaleStatus,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct ScaleSpec {
-    replicas: u32,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct ScaleStatus {
-    selector: String,
-}
-
-impl Scale {
-    fn wants(&self) -> Wants {
-        let text = Some(&self.status.selector).filter(|text| text.len() <= LONGEST_SELECTOR);
-        let selector = text.and_then(|text| Selector::parse(text).ok());
-        Wants { replicas: usize::try_from(self.spec.replicas).unwrap_or(usize::MAX), selector }
-    }
-}
-
-/// What a DaemonSet says of its pods.
-#[derive(Deserialize)]
-struct DaemonSet {
-    metadata: Metadata,
-    #[serde(default)]
-    spec: DaemonSetSpec,
-    #[serde(default)]
-    status: DaemonSetStatus,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct DaemonSetSpec {
-    selector: LabelSelector,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct DaemonSetStatus {
-    observed_generation: i64,
-    desired_number_scheduled: u32,
-}
-
-impl DaemonSet {
-    /// `None` until its controller has counted the nodes of this very spec: the number of an earlier spec may be too small, and
-    /// then too many pods could go.
-    fn wants(&self) -> Option<Wants> {
-        let DaemonSetStatus { observed_generation, desired_number_scheduled } = self.status;
-        let selector = Selector::new(&self.spec.selector).ok().filter(|selector| selector.weight() <= LONGEST_SELECTOR);
-        let replicas = usize::try_from(desired_number_scheduled).unwrap_or(usize::MAX);
-        let is_counted = observed_generation > 0 && observed_generation >= self.metadata.generation;
-        is_counted.then_some(Wants { replicas, selector })
-    }
 }
 
 /// Whoever made a workload and its budget together is told nothing of it for so long: many say which pods are theirs in a status,
@@ -234,7 +143,7 @@ impl ExpectedPods {
             return fault(format!("{said} has no scale: use spec.selector, and {REMEDY}"));
         };
         let Some(selector) = wants.selector.filter(|selector| !selector.is_empty()) else {
-            let message = format!("the scale of {said} does not say which pods are its: use spec.selector");
+            let message = format!("{said} does not say which pods are its: use spec.selector");
             return if is_new(&object.metadata) { Err(Uncounted::Silent(silent(0, &message))) } else { fault(message) };
         };
         let is_going = object.metadata.deletion_timestamp.is_some();
@@ -578,41 +487,6 @@ mod tests {
     fn kind(group: &str, kind: &str, says: Says) -> Kind {
         let name = GroupVersionKind::gvk(group, "v1", kind);
         Kind { name, plural: format!("{}s", kind.to_lowercase()), says, since: Instant::now() }
-    }
-
-    #[test]
-    fn daemon_sets_of_both_groups_say_what_they_want() {
-        for (group, kind, has_scale, expected) in [
-            ("apps", "DaemonSet", false, Says::Nodes),
-            ("apps.kruise.io", "DaemonSet", false, Says::Nodes),
-            ("example.com", "DaemonSet", false, Says::Nothing),
-            ("apps", "DaemonSet", true, Says::Scale),
-            ("apps", "Deployment", true, Says::Scale),
-            ("batch", "Job", false, Says::Nothing),
-        ] {
-            assert_eq!(Says::of(group, kind, has_scale), expected, "{group} {kind} {has_scale}");
-        }
-    }
-
-    #[test]
-    fn daemon_set_wants_pods_once_its_spec_is_counted() {
-        for (observed, generation, selector, expected) in [
-            (2, 2, json!({"matchLabels": {"app": "web"}}), Some((3, Some("app=web")))),
-            (1, 2, json!({"matchLabels": {"app": "web"}}), None),
-            (0, 0, json!({"matchLabels": {"app": "web"}}), None),
-            (2, 2, json!({"matchExpressions": [{"key": "app", "operator": "No"}]}), Some((3, None))),
-        ] {
-            let set: DaemonSet = serde_json::from_value(json!({
-                "metadata": {"name": "web", "generation": generation}, "spec": {"selector": selector},
-                "status": {"observedGeneration": observed, "desiredNumberScheduled": 3},
-            }))
-            .unwrap();
-            let found = set.wants().map(|wants| (wants.replicas, wants.selector.map(|selector| selector.to_string())));
-            let expected = expected.map(|(replicas, selector)| (replicas, selector.map(str::to_owned)));
-            assert_eq!(found, expected, "{observed} {generation} {selector}");
-        }
-        let new: DaemonSet = serde_json::from_value(json!({"metadata": {"name": "web", "generation": 1}})).unwrap();
-        assert!(new.wants().is_none(), "without a status");
     }
 
     #[test]

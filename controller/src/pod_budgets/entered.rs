@@ -98,6 +98,7 @@ mod tests {
             resizes: false,
             grant: None,
             is_again: false,
+            is_repair: false,
         }
     }
 

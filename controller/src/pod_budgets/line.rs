@@ -290,6 +290,7 @@ mod tests {
             resizes: false,
             grant: None,
             is_again: false,
+            is_repair: false,
         }
     }
 

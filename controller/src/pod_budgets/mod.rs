@@ -36,6 +36,7 @@ use berth_runtime::queue::Queue;
 use berth_runtime::{Key, Object, Resource, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
 use berth_workload::budget::asked::Asked;
+use berth_workload::budget::disruption::is_own_controller;
 use berth_workload::condition::is_true;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::native_budget::{NativeBudget, RefusedNatively};
@@ -343,6 +344,9 @@ impl PodBudgets {
         }
         let mut request = self.request(stores, &pod, operation(&disruption), disruption.user.clone()).await?;
         (request.container_ids, request.resizes) = replaced(&pod, &disruption);
+        if is_own_controller(&pod.metadata, &disruption.user, &self.own_user) {
+            request = request.by_own_workload(&pod);
+        }
         let refused = match disruption.change {
             // A grant is for one pod, and by the time this one is carried out its name may be another's.
             Change::Evict if disruption.uid.is_none() => {

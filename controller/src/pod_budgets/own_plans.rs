@@ -155,8 +155,12 @@ impl PodBudgets {
             if holding.is_free() {
                 return Ok(None);
             }
-            let request = self.request(stores, &pod, operation, holder(owner)).await?;
-            self.draw_again(&pod, &holding, &Request { container_ids, ..request }, owner).await
+            let mut request = self.request(stores, &pod, operation, holder(owner)).await?;
+            request.container_ids = container_ids;
+            if disruption::is_own_workload(&pod.metadata, &owner.resource, &owner.uid) {
+                request = request.by_own_workload(&pod);
+            }
+            self.draw_again(&pod, &holding, &request, owner).await
         };
         let refusal = match drawn.await {
             Ok(refusal) => self.waits(owner, refusal?),

@@ -84,6 +84,7 @@ impl PodBudgets {
             resizes: false,
             grant: None,
             is_again: false,
+            is_repair: false,
         })
     }
 

@@ -108,6 +108,7 @@ fn of_unavailable(world: &World, budget: Arc<PodUnavailableBudget>, child: Optio
             resizes: false,
             grant: None,
             is_again: false,
+            is_repair: false,
         };
         let before = next.unavailable_allowed;
         let verdict = draw(&mut next, (&rules, generation), &request, now);

@@ -197,6 +197,7 @@ impl Drain<'_> {
             resizes: false,
             grant: None,
             is_again: false,
+            is_repair: false,
         }
     }
 

@@ -73,18 +73,14 @@ impl Account<'_> {
         (total, others): (Option<usize>, &[Result<Brings, Silence>]),
         now: Timestamp,
     ) -> Judged {
-        let uncounted = |name: &str, message: &str| {
-            let refused = Ruling::Refused(format!("{name} holds the pod, and cannot be counted: {message}"));
-            Judged { rulings: vec![refused; requests.len()], is_drawn: false, is_by_what_is_written: true }
-        };
         let rules: &Result<Rules, Fault> = self.rules;
         let rules = match rules {
             Ok(rules) => rules,
-            Err(Fault { field, message }) => return uncounted(self.name, &format!("{field} {message}")),
+            Err(Fault { field, message }) => return self.uncounted(requests, &format!("{field} {message}")),
         };
         let whole = match self.count(rules, total, others) {
             Ok(whole) => whole,
-            Err(message) => return uncounted(self.name, &message),
+            Err(message) => return self.uncounted(requests, &message),
         };
         let mut judged = Judged { rulings: Vec::new(), is_drawn: false, is_by_what_is_written: false };
         for (request, is_dry_run) in requests {
@@ -106,6 +102,15 @@ impl Account<'_> {
             });
         }
         judged
+    }
+
+    /// What is said where nobody knows how many may go.
+    fn uncounted(&self, requests: &[(Request, bool)], message: &str) -> Judged {
+        let refused = format!("{} holds the pod, and cannot be counted: {message}", self.name);
+        let rule = |(request, _): &(Request, bool)| {
+            if request.takes_nothing(&self.status) { Ruling::Free } else { Ruling::Refused(refused.clone()) }
+        };
+        Judged { rulings: requests.iter().map(rule).collect(), is_drawn: false, is_by_what_is_written: true }
     }
 
     /// Sets how many may go, where that depends on others or on another total.

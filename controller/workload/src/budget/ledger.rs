@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::Rules;
 use crate::condition::whole_seconds;
 use crate::plan::Waiting;
+use crate::pod::Pod;
 
 /// Who asks for a pod again and again is noted so seldom.
 const ASKED_LATELY: SignedDuration = SignedDuration::from_secs(60);
@@ -36,11 +37,31 @@ pub struct Request {
     pub container_ids: Vec<String>,
     /// Whether some of them are restarted for other resources.
     pub resizes: bool,
+    /// Whether the pod's own workload asks for it, and no service is lost: [`Self::by_own_workload`].
+    pub is_repair: bool,
     /// A name of its own, where what is drawn may be taken back. Then it never stands on what another request has drawn.
     pub grant: Option<String>,
     /// Whether this process has entered the same a moment ago, by the clock that only goes on: then it is the same request, which the
     /// apiserver validates again. What an entry says of time is the clock of whoever wrote it.
     pub is_again: bool,
+}
+
+impl Request {
+    /// As the pod's own workload asks. Of a pod that is not available and [down](Pod::is_down) it takes nothing away: budgets wait for
+    /// pods to serve again, and this one may never do so without the change.
+    #[must_use]
+    pub fn by_own_workload(self, pod: &Pod) -> Self {
+        let is_repair = !self.is_available && self.operation != ProtectedOperation::Evict && pod.is_down();
+        Self { is_repair, ..self }
+    }
+
+    /// Whether it takes nothing from a budget, whatever that has counted. A change of a pod that another one has charged is entered
+    /// beside that one.
+    pub fn takes_nothing(&self, status: &PodUnavailableBudgetStatus) -> bool {
+        let mut entries = status.ledger.iter().flat_map(|ledger| &ledger.entries);
+        let is_deletion = self.operation == ProtectedOperation::Delete;
+        self.is_repair && (is_deletion || entries.all(|entry| entry.uid != self.uid))
+    }
 }
 
 /// The answer to a request.
@@ -75,7 +96,7 @@ pub fn draw(
     now: Timestamp,
 ) -> Verdict {
     let is_counted = is_counted(status, generation);
-    if !rules.protects_from(request.operation) {
+    if !rules.protects_from(request.operation) || request.takes_nothing(status) {
         return Verdict::Free;
     }
     let entries = || status.ledger.iter().flat_map(|ledger| &ledger.entries);

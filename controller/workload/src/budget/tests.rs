@@ -242,6 +242,7 @@ fn request(uid: &str, operation: ProtectedOperation) -> Request {
         resizes: false,
         grant: None,
         is_again: false,
+        is_repair: false,
     }
 }
 
@@ -430,6 +431,59 @@ fn a_pod_that_does_not_serve_goes_freely_unless_the_budget_wants_enough_others()
             "{policy} {available}"
         );
         assert_eq!(status, before);
+    }
+}
+
+#[test]
+fn own_workload_repairs_a_pod_that_is_down() {
+    use ProtectedOperation::{Delete, Evict, Resize, Update};
+    let (down, unready) = (json!([]), json!([{"type": "Ready", "status": "False"}]));
+    let refused = Verdict::Refused(Refused::UsedUp);
+    for (operation, conditions, is_available, is_own, expected) in [
+        (Delete, &down, false, true, &Verdict::Free),
+        (Update, &down, false, true, &Verdict::Free),
+        (Resize, &down, false, true, &Verdict::Free),
+        // A drain is not to take pods that may yet serve.
+        (Evict, &down, false, true, &refused),
+        (Delete, &down, false, false, &refused),
+        // It has served, and may serve again at any moment.
+        (Delete, &unready, false, true, &refused),
+        (Delete, &down, true, true, &refused),
+    ] {
+        let rules = rules(json!({
+            "minAvailable": 3, "unhealthyPodPolicy": "IfHealthyBudget",
+            "protectOperations": ["DELETE", "UPDATE", "EVICT", "RESIZE"],
+        }));
+        let pod = pod(json!({"/status/conditions": conditions}));
+        let request = Request { is_available, ..request("a", operation) };
+        let request = if is_own { request.by_own_workload(&pod) } else { request };
+        let what = format!("{request:?} {conditions}");
+        // Whether others serve, or the budget is counted at all, is no matter.
+        for mut status in [counted(0, 4, &rules), counted(2, 4, &rules)] {
+            assert_eq!(&ledger::draw(&mut status, (&rules, 1), &request, now()), expected, "{what}");
+        }
+        let is_free = expected == &Verdict::Free;
+        for rules in [Ok(rules), Err(Fault { field: "spec.selector".into(), message: "is wrong".to_owned() })] {
+            let status = PodUnavailableBudgetStatus::default();
+            let mut account = judge::Account { name: "web", rules: &rules, generation: 1, status, floor: None };
+            let judged = account.judge(&[(request.clone(), false)], (None, &[]), now());
+            assert_eq!(judged.rulings[0] == judge::Ruling::Free, is_free, "{what}");
+        }
+    }
+}
+
+#[test]
+fn repair_of_a_charged_pod_is_entered_if_it_changes() {
+    use ProtectedOperation::{Delete, Update};
+    let rules = rules(json!({"maxUnavailable": 1, "unhealthyPodPolicy": "IfHealthyBudget"}));
+    for (operation, expected, entries) in [(Update, Verdict::Drawn, 2), (Delete, Verdict::Free, 1)] {
+        let change = |generation| Request { generation: Some(generation), ..request("a", Update) };
+        let mut status = counted(3, 3, &rules);
+        draw(&mut status, (&rules, 1), &[change(1)], now());
+        let repair = Request { operation, is_available: false, ..change(2) }
+            .by_own_workload(&pod(json!({"/status/conditions": []})));
+        assert_eq!(draw(&mut status, (&rules, 1), &[repair], now()), [expected], "{operation:?}");
+        assert_eq!((status.current_available, status.ledger.unwrap().entries.len()), (2, entries), "{operation:?}");
     }
 }
 

@@ -71,6 +71,18 @@ impl Pod {
             && self.spec.readiness_gates.iter().all(|gate| self.is_true(&gate.condition_type))
     }
 
+    /// Whether no service is lost with a pod that is not available: it was never Ready, or one of its containers waits to be started.
+    ///
+    /// The kubelet says that a pod is not Ready when it takes the pod. So a pod whose condition changed later has been Ready.
+    pub fn is_down(&self) -> bool {
+        let was_ready = self.condition("Ready").is_some_and(|ready| {
+            let (changed, taken) = (ready.last_transition_time, self.status.start_time);
+            changed.zip(taken).is_none_or(|(changed, taken)| changed > taken)
+        });
+        let mut statuses = self.status.container_statuses.iter().chain(&self.status.init_container_statuses);
+        !was_ready || statuses.any(|status| status.state.waiting.is_some())
+    }
+
     /// Neither finished nor being deleted: it counts towards a workload's replicas.
     pub fn is_active(&self) -> bool {
         self.metadata.deletion_timestamp.is_none() && !self.has_finished()
@@ -165,6 +177,32 @@ mod tests {
             let pod = pod("/metadata/labels", json!({"lifecycle.apps.kruise.io/state": state}));
             assert_eq!(after(&pod, 10, 99), expected, "{state}");
             assert!(after(&pod, 10, 99).is_ready(), "{state}");
+        }
+    }
+
+    #[test]
+    fn pod_is_down_unless_it_was_ready_and_runs() {
+        let ready = |since: i64| {
+            let since = Timestamp::from_second(since).unwrap();
+            json!([{"type": "Ready", "status": "False", "lastTransitionTime": since}])
+        };
+        let waiting = json!([{"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
+        let running = json!([{"name": "main", "state": {"running": {}}}]);
+        for (what, conditions, statuses, start_time, expected) in [
+            ("not scheduled", json!([{"type": "PodScheduled", "status": "False"}]), json!([]), None, true),
+            ("never ready", ready(SINCE), running.clone(), Some(SINCE), true),
+            ("was ready", ready(SINCE + 1), running.clone(), Some(SINCE), false),
+            ("was ready, and waits", ready(SINCE + 1), waiting, Some(SINCE), true),
+            ("nobody says since when", ready(SINCE), running.clone(), None, false),
+            ("nobody says when it changed", json!([{"type": "Ready", "status": "False"}]), running, Some(SINCE), false),
+        ] {
+            let start_time = start_time.map(|second| Timestamp::from_second(second).unwrap());
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": {"name": "web"},
+                "status": {"conditions": conditions, "containerStatuses": statuses, "startTime": start_time},
+            }))
+            .unwrap();
+            assert_eq!(pod.is_down(), expected, "{what}");
         }
     }
 

@@ -152,6 +152,8 @@ pub struct Status {
     pub reason: Word,
     /// The node's words for that.
     pub message: Box<str>,
+    /// When its kubelet took it.
+    pub start_time: Option<Timestamp>,
     /// The generation that the kubelet has seen (Kubernetes 1.34 and later; 0 before).
     pub observed_generation: i64,
     /// Conditions.

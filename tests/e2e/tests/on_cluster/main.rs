@@ -117,6 +117,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     pod_budgets::one_pod_at_a_time_goes,
     pod_budgets::a_workload_that_shrinks_is_not_held,
     pod_budgets::a_number_needs_no_scale,
+    pod_budgets::pods_that_never_served_are_replaced,
     pod_budgets::both_versions_are_checked_and_alike,
     pod_budgets::a_rollout_by_new_pods_keeps_to_a_budget,
     pod_budgets::a_rollout_in_place_keeps_to_a_budget,

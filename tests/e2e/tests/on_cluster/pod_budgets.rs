@@ -229,6 +229,43 @@ async fn pods_of_nobody_go_until_one_is_left(case: &Case) -> Result<()> {
     Ok(())
 }
 
+/// Pods that no node can run are replaced by a mended template, although their budget wants more pods that serve first.
+pub(crate) async fn pods_that_never_served_are_replaced(case: &Case) -> Result<()> {
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let spec = json!({"selector": selector, "minAvailable": 2, "unhealthyPodPolicy": "IfHealthyBudget"});
+    case.create(&budget(spec)).await?;
+    let image = case.image("v1").await?;
+    let mut set = objects::clone_set("web", 3, &image, &json!({"maxUnavailable": 1}));
+    set["spec"]["template"]["spec"]["nodeSelector"] = json!({"nowhere": "x"});
+    is_mended(case, &set, kind::CLONE_SET).await?;
+    case.done("web").await?;
+    enforced(case, 1).await?;
+    case.kubectl(&["delete", "cloneset", "web", "-n", &case.namespace, "--timeout=120s"]).await?;
+    case.kubectl(&["wait", "pod", "-l", "app=web", "-n", &case.namespace, "--for=delete", "--timeout=120s"]).await?;
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replicas": 3, "selector": selector, "template": set["spec"]["template"]},
+    });
+    is_mended(case, &deployment, DEPLOYMENT).await?;
+    let is_done = |deployment: &Value| {
+        let status = &deployment["status"];
+        status["updatedReplicas"] == 3 && status["readyReplicas"] == 3 && status["replicas"] == 3
+    };
+    case.until(DEPLOYMENT, "web", is_done).await?;
+    enforced(case, 1).await.map(drop)
+}
+
+/// Three pods wait for a node, none of them may be evicted, and then the template has no selector of nodes any more.
+async fn is_mended(case: &Case, workload: &Value, kind: &str) -> Result<()> {
+    case.create(workload).await?;
+    case.until(kind, "web", |workload| workload["status"]["replicas"] == 3).await?;
+    enforced(case, 0).await?;
+    let pod = names(case).await?.pop().context("there is no pod")?;
+    let refusal = take(case, &pod, true).await?.context("a pod is evicted while too few others serve")?;
+    ensure!(refusal.code == 429 && refusal.message.contains("(minAvailable 2)"), "{refusal:?}");
+    case.patch(kind, "web", json!({"spec": {"template": {"spec": {"nodeSelector": null}}}})).await.map(drop)
+}
+
 /// A rollout that may take all pods takes one at a time where a budget says so, and says what it waits for.
 async fn rolls_out_one_by_one(case: &Case, policy: &str) -> Result<()> {
     const REPLICAS: usize = 4;

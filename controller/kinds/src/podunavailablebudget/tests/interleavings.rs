@@ -72,6 +72,8 @@ enum Step {
         operation: usize,
         /// Another budget holds the pod, too, and may refuse.
         has_other: bool,
+        /// It is the pod's own workload that wants it.
+        is_own: bool,
     },
     /// Another budget has refused a request: what was drawn for it is taken back.
     TakeBack(usize),
@@ -99,8 +101,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0usize..2, 0usize..PODS, 0usize..3, any::<bool>())
-            .prop_map(|(replica, pod, operation, has_other)| Step::Ask { replica, pod, operation, has_other }),
+        6 => (0usize..2, 0usize..PODS, 0usize..3, any::<bool>(), any::<bool>())
+            .prop_map(|(replica, pod, operation, has_other, is_own)| Step::Ask { replica, pod, operation, has_other, is_own }),
         3 => (0usize..6).prop_map(Step::TakeBack),
         8 => (0usize..6).prop_map(Step::Validate),
         6 => (0usize..6, prop::bool::weighted(0.2)).prop_map(|(request, lost)| Step::Land { request, lost }),
@@ -134,6 +136,7 @@ struct InFlight {
     granted: Option<u64>,
     began: u64,
     has_other: bool,
+    is_own: bool,
     /// What was drawn last, where it may be taken back.
     drawn: Option<Request>,
 }
@@ -200,7 +203,10 @@ impl World {
             Amount::MaxUnavailable(most) => {
                 json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": most})
             }
-            Amount::MinAvailable(least) => json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": least}),
+            Amount::MinAvailable(least) => json!({
+                "selector": {"matchLabels": {"app": "web"}}, "minAvailable": least,
+                "unhealthyPodPolicy": "IfHealthyBudget",
+            }),
         };
         let rules = Rules::of(&serde_json::from_value(spec).unwrap()).unwrap();
         let desired = rules.amount.desired(PODS).unwrap();
@@ -243,11 +249,11 @@ impl World {
 
     fn take(&mut self, step: &Step) {
         match *step {
-            Step::Ask { replica, pod, operation, has_other } => {
-                if let Some(pod) = self.pods.get(pod).filter(|pod| pod.ready && !pod.going).cloned() {
+            Step::Ask { replica, pod, operation, has_other, is_own } => {
+                if let Some(pod) = self.pods.get(pod).filter(|pod| (pod.ready || is_own) && !pod.going).cloned() {
                     let operation = OPERATIONS[operation];
                     let (granted, drawn, began) = (None, None, self.now);
-                    self.requests.push(InFlight { replica, pod, operation, granted, began, has_other, drawn });
+                    self.requests.push(InFlight { replica, pod, operation, granted, began, has_other, is_own, drawn });
                 }
             }
             Step::TakeBack(request) => self.take_back(request),
@@ -289,7 +295,9 @@ impl World {
     }
 
     fn validate(&mut self, request: usize) {
-        let Some(InFlight { replica, pod, operation, began, has_other, .. }) = self.requests.get(request) else {
+        let Some(InFlight { replica, pod, operation, began, has_other, is_own: is_of_owner, .. }) =
+            self.requests.get(request)
+        else {
             return;
         };
         let is_own = *has_other && self.planted != Planted::SharedEntries;
@@ -298,7 +306,7 @@ impl World {
         if self.now - began > GIVEN_UP {
             return;
         }
-        let (replica, operation, pod) = (*replica, *operation, pod.clone());
+        let (replica, operation, pod, is_of_owner) = (*replica, *operation, pod.clone(), *is_of_owner);
         // The apiserver shows the pod as it is now.
         let current = self.pods.iter().find(|now| now.uid == pod.uid);
         let is_available = current.is_some_and(|pod| pod.ready && !pod.going);
@@ -314,6 +322,7 @@ impl World {
             resizes: false,
             grant,
             is_again: false,
+            is_repair: is_of_owner && !is_available && operation != ProtectedOperation::Evict,
         };
         let clock = self.time() + Duration::from_secs(if replica == 1 { AHEAD } else { 0 });
         let mut view = self.seen[replica].clone();
@@ -557,7 +566,7 @@ fn planted_faults_are_found() {
 /// So long a history is hardly ever drawn.
 #[test]
 fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
-    let ask = |pod| Step::Ask { replica: 0, pod, operation: 0, has_other: false };
+    let ask = |pod| Step::Ask { replica: 0, pod, operation: 0, has_other: false, is_own: false };
     let count = || [Step::See(2), Step::Count(0), Step::See(0)];
     let mut steps = vec![Step::SeePods(0)];
     steps.extend(count());
@@ -576,7 +585,7 @@ fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
 /// Nor is this one.
 #[test]
 fn a_request_by_way_of_a_replica_with_another_clock_is_charged_as_long_as_it_may_be_carried_out() {
-    let ask = |replica, pod| Step::Ask { replica, pod, operation: 1, has_other: false };
+    let ask = |replica, pod| Step::Ask { replica, pod, operation: 1, has_other: false, is_own: false };
     let count = || [Step::SeePods(0), Step::See(2), Step::Count(0)];
     let mut steps: Vec<_> = count().into();
     // One that is ahead grants an eviction of which nothing comes.

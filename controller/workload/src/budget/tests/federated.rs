@@ -206,6 +206,7 @@ impl World {
             resizes: false,
             grant: Some(grant.to_string()),
             is_again: false,
+            is_repair: false,
         };
         Some((*budget, request))
     }

@@ -1,0 +1,143 @@
+//! What workloads say of how many pods they want, and of which.
+
+use berth_api::names::GROUP;
+use berth_workload::pod::Metadata;
+use berth_workload::selector::Selector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Deserialize;
+
+/// The longest selector that is read, in bytes.
+const LONGEST_SELECTOR: usize = 16 << 10;
+
+/// What says how many pods a workload wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Says {
+    /// Its scale.
+    Scale,
+    /// The status of a DaemonSet, which has no scale: one pod for each of its nodes.
+    Nodes,
+    /// Neither.
+    Nothing,
+}
+
+impl Says {
+    pub(super) fn of(group: &str, kind: &str, has_scale: bool) -> Self {
+        match (group, kind) {
+            _ if has_scale => Self::Scale,
+            ("apps" | GROUP, "DaemonSet") => Self::Nodes,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// What a workload wants.
+pub(super) struct Wants {
+    pub(super) replicas: usize,
+    /// Which pods, where it says so.
+    pub(super) selector: Option<Selector>,
+}
+
+/// What a workload says of its replicas.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Scale {
+    spec: ScaleSpec,
+    status: ScaleStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ScaleSpec {
+    replicas: u32,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ScaleStatus {
+    selector: String,
+}
+
+impl Scale {
+    pub(super) fn wants(&self) -> Wants {
+        let text = Some(&self.status.selector).filter(|text| text.len() <= LONGEST_SELECTOR);
+        let selector = text.and_then(|text| Selector::parse(text).ok());
+        Wants { replicas: usize::try_from(self.spec.replicas).unwrap_or(usize::MAX), selector }
+    }
+}
+
+/// What a DaemonSet says of its pods.
+#[derive(Deserialize)]
+pub(super) struct DaemonSet {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: DaemonSetSpec,
+    #[serde(default)]
+    status: DaemonSetStatus,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct DaemonSetSpec {
+    selector: LabelSelector,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct DaemonSetStatus {
+    observed_generation: i64,
+    desired_number_scheduled: u32,
+}
+
+impl DaemonSet {
+    /// `None` until its controller has counted the nodes of this very spec: the number of an earlier spec may be too small, and
+    /// then too many pods could go.
+    pub(super) fn wants(&self) -> Option<Wants> {
+        let DaemonSetStatus { observed_generation, desired_number_scheduled } = self.status;
+        let selector = Selector::new(&self.spec.selector).ok().filter(|selector| selector.weight() <= LONGEST_SELECTOR);
+        let replicas = usize::try_from(desired_number_scheduled).unwrap_or(usize::MAX);
+        let is_counted = observed_generation > 0 && observed_generation >= self.metadata.generation;
+        is_counted.then_some(Wants { replicas, selector })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn daemon_sets_of_both_groups_say_what_they_want() {
+        for (group, kind, has_scale, expected) in [
+            ("apps", "DaemonSet", false, Says::Nodes),
+            ("apps.kruise.io", "DaemonSet", false, Says::Nodes),
+            ("example.com", "DaemonSet", false, Says::Nothing),
+            ("apps", "DaemonSet", true, Says::Scale),
+            ("apps", "Deployment", true, Says::Scale),
+            ("batch", "Job", false, Says::Nothing),
+        ] {
+            assert_eq!(Says::of(group, kind, has_scale), expected, "{group} {kind} {has_scale}");
+        }
+    }
+
+    #[test]
+    fn daemon_set_wants_pods_once_its_spec_is_counted() {
+        for (observed, generation, selector, expected) in [
+            (2, 2, json!({"matchLabels": {"app": "web"}}), Some((3, Some("app=web")))),
+            (1, 2, json!({"matchLabels": {"app": "web"}}), None),
+            (0, 0, json!({"matchLabels": {"app": "web"}}), None),
+            (2, 2, json!({"matchExpressions": [{"key": "app", "operator": "No"}]}), Some((3, None))),
+        ] {
+            let set: DaemonSet = serde_json::from_value(json!({
+                "metadata": {"name": "web", "generation": generation}, "spec": {"selector": selector},
+                "status": {"observedGeneration": observed, "desiredNumberScheduled": 3},
+            }))
+            .unwrap();
+            let found = set.wants().map(|wants| (wants.replicas, wants.selector.map(|selector| selector.to_string())));
+            let expected = expected.map(|(replicas, selector)| (replicas, selector.map(str::to_owned)));
+            assert_eq!(found, expected, "{observed} {generation} {selector}");
+        }
+        let new: DaemonSet = serde_json::from_value(json!({"metadata": {"name": "web", "generation": 1}})).unwrap();
+        assert!(new.wants().is_none(), "without a status");
+    }
+}

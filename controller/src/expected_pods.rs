@@ -15,7 +15,6 @@ use berth_workload::budget::count::{Expected, Unknown};
 use berth_workload::budget::expected::Wanted;
 use berth_workload::budget::surge::is_released;
 use berth_workload::pod::{Metadata, Owner, Pod};
-use berth_workload::selector::Selector;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::core::GroupVersionKind;

@@ -55,6 +55,7 @@ impl Field {
                 base: version.to_owned(),
                 set,
                 stored: false,
+                status: None,
                 update: None,
                 subresource: None,
                 refused: Some(refused.clone()),
@@ -75,6 +76,7 @@ struct Case {
     set: Map<String, Value>,
     #[serde(default)]
     stored: bool,
+    status: Option<Map<String, Value>>,
     update: Option<Map<String, Value>>,
     subresource: Option<String>,
     refused: Option<Vec<String>>,
@@ -169,6 +171,11 @@ async fn judge(client: &Client, Trial { case, object }: &Trial) -> Result<()> {
             } else {
                 create(client, object, false).await?
             };
+            if let Some(status) = &case.status {
+                updated["status"] = json!(status);
+                updated =
+                    send(client, Method::PUT, &path(object, Part::Subresource("status"))?, Some(&updated)).await?;
+            }
             merge(&mut updated, update);
             let part = case.subresource.as_deref().map_or(Part::Object, Part::Subresource);
             send(client, Method::PUT, &path(object, part)?, Some(&updated)).await

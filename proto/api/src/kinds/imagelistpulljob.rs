@@ -4,11 +4,11 @@ use kube::CustomResourceExt;
 use serde_json::json;
 
 use super::Version;
-use super::imagepulljob::{is_image, pull_template};
+use super::imagepulljob::{HAS_COMPLETED, is_image, limits_of_completed, pull_template, pulled};
 use crate::crd::Schema;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
-use crate::crd::rules::{at, check};
+use crate::crd::rules::{at, check, reported_at, rule};
 use crate::v1beta1::imagelistpulljob::MAX_LISTED_IMAGES;
 use crate::{v1alpha1, v1beta1};
 
@@ -24,12 +24,19 @@ const COLUMNS: &[Column] = &[
 
 fn rules(_: Version) -> Vec<Patch> {
     let list = json!({"minItems": 1, "maxItems": MAX_LISTED_IMAGES, "x-kubernetes-list-type": "set"});
+    let images = format!("!({HAS_COMPLETED}) || sets.contains(oldSelf.spec.images, self.spec.images)");
+    let why = "but the list has completed and pulls nothing more: create another list";
+    let added =
+        format!("'has %s besides, {why}'.format([self.spec.images.filter(image, !(image in oldSelf.spec.images))])");
+    let mut completed = vec![reported_at(".spec.images", rule(images, added))];
+    completed.extend(pulled("spec.", HAS_COMPLETED, why));
+    completed.extend(limits_of_completed("list"));
     let mut rules = pull_template();
     rules.extend([
+        at("", check(&completed)),
         at("spec.images", list),
         at("spec.images[]", json!({"minLength": 1, "maxLength": 1024})),
         at("spec.images[]", check(&[is_image()])),
-        at("spec.pullSecrets", json!({"description": "Names of secrets for the registry, in the job's namespace."})),
     ]);
     rules
 }

@@ -32,16 +32,81 @@ const IMAGE: &str = "^(([a-zA-Z0-9.-]+|\\\\[[0-9a-fA-F:]+\\\\])(:[0-9]+)?/)?[a-z
 pub(super) const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 fn rules(_: Version) -> Vec<Patch> {
-    let secrets = "has(self.pullSecrets) == has(oldSelf.pullSecrets) && (!has(self.pullSecrets) || self.pullSecrets == oldSelf.pullSecrets)";
-    let fixed =
-        json!({"rule": secrets, "reason": "FieldValueForbidden", "message": "cannot be changed: create another job"});
+    let image = "'is \"%s\" and was \"%s\", and a job pulls one image: create another job'.format([self, oldSelf])";
     let mut rules = pull_template();
     rules.extend([
-        at("spec", check(&[reported_at(".pullSecrets", fixed)])),
         at("spec.image", json!({"minLength": 1, "maxLength": 1024})),
-        at("spec.image", check(&[is_image()])),
+        at("spec.image", check(&[is_image(), rule("self == oldSelf", image)])),
+        at("spec", check(&pulled("", "true", "and a job keeps what it was created with: create another job"))),
+        at("", check(&limits_of_completed("job"))),
     ]);
     rules
+}
+
+/// Rules for what is pulled, and where: none of it changes while the expression `is_fixed` is true. `spec` is the path from
+/// where the rules stand to the fields.
+pub(super) fn pulled(spec: &str, is_fixed: &str, why: &str) -> Vec<Value> {
+    let selects = |field: &str| {
+        let parts = ["matchLabels", "matchExpressions"].map(|part| is_same(&format!("{spec}{field}.{part}")));
+        parts.join(" && ")
+    };
+    let pod_selector = format!("{spec}podSelector");
+    let is_of_pods = format!("has(self.{pod_selector}) == has(oldSelf.{pod_selector})");
+    let sandbox = ["labels", "annotations"].map(|part| is_same(&format!("{spec}sandboxConfig.{part}")));
+    let rules = [
+        ("selector", format!("{} && {}", is_same(&format!("{spec}selector.names")), selects("selector"))),
+        ("podSelector", format!("{is_of_pods} && {}", selects("podSelector"))),
+        ("pullSecrets", is_same(&format!("{spec}pullSecrets"))),
+        ("sandboxConfig", sandbox.join(" && ")),
+        ("imagePullPolicy", format!("self.{spec}imagePullPolicy == oldSelf.{spec}imagePullPolicy")),
+    ];
+    let one = |(field, same): (&str, String)| {
+        let value = |of: &str| {
+            let path = format!("{of}.{spec}{field}");
+            // The type checker takes no object for %s.
+            format!("(has({path}) ? '%s'.format([dyn({path})]) : 'not set')")
+        };
+        let message = format!("'is %s and was %s, {why}'.format([{}, {}])", value("self"), value("oldSelf"));
+        reported_at(&format!(".{spec}{field}"), rule(format!("!({is_fixed}) || ({same})"), message))
+    };
+    rules.into_iter().map(one).collect()
+}
+
+/// An expression: has the job completed before this change?
+pub(super) const HAS_COMPLETED: &str = "has(oldSelf.status) && has(oldSelf.status.completionTime)";
+
+/// Rules of a job that has completed: limits of pulls, and until when it pulls, have no effect any more.
+pub(super) fn limits_of_completed(what: &str) -> Vec<Value> {
+    let one = |field: &str| {
+        let (new, old) = (format!("self.spec.{field}"), format!("oldSelf.spec.{field}"));
+        let same = format!("has({new}) ? has({old}) && {new} == {old} : !has({old})");
+        let message = format!(
+            "'is %s, but the {what} has completed and pulls nothing more: create another {what}'.format([has({new}) ? string({new}) : 'not set'])"
+        );
+        reported_at(&format!(".spec.{field}"), rule(format!("!({HAS_COMPLETED}) || ({same})"), message))
+    };
+    let fields = [
+        "pullPolicy.timeoutSeconds",
+        "pullPolicy.backoffLimit",
+        "completionPolicy.type",
+        "completionPolicy.activeDeadlineSeconds",
+    ];
+    fields.map(one).into()
+}
+
+/// An expression: is a list or map the same as before? None is the same as an empty one. Each step of the path may be missing.
+fn is_same(path: &str) -> String {
+    let has_any = |of: &str| {
+        let steps = path.match_indices('.').map(|(end, _)| &path[..end]).chain([path]);
+        let has: Vec<_> = steps.map(|step| format!("has({of}.{step})")).collect();
+        format!("{} && size({of}.{path}) > 0", has.join(" && "))
+    };
+    let (new, old) = (format!("self.{path}"), format!("oldSelf.{path}"));
+    let equal = match path.ends_with("matchExpressions") {
+        true => format!("sets.equivalent({new}, {old})"),
+        false => format!("{new} == {old}"),
+    };
+    format!("({} ? {} && {equal} : !({}))", has_any("self"), has_any("oldSelf"), has_any("oldSelf"))
 }
 
 /// Whether a text is an image reference.

@@ -24,7 +24,7 @@ pub use crate::v1beta1::imagepulljob::{
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePullJobSpec {
-    /// The image, with tag or digest.
+    /// The image, with tag or digest. Cannot be changed later.
     pub image: String,
     /// The rest of the job.
     #[serde(flatten)]

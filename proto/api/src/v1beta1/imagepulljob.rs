@@ -22,7 +22,7 @@ pub use super::nodeimage::{ImagePullPolicy, SandboxConfig};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePullJobSpec {
-    /// The image, with tag or digest.
+    /// The image, with tag or digest. Cannot be changed later.
     pub image: String,
     /// The rest of the job.
     #[serde(flatten)]
@@ -33,28 +33,30 @@ pub struct ImagePullJobSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImagePullJobTemplate {
-    /// Names of secrets for the registry, in the job's namespace. Cannot be changed later.
+    /// Names of secrets for the registry, in the job's namespace. An ImagePullJob keeps them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pull_secrets: Vec<String>,
-    /// Which nodes pull: by name or by labels. Without it, and without podSelector, all nodes.
+    /// Which nodes pull: by name or by labels. Without it, and without podSelector, all nodes. An ImagePullJob keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<ImagePullJobNodeSelector>,
-    /// Pull on the nodes where pods of the job's namespace with these labels are. Not together with selector.
+    /// Pull on the nodes where pods of the job's namespace with these labels are. Not together with selector. An ImagePullJob
+    /// keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_selector: Option<ImagePullJobPodSelector>,
     /// How many nodes pull at a time: a number, or a percentage of the nodes. 0 pauses the job. 1 where nothing is said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<IntOrString>,
-    /// Limits of the pull on each node.
+    /// Limits of the pull on each node. Another value holds for pulls that are under way, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_policy: Option<PullPolicy>,
     /// When the job is done.
     #[serde(default)]
     pub completion_policy: CompletionPolicy,
-    /// What is handed to the runtime along with the pull.
+    /// What is handed to the runtime along with the pull. An ImagePullJob keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox_config: Option<SandboxConfig>,
     /// Always asks the registry even if a node has the image, IfNotPresent does not. Defaults to IfNotPresent.
+    /// An ImagePullJob keeps it.
     #[serde(default)]
     pub image_pull_policy: ImagePullPolicy,
 }

@@ -26,6 +26,8 @@ const JOB: &str = "pull";
 const JOB_KIND: &str = "apps.kruise.io/v1beta1/ImagePullJob";
 /// So many nodes pull at a time.
 const PARALLELISM: usize = 2;
+/// How often a pull is tried again, where nothing is said, and after the change.
+const TRIES: [i32; 2] = [3, 7];
 /// Nodes that come; the first goes again.
 const GUESTS: [&str; 2] = ["sim-7", "sim-8"];
 
@@ -34,7 +36,7 @@ const GUESTS: [&str; 2] = ["sim-7", "sim-8"];
 pub(crate) enum Images {
     /// A job is created, and ends when all nodes have its image.
     Pull,
-    /// A job that never ends gets another image.
+    /// A job that never ends gets another backoffLimit.
     Changed,
     /// A job that never ends is deleted.
     Deleted,
@@ -50,6 +52,8 @@ struct Expected {
     nodes: usize,
     /// The tag that all nodes have been asked for, where there is a job to ask.
     tag: Option<&'static str>,
+    /// The backoffLimit of these pulls.
+    tries: i32,
     /// There is a job in the end.
     job: bool,
     /// NodeImages that are created.
@@ -96,10 +100,11 @@ impl Scenario for Images {
 
 impl Images {
     fn expected(self) -> Expected {
-        let pull = Expected { nodes: NODES, tag: Some("one"), job: true, creates: 0, deletes: 0, expires: 0 };
+        let pull =
+            Expected { nodes: NODES, tag: Some("one"), tries: TRIES[0], job: true, creates: 0, deletes: 0, expires: 0 };
         match self {
             Images::Pull => pull,
-            Images::Changed => Expected { tag: Some("two"), ..pull },
+            Images::Changed => Expected { tries: TRIES[1], ..pull },
             Images::Deleted => Expected { tag: None, job: false, ..pull },
             Images::Expired => Expected { tag: None, job: false, expires: 1, ..pull },
             Images::Nodes => Expected { nodes: NODES + 1, creates: 2, deletes: 1, ..pull },
@@ -149,8 +154,8 @@ impl<'a> Run<'a> for ImagesRun<'a> {
         match self.what {
             Images::Pull | Images::Expired => self.create_job().await,
             Images::Changed => {
-                let image = json!({"spec": {"image": self.image("two")}});
-                objects::patch(client, &self.namespace, JOB_KIND, JOB, &image).await.map(|_| ())
+                let tries = json!({"spec": {"pullPolicy": {"backoffLimit": TRIES[1]}}});
+                objects::patch(client, &self.namespace, JOB_KIND, JOB, &tries).await.map(|_| ())
             }
             Images::Deleted => self.delete(JOB_KIND, JOB).await,
             Images::Nodes => {
@@ -231,7 +236,10 @@ impl ImagesRun<'_> {
         };
         let node = |node: &Value| {
             let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            (name, json!({"asked": asked(node, &self.namespace), "told": told(node, &self.namespace)}))
+            (
+                name,
+                json!({"asked": asked(node, &self.namespace), "tries": tries(node, &self.namespace), "told": told(node, &self.namespace)}),
+            )
         };
         let nodes: BTreeMap<_, _> = nodes.iter().map(node).collect();
         let seen = json!({"jobs": jobs.iter().map(job).collect::<Vec<_>>(), "nodes": nodes});
@@ -246,6 +254,12 @@ impl ImagesRun<'_> {
 pub(crate) fn asked(node: &Value, repository: &str) -> Vec<String> {
     let tags = node["spec"]["images"][repository]["tags"].as_array().into_iter().flatten();
     tags.filter_map(|tag| tag["tag"].as_str().map(str::to_owned)).collect()
+}
+
+/// The backoffLimit of each of these tags.
+fn tries(node: &Value, repository: &str) -> Vec<Value> {
+    let tags = node["spec"]["images"][repository]["tags"].as_array().into_iter().flatten();
+    tags.map(|tag| tag["pullPolicy"]["backoffLimit"].clone()).collect()
 }
 
 /// The tags of a repository that a node has told of, with their phases.
@@ -268,7 +282,10 @@ fn flaw(now: &Value, wanted: &Expected) -> Option<String> {
     }
     let nodes = now["nodes"].as_object().into_iter().flatten();
     let has_it = |node: &Value| match wanted.tag {
-        Some(tag) => node["asked"] == json!([tag]) && node["told"] == json!({tag: "Succeeded"}),
+        Some(tag) => {
+            let is_asked = node["asked"] == json!([tag]) && node["tries"] == json!([wanted.tries]);
+            is_asked && node["told"] == json!({tag: "Succeeded"})
+        }
         None => node["asked"] == json!([]) && node["told"] == json!({}),
     };
     let (good, all) = (nodes.clone().filter(|(_, node)| has_it(node)).count(), nodes.count());

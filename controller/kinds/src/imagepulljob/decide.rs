@@ -55,8 +55,17 @@ fn go_on(snapshot: &Snapshot, settings: &Settings<'_>, status: &ImagePullJobStat
     let round = Round::of(snapshot, settings, now);
     tell_failures(settings, status, &round, plan);
     if settings.ends && round.is_over() {
-        let message = format!("{} of {} nodes have {}", round.succeeded, round.desired, snapshot.job.spec.image);
-        plan.events.push(Event { warning: false, reason: "Completed", message });
+        let image = &snapshot.job.spec.image;
+        plan.events.push(match round.without_nodes(settings) {
+            Some(why) => {
+                let message = format!("{why}: the job has completed, and no node pulls {image}; create another job");
+                Event { warning: true, reason: "NoNodes", message }
+            }
+            None => {
+                let message = format!("{} of {} nodes have {image}", round.succeeded, round.desired);
+                Event { warning: false, reason: "Completed", message }
+            }
+        });
         return;
     }
     if deadline_passed(settings, status, now) {

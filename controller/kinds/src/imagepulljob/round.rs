@@ -77,6 +77,16 @@ impl<'a> Round<'a> {
         self.succeeded + self.failed.len() == self.desired
     }
 
+    /// Why the job has no node at all; `None` where it has some.
+    pub(super) fn without_nodes(&self, settings: &Settings<'_>) -> Option<&'static str> {
+        let why = match settings.nodes {
+            Nodes::All => "there is no NodeImage",
+            Nodes::Named(_) | Nodes::Labelled(_) => "selector matches no node",
+            Nodes::OfPods(_) => "podSelector matches no pod on a node",
+        };
+        (self.desired == 0).then_some(why)
+    }
+
     /// The nodes to ask now.
     pub(super) fn next(&self, settings: &Settings<'_>) -> &[&'a NodeImage] {
         let busy = self.active.len() + self.strays.len();

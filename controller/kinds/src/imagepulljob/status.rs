@@ -85,7 +85,8 @@ fn message(
     [active, failed]: [usize; 2],
 ) -> String {
     let (desired, succeeded) = (round.desired, round.succeeded);
-    let mut text = format!("{succeeded} of {desired} nodes have the image");
+    let all = || format!("{succeeded} of {desired} nodes have the image");
+    let mut text = round.without_nodes(settings).map_or_else(all, str::to_owned);
     if failed > 0 {
         text.push_str(&format!(", {failed} failed"));
     }

@@ -159,6 +159,8 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     stuck::progress_is_told_as_the_peer_does,
     stuck::it_scales_by_its_subresource,
     predownload::an_image_list_pull_job_completes,
+    pulls::limits_follow_the_jobs_of_an_image,
+    pulls::a_job_without_nodes_says_so,
 ];
 
 /// What looks at more than its own namespace, in the order in which they run: what breaks things comes last.

@@ -151,6 +151,56 @@ pub(crate) async fn ensure_pulled(case: &Case, node: u8, image: &Pushed) -> Resu
     Ok(status)
 }
 
+/// Two jobs pull one image that the registry does not have. The limits are the present jobs', and the last one ends by its own.
+pub(crate) async fn limits_follow_the_jobs_of_an_image(case: &Case) -> Result<()> {
+    let image = case.site.image(&format!("{}:missing", case.namespace));
+    let policy =
+        |timeout: i32, backoff: i32| json!({"pullPolicy": {"timeoutSeconds": timeout, "backoffLimit": backoff}});
+    let until_limits = async |owners: usize, wanted: (i32, i32)| -> Result<()> {
+        let (name, tag) = image.rsplit_once(':').context("no tag")?;
+        let has = |node: &NodeImage| {
+            let mut tags = node.spec.images.get(name).into_iter().flat_map(|image| &image.tags);
+            let entry = tags.find(|entry| entry.tag == tag && entry.owner_references.len() == owners);
+            let limits = entry.and_then(|entry| entry.pull_policy.as_ref());
+            limits.and_then(|limits| limits.timeout_seconds.zip(limits.backoff_limit)) == Some(wanted)
+        };
+        for node in [1, 2, 3] {
+            until_node(case, node, has).await.with_context(|| format!("node {node}: {owners} owners, {wanted:?}"))?;
+        }
+        Ok(())
+    };
+    case.create(&job("j", &image, policy(600, 50))).await?;
+    until_limits(1, (600, 50)).await?;
+    case.create(&job("j2", &image, policy(10, 1))).await?;
+    until_limits(2, (600, 50)).await?;
+    case.patch(kind::IMAGE_PULL_JOB, "j", json!({"spec": policy(500, 40)})).await?;
+    until_limits(2, (500, 40)).await?;
+    let other = json!({"spec": {"image": case.site.image(&format!("{}:other", case.namespace))}});
+    let refused = case.patch(kind::IMAGE_PULL_JOB, "j2", other).await;
+    let says = refused.err().map(|error| format!("{error:#}")).unwrap_or_default();
+    ensure!(says.contains("spec.image") && says.contains("create another job"), "another image: {says:?}");
+    ensure!(case.get(kind::IMAGE_PULL_JOB, "j2").await?["status"]["completionTime"].is_null(), "j2 ended with j there");
+
+    case.kubectl(&["delete", "imagepulljob", "j", "-n", &case.namespace, "--timeout=60s"]).await?;
+    until_limits(1, (10, 1)).await?;
+    let status = ended(case, "j2").await?;
+    ensure!(status["failed"] == 3 && status["desired"] == 3, "{status}");
+    let raised = case.patch(kind::IMAGE_PULL_JOB, "j2", json!({"spec": policy(10, 5)})).await;
+    let says = raised.err().map(|error| format!("{error:#}")).unwrap_or_default();
+    ensure!(says.contains("has completed and pulls nothing more: create another job"), "more tries: {says:?}");
+    let ttl = json!({"spec": {"completionPolicy": {"ttlSecondsAfterFinished": 3600}}});
+    case.patch(kind::IMAGE_PULL_JOB, "j2", ttl).await.map(drop)
+}
+
+/// A job whose selector matches no node completes, and says that no node pulls.
+pub(crate) async fn a_job_without_nodes_says_so(case: &Case) -> Result<()> {
+    let image = case.site.image(&format!("{}:missing", case.namespace));
+    case.create(&job("lost", &image, json!({"selector": {"matchLabels": {"berth.test/is": "nowhere"}}}))).await?;
+    let status = ended(case, "lost").await?;
+    ensure!(status["desired"] == 0 && status["message"] == "selector matches no node; completed", "{status}");
+    case.told("lost", |event| event.starts_with("NoNodes: selector matches no node")).await.map(drop)
+}
+
 /// That no version shows a pull as over.
 pub(crate) fn ensure_open(versions: &[NodeImage], node: u8, image: &str) -> Result<()> {
     let name = Place::Node(node).to_string();

@@ -48,6 +48,37 @@ fn a_name_without_a_node_is_said() {
 }
 
 #[test]
+fn a_job_without_nodes_completes_and_says_so() {
+    let names = json!({"selector": {"names": ["x1"]}});
+    let pods = json!({"podSelector": {"matchLabels": {"app": "none"}}});
+    let table = [
+        (1, json!({"selector": {"matchLabels": {"number": "7"}}}), "selector matches no node", ""),
+        (1, names, "selector matches no node", "; there is no NodeImage x1"),
+        (1, pods, "podSelector matches no pod on a node", ""),
+        (0, json!({}), "there is no NodeImage", ""),
+    ];
+    for (nodes, spec, why, more) in table {
+        let mut world = World::new(nodes);
+        world.create("job", &spec);
+        world.run(2);
+        let status = world.status("job");
+        assert!(status.completion_time.is_some(), "{spec}");
+        assert_eq!(status.message, format!("{why}; completed{more}"), "{spec}");
+        let told = format!("NoNodes: {why}: the job has completed, and no node pulls app:1; create another job");
+        assert_eq!(world.events, [told], "{spec}");
+    }
+    let mut world = World::new(1);
+    let never = json!({"selector": {"matchLabels": {"number": "7"}}, "completionPolicy": {"type": "Never"}});
+    world.create("job", &never);
+    world.run(2);
+    assert_eq!(world.status("job").message, "selector matches no node; nodes that join pull it, too");
+    assert!(world.events.is_empty(), "it goes on: {:?}", world.events);
+    world.join("n7", json!({"number": "7"}));
+    world.run(3);
+    assert_eq!(world.status("job").message, "1 of 1 nodes have the image; nodes that join pull it, too");
+}
+
+#[test]
 fn nonsense_is_refused_once_and_named() {
     let digest = json!({"image": "app@sha256:1"});
     for (spec, says) in [

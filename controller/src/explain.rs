@@ -1,16 +1,18 @@
 //! `explain`: the controller's own observe and decide, printed instead of executed.
 
+mod leader;
+mod printed;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use berth_api::name::Namespace;
-use berth_api::names::condition;
-use berth_controller::flags::{Explain, ExplainKind, Output};
+use berth_controller::flags::{Explain, ExplainKind, Output, Run};
+use berth_controller::timings;
 use berth_kinds::broadcastjob::{decide as decide_broadcast_job, status as broadcast_job_status};
 use berth_kinds::cloneset::{decide as decide_clone_set, status as clone_set_status};
 use berth_kinds::containerrecreaterequest::{
-    decide as decide_container_recreate_request, status as container_recreate_request_status,
+    decide as decide_container_recreate_request, restarts, status as container_recreate_request_status,
 };
 use berth_kinds::daemonset::{decide as decide_daemon_set, status as daemon_set_status};
 use berth_kinds::distributedpoddisruptionbudget::{
@@ -24,19 +26,19 @@ use berth_kinds::podunavailablebudget::{
 };
 use berth_kinds::sidecarset::{decide as decide_sidecar_set, status as sidecar_set_status};
 use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful_set_status};
-use berth_runtime::Key;
+use berth_runtime::executor::Owner;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::NODES;
+use berth_runtime::{Key, Object, Resource};
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::Added;
 use berth_workload::budget::asked::Asked;
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
-use berth_workload::plan::{Outcome, Plan, Step, Waiting};
+use berth_workload::plan::{Outcome, Plan, Waiting};
 use berth_workload::pod::spread::is_constrained;
 use jiff::Timestamp;
 use kube::Client;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::controllers::{
@@ -44,22 +46,23 @@ use crate::controllers::{
     persistentpodstate, podunavailablebudget, sidecarset, statefulset,
 };
 use crate::injection::Injection;
+use crate::kinds::Kinds;
 use crate::pod_asks::PodAsks;
 use crate::pod_budgets::{Budget, PodBudgets, native_budgets, told_of};
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Namespaces, Stores};
 use crate::resize;
+use printed::{Explained, NodeDrain};
 
-/// Prints the plan for one object.
+/// Prints the plan for one object, as a controller of these flags would carry it out.
 ///
 /// # Errors
 /// The object does not exist, or the apiserver did not answer.
 pub(crate) async fn explain(
     explain: &Explain,
     config: kube::Config,
-    (gates, patience): (Gates, Duration),
-    pinning: &PodPinning,
-    (own_namespace, protected, cluster_name): (&str, &str, &str),
+    gates: Gates,
+    (run, pinning): (&Run, &PodPinning),
 ) -> anyhow::Result<()> {
     let is_budget =
         matches!(explain.kind, ExplainKind::Distributedpoddisruptionbudget | ExplainKind::Podunavailablebudget);
@@ -73,10 +76,10 @@ pub(crate) async fn explain(
     };
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
     let resize = resize::ability(&client, gates).await.context("cannot ask whether the cluster resizes pods")?;
-    let namespaces = Namespaces { own: own_namespace.to_owned(), explained };
+    let namespaces = Namespaces { own: run.namespace.clone(), explained };
     let (name, node) = (&*explain.name, explain.node.as_deref());
-    let look = Look { client, namespaces, protected, cluster_name, name, node, gates, patience, resize };
-    let explained = match explain.kind {
+    let look = Look { client, namespaces, run, name, node, gates, resize };
+    let mut explanation = match explain.kind {
         ExplainKind::Broadcastjob => look.at_broadcast_job().await?,
         ExplainKind::Cloneset => look.at_clone_set().await?,
         ExplainKind::Daemonset => look.at_daemon_set().await?,
@@ -87,9 +90,14 @@ pub(crate) async fn explain(
         ExplainKind::Sidecarset => look.at_sidecar_set().await?,
         ExplainKind::Persistentpodstate => look.at_persistent_pod_state(pinning).await?,
     };
+    let something = Some(explanation.kind).filter(|_| !explanation.plan.is_idle());
+    if let Some(kind) = something.and_then(berth_api::kinds::named) {
+        let object = (Resource::of(kind), &*look.namespaces.explained, look.name);
+        explanation.wait = Some(leader::wait(&look.client, run, object).await);
+    }
     match explain.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&explained)?),
-        Output::Text => print!("{}", text(&explained)),
+        Output::Json => println!("{}", serde_json::to_string_pretty(&explanation)?),
+        Output::Text => print!("{explanation}"),
     }
     Ok(())
 }
@@ -98,102 +106,84 @@ pub(crate) async fn explain(
 struct Look<'a> {
     client: Client,
     namespaces: Namespaces,
-    /// Namespaces whose pods get nothing from SidecarSets.
-    protected: &'a str,
-    /// What other clusters call this one.
-    cluster_name: &'a str,
+    /// The flags of the controller.
+    run: &'a Run,
     name: &'a str,
     /// Of which it is told what a drain would get.
     node: Option<&'a str>,
     gates: Gates,
-    /// After so long nothing can come of what a budget granted.
-    patience: Duration,
     resize: Ability,
-}
-
-/// What is printed.
-#[derive(Serialize)]
-struct Explained {
-    /// Kind, namespace and name.
-    #[serde(skip)]
-    workload: String,
-    /// What stands above the lines of its pods.
-    #[serde(skip)]
-    heading: &'static str,
-    /// The cause that holds the workload back: as it shows now, or, where it shows only when something is written, as it was
-    /// told when that was tried.
-    blocked: Option<Value>,
-    #[serde(flatten)]
-    plan: Plan,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    drain: Option<NodeDrain>,
-}
-
-/// What a drain of a node would get now.
-#[derive(Serialize)]
-struct NodeDrain {
-    node: String,
-    /// What becomes of each pod of the budget that is there.
-    pods: Vec<Waiting>,
 }
 
 impl Look<'_> {
     async fn at_broadcast_job(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = broadcastjob::Reads::new(&mut stores.reader());
+        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
         self.read(&stores, || true).await?;
         let Some(job) = reads.jobs.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("BroadcastJob");
         };
         let (snapshot, now) = (broadcastjob::observe(&reads, &job, self.gates), Timestamp::now());
         let plan = decide_broadcast_job(&snapshot, now);
-        let status = broadcast_job_status(&snapshot, &plan, &Outcome::default(), now);
-        Ok(explained("BroadcastJob", self, plan, &json!(status), &json!(snapshot.job.status)))
+        let (carried_out, outcome) = self.carried_out(&plan, &budgets, &*job).await;
+        let status = broadcast_job_status(&snapshot, &plan, &outcome, now);
+        Ok(self.explained("BroadcastJob", carried_out, &json!(status), &json!(snapshot.job.status)))
     }
 
     async fn at_clone_set(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = cloneset::Reads::new(&mut stores.reader());
+        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
         self.read(&stores, || reads.clonesets.all().iter().any(|set| is_constrained(&set.0.spec.template))).await?;
         let Some(set) = reads.clonesets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("CloneSet");
         };
         let (snapshot, now) = (cloneset::observe(&reads, &set, self.gates, self.resize), Timestamp::now());
         let plan = decide_clone_set(&snapshot, now);
-        let status = clone_set_status(&snapshot, &plan, &Outcome::default(), now);
-        Ok(explained("CloneSet", self, plan, &json!(status), &json!(snapshot.set.status)))
+        let (carried_out, outcome) = self.carried_out(&plan, &budgets, &*set).await;
+        let status = clone_set_status(&snapshot, &plan, &outcome, now);
+        Ok(self.explained("CloneSet", carried_out, &json!(status), &json!(snapshot.set.status)))
     }
 
     async fn at_daemon_set(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = daemonset::Reads::new(&mut stores.reader());
+        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
         self.read(&stores, || true).await?;
         let Some(set) = reads.sets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("DaemonSet");
         };
         let (snapshot, now) = (daemonset::observe(&reads, &set, self.gates, self.resize, true), Timestamp::now());
         let plan = decide_daemon_set(&snapshot, now);
-        let status = daemon_set_status(&snapshot, &plan, &Outcome::default(), now);
-        Ok(explained("DaemonSet", self, plan, &json!(status), &json!(snapshot.set.status)))
+        let (carried_out, outcome) = self.carried_out(&plan, &budgets, &*set).await;
+        let status = daemon_set_status(&snapshot, &plan, &outcome, now);
+        Ok(self.explained("DaemonSet", carried_out, &json!(status), &json!(snapshot.set.status)))
     }
 
     async fn at_container_recreate_request(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = containerrecreaterequest::Reads::new(&mut stores.reader());
+        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
         self.read(&stores, || false).await?;
         let Some(request) = reads.requests.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("ContainerRecreateRequest");
         };
-        let snapshot = reads.observe(&self.client, &request, self.gates).await.context("cannot read the pod")?;
+        let mut snapshot = reads.observe(&self.client, &request, self.gates).await.context("cannot read the pod")?;
         let now = Timestamp::now();
+        if let Some(pod) = &snapshot.pod {
+            let containers = restarts(&snapshot, now);
+            snapshot.held = self.budgets(&budgets).held_restart(pod, &Owner::of(&*request), &containers).await;
+        }
         let plan = decide_container_recreate_request(&snapshot, now);
         let status = container_recreate_request_status(&snapshot, &plan, &Outcome::default(), now);
-        Ok(explained("ContainerRecreateRequest", self, plan, &json!(status), &json!(snapshot.request.status)))
+        Ok(self.explained("ContainerRecreateRequest", plan, &json!(status), &json!(snapshot.request.status)))
     }
 
     async fn at_stateful_set(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = statefulset::Reads::new(&mut stores.reader());
+        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
         // A node may be why a pod does not go, or is not scheduled.
         self.read(&stores, || true).await?;
         let Some(set) = reads.sets.get(&self.namespaces.explained, self.name) else {
@@ -201,23 +191,26 @@ impl Look<'_> {
         };
         let (snapshot, now) = (statefulset::observe(&reads, &set, self.gates, self.resize), Timestamp::now());
         let plan = decide_stateful_set(&snapshot, now);
-        let status = stateful_set_status(&snapshot, &plan, &Outcome::default(), now);
-        Ok(explained("StatefulSet", self, plan, &json!(status), &json!(snapshot.set.status)))
+        let (carried_out, outcome) = self.carried_out(&plan, &budgets, &*set).await;
+        let status = stateful_set_status(&snapshot, &plan, &outcome, now);
+        Ok(self.explained("StatefulSet", carried_out, &json!(status), &json!(snapshot.set.status)))
     }
 
     async fn at_sidecar_set(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = sidecarset::Reads::new(&mut stores.reader());
+        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
         self.read(&stores, || false).await?;
         let Some(set) = reads.sets.get("", self.name) else { return self.is_missing("SidecarSet") };
         let asks = Arc::<PodAsks>::default();
         // Where the entries are not ours to read there are none, and nothing is added to them.
         asks.connect(PodWebhook::looked_at(Some(Added::read(&self.client).await.unwrap_or_default())));
-        let injection = Injection::new(asks, self.gates, &self.namespaces.own, self.protected);
+        let injection = Injection::new(asks, self.gates, &self.namespaces.own, &self.run.protected_namespaces);
         let (snapshot, now) = (reads.observe(&set, &injection), Timestamp::now());
         let plan = decide_sidecar_set(&snapshot, now);
-        let status = sidecar_set_status(&snapshot, &plan, &Outcome::default(), now);
-        Ok(explained("SidecarSet", self, plan, &json!(status), &json!(set.0.status)))
+        let (carried_out, outcome) = self.carried_out(&plan, &budgets, &*set).await;
+        let status = sidecar_set_status(&snapshot, &plan, &outcome, now);
+        Ok(self.explained("SidecarSet", carried_out, &json!(status), &json!(set.0.status)))
     }
 
     /// Pod by pod, where it was and how the next one is pinned, in place of what is waited for.
@@ -237,7 +230,7 @@ impl Look<'_> {
         };
         let mut plan = decide_persistent_pod_state(&snapshot, Timestamp::now());
         plan.waiting = explain_persistent_pod_state(&snapshot);
-        Ok(Explained { heading: "Pods:", ..explained("PersistentPodState", self, plan, &Value::Null, &Value::Null) })
+        Ok(Explained { heading: "Pods:", ..self.explained("PersistentPodState", plan, &Value::Null, &Value::Null) })
     }
 
     async fn at_pod_unavailable_budget(&self) -> anyhow::Result<Explained> {
@@ -249,8 +242,7 @@ impl Look<'_> {
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("PodUnavailableBudget");
         };
-        let budgets = PodBudgets::only_read(self.client.clone(), self.gates, self.cluster_name, self.patience);
-        budgets.look_at(&all);
+        let budgets = self.budgets(&all);
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")
         };
@@ -260,7 +252,7 @@ impl Look<'_> {
         let now = Timestamp::now();
         let plan = decide_pod_unavailable_budget(&snapshot, now);
         let status = pod_unavailable_budget_status(&snapshot, now);
-        let explained = explained("PodUnavailableBudget", self, plan, &json!(status), &json!(budget.0.status));
+        let explained = self.explained("PodUnavailableBudget", plan, &json!(status), &json!(budget.0.status));
         self.with_drains(explained, &budgets, &Budget::Unavailable(budget.0.clone()), &all).await
     }
 
@@ -271,8 +263,7 @@ impl Look<'_> {
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("DistributedPodDisruptionBudget");
         };
-        let budgets = PodBudgets::only_read(self.client.clone(), self.gates, self.cluster_name, self.patience);
-        budgets.look_at(&reads);
+        let budgets = self.budgets(&reads);
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")
         };
@@ -291,9 +282,35 @@ impl Look<'_> {
         let now = Timestamp::now();
         let plan = decide_distributed_pod_disruption_budget(&snapshot, now);
         let status = distributed_pod_disruption_budget_status(&snapshot, now);
-        let explained =
-            explained("DistributedPodDisruptionBudget", self, plan, &json!(status), &json!(budget.0.status));
+        let explained = self.explained("DistributedPodDisruptionBudget", plan, &json!(status), &json!(budget.0.status));
         self.with_drains(explained, &budgets, &Budget::Distributed(budget.0.clone()), &reads).await
+    }
+
+    /// The budgets that were read. What they grant stands in copies.
+    fn budgets(&self, reads: &distributedpoddisruptionbudget::Reads) -> Arc<PodBudgets> {
+        let patience = timings::patience(self.run);
+        let budgets = PodBudgets::only_read(self.client.clone(), self.gates, &self.run.cluster_name, patience);
+        budgets.look_at(reads, |kind| Kinds::parse(&self.run.custom_resource_enable).has(kind));
+        budgets
+    }
+
+    /// The plan as the controller carries it out now, where the steps wait that a budget refuses; and what comes of these steps.
+    async fn carried_out<T: Object>(
+        &self,
+        plan: &Plan,
+        budgets: &distributedpoddisruptionbudget::Reads,
+        of: &T,
+    ) -> (Plan, Outcome) {
+        let (admitted, failures) = self.budgets(budgets).explained(plan, &Owner::of(of)).await;
+        (printed::with_waiting(plan, admitted, &failures, T::RESOURCE.namespaced), Outcome { failures })
+    }
+
+    fn explained(&self, kind: &'static str, plan: Plan, status: &Value, old: &Value) -> Explained {
+        let name = match self.namespaces.explained.as_str() {
+            "" => self.name.to_owned(),
+            namespace => format!("{namespace}/{}", self.name),
+        };
+        Explained::new((kind, name), plan, status, old)
     }
 
     /// Adds what a drain of the node would get, or which nodes could be drained.
@@ -346,61 +363,4 @@ impl Look<'_> {
         let group = berth_api::kinds::named(kind).map_or(berth_api::names::GROUP, |kind| kind.group);
         bail!("there is no {kind} {name:?} in namespace {namespace:?}; see `kubectl get {plural}s.{group} -A`")
     }
-}
-
-/// The condition `Blocked` is looked for in the status as it would be written, then in the one that was.
-fn explained(kind: &str, look: &Look<'_>, plan: Plan, status: &Value, old: &Value) -> Explained {
-    let of = |status: &Value| {
-        let mut conditions = status["conditions"].as_array().into_iter().flatten();
-        conditions.find(|c| c["type"] == condition::BLOCKED).cloned()
-    };
-    let told = of(old).filter(|_| !plan.is_idle());
-    let workload = match look.namespaces.explained.as_str() {
-        "" => format!("{kind} {}", look.name),
-        namespace => format!("{kind} {namespace}/{}", look.name),
-    };
-    Explained { workload, heading: "Waits:", blocked: of(status).or(told), plan, drain: None }
-}
-
-/// The plan in sentences.
-fn text(explained: &Explained) -> String {
-    let Explained { workload, heading, blocked, plan, drain } = explained;
-    let mut lines = vec![workload.clone()];
-    let word = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
-    lines.extend(blocked.as_ref().map(|c| format!("Blocked ({}): {}", word(c, "reason"), word(c, "message"))));
-    let now = match (plan.is_idle(), blocked) {
-        (false, _) => "Now:",
-        (true, Some(_)) => "Now: nothing, as long as that is so.",
-        (true, None) => "Now: nothing to do.",
-    };
-    lines.push(now.to_owned());
-    for stage in &plan.stages {
-        lines.push(format!("  {} ({})", stage.name, stage.steps.len()));
-        lines.extend(stage.steps.iter().map(step));
-    }
-    if !plan.waiting.is_empty() {
-        lines.push((*heading).to_owned());
-        for waiting in &plan.waiting {
-            let the_workload = format!("the {}", workload.split(' ').next().unwrap_or_default());
-            let who = if waiting.pod.is_empty() { &the_workload } else { &waiting.pod };
-            lines.push(format!("  {who}: {}", waiting.reason));
-        }
-    }
-    if let Some(NodeDrain { node, pods }) = drain {
-        lines.push(format!("A drain of node {node} now, one pod after the other:"));
-        if pods.is_empty() {
-            lines.push("  none of its pods are there".to_owned());
-        }
-        lines.extend(pods.iter().map(|Waiting { pod, reason }| format!("  {pod}: {reason}")));
-    }
-    if let Some(wait) = plan.look_again {
-        lines.push(format!("Looks again in {:.1} s, or when something changes.", wait.as_secs_f64()));
-    }
-    lines.push(String::new());
-    lines.join("\n")
-}
-
-fn step(step: &Step) -> String {
-    let kinds: Vec<_> = step.actions.iter().map(|action| action.deed().to_string()).collect();
-    format!("    - {} [{}]", step.reason, kinds.join(", "))
 }

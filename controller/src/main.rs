@@ -59,10 +59,7 @@ fn main() -> anyhow::Result<()> {
         match &cli.command {
             Some(Command::Explain(explain)) => {
                 let pinning = PodPinning::new(cli.run.pod_pinning, cli.run.pod_pinning_fail_closed, Arc::default());
-                let run = &cli.run;
-                let namespaces = (&*run.namespace, &*run.protected_namespaces, &*run.cluster_name);
-                let patience = timings::patience(run);
-                explain::explain(explain, config, (gates, patience), &pinning, namespaces).await
+                explain::explain(explain, config, gates, (&cli.run, &pinning)).await
             }
             None => {
                 timings::check(&cli.run).map_err(anyhow::Error::msg)?;

@@ -102,7 +102,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     };
     let webhook = berth_webhook::run(webhook_config, client.clone(), stop.clone().cancelled_owned()).await?;
     asks.connect(webhook.pods());
-    serve_http(flags, webhook.readiness(), &metrics, &tasks).await?;
+    serve_http(flags, webhook.readiness(), (&metrics, &pod_budgets), &tasks).await?;
     tasks.watch("server of pull secrets", serve_pull_secrets(flags, &client, webhook.tls(), &stop).await?);
     tasks.spawn_fallible("webhooks", webhook.join());
 
@@ -265,7 +265,7 @@ fn of_kinds(gates: Gates, custom_resource_enable: &str) -> Gates {
 async fn serve_http(
     flags: &Run,
     readiness: Readiness,
-    metrics: &Arc<Metrics>,
+    (metrics, pod_budgets): (&Arc<Metrics>, &Arc<PodBudgets>),
     tasks: &Supervisor,
 ) -> anyhow::Result<()> {
     let (probes, scrapes) = (flags.health_probe_bind_address, flags.metrics_bind_address);
@@ -276,8 +276,12 @@ async fn serve_http(
                 "cannot listen on {address}; choose others with --metrics-bind-address and --health-probe-bind-address"
             )
         })?;
-        let readiness = readiness.clone();
-        let server = http::Server { ready: Box::new(move || readiness.check()), metrics: metrics.clone() };
+        let (readiness, pod_budgets) = (readiness.clone(), pod_budgets.clone());
+        let server = http::Server {
+            ready: Box::new(move || readiness.check()),
+            metrics: metrics.clone(),
+            waits: Box::new(move |object| pod_budgets.wait_of(object)),
+        };
         tasks.spawn(format!("server on {address}"), http::serve(listener, server, tasks.stop().clone()));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `/healthz`, `/readyz` and `/metrics`.
+//! `/healthz`, `/readyz`, `/metrics` and `/waits`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use berth_http::{Limits, Protocol, TextBody, text};
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -18,10 +19,14 @@ pub struct Server {
     pub ready: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
     /// What `/metrics` shows.
     pub metrics: Arc<Metrics>,
+    /// What `/waits/<plural>/<namespace>/<name>` shows of this path: how long the controller waits before it looks at the object
+    /// again. `None` for a path that names no object of a kind that is worked on.
+    pub waits: Box<dyn Fn(&str) -> Option<Value> + Send + Sync>,
 }
 
 /// The connections of a kubelet and a few scrapers.
 const CONNECTIONS: (usize, usize) = (64, 16);
+const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -46,7 +51,10 @@ impl Server {
                 Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, TEXT, why),
             },
             "/metrics" => text(StatusCode::OK, OPEN_METRICS, self.metrics.encode()),
-            _ => text(StatusCode::NOT_FOUND, TEXT, "not found: try /healthz, /readyz or /metrics".to_owned()),
+            _ => match path.strip_prefix("/waits/").and_then(|object| (self.waits)(object)) {
+                Some(waits) => text(StatusCode::OK, JSON, waits.to_string()),
+                None => text(StatusCode::NOT_FOUND, TEXT, "not found: try /healthz, /readyz or /metrics".to_owned()),
+            },
         }
     }
 }

@@ -44,6 +44,12 @@ impl Awaited {
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner).insert(resource, waker);
     }
 
+    /// The queue of a kind of ours, by its plural.
+    pub(super) fn queue(&self, plural: &str) -> Option<Arc<Queue<Key>>> {
+        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        wakers.iter().find(|(resource, _)| resource.plural == plural).map(|(_, waker)| waker.queue.clone())
+    }
+
     /// This budget has refused something to this object. Whoever counts the budget is woken, for it may have put a count off because nobody
     /// waited.
     pub(super) fn note(&self, budget: &BudgetKey, owner: &Owner) {

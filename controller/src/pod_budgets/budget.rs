@@ -167,25 +167,40 @@ impl Budget {
         Account { name, rules: &holds.rules, generation, status: self.account(), floor }
     }
 
-    /// The patch of a ledger, which fails where it is another by then; `None` where nothing changes.
-    pub(super) fn patch(&self, account: &PodUnavailableBudgetStatus) -> Option<Value> {
-        let (old, new) = match self {
+    /// The budget with another ledger.
+    pub(super) fn with_account(&self, account: &PodUnavailableBudgetStatus) -> Self {
+        match self {
             Self::Unavailable(budget) => {
-                (serde_json::to_value(&budget.status).ok()?, serde_json::to_value(account).ok()?)
+                let budget =
+                    PodUnavailableBudget { status: Some(account.clone()), ..PodUnavailableBudget::clone(budget) };
+                Self::Unavailable(Arc::new(budget))
             }
             Self::Distributed(budget) => {
-                let mut status = budget.status.clone().unwrap_or_default();
+                let mut budget = DistributedPodDisruptionBudget::clone(budget);
+                let status = budget.status.get_or_insert_default();
                 let granted = status.own.healthy - account.current_available;
                 status.own.healthy = account.current_available;
                 status.current_healthy -= granted;
                 status.disruptions_allowed = (status.disruptions_allowed - granted).max(0);
                 status.ledger.clone_from(&account.ledger);
-                (serde_json::to_value(&budget.status).ok()?, serde_json::to_value(&status).ok()?)
+                Self::Distributed(Arc::new(budget))
             }
-        };
-        let patch = merge_patch(&old, &new)?;
+        }
+    }
+
+    /// The patch of a ledger, which fails where it is another by then; `None` where nothing changes.
+    pub(super) fn patch(&self, account: &PodUnavailableBudgetStatus) -> Option<Value> {
+        let patch = merge_patch(&self.status()?, &self.with_account(account).status()?)?;
         let ObjectMeta { resource_version, uid, .. } = self.metadata();
         Some(json!({"metadata": {"resourceVersion": resource_version, "uid": uid}, "status": patch}))
+    }
+
+    fn status(&self) -> Option<Value> {
+        let status = match self {
+            Self::Unavailable(budget) => serde_json::to_value(&budget.status),
+            Self::Distributed(budget) => serde_json::to_value(&budget.status),
+        };
+        status.ok()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who stands in line for one budget: what comes close together is decided together, and written once.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
@@ -223,7 +223,11 @@ impl PodBudgets {
     }
 
     /// The budget as the apiserver has it.
-    async fn read(&self, BudgetKey { resource, key }: &BudgetKey) -> Result<Option<Budget>, NotYet> {
+    async fn read(&self, budget: &BudgetKey) -> Result<Option<Budget>, NotYet> {
+        if let Some(copy) = self.copied(budget) {
+            return Ok(Some(copy));
+        }
+        let BudgetKey { resource, key } = budget;
         let Ok(path) = resource.path(&key.namespace, &key.name) else { return Ok(None) };
         let read = if *resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
             client::get(&self.client, &path).await.map(|budget| Budget::Distributed(Arc::new(budget)))
@@ -245,6 +249,11 @@ impl PodBudgets {
         read: &Budget,
         account: &PodUnavailableBudgetStatus,
     ) -> Result<bool, NotYet> {
+        if let Some(copies) = self.copies.get() {
+            let mut copies = copies.lock().unwrap_or_else(PoisonError::into_inner);
+            copies.insert(key.clone(), read.with_account(account));
+            return Ok(true);
+        }
         let Some(patch) = read.patch(account) else { return Ok(true) };
         let (namespace, name, patch) = (&key.key.namespace, &key.key.name, &Patch::Merge(patch));
         let (client, write) = (self.client.clone(), PatchParams::default());

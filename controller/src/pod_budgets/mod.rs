@@ -6,6 +6,7 @@ mod drains;
 mod draw;
 mod entered;
 mod expected;
+mod explained;
 mod line;
 pub(crate) mod native_budgets;
 mod others;
@@ -104,6 +105,8 @@ pub(crate) struct PodBudgets {
     entered: Entered,
     awaited: Arc<Awaited>,
     refusals: Refusals,
+    /// Set where `explain` asks: budgets as their ledgers would be after what was granted, which nothing writes.
+    copies: OnceLock<Mutex<BTreeMap<BudgetKey, Budget>>>,
     /// After so long nothing can come of what was granted.
     patience: Duration,
     /// Since when the entry of a namespace is known to be written.
@@ -141,7 +144,7 @@ impl PodBudgets {
     ) -> Arc<Self> {
         let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
         let (unavailable, distributed, stores, recorder, holds, lines, entered, awaited, written) = Default::default();
-        let looks = Looks::default();
+        let (looks, copies) = (Looks::default(), OnceLock::new());
         let expected = ExpectedPods::new(client.clone());
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -163,6 +166,7 @@ impl PodBudgets {
             entered,
             awaited,
             refusals,
+            copies,
             patience,
             written,
         })
@@ -205,13 +209,6 @@ impl PodBudgets {
         self.awaited.has(&budget.key()).then(|| awaited_pace(pods))
     }
 
-    /// By what `explain` has read.
-    pub(crate) fn look_at(&self, reads: &distributedpoddisruptionbudget::Reads) {
-        let _ = self.distributed.set(reads.budgets.clone());
-        let _ = self.unavailable.set(reads.unavailable.clone());
-        let _ = self.stores.set(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
-    }
-
     fn follow(self: &Arc<Self>, stores: Stores) {
         let is_first = self.stores.set(stores).is_ok();
         if is_first && self.is_asked() {
@@ -244,7 +241,11 @@ impl PodBudgets {
     }
 
     /// A budget as a store has it.
-    fn stored(&self, BudgetKey { resource, key }: &BudgetKey) -> Option<Budget> {
+    fn stored(&self, budget: &BudgetKey) -> Option<Budget> {
+        if let Some(copy) = self.copied(budget) {
+            return Some(copy);
+        }
+        let BudgetKey { resource, key } = budget;
         if *resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
             let budget = self.distributed.get()?.get(&key.namespace, &key.name)?;
             Some(Budget::Distributed(budget.0.clone()))

@@ -8,8 +8,8 @@ use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_kinds::distributedpoddisruptionbudget::Other;
-use berth_runtime::Resource;
 use berth_runtime::client::{self, Failed};
+use berth_runtime::{Key, Resource};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::federation::{Brings, Origin, Shared, Silence, Told};
 use berth_workload::budget::floor::{Promise, promised};
@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Budget, PodBudgets};
+use super::{Budget, BudgetKey, PodBudgets};
 use crate::clusters::{Clusters, Known, LARGEST};
 
 /// What is told of a member that is not there.
@@ -109,6 +109,10 @@ impl PodBudgets {
     async fn each_alone(&self, budget: &Budget) -> Result<Vec<Alone>, NotYet> {
         let reads = budget.federation().iter().map(async |member| {
             if self.clusters.has(member) {
+                if let (Some(_), Budget::Distributed(budget)) = (self.copies.get(), budget) {
+                    let brings = told_of(budget, member).brings;
+                    return Ok(Alone { origin: Origin::default(), elsewhere: Elsewhere::default(), brings });
+                }
                 let Known { elsewhere, brings, .. } = self.clusters.read(member).await;
                 return Ok(Alone { origin: Origin::default(), elsewhere, brings });
             }
@@ -117,7 +121,9 @@ impl PodBudgets {
                 return Ok(Alone { origin: Origin::default(), elsewhere, brings: Err(Silence::of(ITSELF)) });
             }
             let found = find(&self.client, member).await.map_err(|_| NotYet("budgets of spec.federation"))?;
-            Ok(Alone { origin: found.origin, elsewhere, brings: found.brings })
+            let copy = found.kind.and_then(key_of(member)).and_then(|key| self.copied(&key));
+            let brings = copy.map_or(found.brings, |copy| Ok(Brings::of_account(&copy.account())));
+            Ok(Alone { origin: found.origin, elsewhere, brings })
         });
         try_join_all(reads).await
     }
@@ -137,6 +143,19 @@ impl PodBudgets {
             brought.map(|((brings, one), member)| Brought { member, elsewhere: &one.elsewhere, brings }).collect();
         count_once(&mut brought);
         all
+    }
+}
+
+/// The key of a member of a kind of ours.
+fn key_of(member: &Member) -> impl Fn(MemberKind) -> Option<BudgetKey> {
+    let key = Key::new(&member.namespace, &member.name);
+    move |kind| {
+        let resource = match kind {
+            MemberKind::DistributedPodDisruptionBudget => DISTRIBUTED_POD_DISRUPTION_BUDGETS,
+            MemberKind::PodUnavailableBudget => POD_UNAVAILABLE_BUDGETS,
+            MemberKind::PodDisruptionBudget => return None,
+        };
+        Some(BudgetKey { resource, key: key.clone() })
     }
 }
 

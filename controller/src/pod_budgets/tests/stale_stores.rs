@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail, ensure};
 use berth_cluster::{Cluster, Options};
+use berth_workload::plan::{Action, Plan, Step, Target};
 use serde_json::Value;
 
 use super::*;
@@ -132,15 +133,48 @@ async fn play_natives(client: &Client, replica: &Replica) -> Result<()> {
     Ok(())
 }
 
+/// What `explain` draws stands in copies: of two deletions the budget grants one, the other waits, and nothing writes to the ledger.
+async fn play_explained(client: &Client) -> Result<()> {
+    make_budget(client, "explained", json!({})).await?;
+    let mut stores = AllStores::default();
+    let reads = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
+    let namespaces = Namespaces { own: "kruise-system".to_owned(), explained: "explained".to_owned() };
+    let looked = stores.look(client, &namespaces, |_| true).await;
+    looked.map_err(|failed| anyhow::anyhow!("{failed:?}"))?;
+    let mut plan = Plan::default();
+    let steps = reads.pods.all().into_iter().map(|pod| {
+        let target = Target::from(&pod.metadata);
+        Step::new(Action::DeletePod { target }, "it is to go".to_owned())
+    });
+    plan.add_stage("scale down", steps.collect());
+    let owner =
+        Owner { resource: PODS, namespace: "explained".to_owned(), name: "web".to_owned(), uid: "u".to_owned() };
+    for (kinds, expected) in [(&["PodUnavailableBudget"][..], 1), (&["DistributedPodDisruptionBudget"], 0)] {
+        let budgets = PodBudgets::only_read(client.clone(), Gates::default(), "", Duration::from_secs(75));
+        budgets.look_at(&reads, |kind| kinds.contains(&kind));
+        let (admitted, held) = budgets.explained(&plan, &owner).await;
+        let words = held.iter().all(|held| held.message.contains("PodUnavailableBudget explained/web allows no more"));
+        ensure!(held.len() == expected && words, "{kinds:?}: {held:?}");
+        ensure!(admitted.actions().count() == 2 - expected, "{kinds:?}: {admitted:?}");
+    }
+    let budget = request(client, "GET", &format!("{}/web", budgets_of("explained")), &Value::Null).await?;
+    ensure!(budget["status"]["ledger"]["entries"].as_array().is_none_or(Vec::is_empty), "{}", budget["status"]);
+    Ok(())
+}
+
 async fn play(cluster: &Cluster) -> Result<()> {
     let client = real_apiserver::connect(cluster).await?;
     request(&client, "POST", "/api/v1/nodes", &json!({"metadata": {"name": NODE}})).await?;
-    for namespace in ["new", "changed", "native"] {
+    for namespace in ["new", "changed", "native", "explained"] {
         request(&client, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await?;
     }
     for (namespace, pod) in [("new", "a"), ("new", "b"), ("changed", "a"), ("native", "a"), ("native", "b")] {
         make_pod(&client, namespace, pod).await?;
     }
+    for pod in ["a", "b"] {
+        make_pod(&client, "explained", pod).await?;
+    }
+    play_explained(&client).await?;
     let replica = Replica::new(client.clone());
     replica.look("new").await?;
     ensure!(replica.deletes("new", "a").await?.is_none(), "there is no budget yet");

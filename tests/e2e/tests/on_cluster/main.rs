@@ -153,6 +153,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     bad_input::in_place_only_names_the_field,
     bad_input::an_image_that_does_not_exist,
     bad_input::a_wrong_secret,
+    stuck::explain_shows_what_a_budget_holds,
     stuck::every_cause_is_named_until_it_is_mended,
     stuck::overlapping_selectors_are_named_by_the_younger,
     stuck::a_pod_that_does_not_end_is_named,

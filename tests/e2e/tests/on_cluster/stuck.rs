@@ -1,12 +1,13 @@
 //! Why is it stuck? Rollouts that are stuck, each for another reason: the condition `Blocked` and `explain` name it, and it
 //! goes when it is mended.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use berth_e2e::objects::{self, CONTAINER, kind};
 use serde_json::{Value, json};
 
+use crate::pod_budgets;
 use crate::world::Case;
 
 /// What is told when it has lasted for a minute, on a busy machine.
@@ -158,6 +159,8 @@ pub(crate) async fn every_cause_is_named_until_it_is_mended(case: &Case) -> Resu
     for one in &all {
         is_told(case, one.name, one.reason, one.words).await?;
     }
+    // The apiserver refuses each try, and the leader waits ever longer between two.
+    case.explained("quota", "text", |text| text.contains(" s, or when something changes, because each of")).await?;
     for one in &all {
         match &one.mend {
             Some(object) => drop(case.create(object).await?),
@@ -175,6 +178,52 @@ pub(crate) async fn every_cause_is_named_until_it_is_mended(case: &Case) -> Resu
         case.explained(one.name, "text", |text| !text.contains("Blocked")).await?;
     }
     Ok(())
+}
+
+/// What a budget holds waits in `explain`, whose second line is the condition; and a missing image is graver than the budget.
+pub(crate) async fn explain_shows_what_a_budget_holds(case: &Case) -> Result<()> {
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    case.clone_set("web", 3, &one, json!({"podUpdatePolicy": "ReCreate"})).await?;
+    let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
+    case.create(&pod_budgets::budget(json!({"targetRef": target, "maxUnavailable": 0}))).await?;
+    pod_budgets::enforced(case, 0).await?;
+    case.set_image("web", &two).await?;
+    let text = explained_as_blocked(case, "NoBudget").await?;
+    ensure!(text.contains("Now: nothing, as long as that is so.") && !text.contains("[DeletePod]"), "{text}");
+    let pods = pod_budgets::names(case).await?;
+    for pod in &pods {
+        let lines: Vec<_> = text.lines().filter(|line| line.starts_with(&format!("  {pod}:"))).collect();
+        ensure!(lines.len() == 1, "{pod} has the lines {lines:?} in\n{text}");
+    }
+    let waits = text.lines().filter(|line| line.contains("; waits for a budget, which says: PodUnavailableBudget"));
+    ensure!(waits.count() > 0, "no pod waits for the budget in\n{text}");
+    let told = text.lines().nth(1).unwrap_or_default();
+    ensure!(pods.iter().any(|pod| told.contains(pod)), "none of {pods:?} is named in {told}");
+
+    case.patch("policy.kruise.io/v1beta1/PodUnavailableBudget", "web", json!({"spec": {"maxUnavailable": 1}})).await?;
+    case.set_image("web", &case.site.image(&format!("{}:nowhere", case.namespace))).await?;
+    explained_as_blocked(case, "ImageUnavailable").await?;
+    case.set_image("web", &two).await?;
+    case.done("web").await?;
+    Ok(())
+}
+
+/// Waits until the condition has this reason and `explain` has the same sentence in its second line; gives what that says.
+async fn explained_as_blocked(case: &Case, reason: &str) -> Result<String> {
+    let line = |set: &Value| blocked(set).map(|(reason, message)| format!("Blocked ({reason}): {message}"));
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let before = until(case, "web", |set| blocked(set).is_some_and(|(told, _)| told == reason)).await?;
+        let text = case.explained("web", "text", |_| true).await?;
+        let after = case.get(kind::CLONE_SET, "web").await?;
+        // The condition may change meanwhile.
+        if line(&before) == line(&after) {
+            let second = text.lines().nth(1).map(str::to_owned);
+            ensure!(second == line(&after), "the condition says {:?}, and explain\n{text}", line(&after));
+            return Ok(text);
+        }
+        ensure!(Instant::now() < deadline, "the condition does not rest: {:?}, {:?}", line(&before), line(&after));
+    }
 }
 
 pub(crate) async fn overlapping_selectors_are_named_by_the_younger(case: &Case) -> Result<()> {

@@ -1,0 +1,93 @@
+//! What `explain` says of a plan: which steps the controller carries out now, and which ones a budget holds.
+
+use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
+
+use berth_runtime::Key;
+use berth_runtime::executor::Owner;
+use berth_webhook::pods::{Change, Disruption};
+use berth_workload::plan::{Action, Deed, Failure, Plan, Step, Target, Verb};
+use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS, PODS};
+use serde_json::{Value, json};
+
+use super::{Budget, BudgetKey, PodBudgets, Stores};
+use crate::controllers::distributedpoddisruptionbudget;
+
+impl PodBudgets {
+    /// By what `explain` has read, of the kinds that are worked on. From then on grants stand in copies of the ledgers.
+    pub(crate) fn look_at(
+        &self,
+        reads: &distributedpoddisruptionbudget::Reads,
+        is_worked_on: impl Fn(&'static str) -> bool,
+    ) {
+        let _ = self.copies.set(Mutex::default());
+        if is_worked_on(DISTRIBUTED_POD_DISRUPTION_BUDGETS.kind) {
+            let _ = self.distributed.set(reads.budgets.clone());
+        }
+        if is_worked_on(POD_UNAVAILABLE_BUDGETS.kind) {
+            let _ = self.unavailable.set(reads.unavailable.clone());
+        }
+        let _ = self.stores.set(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
+    }
+
+    /// The copy of a budget, where `explain` has granted something from it.
+    pub(super) fn copied(&self, budget: &BudgetKey) -> Option<Budget> {
+        self.copies.get()?.lock().unwrap_or_else(PoisonError::into_inner).get(budget).cloned()
+    }
+
+    /// The plan without the steps that a budget refuses now, and these steps as failures: by the rules of [`Self::admitted`], and
+    /// for evictions by those of the webhook. What budgets grant stands in copies of their ledgers.
+    pub(crate) async fn explained(&self, plan: &Plan, owner: &Owner) -> (Plan, Vec<Failure>) {
+        let (plan, mut held) = self.admitted(Cow::Borrowed(plan), owner).await;
+        let mut plan = plan.into_owned();
+        for stage in &mut plan.stages {
+            let mut steps = Vec::new();
+            for step in std::mem::take(&mut stage.steps) {
+                match self.refused_eviction(&step).await {
+                    Some(failure) => held.push(failure),
+                    None => steps.push(step),
+                }
+            }
+            stage.steps = steps;
+        }
+        plan.stages.retain(|stage| !stage.steps.is_empty());
+        (plan, held)
+    }
+
+    /// Why the apiserver would refuse the eviction that a step asks for.
+    async fn refused_eviction(&self, step: &Step) -> Option<Failure> {
+        let Target { namespace, name, uid, .. } = step.actions.iter().find_map(|action| match action {
+            Action::EvictPod { target } => Some(target),
+            _ => None,
+        })?;
+        let disruption = Disruption {
+            namespace: namespace.clone(),
+            pod: name.clone(),
+            uid: Some(uid.clone()),
+            user: self.own_user.clone(),
+            change: Change::Evict,
+            ..Disruption::default()
+        };
+        let refusal = match self.draw_from_all(disruption).await {
+            Ok(Some(refusal)) => refusal,
+            // Of a pod that no budget of ours holds, the webhook says nothing.
+            Ok(None) => {
+                let stores = self.stores.get()?;
+                let pod = stores.pods.get(namespace, name)?;
+                self.refused_natively(stores, &pod).await.ok()??.message
+            }
+            Err(not_yet) => not_yet.to_string(),
+        };
+        Some(Failure::of_budget(Deed::of(Verb::Evict, PODS), (namespace, name), refusal))
+    }
+
+    /// How long this process waits before it looks at an object of ours again, by `<plural>/<namespace>/<name>`: `explain` asks
+    /// the leader.
+    pub(crate) fn wait_of(&self, object: &str) -> Option<Value> {
+        let mut parts = object.splitn(3, '/');
+        let (plural, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
+        let waits = self.awaited.queue(plural)?.waits(&Key::new(namespace, name));
+        let (wait, failures) = waits.unwrap_or_default();
+        Some(json!({"seconds": wait.as_secs_f64(), "failures": failures}))
+    }
+}

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use berth_api::name::{InvalidName, Name, Namespace};
+use berth_api::releases::RELEASES;
 use berth_api::weight::DEFAULT_MAX_BYTES;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 
@@ -38,6 +40,20 @@ pub enum LogFormat {
 pub enum Command {
     /// Print what the controller would do now for an object, and what it waits for, pod by pod. Changes nothing.
     Explain(Explain),
+    /// Store objects as a release of OpenKruise knows them, so that its definitions can be applied. It needs the rights of an
+    /// administrator, and the controller must still run: charts/berth/TAKEOVER.md has the commands.
+    PrepareReturn(PrepareReturn),
+}
+
+/// To which release, and with which rights.
+#[derive(Debug, Args)]
+pub struct PrepareReturn {
+    /// The release of OpenKruise.
+    #[arg(long, value_name = "VERSION", value_parser = PossibleValuesParser::new(RELEASES.iter().map(|release| release.version)))]
+    pub to: String,
+    /// Read the token of a service account from the standard input, and use it in place of the controller's own.
+    #[arg(long)]
+    pub token_stdin: bool,
 }
 
 /// What to explain.

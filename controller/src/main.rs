@@ -18,6 +18,7 @@ mod pod_asks;
 mod pod_budgets;
 mod pod_pinning;
 mod podset;
+mod prepare_return;
 #[cfg(test)]
 mod random_sidecars;
 mod reads;
@@ -61,6 +62,7 @@ fn main() -> anyhow::Result<()> {
                 let pinning = PodPinning::new(cli.run.pod_pinning, cli.run.pod_pinning_fail_closed, Arc::default());
                 explain::explain(explain, config, gates, (&cli.run, &pinning)).await
             }
+            Some(Command::PrepareReturn(flags)) => prepare_return::prepare_return(flags, config).await,
             None => {
                 timings::check(&cli.run).map_err(anyhow::Error::msg)?;
                 run::run(&cli.run, config, gates).await

@@ -11,6 +11,7 @@ mod latency;
 mod migrate;
 pub mod places;
 pub mod pods;
+mod prepare_return;
 mod proof;
 mod readiness;
 mod secret_path;
@@ -45,6 +46,7 @@ use tokio::task::JoinHandle;
 pub use certs::Validity;
 pub use latency::ReviewMetrics;
 pub use migrate::{Migrated, migrate};
+pub use prepare_return::{ReturnError, prepare_return};
 pub use proof::PORT_NAME;
 pub use readiness::Readiness;
 

@@ -1,11 +1,16 @@
 //! Storage migration: every object of ours is stored in the newest version of its kind, and the CRDs say so.
 //!
+//! A CRD that stores another version is left alone, however often the migration tries again: after a step back to a release of
+//! OpenKruise ([`crate::prepare_return`]) that is what an administrator wants. The chart's CRDs bring the newest version back.
+//!
 //! After a version is no longer the one that is stored, objects written before stay as they are until someone writes
 //! them. Only when all have been written again may the old version ever be taken out of a CRD.
 
 use std::time::Duration;
 
-use berth_api::kinds::{self, Kind};
+use berth_api::kinds::{self, Kind, Version};
+use futures::TryStreamExt;
+use futures::stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, Request};
 use kube::{Api, Client, Resource};
@@ -19,7 +24,9 @@ use crate::keeper::{Crd, crds, patching};
 
 /// How many objects are listed at once. The metadata of each can be a megabyte of text: it has an entry for every field that
 /// anybody applied.
-const PAGE: u32 = 20;
+pub(crate) const PAGE: u32 = 20;
+/// How many objects are written at a time: a list must end before the apiserver forgets its beginning, after five minutes.
+const WRITES: usize = 4;
 /// The wait after a failure doubles from here.
 const BACKOFF_MIN: Duration = Duration::from_secs(1);
 /// It doubles up to here.
@@ -34,29 +41,87 @@ pub struct Migrated {
     pub objects: usize,
 }
 
+impl Migrated {
+    /// Adds what the migration of one kind did, if there was anything to do.
+    fn add(&mut self, objects: Option<usize>) {
+        self.crds += usize::from(objects.is_some());
+        self.objects += objects.unwrap_or_default();
+    }
+}
+
 /// Migrates all of our CRDs, and tries again until it is done; drop the future to give up. Nothing is lost by that:
-/// the next one starts where a CRD still names another version.
+/// the next one starts where a CRD still names another version. A kind that fails keeps no other kind waiting.
 pub async fn migrate(client: &Client) -> Migrated {
     let mut done = Migrated::default();
-    for kind in kinds::converted() {
-        let mut wait = BACKOFF_MIN;
-        loop {
-            match migrate_kind(client, kind).await {
-                Ok(None) => break,
-                Ok(Some(objects)) => {
-                    done.crds += 1;
-                    done.objects += objects;
-                    break;
-                }
+    let mut pending: Vec<_> = kinds::converted().collect();
+    let mut wait = BACKOFF_MIN;
+    loop {
+        for kind in std::mem::take(&mut pending) {
+            match migrate_kind(client, kind, kind.stored).await {
+                Ok(objects) => done.add(objects),
                 Err(error) => {
                     warn!(kind = kind.kind, %error, seconds = wait.as_secs(), "the storage migration failed; trying again");
-                    tokio::time::sleep(wait).await;
-                    wait = (wait * 2).min(BACKOFF_MAX);
+                    pending.push(kind);
                 }
             }
         }
+        if pending.is_empty() {
+            return done;
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(BACKOFF_MAX);
     }
-    done
+}
+
+/// Makes `version` the stored one of these kinds and writes their objects in it. A CRD that is not installed is left out. The
+/// controller's own account may make no other version the stored one, so `client` has an administrator's rights.
+///
+/// # Errors
+/// When the apiserver refuses or fails. A second call goes on where the first one ended.
+pub(crate) async fn store_in<'a>(
+    client: &Client,
+    kinds: impl Iterator<Item = &'a Kind> + Clone,
+    version: Version,
+    settle: Duration,
+) -> Result<Migrated, Error> {
+    let mut needs_rewrite = false;
+    for kind in kinds.clone() {
+        needs_rewrite |= make_stored(client, kind, version).await?;
+    }
+    if needs_rewrite {
+        tokio::time::sleep(settle).await;
+    }
+    let mut done = Migrated::default();
+    for kind in kinds {
+        done.add(migrate_kind(client, kind, version).await?);
+    }
+    Ok(done)
+}
+
+/// Makes a version the stored one of a CRD, and returns whether its objects must be written again.
+async fn make_stored(client: &Client, kind: &Kind, version: Version) -> Result<bool, Error> {
+    let (name, wanted) = (kind.crd(), version.name());
+    let failed = |verb, source| Error::api(verb, "CustomResourceDefinition", &name, source);
+    let crds = crds(client);
+    let Some(crd) = crds.get_opt(&name).await.map_err(|source| failed("read", source))? else { return Ok(false) };
+    let other = match need(&crd, wanted) {
+        Need::Nothing => return Ok(false),
+        Need::Rewrite => return Ok(true),
+        Need::OtherStorage(other) => other,
+    };
+    if !crd.spec.versions.iter().any(|served| served.name == wanted) {
+        return Err(Error::OtherStorage { crd: name, version: other, wanted });
+    }
+    // Its schemas are megabytes. The test makes sure that the places are still those of these versions.
+    let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": crd.metadata.resource_version});
+    let flags = crd.spec.versions.iter().enumerate().map(|(at, served)| {
+        json!({"op": "replace", "path": format!("/spec/versions/{at}/storage"), "value": served.name == wanted})
+    });
+    let patch = serde_json::Value::from_iter(std::iter::once(test).chain(flags));
+    let patch = serde_json::from_value(patch).map_err(|source| failed("patch", kube::Error::SerdeError(source)))?;
+    crds.patch(&name, &patching(), &Patch::Json::<()>(patch)).await.map_err(|source| failed("patch", source))?;
+    info!(kind = kind.kind, "{wanted} is the stored version from now on");
+    Ok(true)
 }
 
 /// What a CRD needs.
@@ -80,8 +145,8 @@ fn need(crd: &Crd, wanted: &str) -> Need {
 }
 
 /// Migrates one kind; `None` when there was nothing to do.
-async fn migrate_kind(client: &Client, kind: &Kind) -> Result<Option<usize>, Error> {
-    let (name, wanted) = (kind.crd(), kind.stored.name());
+async fn migrate_kind(client: &Client, kind: &Kind, version: Version) -> Result<Option<usize>, Error> {
+    let (name, wanted) = (kind.crd(), version.name());
     let failed = |verb, source| Error::api(verb, "CustomResourceDefinition", &name, source);
     let crds = crds(client);
     // One that is installed later stores the new version from its beginning.
@@ -133,16 +198,21 @@ struct Name {
     name: String,
 }
 
-async fn send<T: DeserializeOwned>(
+pub(crate) async fn send<T: DeserializeOwned>(
     client: &Client,
     request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
 ) -> Result<T, kube::Error> {
     client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
-async fn rewrite_all(client: &Client, kind: &Kind) -> Result<usize, Error> {
+/// Where objects of a kind are, in the version that the controller works with.
+pub(crate) fn resource(kind: &Kind) -> ApiResource {
     let gvk = GroupVersionKind::gvk(kind.group, kind.stored.name(), kind.kind);
-    let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
+    ApiResource::from_gvk_with_plural(&gvk, kind.plural)
+}
+
+async fn rewrite_all(client: &Client, kind: &Kind) -> Result<usize, Error> {
+    let resource = resource(kind);
     let kind = kind.kind;
     let all = Request::new(DynamicObject::url_path(&resource, None));
     let mut params = ListParams::default().limit(PAGE);
@@ -150,10 +220,11 @@ async fn rewrite_all(client: &Client, kind: &Kind) -> Result<usize, Error> {
     loop {
         let page = send::<Page>(client, all.list_metadata(&params)).await;
         let page = page.map_err(|source| Error::api("list", kind, "", source))?;
-        for object in page.items.iter().flatten() {
-            rewrite(client, &resource, kind, &object.metadata).await?;
-            done += 1;
-        }
+        let objects = page.items.unwrap_or_default();
+        done += objects.len();
+        stream::iter(objects.into_iter().map(Ok))
+            .try_for_each_concurrent(WRITES, |object| rewrite(client, &resource, kind, object.metadata))
+            .await?;
         let left = page.metadata.remaining_item_count.unwrap_or_default();
         info!(kind, done, left, "migrating");
         match page.metadata.continue_ {
@@ -165,8 +236,8 @@ async fn rewrite_all(client: &Client, kind: &Kind) -> Result<usize, Error> {
 
 /// Writes one object as it is. The apiserver compares what it would store with what is stored, the version included,
 /// so an empty patch writes what is in another version and costs nothing for the rest.
-async fn rewrite(client: &Client, resource: &ApiResource, kind: &str, object: &Name) -> Result<(), Error> {
-    let Name { namespace, name } = object;
+async fn rewrite(client: &Client, resource: &ApiResource, kind: &str, object: Name) -> Result<(), Error> {
+    let Name { namespace, name } = &object;
     let of = Request::new(DynamicObject::url_path(resource, namespace.as_deref()));
     match send(client, of.patch_metadata(name, &patching(), &Patch::Merge(json!({})))).await {
         Ok(IgnoredAny) => Ok(()),

@@ -21,6 +21,7 @@ pub mod name;
 pub mod names;
 pub mod ordinals;
 pub mod recreated;
+pub mod releases;
 pub mod template;
 pub mod text;
 pub mod update_order;

@@ -14,6 +14,7 @@ mod policy_nodes;
 mod policy_requests;
 mod policy_states;
 mod policy_webhooks;
+mod prepare_return;
 mod repair;
 mod rotation;
 mod stage;

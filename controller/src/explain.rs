@@ -6,6 +6,7 @@ mod printed;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use berth_api::commands;
 use berth_api::name::Namespace;
 use berth_controller::flags::{Explain, ExplainKind, Output, Run};
 use berth_controller::timings;
@@ -325,7 +326,7 @@ impl Look<'_> {
         if let Some(node) = self.node
             && reads.nodes.get("", node).is_none()
         {
-            bail!("there is no node {node:?}; see `kubectl get nodes`");
+            bail!("there is no node {node:?}; see {}", commands::list("nodes", ""));
         }
         let natives = reads.natives.by_index(&native_budgets::BY_NAMESPACE, &self.namespaces.explained);
         let Ok(drains) = budgets.drains(budget, &natives).await else {
@@ -358,9 +359,10 @@ impl Look<'_> {
     fn is_missing(&self, kind: &str) -> anyhow::Result<Explained> {
         let (name, namespace, plural) = (self.name, &self.namespaces.explained, kind.to_lowercase());
         if namespace.is_empty() {
-            bail!("there is no {kind} {name:?}; see `kubectl get {plural}s`");
+            bail!("there is no {kind} {name:?}; see {}", commands::list(&format!("{plural}s"), ""));
         }
         let group = berth_api::kinds::named(kind).map_or(berth_api::names::GROUP, |kind| kind.group);
-        bail!("there is no {kind} {name:?} in namespace {namespace:?}; see `kubectl get {plural}s.{group} -A`")
+        let everywhere = commands::list_everywhere(&format!("{plural}s.{group}"));
+        bail!("there is no {kind} {name:?} in namespace {namespace:?}; see {everywhere}")
     }
 }

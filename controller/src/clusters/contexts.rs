@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use berth_api::commands;
 use berth_runtime::client;
 use berth_runtime::metrics::Metrics;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
@@ -76,8 +77,8 @@ fn text(file: &Path) -> Result<String, String> {
 
 async fn parsed(text: &str, metrics: &Arc<Metrics>) -> Result<BTreeMap<String, Result<Client, String>>, String> {
     // The parser's words may have the text in them, and so a token.
-    let unfit = "the kubeconfig of other clusters is none: write it with `kubectl config view --flatten`";
-    let all = Kubeconfig::from_yaml(text).map_err(|_| unfit.to_owned())?;
+    let unfit = format!("the kubeconfig of other clusters is none: write it with {}", commands::flat_kubeconfig());
+    let all = Kubeconfig::from_yaml(text).map_err(|_| unfit)?;
     if all.contexts.len() > MOST {
         return Err(format!("the kubeconfig of other clusters has more than {MOST} contexts"));
     }

@@ -10,6 +10,7 @@
 
 mod absent;
 pub mod budget;
+pub mod commands;
 pub mod conversion;
 pub mod crd;
 pub mod env_hash;

@@ -1,6 +1,8 @@
 //! The condition `Blocked` of a job.
 
+use berth_api::commands::{self, Named};
 use berth_api::names::condition;
+use berth_api::names::label::BROADCASTJOB_NAME;
 use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, FailurePolicyType, JobCondition};
 use berth_workload::plan::{Deed, Outcome, Plan, Verb};
 use berth_workload::resource::PODS;
@@ -96,10 +98,13 @@ fn paused(
         failed.sort_by_key(|place| place.verdict() != Some(Verdict::Failed));
         let more = if failed.len() > MOST { " and others" } else { "" };
         let nodes: Vec<_> = failed.iter().take(MOST).map(|place| &*place.node.metadata.name).collect();
-        let name = workload.name();
+        let (namespace, name) = (workload.namespace(), workload.name());
+        let logs = commands::logs(namespace, &format!("{BROADCASTJOB_NAME}={name}"));
+        let job = Named { resource: "bcj", namespace, name };
+        let go_on = commands::patch(job, r#"{"spec":{"paused":false}}"#);
         format!(
-            "{workload}: spec.paused is set, for pods have failed on {}{more}; see kubectl logs -l broadcastjob-name={name} --prefix, \
-             and go on with kubectl patch bcj {name} --type merge -p '{{\"spec\":{{\"paused\":false}}}}', which accepts what has failed",
+            "{workload}: spec.paused is set, for pods have failed on {}{more}; see {logs}, and go on with {go_on}, which accepts what \
+             has failed",
             nodes.join(", ")
         )
     } else {

@@ -1,5 +1,6 @@
 //! What holds a request back and does not pass by itself.
 
+use berth_api::commands;
 use berth_api::names::condition::BLOCKED;
 use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_workload::pod::gates::KRUISE_POD_READY;
@@ -55,7 +56,7 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
     let Next::Restart(name) = course.next() else { return None };
     let status = pod.container_status(&name)?;
     if let Some(waiting) = status.state.waiting.as_deref().filter(|waiting| !waiting.reason.is_empty()) {
-        return not_started(&place, status, waiting);
+        return not_started(pod, &place, status, waiting);
     }
     // One that crashes runs in between, and is in nobody's words until it waits again.
     if let Some(told) = told(&snapshot.request).filter(|told| told.reason == NOT_STARTED && !status.ready) {
@@ -97,15 +98,15 @@ fn behind(snapshot: &Snapshot, other: &str) -> Option<Blocked> {
 }
 
 /// The kubelet waits before it starts it again, or cannot.
-fn not_started(place: &str, status: &ContainerStatus, waiting: &ContainerWaiting) -> Option<Blocked> {
+fn not_started(pod: &Pod, place: &str, status: &ContainerStatus, waiting: &ContainerWaiting) -> Option<Blocked> {
     let (name, reason) = (&status.name, &*waiting.reason);
     let ended = status.last_state.terminated.as_ref().map(|ended| format!(" with exit code {}", ended.exit_code));
     let what = match reason {
         "ContainerCreating" | "PodInitializing" => return None,
         "CrashLoopBackOff" => format!(
-            "ends again and again{} (CrashLoopBackOff); see its log by kubectl logs --previous, the kubelet starts it again after \
-             its back-off",
-            ended.unwrap_or_default()
+            "ends again and again{} (CrashLoopBackOff); see its log by {}, the kubelet starts it again after its back-off",
+            ended.unwrap_or_default(),
+            commands::previous_log(&pod.metadata.namespace, &pod.metadata.name, name)
         ),
         _ if waiting.message.is_empty() => format!("waits in {reason}; see to that, and the kubelet goes on"),
         _ => format!("waits in {reason}; the node says: {}; see to that, and the kubelet goes on", waiting.message),

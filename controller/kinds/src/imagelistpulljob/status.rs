@@ -1,5 +1,6 @@
 //! The status of a list, from the statuses of its jobs.
 
+use berth_api::commands::{self, Named};
 use berth_api::v1beta1::imagelistpulljob::{FailedImageStatus, ImageListPullJobStatus};
 use berth_api::v1beta1::imagepulljob::{CompletionPolicyType, ImagePullJob};
 use berth_workload::plan::{Outcome, Plan};
@@ -58,11 +59,13 @@ fn failure(job: &ImagePullJob) -> Option<FailedImageStatus> {
     let named = status.failed_nodes.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = usize::try_from(status.failed).unwrap_or(0).saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
+    let describe = commands::describe(Named { resource: "imagepulljob", namespace, name });
     Some(FailedImageStatus {
         image_pull_job: name.to_owned(),
         name: job.spec.image.clone(),
         message: format!(
-            "{} of {} nodes have not got it: {named}{more}; `kubectl describe imagepulljob {name}` says why",
+            "{} of {} nodes have not got it: {named}{more}; {describe} says why",
             status.failed, status.desired
         ),
     })

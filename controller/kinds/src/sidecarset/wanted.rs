@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use berth_api::commands;
+use berth_api::names::SYSTEM_NAMESPACE;
 use berth_api::v1beta1::sidecarset::{InjectRevisionPolicy, SidecarSet, SidecarSetInjectRevision, SidecarSetSpec};
 use berth_workload::revision::Revision;
 use berth_workload::selector::Selector;
@@ -118,8 +120,8 @@ pub(super) fn pinned(asked: &SidecarSetInjectRevision, history: &[Arc<Revision>]
 fn lost(asked: &SidecarSetInjectRevision) -> String {
     match (&asked.revision_name, &asked.custom_version) {
         (Some(name), _) => format!(
-            "spec.injectionStrategy.revision.revisionName: the SidecarSet has no ControllerRevision {name}; \
-             see kubectl get controllerrevisions -n kruise-system"
+            "spec.injectionStrategy.revision.revisionName: the SidecarSet has no ControllerRevision {name}; see {}",
+            commands::list("controllerrevisions", SYSTEM_NAMESPACE)
         ),
         (None, Some(version)) => {
             format!(

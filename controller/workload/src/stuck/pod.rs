@@ -2,6 +2,7 @@
 
 use std::cell::LazyCell;
 
+use berth_api::commands;
 use berth_api::names::lifecycle_state::{PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED};
 use jiff::Timestamp;
 
@@ -149,17 +150,20 @@ fn unscheduled(scene: &Scene<'_>, pod: &Pod) -> Cause {
             if condition.message.contains("PersistentVolumeClaim")
                 || condition.message.contains("persistentvolumeclaim")
             {
-                "kubectl describe pvc says what its claims wait for: a StorageClass that does not exist or provisions nothing, or a volume"
+                format!(
+                    "{} says what its claims wait for: a StorageClass that does not exist or provisions nothing, or a volume",
+                    commands::describe_all("pvc", &pod.metadata.namespace)
+                )
             } else {
-                "ask for less in spec.template.spec, or make room"
+                "ask for less in spec.template.spec, or make room".to_owned()
             },
         ),
         None => (
             "it has no node, and no scheduler has looked at it".to_owned(),
-            "see whether the scheduler that spec.template.spec.schedulerName names runs",
+            "see whether the scheduler that spec.template.spec.schedulerName names runs".to_owned(),
         ),
     };
-    lasting("PodUnschedulable", sentence(scene, pod, &what, remedy), since)
+    lasting("PodUnschedulable", sentence(scene, pod, &what, &remedy), since)
 }
 
 /// Init containers first: the others wait for them.
@@ -228,7 +232,8 @@ fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: bool) -> Op
         reason => format!(" with exit code {} ({reason})", ended.exit_code),
     });
     let what = format!("{kind} {name} with image {image:?} ends again and again{}", how.unwrap_or_default());
-    let remedy = format!("see its log by kubectl logs --previous, and correct {}", field(""));
+    let log = commands::previous_log(&pod.metadata.namespace, &pod.metadata.name, name);
+    let remedy = format!("see its log by {log}, and correct {}", field(""));
     // Between two crashes it runs for a while, and looks like one that was restarted for an update.
     Some(Fault { reason: "ContainerCrashLooping", what, remedy, only_if_told: !backing_off })
 }

@@ -144,9 +144,11 @@ fn a_pause_by_a_failure_blocks_until_somebody_resumes_and_one_by_its_author_does
     world.settle();
     let (reason, message) = condition(&world, "Blocked").unwrap();
     assert_eq!(reason, "PodFailed");
-    for words in
-        ["have failed on n1;", "broadcastjob-name=job", r#"patch bcj job --type merge -p '{"spec":{"paused":false}}'"#]
-    {
+    for words in [
+        "have failed on n1;",
+        "broadcastjob-name=job",
+        r#"patch bcj job -n default --type merge -p '{"spec":{"paused":false}}'"#,
+    ] {
         assert!(message.contains(words), "{message}");
     }
     world.finish(&world.pod_of("n0"), "Failed");

@@ -202,7 +202,7 @@ fn cases() -> Vec<Case> {
             json!({}),
             0,
             "ContainerCrashLooping",
-            &["container main", "\"web:1\"", "exit code 137 (OOMKilled)", "logs --previous"],
+            &["container main", "\"web:1\"", "exit code 137 (OOMKilled)", "-c main --previous`"],
         ),
         (
             "an init container",

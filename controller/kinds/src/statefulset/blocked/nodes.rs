@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use berth_api::commands::{self, Named};
 use berth_api::names::annotation::{FORGET_POD_STATES, INJECTED_PERSISTENT_POD_STATE};
 use berth_api::v1beta1::persistentpodstate::{PersistentPodState, PodState};
 use berth_workload::pod::Pod;
@@ -13,6 +14,9 @@ use super::lasting;
 
 /// What an administrator sets on a node that is surely off: Kubernetes then lets its pods and their volumes go.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
+
+/// So many pods are named at most.
+const MOST: usize = 20;
 
 /// The names of nodes that tell why one of these pods is not gone, or not scheduled.
 pub fn nodes_to_watch(pods: &[Arc<Pod>], records: Option<&PersistentPodState>) -> BTreeSet<Box<str>> {
@@ -38,9 +42,9 @@ fn terminating(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     let (name, node) = (&pod.metadata.name, &node.metadata.name);
     let message = format!(
         "{}: pod {name} is being deleted, and node {node}, which is not ready, does not say that it has ended; nobody deletes it by \
-         force, for two pods of one name might run at once: bring the node back, or, once it is surely off, run kubectl taint node \
-         {node} {OUT_OF_SERVICE}",
-        snapshot.scene().workload
+         force, for two pods of one name might run at once: bring the node back, or, once it is surely off, run {}",
+        snapshot.scene().workload,
+        commands::taint(node, OUT_OF_SERVICE)
     );
     Some(lasting("NodeNotReady", message, Some(due)))
 }
@@ -49,23 +53,40 @@ fn terminating(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
 fn pinned(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     let records = snapshot.records.as_deref()?;
     let record = pinned_by(pod, records)?;
-    let (what, remedy) = match snapshot.watched_nodes.get(&*record.node_name) {
-        None => ("is gone", "bring it back"),
-        Some(node) if node.cordoned => ("is cordoned", "uncordon it"),
-        Some(node) if !node.ready => ("is not ready", "bring it back"),
-        Some(_) => return None,
-    };
+    let (what, remedy) = no_place(snapshot, record)?;
     let (node, name) = (&record.node_name, &pod.metadata.name);
-    let state = records.metadata.name.as_deref().unwrap_or_default();
+    let (workload, state) = (snapshot.scene().workload, records.metadata.name.as_deref().unwrap_or_default());
+    let object = Named { resource: "persistentpodstate", namespace: workload.namespace(), name: state };
+    let waiting = waiting(snapshot, records, name);
     let message = format!(
-        "{}: pod {name} has no node: PersistentPodState {state} wants it to be where it was, on node {node}, which {what}; {remedy}, or \
-         run kubectl annotate persistentpodstate -n {} {state} {FORGET_POD_STATES}={name}, and then delete the pod",
-        snapshot.scene().workload,
-        snapshot.scene().workload.namespace()
+        "{workload}: pod {name} has no node: PersistentPodState {state} wants it to be where it was, on node {node}, which {what}; \
+         {remedy}, or run {}, then delete pods {waiting}, and for new records of their places, once they are ready, run {}",
+        commands::annotate(object, FORGET_POD_STATES, &waiting),
+        commands::take_annotation(object, FORGET_POD_STATES)
     );
     let condition = pod.condition("PodScheduled");
     let since = condition.and_then(|c| c.last_transition_time).or(pod.metadata.creation_timestamp);
     Some(lasting("PinnedNodeUnavailable", message, since))
+}
+
+/// Why no pod can be where the record says, and what helps.
+fn no_place(snapshot: &Snapshot, record: &PodState) -> Option<(&'static str, &'static str)> {
+    match snapshot.watched_nodes.get(&*record.node_name) {
+        None => Some(("is gone", "bring it back")),
+        Some(node) if node.cordoned => Some(("is cordoned", "uncordon it")),
+        Some(node) if !node.ready => Some(("is not ready", "bring it back")),
+        Some(_) => None,
+    }
+}
+
+/// The names of the pods that wait for such a node, this one among them, with commas as the annotation has them: one value for all,
+/// because the next value takes the place of this one.
+fn waiting(snapshot: &Snapshot, records: &PersistentPodState, name: &str) -> String {
+    let waits = |pod: &&Arc<Pod>| pinned_by(pod, records).and_then(|record| no_place(snapshot, record)).is_some();
+    let others = snapshot.pods.iter().filter(waits).map(|pod| &*pod.metadata.name).filter(|other| *other != name);
+    let mut names: Vec<_> = others.take(MOST - 1).chain([name]).collect();
+    names.sort_unstable();
+    names.join(",")
 }
 
 /// The record that binds the pod to where it was, where the scheduler finds no node for it.

@@ -1,5 +1,6 @@
 //! In order, a pod that does not serve holds up those behind it.
 
+use berth_api::commands::{self, Named};
 use berth_workload::lifecycle;
 use berth_workload::plan::Plan;
 use berth_workload::pod::{Availability, Pod, availability};
@@ -64,8 +65,9 @@ fn why(snapshot: &Snapshot, places: &Places<'_>, pod: &Pod, now: Timestamp) -> O
         Availability::Available => {
             let claim = places.growth.lacking(snapshot, pod).find(|claim| !claim.waits_for_its_file_system())?;
             let name = &claim.metadata.name;
+            let object = Named { resource: "pvc", namespace: snapshot.scene().workload.namespace(), name };
             let remedy =
-                format!("see kubectl describe pvc {name}: whoever resizes its volume says there what is wrong");
+                format!("see {}: whoever resizes its volume says there what is wrong", commands::describe(object));
             let what = format!("its claim {name} has less than it asks for by now");
             Some((what, remedy, claim.resizes_since()?))
         }

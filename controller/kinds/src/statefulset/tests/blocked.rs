@@ -68,7 +68,7 @@ fn a_pod_that_does_not_go_names_its_node_if_that_is_not_ready() {
     let world = World::settled(2, json!({}));
     let going = json!({"metadata": {"deletionTimestamp": SINCE}});
     let held = json!({"metadata": {"deletionTimestamp": SINCE, "finalizers": ["example.com/x"]}});
-    let taint = "kubectl taint node node node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
+    let taint = "`kubectl taint --overwrite node node node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`";
     for (what, patch, node, reason, words) in [
         (
             "lost",
@@ -121,7 +121,7 @@ fn a_pod_that_is_bound_to_where_it_was_names_the_node_that_takes_none() {
         json!({"metadata": {"annotations": {"kruise.io/injected-persistent-pod-state": by}},
                "spec": {"nodeName": null}, "status": {"phase": "Pending", "conditions": [condition]}})
     };
-    let forget = "kubectl annotate persistentpodstate -n default keep kruise.io/forget-pod-states=db-1";
+    let forget = "`kubectl annotate --overwrite persistentpodstate keep -n default kruise.io/forget-pod-states=db-1`";
     for (what, by, required, all, reason, words) in [
         (
             "cordoned",
@@ -153,6 +153,36 @@ fn a_pod_that_is_bound_to_where_it_was_names_the_node_that_takes_none() {
         assert_eq!(told, reason, "{what}: {message}");
         has_words(&message, &words);
     }
+}
+
+#[test]
+fn forgetting_names_all_pods_that_wait_and_its_end() {
+    let state = json!({"nodeName": "n1", "nodeTopologyLabels": {"kubernetes.io/hostname": "n1"}});
+    let condition =
+        json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": SINCE});
+    let pinned = json!({"metadata": {"annotations": {"kruise.io/injected-persistent-pod-state": "keep"}},
+                        "spec": {"nodeName": null}, "status": {"phase": "Pending", "conditions": [condition]}});
+    let mut world = World::settled(4, json!({"podManagementPolicy": "Parallel"}));
+    for name in ["db-0", "db-2"] {
+        merge(world.pods.get_mut(name).unwrap(), &pinned);
+    }
+    let mut snapshot = world.snapshot();
+    let records = json!({
+        "metadata": {"name": "keep"},
+        "spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db"},
+                 "requiredPersistentTopology": {"keys": ["kubernetes.io/hostname"]}},
+        "status": {"observedGeneration": 1, "podStates": {"db-0": state, "db-1": state, "db-2": state}},
+    });
+    snapshot.records = Some(Arc::new(serde_json::from_value(records).unwrap()));
+    let (_, message) = told(&snapshot, &Outcome::default(), 61).unwrap();
+    has_words(
+        &message,
+        &[
+            "`kubectl annotate --overwrite persistentpodstate keep -n default kruise.io/forget-pod-states=db-0,db-2`",
+            "then delete pods db-0,db-2",
+            "`kubectl annotate persistentpodstate keep -n default kruise.io/forget-pod-states-`",
+        ],
+    );
 }
 
 /// A set whose claims grow with their pods' updates, to 2Gi each by now.
@@ -253,7 +283,10 @@ fn in_order_a_pod_that_the_others_wait_for_is_told_if_no_cause_of_its_own_is() {
     more(&mut world);
     let (reason, message) = told_when_it_has_lasted(&world.snapshot(), "grows");
     assert_eq!(reason, "PredecessorNotReady", "{message}");
-    has_words(&message, &["the others wait for pod db-1", "OrderedReady", "kubectl describe pvc data-db-1"]);
+    has_words(
+        &message,
+        &["the others wait for pod db-1", "OrderedReady", "`kubectl describe pvc data-db-1 -n default`"],
+    );
     let mut parallel = growing(2, &json!({"podManagementPolicy": "Parallel"}), &resizes("Resizing"));
     more(&mut parallel);
     assert_eq!(told(&parallel.snapshot(), &Outcome::default(), 60), None, "all at once, nothing waits for it");

@@ -120,8 +120,8 @@ fn of_a_definition_the_stored_version_is_listed_and_what_changes_a_path_is_not()
 async fn a_namespace_stays_for_its_pods_and_claims_and_says_which() {
     let head = "forbidden by ResourcesProtectionDeletion: Namespace shop has the label \
                 policy.kruise.io/delete-protection=Cascading";
-    let tail = "; to delete it all the same, take the label off: kubectl label namespace shop \
-                policy.kruise.io/delete-protection-";
+    let tail = "; to delete it all the same, take the label off: `kubectl label namespace shop \
+                policy.kruise.io/delete-protection-`";
     for (pods, claims, said) in [
         (page(PODS, &["going-1"], ""), page(CLAIMS, &["going-2"], ""), None),
         (page(PODS, &["web-1"], ""), page(CLAIMS, &[], ""), Some("1 active pod (web-1)")),
@@ -145,7 +145,7 @@ async fn what_lives_behind_a_page_that_goes_is_found() {
     let refused = refusal(&of_widgets(versions()), &Judge::asking(apiserver(answers).await)).await.unwrap();
     assert!(refused.contains("has the label policy.kruise.io/delete-protection=Cascading and 1 object (a/live)"));
     assert!(
-        refused.ends_with("kubectl label crd widgets.example.com policy.kruise.io/delete-protection-"),
+        refused.ends_with("`kubectl label crd widgets.example.com policy.kruise.io/delete-protection-`"),
         "{refused}"
     );
     let endless = vec![page(WIDGETS, &["going"], "t")];

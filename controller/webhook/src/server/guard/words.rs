@@ -1,5 +1,6 @@
 //! In which words a deletion is refused.
 
+use berth_api::commands::{self, Named};
 use berth_api::names::{delete_protection, label};
 
 use super::census::{Listing, Living, Unlisted};
@@ -28,8 +29,9 @@ pub(super) fn refusal(guarded: &Guarded, counted: &Counted) -> Option<String> {
     let (name, label) = (&guarded.name, label::DELETE_PROTECTION);
     Some(format!(
         "forbidden by ResourcesProtectionDeletion: {kind} {name} has the label {label}={}{why}; to delete it all the same, take \
-         the label off: kubectl label {resource} {name} {label}-",
-        delete_protection::CASCADING
+         the label off: {}",
+        delete_protection::CASCADING,
+        commands::take_label(Named { resource, namespace: "", name }, label)
     ))
 }
 

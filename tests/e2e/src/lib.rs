@@ -7,6 +7,7 @@ pub mod install;
 pub mod limits;
 pub mod objects;
 pub mod outage;
+pub mod pages;
 pub mod record;
 pub mod site;
 pub mod suite;

@@ -143,6 +143,29 @@ impl Site {
         }
     }
 
+    /// Runs lines as bash does for people, with the cluster's kubectl, in a directory for the files that they write.
+    ///
+    /// # Errors
+    /// When a line fails; the error has its own words.
+    pub fn shell(&self, script: &str) -> Result<String> {
+        let directory = env::temp_dir().join("berth-shell");
+        std::fs::create_dir_all(&directory)?;
+        let mut command = Command::new("bash");
+        if let Some(cluster) = &self.cluster {
+            let kubectl = cluster.programs().path("kubectl");
+            let programs = kubectl.parent().into_iter().map(PathBuf::from);
+            let paths = env::var_os("PATH").unwrap_or_default();
+            let paths = env::join_paths(programs.chain(env::split_paths(&paths)))?;
+            command.env("KUBECONFIG", cluster.kubeconfig()).env("PATH", paths);
+        }
+        let output = command.args(["-euo", "pipefail", "-c", script]).current_dir(directory).output();
+        let output = output.context("cannot run bash")?;
+        if !output.status.success() {
+            bail!("{script:?} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
         let path = self.cluster.as_ref().map_or_else(|| PathBuf::from(program), |c| c.programs().path(program));
         let mut command = Command::new(path);

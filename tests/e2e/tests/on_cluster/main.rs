@@ -27,11 +27,13 @@ mod newcomer;
 mod no_controller;
 mod node_faults;
 mod node_jobs;
+mod pages;
 mod pod_budgets;
 mod pod_pinning;
 mod predownload;
 mod pulls;
 mod recreate_faults;
+mod remedies;
 mod resize;
 mod rollout;
 mod sidecar_set;
@@ -148,6 +150,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     wording::kubectl_get_reads_like_the_peers,
     wording::kubectl_explain_helps,
     wording::explain_says_what_is_waited_for,
+    remedies::each_message_has_commands_that_run,
     bad_input::refused_by_the_server,
     bad_input::an_invalid_pod_template,
     bad_input::in_place_only_names_the_field,
@@ -205,6 +208,8 @@ const ALONE: &[(&str, Test)] = tests![
     pod_budgets::only_what_is_protected_waits_for_a_controller,
     deletion_protection::a_label_protects_without_a_controller,
     takeover::from_openkruise_and_back,
+    remedies::each_command_runs_twice,
+    pages::each_command_of_a_page_runs_twice,
 ];
 
 /// So many of those run at once. They wait, for kubelets most of the time.

@@ -146,7 +146,7 @@ async fn gone(case: &Case) -> Result<()> {
     for ((name, set_kind), before) in SETS.into_iter().zip(&before) {
         let lost = on_node(before)?;
         let forget = format!("kruise.io/forget-pod-states={}", lost.name);
-        case.kubectl(&["annotate", "persistentpodstate", "-n", &case.namespace, name, &forget]).await?;
+        case.kubectl(&["annotate", "--overwrite", "persistentpodstate", "-n", &case.namespace, name, &forget]).await?;
         let forgotten = |state: &Value| state["status"]["podStates"][&lost.name].is_null();
         case.until(kind::PERSISTENT_POD_STATE, name, forgotten).await?;
         let delete = ["delete", "pod", "-n", &case.namespace, &lost.name, "--grace-period=1", "--wait=false"];

@@ -1,8 +1,10 @@
 //! StatefulSets that are stuck, each for another reason: `Blocked` and `explain` name it, with the object and the remedy.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
+use berth_api::names::annotation::FORGET_POD_STATES as FORGET;
 use berth_cluster::Component;
 use berth_e2e::objects::{self, APP, kind};
+use berth_e2e::pages;
 use serde_json::{Value, json};
 
 use crate::world::Case;
@@ -155,10 +157,15 @@ async fn claims_and_records(case: &Case) -> Result<()> {
     for (name, reason, words) in CLAIMS_AND_RECORDS {
         is_told(case, name, reason, words).await.with_context(|| format!("{name}: {reason}"))?;
     }
+    let ordered = case.get(kind::STATEFUL_SET, "ordered").await?;
+    case.remedies(blocked(&ordered).and_then(|condition| condition["message"].as_str()).context("ordered")?).await?;
     // What is mended is told no more.
     grows(case, true).await?;
-    let forget = "kruise.io/forget-pod-states=gone-0";
-    case.kubectl(&["annotate", "persistentpodstate", "-n", &case.namespace, "gone", forget]).await?;
+    let gone = case.get(kind::STATEFUL_SET, "gone").await?;
+    let message = blocked(&gone).and_then(|condition| condition["message"].as_str()).context("gone")?;
+    let [forget, record_again] = pages::commands(message).try_into().map_err(|all| anyhow!("{all:?} in: {message}"))?;
+    case.patch(kind::PERSISTENT_POD_STATE, "gone", json!({"metadata": {"annotations": {FORGET: "gone-7"}}})).await?;
+    case.twice(&forget).await?;
     let forgotten = |state: &Value| state["status"]["podStates"]["gone-0"].is_null();
     case.until(kind::PERSISTENT_POD_STATE, "gone", forgotten).await?;
     case.kubectl(&["delete", "pod", "gone-0", "-n", &case.namespace, "--wait=false"]).await?;
@@ -171,7 +178,9 @@ async fn claims_and_records(case: &Case) -> Result<()> {
         let serves = |set: &Value| set["status"]["readyReplicas"] == set["spec"]["replicas"];
         case.until(kind::STATEFUL_SET, name, |set| blocked(set).is_none() && serves(set)).await.context(name)?;
     }
-    Ok(())
+    case.twice(&record_again).await?;
+    let is_recorded = |state: &Value| !state["status"]["podStates"]["gone-0"].is_null();
+    case.until(kind::PERSISTENT_POD_STATE, "gone", is_recorded).await.map(drop)
 }
 
 async fn grows(case: &Case, grows: bool) -> Result<()> {

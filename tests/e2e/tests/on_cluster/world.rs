@@ -10,6 +10,7 @@ use berth_e2e::ask::{Asker, Target, Targets};
 use berth_e2e::install;
 use berth_e2e::objects::{self, APP, kind};
 use berth_e2e::outage::Requests;
+use berth_e2e::pages;
 use berth_e2e::record::{PodView, Record};
 use berth_e2e::site::Site;
 use berth_e2e::suite::broken;
@@ -114,6 +115,28 @@ impl Case {
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         self.blocking(move |site| site.kubectl(&arguments.iter().map(String::as_str).collect::<Vec<_>>())).await
+    }
+
+    /// Runs lines that a page or a message prints, as they are written.
+    pub(crate) async fn shell(&self, script: &str) -> Result<String> {
+        let script = script.to_owned();
+        self.blocking(move |site| site.shell(&script)).await
+    }
+
+    /// Runs a printed command, and once more.
+    pub(crate) async fn twice(&self, command: &str) -> Result<()> {
+        self.shell(command).await?;
+        self.shell(command).await.context("for the second time").map(drop)
+    }
+
+    /// Runs each command of a message, and once more. A message without one is an error.
+    pub(crate) async fn remedies(&self, message: &str) -> Result<()> {
+        let commands = pages::commands(message);
+        ensure!(!commands.is_empty(), "there is no command in: {message}");
+        for command in commands {
+            self.twice(&command).await.with_context(|| message.to_owned())?;
+        }
+        Ok(())
     }
 
     /// Gives the release another value for the time of a test: its name, that value, and the one to go back to.

@@ -118,17 +118,41 @@ impl Selector {
         all.sort_by(|a, b| a.key.cmp(&b.key));
         all.chunk_by(|a, b| a.key == b.key).any(|of_key| !can_be_met(of_key))
     }
+
+    /// The fewest labels that all these selectors match; `None` if no labels match all of them.
+    pub fn example<'a>(selectors: impl IntoIterator<Item = &'a Self>) -> Option<BTreeMap<String, String>> {
+        let mut all: Vec<&Requirement> = selectors.into_iter().flat_map(|selector| &selector.0).collect();
+        all.sort_by(|a, b| a.key.cmp(&b.key));
+        let mut labels = BTreeMap::new();
+        for of_key in all.chunk_by(|a, b| a.key == b.key) {
+            let value = example_of(of_key)?;
+            labels.extend(value.map(|value| (of_key[0].key.clone(), value)));
+        }
+        Some(labels)
+    }
 }
 
 /// Can a label be as all of these ask, which are of its key?
 fn can_be_met(requirements: &[&Requirement]) -> bool {
+    example_of(requirements).is_some()
+}
+
+/// A value, or the absence, of a label that meets all these requirements of its key; `None` if nothing does.
+fn example_of(requirements: &[&Requirement]) -> Option<Option<String>> {
     let meets = |value: Option<&str>| requirements.iter().all(|requirement| requirement.is_met_by(value));
-    let lists = requirements.iter().filter(|it| matches!(it.operator, Operator::Equals | Operator::In));
-    match lists.min_by_key(|requirement| requirement.values.len()) {
-        Some(shortest) => shortest.values.iter().any(|value| meets(Some(value))),
-        // It may be away, or have a value that nobody names.
-        None => meets(None) || !requirements.iter().any(|it| it.operator == Operator::DoesNotExist),
+    if meets(None) {
+        return Some(None);
     }
+    let lists = requirements.iter().filter(|it| matches!(it.operator, Operator::Equals | Operator::In));
+    let value = match lists.min_by_key(|requirement| requirement.values.len()) {
+        Some(shortest) => shortest.values.iter().find(|value| meets(Some(value))).cloned(),
+        // A value that no requirement names is among one more than they name.
+        None => {
+            let named: usize = requirements.iter().map(|requirement| requirement.values.len()).sum();
+            (0..=named).map(|number| format!("any-{number}")).find(|value| meets(Some(value)))
+        }
+    };
+    value.map(Some)
 }
 
 /// As specs have it.
@@ -319,6 +343,12 @@ mod tests {
                     let label = |key: &str| labels[KEYS.iter().position(|known| *known == key).unwrap()];
                     one.matches(label) && other.matches(label)
                 });
+                let example = Selector::example([&one, &other]);
+                prop_assert_eq!(example.is_some(), matched.is_some());
+                if let Some(labels) = example {
+                    let label = |key: &str| labels.get(key).map(String::as_str);
+                    prop_assert!(one.matches(label) && other.matches(label), "{} | {}: {:?}", one, other, labels);
+                }
                 prop_assert_eq!(one.excludes(&other), matched.is_none(), "{} | {}: {:?}", one, other, matched);
             }
         }

@@ -1,6 +1,7 @@
 //! The connection to the apiserver, and single requests on it.
 
 mod counted;
+mod dry_run;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod metadata;
@@ -24,6 +25,8 @@ use tokio::time::Instant;
 use tower::{BoxError, ServiceBuilder};
 
 use crate::metrics::Metrics;
+
+pub use dry_run::{DryRun, dry_run};
 
 /// Why a request failed.
 #[derive(Debug, Clone, Default, PartialEq, thiserror::Error)]

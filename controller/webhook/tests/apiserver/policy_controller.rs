@@ -131,6 +131,7 @@ fn the_controllers_token_writes_pods_claims_and_revisions_of_clonesets_alone() -
         let scene = scene(&stage, admin).await?;
         pods_of_clonesets(&scene).await.context("what the controller does with pods")?;
         pods_of_others(&scene).await?;
+        injection_probes(&scene.manager).await.context("probes of the injection")?;
         claims(&scene).await.context("what the controller does with claims")?;
         claims_of_others(&scene).await?;
         claims_of_statefulsets(&scene).await.context("claims of StatefulSets")?;
@@ -187,6 +188,22 @@ async fn pods_of_clonesets(Scene { manager, owner, admin }: &Scene) -> Result<()
         Ok(())
     })
     .await
+}
+
+/// Dry runs of pods' creations, by which the controller sees whether the apiserver asks for containers of SidecarSets.
+async fn injection_probes(manager: &Caller) -> Result<()> {
+    let says = "what a BroadcastJob or CloneSet or DaemonSet or StatefulSet controls";
+    let probe = |name: &str| {
+        let mut pod = pod("x", &Value::Null);
+        pod["metadata"] = json!({"generateName": name});
+        pod
+    };
+    let (ours, dry) = (probe("berth-injection-probe-"), format!("{PODS}?dryRun=All"));
+    manager.create(&dry, &ours).await.context("a probe")?;
+    refused("one that stays", manager.create(PODS, &ours).await, says)?;
+    refused("one by another name", manager.create(&dry, &probe("web-")).await, says)?;
+    let foreign = dry.replace("default", "kube-system");
+    refused("one in a protected namespace", manager.create(&foreign, &ours).await, "may write no pod")
 }
 
 /// What a thief would send for pods.

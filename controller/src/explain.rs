@@ -25,7 +25,7 @@ use berth_kinds::persistentpodstate::{
 use berth_kinds::podunavailablebudget::{
     decide as decide_pod_unavailable_budget, status as pod_unavailable_budget_status,
 };
-use berth_kinds::sidecarset::{decide as decide_sidecar_set, status as sidecar_set_status};
+use berth_kinds::sidecarset::{Asked as SidecarsAsked, decide as decide_sidecar_set, status as sidecar_set_status};
 use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful_set_status};
 use berth_runtime::executor::Owner;
 use berth_runtime::metrics::Metrics;
@@ -207,7 +207,11 @@ impl Look<'_> {
         // Where the entries are not ours to read there are none, and nothing is added to them.
         asks.connect(PodWebhook::looked_at(Some(Added::read(&self.client).await.unwrap_or_default())));
         let injection = Injection::new(asks, self.gates, &self.namespaces.own, &self.run.protected_namespaces);
-        let (snapshot, now) = (reads.observe(&set, &injection), Timestamp::now());
+        let (mut snapshot, now) = (reads.observe(&set, &injection), Timestamp::now());
+        if snapshot.asked != SidecarsAsked::Never {
+            // What a running controller has seen, its condition tells.
+            snapshot.asked = SidecarsAsked::told(&set.0);
+        }
         let plan = decide_sidecar_set(&snapshot, now);
         let (carried_out, outcome) = self.carried_out(&plan, &budgets, &*set).await;
         let status = sidecar_set_status(&snapshot, &plan, &outcome, now);

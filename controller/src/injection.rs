@@ -1,6 +1,7 @@
 //! New pods get the containers of the SidecarSets that select them: for which the pod webhook is called, and what it answers.
 
 mod narrowed;
+mod probe;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,9 +15,12 @@ use berth_kinds::sidecarset::inject::{Matched, Settings, inject};
 use berth_kinds::sidecarset::names::{FAILURE_POLICY, HASH};
 use berth_kinds::sidecarset::records;
 use berth_kinds::sidecarset::refused::note;
-use berth_kinds::sidecarset::{Asked, Wanted, faults, wanted, without_bases};
+use berth_kinds::sidecarset::{Asked, LeftOut, Wanted, faults, wanted, without_bases};
 use berth_runtime::{Change, Object, Store};
-use berth_webhook::pods::{Asks, Injected, Injector, Labels, Lacks, NotYet, SidecarAsk, Sidecars, UNTOUCHED};
+use berth_webhook::pods::{
+    Asks, Injected, Injector, Labels, Lacks, NotYet, PROBE, SidecarAsk, Sidecars, UNTOUCHED, asked_warning,
+    left_out_warning,
+};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::namespace::Namespace;
 use berth_workload::plan::{Action, Body, Plan};
@@ -30,7 +34,8 @@ use crate::controllers::sidecarset::{Reads, history};
 use crate::custom_workloads::CustomWorkloads;
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
-use narrowed::Narrowed;
+pub(crate) use narrowed::Narrowed;
+use probe::Probes;
 
 /// Who injects, and what for.
 pub(crate) struct Injection {
@@ -44,6 +49,8 @@ pub(crate) struct Injection {
     rules: Mutex<(String, Arc<Rules>)>,
     /// By name: a SidecarSet as it was last asked for, and what it asks for.
     latest: Mutex<BTreeMap<String, LastAsked>>,
+    /// What dry runs of pods' creations have shown.
+    probes: Probes,
 }
 
 struct Stores {
@@ -78,6 +85,7 @@ impl Injection {
             stores: OnceLock::new(),
             latest: Mutex::default(),
             rules: Mutex::default(),
+            probes: Probes::default(),
         })
     }
 
@@ -106,6 +114,7 @@ impl Injection {
             }
             if let (Change::Deleted { old }, Some(this)) = (change, this.upgrade()) {
                 this.latest.lock().unwrap_or_else(PoisonError::into_inner).remove(old.name());
+                this.probes.forget(old.name());
             }
         });
     }
@@ -140,6 +149,20 @@ impl Injection {
     /// To be told when it was written for whose pods the webhook is called.
     pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.asks.on_written(hook);
+    }
+
+    /// Would no pod of the namespace get containers, whatever selects it?
+    pub(crate) fn leaves_out(&self, namespace: &Watched<Namespace>) -> Option<LeftOut> {
+        if self.protects(namespace.name()) {
+            Some(LeftOut::Protected)
+        } else {
+            is_untouched(namespace).then_some(LeftOut::Labelled)
+        }
+    }
+
+    /// How many SidecarSets there are.
+    fn sets(&self) -> usize {
+        self.stores.get().map_or(0, |stores| stores.sets.all().len())
     }
 
     /// Is the webhook called for pods that the SidecarSet selects, by its selectors as they are here?
@@ -302,7 +325,11 @@ impl Injection {
                 Err(why) => refused.push((name, why, fails_closed(&set))),
             }
         }
-        Ok(self.injected(pod, &chosen, refused))
+        let mut injected = self.injected(pod, &chosen, refused);
+        if pod["metadata"]["generateName"] == PROBE {
+            injected.warnings.splice(0..0, known.keys().map(|set| asked_warning(set)));
+        }
+        Ok(injected)
     }
 
     /// The SidecarSets that select a pod with these labels in the namespace.
@@ -442,7 +469,7 @@ impl Injection {
             refused.push((refusal.sidecar_set, refusal.reason, set.is_some_and(|(_, set, _)| fails_closed(set))));
         }
         let mut warnings = injected.warnings;
-        let words = |(set, why, _): &(String, String, bool)| format!("SidecarSet {set} is left out: {why}");
+        let words = |(set, why, _): &(String, String, bool)| left_out_warning(set, why);
         let is_refused = refused.iter().find(|(.., fails_closed)| *fails_closed).map(words);
         warnings.extend(refused.iter().map(words));
         note(&mut injected.pod, refused.iter().map(|(set, why, _)| (&**set, &**why)));

@@ -1,5 +1,6 @@
 //! The SidecarSet controller: which pods it is about, what it reads of them, and its rounds.
 
+mod places;
 pub(crate) mod selectors;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +11,8 @@ use berth_api::names::condition::SIDECARSET_UPGRADABLE as UPGRADABLE;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetRepair};
 use berth_kinds::sidecarset::{
-    Snapshot, annotations_to_read, base_of, decide, forget, hashes, is_injected, keeps_annotations, pod_events,
-    speaks_of, spoken_of, status,
+    Snapshot, annotations_to_read, base_of, decide, forget, hashes, is_injected, keeps_annotations,
+    pod_events, speaks_of, spoken_of, status,
 };
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
@@ -36,11 +37,12 @@ use crate::change::{self, each};
 use crate::controllers::Controller;
 use crate::custom_workloads::CustomWorkloads;
 use crate::injection::{Injection, is_paused};
-use crate::paced::{Paced, nothing_is_urgent};
+use crate::paced::{Paced, at_latest, nothing_is_urgent};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
 use crate::watched::{CustomResource, Watched};
+use places::reach;
 use selectors::{Compiled, Selectors};
 
 /// What a decision about a SidecarSet is made of.
@@ -226,12 +228,19 @@ impl Reads {
         }
     }
 
-    /// A namespace whose labels change may be selected by others now.
+    /// A namespace that comes or goes, or whose labels change, may be selected by others now.
     fn wake_for_namespaces(&self, queue: &Arc<Queue<Key>>) {
         let (to, selectors) = (queue.clone(), self.selectors.clone());
         self.namespaces.on_change(move |change| {
-            let Change::Applied { old: Some(old), new } = change else { return };
-            let (old, new) = (&old.0.metadata, &new.0.metadata);
+            let (old, new) = match change {
+                Change::Applied { old: Some(old), new } => (&old.0.metadata, &new.0.metadata),
+                // One that comes or goes may be the only one that a SidecarSet selects.
+                Change::Applied { old: None, .. } | Change::Deleted { .. } => {
+                    let woken = selectors.of_namespaces(false);
+                    return woken.into_iter().for_each(|set| to.add_after(Key::new("", &set), GATHER));
+                }
+                Change::Synced => return,
+            };
             if old.labels != new.labels {
                 // Its pods are left alone now, or no more, whoever selects them.
                 let concerns_all = old.label(UNTOUCHED.0) != new.label(UNTOUCHED.0);
@@ -322,6 +331,7 @@ impl Reads {
                 strangers.push(pod);
             }
         }
+        let places = self.places((&selectors, &narrowed), injection);
         let node_image = |pod: &Arc<Pod>| {
             let node = self.nodeimages.get("", &pod.spec.node_name)?;
             Some((pod.spec.node_name.clone(), node.0.clone()))
@@ -341,7 +351,9 @@ impl Reads {
             gates: injection.gates(),
             allowed: injection.allowed(&set.0, &set.0.spec),
             annotations: BTreeMap::new(),
+            reach: reach(&places),
             asked: injection.asked(&set.0),
+            fruitless: None,
         }
     }
 }
@@ -351,6 +363,9 @@ fn is_gone(sets: &Store<Watched<SidecarSet>>, name: &str) -> bool {
     let is_known = || sets.get("", name).is_some() || sets.unreadable("", name).is_some();
     sets.is_synced() && !sets.is_missing() && !is_known()
 }
+
+/// How long the SidecarSets wait for further namespaces that come or go.
+const GATHER: Duration = Duration::from_secs(1);
 
 /// After what was written for a SidecarSet that is gone, until it is looked whether all of it is seen.
 const WRITTEN: Duration = Duration::from_secs(1);
@@ -390,8 +405,9 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
         Ok(annotations) => annotations,
         Err(failed) => return Next::Retry(failed.to_string()),
     };
+    let (asked, fruitless, again) = reads.probed(acting, &set.0).await;
     let decided = || {
-        let snapshot = Snapshot { annotations, ..reads.observe(set, &acting.injection) };
+        let snapshot = Snapshot { annotations, asked, fruitless, ..reads.observe(set, &acting.injection) };
         acting.has_all_of_others(set.uid(), &snapshot.pods)?;
         let plan = decide(&snapshot, now);
         Ok((snapshot, plan))
@@ -411,7 +427,10 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
         let Target { namespace, name, uid, .. } = target;
         acting.executor.act(&events, &Writer { resource: object::PODS, namespace, name, uid }).await;
     }
-    next
+    match again {
+        Some(again) => at_latest(next, again),
+        None => next,
+    }
 }
 
 /// By uid: the annotations of the pods that are updated next, where these count for what they become.

@@ -1,5 +1,7 @@
 //! Entries of the pod webhook to whose selectors others have added: it is called for fewer pods than SidecarSets select.
 
+use std::collections::BTreeMap;
+
 use berth_workload::namespace::Namespace;
 use berth_workload::selector::Selector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -36,6 +38,19 @@ impl Narrowed {
         };
         self.found.as_ref().is_none_or(|found| !found.iter().all(is_called))
     }
+
+    /// Is the webhook called for no pod of the namespace, by what is known?
+    pub(crate) fn leaves_out_namespace(&self, namespace: &Watched<Namespace>) -> bool {
+        let selects =
+            |(namespaces, _): &(Selector, Selector)| namespaces.matches(|key| namespace.0.metadata.label(key));
+        self.found.as_ref().is_some_and(|found| !found.iter().all(selects))
+    }
+
+    /// Labels of pods that match this selector and all that others have added; `None` where none do.
+    pub(crate) fn example(&self, selector: &Selector) -> Option<BTreeMap<String, String>> {
+        let added = self.found.iter().flatten().map(|(_, pods)| pods);
+        Selector::example(added.chain([selector]))
+    }
 }
 
 #[cfg(test)]
@@ -43,6 +58,19 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn example_matches_what_others_have_added() {
+        let selector = |value: Value| Selector::new(&serde_json::from_value(value).unwrap()).unwrap();
+        let added = |pods: Value| {
+            let found: Vec<(LabelSelector, LabelSelector)> = serde_json::from_value(json!([[{}, pods]])).unwrap();
+            Narrowed::new(Some(&found))
+        };
+        let own = selector(json!({"matchLabels": {"app": "web"}}));
+        let example = added(json!({"matchExpressions": [{"key": "inject", "operator": "Exists"}]})).example(&own);
+        assert_eq!(example.unwrap().keys().collect::<Vec<_>>(), ["app", "inject"]);
+        assert_eq!(added(json!({"matchLabels": {"app": "db"}})).example(&own), None);
+    }
 
     #[test]
     fn pods_are_left_out_that_do_not_match_what_others_have_added_or_of_which_nobody_knows() {

@@ -13,7 +13,7 @@ use berth_api::names::annotation::{
     SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE, SIDECARSET_INJECTED_LIST, SIDECARSET_REFUSED,
 };
 use berth_cluster::{Cluster, Options, address};
-use berth_runtime::{Resource, object};
+use berth_runtime::{Resource, client, object};
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::{self, Asks, Injected, Injector, Labels, Lacks, MUTATING, ReadinessGate};
 use berth_workload::gates::Gates;
@@ -147,6 +147,7 @@ impl Scene {
     async fn check(&mut self, sets: &[Set], pod: &NewPod) -> Result<()> {
         let labels = self.namespaces.iter().find(|(name, _)| *name == pod.namespace).map(|(_, labels)| labels.clone());
         let expected = expected(sets, &labels.unwrap_or_default(), pod);
+        self.check_probe(pod, &expected).await?;
         self.counted.answers.lock().unwrap().clear();
         let answer = self.create(pod.namespace, &pod.json()).await;
         let answers = std::mem::take(&mut *self.counted.answers.lock().unwrap());
@@ -168,6 +169,20 @@ impl Scene {
         let answers = std::mem::take(&mut *self.counted.answers.lock().unwrap());
         ensure!(expected.is_called != answers.is_empty(), "the second time: {answers:?}");
         ensure!(!answers.contains(&true) && second == again, "twice is not once:\n{again:#}\n{second:#}");
+        Ok(())
+    }
+
+    /// A dry run by which the controller looks whether calls are answered has a warning for each SidecarSet, denied or not.
+    async fn check_probe(&self, pod: &NewPod, expected: &Expected) -> Result<()> {
+        let mut probe = pod.json();
+        probe["metadata"]["name"] = Value::Null;
+        probe["metadata"]["generateName"] = json!(pods::PROBE);
+        let collection = format!("/api/v1/namespaces/{}/pods", pod.namespace);
+        let said = client::dry_run(&self.client, &collection, &probe, PATIENCE).await?;
+        let gets = expected.gets.iter().all(|set| pods::says_asked(&said.warnings, set));
+        let refused = expected.refused.iter().all(|set| pods::says_left_out(&said.warnings, set).is_some());
+        let is_called = said.warnings.iter().any(|warning| warning.ends_with(" was asked"));
+        ensure!(gets && refused && is_called == expected.is_called, "a probe: expected {expected:?}, {said:?}");
         Ok(())
     }
 

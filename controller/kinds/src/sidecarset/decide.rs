@@ -21,7 +21,7 @@ use super::pods::{Member, image, images_in, in_pod, members};
 use super::records::{self, Record, second};
 use super::repair::{self, Turn};
 use super::sidecar::name;
-use super::{Snapshot, ahead, blocked, condition, drift, hot, revisions, sidecar, status};
+use super::{Snapshot, ahead, blocked, condition, drift, hot, reach, revisions, sidecar, status};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -283,13 +283,20 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
             plan.wait(format!("repair: {what}"));
             plan.events.push(Event { warning: true, reason: "NoSuccessor", message: what.clone() });
         }
-        Turn::Stopped(why) => {
+        Turn::Fruitless(why) => {
+            plan.wait(format!("repair: {why}"));
+            plan.look_again_after(repair::REFUSED);
+        }
+        Turn::Stopped(why, _, left) => {
             plan.wait(format!("repair has stopped: {why}"));
+            if left.is_positive() {
+                plan.look_again_after(*left);
+            }
             if !status::has_stopped(snapshot) {
                 plan.events.push(Event { warning: true, reason: "RepairStopped", message: why.clone() });
             }
         }
-        Turn::Off | Turn::Idle(..) | Turn::Over => {}
+        Turn::Off | Turn::Idle(..) | Turn::Over(_) => {}
     }
 }
 
@@ -300,6 +307,8 @@ fn tell(
     (settings, chosen): (&Settings, &Chosen<'_>),
     (plan, now): (&mut Plan, Timestamp),
 ) {
+    let left_out = reach::nowhere(snapshot).map(|(_, message)| message).or_else(|| reach::beside(snapshot));
+    left_out.into_iter().for_each(|left_out| plan.wait(left_out));
     for (member, why) in &chosen.later {
         plan.waiting.push(waiting(member.pod, why));
     }

@@ -23,6 +23,7 @@ pub mod names;
 mod on_pod;
 pub mod pattern;
 mod pods;
+mod reach;
 pub mod records;
 pub mod refused;
 mod repair;
@@ -39,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetUpdateStrategyType};
+use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetCondition, SidecarSetUpdateStrategyType};
 use berth_workload::gates::Gates;
 use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
@@ -52,6 +53,7 @@ pub use events::pod_events;
 pub use faults::faults;
 pub use hash::{Hashes, hashes};
 pub use on_pod::is_injected;
+pub use reach::{LeftOut, Reach};
 pub use status::status;
 pub use wanted::{Wanted, base_of, wanted, without_bases};
 
@@ -87,21 +89,36 @@ pub struct Snapshot {
     pub annotations: BTreeMap<Box<str>, BTreeMap<String, String>>,
     /// The controller's namespace, where revisions are.
     pub own_namespace: String,
+    /// The namespaces that it selects.
+    pub reach: Reach,
     /// Does the apiserver ask for the pods that are created?
     pub asked: Asked,
+    /// Why the successor of the pod that its status says is replaced would lack the containers, by a dry run of its creation.
+    pub fruitless: Option<String>,
 }
 
 /// Does the apiserver ask for the pods that are created?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asked {
-    /// It does.
+    /// A dry run of a pod's creation was seen to ask a replica, which answered.
     Yes,
-    /// It was not told to yet.
+    /// The apiserver was not told to ask yet.
     NotYet,
-    /// This replica has led too short to know.
+    /// Dry runs fail again and again: the cause.
+    Unanswered(String),
+    /// No dry run has succeeded yet, and too few have failed.
     Unknown,
-    /// Nobody injects.
+    /// No replica serves the webhook.
     Never,
+}
+
+impl Asked {
+    /// By what the status says, for a program that only looks.
+    pub fn told(set: &SidecarSet) -> Self {
+        let conditions = set.status.iter().flat_map(|status| &status.conditions);
+        let is_ready = |known: &SidecarSetCondition| known.type_ == names::INJECTION_READY && known.status == "True";
+        if conditions.into_iter().any(is_ready) { Self::Yes } else { Self::Unknown }
+    }
 }
 
 impl Snapshot {

@@ -7,6 +7,7 @@
 //! workload was scaled down, say, or has no quota, the turn is over, and no other pod of that workload is taken until one has come.
 
 mod lost;
+mod stopped;
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::audit::{Lack, lacking};
 use super::choose::Settings;
-use super::names::{INJECTION_READY, REPAIR};
+use super::names::REPAIR;
 use super::pods::Member;
 use super::{Asked, Snapshot, refused, status};
 
@@ -127,10 +128,12 @@ pub(super) enum Turn<'a> {
     Missing(String, Timestamp, SignedDuration),
     /// It was waited for long enough.
     Lost(String),
-    /// It is over.
-    Over,
-    /// The successor lacks the same.
-    Stopped(String),
+    /// The successor would lack the containers, so the pod stays, and another one is next.
+    Fruitless(String),
+    /// It is over; so often in a row the successor lacked the same.
+    Over(i32),
+    /// The successor lacks the same, since then. At least so long no other pod is taken.
+    Stopped(String, Timestamp, SignedDuration),
 }
 
 /// How many pods are out of service for repair, or about to be.
@@ -187,18 +190,15 @@ fn most(snapshot: &Snapshot) -> Result<usize, String> {
 /// Why nothing new is done to any pod.
 fn held(snapshot: &Snapshot) -> Option<String> {
     let spec = &snapshot.set.spec;
-    let says_ready = || {
-        let conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
-        conditions.into_iter().any(|known| known.type_ == INJECTION_READY && known.status == "True")
-    };
     if spec.update_strategy.paused {
         Some("it is paused by spec.updateStrategy.paused".to_owned())
     } else if spec.injection_strategy.paused {
         Some("spec.injectionStrategy.paused: another pod would lack the containers, too".to_owned())
-    } else if snapshot.asked == Asked::Yes || (snapshot.asked == Asked::Unknown && says_ready()) {
-        None
+    } else if snapshot.asked != Asked::Yes {
+        let until = "until a dry run of a pod's creation shows that the webhook is asked and answers";
+        Some(format!("another pod may lack the containers, too, {until}: see the condition InjectionReady"))
     } else {
-        Some("another pod would lack the containers, too, until the condition InjectionReady is True".to_owned())
+        None
     }
 }
 
@@ -275,7 +275,8 @@ fn begin<'a>(
     if age < APART {
         return Turn::Soon(APART.saturating_sub(age));
     }
-    Turn::Begins(pod, begun(pod, newest, lost, now))
+    let stops = last.map_or(0, |last| last.stops);
+    Turn::Begins(pod, SidecarSetRepair { stops, ..begun(pod, newest, lost, now) })
 }
 
 fn left_alone(left: &[((&str, &str), String)]) -> Option<String> {
@@ -304,6 +305,8 @@ fn begun(pod: &Pod, newest: Option<Timestamp>, lost: Vec<SidecarSetLostPod>, now
         refused: false,
         over: false,
         missing: None,
+        stopped: None,
+        stops: 0,
         lost,
     }
 }
@@ -355,18 +358,24 @@ fn go_on<'a>(
     match repaired {
         Some(pod) if pod.is_active() => {
             let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
-            let Some((pod, lack)) = found else { return Turn::Over };
-            let Ok(how) = How::of(pod) else { return Turn::Over };
+            let over = Turn::Over(record.stops);
+            let Some((pod, lack)) = found else { return over };
+            let Ok(how) = How::of(pod) else { return over };
             if how == How::Label && pod.metadata.label(SPECIFIED_DELETE).is_some() {
                 let what = format!("pod {name} is to be deleted by its workload, by the label {SPECIFIED_DELETE}");
                 return Turn::UnderWay(what, None);
             }
             // A canary may have come since.
             if stays(snapshot, settings, pod, *lack).is_some() {
-                return Turn::Over;
+                return over;
             }
             if let Some(why) = held(snapshot) {
                 return Turn::Waits(why);
+            }
+            if let Some(why) = &snapshot.fruitless {
+                return Turn::Fruitless(format!(
+                    "pod {name} stays for now, for its successor would lack the containers: {why}"
+                ));
             }
             if unavailable > most {
                 return Turn::Waits(format!(
@@ -397,11 +406,8 @@ fn successor<'a>(
         let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
         let of_pod = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
         if let Some((_, lack)) = found {
-            return Turn::Stopped(format!(
-                "pod {of_pod}, which came in place of {name}, {}: see the condition InjectionReady and the logs of kruise-controller-manager; \
-                 what is mended by then goes on when that pod is deleted",
-                lack.words()
-            ));
+            let words = format!("pod {of_pod}, which came in place of {name}, {}", lack.words());
+            return stopped::stopped(snapshot, record, &words, now);
         }
         let member = members.iter().find(|member| member.pod.metadata.uid == pod.metadata.uid);
         // Of one that a canary has taken nothing more is to come here.
@@ -412,7 +418,7 @@ fn successor<'a>(
             return Turn::UnderWay(format!("pod {of_pod}, which comes in place of {name}, is not ready yet"), None);
         }
     }
-    Turn::Over
+    Turn::Over(0)
 }
 
 /// What replaces a pod.

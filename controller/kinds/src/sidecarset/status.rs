@@ -13,7 +13,7 @@ use super::names::{BLOCKED, INJECTION_READY, REPAIRING};
 use super::pods::{Member, members};
 use super::repair::{self, Scope, Turn};
 use super::revisions::History;
-use super::{Asked, Snapshot, ahead, blocked, drift, on_pod};
+use super::{Asked, Snapshot, ahead, blocked, drift, on_pod, reach};
 
 /// The status after a plan was carried out.
 pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
@@ -74,8 +74,8 @@ fn repair(
         let unavailable = choose(settings, members, held).unavailable;
         repair::turn(snapshot, members, (settings, unavailable), now)
     };
-    // For how long nothing has come only the turn says that waits for it.
-    let old = old.map(|record| SidecarSetRepair { missing: None, ..record });
+    // Only the turn that waits for a successor, or has stopped, says since when.
+    let old = old.map(|record| SidecarSetRepair { missing: None, stopped: None, ..record });
     let of_pod = |pod: &Pod| format!("pod {}/{} is replaced", pod.metadata.namespace, pod.metadata.name);
     let (says, record) = match turn {
         Turn::Off => {
@@ -96,8 +96,15 @@ fn repair(
             (("True", "Replacing", what), old.map(missing))
         }
         Turn::Lost(what) => (("True", "Replacing", what), old.map(repair::given_up)),
-        Turn::Over => (("True", "Replacing", NEXT.to_owned()), old.map(over)),
-        Turn::Stopped(why) => (("False", STOPPED, why), old),
+        Turn::Fruitless(why) => (("False", "Waiting", why), old.map(not_let_go)),
+        Turn::Over(stops) => {
+            let record = old.map(|record| SidecarSetRepair { stops, ..over(record) });
+            (("True", "Replacing", NEXT.to_owned()), record)
+        }
+        Turn::Stopped(why, since, _) => {
+            let stopped = |record: SidecarSetRepair| SidecarSetRepair { stopped: Some(Time(since)), ..record };
+            (("False", STOPPED, why), old.map(stopped))
+        }
     };
     put(conditions, REPAIRING, says, now);
     record
@@ -105,6 +112,10 @@ fn repair(
 
 fn over(record: SidecarSetRepair) -> SidecarSetRepair {
     SidecarSetRepair { over: true, ..record }
+}
+
+fn not_let_go(record: SidecarSetRepair) -> SidecarSetRepair {
+    SidecarSetRepair { refused: true, ..over(record) }
 }
 
 /// What came of the replacement of a pod. One that the apiserver does not let go, for a disruption budget as a rule, is another's turn.
@@ -117,8 +128,7 @@ fn replaced(
     match refused {
         None => (("True", "Replacing", what.to_owned()), record),
         Some(failure) => {
-            let refused = |record| SidecarSetRepair { refused: true, ..over(record) };
-            let record = if failure.permanent { record.map(refused) } else { record };
+            let record = if failure.permanent { record.map(not_let_go) } else { record };
             (("False", "Waiting", format!("{what} later: {}", failure.message)), record)
         }
     }
@@ -145,24 +155,28 @@ fn injection(snapshot: &Snapshot, members: &[Member<'_>], now: Timestamp) -> Sid
 
 fn set_injection_ready(snapshot: &Snapshot, conditions: &mut Vec<SidecarSetCondition>, now: Timestamp) {
     let is_told = conditions.iter().any(|condition| condition.type_ == INJECTION_READY);
-    let is_paused = snapshot.set.spec.injection_strategy.paused;
-    if snapshot.asked == Asked::Unknown && is_told && !is_paused {
-        return;
-    }
-    let (status, reason, message) = if is_paused {
-        ("False", "Paused", "spec.injectionStrategy.paused: no pod gets the containers")
+    let not_ready = |reason, message: &str| ("False", reason, message.to_owned());
+    let says = if snapshot.set.spec.injection_strategy.paused {
+        not_ready("Paused", "spec.injectionStrategy.paused: no pod gets the containers")
+    } else if snapshot.asked == Asked::Never {
+        not_ready("NoWebhook", "no pod webhook is served: turn on the feature gate PodWebhook")
+    } else if let Some((reason, message)) = reach::nowhere(snapshot) {
+        not_ready(reason, &message)
     } else {
-        match snapshot.asked {
+        match &snapshot.asked {
+            Asked::Unknown if is_told => return,
             Asked::Yes => {
-                ("True", "Asked", "the apiserver asks for the containers of each pod that is created and selected")
+                let asks = "the apiserver asks for the containers of each pod that is created and selected";
+                let but = reach::beside(snapshot).map_or_else(String::new, |left_out| format!("; {left_out}"));
+                ("True", "Asked", format!("{asks}{but}"))
             }
-            Asked::NotYet | Asked::Unknown => {
-                ("False", "NotAskedYet", "the apiserver was not told yet to ask for pods that are created")
+            Asked::Unanswered(why) => not_ready("NotAnswered", why),
+            Asked::NotYet | Asked::Unknown | Asked::Never => {
+                not_ready("NotAskedYet", "the apiserver was not told yet to ask for pods that are created")
             }
-            Asked::Never => ("False", "NoWebhook", "no pod webhook is served: turn on the feature gate PodWebhook"),
         }
     };
-    put(conditions, INJECTION_READY, (status, reason, message.to_owned()), now);
+    put(conditions, INJECTION_READY, says, now);
 }
 
 fn set_blocked(

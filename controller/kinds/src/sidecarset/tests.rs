@@ -18,7 +18,7 @@ use super::hash::Hashes;
 use super::names::{
     HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, UPGRADABLE, WORKING_HOT_CONTAINER as WORKING,
 };
-use super::{Asked, Snapshot, annotations_to_read, decide, pod_events, status};
+use super::{Asked, Reach, Snapshot, annotations_to_read, decide, pod_events, status};
 
 pub(super) const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -53,7 +53,9 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         allowed: [].into(),
         annotations: [].into(),
         own_namespace: "kruise-system".to_owned(),
+        reach: Reach { is_any: true, left_out: Vec::new() },
         asked: Asked::Yes,
+        fruitless: None,
     };
     let data = super::revisions::data(&snapshot.set.spec);
     let latest =

@@ -36,7 +36,17 @@ impl Compiled {
         label: impl Fn(&str) -> Option<&'a str>,
         of_namespace: impl Fn(&str) -> Option<&'b str>,
     ) -> bool {
-        self.selects_pod(label) && self.namespaces.as_ref().is_none_or(|namespaces| namespaces.matches(of_namespace))
+        self.selects_pod(label) && self.selects_namespace(of_namespace)
+    }
+
+    /// Does it select pods in a namespace with these labels?
+    pub(super) fn selects_namespace<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.namespaces.as_ref().is_none_or(|namespaces| namespaces.matches(label))
+    }
+
+    /// The selector of pods; `None` where it selects nothing.
+    pub(super) fn pods(&self) -> Option<&Selector> {
+        self.pods.as_ref()
     }
 
     /// Does it select a pod with these labels, in some namespace?

@@ -1,3 +1,4 @@
+use berth_kinds::sidecarset::{LeftOut, Reach};
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::{Added, SidecarAsk};
 use berth_workload::gates::Gates;
@@ -161,6 +162,32 @@ fn a_pod_that_is_not_selected_any_more_is_looked_at_as_long_as_its_condition_spe
     let snapshot = reads.observe(&reads.sets.get("", "log").unwrap(), &injection());
     let names: Vec<_> = snapshot.strangers.iter().map(|pod| &*pod.metadata.name).collect();
     assert_eq!((names, snapshot.pods.len()), (vec!["one"], 0));
+}
+
+#[test]
+fn observed_reach_names_left_out_namespaces() {
+    let of = |namespaces: &[&str]| {
+        let mut set = set("log", json!({"app": "web"}), json!({}));
+        let named = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces});
+        set["spec"]["namespaceSelector"] = json!({"matchExpressions": [named]});
+        set
+    };
+    let labelled = |name: &str| json!({"kubernetes.io/metadata.name": name});
+    let mut untouched = labelled("untouched");
+    untouched["control-plane"] = json!("openkruise");
+    let namespaces =
+        [("default", labelled("default")), ("kube-system", labelled("kube-system")), ("untouched", untouched)];
+    for (selected, is_any, left_out) in [
+        (&["default"][..], true, &[][..]),
+        (&["default", "kube-system"], true, &[(LeftOut::Protected, "kube-system")]),
+        (&["untouched"], false, &[(LeftOut::Labelled, "untouched")]),
+        (&["gone"], false, &[]),
+    ] {
+        let reads = reads(&[of(selected)], &namespaces, &[]);
+        let reach = reads.observe(&reads.sets.get("", "log").unwrap(), &injection()).reach;
+        let left_out = left_out.iter().map(|(why, name)| (*why, (*name).to_owned())).collect();
+        assert_eq!(reach, Reach { is_any, left_out }, "{selected:?}");
+    }
 }
 
 #[test]

@@ -22,7 +22,10 @@ pub use disruptions::{Budgets, Change, DISRUPT_PATH, DISRUPTIONS, Disruption, Di
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
 pub use readiness_gate::{GATE_PATH, ReadinessGate};
 pub use requests::RECREATE_PATH;
-pub use sidecars::{INJECT_PATH, Injected, Injector, Labels, Lacks, SidecarAsk, Sidecars, UNTOUCHED};
+pub use sidecars::{
+    INJECT_PATH, Injected, Injector, Labels, Lacks, PROBE, SidecarAsk, Sidecars, UNTOUCHED, asked_warning,
+    left_out_warning, says_asked, says_left_out,
+};
 
 /// The MutatingWebhookConfiguration of the chart.
 pub const MUTATING: &str = "kruise-mutating-webhook-configuration";

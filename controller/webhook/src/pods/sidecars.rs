@@ -15,6 +15,8 @@ use crate::places::Endpoint;
 pub const INJECT_PATH: &str = "/inject-sidecars";
 /// Whoever labels a namespace with this is called for by nobody: the peer's own mark.
 pub const UNTOUCHED: (&str, &str) = ("control-plane", "openkruise");
+/// The `generateName` of a pod by whose dry-run creation the controller sees that the webhook is called and answers.
+pub const PROBE: &str = "berth-injection-probe-";
 /// The most entries: all of them are one object, and each has the authorities' certificates.
 const MOST_ENTRIES: usize = 200;
 /// The most SidecarSets.
@@ -250,6 +252,29 @@ pub trait Injector: std::fmt::Debug + Send + Sync {
 
     /// What is wrong with a SidecarSet beside other objects, each with field, value and remedy, but for what was wrong with it before.
     fn faults(&self, set: &str, old: Option<&str>) -> Vec<String>;
+}
+
+/// The warning by which the answer about a [`PROBE`] says that the SidecarSet selects it and is not paused.
+pub fn asked_warning(set: &str) -> String {
+    format!("SidecarSet {set} was asked")
+}
+
+/// The warning by which an answer says why a pod lacks the containers of the SidecarSet.
+pub fn left_out_warning(set: &str, why: &str) -> String {
+    format!("SidecarSet {set} is left out: {why}")
+}
+
+/// Whether warnings say that the SidecarSet was asked. Long ones are cut.
+pub fn says_asked(warnings: &[String], set: &str) -> bool {
+    let expected = asked_warning(set);
+    let is_it = |warning: &String| *warning == expected || (warning.len() > set.len() && expected.starts_with(warning));
+    warnings.iter().any(is_it)
+}
+
+/// What warnings say of why a pod lacks the containers of the SidecarSet.
+pub fn says_left_out<'a>(warnings: &'a [String], set: &str) -> Option<&'a str> {
+    let head = left_out_warning(set, "");
+    warnings.iter().find_map(|warning| warning.strip_prefix(&head))
 }
 
 /// The labels of a namespace.

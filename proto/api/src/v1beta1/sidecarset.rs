@@ -429,6 +429,12 @@ pub struct SidecarSetRepair {
     /// Since when it is gone and no other has come in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Time>,
+    /// Since when repair has stopped, because the successor lacks the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Time>,
+    /// How often in a row it has stopped before, and gone on with another pod.
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub stops: i32,
     /// Pods in whose place their workloads made no other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<SidecarSetLostPod>,

@@ -5,6 +5,7 @@ use berth_cluster::Image;
 use berth_e2e::objects::{self, APP, kind};
 use serde_json::{Value, json};
 
+use crate::no_controller::scale;
 use crate::world::Case;
 
 const DEPLOYMENT: &str = "apps/v1/Deployment";
@@ -249,6 +250,84 @@ pub(crate) async fn pods_that_lack_the_containers_are_replaced(case: &Case) -> R
         for pod in pods(case).await?.iter().filter(stays) {
             let expected: &[&str] = if pod["metadata"]["name"] == "alone" { &["main"] } else { &["agent", "main"] };
             ensure!(containers(pod) == expected, "{pod} {}", set["status"]);
+        }
+        Ok(())
+    };
+    let tested = tested.await;
+    case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await?;
+    tested
+}
+
+/// The events of the test's SidecarSet, as `REASON: MESSAGE`. It is in no namespace, so they are in `default`.
+async fn events(case: &Case) -> Result<Vec<String>> {
+    let all = objects::list(case.client(), "default", kind::EVENT, "").await?;
+    let of_set = all.into_iter().filter(|event| event["involvedObject"]["name"] == *case.namespace);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(of_set.map(|event| format!("{}: {}", text(&event["reason"]), text(&event["message"]))).collect())
+}
+
+/// No pod is evicted before the webhook injects again.
+pub(crate) async fn repair_after_an_outage_waits_for_calls(case: &Case) -> Result<()> {
+    let (main, one) = (case.image("v1").await?, image(case, "one").await?);
+    let mut set = sidecar_set(case, &one, &json!({}));
+    set["metadata"]["annotations"] = json!({"apps.kruise.io/sidecarset-repair": "Missed"});
+    let tested = async {
+        case.create(&set).await?;
+        asked(case).await?;
+        scale(case, 0).await?;
+        let missed = async {
+            case.create(&deployment(&main)).await?;
+            deployed(case).await?;
+            for pod in pods(case).await? {
+                ensure!(containers(&pod) == ["main"], "{:?}", containers(&pod));
+            }
+            anyhow::Ok(())
+        };
+        let missed = missed.await;
+        scale(case, 2).await?;
+        missed?;
+        let is_repaired = |set: &Value| {
+            let injection = &set["status"]["injection"];
+            injection["injected"] == 2 && injection["missed"] == 0 && injection["selected"] == 2
+        };
+        case.until(kind::SIDECAR_SET, &case.namespace, is_repaired).await?;
+        let events = events(case).await?;
+        let of = |reason: &str| events.iter().filter(|event| event.starts_with(reason)).count();
+        ensure!((of("RepairedPod:"), of("RepairStopped:")) == (2, 0), "{events:?}");
+        Ok(())
+    };
+    let tested = tested.await;
+    case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await?;
+    tested
+}
+
+/// A SidecarSet that selects protected namespaces says so, whether it selects others or not.
+pub(crate) async fn protected_namespaces_are_named(case: &Case) -> Result<()> {
+    let one = image(case, "one").await?;
+    let of = |namespaces: &[&str]| {
+        let named = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces});
+        json!({"matchExpressions": [named]})
+    };
+    let tested = async {
+        let mut set = sidecar_set(case, &one, &json!({}));
+        set["spec"]["namespaceSelector"] = of(&["kube-system"]);
+        case.create(&set).await?;
+        for (namespaces, status, reason) in
+            [(&["kube-system"][..], "False", "NamespacesLeftOut"), (&["kube-system", &case.namespace], "True", "Asked")]
+        {
+            let selector = json!({"spec": {"namespaceSelector": of(namespaces)}});
+            case.patch(kind::SIDECAR_SET, &case.namespace, selector).await?;
+            let names = |text: &str| text.contains("kube-system (by the value controller.protectedNamespaces");
+            case.until(kind::SIDECAR_SET, &case.namespace, |set| {
+                let mut conditions = set["status"]["conditions"].as_array().into_iter().flatten();
+                conditions.any(|condition| {
+                    (&condition["type"], &condition["status"], &condition["reason"])
+                        == (&json!("InjectionReady"), &json!(status), &json!(reason))
+                        && condition["message"].as_str().is_some_and(names)
+                })
+            })
+            .await?;
+            case.explained_of("sidecarset", &case.namespace, "text", names).await?;
         }
         Ok(())
     };

@@ -221,6 +221,71 @@ fn successor_of(name: &str, uid: &str, ready: bool) -> Value {
     new
 }
 
+#[test]
+fn stopped_repair_takes_another_pod_after_a_pause() {
+    let (a, b) = (bare_of("a", "rs"), bare_of("b", "rs"));
+    let mut missed = bare_of("c", "rs");
+    missed["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
+    let mut status = round_at(0, &Value::Null, &[a, b.clone()]).1;
+    assert_eq!(status["repair"]["pod"], "a");
+    let pods = [b.clone(), missed.clone()];
+    let mut now = 10;
+    for (stops, pause) in [(0, 60), (1, 120), (2, 240), (6, 3600), (20, 3600)] {
+        status["repair"]["stops"] = json!(stops);
+        let (plan, stopped) = round_at(now, &status, &pods);
+        assert_eq!(
+            (condition(&stopped).0.as_str(), plan.look_again.map(|wait| wait.as_secs())),
+            ("Stopped", Some(pause))
+        );
+        // Nothing begins while calls are not answered.
+        let unanswered =
+            Snapshot { asked: Asked::Unanswered("no".to_owned()), ..asked("Missed", json!({}), &stopped, &pods) };
+        let later = Timestamp::from_second(now + pause).unwrap();
+        let silent = json!(super::super::status(&unanswered, &Plan::default(), &Outcome::default(), later));
+        assert_eq!(condition(&silent).0, "Stopped", "{silent:#}");
+        assert_eq!(round_at(now + pause - 1, &stopped, &pods).1["repair"]["over"], Value::Null);
+        let over = round_at(now + pause, &stopped, &pods).1;
+        assert_eq!((&over["repair"]["over"], &over["repair"]["stops"]), (&json!(true), &json!(stops + 1)));
+        let next = round_at(now + pause, &over, &pods).1;
+        assert_eq!((&next["repair"]["pod"], &next["repair"]["stops"]), (&json!("b"), &json!(stops + 1)));
+        now += 10_000;
+    }
+    // A successor that has the containers ends the pauses.
+    status["repair"]["stops"] = json!(3);
+    assert_eq!(round_at(now, &status, &[b, successor_of("d", "rs", true)]).1["repair"]["stops"], Value::Null);
+}
+
+#[test]
+fn pod_stays_whose_successor_would_lack_containers() {
+    let pods = [bare_of("a", "rs"), bare_of("b", "rs")];
+    let begun = round_at(0, &Value::Null, &pods).1;
+    let snapshot = Snapshot { fruitless: Some("volume x".to_owned()), ..asked("Missed", json!({}), &begun, &pods) };
+    let (done, status) = round(&snapshot, &Outcome::default());
+    assert!(done.is_empty() && condition(&status).1.contains("volume x"), "{status:#}");
+    assert_eq!(decide(&snapshot, NOW).look_again, Some(REFUSED));
+    assert_eq!(round_at(10, &status, &pods).1["repair"]["pod"], "b", "another one is next");
+}
+
+#[test]
+fn no_pod_goes_before_calls_are_answered() {
+    let pods = [bare_of("a", "rs")];
+    let begun = round_at(0, &Value::Null, &pods).1;
+    let ready = json!({"type": "InjectionReady", "status": "True", "reason": "Asked", "message": "m"});
+    for (what, calls, status) in [
+        ("too few dry runs failed", Asked::Unknown, "True"),
+        ("dry runs fail", Asked::Unanswered("no answer".to_owned()), "False"),
+        ("the entry is not written", Asked::NotYet, "False"),
+    ] {
+        let mut before = begun.clone();
+        before["conditions"] = json!([ready]);
+        let snapshot = Snapshot { asked: calls, ..asked("Missed", json!({}), &before, &pods) };
+        let (done, now) = round(&snapshot, &Outcome::default());
+        let conditions = now["conditions"].as_array().unwrap();
+        let found = conditions.iter().find(|known| known["type"] == "InjectionReady").unwrap();
+        assert!(done.is_empty() && found["status"] == status, "{what}: {now:#}");
+    }
+}
+
 /// A round at this second: the plan, and the status that comes of it.
 fn round_at(second: i64, status: &Value, pods: &[Value]) -> (Plan, Value) {
     let (snapshot, now) = (asked("Missed", json!({}), status, pods), Timestamp::from_second(second).unwrap());

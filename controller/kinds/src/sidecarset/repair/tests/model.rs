@@ -16,6 +16,8 @@ enum Happening {
     Gone(usize),
     /// A pod has the containers of its spec, and is ready.
     Ready(usize),
+    /// Nothing happens for a minute.
+    Minute,
     /// The SidecarSet gets this image.
     Image(usize),
     /// The webhook answers, or does not.
@@ -48,6 +50,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => Just(Happening::Made),
         3 => (0..8_usize).prop_map(Happening::Gone),
         6 => (0..8_usize).prop_map(Happening::Ready),
+        1 => Just(Happening::Minute),
         1 => (1..4_usize).prop_map(Happening::Image),
         1 => any::<bool>().prop_map(Happening::Webhook),
         1 => any::<bool>().prop_map(Happening::Budget),
@@ -77,6 +80,8 @@ struct World {
     lets_go: bool,
     /// Pods that came without the containers in place of one that repair took.
     bad: Vec<String>,
+    /// When the last one of them was made.
+    stopped: Option<i64>,
     replaced: Vec<String>,
 }
 
@@ -92,6 +97,7 @@ impl World {
             answers: true,
             lets_go: true,
             bad: Vec::new(),
+            stopped: None,
             replaced: Vec::new(),
         };
         for workload in 0..workloads {
@@ -137,6 +143,9 @@ impl World {
             "/spec/updateStrategy": {"maxUnavailable": self.max_unavailable},
         });
         let mut snapshot = asked("Missed", fields, &self.status, &self.pods);
+        if !self.answers {
+            snapshot.asked = Asked::Unanswered("no".to_owned());
+        }
         snapshot.hashes.hash = format!("h{}", self.image);
         snapshot
     }
@@ -188,7 +197,9 @@ impl World {
     }
 
     fn evict(&mut self, uid: &str) {
-        assert!(self.bad.is_empty(), "{uid} is taken though {:?} came without the containers", self.bad);
+        assert!(self.answers, "{uid} is taken though the webhook does not answer");
+        let waited = self.stopped.is_none_or(|stopped| self.clock - stopped >= MINUTE - 40);
+        assert!(self.bad.is_empty() || waited, "{uid} is taken though {:?} came without the containers", self.bad);
         let at = self.pods.iter().position(|pod| pod["metadata"]["uid"] == *uid).unwrap();
         let has = self.pods[at]["metadata"]["annotations"].as_object().is_some_and(|all| !all.is_empty());
         assert!(!has, "{uid} lacks nothing");
@@ -204,7 +215,10 @@ impl World {
                 self.make(workload, false);
                 if let Some(at) = self.replaced.iter().position(|owner| *owner == uid) {
                     self.replaced.remove(at);
-                    self.bad.extend((!self.answers).then(|| format!("p{}", self.clock)));
+                    if !self.answers {
+                        self.bad.push(format!("p{}", self.clock));
+                        self.stopped = Some(self.clock);
+                    }
                 }
             }
         }
@@ -226,6 +240,7 @@ impl World {
                 self.clock += 1;
                 self.pods.get_mut(at).into_iter().for_each(|pod| run(pod, &id));
             }
+            Happening::Minute => self.clock += MINUTE,
             Happening::Image(image) => self.image = image,
             Happening::Webhook(answers) => self.answers = answers,
             Happening::Budget(lets_go) => self.lets_go = lets_go,

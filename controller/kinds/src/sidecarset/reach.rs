@@ -1,0 +1,143 @@
+//! In which of the namespaces that a SidecarSet selects pods get its containers.
+
+use super::Snapshot;
+
+/// The namespaces that a SidecarSet selects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// In at least one namespace pods get the containers.
+    pub is_any: bool,
+    /// Namespaces in which no pod gets them, each with the cause.
+    pub left_out: Vec<(LeftOut, String)>,
+}
+
+/// Why no pod of a namespace gets the containers of a SidecarSet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LeftOut {
+    /// The chart protects the namespace, or the controller runs in it.
+    Protected,
+    /// A label of the namespace says so.
+    Labelled,
+    /// A selector that somebody added to the webhook's entry does not match the namespace.
+    Narrowed,
+}
+
+impl LeftOut {
+    const fn cause(self) -> &'static str {
+        match self {
+            Self::Protected => {
+                "by the value controller.protectedNamespaces of the chart, or for the controller runs there"
+            }
+            Self::Labelled => "by their label control-plane: openkruise",
+            Self::Narrowed => "by selectors that others added to kruise-mutating-webhook-configuration",
+        }
+    }
+}
+
+/// The most namespaces that are named for one cause.
+const SHOWN: usize = 5;
+
+/// Why no pod at all can get the containers, as reason and message; `None` where one can.
+pub(super) fn nowhere(snapshot: &Snapshot) -> Option<(&'static str, String)> {
+    if snapshot.reach.is_any {
+        return None;
+    }
+    let set = format!("SidecarSet {}: spec.namespaceSelector matches", snapshot.name());
+    Some(match words(&snapshot.reach.left_out) {
+        None => (
+            "NoNamespace",
+            format!("{set} no namespace, so no pod gets the containers: label a namespace, or change the selector"),
+        ),
+        Some(left_out) => (
+            "NamespacesLeftOut",
+            format!(
+                "{set} only namespaces that are left out, so no pod gets the containers: {left_out}; select others, or end what leaves these out"
+            ),
+        ),
+    })
+}
+
+/// The namespaces that the selector matches beside others, and in which no pod gets the containers.
+pub(super) fn beside(snapshot: &Snapshot) -> Option<String> {
+    // Without a selector a SidecarSet asks for no namespace in particular.
+    snapshot.set.spec.namespace_selector.as_ref().filter(|_| snapshot.reach.is_any)?;
+    let left_out = words(&snapshot.reach.left_out)?;
+    Some(format!("spec.namespaceSelector matches namespaces whose pods do not get the containers: {left_out}"))
+}
+
+/// By cause: the namespaces by name.
+fn words(left_out: &[(LeftOut, String)]) -> Option<String> {
+    let mut all: Vec<_> = left_out.iter().collect();
+    all.sort();
+    let of_cause = |all: &[&(LeftOut, String)]| {
+        let names: Vec<_> = all.iter().take(SHOWN).map(|(_, name)| name.as_str()).collect();
+        let more = if all.len() > SHOWN { format!(" and {} more", all.len() - SHOWN) } else { String::new() };
+        format!("{}{more} ({})", names.join(", "), all[0].0.cause())
+    };
+    let causes: Vec<_> = all.chunk_by(|one, other| one.0 == other.0).map(of_cause).collect();
+    (!causes.is_empty()).then(|| causes.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_workload::plan::{Outcome, Plan};
+    use serde_json::json;
+
+    use super::super::tests::{NOW, snapshot};
+    use super::super::{decide, status};
+    use super::*;
+
+    /// The condition `InjectionReady`, and what `explain` prints as waiting.
+    fn told(is_any: bool, left_out: &[(LeftOut, &str)], has_selector: bool) -> ([String; 3], String) {
+        let selector = json!({"/spec/namespaceSelector": {"matchLabels": {"team": "a"}}});
+        let mut snapshot = snapshot(&if has_selector { selector } else { json!({}) }, &[]);
+        let left_out = left_out.iter().map(|(why, name)| (*why, (*name).to_owned())).collect();
+        snapshot.reach = Reach { is_any, left_out };
+        let mut conditions = status(&snapshot, &Plan::default(), &Outcome::default(), NOW).conditions;
+        conditions.retain(|condition| condition.type_ == "InjectionReady");
+        let condition = conditions.remove(0);
+        let waiting: Vec<_> = decide(&snapshot, NOW).waiting.into_iter().map(|waiting| waiting.reason).collect();
+        ([condition.status, condition.reason, condition.message], waiting.join("\n"))
+    }
+
+    #[test]
+    fn set_without_reached_namespace_is_not_ready() {
+        use LeftOut::{Labelled, Narrowed, Protected};
+        for (is_any, left_out, has_selector, status, reason, words) in [
+            (true, &[][..], true, "True", "Asked", &[][..]),
+            (true, &[(Protected, "kube-system")], false, "True", "Asked", &[]),
+            (false, &[], true, "False", "NoNamespace", &["spec.namespaceSelector matches no namespace"]),
+            (
+                false,
+                &[(Protected, "kube-system")],
+                true,
+                "False",
+                "NamespacesLeftOut",
+                &["kube-system (by the value controller.protectedNamespaces"],
+            ),
+            (
+                true,
+                &[(Labelled, "b"), (Protected, "kube-system"), (Labelled, "a"), (Narrowed, "c")],
+                true,
+                "True",
+                "Asked",
+                &["kube-system (by", "a, b (by their label control-plane", "c (by selectors that others"],
+            ),
+        ] {
+            let ([is_so, why, message], waiting) = told(is_any, left_out, has_selector);
+            assert_eq!((&*is_so, &*why), (status, reason), "{message}");
+            for words in words {
+                assert!(message.contains(words) && waiting.contains(words), "{words}: {message} | {waiting}");
+            }
+            assert!(!words.is_empty() || waiting.is_empty(), "{waiting}");
+        }
+    }
+
+    #[test]
+    fn many_left_out_namespaces_are_counted() {
+        let names: Vec<_> = (0..8).map(|number| format!("n{number}")).collect();
+        let left_out: Vec<_> = names.iter().map(|name| (LeftOut::Labelled, name.as_str())).collect();
+        let ([_, _, message], _) = told(false, &left_out, true);
+        assert!(message.contains("n0, n1, n2, n3, n4 and 3 more (by their label"), "{message}");
+    }
+}

@@ -1,0 +1,280 @@
+//! Dry runs of pods' creations. By them the controller sees that the apiserver asks for the containers of a SidecarSet, and that a
+//! replica answers.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use berth_api::v1beta1::sidecarset::SidecarSet;
+use berth_kinds::sidecarset::Asked;
+use berth_runtime::client::{self, DryRun, Failed};
+use berth_runtime::object::PODS;
+use berth_webhook::pods::{PROBE, says_asked, says_left_out};
+use berth_workload::pod::Pod;
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::{Injection, is_paused};
+
+/// How long an answer counts. Where there are many SidecarSets, each adds a second, so that there is one dry run a second at most.
+const FRESH: Duration = Duration::from_secs(60);
+/// How long an answer counts for a pod that is about to be replaced.
+const FRESH_FOR_POD: Duration = Duration::from_secs(5);
+/// The longest pause after a dry run that failed.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// So many dry runs in a row fail before the condition says so: one that is slow says nothing.
+const FAILURES: u32 = 3;
+/// The most namespaces that are tried at once, because another admission may refuse pods in one of them.
+const NAMESPACES: usize = 3;
+/// How long the apiserver may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The largest pod that is read.
+const LARGEST_POD: usize = 4 << 20;
+
+/// What dry runs have shown, by name of a SidecarSet.
+#[derive(Debug, Default)]
+pub(super) struct Probes(Mutex<BTreeMap<String, Known>>);
+
+#[derive(Debug, Clone, Default)]
+struct Known {
+    calls: Option<Calls>,
+    /// Of one pod: its uid, when it was tried, and why its successor would lack the containers.
+    pod: Option<(String, Instant, Option<String>)>,
+}
+
+/// Whether calls for pods that a SidecarSet selects are answered.
+#[derive(Debug, Clone, PartialEq)]
+struct Calls {
+    /// Which selectors were tried.
+    selectors: String,
+    /// When the last dry run ended.
+    at: Instant,
+    /// How many failed since one succeeded.
+    failures: u32,
+    /// Why the last one failed.
+    why: Option<String>,
+}
+
+impl Calls {
+    /// How long until the next dry run, where there are so many SidecarSets.
+    fn due_after(&self, sets: usize, now: Instant) -> Duration {
+        let pause = match self.failures.checked_sub(1) {
+            None => FRESH.max(Duration::from_secs(sets.try_into().unwrap_or(u64::MAX))),
+            Some(doublings) => Duration::from_secs(1 << doublings.min(6)).min(LONGEST_PAUSE),
+        };
+        pause.saturating_sub(now.saturating_duration_since(self.at))
+    }
+
+    fn asked(&self) -> Asked {
+        match &self.why {
+            None => Asked::Yes,
+            Some(why) if self.failures >= FAILURES => Asked::Unanswered(why.clone()),
+            Some(_) => Asked::Unknown,
+        }
+    }
+}
+
+impl Probes {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The SidecarSet is gone.
+    pub(super) fn forget(&self, set: &str) {
+        self.lock().remove(set);
+    }
+
+    fn calls(&self, set: &str, selectors: &str) -> Option<Calls> {
+        self.lock().get(set)?.calls.clone().filter(|calls| calls.selectors == selectors)
+    }
+}
+
+impl Injection {
+    /// Whether the apiserver asks for pods that the SidecarSet selects and a replica answers, and when to look again. Pods with these
+    /// labels, in one of these namespaces, get the containers; no labels do where `labels` is none.
+    pub(crate) async fn probed(
+        &self,
+        client: &Client,
+        set: &SidecarSet,
+        (namespaces, labels): (&[String], Option<&BTreeMap<String, String>>),
+    ) -> (Asked, Option<Duration>) {
+        let asked = self.asked(set);
+        if !matches!(asked, Asked::Yes | Asked::Unknown) || is_paused(set) || namespaces.is_empty() {
+            return (asked, None);
+        }
+        let name = set.metadata.name.clone().unwrap_or_default();
+        let Some(labels) = labels else {
+            let why = format!(
+                "SidecarSet {name}: no labels match spec.selector and the objectSelector that others added to \
+                 kruise-mutating-webhook-configuration, so no pod gets the containers: change one of them"
+            );
+            return (Asked::Unanswered(why), None);
+        };
+        let selectors = json!([set.spec.selector, set.spec.namespace_selector]).to_string();
+        let known = self.probes.calls(&name, &selectors);
+        let (sets, failures) = (self.sets(), known.as_ref().map_or(0, |calls| calls.failures));
+        let calls = match known.filter(|calls| !calls.due_after(sets, Instant::now()).is_zero()) {
+            Some(calls) => calls,
+            None => {
+                let from = failures as usize * NAMESPACES;
+                let why = tried(client, &name, namespaces.iter().cycle().skip(from % namespaces.len()), labels).await;
+                let failures = if why.is_some() { failures.saturating_add(1) } else { 0 };
+                let calls = Calls { selectors, at: Instant::now(), failures, why };
+                self.probes.lock().entry(name).or_default().calls = Some(calls.clone());
+                calls
+            }
+        };
+        (calls.asked(), Some(calls.due_after(sets, Instant::now())))
+    }
+
+    /// Why the successor of the pod would lack the containers of the SidecarSet.
+    pub(crate) async fn fruitless(&self, client: &Client, set: &SidecarSet, pod: &Pod) -> Option<String> {
+        let name = set.metadata.name.clone().unwrap_or_default();
+        let known = self.probes.lock().get(&name).and_then(|known| known.pod.clone());
+        if let Some((uid, at, why)) = known
+            && *uid == *pod.metadata.uid
+            && at.elapsed() < FRESH_FOR_POD
+        {
+            return why;
+        }
+        let why = match rehearsed(client, pod).await {
+            Ok(said) => lacks(&name, &said),
+            Err(failed) => Some(format!("the apiserver does not say: {failed}")),
+        };
+        let tried = (pod.metadata.uid.to_string(), Instant::now(), why.clone());
+        self.probes.lock().entry(name).or_default().pod = Some(tried);
+        why
+    }
+}
+
+/// Why no dry run in the first of these namespaces was answered for the SidecarSet.
+async fn tried<'a>(
+    client: &Client,
+    set: &str,
+    namespaces: impl Iterator<Item = &'a String>,
+    labels: &BTreeMap<String, String>,
+) -> Option<String> {
+    let mut first = None;
+    for namespace in namespaces.take(NAMESPACES) {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": PROBE, "labels": labels},
+            "spec": {"containers": [{"name": "probe", "image": "probe"}]},
+        });
+        let said = dry_run(client, namespace, &pod).await;
+        let (why, is_of_namespace) = match &said {
+            Ok(said) if says_asked(&said.warnings, set) => return None,
+            Ok(DryRun { refusal: Some(refusal), .. }) => (refusal.message.clone(), refusal.code < 500),
+            Ok(_) => ("no replica answered the webhook's call".to_owned(), false),
+            Err(failed) => (failed.message.clone(), false),
+        };
+        first.get_or_insert_with(|| {
+            format!(
+                "SidecarSet {set}: by a dry run of a pod's creation in namespace {namespace} no pod gets the containers: {why}; see that a \
+                 replica of kruise-controller-manager is ready and that the apiserver reaches the Service kruise-webhook-service"
+            )
+        });
+        if !is_of_namespace {
+            break;
+        }
+    }
+    first
+}
+
+/// Why a pod of which the apiserver says this lacks the containers. What refuses the pod itself, as a quota that it uses up until it
+/// is replaced, is no cause.
+fn lacks(set: &str, said: &DryRun) -> Option<String> {
+    if let Some(why) = says_left_out(&said.warnings, set) {
+        return Some(why.to_owned());
+    }
+    let refusal = said.refusal.as_ref().map_or("no replica answered the webhook's call", |refusal| &refusal.message);
+    (!says_asked(&said.warnings, set)).then(|| refusal.to_owned())
+}
+
+async fn dry_run(client: &Client, namespace: &str, pod: &Value) -> Result<DryRun, Failed> {
+    client::dry_run(client, &PODS.collection(namespace)?, pod, PATIENCE).await
+}
+
+/// Tries to create a pod like this one.
+async fn rehearsed(client: &Client, pod: &Pod) -> Result<DryRun, Failed> {
+    let metadata = &pod.metadata;
+    let path = PODS.path(&metadata.namespace, &metadata.name)?;
+    let read: Value = client::get_within(client, &path, LARGEST_POD).await?;
+    dry_run(client, &metadata.namespace, &like(&read)).await
+}
+
+/// A new pod with what another was created with.
+fn like(pod: &Value) -> Value {
+    let mut spec = pod["spec"].clone();
+    if let Some(spec) = spec.as_object_mut() {
+        // The scheduler writes the one, and the other no creation may have.
+        spec.remove("nodeName");
+        spec.remove("ephemeralContainers");
+    }
+    let metadata = json!({
+        "generateName": PROBE, "labels": pod["metadata"]["labels"], "annotations": pod["metadata"]["annotations"],
+    });
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_failure_is_told_after_three_in_a_row() {
+        let at = Instant::now();
+        let of = |failures: u32| {
+            let why = (failures > 0).then(|| "no".to_owned());
+            Calls { selectors: String::new(), at, failures, why }
+        };
+        for (failures, asked, pause) in [
+            (0, Asked::Yes, 60),
+            (1, Asked::Unknown, 1),
+            (2, Asked::Unknown, 2),
+            (3, Asked::Unanswered("no".to_owned()), 4),
+            (7, Asked::Unanswered("no".to_owned()), 60),
+            (u32::MAX, Asked::Unanswered("no".to_owned()), 60),
+        ] {
+            let calls = of(failures);
+            assert_eq!((calls.asked(), calls.due_after(1, at).as_secs()), (asked, pause), "{failures}");
+        }
+        assert_eq!(of(0).due_after(2000, at).as_secs(), 2000, "one dry run a second at most");
+        assert!(of(0).due_after(1, at + FRESH).is_zero());
+    }
+
+    #[test]
+    fn successor_lacks_what_the_answer_leaves_out() {
+        let refused = |code: u16| Some(Failed { code, message: "exceeded quota".to_owned(), ..Failed::default() });
+        let warnings = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let asked = berth_webhook::pods::asked_warning("log");
+        for (what, said, refusal, expected) in [
+            ("it gets them", vec![&*asked], None, None),
+            ("a quota is used up", vec![&*asked], refused(403), None),
+            ("nothing is said", vec![], None, Some("no replica answered the webhook's call")),
+            (
+                "another set is asked",
+                vec!["SidecarSet logs was asked"],
+                None,
+                Some("no replica answered the webhook's call"),
+            ),
+            ("it is refused before", vec![], refused(403), Some("exceeded quota")),
+            ("a volume is missing", vec![&*asked, "SidecarSet log is left out: volume x"], None, Some("volume x")),
+        ] {
+            let said = DryRun { warnings: warnings(&said), refusal };
+            assert_eq!(lacks("log", &said).as_deref(), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn probe_is_like_the_pod_without_its_node() {
+        let pod = json!({
+            "metadata": {"name": "a", "uid": "u", "labels": {"app": "web"}, "annotations": {"x": "y"}, "ownerReferences": [{}]},
+            "spec": {"nodeName": "n", "ephemeralContainers": [], "containers": [{"name": "main"}]}, "status": {},
+        });
+        let metadata = json!({"generateName": PROBE, "labels": {"app": "web"}, "annotations": {"x": "y"}});
+        let expected = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "main"}]},
+        });
+        assert_eq!(like(&pod), expected);
+    }
+}

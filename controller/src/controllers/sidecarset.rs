@@ -11,7 +11,7 @@ use berth_api::names::condition::SIDECARSET_UPGRADABLE as UPGRADABLE;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetRepair};
 use berth_kinds::sidecarset::{
-    Snapshot, annotations_to_read, base_of, decide, forget, hashes, is_injected, keeps_annotations,
+    Snapshot, annotations_to_read, base_of, decide, forget, hashes, held_event, is_injected, keeps_annotations,
     pod_events, speaks_of, spoken_of, status,
 };
 use berth_runtime::client::{self, Failed};
@@ -418,14 +418,17 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
     };
     let told = Mutex::new(Vec::new());
     let status = |outcome: &Outcome| {
-        *told.lock().unwrap_or_else(PoisonError::into_inner) = pod_events(&plan, outcome);
-        Some(turn::alone(is_large, || Some(status(&snapshot, &plan, outcome, now))))
+        let new = turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
+        let of_set = held_event(&snapshot, &new).map(|event| (Writer::of(set), event));
+        let of_pods = pod_events(&plan, outcome).into_iter().map(|(Target { namespace, name, uid, .. }, event)| {
+            (Writer { resource: object::PODS, namespace, name, uid }, event)
+        });
+        *told.lock().unwrap_or_else(PoisonError::into_inner) = of_set.into_iter().chain(of_pods).collect::<Vec<_>>();
+        Some(Some(new))
     };
     let next = reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await;
-    for (target, event) in told.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        let events = Plan { events: vec![event], ..Plan::default() };
-        let Target { namespace, name, uid, .. } = target;
-        acting.executor.act(&events, &Writer { resource: object::PODS, namespace, name, uid }).await;
+    for (of, event) in told.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        acting.executor.act(&Plan { events: vec![event], ..Plan::default() }, &of).await;
     }
     match again {
         Some(again) => at_latest(next, again),

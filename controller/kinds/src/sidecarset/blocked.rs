@@ -1,17 +1,39 @@
 //! What holds the updates of a SidecarSet back, as its condition `Blocked` says it.
 
+use berth_workload::plan::{Failure, Outcome, Verb};
 use serde_json::Value;
 
-use super::choose::{NO_BUDGET, Settings};
+use super::choose::{self, Settings};
 use super::names::REPAIR;
-use super::pods::{Failure, Member};
+use super::pods::{Failure as Failing, Member};
 use super::{Snapshot, on_pod, revisions};
 
+/// The reason where nothing may go out of service.
+pub(super) const NO_BUDGET: &str = "NoBudget";
 /// The reason where pods differ in more than images.
 pub(super) const NOT_UPGRADABLE: &str = "UpdateImmutableField";
 
-/// The cause that is told, by a reason and in words; none where nothing holds them back.
+/// The cause that is told, by a reason and in words; none where nothing holds them back. A budget passes by itself, so what a person
+/// must mend is told before it.
 pub(super) fn cause(
+    snapshot: &Snapshot,
+    members: &[Member<'_>],
+    settings: Result<&Settings, &String>,
+    outcome: &Outcome,
+) -> Option<(&'static str, String)> {
+    of_spec_and_pods(snapshot, members, settings).or_else(|| of_budgets(snapshot, outcome))
+}
+
+/// The first pod, by its place, that a budget of pods does not let go out of service.
+fn of_budgets(snapshot: &Snapshot, outcome: &Outcome) -> Option<(&'static str, String)> {
+    let held = outcome.failures.iter().filter(|failure| failure.is_of_budget() && failure.deed.verb == Verb::Patch);
+    let held = held.map(|Failure { namespace, object, message, .. }| (namespace, object, message));
+    let (namespace, pod, message) = held.min()?;
+    Some((NO_BUDGET, format!("SidecarSet {}: the update of pod {namespace}/{pod} waits; {message}", snapshot.name())))
+}
+
+/// The cause without budgets, which only tell when a plan is carried out.
+pub(super) fn of_spec_and_pods(
     snapshot: &Snapshot,
     members: &[Member<'_>],
     settings: Result<&Settings, &String>,
@@ -33,14 +55,14 @@ pub(super) fn cause(
         return None;
     }
     if settings.has_no_budget() && members.iter().any(|member| settings.reaches(member)) {
-        return Some(("NoBudget", NO_BUDGET.to_owned()));
+        return Some((NO_BUDGET, choose::NO_BUDGET.to_owned()));
     }
     not_upgradable(snapshot, members, settings)
 }
 
 /// What is said of a container that fails.
-pub(super) fn of_container(snapshot: &Snapshot, failure: &Failure) -> String {
-    let Failure { container, image, reason, message } = failure;
+pub(super) fn of_container(snapshot: &Snapshot, failure: &Failing) -> String {
+    let Failing { container, image, reason, message } = failure;
     let words = if message.is_empty() { String::new() } else { format!(": {message}") };
     let set = snapshot.name();
     format!(
@@ -50,7 +72,7 @@ pub(super) fn of_container(snapshot: &Snapshot, failure: &Failure) -> String {
 }
 
 /// As the condition of every kind calls it.
-fn reason(failure: &Failure) -> &'static str {
+fn reason(failure: &Failing) -> &'static str {
     match failure.reason {
         "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => "ImageUnavailable",
         "CrashLoopBackOff" => "ContainerCrashLooping",
@@ -102,6 +124,10 @@ fn difference(old: &Value, new: &Value, path: &str) -> Option<String> {
 mod tests {
     use serde_json::json;
 
+    use berth_workload::plan::Deed;
+    use berth_workload::resource::PODS;
+
+    use super::super::events::held_event;
     use super::super::names::HASH_WITHOUT_IMAGE;
     use super::super::tests::{NOW, pod, snapshot};
     use super::*;
@@ -137,6 +163,42 @@ mod tests {
         assert_eq!(blocked(&zero(&[pod("a", "h2", true)])), None);
         let paused = json!({"/spec/updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 0, "paused": true}});
         assert_eq!(blocked(&snapshot(&paused, &[pod("a", "h1", true)])), None);
+    }
+
+    #[test]
+    fn held_update_is_blocked_and_told_once() {
+        let snapshot = snapshot(&json!({}), &[pod("a", "h1", true), pod("b", "h1", true)]);
+        let plan = super::super::decide(&snapshot, NOW);
+        let held =
+            |verb, pod| Failure::of_budget(Deed::of(verb, PODS), ("default", pod), "budget web says no".to_owned());
+        let outcome = Outcome { failures: vec![held(Verb::Patch, "b"), held(Verb::Patch, "a")] };
+        let told = |snapshot: &Snapshot, outcome: &Outcome| {
+            let status = super::super::status(snapshot, &plan, outcome, NOW);
+            let event = held_event(snapshot, &status).map(|event| event.message);
+            let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked");
+            (blocked.map(|it| (it.reason.clone(), it.message.clone())), event, status)
+        };
+        let (blocked, event, status) = told(&snapshot, &outcome);
+        let message = "SidecarSet log: the update of pod default/a waits; budget web says no".to_owned();
+        assert_eq!((blocked, event), (Some(("NoBudget".to_owned(), message.clone())), Some(message)));
+        let mut next = snapshot.clone();
+        std::sync::Arc::make_mut(&mut next.set).status = Some(status);
+        assert_eq!(told(&next, &outcome).1, None, "it was told");
+        assert_eq!(told(&next, &Outcome::default()).0, None, "it passes with the budget");
+        let evicted = Outcome { failures: vec![held(Verb::Evict, "a")] };
+        assert_eq!(told(&snapshot, &evicted).0, None, "an eviction is of repair");
+    }
+
+    #[test]
+    fn what_a_person_must_mend_is_told_before_a_budget() {
+        let mut failing = pod("a", "h2", false);
+        failing["status"]["containerStatuses"] =
+            json!([{"name": "agent", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);
+        let held = Failure::of_budget(Deed::of(Verb::Patch, PODS), ("default", "b"), "no".to_owned());
+        let snapshot = snapshot(&json!({}), &[failing, pod("b", "h1", true)]);
+        let status = super::super::status(&snapshot, &Default::default(), &Outcome { failures: vec![held] }, NOW);
+        let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked").unwrap();
+        assert_eq!(blocked.reason, "ImageUnavailable");
     }
 
     #[test]

@@ -329,7 +329,7 @@ fn tell(
         plan.waiting.push(waiting(pod, &why));
     }
     // Of pods that cannot be updated another event tells.
-    if let Some((reason, message)) = blocked::cause(snapshot, members, Ok(settings))
+    if let Some((reason, message)) = blocked::of_spec_and_pods(snapshot, members, Ok(settings))
         && reason != blocked::NOT_UPGRADABLE
         && !status::is_blocked_by(snapshot, reason)
     {

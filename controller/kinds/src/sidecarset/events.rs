@@ -1,9 +1,13 @@
-//! Events of pods.
+//! Events of pods, and of what only the outcome of a plan tells.
 
+use berth_api::v1beta1::sidecarset::SidecarSetStatus;
 use berth_workload::plan::{Action, Deed, Event, Failure, Outcome, Plan, Target, Verb};
 use berth_workload::resource::PODS;
 
+use super::blocked::NO_BUDGET;
 use super::decide::END_OF_HOT_UPGRADE;
+use super::names::BLOCKED;
+use super::{Snapshot, choose, status};
 
 /// How a hot upgrade ends.
 const RESET: Deed = Deed::of(Verb::Patch, PODS);
@@ -35,6 +39,16 @@ pub fn pod_events(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
         Some((target.clone(), event))
     });
     told.collect()
+}
+
+/// That a budget of pods has begun to hold the updates of a SidecarSet back, as its new status says.
+pub fn held_event(snapshot: &Snapshot, new: &SidecarSetStatus) -> Option<Event> {
+    let blocked = new.conditions.iter().find(|known| known.type_ == BLOCKED && known.reason == NO_BUDGET)?;
+    // Of spec.updateStrategy.maxUnavailable the plan tells.
+    if blocked.message == choose::NO_BUDGET || status::is_blocked_by(snapshot, NO_BUDGET) {
+        return None;
+    }
+    Some(Event { warning: true, reason: NO_BUDGET, message: blocked.message.clone() })
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ use jiff::Timestamp;
 
 pub use condition::{forget, speaks_of, spoken_of};
 pub use decide::{annotations_to_read, decide, keeps_annotations};
-pub use events::pod_events;
+pub use events::{held_event, pod_events};
 pub use faults::faults;
 pub use hash::{Hashes, hashes};
 pub use on_pod::is_injected;

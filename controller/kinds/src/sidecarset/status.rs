@@ -24,7 +24,7 @@ pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timesta
     let mut conditions = old.conditions.clone();
     set_injection_ready(snapshot, &mut conditions, now);
     let settings = Settings::new(snapshot, &members);
-    set_blocked(snapshot, (&members, &settings), &mut conditions, now);
+    set_blocked(snapshot, (&members, &settings, outcome), &mut conditions, now);
     let repair = repair(snapshot, (&members, &settings, &history.latest), (outcome, now), &mut conditions);
     SidecarSetStatus {
         observed_generation: snapshot.set.metadata.generation.unwrap_or(0),
@@ -181,11 +181,11 @@ fn set_injection_ready(snapshot: &Snapshot, conditions: &mut Vec<SidecarSetCondi
 
 fn set_blocked(
     snapshot: &Snapshot,
-    (members, settings): (&[Member<'_>], &Result<Settings, String>),
+    (members, settings, outcome): (&[Member<'_>], &Result<Settings, String>, &Outcome),
     conditions: &mut Vec<SidecarSetCondition>,
     now: Timestamp,
 ) {
-    match blocked::cause(snapshot, members, settings.as_ref()) {
+    match blocked::cause(snapshot, members, settings.as_ref(), outcome) {
         Some((reason, message)) => put(conditions, BLOCKED, ("True", reason, message), now),
         None => conditions.retain(|known| known.type_ != BLOCKED),
     }

@@ -50,7 +50,7 @@ impl Collector for SidecarSetPods {
     }
 }
 
-fn states(injection: &SidecarSetInjection) -> [(&'static str, i32); 7] {
+fn states(injection: &SidecarSetInjection) -> [(&'static str, i32); 8] {
     let SidecarSetInjection {
         selected,
         injected,
@@ -58,6 +58,7 @@ fn states(injection: &SidecarSetInjection) -> [(&'static str, i32); 7] {
         older,
         refused,
         drifted,
+        replaced,
         not_upgradable,
         selector_hash: _,
         since: _,
@@ -69,6 +70,7 @@ fn states(injection: &SidecarSetInjection) -> [(&'static str, i32); 7] {
         ("older", older),
         ("refused", refused),
         ("drifted", drifted),
+        ("replaced", replaced),
         ("not_upgradable", not_upgradable),
     ]
 }
@@ -107,6 +109,6 @@ mod tests {
         assert!(text.contains("berth_sidecarset_pods{sidecarset=\"mesh\",state=\"not_upgradable\"} 0"), "{text}");
         sets.remove("", "log", None);
         let series = |text: String| text.lines().filter(|line| line.starts_with("berth_sidecarset_pods{")).count();
-        assert_eq!((series(text), series(metrics.encode())), (14, 7));
+        assert_eq!((series(text), series(metrics.encode())), (16, 8));
     }
 }

@@ -148,6 +148,8 @@ pub mod annotation {
     pub const SIDECARSET_INJECTED_LIST: &str = "kruise.io/sidecarset-injected-list";
     /// *Berth.* On a pod, JSON by name of a SidecarSet: why it did not get the containers when it was created.
     pub const SIDECARSET_REFUSED: &str = "kruise.io/sidecarset-refused";
+    /// *Berth.* On a pod, JSON by name of a SidecarSet: which containers of the pod its own replaced when the pod was created.
+    pub const SIDECARSET_REPLACED: &str = "kruise.io/sidecarset-replaced";
     /// On a pod, JSON by name of a SidecarSet: the last update of its containers in place.
     pub const SIDECARSET_INPLACE_UPDATE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
     /// On a pod, JSON by name of a sidecar with HotUpgrade: which of its two containers works.

@@ -21,7 +21,7 @@ use super::pods::{Member, image, images_in, in_pod, members};
 use super::records::{self, Record, second};
 use super::repair::{self, Turn};
 use super::sidecar::name;
-use super::{Snapshot, ahead, blocked, condition, drift, hot, reach, revisions, sidecar, status};
+use super::{Snapshot, ahead, blocked, condition, drift, hot, reach, replaced, revisions, sidecar, status};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -328,6 +328,10 @@ fn tell(
     for (pod, why) in drift::drifted(snapshot) {
         plan.waiting.push(waiting(pod, &why));
     }
+    for (pod, names) in replaced::replaced(snapshot) {
+        plan.waiting.push(waiting(pod, &replaced::words(&names)));
+    }
+    plan.events.extend(replaced::event(snapshot));
     // Of pods that cannot be updated another event tells.
     if let Some((reason, message)) = blocked::of_spec_and_pods(snapshot, members, Ok(settings))
         && reason != blocked::NOT_UPGRADABLE

@@ -27,6 +27,7 @@ mod reach;
 pub mod records;
 pub mod refused;
 mod repair;
+mod replaced;
 pub mod resources;
 mod revisions;
 pub mod sidecar;

@@ -13,7 +13,7 @@ use super::names::{BLOCKED, INJECTION_READY, REPAIRING};
 use super::pods::{Member, members};
 use super::repair::{self, Scope, Turn};
 use super::revisions::History;
-use super::{Asked, Snapshot, ahead, blocked, drift, on_pod, reach};
+use super::{Asked, Snapshot, ahead, blocked, drift, on_pod, reach, replaced};
 
 /// The status after a plan was carried out.
 pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
@@ -148,6 +148,7 @@ fn injection(snapshot: &Snapshot, members: &[Member<'_>], now: Timestamp) -> Sid
         refused: count(Lack::Refused),
         not_upgradable: count(Lack::NotUpgradable),
         drifted: number(drift::drifted(snapshot).len()),
+        replaced: number(replaced::replaced(snapshot).len()),
         selector_hash: selector_hash(snapshot),
         since: in_force_since(snapshot, now).map(Time),
     }

@@ -394,6 +394,9 @@ pub struct SidecarSetInjection {
     /// Pods that differ from the latest containers in more than images.
     #[serde(default)]
     pub not_upgradable: i32,
+    /// Pods with containers of it in place of their own of the same names.
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub replaced: i32,
     /// Of which selector and namespaceSelector the numbers are.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub selector_hash: String,

@@ -6,9 +6,10 @@ use berth_api::v1beta1::sidecarset::{PodInjectPolicy, SidecarContainer, SidecarS
 use serde_json::Value;
 
 use super::super::names::{
-    HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER,
+    HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, REPLACED, VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER,
 };
 use super::super::records::{self, Record, Records};
+use super::super::replaced::{self, Replaced};
 use super::super::sidecar::{self, List};
 use super::Matched;
 use super::container::{self, Base};
@@ -23,6 +24,8 @@ pub(super) struct Brought {
     pub(super) pull_secrets: Vec<String>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) warnings: Vec<String>,
+    /// The pod's own containers that are replaced.
+    replaced: Replaced,
     /// By the containers' names in the pod: who brings them.
     names: BTreeMap<String, String>,
 }
@@ -141,6 +144,9 @@ impl Brought {
             if at.is_some() && !is_kept {
                 let set = set.name;
                 self.warnings.push(format!("container {name:?} of the pod is replaced by that of SidecarSet {set:?}"));
+                if at.is_some_and(|at| !own::is_injected(&pod["spec"][list.name()][at])) {
+                    self.replaced.entry(set.to_owned()).or_default().insert(name.clone());
+                }
             }
             let made = container::made(sidecar, &base, is_hot, own);
             let container = made.map_err(|problem| format!("container {name:?}: resourcesPolicy: {problem}"))?;
@@ -150,6 +156,13 @@ impl Brought {
             self.begin_pair(sidecar::name(sidecar), pod)?;
         }
         Ok(is_kept)
+    }
+
+    /// Notes on the pod which of its own containers these SidecarSets have replaced.
+    pub(super) fn note_replaced<'a>(&mut self, pod: &Value, sets: impl Iterator<Item = &'a str>) {
+        let text = pod["metadata"]["annotations"][REPLACED].as_str();
+        let noted = replaced::noted(text, sets, std::mem::take(&mut self.replaced));
+        self.annotations.extend(noted.map(|text| (REPLACED.to_owned(), text)));
     }
 
     /// No two containers of a pod have one name.

@@ -139,6 +139,7 @@ fn all_of(
     for set in sets {
         brought.add(set, &new, &own, now).map_err(|reason| set.refusal(reason))?;
     }
+    brought.note_replaced(pod, sets.iter().map(|set| set.name));
     warnings.append(&mut brought.warnings);
     let brings = !brought.containers.is_empty();
     brought.place(&mut new, settings);

@@ -1,0 +1,117 @@
+//! Containers of pods that a SidecarSet's of the same name replaced when the pods were created. The pod names them, because only the
+//! client that created it saw the warning.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_workload::plan::Event;
+use berth_workload::pod::Pod;
+
+use super::names::REPLACED;
+use super::{Snapshot, on_pod};
+
+/// The most bytes of the annotation that are read, and the most SidecarSets and containers that it names.
+const MOST_BYTES: usize = 8 * 1024;
+const MOST: usize = 16;
+
+/// By name of a SidecarSet: the pod's own containers that it replaced.
+pub(super) type Replaced = BTreeMap<String, BTreeSet<String>>;
+
+/// What the annotation of a pod says, as far as it speaks of these SidecarSets, and what comes to it.
+pub(super) fn noted<'a>(text: Option<&str>, sets: impl Iterator<Item = &'a str>, new: Replaced) -> Option<String> {
+    let mut all = read(text.unwrap_or_default());
+    let sets: BTreeSet<_> = sets.collect();
+    all.retain(|set, _| sets.contains(set.as_str()));
+    for (set, names) in new {
+        all.entry(set).or_default().extend(names);
+    }
+    let all: Replaced =
+        all.into_iter().take(MOST).map(|(set, names)| (set, names.into_iter().take(MOST).collect())).collect();
+    (!all.is_empty()).then(|| serde_json::to_string(&all).unwrap_or_default())
+}
+
+fn read(text: &str) -> Replaced {
+    let read = Some(text).filter(|text| text.len() <= MOST_BYTES).and_then(|text| serde_json::from_str(text).ok());
+    read.unwrap_or_default()
+}
+
+/// The pods that have containers of the SidecarSet in place of their own, by their own account, each with the names.
+pub(super) fn replaced(snapshot: &Snapshot) -> Vec<(&Arc<Pod>, String)> {
+    let name = snapshot.name();
+    let of_pod = |pod: &Pod| {
+        let names = read(pod.metadata.annotation(REPLACED)?).remove(name)?;
+        let names: Vec<_> = names.iter().take(MOST).map(|name| name.chars().take(63).collect::<String>()).collect();
+        (!names.is_empty() && on_pod::is_injected(pod, name)).then(|| names.join(", "))
+    };
+    let active = snapshot.pods.iter().filter(|pod| pod.is_active());
+    active.filter_map(|pod| Some((pod, of_pod(pod)?))).collect()
+}
+
+/// What is told of one pod.
+pub(super) fn words(names: &str) -> String {
+    format!(
+        "its own containers {names} were replaced by the SidecarSet's of the same name when it was created: rename them in one of the two"
+    )
+}
+
+/// The event where there are more than the status says.
+pub(super) fn event(snapshot: &Snapshot) -> Option<Event> {
+    let all = replaced(snapshot);
+    let told =
+        snapshot.set.status.as_ref().and_then(|status| status.injection.as_ref()).map_or(0, |told| told.replaced);
+    let ((pod, names), count) = (all.first()?, i32::try_from(all.len()).unwrap_or(i32::MAX));
+    let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+    let message = format!(
+        "SidecarSet {}: {count} pods, {namespace}/{name} with its container {names} among them, had containers of the names in \
+         spec.containers or spec.initContainers, and got the SidecarSet's in their place: rename one of the two",
+        snapshot.name()
+    );
+    (count > told).then_some(Event { warning: true, reason: "ContainersReplaced", message })
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_workload::plan::{Outcome, Plan};
+    use serde_json::json;
+
+    use super::super::tests::{NOW, pod, snapshot};
+    use super::super::{decide, status};
+    use super::*;
+
+    fn of(set: &str, name: &str) -> Replaced {
+        [(set.to_owned(), [name.to_owned()].into())].into()
+    }
+
+    #[test]
+    fn note_keeps_what_earlier_calls_replaced() {
+        let sets = || ["log", "mesh"].into_iter();
+        let first = noted(None, sets(), of("log", "main"));
+        assert_eq!(first.as_deref(), Some(r#"{"log":["main"]}"#));
+        assert_eq!(noted(first.as_deref(), sets(), Replaced::new()), first, "twice is once");
+        let both = r#"{"log":["main"],"mesh":["web"]}"#;
+        assert_eq!(noted(first.as_deref(), sets(), of("mesh", "web")).as_deref(), Some(both));
+        assert_eq!(noted(first.as_deref(), ["mesh"].into_iter(), Replaced::new()), None, "another SidecarSet's");
+        let long = format!(r#"{{"log":["{}"]}}"#, "x".repeat(MOST_BYTES));
+        for text in ["no JSON", "[]", &long] {
+            assert_eq!(noted(Some(text), sets(), Replaced::new()), None, "{text:.20}");
+        }
+    }
+
+    #[test]
+    fn replaced_containers_are_told_once_and_counted() {
+        let mut replaced = pod("a", "h2", true);
+        replaced["metadata"]["annotations"][REPLACED] = json!(r#"{"log":["agent"]}"#);
+        let mut snapshot = snapshot(&json!({}), &[replaced, pod("b", "h2", true)]);
+        let plan = decide(&snapshot, NOW);
+        let events: Vec<_> = plan.events.iter().map(|event| (event.reason, &*event.message)).collect();
+        assert!(
+            matches!(events[..], [("ContainersReplaced", text)] if text.contains("default/a with its container agent")),
+            "{events:?}"
+        );
+        assert!(plan.waiting.iter().any(|waiting| waiting.pod == "default/a" && waiting.reason.contains("rename")));
+        let status = status(&snapshot, &Plan::default(), &Outcome::default(), NOW);
+        assert_eq!(status.injection.as_ref().map(|told| told.replaced), Some(1));
+        Arc::make_mut(&mut snapshot.set).status = Some(status);
+        assert!(decide(&snapshot, NOW).events.is_empty());
+    }
+}

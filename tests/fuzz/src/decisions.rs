@@ -69,11 +69,11 @@ impl World {
     }
 
     fn ended(&self) -> BTreeMap<Box<str>, daemonset::Ended> {
-        let read = |(node, [generation, times, last]): (&Box<str>, &[i64; 3])| {
+        let ended = self.ended.iter().filter_map(|(node, [generation, times, last])| {
             let (times, last) = (u32::try_from(*times).ok()?, Timestamp::from_second(*last).ok()?);
             Some((node.clone(), daemonset::Ended { generation: *generation, times, last }))
-        };
-        self.ended.iter().filter_map(read).collect()
+        });
+        ended.collect()
     }
 
     fn gates(&self) -> Gates {

@@ -116,8 +116,10 @@ impl Injection {
         let calls = match known.filter(|calls| !calls.due_after(sets, Instant::now()).is_zero()) {
             Some(calls) => calls,
             None => {
-                let from = failures as usize * NAMESPACES;
-                let why = tried(client, &name, namespaces.iter().cycle().skip(from % namespaces.len()), labels).await;
+                // Where all of them refuse pods, the next ones are tried after the pause.
+                let from = usize::try_from(failures).unwrap_or_default().saturating_mul(NAMESPACES) % namespaces.len();
+                let (before, after) = namespaces.split_at(from);
+                let why = tried(client, &name, after.iter().chain(before), labels).await;
                 let failures = if why.is_some() { failures.saturating_add(1) } else { 0 };
                 let calls = Calls { selectors, at: Instant::now(), failures, why };
                 self.probes.lock().entry(name).or_default().calls = Some(calls.clone());

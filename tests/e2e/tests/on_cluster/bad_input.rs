@@ -74,7 +74,7 @@ pub(crate) async fn refused_by_the_server(case: &Case) -> Result<()> {
     }
 }
 
-fn has_words(what: &str, text: &str, words: &[&str]) -> Result<()> {
+pub(crate) fn has_words(what: &str, text: &str, words: &[&str]) -> Result<()> {
     let missing: Vec<_> = words.iter().filter(|word| !text.contains(**word)).collect();
     ensure!(missing.is_empty(), "the answer to {what} does not say {missing:?}: {text}");
     Ok(())

@@ -11,8 +11,9 @@ const USER: &str = "alice";
 /// The n-th block of this language on README.
 fn block(language: &str, number: usize) -> Result<&'static str> {
     let readme = include_str!("../../../../README.md");
-    let blocks = readme.split(&format!("```{language}\n")).skip(1).filter_map(|text| text.split("```").next());
-    blocks.into_iter().nth(number).with_context(|| format!("README.md has no {language} block {number}"))
+    let fence = format!("```{language}\n");
+    let block = readme.split(&fence).nth(number + 1).and_then(|text| text.split("```").next());
+    block.with_context(|| format!("README.md has no {language} block {number}"))
 }
 
 /// Applies a manifest as the user.

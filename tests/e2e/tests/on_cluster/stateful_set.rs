@@ -259,7 +259,11 @@ pub(crate) async fn an_older_manifest_says_which_ordinals_are_reserved(case: &Ca
     ensure!(old["spec"]["reserveOrdinals"] == json!(["7-9"]), "{}", old["spec"]);
     match case.patch(OLDER, SET, json!({"spec": {"reserveOrdinals": null}})).await {
         Ok(_) => bail!("v1alpha1 may leave reserveOrdinals out"),
-        Err(error) => has_words("reserveOrdinals", &error, &["spec.reserveOrdinals", "is left out", "write"])?,
+        Err(error) => crate::bad_input::has_words(
+            "reserveOrdinals",
+            &format!("{error:#}"),
+            &["spec.reserveOrdinals", "is left out", "write"],
+        )?,
     }
     case.patch(OLDER, SET, json!({"spec": {"replicas": 1, "reserveOrdinals": [0]}})).await?;
     let new = done(case, 1).await?;

@@ -13,15 +13,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 
+/// Answers `/waits/<path>`; `None` for a path that names no object of a kind that is worked on.
+pub type Waits = Box<dyn Fn(&str) -> Option<Value> + Send + Sync>;
+
 /// What the server tells.
 pub struct Server {
     /// `Err` with the reason while the process is not ready.
     pub ready: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
     /// What `/metrics` shows.
     pub metrics: Arc<Metrics>,
-    /// What `/waits/<plural>/<namespace>/<name>` shows of this path: how long the controller waits before it looks at the object
-    /// again. `None` for a path that names no object of a kind that is worked on.
-    pub waits: Box<dyn Fn(&str) -> Option<Value> + Send + Sync>,
+    /// What `/waits/<plural>/<namespace>/<name>` shows: how long the controller waits before it looks at the object again.
+    pub waits: Waits,
 }
 
 /// The connections of a kubelet and a few scrapers.

@@ -47,21 +47,22 @@ pub async fn prepare_return(
     settle: Duration,
     report: &mut (dyn FnMut(String) + Send),
 ) -> Result<Migrated, ReturnError> {
-    let refused = |losses, remedy| match losses {
-        0 => Ok(()),
-        losses => Err(ReturnError::Losses { release: release.version, losses, remedy }),
-    };
+    let refused = |losses, remedy| ReturnError::Losses { release: release.version, losses, remedy };
     let losses = report_losses(client, release, report).await?;
-    refused(losses, "nothing was written; change these fields or delete the objects, then run the command again")?;
+    if losses > 0 {
+        let remedy = "nothing was written; change these fields or delete the objects, then run the command again";
+        return Err(refused(losses, remedy));
+    }
     let done = store_in(client, release.kinds.iter().map(|older| &older.kind), Version::V1Alpha1, settle).await?;
     for older in release.kinds {
         report(format!("{}: all objects are stored in v1alpha1", older.kind.crd()));
     }
     let losses = report_losses(client, release, report).await?;
-    refused(
-        losses,
-        "they were written meanwhile; change these fields or delete the objects, then run the command again",
-    )?;
+    if losses > 0 {
+        let remedy =
+            "they were written meanwhile; change these fields or delete the objects, then run the command again";
+        return Err(refused(losses, remedy));
+    }
     Ok(done)
 }
 

@@ -156,7 +156,7 @@ fn entries(snapshot: &Snapshot, image: &NodeImage, plan: &mut Plan, now: Timesta
     let unreadable = |owner: &ObjectReference| is_unreadable(snapshot, owner);
     let needed = |entry: &ImageTagSpec| {
         let owners = &entry.owner_references;
-        owners.iter().filter_map(of).any(|job| still_counts(job)) || owners.iter().any(unreadable)
+        owners.iter().filter_map(of).any(still_counts) || owners.iter().any(unreadable)
     };
     let mut soonest: Option<SignedDuration> = None;
     for (name, of) in &image.spec.images {

@@ -1,6 +1,7 @@
 //! The first hour: a user with the role `edit` of one namespace, README's first CloneSet, and each kind that lives there.
 
 use anyhow::{Context, Result, ensure};
+use berth_api::kinds::{KINDS, Kind};
 use berth_e2e::objects::kind;
 use serde_json::json;
 
@@ -8,12 +9,11 @@ use crate::world::{Case, ensure_in_place};
 
 const USER: &str = "alice";
 
-/// The n-th block of this language on README.
-fn block(language: &str, number: usize) -> Result<&'static str> {
+/// What README has between the first of these two texts, and the second behind it.
+fn between(from: &str, to: &str) -> Result<&'static str> {
     let readme = include_str!("../../../../README.md");
-    let fence = format!("```{language}\n");
-    let block = readme.split(&fence).nth(number + 1).and_then(|text| text.split("```").next());
-    block.with_context(|| format!("README.md has no {language} block {number}"))
+    let found = readme.split_once(from).and_then(|(_, rest)| rest.split_once(to));
+    found.map(|(text, _)| text).with_context(|| format!("README.md has nothing between {from:?} and {to:?}"))
 }
 
 /// Applies a manifest as the user.
@@ -36,25 +36,34 @@ async fn bind(case: &Case, role: &str) -> Result<()> {
     case.kubectl(&arguments).await.map(|_| ())
 }
 
-/// Whether the user may, as the apiserver answers. kubectl ends with 1 for "no".
-async fn may(case: &Case, verb: &str, resource: &str) -> bool {
-    as_user(case, &["auth", "can-i", verb, resource]).await.is_ok_and(|answer| answer.trim() == "yes")
+/// Whether the user may write or read objects of a kind in the namespace, or in the cluster for a cluster-scoped kind. kubectl
+/// ends with 1 for "no".
+async fn may(case: &Case, verb: &str, kind: &Kind, subresource: &str) -> bool {
+    let resource = format!("{}.{}", kind.plural, kind.group);
+    let mut arguments = vec!["auth", "can-i", verb, &resource, "--as", USER];
+    if !subresource.is_empty() {
+        arguments.extend(["--subresource", subresource]);
+    }
+    if kind.namespaced {
+        arguments.extend(["-n", &case.namespace])
+    } else {
+        arguments.push("-A")
+    }
+    case.kubectl(&arguments).await.is_ok_and(|answer| answer.lines().any(|line| line.trim() == "yes"))
 }
 
 pub(crate) async fn edit_reaches_each_namespaced_kind(case: &Case) -> Result<()> {
     bind(case, "view").await?;
-    for kind in &berth_api::kinds::KINDS {
-        let resource = format!("{}.{}", kind.plural, kind.group);
-        ensure!(may(case, "list", &resource).await == kind.namespaced, "view: list {resource}");
-        ensure!(!may(case, "create", &resource).await, "view: create {resource}");
+    for kind in &KINDS {
+        ensure!(may(case, "list", kind, "").await == kind.namespaced, "view: list {}", kind.plural);
+        ensure!(!may(case, "create", kind, "").await, "view: create {}", kind.plural);
     }
     bind(case, "edit").await?;
-    for kind in &berth_api::kinds::KINDS {
-        let resource = format!("{}.{}", kind.plural, kind.group);
+    for kind in &KINDS {
         for verb in ["create", "patch", "delete"] {
-            ensure!(may(case, verb, &resource).await == kind.namespaced, "edit: {verb} {resource}");
+            ensure!(may(case, verb, kind, "").await == kind.namespaced, "edit: {verb} {}", kind.plural);
         }
-        ensure!(!may(case, "patch", &format!("{resource}/status")).await, "edit: patch the status of {resource}");
+        ensure!(!may(case, "patch", kind, "status").await, "edit: patch the status of {}", kind.plural);
     }
     Ok(())
 }
@@ -63,10 +72,14 @@ pub(crate) async fn edit_follows_readme_to_a_restart(case: &Case) -> Result<()> 
     bind(case, "edit").await?;
     let (one, two) = (case.image("1.28").await?, case.image("1.29").await?);
     let own = |text: &str| text.replace("nginx:1.28", &one).replace("nginx:1.29", &two);
-    apply(case, &own(block("yaml", 0)?)).await?;
+    apply(case, &own(between("<<'YAML'\n", "\nYAML\n")?)).await?;
     case.until(kind::CLONE_SET, "web", |set| set["status"]["updatedAvailableReplicas"] == 3).await?;
     let before = case.pods("web").await?;
-    let patch = block("sh", 3)?.split("-p '").nth(1).and_then(|rest| rest.split('\'').next()).context("no patch")?;
+    let patch = between(
+        "--type=json \
+  -p '",
+        "'",
+    )?;
     as_user(case, &["patch", "cloneset", "web", "--type=json", "-p", &own(patch)]).await?;
     case.done("web").await?;
     ensure_in_place(&before, &case.pods("web").await?, 1)?;

@@ -465,8 +465,8 @@ async fn fields_of_others(Scene { manager, admin, .. }: &Scene) -> Result<()> {
     let job = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob", "metadata": {"name": "own"}, "spec": {"image": "evil:1"}});
     refused("a job of its own", manager.create(JOBS, &job).await, "ImagePullJobs that a CloneSet")?;
     admin.create(JOBS, &job).await?;
-    let answer = manager.merge(&format!("{JOBS}/own"), &json!({"spec": {"image": "evil:2"}})).await;
-    refused("another image of a job", answer, "imagepulljobs kruise-manager may write nothing")?;
+    let answer = manager.merge(&format!("{JOBS}/own"), &json!({"spec": {"parallelism": 2}})).await;
+    refused("another parallelism of a job", answer, "imagepulljobs kruise-manager may write nothing")?;
     let image = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": {"name": "full"},
                        "spec": {"images": {"evil": {"tags": [{"tag": "1"}]}}}});
     refused("a NodeImage that pulls", manager.create(NODE_IMAGES, &image).await, "NodeImages that pull nothing yet")

@@ -234,7 +234,12 @@ pub(crate) async fn ended_pods_go_with_their_claims(case: &Case) -> Result<()> {
 pub(crate) async fn pods_that_end_at_once_are_told(case: &Case) -> Result<()> {
     let one = image(case, "v1").await?;
     let mut set = clone_set(&one, &json!({}));
-    set["spec"]["template"]["spec"]["activeDeadlineSeconds"] = json!(1);
+    let mut pod = set["spec"]["template"]["spec"].take();
+    let mended = json!({"nodeName": null, "containers": pod["containers"]});
+    // No scheduler is asked, and the kubelet refuses the pod.
+    pod["nodeName"] = json!("node-1");
+    pod["containers"][0]["resources"] = json!({"requests": {"cpu": "1000"}});
+    set["spec"]["template"]["spec"] = pod;
     case.create(&set).await?;
     let blocked = |set: &Value| {
         let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -243,13 +248,13 @@ pub(crate) async fn pods_that_end_at_once_are_told(case: &Case) -> Result<()> {
     let is_told = |set: &Value| blocked(set).is_some_and(|told| told["reason"] == "PodsFail");
     let told = case.until(kind::CLONE_SET, SET, is_told).await?;
     let message = blocked(&told).unwrap_or_default()["message"].to_string();
-    let words = ["CloneSet ", "pods fail one after the other; node ", " says: DeadlineExceeded"];
+    let words = ["CloneSet ", "pods fail one after the other; node node-1 says: OutOfcpu"];
     for word in words {
         ensure!(message.contains(word), "{word:?} is not in {message}");
     }
     let there = case.pods(SET).await?;
     ensure!(there.len() <= REPLICAS, "{} pods are there: {:?}", there.len(), there.keys());
-    case.patch(kind::CLONE_SET, SET, json!({"spec": {"template": {"spec": {"activeDeadlineSeconds": null}}}})).await?;
+    case.patch(kind::CLONE_SET, SET, json!({"spec": {"template": {"spec": mended}}})).await?;
     case.until(kind::CLONE_SET, SET, |set| objects::is_done(set) && blocked(set).is_none()).await.map(|_| ())
 }
 

@@ -115,8 +115,7 @@ fn is_new(metadata: &Metadata) -> bool {
     metadata.creation_timestamp.is_some_and(|made| Timestamp::now().duration_since(made) < NEW)
 }
 
-/// A PodUnavailableBudget has both fields, a DistributedPodDisruptionBudget the second one.
-const REMEDY: &str = "set spec.protectTotalReplicas to how many pods are expected, or spec.minAvailable to a number of pods that must stay";
+const REMEDY: &str = "set spec.protectTotalReplicas to how many pods are expected";
 
 fn fault<T>(message: String) -> Result<T, Uncounted> {
     Err(Uncounted::Fault(Unknown { message }))
@@ -383,7 +382,9 @@ impl<'a> Workloads<'a> {
 
 /// The workloads of pods, each once, and a few of those of which only pods are there that have ended.
 fn owners(pods: &[Arc<Pod>]) -> Result<(Vec<&Owner>, Vec<&Owner>), Uncounted> {
-    let (ended, others): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.has_finished());
+    let (ended, mut others): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.has_finished());
+    // The same pod is named each time.
+    others.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     let mut owners = Vec::<&Owner>::new();
     for pod in others {
         let Some(owner) = pod.metadata.controller() else {

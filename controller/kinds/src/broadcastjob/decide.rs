@@ -156,11 +156,13 @@ fn create(
     let next: Vec<_> = open.into_iter().filter(|place| may_begin(place, plan)).collect();
     let begun = begin(snapshot, settings, &next, limit.saturating_sub(round.running).min(most));
     let later = next.len() - begun.nodes;
-    if later > 0 && begun.nodes == most {
+    if later > 0 && begun.nodes == most && !probes {
         plan.look_again_after(SignedDuration::from_secs(1));
     }
     if later > 0 && limit == 0 {
         plan.wait(format!("{later} more nodes get a pod when spec.parallelism, which lets none run, is raised"));
+    } else if later > 0 && probes {
+        plan.wait(format!("{later} more nodes get a pod when the apiserver refuses none any more"));
     } else if later > 0 {
         plan.wait(format!("{later} more nodes get a pod as others end: spec.parallelism lets {limit} run at a time"));
     }

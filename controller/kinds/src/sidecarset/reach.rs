@@ -37,16 +37,21 @@ impl LeftOut {
 /// The most namespaces that are named for one cause.
 const SHOWN: usize = 5;
 
+/// What says which namespaces are selected: a SidecarSet of v1alpha1 may have `namespace` in place of the selector.
+const FIELD: &str = "spec.namespaceSelector (v1alpha1: or spec.namespace)";
+
 /// Why no pod at all can get the containers, as reason and message; `None` where one can.
 pub(super) fn nowhere(snapshot: &Snapshot) -> Option<(&'static str, String)> {
     if snapshot.reach.is_any {
         return None;
     }
-    let set = format!("SidecarSet {}: spec.namespaceSelector matches", snapshot.name());
+    let set = format!("SidecarSet {}: {FIELD} matches", snapshot.name());
     Some(match words(&snapshot.reach.left_out) {
         None => (
             "NoNamespace",
-            format!("{set} no namespace, so no pod gets the containers: label a namespace, or change the selector"),
+            format!(
+                "{set} no namespace, so no pod gets the containers: create or label a namespace, or change the field"
+            ),
         ),
         Some(left_out) => (
             "NamespacesLeftOut",
@@ -62,7 +67,7 @@ pub(super) fn beside(snapshot: &Snapshot) -> Option<String> {
     // Without a selector a SidecarSet asks for no namespace in particular.
     snapshot.set.spec.namespace_selector.as_ref().filter(|_| snapshot.reach.is_any)?;
     let left_out = words(&snapshot.reach.left_out)?;
-    Some(format!("spec.namespaceSelector matches namespaces whose pods do not get the containers: {left_out}"))
+    Some(format!("{FIELD} matches namespaces whose pods do not get the containers: {left_out}"))
 }
 
 /// By cause: the namespaces by name.
@@ -106,7 +111,7 @@ mod tests {
         for (is_any, left_out, has_selector, status, reason, words) in [
             (true, &[][..], true, "True", "Asked", &[][..]),
             (true, &[(Protected, "kube-system")], false, "True", "Asked", &[]),
-            (false, &[], true, "False", "NoNamespace", &["spec.namespaceSelector matches no namespace"]),
+            (false, &[], true, "False", "NoNamespace", &["matches no namespace"]),
             (
                 false,
                 &[(Protected, "kube-system")],

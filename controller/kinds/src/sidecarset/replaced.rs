@@ -49,9 +49,7 @@ pub(super) fn replaced(snapshot: &Snapshot) -> Vec<(&Arc<Pod>, String)> {
 
 /// What is told of one pod.
 pub(super) fn words(names: &str) -> String {
-    format!(
-        "its own containers {names} were replaced by the SidecarSet's of the same name when it was created: rename them in one of the two"
-    )
+    format!("has the SidecarSet's container {names} in place of its own of that name: rename one of the two")
 }
 
 /// The event where there are more than the status says.
@@ -61,9 +59,9 @@ pub(super) fn event(snapshot: &Snapshot) -> Option<Event> {
         snapshot.set.status.as_ref().and_then(|status| status.injection.as_ref()).map_or(0, |told| told.replaced);
     let ((pod, names), count) = (all.first()?, i32::try_from(all.len()).unwrap_or(i32::MAX));
     let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
+    let more = if count > 1 { format!(", and so have {} more", count - 1) } else { String::new() };
     let message = format!(
-        "SidecarSet {}: {count} pods, {namespace}/{name} with its container {names} among them, had containers of the names in \
-         spec.containers or spec.initContainers, and got the SidecarSet's in their place: rename one of the two",
+        "SidecarSet {}: pod {namespace}/{name} has the SidecarSet's container {names} in place of its own of that name{more}: rename one of the two",
         snapshot.name()
     );
     (count > told).then_some(Event { warning: true, reason: "ContainersReplaced", message })
@@ -105,7 +103,7 @@ mod tests {
         let plan = decide(&snapshot, NOW);
         let events: Vec<_> = plan.events.iter().map(|event| (event.reason, &*event.message)).collect();
         assert!(
-            matches!(events[..], [("ContainersReplaced", text)] if text.contains("default/a with its container agent")),
+            matches!(events[..], [("ContainersReplaced", text)] if text.contains("pod default/a has the SidecarSet's container agent in place of its own of that name: rename")),
             "{events:?}"
         );
         assert!(plan.waiting.iter().any(|waiting| waiting.pod == "default/a" && waiting.reason.contains("rename")));

@@ -73,6 +73,9 @@ impl View {
                 let active = self.members(rules, &none).filter(|pod| pod.is_active());
                 Ok(Expected { total: active.count(), selector: None })
             }
+            Err(Unknown { message }) if rules.amount.depends_on_total() => {
+                Err(Unknown { message: format!("{message}, or spec.minAvailable to a number of pods that must stay") })
+            }
             known => known.clone(),
         }
     }

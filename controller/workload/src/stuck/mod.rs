@@ -78,7 +78,8 @@ pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timesta
     causes
 }
 
-/// What it means for the other pods, where some wait for `maxUnavailable`: which pods use it up.
+/// What it means for the other pods, where some wait for `maxUnavailable`: which pods are out of service. A budget may hold others, which
+/// count as well, so these alone need not use it up.
 fn budget(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option<String> {
     plan.waiting.iter().find(|waiting| waiting.reason.contains("maxUnavailable"))?;
     let seconds = scene.workload.min_ready_seconds;
@@ -87,10 +88,10 @@ fn budget(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option
         scene.pods.iter().filter(is_counted).filter(|pod| !availability(pod, seconds, now).is_available());
     let mut names: Vec<_> = unavailable.map(|pod| &*pod.metadata.name).collect();
     names.sort_unstable();
-    let use_up = if names.len() == 1 { "uses up" } else { "use up" };
+    let are = if names.len() == 1 { "is" } else { "are" };
     let more = if names.len() > NAMED { " and others" } else { "" };
     names.truncate(NAMED);
-    Some(format!(". Other pods wait for maxUnavailable, which {}{more} {use_up}", names.join(", ")))
+    Some(format!(". Other pods wait for maxUnavailable, and {}{more} {are} out of service", names.join(", ")))
 }
 
 /// The names of new pods are new with every try: without them, the same refusal reads the same.

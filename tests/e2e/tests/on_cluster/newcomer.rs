@@ -75,11 +75,7 @@ pub(crate) async fn edit_follows_readme_to_a_restart(case: &Case) -> Result<()> 
     apply(case, &own(between("<<'YAML'\n", "\nYAML\n")?)).await?;
     case.until(kind::CLONE_SET, "web", |set| set["status"]["updatedAvailableReplicas"] == 3).await?;
     let before = case.pods("web").await?;
-    let patch = between(
-        "--type=json \
-  -p '",
-        "'",
-    )?;
+    let patch = between(" -p '", "'\n")?;
     as_user(case, &["patch", "cloneset", "web", "--type=json", "-p", &own(patch)]).await?;
     case.done("web").await?;
     ensure_in_place(&before, &case.pods("web").await?, 1)?;

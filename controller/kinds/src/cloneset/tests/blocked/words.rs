@@ -104,7 +104,7 @@ fn another_cause_is_told_at_once_and_it_is_still_blocked_since_the_first() {
 }
 
 #[test]
-fn those_who_use_up_max_unavailable_are_named_where_others_wait_for_it() {
+fn pods_out_of_service_are_named_where_others_wait() {
     let named = |failing: usize, waits: bool| {
         let mut set = snapshot(&json!({}), &json!({}));
         let pod = |name: &str, more: &Value| {
@@ -121,13 +121,13 @@ fn those_who_use_up_max_unavailable_are_named_where_others_wait_for_it() {
         let plan = Plan { waiting, ..Plan::default() };
         let status = status(&set, &plan, &Outcome::default(), at(0)).unwrap();
         let message = status.conditions.into_iter().find(|c| c.type_ == condition::BLOCKED).unwrap().message;
-        message.split_once(". Other pods wait for maxUnavailable, which ").map(|(_, names)| names.to_owned())
+        message.split_once(". Other pods wait for maxUnavailable, and ").map(|(_, names)| names.to_owned())
     };
     let table = [
-        (1, true, Some("web-a uses up")),
-        (3, true, Some("web-a, web-b, web-c use up")),
-        (4, true, Some("web-a, web-b, web-c and others use up")),
-        (5, true, Some("web-a, web-b, web-c and others use up")),
+        (1, true, Some("web-a is out of service")),
+        (3, true, Some("web-a, web-b, web-c are out of service")),
+        (4, true, Some("web-a, web-b, web-c and others are out of service")),
+        (5, true, Some("web-a, web-b, web-c and others are out of service")),
         (3, false, None),
     ];
     for (failing, waits, expected) in table {

@@ -5,7 +5,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_api::v1beta1::daemonset::DaemonSet;
-use berth_kinds::daemonset::{Ended, News, Orphans, Snapshot, decide, hooks, is_another, namesakes, noted, status};
+use berth_kinds::daemonset::{
+    Ended, News, Orphans, Snapshot, decide, hooks, is_another, is_urgent, namesakes, noted, status,
+};
 use berth_runtime::driver::Next;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
@@ -25,7 +27,7 @@ use crate::controllers::Controller;
 use crate::controllers::nodeimage::PREPULLED_DAEMON_SETS;
 use crate::ended::EndedPods;
 use crate::overlapping;
-use crate::paced::{Paced, nothing_is_urgent};
+use crate::paced::Paced;
 use crate::podset::{Observed, PodSetReads, wake_owner};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
@@ -202,5 +204,6 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<DaemonSet>) -> Next
         reads.ended.note(set.uid(), |known| known.extend(ended));
     }
     let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
-    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await
+    let is_urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
+    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, is_urgent)).await
 }

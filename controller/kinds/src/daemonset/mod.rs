@@ -44,7 +44,7 @@ pub use ended::noted;
 pub use held::{holds_revision, kept};
 pub use news::{News, is_another};
 pub use places::node_of;
-pub use status::status;
+pub use status::{is_urgent, status};
 
 /// All that a decision about one DaemonSet reads.
 #[derive(Debug, Clone)]

@@ -71,3 +71,36 @@ fn count(snapshot: &Snapshot, places: &Places<'_>, updated: &str, status: &mut D
 fn number(value: usize) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }
+
+/// Whether a status is written at once: each node has an available pod of the newest revision from now on, for which users wait.
+pub fn is_urgent(old: Option<&DaemonSetStatus>, new: &DaemonSetStatus) -> bool {
+    let is_complete = |status: &DaemonSetStatus| {
+        [status.updated_number_scheduled, status.number_available] == [status.desired_number_scheduled; 2]
+    };
+    is_complete(new) && !old.is_some_and(is_complete)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complete_rollout_is_urgent_once() {
+        let of = |[desired, updated, available]: [i32; 3]| DaemonSetStatus {
+            desired_number_scheduled: desired,
+            updated_number_scheduled: updated,
+            number_available: available,
+            ..DaemonSetStatus::default()
+        };
+        for (old, new, expected) in [
+            (None, [1, 1, 1], true),
+            (Some([1, 1, 0]), [1, 1, 1], true),
+            (Some([3, 2, 3]), [3, 3, 3], true),
+            (Some([3, 3, 3]), [3, 3, 3], false),
+            (Some([3, 1, 3]), [3, 2, 3], false),
+            (Some([3, 3, 3]), [3, 3, 2], false),
+        ] {
+            assert_eq!(is_urgent(old.map(of).as_ref(), &of(new)), expected, "{old:?} {new:?}");
+        }
+    }
+}

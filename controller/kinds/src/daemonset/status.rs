@@ -29,9 +29,9 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     let before = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
     let collisions = history::collisions(before, outcome);
     if is_new && plan.refusal.is_none() && !outcome.has_failed() {
-        let told = snapshot.set.status.clone();
-        let renamed = DaemonSetStatus { collision_count: Some(collisions), ..told.clone().unwrap_or_default() };
-        return if collisions == before { told } else { Some(renamed) };
+        return history::with_collisions(snapshot.set.status.as_ref(), collisions, |status| {
+            &mut status.collision_count
+        });
     }
     status.observed_generation = snapshot.set.metadata.generation.unwrap_or_default();
     status.collision_count = Some(collisions);

@@ -47,7 +47,7 @@ pub(super) fn replaced(snapshot: &Snapshot) -> Vec<(&Arc<Pod>, String)> {
     active.filter_map(|pod| Some((pod, of_pod(pod)?))).collect()
 }
 
-/// What is told of one pod.
+/// The line that `explain` prints for one pod.
 pub(super) fn words(names: &str) -> String {
     format!("has the SidecarSet's container {names} in place of its own of that name: rename one of the two")
 }

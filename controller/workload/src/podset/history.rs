@@ -89,6 +89,21 @@ pub fn collisions(before: i32, outcome: &Outcome) -> i32 {
     if outcome.failures.iter().any(is_taken) { before.checked_add(1).unwrap_or(0) } else { before }
 }
 
+/// The status until the revision of a new template is written: the present one, with the number of collisions if that differs.
+pub fn with_collisions<S: Clone + Default>(
+    present: Option<&S>,
+    collisions: i32,
+    count: impl Fn(&mut S) -> &mut Option<i32>,
+) -> Option<S> {
+    let mut status = present.cloned().unwrap_or_default();
+    let known = count(&mut status);
+    if known.unwrap_or(0) == collisions {
+        return present.cloned();
+    }
+    *known = Some(collisions);
+    Some(status)
+}
+
 /// The revisions to work with, with the step that makes an older one the newest; or the stage that writes the one that is
 /// missing. A rollback need not wait for its new number, and is all the more in time for it. The annotations are those that the
 /// newest revision has.

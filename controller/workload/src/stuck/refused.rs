@@ -13,7 +13,7 @@ use crate::podset::Scene;
 use crate::resource::{CLAIMS, IMAGE_PULL_JOBS, PODS};
 use crate::revision::{self, REVISION_LABEL};
 
-/// What a refusal is called, and what is told beside the answer.
+/// The reason of a refusal, and the words beside the apiserver's answer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Words {
     grade: Grade,
@@ -27,7 +27,7 @@ struct Words {
 
 /// The failed writes that stand for a cause: one for all objects that get the same answer.
 pub(super) fn causes(scene: &Scene<'_>, plan: &Plan, failures: &[Failure], now: Timestamp) -> Vec<Cause> {
-    // By what is told of each, and the answer without the object's own name: the answers by the objects' names.
+    // The answers by object, grouped by their words and by the answer without the object's own name.
     let mut groups: BTreeMap<(Words, String), BTreeMap<&str, String>> = BTreeMap::new();
     for failure in failures {
         let Some(words) = words(scene, plan, failure) else { continue };

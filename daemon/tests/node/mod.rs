@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use berth_cluster::Valve;
+use berth_cluster::programs::Programs;
+use berth_cluster::{Valve, Versions};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use tempfile::TempDir;
 
@@ -115,7 +116,7 @@ impl Containerd {
     /// Starts it, if it does not run.
     pub fn run(&mut self) {
         let at = self.directory.path();
-        let mut command = Command::new("containerd");
+        let mut command = program("containerd");
         command.arg("--config").arg(at.join("config.toml")).args(["--log-level", "debug"]);
         self.process = Some(spawn(&mut command, &at.join("log")));
         let socket = self.socket();
@@ -136,18 +137,26 @@ impl Containerd {
     }
 
     fn tasks(&self) -> Vec<String> {
-        let mut ctr = Command::new("ctr");
+        let mut ctr = program("ctr");
         ctr.arg("-a").arg(self.socket()).args(["-n", "k8s.io", "task", "ls", "-q"]);
         let listed = ctr.output().map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default();
         listed.lines().map(str::to_owned).collect()
     }
 }
 
+/// A program of the containerd that the environment asks for.
+fn program(name: &str) -> Command {
+    let programs = Programs::ready(Versions::asked().unwrap()).unwrap();
+    let mut command = Command::new(programs.path(name));
+    command.env("PATH", programs.search_path(&std::env::var("PATH").unwrap()).unwrap());
+    command
+}
+
 impl Drop for Containerd {
     fn drop(&mut self) {
         if self.process.is_some() {
             for task in self.tasks() {
-                let mut ctr = Command::new("ctr");
+                let mut ctr = program("ctr");
                 ctr.arg("-a").arg(self.socket()).args(["-n", "k8s.io", "task", "rm", "-f", &task]);
                 let _ = ctr.output();
             }

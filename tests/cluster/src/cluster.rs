@@ -10,9 +10,11 @@ use crate::{
     programs::Programs,
     relay,
     state::{self, Lock, Settings},
+    versions::Versions,
 };
 use anyhow::{Context, Result, bail, ensure};
 use std::{
+    env,
     ffi::OsStr,
     net::{Ipv4Addr, SocketAddrV4},
     path::PathBuf,
@@ -33,13 +35,15 @@ pub struct Options {
     /// Whether a cluster with nodes waits until no other process has one that waits its turn, so that tests that run
     /// at once do not fight for a small machine. One process that wants two at once must not wait for the second.
     pub wait_turn: bool,
+    /// What it runs; without it, what the environment asks for ([`Versions::asked`]).
+    pub versions: Option<Versions>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        Self { name, nodes: 0, audit: false, wait_turn: true }
+        Self { name, nodes: 0, audit: false, wait_turn: true, versions: None }
     }
 }
 
@@ -80,7 +84,8 @@ impl Cluster {
         ensure!(nix::unistd::geteuid().is_root(), "a cluster needs root for its namespaces: run as root");
         let missing = prerequisites::missing();
         ensure!(missing.is_empty(), "missing {}: run `cluster install-prerequisites`", missing.join(", "));
-        let programs = Programs::ready()?;
+        let versions = options.versions.map_or_else(Versions::asked, Ok)?;
+        Programs::ready(versions)?;
         state::remove_leftovers()?;
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let turn = (options.wait_turn && options.nodes > 0).then(|| Lock::turn(processors.div_ceil(4))).transpose()?;
@@ -88,7 +93,7 @@ impl Cluster {
             Ok(lock) => lock,
             Err(holder) => bail!("cluster {} belongs to process {}", options.name, holder.unwrap_or_default()),
         };
-        let mut cluster = Self::create(options, programs, Owned { _name: name, _turn: turn })?;
+        let mut cluster = Self::create(options, versions, Owned { _name: name, _turn: turn })?;
         cluster.start_all().with_context(|| cluster.failures())?;
         Ok(cluster)
     }
@@ -110,7 +115,7 @@ impl Cluster {
             control_plane: namespace(Place::ControlPlane)?,
             nodes: (1..=settings.nodes).map(|number| namespace(Place::Node(number))).collect::<Result<_>>()?,
             cgroups: Cgroups::of(name)?,
-            programs: Programs::ready()?,
+            programs: Programs::ready(settings.versions)?,
             settings,
             directory,
             owned: None,
@@ -174,6 +179,12 @@ impl Cluster {
         (1..=self.settings.nodes).map(|number| Place::Node(number).to_string()).collect()
     }
 
+    /// What it runs.
+    #[must_use]
+    pub fn versions(&self) -> Versions {
+        self.settings.versions
+    }
+
     /// The version of cgroups that its nodes run on: 1 or 2.
     #[must_use]
     pub fn cgroup_version(&self) -> u8 {
@@ -232,7 +243,8 @@ impl Cluster {
     pub fn command(&self, place: Place, program: impl AsRef<OsStr>) -> Result<Command> {
         let enter = self.namespace(place)?.enter();
         let mut command = Command::new("nsenter");
-        command.args(&enter[1..]).arg(program);
+        let paths = env::var("PATH").unwrap_or_else(|_| process::PATH.to_owned());
+        command.args(&enter[1..]).arg(program).env("PATH", self.programs.search_path(&paths)?);
         Ok(command)
     }
 

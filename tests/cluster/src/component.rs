@@ -1,6 +1,9 @@
 //! The components of a cluster: their names, where they run, and their command lines.
 
-use crate::address;
+use crate::{
+    address,
+    versions::{Kubernetes, Versions},
+};
 use anyhow::{Context, Result, bail};
 use std::{fmt, path::Path, str::FromStr};
 
@@ -123,6 +126,8 @@ impl fmt::Display for Component {
 pub(crate) struct Setting<'a> {
     /// The cluster's directory.
     pub(crate) directory: &'a Path,
+    /// What the cluster runs.
+    pub(crate) versions: Versions,
     /// Whether the apiserver writes an audit log.
     pub(crate) audit: bool,
     /// Whether packets between the pods of one node pass the node's rules, as Services need.
@@ -134,7 +139,7 @@ pub(crate) fn command_line(component: Component, setting: &Setting<'_>) -> (&'st
     let file = |path: &str| setting.directory.join(path).display().to_string();
     match component {
         Component::Etcd => ("etcd", etcd(&file)),
-        Component::Apiserver => ("kube-apiserver", apiserver(&file, setting.audit)),
+        Component::Apiserver => ("kube-apiserver", apiserver(&file, setting)),
         Component::ControllerManager => ("kube-controller-manager", controller_manager(&file)),
         Component::Scheduler => ("kube-scheduler", scheduler(&file)),
         Component::Registry => ("docker-registry", vec!["serve".into(), file("registry.yaml")]),
@@ -158,7 +163,7 @@ fn etcd(file: &dyn Fn(&str) -> String) -> Vec<String> {
     ]
 }
 
-fn apiserver(file: &dyn Fn(&str) -> String, audit: bool) -> Vec<String> {
+fn apiserver(file: &dyn Fn(&str) -> String, setting: &Setting<'_>) -> Vec<String> {
     let pki = |name: &str| file(&format!("pki/{name}"));
     let mut arguments = vec![
         "--etcd-servers=http://127.0.0.1:2379".into(),
@@ -190,11 +195,13 @@ fn apiserver(file: &dyn Fn(&str) -> String, audit: bool) -> Vec<String> {
         "--allow-privileged=true".into(),
         "--max-requests-inflight=2000".into(),
         "--max-mutating-requests-inflight=1000".into(),
-        // On by default from Kubernetes 1.36 on.
-        "--feature-gates=MutatingAdmissionPolicy=true".into(),
-        "--runtime-config=admissionregistration.k8s.io/v1beta1=true".into(),
     ];
-    if audit {
+    if setting.versions.kubernetes < Kubernetes::V1_36 {
+        // On by default from Kubernetes 1.36 on.
+        arguments.push("--feature-gates=MutatingAdmissionPolicy=true".into());
+        arguments.push("--runtime-config=admissionregistration.k8s.io/v1beta1=true".into());
+    }
+    if setting.audit {
         arguments.push(format!("--audit-policy-file={}", file("audit-policy.json")));
         arguments.push(format!("--audit-log-path={}", file("audit.log")));
         // In MiB. Without it another file is begun after 100, and who reads the log loses what was in the first.
@@ -297,7 +304,8 @@ mod tests {
     #[test]
     fn the_audit_log_is_written_on_request_only() {
         for audit in [false, true] {
-            let setting = Setting { directory: Path::new("/d"), audit, bridged_packets_filtered: true };
+            let versions = Versions::default();
+            let setting = Setting { directory: Path::new("/d"), versions, audit, bridged_packets_filtered: true };
             let (_, arguments) = command_line(Component::Apiserver, &setting);
             assert_eq!(arguments.contains(&"--audit-log-path=/d/audit.log".to_owned()), audit);
         }

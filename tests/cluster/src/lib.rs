@@ -32,6 +32,7 @@ mod relay;
 mod start;
 mod state;
 mod valve;
+pub mod versions;
 
 pub use cluster::{Cluster, Options};
 pub use component::{Component, Place};
@@ -39,3 +40,4 @@ pub use faults::Diversion;
 pub use image::{Image, Registry};
 pub use state::{Summary, list, remove_leftovers};
 pub use valve::Valve;
+pub use versions::Versions;

@@ -2,7 +2,11 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use berth_cluster::{
-    Cluster, Component, Image, Options, Place, Registry, image::mirrored_name, prerequisites, programs::Programs,
+    Cluster, Component, Image, Options, Place, Registry, Versions,
+    image::mirrored_name,
+    prerequisites,
+    programs::Programs,
+    versions::{Containerd, Kubernetes},
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::{
@@ -27,6 +31,22 @@ struct Name {
     name: String,
 }
 
+#[derive(Args)]
+struct Asked {
+    /// The version of Kubernetes.
+    #[arg(long, env = "KUBERNETES", value_enum, default_value_t = Versions::default().kubernetes)]
+    kubernetes: Kubernetes,
+    /// The version of containerd: 1.6 is Debian's, a newer one is built.
+    #[arg(long, env = "CONTAINERD", value_enum, default_value_t = Versions::default().containerd)]
+    containerd: Containerd,
+}
+
+impl From<Asked> for Versions {
+    fn from(Asked { kubernetes, containerd }: Asked) -> Self {
+        Self { kubernetes, containerd }
+    }
+}
+
 #[derive(Subcommand)]
 enum Task {
     /// Bring a cluster up, to stay until `down`.
@@ -39,6 +59,8 @@ enum Task {
         /// Write every API request to an audit log.
         #[arg(long)]
         audit: bool,
+        #[command(flatten)]
+        versions: Asked,
     },
     /// End a cluster and remove all it has.
     Down {
@@ -85,7 +107,7 @@ enum Task {
     /// Install the Debian packages that are missing.
     InstallPrerequisites,
     /// Build the programs into the cache, if they are not there, and print their directory.
-    Build,
+    Build(Asked),
 }
 
 #[derive(Args)]
@@ -159,7 +181,9 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<ExitCode> {
     match task {
-        Task::Up { name, nodes, audit } => up(name.name, nodes, audit)?,
+        Task::Up { name, nodes, audit, versions } => {
+            up(&Options { name: name.name, nodes, audit, wait_turn: false, versions: Some(versions.into()) })?;
+        }
         Task::Down { name } => Cluster::take_down(&name.name)?,
         Task::Status => status()?,
         Task::Kubeconfig { name } => println!("{}", Cluster::attach(&name.name)?.kubeconfig().display()),
@@ -174,7 +198,7 @@ fn run(task: Task) -> Result<ExitCode> {
             [] => println!("nothing is missing"),
             installed => println!("installed {}", installed.join(", ")),
         },
-        Task::Build => println!("{}", Programs::ready()?.directory().display()),
+        Task::Build(versions) => println!("{}", Programs::ready(versions.into())?.directory().display()),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -186,12 +210,13 @@ impl Target {
     }
 }
 
-fn up(name: String, nodes: u8, audit: bool) -> Result<()> {
+fn up(options: &Options) -> Result<()> {
     let started = Instant::now();
-    let cluster = Cluster::up(&Options { name, nodes, audit, wait_turn: false })?;
-    let (name, seconds, version) = (cluster.name(), started.elapsed().as_secs_f32(), cluster.cgroup_version());
+    let cluster = Cluster::up(options)?;
+    let (name, seconds, cgroup) = (cluster.name(), started.elapsed().as_secs_f32(), cluster.cgroup_version());
+    let Versions { kubernetes, containerd } = cluster.versions();
     let said = format!(
-        "# cluster {name} is up after {seconds:.1} s, on cgroup v{version}
+        "# cluster {name} is up after {seconds:.1} s: Kubernetes {kubernetes}, containerd {containerd}, cgroup v{cgroup}
 export KUBECONFIG={}
 export PATH={}:$PATH
 # registry: {} from here, {} in the cluster
@@ -213,7 +238,13 @@ fn status() -> Result<()> {
         match Cluster::attach(&summary.name) {
             Ok(cluster) => {
                 let (nodes, kubeconfig) = (cluster.nodes().len(), cluster.kubeconfig());
-                writeln!(out, "{}: {nodes} nodes{owner}, KUBECONFIG={}", summary.name, kubeconfig.display())?;
+                let Versions { kubernetes, containerd } = cluster.versions();
+                writeln!(
+                    out,
+                    "{}: {nodes} nodes, Kubernetes {kubernetes}, containerd {containerd}{owner}, KUBECONFIG={}",
+                    summary.name,
+                    kubeconfig.display()
+                )?;
                 for component in cluster.components() {
                     let state = if cluster.runs(component) { "runs" } else { "stopped" };
                     writeln!(out, "  {component}: {state}")?;

@@ -61,12 +61,14 @@ pub(crate) fn prepare(cluster: &Path, number: u8, cgroup_root: &str) -> Result<(
         let link = root.join("opt/cni/bin").join(plugin.file_name());
         std::os::unix::fs::symlink(plugin.path(), &link).with_context(|| format!("cannot make {}", link.display()))?;
     }
+    fs::create_dir_all(root.join("etc/containerd/certs.d/_default"))?;
     let write = |path: &str, content: String| {
         let path = root.join(path);
         fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))
     };
     write("etc/cni/net.d/10-berth.conflist", format!("{:#}", network(number)))?;
     write("etc/containerd/config.toml", containerd(can_overlay(&root)))?;
+    write("etc/containerd/certs.d/_default/hosts.toml", registries())?;
     write("etc/kubernetes/resolv.conf", format!("nameserver {}\n", address::CONTROL_PLANE))?;
     write("etc/kubernetes/kubelet.json", format!("{:#}", kubelet(cluster, number, cgroup_root)))
 }
@@ -115,11 +117,17 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/opt/cni/bin"
     conf_dir = "/etc/cni/net.d"
-  [plugins."io.containerd.grpc.v1.cri".registry.mirrors."*"]
-    endpoint = ["http://{registry}"]
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "/etc/containerd/certs.d"
 "#,
         pause = crate::image::PAUSE
     )
+}
+
+/// Every registry is the cluster's own. With a server given, no registry outside of the cluster is asked.
+fn registries() -> String {
+    let registry = format!("http://{}:{}", address::CONTROL_PLANE, address::REGISTRY_PORT);
+    format!("server = \"{registry}\"\n[host.\"{registry}\"]\n  capabilities = [\"pull\", \"resolve\"]\n")
 }
 
 fn kubelet(cluster: &Path, number: u8, cgroup_root: &str) -> Value {

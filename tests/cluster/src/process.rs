@@ -20,8 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The only variables that a component sees: nothing of the host's, whose proxies lead out of the cluster.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The system's part of a component's `PATH`. Components see nothing of the host's variables, whose proxies lead out of
+/// the cluster.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A process, told apart from a later one with the same id by its start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,15 @@
-//! The programs that a cluster is made of: Kubernetes, etcd, CoreDNS and kubectl as one Go program, and helm; and the
-//! workspace's own programs.
+//! The programs that a cluster is made of: Kubernetes, etcd, CoreDNS and kubectl as one Go program, helm, and containerd;
+//! and the workspace's own programs.
 //!
-//! The Go programs are built from the module in `programs/`, which pins every version and checksum, once per version,
+//! The Go programs are built from the modules in `programs/`, which pin every version and checksum, once per version,
 //! into a cache directory of the user.
 
+use crate::versions::{Module, Versions};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 use std::{
     env,
+    ffi::OsString,
     fmt::Write as _,
     fs::{self, File},
     io::{BufRead, BufReader, Read},
@@ -17,16 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The version of Kubernetes.
-pub const KUBERNETES_VERSION: &str = "v1.34.4";
-/// The version of helm.
-pub const HELM_VERSION: &str = "v3.19.0";
-
-const SOURCES: [(&str, &str); 3] = [
-    ("go.mod", include_str!("../programs/go.mod")),
-    ("go.sum", include_str!("../programs/go.sum")),
-    ("main.go", include_str!("../programs/main.go")),
-];
+const KUBERNETES: &str = include_str!("../programs/kubernetes.go");
 /// The names that the one program answers to.
 const NAMES: [&str; 8] = [
     "etcd",
@@ -43,39 +36,49 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 /// The built programs.
 #[derive(Debug, Clone)]
 pub struct Programs {
-    directory: PathBuf,
+    kubernetes: PathBuf,
+    containerd: Option<PathBuf>,
 }
 
 impl Programs {
     /// Finds the programs in the cache, or builds them there and shows the progress on standard error.
     ///
     /// # Errors
-    /// Without Go 1.24 or newer, and when a module cannot be downloaded.
-    pub fn ready() -> Result<Self> {
-        let cache = cache_directory()?;
-        let directory = cache.join(format!("{KUBERNETES_VERSION}-{}", source_hash()));
-        if !directory.is_dir() {
-            fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
-            // Another process may be building the same: then wait for it.
-            let lock = File::create(cache.join("build.lock"))?;
-            lock.lock()?;
-            if !directory.is_dir() {
-                build(&cache.join("building"), &directory)?;
-            }
-        }
-        Ok(Self { directory })
+    /// Without a Go as new as the modules ask for, and when a module cannot be downloaded.
+    pub fn ready(versions: Versions) -> Result<Self> {
+        let kubernetes = versions.kubernetes.module();
+        let containerd = versions.containerd.module();
+        Ok(Self {
+            kubernetes: cached("kubernetes", &kubernetes, build_kubernetes)?,
+            containerd: containerd.map(|module| cached("containerd", &module, build_containerd)).transpose()?,
+        })
     }
 
-    /// The directory that holds them all, for a `PATH`.
+    /// The directory of Kubernetes' programs, kubectl and helm, for a `PATH`.
     #[must_use]
     pub fn directory(&self) -> &Path {
-        &self.directory
+        &self.kubernetes
     }
 
-    /// The path of one program: a component by its full name, `kubectl` or `helm`.
+    /// The path of one program: a component by its full name, `kubectl`, `helm`, `containerd` or `ctr`. A program that
+    /// is not built is the system's.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
+        let built = self.directories().map(|directory| directory.join(name)).find(|path| path.exists());
+        built.unwrap_or_else(|| name.into())
+    }
+
+    /// These directories of `PATH` after those of the programs. Without it containerd starts the system's shim.
+    ///
+    /// # Errors
+    /// For a directory with a colon in its path.
+    pub fn search_path(&self, system: &str) -> Result<OsString> {
+        let paths = self.directories().map(Path::to_owned).chain(env::split_paths(system));
+        env::join_paths(paths).context("the directory of built programs cannot be in PATH")
+    }
+
+    fn directories(&self) -> impl Iterator<Item = &Path> {
+        [Some(&*self.kubernetes), self.containerd.as_deref()].into_iter().flatten()
     }
 }
 
@@ -143,55 +146,96 @@ fn cache_directory() -> Result<PathBuf> {
     Ok(base.join("berth-cluster"))
 }
 
-fn source_hash() -> String {
+/// The directory of a module's programs, built once.
+fn cached(name: &str, module: &Module, build: impl Fn(&Source<'_>) -> Result<()>) -> Result<PathBuf> {
+    let cache = cache_directory()?;
+    let directory = cache.join(format!("{name}-{}", hash(module)));
+    if !directory.is_dir() {
+        fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+        // Another process may be building the same: then wait for it.
+        let lock = File::create(cache.join("build.lock"))?;
+        lock.lock()?;
+        if !directory.is_dir() {
+            let work = cache.join("building");
+            let _ = fs::remove_dir_all(&work);
+            let source = Source { module, directory: work.join("source"), bin: work.join("bin") };
+            fs::create_dir_all(&source.directory)?;
+            fs::create_dir_all(&source.bin)?;
+            fs::write(source.directory.join("go.mod"), module.go_mod)?;
+            fs::write(source.directory.join("go.sum"), module.go_sum)?;
+            build(&source)?;
+            fs::rename(&source.bin, &directory)
+                .with_context(|| format!("cannot move the built programs to {}", directory.display()))?;
+            fs::remove_dir_all(work).context("cannot remove the build directory")?;
+        }
+    }
+    Ok(directory)
+}
+
+fn hash(module: &Module) -> String {
     let mut hash = Sha256::new();
-    for (name, content) in SOURCES {
-        hash.update(name);
+    for content in [module.go_mod, module.go_sum, KUBERNETES] {
         hash.update(content);
     }
-    hash.update(HELM_VERSION);
     hash.finalize().iter().take(6).fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-fn build(work: &Path, done: &Path) -> Result<()> {
-    let _ = fs::remove_dir_all(work);
-    let (source, bin) = (work.join("source"), work.join("bin"));
-    fs::create_dir_all(&source)?;
-    fs::create_dir_all(&bin)?;
-    for (name, content) in SOURCES {
-        fs::write(source.join(name), content)?;
-    }
-    let (major, minor) = ("1", "34");
-    let version = "k8s.io/component-base/version";
-    let flags = format!(
-        "-s -w -X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
-    );
-    go_build(&source, &bin.join("kubernetes"), &flags, ".", &format!("Kubernetes {KUBERNETES_VERSION}"))?;
-    for name in NAMES {
-        symlink("kubernetes", bin.join(name))?;
-    }
-    let flags = format!("-s -w -X helm.sh/helm/v3/internal/version.version={HELM_VERSION}");
-    go_build(&source, &bin.join("helm"), &flags, "helm.sh/helm/v3/cmd/helm", &format!("helm {HELM_VERSION}"))?;
-    fs::rename(&bin, done).with_context(|| format!("cannot move the built programs to {}", done.display()))?;
-    fs::remove_dir_all(work).context("cannot remove the build directory")
+/// A module while its programs are built.
+struct Source<'a> {
+    module: &'a Module,
+    directory: PathBuf,
+    bin: PathBuf,
 }
 
-fn go_build(source: &Path, output: &Path, linker_flags: &str, package: &str, title: &str) -> Result<()> {
-    let started = Instant::now();
-    eprintln!("building {title} from its Go modules, once; minutes on a machine that has not built it before");
-    let mut command = Command::new("go");
-    command.args(["build", "-v", "-buildvcs=false", "-ldflags", linker_flags, "-o"]).arg(output).arg(package);
-    command.current_dir(source).stdin(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().context("cannot run go: install Go 1.24 or newer and put it on the PATH")?;
-    let complaints = child.stderr.take().map(|stderr| show_progress(stderr, title)).unwrap_or_default();
-    if !child.wait()?.success() {
-        bail!("go build of {title} failed:\n{complaints}");
+fn build_kubernetes(source: &Source<'_>) -> Result<()> {
+    fs::write(source.directory.join("main.go"), KUBERNETES)?;
+    let version = source.version("k8s.io/kubernetes")?;
+    let (major, minor) = version[1..].split_once('.').context("a version without a minor")?;
+    let minor = minor.split('.').next().unwrap_or_default();
+    let package = "k8s.io/component-base/version";
+    let flags =
+        format!("-X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}");
+    source.go_build(&source.bin.join("kubernetes"), &flags, &["."], &format!("Kubernetes {version}"))?;
+    for name in NAMES {
+        symlink("kubernetes", source.bin.join(name))?;
     }
-    eprintln!("built {title} in {} s", started.elapsed().as_secs());
-    Ok(())
+    let helm = source.version("helm.sh/helm/v3")?;
+    let flags = format!("-X helm.sh/helm/v3/internal/version.version={helm}");
+    source.go_build(&source.bin.join("helm"), &flags, &["helm.sh/helm/v3/cmd/helm"], &format!("helm {helm}"))
+}
+
+fn build_containerd(source: &Source<'_>) -> Result<()> {
+    let package = "github.com/containerd/containerd/v2";
+    let version = source.version(package)?;
+    let commands = ["containerd", "containerd-shim-runc-v2", "ctr"].map(|name| format!("{package}/cmd/{name}"));
+    let flags = format!("-X {package}/version.Version={version}");
+    source.go_build(&source.bin, &flags, &commands.each_ref().map(String::as_str), &format!("containerd {version}"))
+}
+
+impl Source<'_> {
+    fn version(&self, dependency: &str) -> Result<&'static str> {
+        self.module.version(dependency).with_context(|| format!("go.mod does not pin {dependency}"))
+    }
+
+    /// Builds packages into a file, or into a directory.
+    fn go_build(&self, output: &Path, linker_flags: &str, packages: &[&str], title: &str) -> Result<()> {
+        let started = Instant::now();
+        eprintln!("building {title} from its Go modules, once; minutes on a machine that has not built it before");
+        let mut command = Command::new("go");
+        command.args(["build", "-v", "-buildvcs=false", "-ldflags"]);
+        command.arg(format!("-s -w {linker_flags}")).arg("-o").arg(output).args(packages);
+        command.current_dir(&self.directory).stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot run go: install Go 1.26 or newer and put it on the PATH")?;
+        let complaints = child.stderr.take().map(|stderr| show_progress(stderr, title)).unwrap_or_default();
+        if !child.wait()?.success() {
+            bail!("go build of {title} failed:\n{complaints}");
+        }
+        eprintln!("built {title} in {} s", started.elapsed().as_secs());
+        Ok(())
+    }
 }
 
 /// Counts what `go build -v` says, and returns what is no progress but a complaint.
@@ -233,12 +277,5 @@ not json
 {"reason":"compiler-artifact","target":{"name":"hello"},"executable":"/t/hello"}"#;
         assert_eq!(executable(messages, "hello"), Some("/t/hello".into()));
         assert_eq!(executable(messages, "absent"), None);
-    }
-
-    #[test]
-    fn the_module_pins_the_versions_that_are_announced() {
-        let module = SOURCES[0].1;
-        assert!(module.contains(&format!("k8s.io/kubernetes {KUBERNETES_VERSION}")));
-        assert!(module.contains(&format!("helm.sh/helm/v3 {HELM_VERSION}")));
     }
 }

@@ -13,6 +13,7 @@ use crate::{
     programs::Programs,
     relay,
     state::{self, Settings},
+    versions::Versions,
 };
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -28,7 +29,7 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Cluster {
-    pub(crate) fn create(options: &Options, programs: Programs, owned: Owned) -> Result<Self> {
+    pub(crate) fn create(options: &Options, versions: Versions, owned: Owned) -> Result<Self> {
         let (name, directory) = (options.name.as_str(), state::directory(&options.name));
         ensure!(!directory.exists(), "cluster {name} is up already; `cluster down --name {name}` ends it");
         for part in ["pki", "log", "etcd", "processes", "registry", "volumes"] {
@@ -53,11 +54,13 @@ impl Cluster {
         let settings = Settings {
             name: name.to_owned(),
             nodes: options.nodes,
+            versions,
             audit: options.audit,
             bridged_packets_filtered: Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables").exists(),
             apiserver_port: 0,
             registry_port: 0,
         };
+        let programs = Programs::ready(versions)?;
         Ok(Self { settings, directory, cgroups, programs, control_plane, nodes: Vec::new(), owned: Some(owned) })
     }
 
@@ -152,14 +155,14 @@ impl Cluster {
         }
         let setting = Setting {
             directory: &self.directory,
+            versions: self.settings.versions,
             audit: self.settings.audit,
             bridged_packets_filtered: self.settings.bridged_packets_filtered,
         };
         let (program, arguments) = command_line(component, &setting);
-        let own = self.programs.path(program);
-        let program = if own.exists() { own } else { program.into() };
-        let mut command = process::command(&self.cgroups, Some(self.namespace(component.place())?), program);
-        command.args(arguments);
+        let namespace = self.namespace(component.place())?;
+        let mut command = process::command(&self.cgroups, Some(namespace), self.programs.path(program));
+        command.args(arguments).env("PATH", self.programs.search_path(process::PATH)?);
         let process = process::spawn(command, &self.log(&component.to_string()))?;
         process.record(&state::process_file(&self.directory, &component.to_string()))
     }

@@ -4,7 +4,7 @@
 //! it however the holder ends. A cluster that outlives the command that made it is marked as kept, for this boot.
 //! What is neither locked nor kept is a leftover.
 
-use crate::{cgroup::Cgroups, process::Process};
+use crate::{cgroup::Cgroups, process::Process, versions::Versions};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -24,6 +24,7 @@ const KEPT: &str = "kept";
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) nodes: u8,
+    pub(crate) versions: Versions,
     pub(crate) audit: bool,
     pub(crate) bridged_packets_filtered: bool,
     pub(crate) apiserver_port: u16,

@@ -25,6 +25,17 @@ const NO_IMAGE: [&str; 6] = [
     "RegistryUnavailable",
     "SignatureValidationFailed",
 ];
+/// How runtimes put it that a registry refuses the credentials, or that there are none.
+const DENIED: [&str; 8] = [
+    "401 Unauthorized",
+    "403 Forbidden",
+    "access denied",
+    "authentication required",
+    "authorization failed",
+    "failed to authorize",
+    "is denied",
+    "no basic auth credentials",
+];
 /// Why a container with an image does not start.
 const NO_START: [&str; 6] = [
     "CreateContainerConfigError",
@@ -211,7 +222,7 @@ fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: bool) -> Op
                 "the image {image:?} of {kind} {name} cannot be had; the node{DETAIL}{}",
                 pull_error(&waiting.reason, &waiting.message, image)
             );
-            let remedy = format!("correct the image in {}, its registry or imagePullSecrets", field(".image"));
+            let remedy = image_remedy(pod, (list, name), &waiting.reason, &what);
             return Some(Fault { reason: "ImageUnavailable", what, remedy, only_if_told: false });
         }
         // A kubelet takes a while to see that the barrier is open.
@@ -236,6 +247,24 @@ fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: bool) -> Op
     let remedy = format!("see its log by {log}, and correct {}", field(""));
     // Between two crashes it runs for a while, and looks like one that was restarted for an update.
     Some(Fault { reason: "ContainerCrashLooping", what, remedy, only_if_told: !backing_off })
+}
+
+/// How a node gets the image of a container, by what the node says.
+fn image_remedy(pod: &Pod, (list, name): (&str, &str), reason: &str, said: &str) -> String {
+    let field = |of: &str| field_of(pod, (list, name), of);
+    // A kubelet that verifies credentials says so of an image that is there, too: it recorded no pull of it.
+    if reason == "ErrImageNeverPull" {
+        return format!("set {} to IfNotPresent, so that the node asks the registry", field(".imagePullPolicy"));
+    }
+    let image = field(".image");
+    if !DENIED.iter().any(|words| said.contains(words)) {
+        return format!("correct the image in {image}, its registry or imagePullSecrets");
+    }
+    let secrets = sidecar::brought(pod, name).map_or_else(
+        || "spec.template.spec.imagePullSecrets".to_owned(),
+        |(set, _)| format!("spec.imagePullSecrets of SidecarSet {set}"),
+    );
+    format!("add a Secret that opens the registry to {secrets}, or correct the image in {image}")
 }
 
 /// Where a field of a container is written: in the workload's template, or in the SidecarSet that brought the container.

@@ -168,7 +168,15 @@ fn cases() -> Vec<Case> {
             json!({}),
             0,
             "ImageUnavailable",
-            &["is not present"],
+            &["is not present; set spec.template.spec.containers[main].imagePullPolicy to IfNotPresent"],
+        ),
+        (
+            "no credentials",
+            waiting("ErrImagePull", "failed to resolve reference \"web:1\": no basic auth credentials"),
+            json!({}),
+            0,
+            "ImageUnavailable",
+            &["no basic auth credentials; add a Secret that opens the registry to spec.template.spec.imagePullSecrets"],
         ),
         (
             "a missing config map",

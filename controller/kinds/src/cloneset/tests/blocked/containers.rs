@@ -116,9 +116,11 @@ fn what_the_kubelet_says_of_a_spec_before_is_no_news() {
 #[test]
 fn of_a_container_that_a_sidecarset_brought_the_sidecarset_is_named() {
     let fails = |reason: &str| json!({"state": {"waiting": {"reason": reason}}});
+    let denied = json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "401 Unauthorized"}}});
     let records = json!({"log": {"hash": "h", "sidecarList": ["side"]}, "old": "h"}).to_string();
     for (what, main, side, field) in [
         ("its image", json!({}), fails("ImagePullBackOff"), "in spec.containers[side].image of SidecarSet log,"),
+        ("its registry", json!({}), denied, "to spec.imagePullSecrets of SidecarSet log,"),
         ("its start", json!({}), fails("CreateContainerError"), "correct spec.containers[side] of SidecarSet log,"),
         ("its end", json!({}), fails("CrashLoopBackOff"), "and correct spec.containers[side] of SidecarSet log"),
         ("another's", fails("ImagePullBackOff"), json!({}), "in spec.template.spec.containers[main].image,"),

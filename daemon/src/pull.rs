@@ -167,11 +167,12 @@ impl From<CriError> for Stopped {
     }
 }
 
+/// Without the registry, as the kubelet does: containerd compares a `server_address` with the host that it
+/// asks, and reads no address without a scheme.
 fn auth(credential: Credential) -> AuthConfig {
     AuthConfig {
         username: credential.username,
         password: credential.password,
-        server_address: credential.registry,
         identity_token: credential.identity_token,
         registry_token: credential.registry_token,
         ..AuthConfig::default()

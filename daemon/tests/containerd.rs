@@ -224,8 +224,12 @@ async fn credentials_from_the_controller_are_tried_in_turn() {
     registry.push(&layout(&[1000], 9), "team/private:1");
     let containerd = Containerd::start(registry.port);
     let runtime = connect(&containerd).await;
-    let credential =
-        |password: &str| Credential { username: "robot".into(), password: password.into(), ..Credential::default() };
+    let credential = |password: &str| Credential {
+        registry: format!("127.0.0.1:{}", registry.port),
+        username: "robot".into(),
+        password: password.into(),
+        ..Credential::default()
+    };
     let pull = |controller: &Controller| {
         let mut attempt = attempt(&runtime, "team/private", "1", mpsc::channel(1).0);
         attempt.has_secrets = true;

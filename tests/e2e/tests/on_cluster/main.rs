@@ -12,6 +12,7 @@ mod clock_ahead;
 mod clock_jumps;
 mod cluster_faults;
 mod containers;
+mod credentials;
 mod daemon_set;
 mod deletion_protection;
 mod distributed_budgets;
@@ -174,6 +175,7 @@ const ALONE: &[(&str, Test)] = tests![
     exactness::a_moved_tag_is_reported,
     exactness::back_before_the_kubelet_saw_it,
     exactness::back_after_the_kubelet_saw_it,
+    credentials::pulled_image_is_open_unless_verified,
     bad_input::a_registry_that_is_down,
     pod_pinning::kinds_of_others_are_followed_as_they_are_listed,
     pod_pinning::the_pod_webhook_holds_up_those_alone_that_asked,

@@ -120,7 +120,7 @@ async fn until(case: &Case, name: &str, as_wanted: impl Fn(&Value) -> bool) -> R
 }
 
 /// The condition and `explain` name the cause.
-async fn is_told(case: &Case, name: &str, reason: &str, words: &[&str]) -> Result<()> {
+pub(crate) async fn is_told(case: &Case, name: &str, reason: &str, words: &[&str]) -> Result<()> {
     let set = until(case, name, |set| blocked(set).is_some_and(|(told, _)| told == reason)).await?;
     let message = blocked(&set).unwrap_or_default().1.to_owned();
     let missing: Vec<_> = words.iter().filter(|word| !message.contains(**word)).collect();

@@ -63,6 +63,15 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
         ensure!(manifests.contains("kind: MutatingAdmissionPolicy\n") == (by == "policy"), "{by}");
         stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&manifests))?;
     }
+    let policies = ["v1beta1", "v1"]
+        .map(|version| format!("--api-versions=admissionregistration.k8s.io/{version}/MutatingAdmissionPolicy"));
+    let newest =
+        [&["template", "berth", CHART, "--set", REGISTRY], &policies.each_ref().map(String::as_str)[..]].concat();
+    let policy = "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy";
+    ensure!(
+        stage.helm(&newest)?.matches(policy).count() == 2,
+        "v1 is served, and the policy or its binding is of v1beta1"
+    );
     ensure!(!manifests.contains("caBundle:"), "a caBundle in a manifest is taken away by the next upgrade");
     let keep = manifests.matches("helm.sh/resource-policy: keep").count();
     ensure!(keep == KINDS.len(), "{keep} objects are kept on uninstall");

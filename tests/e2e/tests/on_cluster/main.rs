@@ -15,6 +15,7 @@ mod containers;
 mod credentials;
 mod daemon_set;
 mod deletion_protection;
+mod deprecations;
 mod distributed_budgets;
 mod exactness;
 mod examples;
@@ -167,6 +168,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     predownload::an_image_list_pull_job_completes,
     pulls::limits_follow_the_jobs_of_an_image,
     pulls::a_job_without_nodes_says_so,
+    deprecations::chart_brings_no_warning,
 ];
 
 /// What looks at more than its own namespace, in the order in which they run: what breaks things comes last.
@@ -214,6 +216,7 @@ const ALONE: &[(&str, Test)] = tests![
     takeover::from_openkruise_and_back,
     remedies::each_command_runs_twice,
     pages::each_command_of_a_page_runs_twice,
+    deprecations::no_request_is_for_a_deprecated_api,
 ];
 
 /// So many of those run at once. They wait, for kubelets most of the time.

@@ -1,4 +1,5 @@
-//! The commands of the pages run as they are written, and once more, on the page's own manifests.
+//! The commands of the pages run as they are written, and once more, on the page's own manifests. The
+//! apiserver warns of none of these.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,6 +14,8 @@ use crate::world::{Case, PATIENCE};
 
 /// Pages name no namespace, or this one.
 const WHERE: &str = "default";
+/// A warning of the apiserver is an error of kubectl.
+const STRICT: &str = r#"kubectl() { command kubectl --warnings-as-errors "$@"; }"#;
 /// Workloads that many pages speak of, for a page that makes none of this name.
 const BASE: [(&str, &str); 2] = [
     (
@@ -50,7 +53,7 @@ pub(crate) async fn each_command_of_a_page_runs_twice(case: &Case) -> Result<()>
     let notes = case.blocking(|site| site.helm(&["get", "notes", RELEASE, "--namespace", NAMESPACE])).await?;
     pages.push(Page { name: "NOTES.txt".to_owned(), parts: pages::of_notes(&notes) });
     let mut failed = Vec::new();
-    pages.retain(|page| page.parts.iter().any(is_run));
+    pages.retain(|page| page.parts.iter().any(|part| is_run(part) || matches!(part, Part::Manifest(_))));
     for page in &pages {
         if let Err(error) = of_page(case, page).await {
             failed.push(format!("{}: {error:#}", page.name));
@@ -151,14 +154,15 @@ async fn runs(case: &Case, text: &str, is_refused: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs it until it runs, on pods that are there. Objects come a while after what makes them.
+/// Runs it until it runs, on pods that are there. Objects come a while after what makes them. A second try shows no warning.
 async fn until_run(case: &Case, text: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE / 3;
+    let is_warned = |error: &str| ["warning received", "warnings received"].iter().any(|words| error.contains(words));
     loop {
-        let script = real(case, text).await?;
+        let script = format!("{STRICT}\n{}", real(case, text).await?);
         match case.shell(&script).await {
             Ok(_) => return Ok(()),
-            Err(error) if Instant::now() > deadline => return Err(error),
+            Err(error) if Instant::now() > deadline || is_warned(&format!("{error:#}")) => return Err(error),
             Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
         }
     }

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_runtime::Object;
 use berth_runtime::driver::Next;
 use berth_runtime::executor::{Executor, Owner};
 use berth_runtime::expectations::Expectations;
 use berth_runtime::store::Store;
-use berth_runtime::{Object, Resource};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::{Deed, Failure, Outcome, Plan, Target, Verb};
 use berth_workload::pod::Pod;
+use berth_workload::stuck;
 use kube::Client;
 use serde::Serialize;
 
@@ -96,7 +97,7 @@ impl Acting {
         let mut outcome = self.executor.act(&admitted, &owner).await;
         outcome.failures.extend(held);
         let written = match status(&outcome) {
-            Some(new) => self.write_status(&T::RESOURCE, &target(object), old, &new).await,
+            Some(new) => self.write_status(object, target(object), old, &new).await,
             None => Ok(false),
         };
         self.forget_if_gone(store, object);
@@ -113,31 +114,37 @@ impl Acting {
         (old, new): (&S, &S),
     ) -> Result<bool, Failure> {
         let target = Target { resource_version: Some(object.resource_version().to_owned()), ..target(object) };
-        self.write_status(&T::RESOURCE, &target, old, new).await
+        self.write_status(object, target, old, new).await
     }
 
-    /// Writes what differs between two statuses.
+    /// Writes what differs between two statuses, and tells in an event what needs one.
     ///
     /// # Errors
     /// The server's answer.
-    async fn write_status<S: Serialize>(
+    async fn write_status<T: Object, S: Serialize>(
         &self,
-        resource: &Resource,
-        target: &Target,
+        object: &T,
+        target: Target,
         old: &S,
         new: &S,
     ) -> Result<bool, Failure> {
         match serde_json::to_value(old).and_then(|old| Ok((old, serde_json::to_value(new)?))) {
-            Ok((old, new)) => self.executor.write_status(resource, target, &old, &new).await,
+            Ok((old, new)) => {
+                if let Some(event) = stuck::resized::event(&old, &new) {
+                    self.executor.record(&Owner::of(object), &event);
+                }
+                self.executor.write_status(&T::RESOURCE, &target, &old, &new).await
+            }
             Err(error) => Err(Failure {
-                deed: Deed::of(Verb::PatchStatus, *resource),
-                namespace: target.namespace.clone(),
-                object: target.name.clone(),
+                deed: Deed::of(Verb::PatchStatus, T::RESOURCE),
+                namespace: target.namespace,
+                object: target.name,
                 message: error.to_string(),
                 code: 0,
                 permanent: true,
                 outdated: false,
                 taken: false,
+                infeasible: false,
             }),
         }
     }
@@ -199,7 +206,7 @@ mod tests {
     fn failure(code: u16, permanent: bool, outdated: bool) -> Failure {
         let [namespace, object, message] = ["default", "web-1", "no"].map(str::to_owned);
         let deed = Deed::of(Verb::Patch, PODS);
-        Failure { deed, namespace, object, message, code, permanent, outdated, taken: false }
+        Failure { deed, namespace, object, message, code, permanent, outdated, taken: false, infeasible: false }
     }
 
     #[test]

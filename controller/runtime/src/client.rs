@@ -38,7 +38,7 @@ pub struct Failed {
     pub reason: String,
     /// The server's words, or what went wrong on the way.
     pub message: String,
-    /// Fields that the server refused, with its words for each.
+    /// Fields that the server refused, with its words for each; where a cause names no field, its type.
     pub causes: Vec<(String, String)>,
     /// How long the server asked to be left alone.
     pub retry_after: Option<Duration>,
@@ -202,7 +202,8 @@ pub fn refusal(code: u16, headers: &HeaderMap, body: &[u8]) -> Failed {
             failed.message = status.message;
             failed.reason = status.reason;
             for cause in status.details.map(|details| details.causes).unwrap_or_default() {
-                failed.causes.push((cause.field, cause.message));
+                let about = if cause.field.is_empty() { cause.reason } else { cause.field };
+                failed.causes.push((about, cause.message));
             }
         }
         None => {

@@ -407,13 +407,25 @@ pub struct Failure {
     pub outdated: bool,
     /// The name of the object that was to be created is another object's, which was read to know it.
     pub taken: bool,
+    /// The pod's node can never do this resize: it has not so much, or its operating system does not resize.
+    pub infeasible: bool,
 }
 
 impl Failure {
     /// What a budget of pods does not allow now: nothing was tried.
     pub fn of_budget(deed: Deed, (namespace, object): (&str, &str), message: String) -> Self {
         let (namespace, object) = (namespace.to_owned(), object.to_owned());
-        Self { deed, namespace, object, message, code: 429, permanent: true, outdated: false, taken: false }
+        Self {
+            deed,
+            namespace,
+            object,
+            message,
+            code: 429,
+            permanent: true,
+            outdated: false,
+            taken: false,
+            infeasible: false,
+        }
     }
 
     /// Whether it is that.

@@ -463,6 +463,7 @@ fn failed(plan: &Plan) -> Outcome {
         permanent: true,
         outdated: false,
         taken: false,
+        infeasible: false,
     };
     Outcome { failures: actions.map(|action| failure(action.deed())).collect() }
 }

@@ -387,5 +387,6 @@ fn lost(action: &Action) -> Failure {
         permanent: false,
         outdated: false,
         taken: false,
+        infeasible: false,
     }
 }

@@ -74,7 +74,6 @@ fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
 fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     let scene = snapshot.scene();
     update::settle(&scene, None, plan, now);
-    plan.events.extend(stuck::resized::untold(&scene));
     hooks::proceed(&scene, None, &Uids::new(), &snapshot.pods, plan, now);
     launch::release(&snapshot.pods, plan);
 }
@@ -114,7 +113,6 @@ fn roll_out(
     let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
     let chosen = choose::choose(snapshot, &settings, revisions, &pods, &count(&pods, false), &holding, now);
     update::settle(&scene, Some(&chosen), plan, now);
-    plan.events.extend(stuck::resized::untold(&scene));
     hooks::proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
     launch::release(&pods, plan);
     let ending = ended::ending(snapshot, plan, now);

@@ -24,6 +24,7 @@ use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod, availability, priority};
 use berth_workload::podset::{Phases, split_by_selector};
 use berth_workload::revision::{self, Revision};
+use berth_workload::stuck;
 use foreign::Foreign;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -55,7 +56,8 @@ pub(super) struct World {
     pub(super) lingers: bool,
     /// May resources change in place?
     pub(super) resize: Ability,
-    /// What kubelets say to a resize: nothing when they do it, else `Deferred` or `Infeasible`.
+    /// What is said to a resize: nothing when it is done, `Deferred` or `Infeasible` by kubelets; by the apiserver `NodeCapacity`, or
+    /// any other word for the refusal of a webhook.
     pub(super) refuses: &'static str,
     /// Does a container take until the next look of its kubelet to be ready?
     pub(super) slow: bool,
@@ -66,6 +68,8 @@ pub(super) struct World {
     now: Timestamp,
     counter: u64,
     last: Plan,
+    /// What failed of it.
+    outcome: Outcome,
     /// What the controller knows of ended pods.
     pub(super) ended: Option<Ended>,
     /// A stranger's objects.
@@ -129,6 +133,7 @@ impl World {
             now: Timestamp::from_second(1_000_000).unwrap(),
             counter: 0,
             last: Plan::default(),
+            outcome: Outcome::default(),
             ended: None,
         }
     }
@@ -220,26 +225,35 @@ impl World {
 
     /// Decides, writes, and updates the status, as the controller does.
     pub(super) fn step(&mut self) -> Plan {
-        let (snapshot, plan) = (self.snapshot(), self.plan());
+        let (snapshot, mut plan) = (self.snapshot(), self.plan());
         self.ended = noted(&snapshot, &plan, self.now).or(self.ended);
-        self.execute(&plan, usize::MAX);
+        self.outcome = self.execute(&plan, usize::MAX);
         self.last = plan.clone();
-        let status = status(&self.snapshot(), &plan, &Outcome::default(), self.now);
+        let status = status(&self.snapshot(), &plan, &self.outcome, self.now);
+        plan.events.extend(stuck::resized::event(&json!(self.set.status), &json!(status)));
         Arc::make_mut(&mut self.set).status = status;
         self.schedule();
         plan
     }
 
     /// The first writes of a plan; then the controller dies, or it is done. Garbage is collected.
-    pub(super) fn execute(&mut self, plan: &Plan, writes: usize) {
-        let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-        for action in steps.flat_map(|step| &step.actions).take(writes) {
-            self.write(action);
-            if self.traced {
-                self.trace.push((told(action), self.tally()));
+    pub(super) fn execute(&mut self, plan: &Plan, writes: usize) -> Outcome {
+        let (mut outcome, mut left) = (Outcome::default(), writes);
+        for step in plan.stages.iter().flat_map(|stage| &stage.steps) {
+            for action in step.actions.iter().take(left) {
+                left -= 1;
+                if let Some(failure) = resizing::refusal(action, self.refuses) {
+                    outcome.failures.push(failure);
+                    break;
+                }
+                self.write(action);
+                if self.traced {
+                    self.trace.push((told(action), self.tally()));
+                }
             }
         }
         self.collect_garbage();
+        outcome
     }
 
     /// What nobody owns any more is deleted.
@@ -248,7 +262,7 @@ impl World {
     }
 
     pub(super) fn status(&self) -> CloneSetStatus {
-        status(&self.snapshot(), &self.last, &Outcome::default(), self.now).unwrap_or_default()
+        status(&self.snapshot(), &self.last, &self.outcome, self.now).unwrap_or_default()
     }
 
     /// Runs everything until nothing happens. Returns the writes to pods.

@@ -78,7 +78,7 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: T
         status.ready_replicas += ready;
         status.available_replicas += available;
         let label = pod.metadata.label(revision::REVISION_LABEL).unwrap_or_default();
-        if revision::same(label, updated) {
+        if revision::same(label, updated) && !steps::lacks_resources(pod) {
             status.updated_replicas += 1;
             status.updated_ready_replicas += if ready > 0 && steps::awaits_proof(pod) { 0 } else { ready };
             status.updated_available_replicas += available;

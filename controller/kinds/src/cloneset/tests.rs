@@ -417,6 +417,7 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
         permanent: true,
         outdated: false,
         taken: false,
+        infeasible: false,
     };
     let refused = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
     assert_eq!((refused.observed_generation, refused.updated_replicas, refused.replicas), (2, 0, 2));
@@ -454,6 +455,7 @@ fn each_side_of_the_work_tells_its_own_failure() {
             permanent: false,
             outdated,
             taken: false,
+            infeasible: false,
         };
         let outcome = Outcome { failures: vec![failure] };
         let mut snapshot = snapshot.clone();
@@ -523,6 +525,7 @@ fn a_revision_whose_name_is_taken_gets_another_one_and_the_count_of_collisions_r
             permanent: false,
             outdated: is_taken,
             taken: is_taken,
+            infeasible: false,
         };
         let status = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
         assert_eq!(status.collision_count, Some(collisions), "{code}");

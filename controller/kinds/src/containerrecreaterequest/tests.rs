@@ -225,6 +225,7 @@ fn a_write_that_is_refused_is_told() {
         permanent: true,
         outdated: false,
         taken: false,
+        infeasible: false,
     };
     let told = super::status(&seen, &plan, &Outcome { failures: vec![failure] }, now()).unwrap();
     assert_eq!((told.conditions[0].type_.as_str(), told.conditions[0].reason.as_str()), ("Blocked", "Refused"));
@@ -292,6 +293,7 @@ fn the_pod_is_out_of_service_before_a_stop_and_back_when_the_request_is_over() {
         permanent: false,
         outdated: true,
         taken: false,
+        infeasible: false,
     };
     let failed = super::status(&seen, &plan, &Outcome { failures: vec![failure] }, now()).unwrap();
     assert_eq!(failed.conditions, []);

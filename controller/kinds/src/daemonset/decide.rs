@@ -65,7 +65,6 @@ fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
 fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     let scene = snapshot.scene();
     update::settle(&scene, None, plan, now);
-    plan.events.extend(stuck::resized::untold(&scene));
     hooks::proceed(&scene, None, &Uids::new(), &snapshot.pods, plan, now);
     launch::release(&snapshot.pods, plan);
 }
@@ -130,7 +129,6 @@ fn roll_out(
     let chosen = choose::choose(snapshot, settings, places, revisions, &leaving, &mut turns, plan)
         .with_held(|pod| holding.of(pod));
     update::settle(&scene, Some(&chosen), plan, now);
-    plan.events.extend(stuck::resized::untold(&scene));
     hooks::proceed(&scene, Some(&chosen), &Uids::new(), &pods, plan, now);
     launch::release(&pods, plan);
     adopt::pods(snapshot, plan);

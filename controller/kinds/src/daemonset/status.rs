@@ -50,7 +50,8 @@ fn count(snapshot: &Snapshot, places: &Places<'_>, updated: &str, status: &mut D
     let seconds = snapshot.set.spec.min_ready_seconds;
     let is_updated = |pod: &Pod| {
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
-        !updated.is_empty() && (revision::same(label, updated) || has_generation(snapshot, pod))
+        let is_of = !updated.is_empty() && (revision::same(label, updated) || has_generation(snapshot, pod));
+        is_of && !steps::lacks_resources(pod)
     };
     let is_ready = |pod: &Pod| availability(pod, seconds, now).is_ready();
     let is_available = |pod: &Pod| availability(pod, seconds, now).is_available() && !steps::awaits_proof(pod);

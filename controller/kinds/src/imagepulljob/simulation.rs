@@ -261,6 +261,7 @@ impl World {
                 permanent: false,
                 outdated: code == 409,
                 taken: false,
+                infeasible: false,
             })
         };
         let (mut object, target, patch) = match action {

@@ -1,6 +1,10 @@
 //! A kubelet that resizes, puts off, or refuses.
 
 use berth_workload::inplace::resize::Resizes;
+use berth_workload::inplace::state::ANNOTATION;
+use berth_workload::lifecycle;
+use berth_workload::plan::{Action, Failure};
+use berth_workload::revision::REVISION_LABEL;
 use serde_json::{Value, json};
 
 use super::apiserver::{count_change, set_condition};
@@ -17,6 +21,29 @@ pub(crate) fn patch(pod: &mut Value, resources: &Resizes) {
         }
     }
     count_change(pod, &before);
+}
+
+/// The apiserver's refusal of a resize.
+pub(crate) fn refusal(action: &Action, refuses: &str) -> Option<Failure> {
+    let Action::ResizePod { target, .. } = action else { return None };
+    let message = match refuses {
+        "" | "Deferred" | "Infeasible" => return None,
+        "NodeCapacity" => {
+            "node didn't have enough allocatable resources: cpu, requested: 9000, allocatable: 2000".to_owned()
+        }
+        other => format!("admission webhook \"{other}\" denied the request"),
+    };
+    Some(Failure {
+        deed: action.deed(),
+        namespace: target.namespace.clone(),
+        object: target.name.clone(),
+        message: format!("pods \"{}\" is forbidden: {message}", target.name),
+        code: 403,
+        permanent: true,
+        outdated: false,
+        taken: false,
+        infeasible: refuses == "NodeCapacity",
+    })
 }
 
 /// One sync: what was allocated goes to the container, and what is wanted is allocated, or not. A resize takes two syncs.
@@ -43,7 +70,7 @@ pub(crate) fn sync(pod: &mut Value, refuses: &str) -> bool {
     if pod["allocated"] == wanted {
         return false;
     }
-    if refuses.is_empty() {
+    if !["Deferred", "Infeasible"].contains(&refuses) {
         pod["allocated"] = wanted;
         set_condition(pod, json!({"type": "PodResizeInProgress", "status": "True"}));
     } else {
@@ -54,4 +81,15 @@ pub(crate) fn sync(pod: &mut Value, refuses: &str) -> bool {
         );
     }
     false
+}
+
+/// Gives the pod the record of an update to its own revision whose resources its spec lacks, as after the apiserver's refusal.
+pub(crate) fn lack(pod: &mut Value) {
+    let labels = &mut pod["metadata"]["labels"];
+    let record = json!({
+        "revision": labels[REVISION_LABEL], "updateResources": true,
+        "berthResources": {"main": {"requests": {"cpu": "9"}}},
+    });
+    labels[lifecycle::STATE_LABEL] = json!(lifecycle::UPDATING);
+    pod["metadata"]["annotations"][ANNOTATION] = json!(record.to_string());
 }

@@ -72,7 +72,7 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut StatefulSetStatus, now
         pod.metadata.deletion_timestamp.is_none()
             && revision::same(pod.metadata.label(REVISION_LABEL).unwrap_or_default(), name)
     };
-    let is_updated = |pod: &Pod| claims::is_updated(snapshot, is_of(pod, updated), pod);
+    let is_updated = |pod: &Pod| claims::is_updated(snapshot, is_of(pod, updated), pod) && !steps::lacks_resources(pod);
     let is_ready = |pod: &Pod| availability(pod, seconds, now).is_ready();
     let is_available = |pod: &Pod| availability(pod, seconds, now).is_available();
     status.replicas = of(&|_| true);

@@ -1,6 +1,6 @@
 //! What the server's answers mean.
 
-use berth_workload::plan::Failure;
+use berth_workload::plan::{Failure, Verb};
 use serde::Deserialize;
 
 use super::write::{JSON_PATCH, Kind, Write};
@@ -115,6 +115,9 @@ fn describe(owner: Option<&str>) -> String {
     owner.map_or_else(|| "nobody".to_owned(), |uid| format!("an owner with the uid {uid}"))
 }
 
+/// The types of causes by which the apiserver says, since Kubernetes 1.36, that no resize of the pod can succeed on its node.
+const INFEASIBLE: [&str; 2] = ["NodeCapacity", "UnsupportedPlatform"];
+
 /// A failure as a plan's outcome tells it.
 pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     let taken = write.kind == Kind::Create && failed.reason == TAKEN;
@@ -139,8 +142,11 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     let outdated = is_of_another
         || is_renamed
         || matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
+    let infeasible = write.deed.verb == Verb::Resize
+        && code == 403
+        && failed.causes.iter().any(|(type_, _)| INFEASIBLE.contains(&&**type_));
     let (namespace, object) = (write.namespace.clone(), write.name.clone());
-    Failure { deed: write.deed, namespace, object, message, code, permanent, outdated, taken }
+    Failure { deed: write.deed, namespace, object, message, code, permanent, outdated, taken, infeasible }
 }
 
 /// The apiserver's field errors, with the fields named as in the workload.

@@ -127,6 +127,11 @@ impl Executor {
         outcome
     }
 
+    /// Records an event of an owner.
+    pub fn record(&self, owner: &Owner, event: &Event) {
+        self.recorder.record(owner, event);
+    }
+
     /// Something more may be begun.
     fn goes_on(&self) -> bool {
         self.leadership.is_leader() && !self.settings.stop.is_cancelled()

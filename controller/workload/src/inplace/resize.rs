@@ -271,18 +271,42 @@ pub fn refused(pod: &Pod) -> Option<(&'static str, String)> {
     let (node, said) = (&pod.spec.node_name, pending.message.trim());
     let behind = behind(pod);
     Some(match &*pending.reason {
-        "Infeasible" => (
-            INFEASIBLE,
-            format!(
-                "cannot be resized on node {node} ({behind}): {said}; lower the resources, go back to those before, or \
-                 delete the pod so that it is placed on another node"
-            ),
-        ),
+        "Infeasible" => (INFEASIBLE, infeasible(pod, &behind, &format!("the kubelet says: {said}"))),
         _ => (
             "ResizeDeferred",
             format!("waits to be resized until node {node} has room ({behind}): {said}; the kubelet goes on trying"),
         ),
     })
+}
+
+/// The sentence about a resize that the apiserver refuses because no resize to this can succeed on the pod's node. It goes on
+/// from the pod's name.
+pub fn refused_by_server(pod: &Pod, wanted: &Resizes, said: &str) -> String {
+    let none = Resources::default();
+    let mut texts = Vec::new();
+    for (name, resize) in wanted {
+        let has = pod.container(name).and_then(|container| container.resources.as_deref()).unwrap_or(&none);
+        texts.extend(resize.amounts().map(|(kind, resource, quantity)| {
+            let wanted = thousandths(quantity).unwrap_or_default();
+            from_to(name, (kind, resource), has.amount(kind, resource), wanted)
+        }));
+    }
+    infeasible(pod, &texts.join("; "), &format!("the apiserver says: {said}"))
+}
+
+fn infeasible(pod: &Pod, amounts: &str, said: &str) -> String {
+    format!(
+        "cannot be resized on node {} ({amounts}); {said}; ask for less in spec.template, undo its change, or \
+         delete the pod if a node has as much for its successor",
+        pod.spec.node_name
+    )
+}
+
+/// Whether the pod has not, and never will have on this node, resources that its latest update is to give it: the spec lacks them,
+/// as after a refusal by the apiserver, or the kubelet calls them infeasible.
+pub(super) fn is_out_of_reach(pod: &Pod, wanted: &Resizes) -> bool {
+    let is_infeasible = || refused(pod).is_some_and(|(reason, _)| reason == INFEASIBLE);
+    !unwritten(pod, wanted).is_empty() || is_infeasible()
 }
 
 /// Whether the kubelet is about to resize the pod, or has put it off: it may restart a container for that at any time.
@@ -307,12 +331,15 @@ fn behind(pod: &Pod) -> String {
         for (kind, resource) in KINDS.iter().flat_map(|kind| RESOURCES.iter().map(move |resource| (kind, resource))) {
             let (wanted, given) = (wanted.amount(kind, resource), given.amount(kind, resource));
             if wanted != 0 && wanted != given {
-                let (wanted, given) = (in_words(resource, wanted), in_words(resource, given));
-                texts.push(format!("container {}, {kind}.{resource} from {given} to {wanted}", container.name));
+                texts.push(from_to(&container.name, (kind, resource), given, wanted));
             }
         }
     }
     texts.join("; ")
+}
+
+fn from_to(container: &str, (kind, resource): (&str, &str), from: i64, to: i64) -> String {
+    format!("container {container}, {kind}.{resource} from {} to {}", in_words(resource, from), in_words(resource, to))
 }
 
 fn in_words(resource: &str, thousandths: i64) -> String {

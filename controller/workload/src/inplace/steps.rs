@@ -185,6 +185,14 @@ pub fn awaits_proof(pod: &Pod) -> bool {
     is_marked(pod) && State::of(pod).is_some_and(|state| !state.is_settled() && state.restarts_containers())
 }
 
+/// Whether the pod lacks resources that its update is to give it, and no kubelet is about to give them. The pod then counts as updated
+/// nowhere, whatever its revision label says: the label comes one write before the resources.
+pub fn lacks_resources(pod: &Pod) -> bool {
+    let is_to_resize = |state: &State| state.update_resources && !state.is_settled();
+    let state = if is_under_way(pod) { State::of(pod).filter(is_to_resize) } else { None };
+    state.is_some_and(|state| resize::is_out_of_reach(pod, &state.resources))
+}
+
 /// The kubelet has seen the pod's present spec.
 fn is_seen(pod: &Pod) -> bool {
     pod.status.observed_generation >= pod.metadata.generation

@@ -49,7 +49,7 @@ pub struct Chosen {
 impl Chosen {
     /// Those to bring to `target` now, in order. Of those that cannot go on none is left halfway.
     pub fn new(target: Arc<Revision>, ways: Ways, now: Vec<Arc<Pod>>) -> Self {
-        let goes = now.iter().filter(|pod| !matches!(ways.of(pod), Way::Refused(_)));
+        let goes = now.iter().filter(|pod| !matches!(ways.of(pod), Way::Refused(_) | Way::Waits(_)));
         let uids = goes.map(|pod| pod.metadata.uid.clone()).collect();
         let (later, uids_later, staying) = (Vec::new(), Uids::new(), Vec::new());
         let repair = Repair::default();

@@ -152,6 +152,12 @@ pub fn update(scene: &Scene<'_>, chosen: &Chosen, grace: SignedDuration, plan: &
                 Turn::Held => {}
             },
             (Way::Recreate(reason), _) => recreate.extend(replace(scene, pod, target, reason, now)),
+            (Way::Waits(other), _) => {
+                plan.wait_for_pod(
+                    pod,
+                    format!("is to be resized, and waits for pod {other}, which lacks its new resources"),
+                );
+            }
             (Way::Refused(refusal), _) if plan.refusal.is_none() => scene.refuse(plan, refusal.clone()),
             (Way::Refused(_), _) => {}
         }

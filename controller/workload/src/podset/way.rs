@@ -6,7 +6,7 @@ use super::Scene;
 use super::claim_template;
 use super::history::Revisions;
 use crate::inplace::change::{self, Change};
-use crate::inplace::{env, restart};
+use crate::inplace::{env, restart, steps};
 use crate::plan::{PodPatch, Refusal};
 use crate::pod::Pod;
 use crate::revision::{self, REVISION_LABEL, Revision};
@@ -27,6 +27,8 @@ pub(crate) enum Way<'a> {
     InPlace(&'a PodPatch),
     Recreate(&'a str),
     Refused(&'a Refusal),
+    /// In place, but another pod lacks the resources that this one is to get, too: its name.
+    Waits(&'a str),
 }
 
 /// The ways from each revision, computed once per revision and not per pod.
@@ -36,6 +38,8 @@ pub struct Ways {
     /// By uid: why a pod gets there by a new one only, whatever its revision.
     replaced: BTreeMap<Box<str>, String>,
     refusal_to_replace: Option<Refusal>,
+    /// A pod of the new revision that lacks its resources: what its node refuses another may refuse, too.
+    lacking: Option<Box<str>>,
     policy: Policy,
     /// What the spec says where it asks for new pods.
     asked: &'static str,
@@ -55,6 +59,7 @@ impl Ways {
             refusals: BTreeMap::new(),
             replaced: BTreeMap::new(),
             refusal_to_replace: None,
+            lacking: lacking(scene, target),
             policy,
             asked: "podUpdatePolicy is ReCreate",
         };
@@ -116,7 +121,10 @@ impl Ways {
         }
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
         match (self.by_revision.get(label), self.refusals.get(label)) {
-            (Some(Ok(Change::InPlace(patch))), _) => Way::InPlace(patch),
+            (Some(Ok(Change::InPlace(patch))), _) => match &self.lacking {
+                Some(name) if !patch.resources.is_empty() => Way::Waits(name),
+                _ => Way::InPlace(patch),
+            },
             (_, Some(refusal)) => Way::Refused(refusal),
             (Some(Ok(Change::Recreate { fields })), _) => Way::Recreate(fields.first().map_or("", String::as_str)),
             (Some(Err(reason)), _) => Way::Recreate(reason),
@@ -124,6 +132,16 @@ impl Ways {
             (None, _) => Way::Recreate("it has no revision label"),
         }
     }
+}
+
+/// The first pod, by name, that is of this revision and lacks the resources that its update is to give it.
+fn lacking(scene: &Scene<'_>, target: &Revision) -> Option<Box<str>> {
+    let is_of_target = |pod: &Pod| {
+        let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
+        pod.is_active() && revision::same(label, &target.metadata.name)
+    };
+    let lacking = scene.pods.iter().filter(|pod| is_of_target(pod) && steps::lacks_resources(pod));
+    lacking.map(|pod| pod.metadata.name.clone()).min()
 }
 
 /// What differs between a pod's template and another. Most pods are of the target already: nothing is read for those.

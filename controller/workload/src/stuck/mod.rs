@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use crate::inplace::resize;
 use crate::plan::{Outcome, Plan, Refusal};
 use crate::pod::{Pod, availability};
 use crate::podset::{Scene, Uids};
@@ -73,7 +74,9 @@ pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timesta
     if !causes.is_empty()
         && let Some(others) = budget(scene, told, plan, now)
     {
-        causes.iter_mut().for_each(|cause| cause.message += &others);
+        // A pod whose resize is infeasible serves, and holds the others itself.
+        let holding = causes.iter_mut().filter(|cause| cause.reason != resize::INFEASIBLE);
+        holding.for_each(|cause| cause.message += &others);
     }
     causes
 }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::cause::{Cause, DETAIL, Grade, LASTING};
 use super::sidecar;
 use crate::inplace::exact::Verdict;
+use crate::inplace::resize::{INFEASIBLE, refused};
 use crate::inplace::state::State;
 use crate::inplace::steps::Phase;
 use crate::lifecycle::{self, hook};
@@ -296,14 +297,17 @@ fn resize(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
     let pending = pod.condition("PodResizePending").filter(is_true);
     let failed = pod.condition("PodResizeInProgress").filter(is_true).filter(|c| &*c.reason == "Error");
     let condition = pending.or(failed)?;
+    if let Some((INFEASIBLE, why)) = refused(pod) {
+        let message = format!("{}: pod {} {why}", scene.workload, pod.metadata.name);
+        return Some(Cause::new(Grade::Failing, INFEASIBLE, message, now));
+    }
     let what = format!("its resources cannot be changed ({}); the node{DETAIL}{}", condition.reason, condition.message);
     let remedy = "ask for less in spec.template.spec.containers.resources, or make room on the node";
     let message = sentence(scene, pod, &what, remedy);
     if &*condition.reason == "Deferred" {
         return Some(lasting("ResizeDeferred", message, condition.last_transition_time));
     }
-    let reason = if &*condition.reason == "Infeasible" { "ResizeInfeasible" } else { "ResizeFailed" };
-    Some(Cause { grade: Grade::Failing, reason, message, from: now, only_if_told: false })
+    Some(Cause::new(Grade::Failing, "ResizeFailed", message, now))
 }
 
 /// A hook that nobody has released.

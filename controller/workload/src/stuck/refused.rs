@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::cause::{self, Cause, DETAIL, Grade};
 use super::{NAMED, without_names};
+use crate::inplace::resize;
 use crate::plan::{Action, Deed, Failure, Plan, Verb};
 use crate::pod::Metadata;
 use crate::podset::Scene;
@@ -29,7 +30,7 @@ struct Words {
 pub(super) fn causes(scene: &Scene<'_>, plan: &Plan, failures: &[Failure], now: Timestamp) -> Vec<Cause> {
     // The answers by object, grouped by their words and by the answer without the object's own name.
     let mut groups: BTreeMap<(Words, String), BTreeMap<&str, String>> = BTreeMap::new();
-    for failure in failures {
+    for failure in failures.iter().filter(|failure| !failure.infeasible) {
         let Some(words) = words(scene, plan, failure) else { continue };
         let (object, answer) = match failure.deed.verb {
             // The controller draws another name for each try, so the name is of no pod that anybody can find.
@@ -39,7 +40,24 @@ pub(super) fn causes(scene: &Scene<'_>, plan: &Plan, failures: &[Failure], now: 
         let alike = if object.is_empty() { answer.clone() } else { answer.replace(object, "") };
         groups.entry((words, alike)).or_default().insert(object, answer);
     }
-    groups.into_iter().map(|((words, _), answers)| cause(scene, words, &answers, now)).collect()
+    let infeasible = failures.iter().filter(|failure| failure.infeasible);
+    let mut infeasible: Vec<_> =
+        infeasible.filter_map(|failure| infeasible_resize(scene, plan, failure, now)).collect();
+    infeasible.sort_by(|one, other| one.message.cmp(&other.message));
+    let groups = groups.into_iter().map(|((words, _), answers)| cause(scene, words, &answers, now));
+    groups.chain(infeasible).collect()
+}
+
+/// A resize that the pod's node can never do, as a kubelet of before Kubernetes 1.36 says it: a cause for each pod.
+fn infeasible_resize(scene: &Scene<'_>, plan: &Plan, failure: &Failure, now: Timestamp) -> Option<Cause> {
+    let pod = scene.pods.iter().find(|pod| *pod.metadata.name == *failure.object)?;
+    let wanted = plan.actions().find_map(|action| match action {
+        Action::ResizePod { target, resources } if target.name == failure.object => Some(resources),
+        _ => None,
+    })?;
+    let why = resize::refused_by_server(pod, wanted, &failure.message);
+    let message = format!("{}: pod {} {why}", scene.workload, pod.metadata.name);
+    Some(Cause::new(Grade::Failing, resize::INFEASIBLE, message, now))
 }
 
 /// The words for a write that the server will refuse again; `None` for a write that may succeed by itself.
@@ -60,6 +78,9 @@ fn words(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<Words> {
         Verb::Validate => Words { kind: "", ..words("TemplateRefused", "", "correct the field") },
         // Images that are not pulled ahead hold nothing up.
         _ if failure.deed.resource == IMAGE_PULL_JOBS => return None,
+        // A ResourceQuota counts what a pod asks for after its resize.
+        Verb::Resize if quota => words("UpdateRefused", "be resized", "raise the ResourceQuota, or ask for less"),
+        Verb::Resize => words("UpdateRefused", "be resized", OF_TEMPLATE),
         _ if quota => words("QuotaExceeded", "be created", "raise the ResourceQuota, or ask for less"),
         Verb::Create if failure.deed.resource == CLAIMS => {
             words("CreateRefused", "be created", "change spec.volumeClaimTemplates, or what refuses it")
@@ -132,7 +153,14 @@ fn cause(scene: &Scene<'_>, words: Words, answers: &BTreeMap<&str, String>, now:
 
 /// Is this the reason of a refusal that shows only when the controller writes?
 pub fn is_of_write(reason: &str) -> bool {
-    const OF_WRITES: [&str; 6] =
-        ["TemplateRefused", "QuotaExceeded", "CreateRefused", "AdoptionRefused", "DeleteRefused", "UpdateRefused"];
+    const OF_WRITES: [&str; 7] = [
+        "TemplateRefused",
+        "QuotaExceeded",
+        "CreateRefused",
+        "AdoptionRefused",
+        "DeleteRefused",
+        "UpdateRefused",
+        resize::INFEASIBLE,
+    ];
     OF_WRITES.contains(&reason)
 }

@@ -213,6 +213,7 @@ const ALONE: &[(&str, Test)] = tests![
     sidecar_set::repair_after_an_outage_waits_for_calls,
     pod_budgets::only_what_is_protected_waits_for_a_controller,
     deletion_protection::a_label_protects_without_a_controller,
+    resize::infeasible_resize_is_tried_with_one_pod,
     takeover::from_openkruise_and_back,
     remedies::each_command_runs_twice,
     pages::each_command_of_a_page_runs_twice,

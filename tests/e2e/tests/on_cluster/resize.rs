@@ -1,8 +1,12 @@
 //! Resources of containers that change in place.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, ensure};
+use berth_api::names::annotation::INPLACE_UPDATE_STATE;
+use berth_e2e::install;
 use berth_e2e::objects::{self, CONTAINER, kind};
-use berth_e2e::record::Change;
+use berth_e2e::record::{Change, PodView};
 use serde_json::{Value, json};
 
 use crate::world::{Case, ensure_in_place};
@@ -77,19 +81,89 @@ pub(crate) async fn cpu_and_image_change_together(case: &Case) -> Result<()> {
     ensure_cpu(case, "20m").await
 }
 
+/// More than any node has.
+const TOO_MUCH: &str = "1000";
+
+/// What the condition `Blocked` says of a resize that cannot be.
+fn infeasible(set: &Value) -> Option<&str> {
+    let mut conditions = set["status"]["conditions"].as_array()?.iter();
+    conditions.find(|one| one["type"] == "Blocked" && one["reason"] == "ResizeInfeasible")?["message"].as_str()
+}
+
+/// How many pods the status calls updated, ready and available ones among them, and ready at all.
+fn counts(set: &Value) -> [u64; 4] {
+    ["updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas", "readyReplicas"]
+        .map(|count| set["status"][count].as_u64().unwrap_or(0))
+}
+
+/// Who says that a resize cannot be: the apiserver since Kubernetes 1.36, before that the kubelet.
+async fn who_refuses(case: &Case) -> Result<&'static str> {
+    let minor = case.client().apiserver_version().await?.minor;
+    let minor: u32 = minor.trim_end_matches('+').parse()?;
+    Ok(if minor >= 36 { "the apiserver says: " } else { "the kubelet says: " })
+}
+
+/// Waits until the status says that the resize cannot be and that no pod of two is updated, and gives the message.
+async fn blocked(case: &Case) -> Result<String> {
+    let is_told = |set: &Value| infeasible(set).is_some() && counts(set) == [0, 0, 0, 2];
+    let set = case.until(kind::CLONE_SET, "web", is_told).await?;
+    Ok(infeasible(&set).unwrap_or_default().to_owned())
+}
+
+/// Takes the template back, and ensures that all is as it was before.
+async fn taken_back(case: &Case, before: &BTreeMap<String, PodView>) -> Result<()> {
+    set_container(case, |container| container["resources"] = resources("10m")).await?;
+    let done = case.done("web").await?;
+    ensure!(infeasible(&done).is_none(), "the condition stays: {}", done["status"]);
+    ensure_in_place(before, &case.pods("web").await?, 0)?;
+    ensure_cpu(case, "10m").await
+}
+
 pub(crate) async fn more_than_the_node_has_is_told_and_taken_back(case: &Case) -> Result<()> {
     clone_set(case, &case.image("v1").await?, "10m").await?;
     let before = case.pods("web").await?;
-    set_container(case, |container| container["resources"] = resources("1000")).await?;
-    let told = |set: &Value| set["status"]["conditions"].to_string().contains("ResizeInfeasible");
-    case.until(kind::CLONE_SET, "web", told).await?;
+    set_container(case, |container| container["resources"] = resources(TOO_MUCH)).await?;
+    let told = blocked(case).await?;
+    let named = before.values().find(|pod| told.contains(&format!(": pod {} cannot be resized", pod.name)));
+    let pod = named.with_context(|| format!("it names none of the pods: {told}"))?;
+    let words = format!("on node {} (container {CONTAINER}, requests.cpu from 10m to {TOO_MUCH}); ", pod.node);
+    ensure!(told.contains(&(words + who_refuses(case).await?)), "{told}");
+    ensure!(told.contains("cpu, requested: 1000000, "), "{told}");
+    let event = case.told("web", |event| event.starts_with("ResizeInfeasible")).await?;
+    ensure!(event == format!("ResizeInfeasible: {told}"), "{event}, and the condition says {told}");
     let pods = case.pods("web").await?;
     ensure!(pods.values().all(|pod| pod.ready), "a pod that is not resized goes on serving: {pods:?}");
-    set_container(case, |container| container["resources"] = resources("10m")).await?;
-    let done = case.done("web").await?;
-    ensure!(!told(&done), "the condition stays: {}", done["status"]);
-    let event = case.told("web", |event| event.starts_with("ResizeInfeasible")).await?;
-    ensure!(event.contains("requests.cpu from 10m to 1000"), "{event}");
-    ensure_in_place(&before, &case.pods("web").await?, 0)?;
-    ensure_cpu(case, "10m").await
+    taken_back(case, &before).await?;
+    let events = case.events("web").await?;
+    let times = events.iter().filter(|event| event.starts_with("ResizeInfeasible")).count();
+    ensure!(times == 1, "it is told {times} times: {events:?}");
+    Ok(())
+}
+
+pub(crate) async fn infeasible_resize_is_tried_with_one_pod(case: &Case) -> Result<()> {
+    clone_set(case, &case.image("v1").await?, "10m").await?;
+    let before = case.pods("web").await?;
+    case.set_strategy("web", json!({"maxUnavailable": 1})).await?;
+    set_container(case, |container| container["resources"] = resources(TOO_MUCH)).await?;
+    let told = blocked(case).await?;
+    // What a leader knows goes with it.
+    let controller = ["deployment/kruise-controller-manager", "-n", install::NAMESPACE];
+    case.kubectl(&[&["rollout", "restart"], &controller[..]].concat()).await?;
+    case.kubectl(&[&["rollout", "status", "--timeout=180s"], &controller[..]].concat()).await?;
+    // It is not for want of maxUnavailable that the other pod stays as it is.
+    let changed = case.set_strategy("web", json!({"maxUnavailable": 2})).await?;
+    let is_seen = |set: &Value| set["status"]["observedGeneration"] == changed["metadata"]["generation"];
+    case.until(kind::CLONE_SET, "web", is_seen).await?;
+    case.explained("web", "text", |text| text.contains("which lacks its new resources")).await?;
+    let again = blocked(case).await?;
+    ensure!(again == told, "the next leader says {again}, not {told}");
+    let mut tried = 0;
+    for name in before.keys() {
+        let pod = case.get(kind::POD, name).await?;
+        let begun = pod["metadata"]["annotations"][INPLACE_UPDATE_STATE].is_string();
+        ensure!(begun == told.contains(&**name), "{name} was tried, and {told}");
+        tried += usize::from(begun);
+    }
+    ensure!(tried == 1, "{tried} pods were tried");
+    taken_back(case, &before).await
 }

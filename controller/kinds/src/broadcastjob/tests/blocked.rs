@@ -22,6 +22,7 @@ fn refusal(verb: Verb, code: u16) -> Failure {
         permanent: true,
         outdated: false,
         taken: false,
+        infeasible: false,
     }
 }
 

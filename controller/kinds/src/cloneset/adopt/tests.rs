@@ -155,6 +155,7 @@ fn an_adoption_that_is_refused_for_good_is_told_and_holds_up_no_other_pod() {
         permanent: true,
         outdated: false,
         taken: false,
+        infeasible: false,
     };
     let told = status(&snapshot, &plan, &Outcome { failures: vec![failure] }, now).unwrap();
     let reason = |type_: &str| told.conditions.iter().find(|c| c.type_ == type_).map(|c| c.reason.clone());

@@ -97,10 +97,7 @@ impl World {
     /// The controller dies after so many of its writes.
     pub(in crate::cloneset) fn die_after(&mut self, writes: usize) {
         let plan = self.plan();
-        let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-        for action in steps.flat_map(|step| &step.actions).take(writes) {
-            self.write(action);
-        }
+        self.execute(&plan, writes);
         self.schedule();
     }
 

@@ -395,6 +395,7 @@ fn a_refused_write_is_told_at_once_and_the_peers_condition_with_it() {
             permanent: false,
             outdated: false,
             taken: false,
+            infeasible: false,
         }],
     };
     let first = told(&mut set, &quota("web-abcde", 1), 0).unwrap();

@@ -1,10 +1,10 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::names::condition;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::inplace::steps;
-use berth_workload::plan::{Action, Plan};
+use berth_workload::plan::{Action, Event, Plan};
 use berth_workload::pod::Pod;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -107,47 +107,126 @@ fn a_resize_that_was_not_written_is_written() {
     assert!(world.pods().iter().all(|pod| cpu(pod) == (2000, 2000)));
 }
 
-#[test]
-fn what_the_kubelet_refuses_is_told_once_stops_the_rollout_and_can_be_taken_back() {
-    let mut world = world(template("web:1", "1"), json!({}));
-    let containers = world.containers();
-    world.refuses = "Infeasible";
-    world.set_template(template("web:1", "9"));
-    world.settle();
-    let asked = world.pods().iter().filter(|pod| cpu(pod).0 == 9000).count();
-    assert_eq!(asked, 1, "no more than maxUnavailable are asked for what cannot be");
-    assert_eq!(blocked(&world).as_deref(), Some("ResizeInfeasible"));
-    assert_eq!(world.step().events, [], "it was told when it began");
-    let plan = world.plan();
-    let waiting = &plan.waiting.iter().find(|w| w.reason.contains("capacity: 2000")).unwrap().reason;
-    for part in ["on node node", "requests.cpu from 1 to 9", "go back"] {
-        assert!(waiting.contains(part), "{part}: {waiting}");
+/// Rounds until nothing changes any more, though what is refused is tried in each. Gives the events about resizes, and the pods for
+/// which a resize was tried.
+fn rounds(world: &mut World) -> (Vec<Event>, BTreeSet<String>) {
+    let (mut events, mut tried) = (Vec::new(), BTreeSet::new());
+    for _ in 0..9 {
+        let plan = world.step();
+        tried.extend(plan.actions().filter_map(|action| match action {
+            Action::ResizePod { target, .. } => Some(target.name.clone()),
+            _ => None,
+        }));
+        events.extend(plan.events.into_iter().filter(|event| event.reason.starts_with("Resize")));
+        world.run_kubelets();
+        world.pass(1);
     }
-    world.set_template(template("web:1", "1"));
-    world.settle();
-    assert_eq!((world.containers(), blocked(&world)), (containers, None));
-    assert_eq!(world.status().updated_available_replicas, 3);
+    (events, tried)
+}
+
+/// The pods that count as updated, ready and available ones among them, and all available ones.
+fn updated(world: &World) -> [i32; 4] {
+    let status = world.status();
+    [
+        status.updated_replicas,
+        status.updated_ready_replicas,
+        status.updated_available_replicas,
+        status.available_replicas,
+    ]
 }
 
 #[test]
-fn only_what_a_node_can_never_do_is_an_event() {
-    for (refuses, expected) in [("Infeasible", &["ResizeInfeasible"][..]), ("Deferred", &[])] {
+fn infeasible_resize_is_told_alike_by_whoever_refuses() {
+    for (refuses, who) in [("Infeasible", "kubelet"), ("NodeCapacity", "apiserver")] {
+        let mut world = world(template("web:1", "1"), json!({}));
+        let containers = world.containers();
+        world.refuses = refuses;
+        world.set_template(template("web:1", "9"));
+        let (events, tried) = rounds(&mut world);
+        assert_eq!(tried.len(), 1, "{who}: one pod is tried, as maxUnavailable says");
+        let pod = tried.first().unwrap();
+        let conditions = world.status().conditions;
+        let told = conditions.iter().find(|c| c.type_ == condition::BLOCKED).unwrap();
+        let words = format!(
+            "CloneSet default/web: pod {pod} cannot be resized on node node (container main, requests.cpu from 1 to 9); the {who} says: "
+        );
+        assert_eq!(told.reason, "ResizeInfeasible", "{who}");
+        assert!(told.message.starts_with(&words) && told.message.ends_with("for its successor"), "{}", told.message);
+        assert_eq!(events.len(), 1, "{who}: the event comes once: {events:?}");
+        assert!(events[0].warning && events[0].message == told.message, "{events:?}");
+        assert_eq!(updated(&world), [0, 0, 0, 2], "{who}: the pod has its old resources");
+        // The template goes back.
+        world.set_template(template("web:1", "1"));
+        world.settle();
+        assert_eq!((world.containers(), blocked(&world)), (containers, None), "{who}");
+        assert_eq!(updated(&world), [3; 4], "{who}");
+    }
+}
+
+#[test]
+fn no_other_pod_is_resized_while_one_lacks_its_resources() {
+    for refuses in ["Infeasible", "NodeCapacity", "a policy"] {
         let mut world = world(template("web:1", "1"), json!({}));
         world.refuses = refuses;
         world.set_template(template("web:1", "9"));
-        let mut told = Vec::new();
-        for _ in 0..9 {
-            let events = world.step().events.into_iter();
-            told.extend(events.filter(|event| event.reason.starts_with("Resize")));
-            world.run_kubelets();
-            world.pass(1);
-        }
-        assert_eq!(told.iter().map(|event| event.reason).collect::<Vec<_>>(), expected, "{refuses}, and once");
-        for event in told {
-            let says = ["CloneSet default/web: spec.template.spec.containers.resources: pod web-", "capacity: 2000"];
-            assert!(event.warning && says.iter().all(|words| event.message.contains(words)), "{}", event.message);
-        }
+        let (_, first) = rounds(&mut world);
+        world.edit_rolling_update("maxUnavailable", json!("100%"));
+        let (_, later) = rounds(&mut world);
+        assert!(later.is_subset(&first) && first.len() == 1, "{refuses}: {first:?}, then {later:?}");
+        let words = format!("waits for pod {}, which lacks its new resources", first.first().unwrap());
+        let waiting = world.plan().waiting;
+        let others = waiting.iter().filter(|waiting| waiting.reason.contains(&words)).count();
+        assert_eq!(others, 2, "{refuses}: {waiting:?}");
+        // Another template may fit.
+        world.refuses = "";
+        world.set_template(template("web:1", "2"));
+        world.settle();
+        assert_eq!((updated(&world), blocked(&world)), ([3; 4], None), "{refuses}");
     }
+}
+
+#[test]
+fn resize_that_a_webhook_refuses_is_an_update_refused() {
+    let mut world = world(template("web:1", "1"), json!({}));
+    world.refuses = "no-resizes";
+    world.set_template(template("web:1", "2"));
+    let (events, tried) = rounds(&mut world);
+    let conditions = world.status().conditions;
+    let told = conditions.iter().find(|c| c.type_ == condition::BLOCKED).unwrap();
+    let words = format!("CloneSet default/web: pod {} cannot be resized; the apiserver says: ", tried.first().unwrap());
+    assert_eq!(told.reason, "UpdateRefused");
+    assert!(told.message.starts_with(&words) && told.message.contains("\"no-resizes\" denied"), "{}", told.message);
+    assert_eq!((events, updated(&world)), (vec![], [0, 0, 0, 2]));
+    world.refuses = "";
+    world.settle();
+    assert_eq!((updated(&world), blocked(&world)), ([3; 4], None), "it is tried again");
+}
+
+#[test]
+fn infeasible_resize_is_told_after_a_death_at_any_write() {
+    for writes in 0..3 {
+        let mut world = world(template("web:1", "1"), json!({}));
+        world.refuses = "NodeCapacity";
+        world.set_template(template("web:1", "9"));
+        world.step();
+        world.die_after(writes);
+        let (events, tried) = rounds(&mut world);
+        assert_eq!((events.len(), tried.len()), (1, 1), "after {writes} writes");
+        assert_eq!((blocked(&world).as_deref(), updated(&world)), (Some("ResizeInfeasible"), [0, 0, 0, 2]));
+        // Another life goes by the pods and the status alone.
+        world.die_after(0);
+        let (events, again) = rounds(&mut world);
+        assert_eq!((events, again, blocked(&world).as_deref()), (vec![], tried, Some("ResizeInfeasible")));
+    }
+}
+
+#[test]
+fn what_is_put_off_is_no_event() {
+    let mut world = world(template("web:1", "1"), json!({}));
+    world.refuses = "Deferred";
+    world.set_template(template("web:1", "9"));
+    assert_eq!(rounds(&mut world).0, []);
+    assert_eq!(updated(&world), [1, 1, 0, 2], "it comes by itself");
 }
 
 #[test]
@@ -191,7 +270,7 @@ enum Happens {
 fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         3 => (0u8..3, 1u8..4).prop_map(|(image, cpu)| Happens::Template(image, cpu)),
-        1 => prop_oneof![Just(""), Just("Deferred"), Just("Infeasible")].prop_map(Happens::Refuses),
+        1 => prop_oneof![Just(""), Just("Deferred"), Just("Infeasible"), Just("NodeCapacity"), Just("a policy")].prop_map(Happens::Refuses),
         3 => Just(Happens::Kubelets),
         3 => (0usize..3).prop_map(Happens::Kubelet),
         2 => (0usize..4).prop_map(Happens::Dies),

@@ -90,6 +90,7 @@ fn a_failure_that_is_told_otherwise_has_lasted_since_it_was_told_first() {
             permanent: false,
             outdated: false,
             taken: false,
+            infeasible: false,
         }],
     };
     let told = |world: &mut World, message: &str| {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::simulation::World;
 use crate::model::apiserver::set_condition;
+use crate::model::resizing;
 
 pub(super) fn rolling(fields: Value) -> Value {
     json!({"updateStrategy": {"rollingUpdate": fields}})
@@ -465,4 +466,17 @@ fn the_revision_of_a_pod_that_is_left_is_waited_for_but_not_for_long() {
         assert_eq!(world.status().number_available, 2);
         assert!(is_deleted || world.pods.keys().eq(&before), "they are taken over");
     }
+}
+
+#[test]
+fn pod_without_its_resources_is_not_updated() {
+    let mut world = World::settled(2, json!({}));
+    let counts = |world: &World| {
+        let status = world.status();
+        [status.updated_number_scheduled, status.number_ready, status.number_available]
+    };
+    assert_eq!(counts(&world), [2; 3]);
+    let name = world.pod_of("n1");
+    resizing::lack(world.pods.get_mut(&name).unwrap());
+    assert_eq!(counts(&world), [1, 2, 1]);
 }

@@ -440,6 +440,7 @@ fn one_that_is_not_let_go_holds_up_no_other() {
         permanent,
         outdated: false,
         taken: false,
+        infeasible: false,
     };
     let after = |permanent| {
         let outcome = Outcome { failures: vec![failure(permanent)] };

@@ -249,6 +249,7 @@ fn a_claim_that_its_class_does_not_let_grow_names_the_class() {
                 permanent: true,
                 outdated: false,
                 taken: false,
+                infeasible: false,
             }],
         }
     };
@@ -375,6 +376,7 @@ fn refused_pod_of_old_revision_names_its_remedy() {
             permanent: true,
             outdated: false,
             taken: false,
+            infeasible: false,
         };
         let conditions =
             status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap().conditions;

@@ -5,6 +5,7 @@ use berth_workload::gates::Gate;
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, told};
+use crate::model::resizing;
 
 /// A set with this rolling update, all at once unless it says otherwise.
 fn parallel(replicas: i32, rolling: Value) -> World {
@@ -295,4 +296,17 @@ fn images_are_pulled_ahead_as_annotations_or_fields_ask() {
         assert!(plan.contains("ImagePullJob") && plan.contains(r#""parallelism":2"#), "{plan}");
         assert!(plan.contains(r#""timeoutSeconds":7"#), "{plan}");
     }
+}
+
+#[test]
+fn pod_without_its_resources_is_not_updated() {
+    let mut world = World::settled(2, json!({}));
+    let counts = |world: &World| {
+        let status = world.status();
+        let updated = [status.updated_replicas, status.updated_ready_replicas, status.updated_available_replicas];
+        (updated, [status.ready_replicas, status.available_replicas])
+    };
+    assert_eq!(counts(&world), ([2; 3], [2; 2]));
+    resizing::lack(world.pods.get_mut("db-1").unwrap());
+    assert_eq!(counts(&world), ([1; 3], [2, 1]));
 }

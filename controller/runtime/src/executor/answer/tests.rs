@@ -2,6 +2,7 @@ use berth_workload::plan::{Action, Body, PodPatch, Target};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::client::refusal;
 
 fn patch() -> Write {
     let target = Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
@@ -39,6 +40,28 @@ fn what_is_permanent() {
         (0, "connection refused", false),
     ] {
         assert_eq!(failure(&patch(), failed(code, message, &[])).permanent, permanent, "{code} {message}");
+    }
+}
+
+#[test]
+fn resize_is_infeasible_by_the_type_of_the_cause() {
+    let target = || Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
+    let resize = Write::of(&Action::ResizePod { target: target(), resources: Default::default() });
+    let answer = |reason: &str| {
+        let causes = json!([{"reason": reason}]);
+        let status = json!({"message": "no room", "reason": "Forbidden", "code": 403, "details": {"causes": causes}});
+        refusal(403, &http::HeaderMap::new(), status.to_string().as_bytes())
+    };
+    for (write, answer, infeasible) in [
+        (&resize, answer("NodeCapacity"), true),
+        (&resize, answer("UnsupportedPlatform"), true),
+        (&resize, answer("Other"), false),
+        (&resize, failed(403, "node didn't have enough allocatable resources", &[]), false),
+        (&resize, failed(422, "invalid", &[("NodeCapacity", "")]), false),
+        (&patch(), answer("NodeCapacity"), false),
+    ] {
+        let failure = failure(write, answer);
+        assert_eq!((failure.infeasible, failure.permanent), (infeasible, true), "{failure:?}");
     }
 }
 

@@ -248,7 +248,7 @@ fn exact_is_what_the_kubelet_says_it_did() {
         (
             "refused",
             pod("2", "500m", 2, resizing("Pending", "Infeasible")),
-            "cannot be resized on node n1 (container main, requests.cpu from 500m to 2): no room; lower",
+            "cannot be resized on node n1 (container main, requests.cpu from 500m to 2); the kubelet says: no room; ask",
         ),
         ("done", pod("2", "2", 2, none), "exact"),
     ];

@@ -45,7 +45,17 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             "no",
             Some(("UpdateRefused", "pod web-a cannot be updated; the apiserver says: no; ")),
         ),
-        (Deed::of(Verb::Resize, PODS), 403, true, "no", Some(("UpdateRefused", "pod web-a cannot be updated"))),
+        (Deed::of(Verb::Resize, PODS), 403, true, "no", Some(("UpdateRefused", "pod web-a cannot be resized"))),
+        (
+            Deed::of(Verb::Resize, PODS),
+            403,
+            false,
+            quota,
+            Some((
+                "UpdateRefused",
+                "pod web-a cannot be resized; the apiserver says: forbidden: exceeded quota: few; raise the ResourceQuota",
+            )),
+        ),
         (Deed::of(Verb::Create, PODS), 403, false, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
         (Deed::of(Verb::Create, PODS), 403, true, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
         (
@@ -66,7 +76,17 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
     for (deed, code, permanent, message, expected) in table {
         let mut set = snapshot(&ready(), &json!({}));
         let [namespace, object, message] = ["default", "web-a", message].map(str::to_owned);
-        let failure = Failure { deed, namespace, object, message, code, permanent, outdated: false, taken: false };
+        let failure = Failure {
+            deed,
+            namespace,
+            object,
+            message,
+            code,
+            permanent,
+            outdated: false,
+            taken: false,
+            infeasible: false,
+        };
         let what = format!("{failure:?}");
         let told = told(&mut set, &Outcome { failures: vec![failure] }, 0);
         assert_eq!(told.as_ref().map(|told| &*told.reason), expected.map(|(reason, _)| reason), "{what}");

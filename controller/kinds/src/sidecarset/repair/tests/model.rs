@@ -175,6 +175,7 @@ impl World {
                     permanent: true,
                     outdated: false,
                     taken: false,
+                    infeasible: false,
                 }),
                 Action::PatchPod { target, patch } => {
                     let pod = self.pods.iter_mut().find(|pod| pod["metadata"]["uid"] == *target.uid).unwrap();

@@ -12,8 +12,9 @@ use super::apiserver::{count_change, set_condition};
 /// What the server does with a patch of the `resize` subresource.
 pub(crate) fn patch(pod: &mut Value, resources: &Resizes) {
     let before = pod["spec"].clone();
-    for container in pod["spec"]["containers"].as_array_mut().unwrap() {
-        let Some(resize) = resources.get(container["name"].as_str().unwrap()) else { continue };
+    for (name, resize) in resources {
+        let all = pod["spec"][resize.list()].as_array_mut().unwrap();
+        let container = all.iter_mut().find(|container| container["name"] == **name).unwrap();
         for (kind, amounts) in [("requests", &resize.requests), ("limits", &resize.limits)] {
             for (resource, quantity) in amounts {
                 container["resources"][kind][resource] = json!(quantity);

@@ -1,5 +1,7 @@
 //! An action as a request to the apiserver.
 
+use std::collections::BTreeMap;
+
 use berth_api::name::InvalidName;
 use berth_workload::inplace::resize::{Resize, Resizes};
 use berth_workload::plan::{Action, Body, Deed, IfExists, PodPatch, Target, Verb};
@@ -164,10 +166,13 @@ impl Write {
     }
 
     fn resize_pod(deed: Deed, target: &Target, resources: &Resizes) -> Self {
-        let containers = resources.iter().map(|(name, Resize { requests, limits, .. })| {
-            json!({"name": name, "resources": {"requests": requests, "limits": limits}})
-        });
-        let body = json!({"spec": {"containers": containers.collect::<Vec<_>>()}});
+        let mut lists: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (name, resize) in resources {
+            let Resize { requests, limits, .. } = resize;
+            let container = json!({"name": name, "resources": {"requests": requests, "limits": limits}});
+            lists.entry(resize.list()).or_default().push(container);
+        }
+        let body = json!({"spec": lists});
         Self { subresource: "resize", ..Self::patch(deed, target, STRATEGIC, body) }
     }
 

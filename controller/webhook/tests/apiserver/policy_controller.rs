@@ -153,6 +153,18 @@ async fn pods_of_clonesets(Scene { manager, owner, admin }: &Scene) -> Result<()
     ensure!(patched["spec"]["containers"][0]["image"] == "web:2", "{patched}");
     admin.merge(path, &json!({"metadata": {"finalizers": null}})).await?;
 
+    let mut with_sidecar = pod("web-mesh", &json!([owner]));
+    with_sidecar["spec"]["initContainers"] = json!([{"name": "mesh", "image": "mesh:1", "restartPolicy": "Always",
+                                                     "resources": {"requests": {"cpu": "10m"}}}]);
+    manager.create(PODS, &with_sidecar).await.context("a pod with a sidecar")?;
+    let more = json!({"spec": {"initContainers": [{"name": "mesh", "resources": {"requests": {"cpu": "20m"}}}]}});
+    let resized =
+        manager.strategic(&format!("{PODS}/web-mesh/resize"), &more).await.context("resources of a sidecar")?;
+    ensure!(resized["spec"]["initContainers"][0]["resources"]["requests"]["cpu"] == "20m", "{resized}");
+    let other = json!({"spec": {"initContainers": [{"name": "mesh", "image": "evil:1"}]}});
+    let answer = manager.strategic(&format!("{PODS}/web-mesh"), &other).await;
+    refused("another image of a sidecar", answer, "its containers alone")?;
+
     // The ConfigMap of a launch order.
     let its_pod = owner_of_pod(&made);
     let barrier = json!({"metadata": {"name": "web-1-barrier", "ownerReferences": [its_pod]}, "data": {}});

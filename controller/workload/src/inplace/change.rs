@@ -42,8 +42,9 @@ pub fn between(old: &Value, new: &Value, ability: Ability) -> Change {
     if !patch.resources.is_empty()
         && let Some(why) = resize::obstacle(ability, old, new)
     {
-        let resized = std::mem::take(&mut patch.resources).into_keys();
-        fields.extend(resized.map(|name| format!("template.spec.containers[{name}].resources ({why})")));
+        let resized = std::mem::take(&mut patch.resources).into_iter();
+        fields
+            .extend(resized.map(|(name, resize)| format!("template.spec.{}[{name}].resources ({why})", resize.list())));
     }
     if fields.is_empty() { Change::InPlace(patch) } else { Change::Recreate { fields } }
 }
@@ -67,13 +68,13 @@ fn entries(old: &Value, new: &Value) -> BTreeMap<String, Option<String>> {
 
 fn spec(old: &Value, new: &Value, ability: Ability, patch: &mut PodPatch, fields: &mut Vec<String>) {
     for key in keys(old, new) {
-        if key != "containers" || !same_containers(&old[key], &new[key]) {
+        if !["containers", "initContainers"].contains(&key) || !same_containers(&old[key], &new[key]) {
             differing(&format!("spec.{key}"), &old[key], &new[key], fields);
             continue;
         }
         let pairs = list(&old[key]).iter().zip(list(&new[key]));
         for (old, new) in pairs {
-            container(old, new, ability, patch, fields);
+            container(key, old, new, ability, patch, fields);
         }
     }
 }
@@ -84,19 +85,23 @@ fn same_containers(old: &Value, new: &Value) -> bool {
     old.is_array() && new.is_array() && names(old) == names(new)
 }
 
-fn container(old: &Value, new: &Value, ability: Ability, patch: &mut PodPatch, fields: &mut Vec<String>) {
+/// A container of this list. Of init containers only sidecars change in place, and only their resources: the others have ended, and
+/// what restarts a sidecar is not counted as an update of the pod.
+fn container(list: &str, old: &Value, new: &Value, ability: Ability, patch: &mut PodPatch, fields: &mut Vec<String>) {
     let name = new["name"].as_str().unwrap_or_default();
+    let is_init = list == "initContainers";
+    let runs_on = !is_init || [old, new].iter().all(|container| container["restartPolicy"] == "Always");
     for key in keys(old, new) {
         match (key, new[key].as_str()) {
-            ("image", Some(image)) if old[key].is_string() => {
+            ("image", Some(image)) if old[key].is_string() && !is_init => {
                 if old[key] != new[key] {
                     patch.images.insert(name.to_owned(), image.to_owned());
                 }
             }
-            ("resources", _) if ability != Ability::Off => {
-                resize::compare(name, old, new, &mut patch.resources, fields)
+            ("resources", _) if ability != Ability::Off && runs_on => {
+                resize::compare((list, name), old, new, &mut patch.resources, fields)
             }
-            _ => differing(&format!("spec.containers[{name}].{key}"), &old[key], &new[key], fields),
+            _ => differing(&format!("spec.{list}[{name}].{key}"), &old[key], &new[key], fields),
         }
     }
 }

@@ -49,9 +49,17 @@ pub struct Resize {
     /// The container's `resizePolicy` restarts it for this.
     #[serde(skip)]
     pub restarts: bool,
+    /// The container is a sidecar among the init containers.
+    #[serde(skip)]
+    pub sidecar: bool,
 }
 
 impl Resize {
+    /// The list of a pod's spec that the container is in.
+    pub fn list(&self) -> &'static str {
+        if self.sidecar { "initContainers" } else { "containers" }
+    }
+
     fn of_kind(&mut self, kind: &str) -> &mut BTreeMap<String, String> {
         if kind == "limits" { &mut self.limits } else { &mut self.requests }
     }
@@ -65,7 +73,13 @@ impl Resize {
 
 /// Compares the resources of a container in two templates. What can change in place is added to `resizes`; the fields that
 /// cannot, to `fields`.
-pub(super) fn compare(name: &str, old: &Value, new: &Value, resizes: &mut Resizes, fields: &mut Vec<String>) {
+pub(super) fn compare(
+    (list, name): (&str, &str),
+    old: &Value,
+    new: &Value,
+    resizes: &mut Resizes,
+    fields: &mut Vec<String>,
+) {
     let mut resize = Resize::default();
     for (kind, resource) in amount_names(old, new) {
         let (before, after) = (amount(old, &kind, &resource), amount(new, &kind, &resource));
@@ -77,7 +91,7 @@ pub(super) fn compare(name: &str, old: &Value, new: &Value, resizes: &mut Resize
                 resize.restarts |= restarts(new, &resource);
                 resize.of_kind(&kind).insert(resource, after);
             }
-            None => fields.push(format!("template.spec.containers[{name}].resources.{kind}.{resource}")),
+            None => fields.push(format!("template.spec.{list}[{name}].resources.{kind}.{resource}")),
         }
     }
     let others = |value: &Value| {
@@ -86,9 +100,10 @@ pub(super) fn compare(name: &str, old: &Value, new: &Value, resizes: &mut Resize
         others
     };
     if others(old) != others(new) {
-        fields.push(format!("template.spec.containers[{name}].resources"));
+        fields.push(format!("template.spec.{list}[{name}].resources"));
     }
     if resize != Resize::default() {
+        resize.sidecar = list == "initContainers";
         resizes.insert(name.to_owned(), resize);
     }
 }
@@ -228,14 +243,16 @@ pub(super) fn unwritten(pod: &Pod, wanted: &Resizes) -> Resizes {
     let none = Resources::default();
     let mut missing = Resizes::new();
     for (name, resize) in wanted {
-        let Some(container) = pod.spec.containers.iter().find(|c| *c.name == **name) else { continue };
+        let Some(container) = pod.container(name) else { continue };
         let has = container.resources.as_deref().unwrap_or(&none);
+        let sidecar = pod.spec.native_sidecars.iter().any(|sidecar| *sidecar.name == **name);
         let lacks = resize.amounts().filter(|(kind, resource, quantity)| {
             thousandths(quantity).is_some_and(|wanted| wanted != has.amount(kind, resource))
         });
         for (kind, resource, quantity) in lacks {
             let missing = missing.entry(name.clone()).or_default();
             missing.of_kind(kind).insert(resource.to_owned(), quantity.to_owned());
+            missing.sidecar = sidecar;
         }
     }
     missing
@@ -253,7 +270,7 @@ pub(super) fn pending(pod: &Pod) -> Option<String> {
         let problem = if progress.message.is_empty() { String::new() } else { format!(": {}", progress.message) };
         return Some(format!("is being resized on node {}{problem}", pod.spec.node_name));
     }
-    let behind = pod.spec.containers.iter().find(|container| {
+    let behind = pod.containers().find(|container| {
         let Some(wanted) = container.resources.as_deref() else { return false };
         let status = pod.container_status(&container.name);
         !status.and_then(|status| status.resources.as_deref()).is_some_and(|given| wanted.are_in(given))
@@ -324,7 +341,7 @@ pub fn is_over(pod: &Pod) -> bool {
 fn behind(pod: &Pod) -> String {
     let none = Resources::default();
     let mut texts = Vec::new();
-    for container in &pod.spec.containers {
+    for container in pod.containers() {
         let wanted = container.resources.as_deref().unwrap_or(&none);
         let status = pod.container_status(&container.name);
         let given = status.and_then(|status| status.resources.as_deref()).unwrap_or(&none);

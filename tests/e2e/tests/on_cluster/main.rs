@@ -149,6 +149,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     resize::cpu_is_raised_without_a_restart,
     resize::cpu_and_image_change_together,
     resize::more_than_the_node_has_is_told_and_taken_back,
+    resize::sidecar_is_resized_in_place,
     containers::containers_start_and_are_updated_in_order,
     wording::kubectl_get_reads_like_the_peers,
     wording::kubectl_explain_helps,

@@ -167,3 +167,31 @@ pub(crate) async fn infeasible_resize_is_tried_with_one_pod(case: &Case) -> Resu
     ensure!(tried == 1, "{tried} pods were tried");
     taken_back(case, &before).await
 }
+
+pub(crate) async fn sidecar_is_resized_in_place(case: &Case) -> Result<()> {
+    let image = case.image("v1").await?;
+    let strategy = json!({"podUpdatePolicy": "InPlaceOnly", "maxUnavailable": 1});
+    let mut set = objects::clone_set("web", 2, &image, &strategy);
+    let sidecar = |cpu: &str| {
+        let env = json!([{"name": "PORT", "value": "8081"}]);
+        json!([{"name": "mesh", "image": image, "restartPolicy": "Always", "env": env, "resources": resources(cpu)}])
+    };
+    set["spec"]["template"]["spec"]["initContainers"] = sidecar("10m");
+    case.create(&set).await?;
+    case.done("web").await?;
+    let before = case.pods("web").await?;
+    let template = json!({"spec": {"template": {"spec": {"initContainers": sidecar("20m")}}}});
+    case.patch(kind::CLONE_SET, "web", template).await?;
+    case.done("web").await?;
+    ensure_in_place(&before, &case.pods("web").await?, 0)?;
+    for name in before.keys() {
+        let pod = case.get(kind::POD, name).await?;
+        let status = &pod["status"]["initContainerStatuses"][0];
+        for container in [&pod["spec"]["initContainers"][0], status] {
+            let found = &container["resources"]["requests"]["cpu"];
+            ensure!(found == "20m", "mesh has cpu {found}: {}", pod["status"]);
+        }
+        ensure!(status["restartCount"] == 0, "mesh was restarted: {status}");
+    }
+    Ok(())
+}

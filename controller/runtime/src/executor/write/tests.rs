@@ -70,14 +70,14 @@ fn a_status_patch_may_carry_labels() {
 #[test]
 fn a_resize_carries_resources_alone() {
     let cpu = |amount: &str| [("cpu".to_owned(), amount.to_owned())].into();
-    let resize = Resize { requests: cpu("1"), limits: cpu("2"), restarts: true };
-    let resources = [("main".to_owned(), resize)].into();
+    let resize = Resize { requests: cpu("1"), limits: cpu("2"), restarts: true, sidecar: false };
+    let mesh = Resize { requests: cpu("3"), sidecar: true, ..Resize::default() };
+    let resources = [("main".to_owned(), resize), ("mesh".to_owned(), mesh)].into();
     let write = Write::of(&Action::ResizePod { target: target(None), resources });
     let resources = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}});
-    assert_eq!(
-        write.body,
-        json!({"metadata": {"uid": "u"}, "spec": {"containers": [{"name": "main", "resources": resources}]}})
-    );
+    let sidecar = json!({"name": "mesh", "resources": {"requests": {"cpu": "3"}, "limits": {}}});
+    let spec = json!({"containers": [{"name": "main", "resources": resources}], "initContainers": [sidecar]});
+    assert_eq!(write.body, json!({"metadata": {"uid": "u"}, "spec": spec}));
     assert_eq!((write.method(), write.content), (Method::PATCH, STRATEGIC));
     assert_eq!(write.uri("m", 1).unwrap(), "/api/v1/namespaces/ns/pods/a/resize?timeout=1ms&fieldManager=m");
 }

@@ -264,6 +264,114 @@ fn exact_is_what_the_kubelet_says_it_did() {
 }
 
 #[test]
+fn sidecar_is_resized_and_other_init_containers_are_not() {
+    let container = |cpu: &str, policy: &str| {
+        let mut container = restarting("mesh", [cpu, "1Gi", "", ""]);
+        container["restartPolicy"] = json!(policy);
+        container["image"] = json!("mesh:1");
+        container
+    };
+    let template = |init: Value| {
+        let mut template = template(burstable());
+        template["spec"]["initContainers"] = json!([init]);
+        template
+    };
+    let with = |mut container: Value, key: &str, value: Value| {
+        container[key] = value;
+        container
+    };
+    let sidecar = |cpu: &str| container(cpu, "Always");
+    let field = "template.spec.initContainers[mesh]";
+    for (what, old, new, ability, expected) in [
+        ("cpu", sidecar("1"), sidecar("2"), Ability::On, Ok(false)),
+        (
+            "memory, which restarts it",
+            sidecar("1"),
+            with(sidecar("1"), "resources", json!({"requests": {"cpu": "1", "memory": "2Gi"}})),
+            Ability::On,
+            Ok(true),
+        ),
+        (
+            "one that ends",
+            container("1", "Never"),
+            container("2", "Never"),
+            Ability::On,
+            Err(format!("{field}.resources")),
+        ),
+        (
+            "one that becomes a sidecar",
+            container("1", "Never"),
+            sidecar("2"),
+            Ability::On,
+            Err(format!("{field}.resources")),
+        ),
+        (
+            "its image",
+            sidecar("1"),
+            with(sidecar("1"), "image", json!("mesh:2")),
+            Ability::On,
+            Err(format!("{field}.image")),
+        ),
+        ("the gate is off", sidecar("1"), sidecar("2"), Ability::Off, Err(format!("{field}.resources"))),
+        (
+            "no subresource",
+            sidecar("1"),
+            sidecar("2"),
+            Ability::Missing,
+            Err(format!("{field}.resources (this cluster has no")),
+        ),
+        (
+            "a claim",
+            sidecar("1"),
+            with(sidecar("1"), "resources", json!({"claims": [{"name": "gpu"}]})),
+            Ability::On,
+            Err(format!("{field}.resources")),
+        ),
+    ] {
+        match (between(&template(old), &template(new), ability), expected) {
+            (Change::InPlace(patch), Ok(restarts)) => {
+                let resize = &patch.resources["mesh"];
+                assert_eq!((patch.resources.len(), resize.sidecar, resize.restarts), (1, true, restarts), "{what}");
+            }
+            (Change::Recreate { fields }, Err(field)) => assert!(fields[0].starts_with(&field), "{what}: {fields:?}"),
+            (change, _) => panic!("{what}: {change:?}"),
+        }
+    }
+}
+
+#[test]
+fn update_of_a_sidecar_is_exact_when_the_sidecar_has_it() {
+    let requests = |cpu: &str| json!({"requests": {"cpu": cpu}});
+    let pod = |spec: &str, status: &str| -> Pod {
+        let of = |name: &str, resources: Value| json!({"name": name, "containerID": "c://1", "resources": resources});
+        let mut mesh = of("mesh", requests(spec));
+        mesh["restartPolicy"] = json!("Always");
+        serde_json::from_value(json!({
+            "metadata": {"name": "web-1"},
+            "spec": {"nodeName": "n1", "initContainers": [mesh], "containers": [of("main", requests("1"))]},
+            "status": {
+                "initContainerStatuses": [of("mesh", requests(status))], "containerStatuses": [of("main", requests("1"))],
+            },
+        }))
+        .unwrap()
+    };
+    let resize = Resize { requests: [("cpu".to_owned(), "2".to_owned())].into(), ..Resize::default() };
+    let resources: Resizes = [("mesh".to_owned(), resize)].into();
+    let state = State { update_resources: true, resources: resources.clone(), ..State::default() };
+    let Verdict::Resize(missing) = judge(&pod("1", "1"), &state, &NodeFacts::default()) else {
+        panic!("it is written")
+    };
+    assert_eq!(missing["mesh"].list(), "initContainers");
+    let verdict = judge(&pod("2", "1"), &state, &NodeFacts::default());
+    assert_eq!(verdict, Verdict::Wait("container mesh does not have its new resources yet".to_owned()));
+    assert!(matches!(judge(&pod("2", "2"), &state, &NodeFacts::default()), Verdict::Exact { .. }));
+    let said = refused_by_server(&pod("1", "1"), &resources, "no room");
+    let words =
+        "cannot be resized on node n1 (container mesh, requests.cpu from 1 to 2); the apiserver says: no room; ask";
+    assert!(said.starts_with(words), "{said}");
+}
+
+#[test]
 fn a_record_says_what_is_wanted_and_reads_as_the_peers() {
     let requests = [("cpu".to_owned(), "2".to_owned())].into();
     let resources = [("main".to_owned(), Resize { requests, restarts: true, ..Resize::default() })].into();

@@ -167,9 +167,25 @@ impl Placement {
     fn tolerates(&self, taint: &Taint) -> bool {
         self.tolerations.iter().any(|toleration| {
             let is_key = toleration.key.is_empty() && toleration.operator == "Exists" || *toleration.key == *taint.key;
-            let is_value = toleration.operator == "Exists" || *toleration.value == *taint.value;
-            is_key && is_value && (toleration.effect.is_empty() || *toleration.effect == *taint.effect)
+            is_key
+                && toleration.accepts(&taint.value)
+                && (toleration.effect.is_empty() || *toleration.effect == *taint.effect)
         })
+    }
+}
+
+impl Toleration {
+    /// Whether the operator accepts a taint's value. `Gt` and `Lt` compare integers, where the apiserver takes them (alpha in
+    /// Kubernetes 1.37).
+    fn accepts(&self, value: &str) -> bool {
+        let numbers = || value.parse::<i64>().ok().zip(self.value.parse::<i64>().ok());
+        match self.operator.as_str() {
+            "" | "Equal" => value == self.value,
+            "Exists" => true,
+            "Gt" => numbers().is_some_and(|(taint, bound)| taint > bound),
+            "Lt" => numbers().is_some_and(|(taint, bound)| taint < bound),
+            _ => false,
+        }
     }
 }
 
@@ -325,6 +341,27 @@ mod tests {
         assert_eq!(of(json!({}), "node.kubernetes.io/not-ready", "NoSchedule"), Fit::MayStay);
         assert_eq!(of(json!({}), OF_HOST_NETWORK.0, OF_HOST_NETWORK.1), Fit::MayStay);
         assert_eq!(of(json!({"hostNetwork": true}), OF_HOST_NETWORK.0, OF_HOST_NETWORK.1), Fit::Wanted);
+    }
+
+    #[test]
+    fn toleration_operator_decides_by_taint_value() {
+        for (operator, value, taint, expected) in [
+            ("", "950", "950", true),
+            ("Equal", "950", "0950", false),
+            ("Exists", "", "950", true),
+            ("Gt", "950", "951", true),
+            ("Gt", "950", "950", false),
+            ("Lt", "950", "-1", true),
+            ("Lt", "950", "950", false),
+            ("Gt", "950", "many", false),
+            ("Other", "950", "950", false),
+        ] {
+            let tolerations = json!([{"key": "sla", "operator": operator, "value": value}]);
+            let placement = Placement::of(&json!({"spec": {"tolerations": tolerations}}));
+            let node = node(json!({}), json!([{"key": "sla", "value": taint, "effect": "NoSchedule"}]));
+            let fit = if expected { Fit::Wanted } else { Fit::MayStay };
+            assert_eq!(placement.fit(&node), fit, "{operator} {value} {taint}");
+        }
     }
 
     #[test]

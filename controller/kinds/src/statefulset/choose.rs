@@ -61,6 +61,7 @@ pub(super) fn choose(
     Chosen::new(target, ways, candidates)
         .with_held(|pod| holding.of(pod))
         .with_later(later, repair)
+        .with_later_after(first_in_order(settings, places))
         .with_staying(staying, why)
 }
 
@@ -142,8 +143,9 @@ fn admitted(
     has_begun: impl Fn(&Pod) -> bool,
     candidates: &[Arc<Pod>],
 ) -> usize {
-    let in_order = !settings.is_parallel;
-    let is_busy = in_order && (places.gap.is_some() || leaving.is_under_way || !places.condemned.is_empty());
+    // In order, a batch of pods begins only while all pods serve, as Kubernetes does.
+    let is_busy =
+        !settings.is_parallel && (places.gap.is_some() || leaving.is_under_way || !places.condemned.is_empty());
     let mut budget = leaving.budget;
     let mut admitted = 0;
     for pod in candidates {
@@ -151,14 +153,22 @@ fn admitted(
             admitted += 1;
             continue;
         }
-        let costs = in_order || places.serves(pod);
-        if is_busy && !is_repaired(pod) || !is_busy && costs && budget == 0 {
+        let costs = places.serves(pod);
+        let has_turn = if is_busy { is_repaired(pod) } else { !costs || budget > 0 };
+        if !has_turn {
             break;
         }
-        budget = if in_order { 0 } else { budget - usize::from(costs) };
+        budget = budget.saturating_sub(usize::from(costs));
         admitted += 1;
     }
     admitted
+}
+
+/// In order, the pod for which no update begins.
+fn first_in_order(settings: &Settings, places: &Places<'_>) -> Option<String> {
+    let condemned = || places.condemned.last_key_value().map(|(ordinal, _)| *ordinal);
+    let first = places.gap.map(|gap| gap.ordinal).or_else(condemned).filter(|_| !settings.is_parallel);
+    first.map(|ordinal| places.name(ordinal))
 }
 
 /// The update has begun: also where so far only a hook was told of it.

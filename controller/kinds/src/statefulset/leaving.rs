@@ -52,15 +52,18 @@ pub(super) fn leaving(
         }
         let Some(reason) = why_replaced(snapshot, pod, returning) else { continue };
         let serves = places.serves(pod);
-        if let Some(gap) = gap.filter(|gap| gap.ordinal != *ordinal) {
-            plan.wait_for_pod(
-                pod,
-                format!("is to be replaced ({reason}), and waits for pod {}", places.name(gap.ordinal)),
-            );
-            continue;
-        }
-        if (serves && leaving.budget == 0) || (gap.is_none() && leaving.is_under_way) {
-            plan.wait_for_pod(pod, format!("is to be replaced ({reason}), and waits for maxUnavailable"));
+        // A pod that its hook took out of service goes as soon as the hook lets it, with the others of its batch.
+        let is_held = lifecycle::state(pod) == lifecycle::PREPARING_DELETE;
+        let waits_for = match gap.filter(|gap| gap.ordinal != *ordinal && !is_held) {
+            Some(gap) => Some(format!("pod {}", places.name(gap.ordinal))),
+            None if serves && leaving.budget == 0 => Some("maxUnavailable".to_owned()),
+            None if gap.is_none() && leaving.is_under_way => {
+                Some("its turn, because spec.podManagementPolicy is OrderedReady".to_owned())
+            }
+            None => None,
+        };
+        if let Some(other) = waits_for {
+            plan.wait_for_pod(pod, format!("is to be replaced ({reason}), and waits for {other}"));
             continue;
         }
         leaving.budget -= usize::from(serves);

@@ -102,8 +102,7 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
         is_parallel,
         partition: partition(rolling, replicas).map_err(refuse)?,
         keeps_current: !on_delete && rolling.partition.is_some_and(|partition| partition > 0),
-        // In order it is one at a time, whatever slipped through.
-        max_unavailable: if is_parallel { max_unavailable } else { 1 },
+        max_unavailable,
         scale_max_unavailable: if is_parallel { scale_max_unavailable } else { usize::MAX },
         updates: !rolling.paused && !on_delete,
         on_delete,

@@ -34,8 +34,10 @@ pub struct Chosen {
     pub(super) ways: Ways,
     /// Those of them that wait for something of their own.
     pub(super) held: BTreeMap<Box<str>, Held>,
-    /// Those that wait for maxUnavailable.
+    /// Those whose turn comes later.
     pub(super) later: Vec<Arc<Pod>>,
+    /// The pod or the field that those wait for.
+    pub(super) later_after: String,
     /// Their uids.
     uids_later: Uids,
     /// Why broken pods wait too, if they do.
@@ -61,6 +63,7 @@ impl Chosen {
             ways,
             held: BTreeMap::new(),
             later,
+            later_after: "maxUnavailable".to_owned(),
             uids_later,
             repair,
             staying,
@@ -77,6 +80,12 @@ impl Chosen {
     pub fn with_later(self, later: Vec<Arc<Pod>>, repair: Repair) -> Self {
         let uids_later = later.iter().map(|pod| pod.metadata.uid.clone()).collect();
         Self { later, uids_later, repair, ..self }
+    }
+
+    /// The pod that those whose turn comes later wait for, in place of maxUnavailable.
+    pub fn with_later_after(self, pod: Option<String>) -> Self {
+        let later_after = pod.map_or(self.later_after, |pod| format!("pod {pod}"));
+        Self { later_after, ..self }
     }
 
     /// Those whose update in place is held back for now.

@@ -169,7 +169,7 @@ pub fn update(scene: &Scene<'_>, chosen: &Chosen, grace: SignedDuration, plan: &
             let fails = chosen.repair.fails;
             format!("is broken, and waits: {fails} pods of {} do not serve", target.metadata.name)
         } else {
-            "is to be updated, and waits for maxUnavailable".to_owned()
+            format!("is to be updated, and waits for {}", chosen.later_after)
         };
         plan.wait_for_pod(pod, why);
     }

@@ -62,9 +62,8 @@ fn rules(version: Version) -> Vec<Patch> {
     let mut of_spec = vec![
         stays("podManagementPolicy", "create another StatefulSet with the new policy"),
         stays("serviceName", "create another StatefulSet for the new Service"),
-        only_parallel(&format!("{ROLLING}.maxUnavailable"), one_at_a_time),
-        only_parallel(&format!("{ROLLING}.unorderedUpdate"), |_| "false".to_owned()),
-        only_parallel("scaleStrategy.maxUnavailable", one_at_a_time),
+        only_parallel(&format!("{ROLLING}.unorderedUpdate"), |_| "false".to_owned(), "updates pods by their ordinals"),
+        only_parallel("scaleStrategy.maxUnavailable", one_at_a_time, "creates one pod at a time"),
     ];
     if version == Version::V1Alpha1 {
         of_spec.extend([
@@ -163,8 +162,8 @@ fn one_at_a_time(field: &str) -> String {
     format!("type({field}) == int && {field} == 1")
 }
 
-/// OrderedReady changes one pod at a time, by the order of ordinals.
-fn only_parallel(field: &str, allowed: impl Fn(&str) -> String) -> Value {
+/// A field that contradicts what `OrderedReady` does.
+fn only_parallel(field: &str, allowed: impl Fn(&str) -> String, ordered_ready: &str) -> Value {
     let path = format!("self.{field}");
     let mut there = Vec::new();
     let mut at = "self".to_owned();
@@ -177,7 +176,7 @@ fn only_parallel(field: &str, allowed: impl Fn(&str) -> String) -> Value {
         there.join(" && "),
         allowed(&path)
     );
-    let message = "needs podManagementPolicy Parallel, for OrderedReady changes one pod at a time, in order: remove it";
+    let message = format!("needs podManagementPolicy Parallel, because OrderedReady {ordered_ready}: remove it");
     let rule = reported_at(&format!(".{field}"), json!({"rule": valid, "message": message}));
     unless_unchanged(&["podManagementPolicy", field], rule)
 }

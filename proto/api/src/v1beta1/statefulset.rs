@@ -56,8 +56,8 @@ pub struct StatefulSetSpec {
     /// The headless Service by which each pod has a DNS name, `<pod>.<service>`. It cannot be changed later.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub service_name: String,
-    /// OrderedReady makes and deletes one pod at a time, in order. Parallel does so with all at once. It cannot be changed
-    /// later. Defaults to OrderedReady.
+    /// OrderedReady makes and deletes one pod at a time, in order; an update takes as many as rollingUpdate.maxUnavailable
+    /// says out of service. Parallel makes and deletes all at once. It cannot be changed later. Defaults to OrderedReady.
     #[serde(default)]
     pub pod_management_policy: PodManagementPolicy,
     /// How a changed template reaches the pods: by the controller, a few pods at a time as rollingUpdate says, or by
@@ -187,7 +187,7 @@ pub struct RollingUpdateStatefulSetStrategy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
     /// How many pods may be out of service at a time for the update, a number or a percentage of the replicas rounded down,
-    /// at least 1. Anything but 1 needs podManagementPolicy Parallel. Defaults to 1.
+    /// at least 1. With podManagementPolicy OrderedReady the next pods follow when all pods are available. Defaults to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
     /// ReCreate replaces pods. InPlaceIfPossible changes running pods where only images, labels and annotations of the

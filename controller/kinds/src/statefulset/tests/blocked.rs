@@ -288,6 +288,11 @@ fn in_order_a_pod_that_the_others_wait_for_is_told_if_no_cause_of_its_own_is() {
         &message,
         &["the others wait for pod db-1", "OrderedReady", "`kubectl describe pvc data-db-1 -n default`"],
     );
+    // Of a batch that may be larger, too: the next pods follow when all serve.
+    let two = json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}});
+    let (reason, message) = told_when_it_has_lasted(&growing(3, &two, &resizes("Resizing")).snapshot(), "of two");
+    assert_eq!(reason, "PredecessorNotReady", "{message}");
+    has_words(&message, &["the others wait for pod db-2", "`kubectl describe pvc data-db-2 -n default`"]);
     let mut parallel = growing(2, &json!({"podManagementPolicy": "Parallel"}), &resizes("Resizing"));
     more(&mut parallel);
     assert_eq!(told(&parallel.snapshot(), &Outcome::default(), 60), None, "all at once, nothing waits for it");

@@ -184,6 +184,18 @@ fn claims_grow_pod_by_pod_and_a_size_alone_touches_no_pod() {
 }
 
 #[test]
+fn ordered_batch_grows_claims_of_all_its_pods() {
+    let rolling = json!({"rollingUpdate": {"maxUnavailable": 2}});
+    let mut world = growing(3, json!({"updateStrategy": rolling}));
+    ask_for(&mut world, "2Gi");
+    let both = ["PatchPersistentVolumeClaim data-db-2", "PatchPersistentVolumeClaim data-db-1"];
+    assert_eq!(told(&world.step()), both);
+    assert!(told(&world.step()).is_empty(), "db-0 waits for both");
+    bind(&mut world);
+    assert_eq!(told(&world.step()), ["PatchPersistentVolumeClaim data-db-0"]);
+}
+
+#[test]
 fn a_pod_is_updated_when_its_claims_have_grown_or_wait_for_its_next_start() {
     let mut world = growing(2, json!({}));
     ask_for(&mut world, "2Gi");

@@ -22,6 +22,120 @@ fn begun(world: &mut World) -> Vec<String> {
     names
 }
 
+/// A set in order with this rolling update.
+fn ordered(replicas: i32, rolling: Value) -> World {
+    World::settled(replicas, json!({"updateStrategy": {"rollingUpdate": rolling}}))
+}
+
+/// Runs until the world rests; the deletions, creations and first writes of updates in place, each plan as one text.
+fn batches(world: &mut World) -> Vec<String> {
+    let mut batches = Vec::new();
+    for _ in 0..100 {
+        let serving: Vec<_> = world.all_pods().into_iter().filter(|pod| pod.is_true("Ready")).collect();
+        let is_taken = |name: &str| serving.iter().any(|pod| *pod.metadata.name == *name);
+        let plan = world.step();
+        let told = told(&plan);
+        let changes: Vec<_> = told.iter().filter_map(|told| told.split_once(' ')).collect();
+        let words = changes.iter().filter_map(|(verb, name)| match *verb {
+            "CreatePod" => Some(format!("+{name}")),
+            "DeletePod" | "PatchPodStatus" if is_taken(name) => Some(format!("-{name}")),
+            _ => None,
+        });
+        let words: Vec<_> = words.collect();
+        if !words.is_empty() {
+            batches.push(words.join(" ").replace("db-", ""));
+        }
+        world.run_kubelets();
+        world.pass(1);
+    }
+    batches
+}
+
+#[test]
+fn ordered_update_takes_batches_from_the_top() {
+    for (max_unavailable, expected) in [
+        (json!(1), vec!["-4", "-3", "-2", "-1", "-0"]),
+        (json!(2), vec!["-4 -3", "-2 -1", "-0"]),
+        (json!("50%"), vec!["-4 -3", "-2 -1", "-0"]),
+        (json!("10%"), vec!["-4", "-3", "-2", "-1", "-0"]),
+        (json!(9), vec!["-4 -3 -2 -1 -0"]),
+    ] {
+        let mut world = ordered(5, json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": max_unavailable}));
+        world.set_image("db:1");
+        let mut taken = batches(&mut world);
+        taken.retain(|batch| batch.starts_with('-'));
+        assert_eq!(taken, expected, "{max_unavailable}");
+        assert_eq!(world.images(), ["db-0 1", "db-1 1", "db-2 1", "db-3 1", "db-4 1"]);
+    }
+}
+
+#[test]
+fn ordered_update_makes_new_pods_one_by_one() {
+    let mut world = ordered(5, json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 2, "minReadySeconds": 3}));
+    world.set_image("db:1");
+    world.step();
+    assert_eq!(begun(&mut world), ["db-4", "db-3"]);
+    world.run_kubelets();
+    let waits = world.plan().waiting.into_iter().map(|waiting| waiting.reason).collect::<Vec<_>>();
+    assert_eq!(waits, ["is to be updated, and waits for pod db-3"; 3]);
+    assert_eq!(batches(&mut world), ["+3", "+4", "-2 -1", "+1", "+2", "-0", "+0"]);
+    assert_eq!(world.available(), 5);
+}
+
+#[test]
+fn ordered_scaling_goes_before_the_update() {
+    let rolling = json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 2});
+    for (replicas, expected) in [
+        (3, vec!["-4", "-3", "-2 -1", "+1", "+2", "-0", "+0"]),
+        (6, vec!["+5", "-4 -3", "+3", "+4", "-2 -1", "+1", "+2", "-0", "+0"]),
+    ] {
+        let mut world = ordered(5, rolling.clone());
+        world.set_image("db:1");
+        world.edit(|spec| spec.replicas = Some(replicas));
+        assert_eq!(batches(&mut world), expected, "{replicas}");
+    }
+}
+
+#[test]
+fn ordered_batch_stops_at_a_bad_image_and_repairs() {
+    for policy in ["ReCreate", "InPlaceIfPossible"] {
+        let mut world = ordered(5, json!({"podUpdatePolicy": policy, "maxUnavailable": 2}));
+        world.set_image("bad:1");
+        batches(&mut world);
+        assert_eq!(world.available(), 3, "{policy}");
+        world.set_image("db:2");
+        batches(&mut world);
+        assert_eq!((world.available(), world.images()[4].as_str()), (5, "db-4 2"), "{policy}");
+        // A broken pod inside the partition holds all updates up.
+        world.merge(&json!({"updateStrategy": {"rollingUpdate": {"partition": 1}}}));
+        world.break_pod("db-0");
+        world.set_image("db:3");
+        world.step();
+        assert_eq!(begun(&mut world), Vec::<String>::new(), "{policy}");
+    }
+}
+
+#[test]
+fn ordered_batch_ends_as_hooks_let_each_pod_go() {
+    let hook = json!({"preDelete": {"labelsHandler": {"example.com/in-use": "true"}}});
+    let rolling = json!({"rollingUpdate": {"podUpdatePolicy": "ReCreate", "maxUnavailable": 2}});
+    let mut world = World::new(3, json!({"lifecycle": hook, "updateStrategy": rolling}));
+    let in_use = json!({"template": {"metadata": {"labels": {"example.com/in-use": "true"}}}});
+    world.merge(&in_use);
+    world.settle();
+    world.set_image("db:1");
+    world.merge(&in_use);
+    world.settle();
+    assert_eq!(world.available(), 1, "two are held");
+    world.label("db-2", "example.com/in-use", "false");
+    assert_eq!(told(&world.step()), ["DeletePod db-2"], "it does not wait for db-1, which is held");
+    world.settle();
+    assert_eq!(world.pods.keys().collect::<Vec<_>>(), ["db-0", "db-1"], "a new db-2 waits for db-1");
+    world.label("db-1", "example.com/in-use", "false");
+    world.settle();
+    assert_eq!(world.images()[1..], ["db-1 1", "db-2 1"]);
+}
+
 #[test]
 fn pods_are_updated_from_the_highest_down_to_the_partition() {
     for policy in ["ReCreate", "InPlaceIfPossible"] {

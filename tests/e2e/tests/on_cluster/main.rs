@@ -104,6 +104,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     stateful_set::bad_sets_are_refused,
     stateful_set::an_older_manifest_says_which_ordinals_are_reserved,
     stateful_set::five_pods_with_a_partition_go_three_at_a_time,
+    stateful_set::ordered_set_updates_two_at_a_time,
     stateful_set::a_recreated_pod_is_on_its_node,
     stateful_set::bad_persistent_pod_states_are_refused,
     stateful_set::claims_grow_pod_by_pod,

@@ -118,7 +118,8 @@ pub(crate) async fn partition_keeps_image_over_zero_pods(case: &Case) -> Result<
 
 pub(crate) async fn a_native_set_becomes_an_advanced_one_with_its_pods(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
-    let mut native = stateful_set(3, &image, &json!({"podManagementPolicy": "Parallel"}));
+    let native_update = json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}});
+    let mut native = stateful_set(3, &image, &native_update);
     native["apiVersion"] = "apps/v1".into();
     let asks = json!({
         "kruise.io/auto-generate-persistent-pod-state": "true",
@@ -136,9 +137,8 @@ pub(crate) async fn a_native_set_becomes_an_advanced_one_with_its_pods(case: &Ca
     case.until(kind::PERSISTENT_POD_STATE, SET, has_records("apps/v1")).await?;
     let before = case.pods(SET).await?;
     case.kubectl(&["delete", "statefulset.apps", "-n", &case.namespace, SET, "--cascade=orphan"]).await?;
-    let rolling = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible"}});
-    let fields = json!({"podManagementPolicy": "Parallel", "updateStrategy": rolling});
-    let mut advanced = stateful_set(3, &image, &fields);
+    let rolling = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 2}});
+    let mut advanced = stateful_set(3, &image, &json!({"updateStrategy": rolling}));
     advanced["metadata"]["annotations"] = asks;
     case.create(&advanced).await?;
     let set = done(case, 3).await?;
@@ -200,8 +200,16 @@ fn refused() -> Vec<Refusal> {
         ),
         ("a range of words", json!({"reserveOrdinals": ["a-b"]}), &["reserveOrdinals[0]", "a-b"]),
         ("no percent", rolling(json!({"maxUnavailable": "0%"})), &["maxUnavailable", "0%", "at least 1"]),
-        ("two at a time in order", rolling(json!({"maxUnavailable": 2})), &["maxUnavailable", "Parallel"]),
-        ("another order in order", rolling(json!({"unorderedUpdate": {}})), &["unorderedUpdate", "Parallel"]),
+        (
+            "two new pods at a time in order",
+            json!({"scaleStrategy": {"maxUnavailable": 2}}),
+            &["spec.scaleStrategy.maxUnavailable", "Parallel", "OrderedReady creates one pod at a time", "remove it"],
+        ),
+        (
+            "another order in order",
+            rolling(json!({"unorderedUpdate": {}})),
+            &["unorderedUpdate", "Parallel", "OrderedReady updates pods by their ordinals", "remove it"],
+        ),
         ("too long a time", rolling(json!({"minReadySeconds": 301})), &["minReadySeconds", "301", "300"]),
         (
             "a rolling update with OnDelete",
@@ -295,6 +303,41 @@ pub(crate) async fn five_pods_with_a_partition_go_three_at_a_time(case: &Case) -
     ensure!((2..5).contains(&least), "of five pods {least} were available at least");
     let all_new = case.pods(SET).await?.into_iter().all(|(name, pod)| pod.uid != before[&name].uid);
     ensure!(all_new, "not all pods were replaced");
+    Ok(())
+}
+
+/// In place, and by new pods: two pods out of service at once, the highest first; new pods come one by one.
+pub(crate) async fn ordered_set_updates_two_at_a_time(case: &Case) -> Result<()> {
+    let images = [case.image("v1").await?, case.image("v2").await?, case.image("v3").await?];
+    let rolling =
+        |policy: &str| json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2, "podUpdatePolicy": policy}}});
+    case.create(&stateful_set(5, &images[0], &rolling("InPlaceIfPossible"))).await?;
+    let set = done(case, 5).await?;
+    ensure!(set["spec"]["podManagementPolicy"] == "OrderedReady", "{}", set["spec"]);
+    for (policy, image) in [("InPlaceIfPossible", &images[1]), ("ReCreate", &images[2])] {
+        let before = case.pods(SET).await?;
+        case.patch(kind::STATEFUL_SET, SET, json!({"spec": rolling(policy)})).await?;
+        let watch = case.watch(SET).await?;
+        case.patch(kind::STATEFUL_SET, SET, objects::image_patch(&set, image)).await?;
+        done(case, 5).await?;
+        let record = watch.record()?;
+        let least = record.moments().map(|moment| moment.available(Duration::ZERO)).min().unwrap_or_default();
+        ensure!(least == 3, "{policy}: of five pods {least} were available at least");
+        let (mut taken, mut made) = (Vec::new(), Vec::new());
+        for moment in record.moments() {
+            for standing in moment.pods.values() {
+                let pod = standing.pod;
+                let is_old = before[&pod.name].uid == pod.uid;
+                let list = if is_old { &mut taken } else { &mut made };
+                if (!is_old || !pod.serves()) && !list.contains(&pod.name) {
+                    list.push(pod.name.clone());
+                }
+            }
+        }
+        ensure!(taken == ["db-4", "db-3", "db-2", "db-1", "db-0"], "{policy}: {taken:?} went out of service");
+        let expected: &[&str] = if policy == "ReCreate" { &["db-3", "db-4", "db-1", "db-2", "db-0"] } else { &[] };
+        ensure!(made == expected, "{policy}: {made:?} were made");
+    }
     Ok(())
 }
 

@@ -61,7 +61,7 @@ pub(super) fn choose(
     Chosen::new(target, ways, candidates)
         .with_held(|pod| holding.of(pod))
         .with_later(later, repair)
-        .with_later_after(first_in_order(settings, places))
+        .with_first(first_in_order(settings, places))
         .with_staying(staying, why)
 }
 

@@ -36,8 +36,8 @@ pub struct Chosen {
     pub(super) held: BTreeMap<Box<str>, Held>,
     /// Those whose turn comes later.
     pub(super) later: Vec<Arc<Pod>>,
-    /// The pod or the field that those wait for.
-    pub(super) later_after: String,
+    /// The pod that those wait for, in place of maxUnavailable.
+    pub(super) first: Option<String>,
     /// Their uids.
     uids_later: Uids,
     /// Why broken pods wait too, if they do.
@@ -63,7 +63,7 @@ impl Chosen {
             ways,
             held: BTreeMap::new(),
             later,
-            later_after: "maxUnavailable".to_owned(),
+            first: None,
             uids_later,
             repair,
             staying,
@@ -83,9 +83,8 @@ impl Chosen {
     }
 
     /// The pod that those whose turn comes later wait for, in place of maxUnavailable.
-    pub fn with_later_after(self, pod: Option<String>) -> Self {
-        let later_after = pod.map_or(self.later_after, |pod| format!("pod {pod}"));
-        Self { later_after, ..self }
+    pub fn with_first(self, first: Option<String>) -> Self {
+        Self { first, ..self }
     }
 
     /// Those whose update in place is held back for now.

@@ -165,11 +165,16 @@ pub fn update(scene: &Scene<'_>, chosen: &Chosen, grace: SignedDuration, plan: &
     plan.add_stage("update in place", in_place);
     plan.add_stage("update by recreating", recreate);
     for pod in &chosen.later {
-        let why = if chosen.repair.fails > 0 && repair::is_broken(pod) {
-            let fails = chosen.repair.fails;
-            format!("is broken, and waits: {fails} pods of {} do not serve", target.metadata.name)
-        } else {
-            format!("is to be updated, and waits for {}", chosen.later_after)
+        let why = match &chosen.first {
+            _ if chosen.repair.fails > 0 && repair::is_broken(pod) => {
+                let fails = chosen.repair.fails;
+                format!("is broken, and waits: {fails} pods of {} do not serve", target.metadata.name)
+            }
+            None => "is to be updated, and waits for maxUnavailable".to_owned(),
+            Some(first) if **first == *pod.metadata.name => {
+                "is to be updated, and waits until it is available".to_owned()
+            }
+            Some(first) => format!("is to be updated, and waits for pod {first}"),
         };
         plan.wait_for_pod(pod, why);
     }

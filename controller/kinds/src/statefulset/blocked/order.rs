@@ -46,7 +46,8 @@ pub(super) fn ended(snapshot: &Snapshot, places: &Places<'_>) -> Option<Cause> {
 
 /// Does anything wait for it? A plan knows.
 pub(super) fn is_waited_for(places: &Places<'_>, plan: &Plan) -> bool {
-    let is_told = |reason: &str| reason.contains("waits for pod") || reason.contains("waits for maxUnavailable");
+    let words = ["waits for pod", "waits for maxUnavailable", "waits until it is available"];
+    let is_told = |reason: &str| words.iter().any(|words| reason.contains(words));
     places.empty().next().is_some() || plan.waiting.iter().any(|waiting| is_told(&waiting.reason))
 }
 

@@ -273,6 +273,16 @@ fn in_order_the_pod_that_all_wait_for_is_repaired_if_its_containers_fail() {
 }
 
 #[test]
+fn ordered_pod_without_its_gate_waits_for_itself() {
+    let gates = json!([{"conditionType": "example.com/own"}]);
+    let mut world = World::settled(1, json!({"template": {"spec": {"readinessGates": gates}}}));
+    world.set_image("db:1");
+    world.step();
+    let waits: Vec<_> = world.plan().waiting.into_iter().map(|waiting| waiting.reason).collect();
+    assert!(waits.contains(&"is to be updated, and waits until it is available".to_owned()), "{waits:?}");
+}
+
+#[test]
 fn who_is_asked_to_go_goes_within_the_limits_and_comes_back() {
     for fields in [
         json!({"updateStrategy": {"type": "OnDelete"}}),

@@ -106,19 +106,11 @@ fn container(list: &str, old: &Value, new: &Value, ability: Ability, patch: &mut
     }
 }
 
-/// Names the field when its values differ. A missing field, null, and an empty list or map are the same.
+/// Names the field when its values differ. [`defaults::dropped`] has removed what means nothing, so an empty object that is
+/// still there may choose something, as `emptyDir: {}` does.
 fn differing(field: &str, old: &Value, new: &Value, fields: &mut Vec<String>) {
-    if old != new && !(is_empty(old) && is_empty(new)) {
+    if old != new {
         fields.push(format!("template.{field}"));
-    }
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(list) => list.is_empty(),
-        Value::Object(map) => map.is_empty(),
-        _ => false,
     }
 }
 

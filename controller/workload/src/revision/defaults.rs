@@ -9,7 +9,7 @@ use super::form;
 use crate::pod::gates::OF_NEW_PODS;
 
 /// Defaults by the field that holds them. A default means the same wherever such a field occurs.
-const TEXTS: [(&str, &str, &str); 21] = [
+const TEXTS: [(&str, &str, &str); 22] = [
     ("spec", "restartPolicy", "Always"),
     ("spec", "dnsPolicy", "ClusterFirst"),
     ("spec", "schedulerName", "default-scheduler"),
@@ -19,6 +19,7 @@ const TEXTS: [(&str, &str, &str); 21] = [
     ("ports", "protocol", "TCP"),
     ("httpGet", "scheme", "HTTP"),
     ("httpGet", "path", "/"),
+    ("httpGet", "protocol", "HTTP1"),
     ("grpc", "service", ""),
     ("fieldRef", "apiVersion", "v1"),
     ("hostPath", "type", ""),
@@ -44,8 +45,10 @@ const NUMBERS: [(&str, &str, i64); 10] = [
     ("projected", "defaultMode", 0o644),
     ("serviceAccountToken", "expirationSeconds", 3600),
 ];
+const FLAGS: [(&str, &str, bool); 3] =
+    [("spec", "enableServiceLinks", true), ("fileKeyRef", "optional", false), ("azureDisk", "readOnly", false)];
 /// Objects that say nothing when they are empty.
-const EMPTY: [&str; 5] = ["securityContext", "resources", "emptyDir", "affinity", "lifecycle"];
+const EMPTY: [&str; 6] = ["securityContext", "resources", "emptyDir", "affinity", "lifecycle", "dnsConfig"];
 
 /// Both templates without what says no more than a default, for a comparison.
 pub fn dropped(old: &Value, new: &Value) -> (Value, Value) {
@@ -80,15 +83,19 @@ const READINESS_GATES: &str = "readinessGates";
 fn same_pull_policy(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let text =
         |container: &Map<String, Value>, key: &str| container.get(key).and_then(Value::as_str).map(str::to_owned);
-    let image = text(old, "image").unwrap_or_default();
-    let pinned = image.contains('@') || tag(&image).is_some_and(|tag| tag != "latest");
-    let default = if pinned { "IfNotPresent" } else { "Always" };
+    let default = pull_policy(&text(old, "image").unwrap_or_default());
     match (text(old, PULL_POLICY), text(new, PULL_POLICY)) {
         (old, new) if old == new => true,
         (Some(old), None) => old == default || old == "Always",
         (None, Some(new)) => new == default,
         _ => false,
     }
+}
+
+/// The pull policy that the server writes where nothing is said: Kubernetes 1.35 and later to volumes, too.
+fn pull_policy(image: &str) -> &'static str {
+    let pinned = image.contains('@') || tag(image).is_some_and(|tag| tag != "latest");
+    if pinned { "IfNotPresent" } else { "Always" }
 }
 
 fn without(template: &Value) -> Value {
@@ -111,9 +118,6 @@ fn tag(image: &str) -> Option<&str> {
 /// What is a default of a pod for other reasons than its own value.
 fn pod(spec: &mut Value) {
     let Some(spec) = spec.as_object_mut() else { return };
-    if spec.get("enableServiceLinks") == Some(&json!(true)) {
-        spec.remove("enableServiceLinks");
-    }
     // Every new pod has these gates, whether the template names them or not. OpenKruise's webhook refuses a StatefulSet
     // that is updated in place and does not name its gate.
     if let Some(Value::Array(gates)) = spec.get_mut(READINESS_GATES) {
@@ -125,6 +129,13 @@ fn pod(spec: &mut Value) {
     // The old name of the same field.
     if let Some(account) = spec.remove("serviceAccount") {
         spec.entry("serviceAccountName").or_insert(account);
+    }
+    let volumes = spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten();
+    for image in volumes.filter_map(|volume| volume.get_mut("image")?.as_object_mut()) {
+        let default = pull_policy(image.get("reference").and_then(Value::as_str).unwrap_or_default());
+        if image.get("pullPolicy").is_some_and(|policy| policy == default) {
+            image.remove("pullPolicy");
+        }
     }
     if spec.get("hostNetwork") != Some(&json!(true)) {
         return;
@@ -170,6 +181,7 @@ fn is_default(holder: &str, name: &str, value: &Value, empty: bool) -> bool {
     match value {
         Value::String(text) => TEXTS.contains(&(holder, name, text)),
         Value::Number(number) => number.as_i64().is_some_and(|number| NUMBERS.contains(&(holder, name, number))),
+        Value::Bool(flag) => FLAGS.contains(&(holder, name, *flag)),
         Value::Null => true,
         _ => empty && EMPTY.contains(&name),
     }

@@ -32,25 +32,94 @@ const ZERO_IS_LEFT_OUT: [&str; 7] = [
     "hostPort",
     "partition",
 ];
-/// Text that may be empty.
-const EMPTY_TEXT_IS_KEPT: [&str; 10] = [
-    "name",
-    "type",
-    "service",
-    "storageClassName",
-    "runtimeClassName",
-    "mountPath",
-    "key",
-    "path",
-    "apiGroup",
-    "volumeAttributesClassName",
+/// Text that is left out when it is empty. Other empty text stays, because a field that these types do not know may mean
+/// something by it.
+const EMPTY_TEXT_IS_LEFT_OUT: [&str; 52] = [
+    "audience",
+    "containerName",
+    "datasetName",
+    "datasetUUID",
+    "directory",
+    "dnsPolicy",
+    "effect",
+    "fsType",
+    "generateName",
+    "group",
+    "host",
+    "hostIP",
+    "hostname",
+    "imagePullPolicy",
+    "iscsiInterface",
+    "keyring",
+    "level",
+    "medium",
+    "nodeName",
+    "operator",
+    "pool",
+    "prefix",
+    "priorityClassName",
+    "protectionDomain",
+    "protocol",
+    "pullPolicy",
+    "reference",
+    "request",
+    "resourceVersion",
+    "restartPolicy",
+    "revision",
+    "role",
+    "schedulerName",
+    "scheme",
+    "secretFile",
+    "selfLink",
+    "serviceAccount",
+    "serviceAccountName",
+    "storageMode",
+    "storagePolicyID",
+    "storagePolicyName",
+    "storagePool",
+    "subPath",
+    "subPathExpr",
+    "subdomain",
+    "tenant",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "user",
+    "volumeName",
+    "volumeNamespace",
+    "workingDir",
 ];
-/// And where it may not, by what holds it.
-const EMPTY_TEXT_IS_LEFT_OUT: [(&str, &str); 3] = [("httpGet", "path"), ("ports", "name"), ("tolerations", "key")];
-/// In these `value` may be empty text.
-const EMPTY_VALUE_IS_KEPT: [&str; 3] = ["httpHeaders", "sysctls", "options"];
+/// Volumes in which an empty `fsType` is kept.
+const FS_TYPE_IS_KEPT: [&str; 2] = ["azureDisk", "csi"];
+/// Text that is left out when it is empty and one of these fields holds it.
+const EMPTY_TEXT_IS_LEFT_OUT_OF: [(&str, &[&str]); 10] = [
+    (
+        "name",
+        &[
+            "configMap",
+            "configMapKeyRef",
+            "configMapRef",
+            "imagePullSecrets",
+            "metadata",
+            "nodePublishSecretRef",
+            "options",
+            "ports",
+            "secret",
+            "secretKeyRef",
+            "secretRef",
+        ],
+    ),
+    ("namespace", &["metadata"]),
+    ("uid", &["metadata"]),
+    ("secretName", &["secret"]),
+    ("path", &["cephfs", "httpGet"]),
+    ("apiVersion", &["fieldRef"]),
+    ("image", &CONTAINERS),
+    ("value", &["env", "tolerations"]),
+    ("key", &["tolerations"]),
+    ("type", &["seLinuxOptions"]),
+];
 /// Maps from names that the author chose: their values are kept as they are, and an empty one is left out.
-const MAPS: [&str; 9] = [
+const MAPS: [&str; 10] = [
     "labels",
     "annotations",
     "nodeSelector",
@@ -60,6 +129,7 @@ const MAPS: [&str; 9] = [
     "limits",
     "requests",
     "overhead",
+    "userAnnotations",
 ];
 /// Quantities, and maps of them.
 const QUANTITIES: [&str; 5] = ["limits", "requests", "overhead", "sizeLimit", "divisor"];
@@ -145,6 +215,13 @@ fn object(parent: &str, key: &str, value: &Value) -> Value {
     Value::Object(kept)
 }
 
+/// Do the types leave this text out where it is empty?
+fn is_left_out(holder: &str, name: &str) -> bool {
+    let is_kept = name == "fsType" && FS_TYPE_IS_KEPT.contains(&holder);
+    let of_holder = |(field, holders): &(&str, &[&str])| *field == name && holders.contains(&holder);
+    (EMPTY_TEXT_IS_LEFT_OUT.contains(&name) && !is_kept) || EMPTY_TEXT_IS_LEFT_OUT_OF.iter().any(of_holder)
+}
+
 /// The value of a field of `holder`; `None` where the types leave it out.
 fn field(holder: &str, name: &str, value: &Value) -> Option<Value> {
     match value {
@@ -157,8 +234,7 @@ fn field(holder: &str, name: &str, value: &Value) -> Option<Value> {
         }
         Value::Number(n) if n.as_i64() == Some(0) && ZERO_IS_LEFT_OUT.contains(&name) => return None,
         Value::String(text) if text.is_empty() => {
-            let may = EMPTY_TEXT_IS_KEPT.contains(&name) || (name == "value" && EMPTY_VALUE_IS_KEPT.contains(&holder));
-            return (may && !EMPTY_TEXT_IS_LEFT_OUT.contains(&(holder, name))).then(|| value.clone());
+            return (!is_left_out(holder, name)).then(|| value.clone());
         }
         Value::Array(list) if list.is_empty() => return None,
         Value::Object(map) if map.is_empty() && MAPS.contains(&name) => return None,

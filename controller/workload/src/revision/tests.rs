@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -225,4 +226,79 @@ fn the_oldest_unused_go_first() {
     assert_eq!(names(1), ["w-1", "w-3"]);
     assert_eq!(names(3), [""; 0]);
     assert_eq!(names(-1), ["w-1", "w-3", "w-4"]);
+}
+
+fn unknown_value() -> impl Strategy<Value = Value> {
+    let leaf =
+        prop_oneof![any::<bool>().prop_map(Value::from), (0..3).prop_map(Value::from), "[ab]?".prop_map(Value::from)];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 1..3).prop_map(Value::from),
+            prop::collection::btree_map("new[AB]", inner, 0..3).prop_map(|map| map.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn unknown_field_is_kept_and_changes_by_new_pods(
+        place in prop::sample::select(vec!["", "/metadata", "/spec", "/spec/volumes/0", "/spec/containers/0", "/spec/containers/0/env/0"]),
+        values in (prop::option::of(unknown_value()), prop::option::of(unknown_value())),
+    ) {
+        let of = |value: &Option<Value>| {
+            let container = json!({"name": "main", "image": "web:1", "env": [{"name": "A", "value": "1"}]});
+            let mut template = json!({"metadata": {}, "spec": {"volumes": [{"name": "v"}], "containers": [container]}});
+            if let Some(value) = value {
+                template.pointer_mut(place).unwrap()["isNew"] = value.clone();
+            }
+            template
+        };
+        let (old, new) = (of(&values.0), of(&values.1));
+        let kept = revision("w-a", 1, &old);
+        let held = kept.template();
+        prop_assert_eq!(held.pointer(place).unwrap().get("isNew"), values.0.as_ref());
+        let is_same = values.0 == values.1;
+        prop_assert_eq!(matches!(recognise(&new, &[kept]), Recognised::Newest(_)), is_same);
+        for ability in [Ability::Off, Ability::On] {
+            prop_assert_eq!(matches!(between(&old, &new, ability), Change::InPlace(_)), is_same);
+        }
+    }
+}
+
+/// What Kubernetes 1.34 to 1.37 writes into a pod or a template: with another version, or another feature gate, it is not there.
+#[test]
+fn defaults_of_newer_servers_replace_no_pod() {
+    let with = |path: &str, value: Value| {
+        let probe = json!({"httpGet": {"port": 80}});
+        let env = json!([{"name": "A", "valueFrom": {"fileKeyRef": {"key": "a", "path": "p", "volumeName": "v"}}}]);
+        let container = json!({
+            "name": "main", "image": "web:1", "env": env, "livenessProbe": probe, "lifecycle": {"preStop": probe},
+        });
+        let disk = json!({"diskName": "d", "diskURI": "u"});
+        let volumes = json!([
+            {"name": "tagged", "image": {"reference": "data:1"}}, {"name": "latest", "image": {"reference": "data"}},
+            {"name": "disk", "azureDisk": disk},
+        ]);
+        let mut template = json!({"spec": {"volumes": volumes, "containers": [container]}});
+        let (holder, field) = path.rsplit_once('/').unwrap();
+        template.pointer_mut(holder).unwrap()[field] = value;
+        template
+    };
+    let bare = with("/spec/dnsPolicy", json!("ClusterFirst"));
+    let (container, volume) = ("/spec/containers/0", "/spec/volumes");
+    for (path, default, other) in [
+        (format!("{container}/livenessProbe/httpGet/protocol"), json!("HTTP1"), json!("HTTP2")),
+        (format!("{container}/lifecycle/preStop/httpGet/protocol"), json!("HTTP1"), json!("HTTP2")),
+        (format!("{container}/env/0/valueFrom/fileKeyRef/optional"), json!(false), json!(true)),
+        (format!("{volume}/0/image/pullPolicy"), json!("IfNotPresent"), json!("Always")),
+        (format!("{volume}/1/image/pullPolicy"), json!("Always"), json!("IfNotPresent")),
+        (format!("{volume}/2/azureDisk/readOnly"), json!(false), json!(true)),
+        ("/spec/enableServiceLinks".to_owned(), json!(true), json!(false)),
+    ] {
+        let (same, differs) = (with(&path, default), with(&path, other));
+        for (old, new) in [(&bare, &same), (&same, &bare)] {
+            assert_eq!(between(old, new, Ability::Off), Change::InPlace(PodPatch::default()), "{path}");
+        }
+        assert!(matches!(between(&bare, &differs, Ability::Off), Change::Recreate { .. }), "{path}");
+    }
 }

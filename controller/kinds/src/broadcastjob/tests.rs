@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::simulation::{World, read};
 use super::{News, is_news, is_over, is_urgent};
+use crate::model::unknown;
 
 fn stages(plan: &Plan) -> Vec<(&str, usize)> {
     plan.stages.iter().map(|stage| (stage.name, stage.steps.len())).collect()
@@ -77,6 +78,14 @@ fn each_node_gets_a_pod_that_is_pinned_and_named_and_the_job_is_completed_when_a
     assert!(world.status().start_time.is_some() && world.status().completion_time.is_some());
     assert_eq!(world.events.iter().filter(|reason| *reason == "JobComplete").count(), 1);
     assert_eq!((world.plan(), world.pods.len()), (Plan::default(), 3));
+}
+
+#[test]
+fn unknown_fields_reach_each_pod() {
+    let mut world = World::new(2, json!({"template": unknown::template("busybox", &unknown::value(1))}));
+    world.settle();
+    let lacking: Vec<_> = world.pods.values().map(|pod| unknown::lacking(pod, &unknown::value(1))).collect();
+    assert_eq!(lacking, [[""; 0]; 2]);
 }
 
 #[test]

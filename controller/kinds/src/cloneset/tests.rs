@@ -15,6 +15,7 @@ mod release;
 mod resized;
 mod restart;
 mod takeover;
+mod unknown;
 mod unreadable;
 mod words;
 

@@ -7,6 +7,7 @@ pub(crate) mod containers;
 pub(crate) mod health;
 pub(crate) mod kubelet;
 pub(crate) mod resizing;
+pub(crate) mod unknown;
 
 // The apiserver is also compiled into a test that holds it against a real one, so it names the plan from here.
 use berth_workload::plan;

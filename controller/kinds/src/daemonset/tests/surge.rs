@@ -7,6 +7,7 @@ use serde_json::json;
 use super::super::simulation::World;
 use super::update::{history, rolling};
 use crate::model::apiserver::set_condition;
+use crate::model::unknown;
 
 #[test]
 fn a_surge_makes_the_new_pod_before_the_old_one_goes() {
@@ -113,6 +114,24 @@ fn an_old_pod_of_a_surge_that_is_not_ready_goes_after_15_s_and_at_once_where_its
             assert!(again.is_some_and(|again| again <= SignedDuration::from_secs(rest)), "{told:?} {again:?}");
             world.pass(rest);
             assert!(goes(&mut world).0, "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn unknown_fields_reach_pods_and_replace_them() {
+    for limits in [json!({"maxSurge": 1}), json!({"maxUnavailable": 1})] {
+        let mut rolling = rolling(limits.clone());
+        rolling["updateStrategy"]["rollingUpdate"]["rollingUpdateType"] = json!("InPlaceIfPossible");
+        let mut world = World::settled(2, rolling);
+        for number in [1, 2] {
+            let before: Vec<_> = world.pods.keys().cloned().collect();
+            world.merge(&json!({"template": unknown::template("log:0", &unknown::value(number))}));
+            history(&mut world);
+            let lacking: Vec<_> =
+                world.pods.values().map(|pod| unknown::lacking(pod, &unknown::value(number))).collect();
+            assert_eq!(lacking, [[""; 0]; 2], "{limits}");
+            assert!(world.pods.keys().all(|name| !before.contains(name)), "{limits}: other pods");
         }
     }
 }

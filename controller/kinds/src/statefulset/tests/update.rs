@@ -5,7 +5,7 @@ use berth_workload::gates::Gate;
 use serde_json::{Value, json};
 
 use super::super::simulation::{World, told};
-use crate::model::resizing;
+use crate::model::{resizing, unknown};
 
 /// A set with this rolling update, all at once unless it says otherwise.
 fn parallel(replicas: i32, rolling: Value) -> World {
@@ -433,4 +433,19 @@ fn pod_without_its_resources_is_not_updated() {
     assert_eq!(counts(&world), ([2; 3], [2; 2]));
     resizing::lack(world.pods.get_mut("db-1").unwrap());
     assert_eq!(counts(&world), ([1; 3], [2, 1]));
+}
+
+#[test]
+fn unknown_fields_reach_pods_and_replace_them() {
+    let template = |number: i32| json!({"template": unknown::template("db:1", &unknown::value(number))});
+    let mut world = parallel(2, json!({"podUpdatePolicy": "InPlaceIfPossible"}));
+    for number in [1, 2] {
+        let before = ["db-0", "db-1"].map(|pod| world.uid(pod));
+        world.merge(&template(number));
+        world.settle();
+        let lacking: Vec<_> = world.pods.values().map(|pod| unknown::lacking(pod, &unknown::value(number))).collect();
+        assert_eq!(lacking, [[""; 0]; 2]);
+        let after = ["db-0", "db-1"].map(|pod| world.uid(pod));
+        assert!(before.iter().zip(&after).all(|(before, after)| before != after), "{number}: other pods");
+    }
 }

@@ -3,7 +3,7 @@
 //! OpenKruise hashes what Go's encoder makes of its types: fields in the order in which the types declare them,
 //! Kubernetes' defaults filled in by a webhook, `<`, `>` and `&` escaped. The same bytes give the same hash, and a hash
 //! that differs would make every pod outdated that came from the other. `vectors.json` was taken from OpenKruise 1.9's
-//! own functions, but for what tests say.
+//! own functions, but for what tests say. A container with a field that OpenKruise loses has another hash than there.
 
 mod defaults;
 mod order;
@@ -102,13 +102,17 @@ struct Own<'a> {
 
 /// A pod's container as Kubernetes' types write it: without what they leave out, or do not know.
 pub(super) fn known(container: &Map<String, Value>) -> Value {
-    serde_json::from_str(&text(container)).unwrap_or_default()
+    order::known(&canonical(container))
 }
 
 fn text(container: &Map<String, Value>) -> String {
-    // The form of a pod template drops what Go's types leave out.
+    order::text(&canonical(container))
+}
+
+/// The form of a pod template drops what Go's types leave out.
+fn canonical(container: &Map<String, Value>) -> Value {
     let mut template = form::canonical(&json!({"spec": {"containers": [container]}}));
-    order::text(&template["spec"]["containers"][0].take())
+    template["spec"]["containers"][0].take()
 }
 
 fn container(of: &SidecarContainer, list: List, images: Images) -> String {

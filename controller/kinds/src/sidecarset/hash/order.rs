@@ -1,13 +1,32 @@
-//! A container as JSON text, with its fields in the order in which Kubernetes' types declare them. What those types did
-//! not know when OpenKruise 1.9 was built (Kubernetes 1.32) is left out, as it is there.
+//! A container as JSON text, with its fields in the order in which Kubernetes' types declare them: those of Kubernetes 1.32,
+//! with which OpenKruise 1.9 is built. OpenKruise loses other fields. Here they follow, sorted by name, because a change of
+//! one of them makes another container.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The text of a container.
 pub(super) fn text(container: &Value) -> String {
     let mut text = String::new();
     write(&mut text, Inner::Object(CONTAINER), container);
     text
+}
+
+/// The container without the fields that those types do not know.
+pub(super) fn known(container: &Value) -> Value {
+    without_unknown(Inner::Object(CONTAINER), container)
+}
+
+fn without_unknown(inner: Inner, value: &Value) -> Value {
+    match (inner, value) {
+        (Object(fields), Value::Object(map)) => {
+            let kept = fields
+                .iter()
+                .filter_map(|(name, inner)| Some(((*name).to_owned(), without_unknown(*inner, map.get(*name)?))));
+            Value::Object(kept.collect())
+        }
+        (Object(_), Value::Array(list)) => list.iter().map(|item| without_unknown(inner, item)).collect(),
+        _ => value.clone(),
+    }
 }
 
 /// What a field holds: one object or a list of them.
@@ -127,12 +146,11 @@ fn write(text: &mut String, inner: Inner, value: &Value) {
     match (inner, value) {
         (Object(fields), Value::Object(map)) => {
             text.push('{');
-            let fields = fields.iter().filter_map(|(name, inner)| Some((name, inner, map.get(*name)?)));
-            for (at, (name, inner, value)) in fields.enumerate() {
-                text.push_str(if at == 0 { "\"" } else { ",\"" });
-                text.push_str(name);
-                text.push_str("\":");
-                write(text, *inner, value);
+            for (at, (name, inner, value)) in ordered(fields, map).enumerate() {
+                text.push_str(if at == 0 { "" } else { "," });
+                text.push_str(&Value::from(name).to_string());
+                text.push(':');
+                write(text, inner, value);
             }
             text.push('}');
         }
@@ -148,4 +166,15 @@ fn write(text: &mut String, inner: Inner, value: &Value) {
         }
         _ => text.push_str(&value.to_string()),
     }
+}
+
+/// The fields of an object: the known ones in their order, then the others.
+fn ordered<'a>(
+    fields: &'static [(&'static str, Inner)],
+    map: &'a Map<String, Value>,
+) -> impl Iterator<Item = (&'a str, Inner, &'a Value)> {
+    let known = fields.iter().filter_map(|(name, inner)| Some((*name, *inner, map.get(*name)?)));
+    let is_unknown = |name: &String| !fields.iter().any(|(known, _)| known == name);
+    let others = map.iter().filter(move |(name, _)| is_unknown(name));
+    known.chain(others.map(|(name, value)| (name.as_str(), Plain, value)))
 }

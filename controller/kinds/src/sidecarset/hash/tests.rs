@@ -63,3 +63,33 @@ fn annotations_and_what_pods_are_selected_by_are_in_neither() {
     fact.spec.selector = Some(Default::default());
     assert_eq!(hashes(&fact.spec), before);
 }
+
+#[test]
+fn unknown_field_is_in_both_hashes_and_is_kept() {
+    let of = |place: &str, field: Value| {
+        let mut container = json!({
+            "name": "agent", "image": "agent:1", "restartPolicy": "Always", "lifecycle": {},
+            "env": [{"name": "A", "valueFrom": {"fileKeyRef": {"key": "a"}}}], "volumeMounts": [{"name": "v"}],
+        });
+        container.pointer_mut(place).unwrap()["isNew"] = field;
+        container
+    };
+    let places = ["", "/lifecycle", "/env/0", "/env/0/valueFrom", "/env/0/valueFrom/fileKeyRef", "/volumeMounts/0"];
+    for (place, list) in places.iter().flat_map(|place| ["containers", "initContainers"].map(|list| (place, list))) {
+        let spec =
+            |field: Value| -> SidecarSetSpec { serde_json::from_value(json!({(list): [of(place, field)]})).unwrap() };
+        let fields =
+            [json!(null), json!(false), json!(0), json!(""), json!({}), json!([{"a": ""}]), json!([{"a": "b"}])];
+        let all: Vec<_> = fields.iter().map(|field| hashes(&spec(field.clone()))).collect();
+        for (at, one) in all.iter().enumerate() {
+            for other in &all[at + 1..] {
+                assert_ne!(one.hash, other.hash, "{list}{place}");
+                assert_ne!(one.without_image, other.without_image, "{list}{place}");
+            }
+        }
+        for field in &fields[1..] {
+            let kept = &kept(&spec(field.clone()))[list][0];
+            assert_eq!(kept.pointer(place).unwrap()["isNew"], *field, "{list}{place}");
+        }
+    }
+}

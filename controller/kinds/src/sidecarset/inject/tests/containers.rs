@@ -20,6 +20,28 @@ fn a_pod_gets_a_container_as_it_is_written() {
 }
 
 #[test]
+fn unknown_fields_reach_pods_from_each_list() {
+    use crate::model::unknown;
+    let template = unknown::template("agent:1", &unknown::value(1));
+    let spec = &template["spec"];
+    let mut brings = json!({
+        "containers": spec["containers"], "initContainers": spec["initContainers"], "volumes": spec["volumes"],
+    });
+    brings["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v", "isNew": unknown::value(1)}]);
+    brings["containers"][0]["name"] = json!("agent");
+    brings["initContainers"][0]["name"] = json!("agent-init");
+    // And what the pod itself has stays.
+    let mut old = unknown::template("main:1", &unknown::value(1));
+    old["spec"]["volumes"] = json!([]);
+    let mut new = injected(&old, &[set("a", brings)]);
+    assert_eq!(new["spec"]["containers"][0]["volumeMounts"][0]["isNew"], unknown::value(1));
+    assert_eq!(unknown::lacking(&new, &unknown::value(1)), [""; 0], "of the SidecarSet");
+    new["spec"]["containers"].as_array_mut().unwrap().remove(0);
+    new["spec"]["initContainers"].as_array_mut().unwrap().reverse();
+    assert_eq!(unknown::lacking(&new, &unknown::value(1)), [""; 0], "of the pod");
+}
+
+#[test]
 fn sidecarsets_come_by_name_and_containers_as_they_are_listed() {
     let sets = || [set("b", json!({"containers": of(&["z", "a"])})), set("a", json!({"containers": of(&["y", "b"])}))];
     let new = injected(&pod(of(&["main"])), &sets());

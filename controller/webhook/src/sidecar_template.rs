@@ -48,12 +48,16 @@ fn container(mut container: Map<String, Value>) -> Value {
     Value::Object(container)
 }
 
-/// A mount may be of a volume that the pods have.
+/// A mount, or a variable from a file, may be of a volume that the pods have.
 fn volumes_of_pods<'a>(volumes: &[Value], containers: impl Iterator<Item = &'a Value>) -> Vec<Value> {
-    let mounts = containers.flat_map(|container| container["volumeMounts"].as_array().into_iter().flatten());
-    let mounted: BTreeSet<_> = mounts.filter_map(|mount| mount["name"].as_str()).collect();
+    let mut used = BTreeSet::new();
+    for container in containers {
+        let list = |key: &str| container[key].as_array().into_iter().flatten();
+        used.extend(list("volumeMounts").filter_map(|mount| mount["name"].as_str()));
+        used.extend(list("env").filter_map(|variable| variable["valueFrom"]["fileKeyRef"]["volumeName"].as_str()));
+    }
     let lacks = |name: &&str| !volumes.iter().any(|volume| volume["name"] == **name);
-    mounted.into_iter().filter(lacks).map(|name| json!({"name": name, "emptyDir": {}})).collect()
+    used.into_iter().filter(lacks).map(|name| json!({"name": name, "emptyDir": {}})).collect()
 }
 
 #[cfg(test)]
@@ -67,7 +71,7 @@ mod tests {
             "initContainers": [{"name": "native", "image": "n", "restartPolicy": "Always", "podInjectPolicy": "BeforeAppContainer"}],
             "containers": [
                 {"name": "mesh", "upgradeStrategy": {"upgradeType": "HotUpgrade"}, "volumeMounts": [{"name": "own"}, {"name": "pods"}]},
-                {"name": "log", "image": "l", "transferEnv": [], "resourcesPolicy": {}, "upgradeStrategy": {"upgradeType": "ColdUpgrade"}},
+                {"name": "log", "image": "l", "env": [{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "files"}}}], "transferEnv": [], "resourcesPolicy": {}, "upgradeStrategy": {"upgradeType": "ColdUpgrade"}},
             ],
             "volumes": [{"name": "own", "hostPath": {"path": "/a"}}],
         }});
@@ -75,8 +79,10 @@ mod tests {
         let spec = &template["spec"];
         assert_eq!(spec["initContainers"], json!([{"name": "native", "image": "n", "restartPolicy": "Always"}]));
         let mesh = json!({"name": "mesh-1", "volumeMounts": [{"name": "own"}, {"name": "pods"}]});
-        assert_eq!(spec["containers"], json!([mesh, {"name": "log", "image": "l"}]));
-        let volumes = json!([{"name": "own", "hostPath": {"path": "/a"}}, {"name": "pods", "emptyDir": {}}]);
+        let log = json!({"name": "log", "image": "l", "env": [{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "files"}}}]});
+        assert_eq!(spec["containers"], json!([mesh, log]));
+        let of_pods = ["files", "pods"].map(|name| json!({"name": name, "emptyDir": {}}));
+        let volumes = json!([{"name": "own", "hostPath": {"path": "/a"}}, of_pods[0], of_pods[1]]);
         assert_eq!(spec["volumes"], volumes);
     }
 

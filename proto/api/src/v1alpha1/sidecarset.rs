@@ -42,7 +42,7 @@ pub struct SidecarSetSpec {
     /// Containers that pods get.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<SidecarContainer>,
-    /// Volumes that the containers mount: see `kubectl explain pod.spec.volumes`. A pod gets those that are mounted.
+    /// Volumes that the containers mount or read variables from: see `kubectl explain pod.spec.volumes`. A pod gets no others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Map<String, Value>>,
     /// How a change reaches pods that have the containers.

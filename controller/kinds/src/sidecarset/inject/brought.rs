@@ -199,9 +199,9 @@ impl Brought {
 
     /// Adds the volumes that a SidecarSet's containers mount.
     pub(super) fn add_volumes(&mut self, spec: &SidecarSetSpec) {
-        for mounted in sidecar::all(spec).flat_map(|(sidecar, _)| mounted(sidecar)) {
+        for used in sidecar::all(spec).flat_map(|(sidecar, _)| used_volumes(sidecar)) {
             // A pod has a volume once, whoever brings it.
-            let is_it = |name: Option<&Value>| name.is_some_and(|name| *name == mounted["name"]);
+            let is_it = |name: Option<&Value>| name == Some(used);
             if self.volumes.iter().any(|volume| is_it(volume.get("name"))) {
                 continue;
             }
@@ -219,10 +219,10 @@ impl Brought {
         let of_pod = pod["spec"]["volumes"].as_array().into_iter().flatten();
         let names: Vec<&Value> = of_pod.chain(&self.volumes).map(|volume| &volume["name"]).collect();
         for (sidecar, _) in sidecar::all(spec) {
-            if let Some(lacking) = mounted(sidecar).find(|mounted| !names.contains(&&mounted["name"])) {
-                let (name, volume) = (sidecar::name(sidecar), &lacking["name"]);
+            if let Some(volume) = used_volumes(sidecar).find(|used| !names.contains(used)) {
+                let name = sidecar::name(sidecar);
                 return Err(format!(
-                    "container {name:?}: the pod has no volume {volume}, which it mounts; add it to spec.volumes"
+                    "container {name:?}: the pod has no volume {volume}, which it uses; add it to spec.volumes"
                 ));
             }
         }
@@ -230,10 +230,11 @@ impl Brought {
     }
 }
 
-/// The mounts and devices that a container of a SidecarSet has of its own.
-fn mounted(sidecar: &SidecarContainer) -> impl Iterator<Item = &Value> {
-    let lists = ["volumeMounts", "volumeDevices"].into_iter();
-    lists.filter_map(move |key| sidecar.container.get(key)?.as_array()).flatten()
+/// The names of the volumes that a container of a SidecarSet mounts, has as devices, or reads variables from.
+fn used_volumes(sidecar: &SidecarContainer) -> impl Iterator<Item = &Value> {
+    let list = |key: &str| sidecar.container.get(key).and_then(Value::as_array).into_iter().flatten();
+    let mounts = list("volumeMounts").chain(list("volumeDevices")).filter_map(|mount| mount.get("name"));
+    mounts.chain(list("env").filter_map(|variable| variable.pointer("/valueFrom/fileKeyRef/volumeName")))
 }
 
 fn position(pod: &Value, list: List, name: &str) -> Option<usize> {

@@ -145,7 +145,7 @@ fn a_shared_path_brings_the_variables_that_it_is_made_of() {
 }
 
 #[test]
-fn only_volumes_that_are_mounted_come_and_the_pods_own_wins() {
+fn only_used_volumes_come_and_the_pods_own_wins() {
     let volume = |name: &str, path: &str| json!({"name": name, "hostPath": {"path": path}});
     let mount = |name: &str| json!([{"name": name, "mountPath": format!("/{name}")}]);
     let first = json!({
@@ -162,8 +162,13 @@ fn only_volumes_that_are_mounted_come_and_the_pods_own_wins() {
 }
 
 #[test]
-fn a_set_that_mounts_what_nobody_has_is_left_out_whole() {
-    let lists = [("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")];
+fn set_whose_volume_no_pod_has_is_left_out_whole() {
+    let file = json!({"fileKeyRef": {"volumeName": "data", "path": "a", "key": "A"}});
+    let lists = [
+        ("volumeMounts", json!([{"name": "data", "mountPath": "/data"}])),
+        ("volumeDevices", json!([{"name": "data", "devicePath": "/data"}])),
+        ("env", json!([{"name": "A", "valueFrom": file}])),
+    ];
     let volumes = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Value>();
     for (what, of_pod, of_set, of_other, is_there) in [
         ("the pod has it", &["data"][..], &[][..], &[][..], true),
@@ -171,12 +176,11 @@ fn a_set_that_mounts_what_nobody_has_is_left_out_whole() {
         ("another set brings it, which comes later", &[], &[], &["data"], true),
         ("nobody has it", &["other"], &["other"], &["other"], false),
     ] {
-        for (list, path) in lists {
-            let mounts = json!([{"name": "data", path: "/data"}]);
-            let agent = json!({"name": "agent", list: mounts});
+        for (list, mounts) in &lists {
+            let agent = json!({"name": "agent", (*list): mounts});
             let one = set("a", json!({"containers": [{"name": "first"}, agent], "volumes": volumes(of_set)}));
             let of_log = if of_other.contains(&"data") { mounts.clone() } else { json!([]) };
-            let log = json!([{"name": "log", list: of_log}]);
+            let log = json!([{"name": "log", (*list): of_log}]);
             let other = set("b", json!({"containers": log, "volumes": volumes(of_other)}));
             let mut old = pod(json!([{"name": "main"}]));
             old["spec"]["volumes"] = volumes(of_pod);
@@ -188,7 +192,7 @@ fn a_set_that_mounts_what_nobody_has_is_left_out_whole() {
                 assert!(names(&found.pod, "volumes").contains(&"data".to_owned()), "{what}, {list}");
                 continue;
             }
-            let reason = "container \"agent\": the pod has no volume \"data\", which it mounts; add it to spec.volumes";
+            let reason = "container \"agent\": the pod has no volume \"data\", which it uses; add it to spec.volumes";
             let refusal = Refusal { sidecar_set: "a".to_owned(), reason: reason.to_owned() };
             assert_eq!((found.pod, found.refusals), (without, vec![refusal]), "{what}, {list}");
         }

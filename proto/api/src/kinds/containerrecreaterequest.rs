@@ -57,7 +57,7 @@ fn rules(version: Version) -> Vec<Patch> {
     rules
 }
 
-/// What is copied from the pod, described in our own words, and a port that is a number or a name.
+/// What is copied from the pod, described in our own words. Fields that newer pods have are copied, too.
 fn filled_in() -> Vec<Patch> {
     let hook = "spec.containers[].preStop";
     let ports = "spec.containers[].ports";
@@ -79,5 +79,9 @@ fn filled_in() -> Vec<Patch> {
         (format!("{ports}[].name"), "The port's name."),
         (format!("{ports}[].protocol"), "TCP, UDP or SCTP."),
     ];
-    said.into_iter().map(|(path, description)| at(path, json!({"description": description}))).collect()
+    let copied =
+        ["", ".exec", ".httpGet", ".httpGet.httpHeaders[]", ".sleep", ".tcpSocket"].map(|part| format!("{hook}{part}"));
+    let copied = copied.into_iter().chain([format!("{ports}[]")]);
+    let whole = copied.map(|path| at(path, json!({"x-kubernetes-preserve-unknown-fields": true})));
+    said.into_iter().map(|(path, description)| at(path, json!({"description": description}))).chain(whole).collect()
 }

@@ -6,7 +6,7 @@ fn pod() -> Value {
         "spec": {
             "nodeName": "n1", "terminationGracePeriodSeconds": 30,
             "containers": [
-                {"name": "app", "lifecycle": {"preStop": {"httpGet": {"port": "web"}}}, "ports": [{"name": "web", "containerPort": 80}]},
+                {"name": "app", "lifecycle": {"preStop": {"httpGet": {"port": "web", "later": 1}}}, "ports": [{"name": "web", "containerPort": 80, "later": {}}]},
                 {"name": "side", "lifecycle": {"preStop": {"exec": {"command": ["bye"]}}}, "ports": [{"containerPort": 1}]},
                 {"name": "new"},
             ],
@@ -33,7 +33,7 @@ fn hooks_ids_labels_and_grace_are_the_pods() {
     assert_eq!(
         filled["spec"]["containers"],
         json!([
-            {"name": "app", "preStop": {"httpGet": {"port": "web"}}, "ports": [{"name": "web", "containerPort": 80}], "statusContext": context("c://a", 2)},
+            {"name": "app", "preStop": {"httpGet": {"port": "web", "later": 1}}, "ports": [{"name": "web", "containerPort": 80, "later": {}}], "statusContext": context("c://a", 2)},
             {"name": "side", "preStop": {"exec": {"command": ["bye"]}}, "statusContext": context("c://s", 0)},
             {"name": "mesh", "statusContext": context("c://m", 0)},
         ])

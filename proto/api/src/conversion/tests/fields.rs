@@ -80,3 +80,53 @@ fn v1alpha1_has_each_field_or_a_reason() {
         ELSEWHERE.iter().map(|(kind, field, _)| ((*kind).to_owned(), (*field).to_owned())).collect();
     assert_eq!(found, listed, "add the field to v1alpha1, or to the list with a reason why its loss deletes nothing");
 }
+
+/// Where the schemas hold fields of pods and claims.
+const OF_KUBERNETES: [(&str, &[&str]); 6] = [
+    ("BroadcastJob", &["template"]),
+    ("CloneSet", &["template", "volumeClaimTemplates[]"]),
+    ("ContainerRecreateRequest", &["containers[].ports[]", "containers[].preStop"]),
+    ("DaemonSet", &["template"]),
+    ("SidecarSet", &["containers[]", "initContainers[]", "volumes[]"]),
+    ("StatefulSet", &["template", "volumeClaimTemplates[]"]),
+];
+/// Objects of Berth among them.
+const OF_SIDECARS: [&str; 5] =
+    ["resourcesPolicy", "shareVolumeDevicePolicy", "shareVolumePolicy", "transferEnv[]", "upgradeStrategy"];
+
+#[test]
+fn schemas_keep_unknown_fields_of_pods() {
+    let mut found = 0;
+    for definition in crate::crd::definitions().unwrap() {
+        let kind = definition["spec"]["names"]["kind"].as_str().unwrap();
+        let places = OF_KUBERNETES.iter().filter(|(of, _)| *of == kind).flat_map(|(_, places)| *places);
+        for place in places {
+            for served in definition["spec"]["versions"].as_array().unwrap() {
+                let mut all = BTreeMap::new();
+                fields(&served["schema"]["openAPIV3Schema"]["properties"]["spec"], "", &mut all);
+                let is_within = |path: &str| {
+                    path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                };
+                let is_own = |path: &str| {
+                    let below = path.strip_prefix(place).unwrap_or_default().trim_start_matches('.');
+                    kind == "SidecarSet" && OF_SIDECARS.iter().any(|own| below.starts_with(own))
+                };
+                let objects = all.iter().filter(|(path, schema)| {
+                    is_within(path)
+                        && !is_own(path)
+                        && schema["type"] == "object"
+                        && schema["additionalProperties"].is_null()
+                });
+                for (path, schema) in objects {
+                    found += 1;
+                    assert_eq!(
+                        schema["x-kubernetes-preserve-unknown-fields"], true,
+                        "{kind} {} {path}",
+                        served["name"]
+                    );
+                }
+            }
+        }
+    }
+    assert!(found > 60, "{found} objects are looked at");
+}

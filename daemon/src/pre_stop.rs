@@ -102,6 +102,9 @@ struct Get {
     host: String,
     #[serde(default)]
     scheme: String,
+    /// Kubernetes 1.37 and later.
+    #[serde(default)]
+    protocol: String,
     #[serde(default)]
     http_headers: Vec<Header>,
 }
@@ -117,6 +120,9 @@ impl Get {
     fn resolve(self, annotations: &HashMap<String, String>) -> Result<HttpGet, String> {
         if self.scheme.eq_ignore_ascii_case("https") {
             return Err("it is an httpGet by HTTPS".to_owned());
+        }
+        if !matches!(self.protocol.as_str(), "" | "HTTP1") {
+            return Err("it is an httpGet by another protocol than HTTP1".to_owned());
         }
         let port = match &self.port {
             Value::Number(number) => number.as_u64().and_then(|port| u16::try_from(port).ok()),

@@ -18,6 +18,7 @@ fn hook_and_grace_are_what_the_kubelet_wrote_to_the_container() {
         (r#"{"httpGet":{"path":"/bye?x=1","port":80}}"#, get("", 80, "/bye?x=1")),
         (r#"{"httpGet":{"path":"bye","port":"web","host":"h"}}"#, get("h", 8080, "/bye")),
         (r#"{"httpGet":{"port":"81","scheme":"HTTP"}}"#, get("", 81, "/")),
+        (r#"{"httpGet":{"port":82,"protocol":"HTTP1","later":{}}}"#, get("", 82, "/")),
     ] {
         assert_eq!(of(json), expected, "{json}");
     }
@@ -29,6 +30,7 @@ fn hook_and_grace_are_what_the_kubelet_wrote_to_the_container() {
         r#"{"httpGet":{"port":0}}"#,
         r#"{"httpGet":{"port":70000}}"#,
         r#"{"httpGet":{"port":80,"scheme":"HTTPS"}}"#,
+        r#"{"httpGet":{"port":80,"protocol":"HTTP2"}}"#,
         r#"{"httpGet":{"port":80,"path":"/a\r\nX: y"}}"#,
         r#"{"httpGet":{"port":80,"path":"/a b"}}"#,
         r#"{"httpGet":{"port":80,"httpHeaders":[{"name":"a: b\r\nc","value":""}]}}"#,

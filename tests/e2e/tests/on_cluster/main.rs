@@ -26,6 +26,7 @@ mod joining_node;
 mod kept_ips;
 mod limits;
 mod newcomer;
+mod newer_fields;
 mod no_controller;
 mod node_faults;
 mod node_jobs;
@@ -113,6 +114,7 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     daemon_set::a_surge_never_leaves_a_node_without_a_ready_pod,
     daemon_set::a_native_set_becomes_an_advanced_one_with_its_pods,
     daemon_set::bad_sets_are_refused,
+    newer_fields::newer_fields_reach_running_pods,
     node_jobs::a_job_runs_once_on_each_node_and_goes,
     node_jobs::a_job_that_fails_pauses_and_is_resumed,
     node_jobs::bad_jobs_are_refused,

@@ -11,7 +11,7 @@ use crate::world::Case;
 const DEPLOYMENT: &str = "apps/v1/Deployment";
 
 /// An image that waits, and that is another for each tag.
-async fn image(case: &Case, tag: &str) -> Result<String> {
+pub(crate) async fn image(case: &Case, tag: &str) -> Result<String> {
     let name = format!("{}-sidecar:{tag}", case.namespace);
     let (pushed, tag) = (name.clone(), tag.to_owned());
     case.blocking(move |site| {
@@ -27,7 +27,7 @@ async fn image(case: &Case, tag: &str) -> Result<String> {
 }
 
 /// Selects the pods of the test's namespace that have a label.
-fn sidecar_set(case: &Case, image: &str, fields: &Value) -> Value {
+pub(crate) fn sidecar_set(case: &Case, image: &str, fields: &Value) -> Value {
     let mut set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": case.namespace},
         "spec": {
@@ -72,7 +72,7 @@ async fn done(case: &Case, pods: usize) -> Result<Value> {
     .await
 }
 
-async fn asked(case: &Case) -> Result<Value> {
+pub(crate) async fn asked(case: &Case) -> Result<Value> {
     case.until(kind::SIDECAR_SET, &case.namespace, |set| {
         let mut conditions = set["status"]["conditions"].as_array().into_iter().flatten();
         conditions.any(|condition| condition["type"] == "InjectionReady" && condition["status"] == "True")

@@ -229,22 +229,23 @@ async fn explained_as_blocked(case: &Case, reason: &str) -> Result<String> {
 pub(crate) async fn overlapping_selectors_are_named_by_the_younger(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;
-    let mut other = objects::clone_set("other", 1, &image, &json!({}));
-    other["spec"]["selector"]["matchLabels"]["app"] = "web".into();
-    other["spec"]["template"]["metadata"]["labels"] = json!({"app": "web"});
-    case.create(&other).await?;
-    is_told(case, "other", "OverlappingSelector", &["CloneSet web", "app=web"]).await?;
-    case.done("other").await?;
-    case.told("other", |event| event.starts_with("OverlappingSelector")).await?;
+    // Both may be created in the same second. Then the name decides, and this one comes later.
+    let mut younger = objects::clone_set("younger", 1, &image, &json!({}));
+    younger["spec"]["selector"]["matchLabels"]["app"] = "web".into();
+    younger["spec"]["template"]["metadata"]["labels"] = json!({"app": "web"});
+    case.create(&younger).await?;
+    is_told(case, "younger", "OverlappingSelector", &["CloneSet web", "app=web"]).await?;
+    case.done("younger").await?;
+    case.told("younger", |event| event.starts_with("OverlappingSelector")).await?;
     let owners = |pod: &Value| pod["metadata"]["ownerReferences"][0]["name"].as_str().unwrap_or_default().to_owned();
     let pods = objects::list(case.client(), &case.namespace, kind::POD, "app=web").await?;
     let mut owners: Vec<_> = pods.iter().map(owners).collect();
     owners.sort();
-    ensure!(owners == ["other", "web"], "each keeps its own: {owners:?}");
+    ensure!(owners == ["web", "younger"], "each keeps its own: {owners:?}");
     let web = objects::get(case.client(), &case.namespace, kind::CLONE_SET, "web").await?;
     ensure!(blocked(&web).is_none(), "the older was not written to: {web}");
     case.kubectl(&["delete", "cloneset", "web", "-n", &case.namespace]).await?;
-    until(case, "other", |set| blocked(set).is_none()).await?;
+    until(case, "younger", |set| blocked(set).is_none()).await?;
     Ok(())
 }
 

@@ -67,7 +67,7 @@ async fn minor(case: &Case) -> Result<u32> {
 pub(crate) async fn newer_fields_reach_running_pods(case: &Case) -> Result<()> {
     let minor = minor(case).await?;
     if minor < RULES {
-        return Ok(());
+        return fields_that_the_server_drops_replace_no_pod(case).await;
     }
     let (image, agent) = (case.image("v1").await?, sidecar_set::image(case, "1").await?);
     let selected = json!({"matchLabels": {APP: "cloneset"}});
@@ -112,6 +112,24 @@ pub(crate) async fn newer_fields_reach_running_pods(case: &Case) -> Result<()> {
         ensure!(code(&after[0], container) == Some(42), "{container}: {}", after[0]["spec"]);
     }
     if minor >= USER_ANNOTATIONS { user_annotations_reach_a_pod(case, &image).await } else { Ok(()) }
+}
+
+/// An older apiserver drops the fields from pods. The template keeps them, and its pods still change in place.
+async fn fields_that_the_server_drops_replace_no_pod(case: &Case) -> Result<()> {
+    let in_place = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceOnly"}});
+    let (one, two) = (case.image("v1").await?, case.image("v2").await?);
+    case.create(&workload("CloneSet", &one, &json!({"replicas": 1, "updateStrategy": in_place}))).await?;
+    let set = case.done("cloneset").await?;
+    ensure!(set["spec"]["template"]["spec"]["hostnameOverride"] == OVERRIDE, "{}", set["spec"]);
+    let before = pods(case, &format!("{APP}=cloneset")).await?;
+    ensure!(before.len() == 1 && before[0]["spec"]["hostnameOverride"].is_null(), "{before:?}");
+    let containers = json!([container("main", &two, 41)]);
+    case.patch(kind::CLONE_SET, "cloneset", json!({"spec": {"template": {"spec": {"containers": containers}}}}))
+        .await?;
+    case.done("cloneset").await?;
+    let after = pods(case, &format!("{APP}=cloneset")).await?;
+    ensure!(after.len() == 1 && after[0]["metadata"]["uid"] == before[0]["metadata"]["uid"], "{after:?}");
+    Ok(())
 }
 
 async fn user_annotations_reach_a_pod(case: &Case, image: &str) -> Result<()> {

@@ -1,6 +1,7 @@
 //! What holds the updates of a SidecarSet back, as its condition `Blocked` says it.
 
 use berth_workload::plan::{Failure, Outcome, Verb};
+use berth_workload::stuck::NO_IMAGE;
 use serde_json::Value;
 
 use super::choose::{self, Settings};
@@ -74,7 +75,7 @@ pub(super) fn of_container(snapshot: &Snapshot, failure: &Failing) -> String {
 /// As the condition of every kind calls it.
 fn reason(failure: &Failing) -> &'static str {
     match failure.reason {
-        "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => "ImageUnavailable",
+        reason if NO_IMAGE.contains(&reason) => "ImageUnavailable",
         "CrashLoopBackOff" => "ContainerCrashLooping",
         _ => "ContainerCannotStart",
     }

@@ -11,6 +11,7 @@ use berth_workload::inplace::state::State;
 use berth_workload::node::image::facts;
 use berth_workload::plan::PodPatch;
 use berth_workload::pod::{Container, ContainerStatus, Pod};
+use berth_workload::stuck::NO_IMAGE;
 
 use super::Snapshot;
 use super::hot::{self, Pair};
@@ -163,16 +164,8 @@ pub(super) struct Failure {
 }
 
 fn failure(status: &ContainerStatus, image: &str, list: List) -> Option<Failure> {
-    const FAILURES: [&str; 8] = [
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "ErrImageNeverPull",
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "RunContainerError",
-        "CrashLoopBackOff",
-    ];
+    const FAILURES: [&str; 4] =
+        ["CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff"];
     /// The most characters of the kubelet's words.
     const SHOWN: usize = 300;
     let said = |reason, message: &str| {
@@ -180,7 +173,7 @@ fn failure(status: &ContainerStatus, image: &str, list: List) -> Option<Failure>
         Some(Failure { container: status.name.to_string(), image, reason, message })
     };
     if let Some(waiting) = &status.state.waiting {
-        let reason = FAILURES.into_iter().find(|known| **known == *waiting.reason)?;
+        let reason = NO_IMAGE.into_iter().chain(FAILURES).find(|known| **known == *waiting.reason)?;
         return is_of_image(status, image, reason, &waiting.message).then(|| said(reason, &waiting.message))?;
     }
     // Of a native sidecar that it cannot start again, the kubelet of 1.34 tells how it ended, and not why it waits.
@@ -192,9 +185,7 @@ fn failure(status: &ContainerStatus, image: &str, list: List) -> Option<Failure>
 /// container failed, while it starts the next: who took that for a failure would replace the next one as it takes over.
 fn is_of_image(status: &ContainerStatus, image: &str, reason: &str, message: &str) -> bool {
     match reason {
-        "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
-            message.is_empty() || message.contains(image)
-        }
+        _ if NO_IMAGE.contains(&reason) => message.is_empty() || message.contains(image),
         "RunContainerError" | "CrashLoopBackOff" => {
             status.image.is_empty() || normalised(&status.image) == normalised(image) || pins(image, &status.image_id)
         }

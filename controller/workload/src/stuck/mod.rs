@@ -25,6 +25,7 @@ use crate::pod::{Pod, availability};
 use crate::podset::{Scene, Uids};
 
 pub use cause::{Cause, Grade, gravest};
+pub use pod::NO_IMAGE;
 pub use refused::is_of_write;
 pub use unavailable::tell_of_unavailable;
 

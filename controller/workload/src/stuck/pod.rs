@@ -17,8 +17,8 @@ use crate::pod::{Availability, Condition, ContainerStatus, Pod, availability, pr
 use crate::podset::Scene;
 use berth_api::image;
 
-/// Why an image is not there, as the kubelet has it.
-const NO_IMAGE: [&str; 6] = [
+/// The reasons with which a kubelet says that a container's image is not there.
+pub const NO_IMAGE: [&str; 6] = [
     "ErrImagePull",
     "ImagePullBackOff",
     "InvalidImageName",

@@ -75,7 +75,7 @@ pub(crate) async fn pulled_image_is_open_unless_verified(case: &Case) -> Result<
     create_pull_secret(case, PASSWORD).await?;
     let starting = cluster.clone();
     let _registry = case.blocking(move |_| PrivateRegistry::start(&starting)).await?;
-    let one = case.image("v1").await?;
+    let one = image(case, "v1").await?;
     let refused = json!({"pullPolicy": {"backoffLimit": 0}, "selector": {"names": [Place::Node(NODE).to_string()]}});
     case.create(&pulls::job("no-secret", &one, refused)).await?;
     ensure!(pulls::ended(case, "no-secret").await?["failed"] == 1, "the registry asks for no credentials");
@@ -96,6 +96,12 @@ pub(crate) async fn pulled_image_is_open_unless_verified(case: &Case) -> Result<
         never_pulled(case).await
     };
     pulls::restored(tested, configure(case, before)).await
+}
+
+/// An image that no kubelet has pulled under another name. Of the same content, the kubelet verifies each name.
+async fn image(case: &Case, tag: &str) -> Result<String> {
+    let [image] = case.images(&format!("{}:{tag}", case.namespace), [tag]).await?;
+    Ok(image)
 }
 
 /// Gives the node's kubelet this configuration.
@@ -138,7 +144,7 @@ async fn with_the_secret(case: &Case, one: &str) -> Result<()> {
     case.create(&set("web", one, secrets())).await?;
     case.done("web").await?;
     let before = case.pods("web").await?;
-    let two = case.image("v2").await?;
+    let two = image(case, "v2").await?;
     pulled(case, "two", &two).await?;
     case.set_image("web", &two).await?;
     case.done("web").await?;
@@ -155,7 +161,7 @@ async fn without(case: &Case, one: &str) -> Result<()> {
 
 /// The kubelet verifies credentials by a pull alone.
 async fn never_pulled(case: &Case) -> Result<()> {
-    let three = case.image("v3").await?;
+    let three = image(case, "v3").await?;
     pulled(case, "three", &three).await?;
     let mut never = set("never", &three, secrets());
     never["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Never".into();

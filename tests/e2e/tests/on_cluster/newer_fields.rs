@@ -69,6 +69,15 @@ pub(crate) async fn newer_fields_reach_running_pods(case: &Case) -> Result<()> {
     if minor < RULES {
         return fields_that_the_server_drops_replace_no_pod(case).await;
     }
+    let tested = reach_running_pods(case).await;
+    // The SidecarSet is of no namespace, so it does not go with that of the test.
+    let deleted = case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await;
+    tested?;
+    deleted?;
+    if minor >= USER_ANNOTATIONS { user_annotations_reach_a_pod(case).await } else { Ok(()) }
+}
+
+async fn reach_running_pods(case: &Case) -> Result<()> {
     let (image, agent) = (case.image("v1").await?, sidecar_set::image(case, "1").await?);
     let selected = json!({"matchLabels": {APP: "cloneset"}});
     let brings = json!({"selector": selected, "containers": [container("agent", &agent, 41)]});
@@ -111,7 +120,7 @@ pub(crate) async fn newer_fields_reach_running_pods(case: &Case) -> Result<()> {
     for container in ["main", "agent"] {
         ensure!(code(&after[0], container) == Some(42), "{container}: {}", after[0]["spec"]);
     }
-    if minor >= USER_ANNOTATIONS { user_annotations_reach_a_pod(case, &image).await } else { Ok(()) }
+    Ok(())
 }
 
 /// An older apiserver drops the fields from pods. The template keeps them, and its pods still change in place.
@@ -132,8 +141,8 @@ async fn fields_that_the_server_drops_replace_no_pod(case: &Case) -> Result<()> 
     Ok(())
 }
 
-async fn user_annotations_reach_a_pod(case: &Case, image: &str) -> Result<()> {
-    let mut set = workload("CloneSet", image, &json!({"replicas": 1}));
+async fn user_annotations_reach_a_pod(case: &Case) -> Result<()> {
+    let mut set = workload("CloneSet", &case.image("v1").await?, &json!({"replicas": 1}));
     set["metadata"]["name"] = json!("certified");
     set["spec"]["selector"]["matchLabels"][APP] = json!("certified");
     let template = &mut set["spec"]["template"];

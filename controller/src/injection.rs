@@ -72,10 +72,15 @@ struct Latest {
     wanted: OnceLock<Wanted>,
 }
 
+/// The namespaces of the flag, separated by commas, and the controller's own.
+pub(crate) fn protected_namespaces(own_namespace: &str, flag: &str) -> BTreeSet<String> {
+    let named = flag.split(',').map(str::trim).filter(|name| !name.is_empty());
+    named.chain([own_namespace]).map(str::to_owned).collect()
+}
+
 impl Injection {
     pub(crate) fn new(asks: Arc<PodAsks>, gates: Gates, own_namespace: &str, protected: &str) -> Arc<Self> {
-        let named = protected.split(',').map(str::trim).filter(|name| !name.is_empty());
-        let protected = named.map(str::to_owned).chain([own_namespace.to_owned()]).collect();
+        let protected = protected_namespaces(own_namespace, protected);
         let own_namespace = own_namespace.to_owned();
         Arc::new(Self {
             asks,

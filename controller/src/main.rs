@@ -59,7 +59,9 @@ fn main() -> anyhow::Result<()> {
         let gates = gates::parse(&cli.run.feature_gates).map_err(anyhow::Error::msg)?;
         match &cli.command {
             Some(Command::Explain(explain)) => {
-                let pinning = PodPinning::new(cli.run.pod_pinning, cli.run.pod_pinning_fail_closed, Arc::default());
+                let run = &cli.run;
+                let protected = injection::protected_namespaces(&run.namespace, &run.protected_namespaces);
+                let pinning = PodPinning::new(run.pod_pinning, run.pod_pinning_fail_closed, protected, Arc::default());
                 explain::explain(explain, config, gates, (&cli.run, &pinning)).await
             }
             Some(Command::PrepareReturn(flags)) => prepare_return::prepare_return(flags, config).await,

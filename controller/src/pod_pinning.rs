@@ -1,6 +1,7 @@
 //! New pods of workloads that are not ours go where their records say: which of them the pod webhook is called for, and what it
 //! answers.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -21,13 +22,15 @@ use crate::watched::Watched;
 pub(crate) struct PodPinning {
     by: PinnedBy,
     fail_closed: bool,
+    /// Namespaces for whose pods the webhook is not called.
+    protected: BTreeSet<String>,
     asks: Arc<PodAsks>,
     records: OnceLock<Arc<Store<Watched<PersistentPodState>>>>,
 }
 
 impl PodPinning {
-    pub(crate) fn new(by: PinnedBy, fail_closed: bool, asks: Arc<PodAsks>) -> Arc<Self> {
-        Arc::new(Self { by, fail_closed, asks, records: OnceLock::new() })
+    pub(crate) fn new(by: PinnedBy, fail_closed: bool, protected: BTreeSet<String>, asks: Arc<PodAsks>) -> Arc<Self> {
+        Arc::new(Self { by, fail_closed, protected, asks, records: OnceLock::new() })
     }
 
     /// To be told when it was written for whose pods the webhook is called.
@@ -53,6 +56,7 @@ impl PodPinning {
         match self.by {
             PinnedBy::Policy => Pinning::Policy,
             PinnedBy::None => Pinning::Off,
+            PinnedBy::Webhook if self.is_protected(state) => Pinning::Protected,
             PinnedBy::Webhook => {
                 let workload = workload(state);
                 if self.asks.has_written(|asks| asks.pins.has(&workload)) {
@@ -66,11 +70,16 @@ impl PodPinning {
         }
     }
 
+    fn is_protected(&self, state: &PersistentPodState) -> bool {
+        state.metadata.namespace.as_ref().is_some_and(|namespace| self.protected.contains(namespace))
+    }
+
     /// For whose pods the webhook is to be called.
     fn scope(&self) -> Option<Scope> {
         let records = self.records.get()?.all();
-        let foreign =
-            records.iter().filter(|state| TargetKind::of(&state.0) != TargetKind::Ours && !state.terminating());
+        let is_asked =
+            |state: &PersistentPodState| TargetKind::of(state) != TargetKind::Ours && !self.is_protected(state);
+        let foreign = records.iter().filter(|state| is_asked(&state.0) && !state.terminating());
         let waits = |state: &PersistentPodState| self.fail_closed && state.spec.required_persistent_topology.is_some();
         Some(Scope::new(foreign.map(|state| (workload(&state.0), waits(&state.0)))))
     }

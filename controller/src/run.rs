@@ -72,8 +72,9 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let client = client::connect(config, metrics.clone())?;
     let clusters = Clusters::new(other_clusters(flags), metrics.clone(), answering);
     let asks = Arc::<PodAsks>::default();
-    let pod_pinning = PodPinning::new(flags.pod_pinning, flags.pod_pinning_fail_closed, asks.clone());
     let injection = Injection::new(asks.clone(), gates, &flags.namespace, &flags.protected_namespaces);
+    let protected = injection.protected().clone();
+    let pod_pinning = PodPinning::new(flags.pod_pinning, flags.pod_pinning_fail_closed, protected, asks.clone());
     if gates.has(Gate::KruisePodReadinessGate) {
         asks.ask(Arc::new(AllGated(injection.protected().clone())));
     }

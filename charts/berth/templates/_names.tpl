@@ -124,6 +124,13 @@ apps.kruise.io/cloneset-instance-id
 {{ append (dig "protectedNamespaces" (list "kube-system") .Values.controller) .Release.Namespace | uniq | toJson | replace "\"" "'" }}
 {{- end -}}
 
+{{- /* CEL: the entry `webhook` is asked about no pod of those namespaces, by the names that it lists or leaves out. */ -}}
+{{- define "berth.sparesProtected" -}}
+{{- $protected := include "berth.protectedNamespaces" . -}}
+webhook.?namespaceSelector.?matchExpressions.orValue([]).exists(e, e.key == 'kubernetes.io/metadata.name' && (e.operator == 'In'
+? !e.values.exists(name, name in {{ $protected }}) : e.operator == 'NotIn' && {{ $protected }}.all(name, name in e.values)))
+{{- end -}}
+
 {{- /* `true`, or nothing without the validating webhook. */ -}}
 {{- define "berth.validatingWebhook" -}}
 {{- if dig "install" true (.Values.validatingWebhook | default dict) }}true{{ end -}}

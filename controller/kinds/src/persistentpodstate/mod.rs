@@ -76,7 +76,13 @@ pub enum Pinning {
     Off,
     /// Nobody: the namespace, or the cluster, has too many such workloads.
     TooMany,
+    /// Nobody: the webhook is not called for pods of protected namespaces.
+    Protected,
 }
+
+/// Why no pod of a protected namespace is pinned by the webhook, and the remedy.
+const PROTECTED: &str = "the pod webhook is called for no pod of a namespace that the chart's value \
+    controller.protectedNamespaces names, or of the controller's own: take the namespace off that value, or set podPinning.by to policy";
 
 /// Decides what to do beside the records: the object itself comes and goes with its workload's annotations.
 pub fn decide(snapshot: &Snapshot, _: Timestamp) -> Plan {
@@ -111,6 +117,7 @@ fn news(snapshot: &Snapshot, state: &PersistentPodState) -> impl Iterator<Item =
     let unpinned = match snapshot.pinning {
         Pinning::Off => Some("the chart's value podPinning.by is none: set it to auto"),
         Pinning::TooMany => Some("its namespace or the cluster has too many PersistentPodStates of such workloads"),
+        Pinning::Protected => Some(PROTECTED),
         _ => None,
     };
     let unpinned = unpinned.map(|why| ("PodsNotPinned", format!("no pod of {target} is pinned by its record: {why}")));

@@ -263,6 +263,24 @@ fn a_pod_that_comes_back_elsewhere_is_told_with_the_cause() {
 }
 
 #[test]
+fn unpinned_pods_of_protected_namespaces_warn() {
+    for (pinning, says) in [
+        (Pinning::Webhook, None),
+        (Pinning::Off, Some("podPinning.by is none")),
+        (Pinning::Protected, Some("controller.protectedNamespaces")),
+    ] {
+        let state = Some(state(json!({}), json!({})));
+        let plan = decide(
+            &Snapshot { state, target: Target::Set(None), pinning, ..Snapshot::default() },
+            Timestamp::UNIX_EPOCH,
+        );
+        let told: Vec<_> = plan.events.iter().filter(|event| event.reason == "PodsNotPinned").collect();
+        assert_eq!(told.len(), usize::from(says.is_some()), "{pinning:?}");
+        assert!(told.iter().all(|event| event.message.contains(says.unwrap_or_default())), "{told:?}");
+    }
+}
+
+#[test]
 fn explain_says_of_each_pod_where_it_was_and_how_the_next_is_pinned() {
     let preferred = json!([{"weight": 7, "preference": {"keys": ["x"]}}]);
     let records = json!({"db-0": {"nodeName": "n1", "nodeTopologyLabels": {"host": "n1", "x": "y"}}, "db-1": on("n9")});

@@ -110,7 +110,7 @@ fn a_namespace_and_a_kind_stay_while_something_lives_in_them() -> Result<()> {
     stage.run(async |admin| {
         let refused_deletions = RefusedDeletions::default();
         let settings = Config { refused_deletions: refused_deletions.clone(), ..config(9876, LONG, None) };
-        let mut replica = Replica::start_with(&admin, stage.manager().await?, settings).await?;
+        let mut replica = Replica::start_with(&stage, &admin, settings).await?;
         replica.ready().await?;
         of_namespaces(&stage, &admin).await?;
         of_kinds(&stage, &admin).await?;

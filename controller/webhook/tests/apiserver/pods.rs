@@ -67,7 +67,7 @@ fn the_pod_webhook_is_called_for_nobody_who_did_not_ask() -> Result<()> {
     stage.run(async |admin| {
         let records = Arc::new(Counted::default());
         let settings = berth_webhook::Config { pods: true, records: Some(records.clone()), ..config(9876, LONG, None) };
-        let mut replica = Replica::start_with(&admin, stage.manager().await?, settings).await?;
+        let mut replica = Replica::start_with(&stage, &admin, settings).await?;
         replica.ready().await?;
         let mut ends = replica.handle.pods();
         let pins = Scope::new([(workload("db"), true), (workload("web"), false)]);

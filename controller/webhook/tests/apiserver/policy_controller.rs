@@ -357,7 +357,7 @@ fn the_controllers_token_writes_by_name_and_of_our_kinds_its_fields_alone() -> R
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let scene = scene(&stage, admin).await?;
-        named(&scene).await.context("what has a name in the controller's namespace")?;
+        named(&stage, &scene).await.context("what has a name in the controller's namespace")?;
         own_kinds(&scene).await.context("what the controller writes of our kinds")?;
         fields_of_others(&scene).await?;
         definitions(&scene).await
@@ -365,7 +365,8 @@ fn the_controllers_token_writes_by_name_and_of_our_kinds_its_fields_alone() -> R
 }
 
 /// Secrets, leases, endpoints and dry runs.
-async fn named(Scene { manager, .. }: &Scene) -> Result<()> {
+async fn named(stage: &Stage, scene: &Scene) -> Result<()> {
+    let manager = &scene.manager;
     let of = |namespace: &str, plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
     let secrets = &of(NAMESPACE, "secrets");
     let secret = |name: &str, kind: &str| {
@@ -390,22 +391,44 @@ async fn named(Scene { manager, .. }: &Scene) -> Result<()> {
     let path = format!("{leases}/kruise-manager");
     manager.merge(&path, &json!({"spec": {"holderIdentity": "y"}})).await.context("its renewal")?;
 
-    let slices = &format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices");
-    let slice = |name: &str, service: &str| {
-        json!({"metadata": {"name": name, "labels": {"kubernetes.io/service-name": service},
-               "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]},
-               "addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}], "ports": [{"name": "webhook", "port": 9876}]})
-    };
-    let (name, says) = ("kruise-webhook-service-early-u", "EndpointSlices kruise-manager may write");
-    refused("an endpoint of metrics", manager.create(slices, &slice(name, "kruise-manager-metrics")).await, says)?;
-    refused("one by another name", manager.create(slices, &slice("x", "kruise-webhook-service")).await, says)?;
-    refused("another's", manager.delete(&format!("{slices}/{}", first(manager, slices).await?)).await, says)?;
-    manager.create(slices, &slice(name, "kruise-webhook-service")).await.context("its own endpoint")?;
+    endpoints(stage, scene).await?;
 
     let template = json!({"metadata": {"generateName": "berth-validate-"},
                           "template": {"spec": {"containers": [{"name": "a", "image": "a"}]}}});
     let dry = format!("{}?dryRun=All", of("kube-system", "podtemplates"));
     manager.create(&dry, &template).await.context("a template's check")?;
+    Ok(())
+}
+
+/// A pod's own endpoint at the webhooks' Service, by the token that is bound to the pod.
+async fn endpoints(stage: &Stage, Scene { manager, admin, .. }: &Scene) -> Result<()> {
+    let slices = &format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices");
+    let mut replica = pod("replica", &json!([]));
+    replica["spec"]["serviceAccountName"] = json!("kruise-manager");
+    let replica = admin.create(&format!("/api/v1/namespaces/{NAMESPACE}/pods"), &replica).await?;
+    let uid = replica["metadata"]["uid"].as_str().context("no uid")?;
+    let slice = |uid: &str, service: &str, addresses: Value| {
+        json!({"metadata": {"name": format!("kruise-webhook-service-early-{uid}"), "labels": {"kubernetes.io/service-name": service},
+               "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid}]},
+               "addressType": "IPv4", "endpoints": [{"addresses": addresses}], "ports": [{"name": "webhook", "port": 9876}]})
+    };
+    let (one, service) = (json!(["10.0.0.1"]), "kruise-webhook-service");
+    let says = "EndpointSlices kruise-manager may create";
+    let own = slice(uid, service, one.clone());
+    refused("by a token of no pod", manager.create(slices, &own).await, says)?;
+    let bound = stage.token("kruise-manager", &["--bound-object-kind=Pod", "--bound-object-name=replica"])?;
+    let bound = Caller(stage.client(Some(bound)).await?);
+    refused("of metrics", bound.create(slices, &slice(uid, "kruise-manager-metrics", one.clone())).await, says)?;
+    refused("of another pod", bound.create(slices, &slice("u", service, one)).await, says)?;
+    let two = slice(uid, service, json!(["10.0.0.1", "10.0.0.2"]));
+    refused("of two addresses", bound.create(slices, &two).await, says)?;
+    let mut other = own.clone();
+    other["metadata"]["name"] = json!("x");
+    refused("by another name", bound.create(slices, &other).await, says)?;
+    let theirs = first(manager, slices).await?;
+    refused("another's end", manager.delete(&format!("{slices}/{theirs}")).await, says)?;
+    bound.create(slices, &own).await.context("its own endpoint")?;
+    manager.delete(&format!("{slices}/kruise-webhook-service-early-{uid}")).await.context("its end, by another")?;
     Ok(())
 }
 

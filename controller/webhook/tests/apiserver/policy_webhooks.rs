@@ -16,6 +16,11 @@ const MUTATING: &str = "kruise-mutating-webhook-configuration";
 const BUDGETS: &str = "kruise-budget-webhook-configuration";
 const VALIDATING: &str = "kruise-validating-webhook-configuration";
 
+/// A selector of namespaces by their names.
+fn namespaces(operator: &str, values: Value) -> Value {
+    json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": operator, "values": values}]})
+}
+
 /// An entry as the controller writes it, with these fields changed.
 fn entry(fields: &Value) -> Result<Patch<Value>> {
     let mut entry = json!({
@@ -24,7 +29,7 @@ fn entry(fields: &Value) -> Result<Patch<Value>> {
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
         "clientConfig": {"service": {"namespace": "kruise-system", "name": "kruise-webhook-service", "path": "/inject-sidecars/secret"}},
         "matchConditions": [{"name": "is-selected", "expression": "true"}],
-        "namespaceSelector": {"matchExpressions": [{"key": "control-plane", "operator": "NotIn", "values": ["openkruise"]}]},
+        "namespaceSelector": namespaces("NotIn", json!(["kube-system", "kruise-system"])),
     });
     for (path, value) in fields.as_object().into_iter().flatten() {
         *entry.pointer_mut(path).with_context(|| format!("no field {path}"))? = value.clone();
@@ -51,6 +56,9 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
             ("with a long wait", json!({"/timeoutSeconds": 30}), "asked about pods that are created"),
             ("about every pod", json!({"/matchConditions": []}), "asked about pods that are created"),
             ("in every namespace", json!({"/namespaceSelector": {}}), "asked about pods that are created"),
+            ("in kube-system", json!({"/namespaceSelector": namespaces("In", json!(["default", "kube-system"]))}), "that are not protected"),
+            ("in its own namespace", json!({"/namespaceSelector": namespaces("NotIn", json!(["kube-system"]))}), "that are not protected"),
+            ("by a label that all may set", json!({"/namespaceSelector": {"matchLabels": {"a": "b"}}}), "that are not protected"),
             ("by a path that all know", json!({"/clientConfig/service/path": "/inject-sidecars"}), "asked about pods that are created"),
             ("by another Service", json!({"/clientConfig/service/name": "other"}), "no other Service"),
             ("by another namespace's", json!({"/clientConfig/service/namespace": "default"}), "no other Service"),
@@ -59,6 +67,8 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
             refused(what, pods.patch(MUTATING, &write, &entry(&fields)?).await, says)?;
         }
         pods.patch(MUTATING, &write, &entry(&json!({}))?).await.context("its own entry")?;
+        let named = json!({"/namespaceSelector": namespaces("In", json!(["default"]))});
+        pods.patch(MUTATING, &write, &entry(&named)?).await.context("in a namespace that it names")?;
         let requests = json!({
             "/name": "containerrecreaterequests.apps.kruise.io", "/clientConfig/service/path": "/fill-recreate-request/secret",
             "/rules/0/apiGroups": ["apps.kruise.io"], "/rules/0/resources": ["containerrecreaterequests"],
@@ -91,7 +101,6 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
 }
 
 async fn asks_about_pods_that_go_in_named_namespaces(of_manager: &Api<ValidatingWebhookConfiguration>) -> Result<()> {
-    let namespaces = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": operator, "values": values}]});
     let own = json!({
         "/name": "delete.pods.kruise.io", "/sideEffects": "NoneOnDryRun", "/failurePolicy": "Fail", "/timeoutSeconds": 5,
         "/rules/0/operations": ["DELETE"], "/clientConfig/service/path": "/disrupt-pod/secret",

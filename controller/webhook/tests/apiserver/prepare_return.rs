@@ -114,7 +114,7 @@ fn objects_go_to_a_release_of_v1alpha1_alone() -> Result<()> {
     stage.kubectl(&["apply", "-f", "-"], Some(&rights()?))?;
     stage.kubectl(&["apply", "-f", "-"], Some(&rights()?))?;
     stage.run(async |admin| {
-        let mut replica = Replica::start(&admin, stage.manager().await?, 9876, LONG).await?;
+        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
         replica.ready().await?;
         make_objects(&admin).await?;
         let before = specs(&admin).await?;

@@ -31,8 +31,7 @@ async fn wipe(client: &Client, patch: Value) -> Result<()> {
 fn wiped_bundles_and_a_deleted_secret_are_repaired() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
-        let manager = stage.manager().await?;
-        let mut replica = Replica::start(&admin, manager, 9876, LONG).await?;
+        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
         replica.ready().await?;
 
         let bundle = json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": null}}}}});
@@ -95,8 +94,7 @@ fn wiped_bundles_and_a_deleted_secret_are_repaired() -> Result<()> {
 fn helm_and_apply_leave_the_bundle_alone_and_a_replacement_is_repaired() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
-        let manager = stage.manager().await?;
-        let mut replica = Replica::start(&admin, manager, 9876, LONG).await?;
+        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
         replica.ready().await?;
         let crds: Api<CustomResourceDefinition> = Api::all(admin.clone());
         let bundle = async || -> Result<_> {

@@ -56,9 +56,8 @@ async fn ca_bundle(client: &Client) -> Result<String> {
 fn no_conversion_fails_while_certificates_and_authorities_rotate() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
-        let manager = stage.manager().await?;
-        let mut first = Replica::start(&admin, manager.clone(), 9876, SHORT).await?;
-        let mut second = Replica::start(&admin, manager, 9976, SHORT).await?;
+        let mut first = Replica::start(&stage, &admin, 9876, SHORT).await?;
+        let mut second = Replica::start(&stage, &admin, 9976, SHORT).await?;
         first.ready().await?;
         second.ready().await?;
         let (old, new) = (node_images(&admin, "v1alpha1"), node_images(&admin, "v1beta1"));

@@ -137,12 +137,12 @@ pub(crate) const LONG: Validity = Validity { cert: Duration::from_secs(86_400), 
 
 impl Replica {
     /// Starts a replica with the rights that the chart gives to the controller.
-    pub(crate) async fn start(admin: &Client, manager: Client, port: u16, validity: Validity) -> Result<Self> {
-        Self::start_with(admin, manager, config(port, validity, None)).await
+    pub(crate) async fn start(stage: &Stage, admin: &Client, port: u16, validity: Validity) -> Result<Self> {
+        Self::start_with(stage, admin, config(port, validity, None)).await
     }
 
-    /// The same with settings of its own; its pod is made here.
-    pub(crate) async fn start_with(admin: &Client, manager: Client, config: Config) -> Result<Self> {
+    /// The same with settings of its own; its pod is made here, and its token is bound to that pod, as by a kubelet.
+    pub(crate) async fn start_with(stage: &Stage, admin: &Client, config: Config) -> Result<Self> {
         let port = config.bind.port();
         beat(admin).await?;
         let pods: Api<Pod> = Api::namespaced(admin.clone(), NAMESPACE);
@@ -155,9 +155,12 @@ impl Replica {
                 "nodeName": NODE,
                 "containers": [{"name": "manager", "image": "none", "ports": [{"name": "webhook", "containerPort": port}]}],
                 "automountServiceAccountToken": false,
+                "serviceAccountName": "kruise-manager",
             },
         }))?;
         let pod = pods.create(&PostParams::default(), &pod).await?;
+        let bound = ["--bound-object-kind=Pod", &format!("--bound-object-name={}", pod.name_any())];
+        let manager = stage.client(Some(stage.token("kruise-manager", &bound)?)).await?;
         let ip = address::CONTROL_PLANE;
         let identity = PodIdentity { name: pod.name_any(), uid: pod.uid().unwrap_or_default(), ip: ip.into() };
         let (shutdown, stop) = oneshot::channel();

@@ -22,11 +22,8 @@ fn two_replicas_that_start_at_once_agree_on_one_secret_and_are_ready_when_v1alph
         let before =
             node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "early", "1")).await;
         ensure!(before.is_err(), "v1alpha1 must not work before there is a webhook");
-        let manager = stage.manager().await?;
-        let (first, second) = tokio::join!(
-            Replica::start(&admin, manager.clone(), 9876, LONG),
-            Replica::start(&admin, manager.clone(), 9976, LONG)
-        );
+        let (first, second) =
+            tokio::join!(Replica::start(&stage, &admin, 9876, LONG), Replica::start(&stage, &admin, 9976, LONG));
         let (mut first, mut second) = (first?, second?);
         // The moment that either is ready, v1alpha1 works, without another try.
         tokio::select! { done = first.ready() => done?, done = second.ready() => done? }
@@ -55,14 +52,13 @@ fn two_replicas_that_start_at_once_agree_on_one_secret_and_are_ready_when_v1alph
 fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
-        let manager = stage.manager().await?;
         let slices: Api<EndpointSlice> = Api::namespaced(admin.clone(), NAMESPACE);
         let ours = ListParams::default().labels("endpointslice.kubernetes.io/managed-by=berth-controller");
         let owners = async || -> Result<Vec<String>> {
             let list = slices.list(&ours).await?;
             Ok(list.items.iter().flat_map(|slice| slice.owner_references()).map(|owner| owner.name.clone()).collect())
         };
-        let mut replica = Replica::start(&admin, manager.clone(), 9876, LONG).await?;
+        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
         let seen = until("the first replica adds an endpoint of its own", async || {
             let owners = owners().await?;
             ensure!(owners == ["replica-9876"], "{owners:?}");
@@ -71,7 +67,7 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
         let (seen, ready) = tokio::join!(seen, replica.ready());
         seen.and(ready)?;
         // A second one finds conversion working, and adds nothing.
-        let mut second = Replica::start(&admin, manager, 9976, LONG).await?;
+        let mut second = Replica::start(&stage, &admin, 9976, LONG).await?;
         second.ready().await?;
         ensure!(!owners().await?.contains(&"replica-9976".to_owned()), "a second replica needs no early endpoint");
         second.end().await?;
@@ -100,7 +96,7 @@ fn a_replica_is_ready_with_some_of_the_definitions_and_sees_to_those_that_come_l
     let left_out = ["imagelistpulljobs.apps.kruise.io", "nodeimages.apps.kruise.io"];
     stage.kubectl(&[&["delete", "crd"], &left_out[..]].concat(), None)?;
     stage.run(async |admin| {
-        let mut replica = Replica::start(&admin, stage.manager().await?, 9876, LONG).await?;
+        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
         replica.ready().await?;
         stage.helm(&["upgrade", "berth", CHART, "--namespace", NAMESPACE, "--set", REGISTRY])?;
         until("v1alpha1 of a kind that came later works", async || {
@@ -148,7 +144,7 @@ fn without_its_webhook_configurations_a_replica_needs_no_right_to_them() -> Resu
     }
     stage.run(async |admin| {
         let settings = berth_webhook::Config { validating: false, ..config(9876, LONG, None) };
-        let mut replica = Replica::start_with(&admin, stage.manager().await?, settings).await?;
+        let mut replica = Replica::start_with(&stage, &admin, settings).await?;
         replica.ready().await?;
         node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "old", "1")).await?;
         let mut ends = replica.handle.pods();

@@ -38,7 +38,7 @@ async fn warns_of_fields_that_do_not_exist(admin: &Client) -> Result<()> {
 fn a_bad_template_is_refused_in_both_versions_and_nothing_hangs_on_the_webhook() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
-        let mut replica = Replica::start(&admin, stage.manager().await?, 9876, LONG).await?;
+        let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
         replica.ready().await?;
         let create = async |version: &str, name: &str, container: Value| {
             let gvk = GroupVersionKind::gvk("apps.kruise.io", version, "CloneSet");

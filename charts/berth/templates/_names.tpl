@@ -92,15 +92,22 @@ stored, whether it is converted, and what the controller makes for its objects.
 {{ $stored | toJson | replace "\"" "'" }}
 {{- end -}}
 
-{{- /* CEL: `owner` is a controlling owner of a kind of ours for which the controller makes `of`, such as pods. */ -}}
-{{- define "berth.owner" -}}
+{{- /* CEL: `owner` names, in a version that is served, a kind of ours for which the controller makes `of`, such as pods; or the kind `kind`. */ -}}
+{{- define "berth.owner.named" -}}
 {{- $kinds := list -}}
-{{- range (include "berth.kinds" .root | fromYaml).kinds -}}
-{{- if has $.of .owns -}}
-{{- $kinds = append $kinds (printf "(owner.apiVersion.startsWith('%s/') && owner.kind == '%s')" .group .kind) -}}
+{{- range $kind := (include "berth.kinds" .root | fromYaml).kinds -}}
+{{- if or (has $.of .owns) (eq ($.kind | default "") .kind) -}}
+{{- range .served -}}
+{{- $kinds = append $kinds (printf "%s/%s %s" $kind.group . $kind.kind) -}}
 {{- end -}}
 {{- end -}}
-(owner.?controller.orValue(false) && ({{ join " || " $kinds }}))
+{{- end -}}
+(owner.apiVersion + ' ' + owner.kind in {{ $kinds | toJson | replace "\"" "'" }} && owner.uid != '')
+{{- end -}}
+
+{{- /* CEL: and is the controlling owner. */ -}}
+{{- define "berth.owner" -}}
+(owner.?controller.orValue(false) && {{ include "berth.owner.named" . }})
 {{- end -}}
 
 {{- /* The names of those kinds, for messages. */ -}}
@@ -117,6 +124,11 @@ stored, whether it is converted, and what the controller makes for its objects.
 {{- /* The label of what belongs to one pod of a CloneSet: itself and its claims. */ -}}
 {{- define "berth.instance" -}}
 apps.kruise.io/cloneset-instance-id
+{{- end -}}
+
+{{- /* The annotation of a pod, from its template, that lets the controller take it from its ReplicaSet. */ -}}
+{{- define "berth.surge" -}}
+apps.kruise.io/surge-on-eviction
 {{- end -}}
 
 {{- /* CEL: the namespaces in which the controller writes no pod. */ -}}

@@ -147,7 +147,7 @@ impl PodBudgets {
         }
         let owner = pod.metadata.controller()?;
         let (kind, top) = self.expected.top_object(&pod.metadata.namespace, owner).await?;
-        Instead::of((&kind, &top), budget, refusal)
+        Instead::of(&pod.metadata, (&kind, &top), budget, refusal)
     }
 
     /// Takes back what was drawn for a request that is refused.

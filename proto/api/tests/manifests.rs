@@ -52,6 +52,7 @@ fn entry(kind: &Kind) -> Value {
         "plural": kind.plural,
         "namespaced": kind.namespaced,
         "stored": kind.stored.name(),
+        "served": kind.versions().map(|version| version.name()).collect::<Vec<_>>(),
         "converted": kind.is_converted(),
         "owns": kind.owns,
     })

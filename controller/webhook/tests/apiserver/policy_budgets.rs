@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -73,34 +74,48 @@ fn the_controllers_token_lets_a_pod_of_a_replica_set_go_by_one_label_alone() -> 
     stage.run(async |admin| {
         let by_hand = Api::<Pod>::namespaced(admin, "default");
         let own = Api::<Pod>::namespaced(stage.manager().await?, "default");
-        let pod = |name: &str, labels: Value, owners: Value| -> Result<Pod> {
+        let pod = |name: &str, labels: Value, owners: Value, surge: &str| -> Result<Pod> {
+            let annotations = json!({"apps.kruise.io/surge-on-eviction": surge});
             Ok(serde_json::from_value(json!({
-                "metadata": {"name": name, "labels": labels, "ownerReferences": owners},
+                "metadata": {"name": name, "labels": labels, "annotations": annotations, "ownerReferences": owners},
                 "spec": {"containers": [{"name": "main", "image": "web:1"}]},
             }))?)
         };
         let set = json!([{"apiVersion": "none.example/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true}]);
         let create = PostParams::default();
-        by_hand.create(&create, &pod("web", json!({"app": "web", "pod-template-hash": "abc"}), set)?).await?;
-        by_hand.create(&create, &pod("bare", json!({"app": "web"}), json!([]))?).await?;
-        by_hand.create(&create, &pod("free", json!({"pod-template-hash": "released-1"}), json!([]))?).await?;
+        let labels = json!({"app": "web", "pod-template-hash": "abc"});
+        let web = by_hand.create(&create, &pod("web", labels.clone(), set.clone(), "true")?).await?;
+        by_hand.create(&create, &pod("closed", labels, set, "false")?).await?;
+        by_hand.create(&create, &pod("bare", json!({"app": "web"}), json!([]), "true")?).await?;
+        by_hand.create(&create, &pod("free", json!({}), json!([]), "true")?).await?;
+        by_hand.create(&create, &pod("forged", json!({"pod-template-hash": "released-1"}), json!([]), "true")?).await?;
         let (trial, says) = (PatchParams::default().dry_run(), "controls");
         let label = |value: &str| json!({"metadata": {"labels": {"pod-template-hash": value}}});
         until("the policy is in force", async || {
             refused("another hash", own.patch("web", &trial, &merge(label("def"))).await, says)
         })
         .await?;
-        let mut more = label("released-1");
+        let value = |pod: &Pod| format!("released-{}", &pod.uid().unwrap_or_default()[..8]);
+        let released = &value(&web);
+        let mut more = label(released);
         more["metadata"]["labels"]["app"] = json!("db");
         refused("another label beside", own.patch("web", &trial, &merge(more)).await, says)?;
-        let mut image = label("released-1");
+        refused("a value of its own", own.patch("web", &trial, &merge(label("released-1"))).await, says)?;
+        refused("a pod whose template does not say so", own.patch("closed", &trial, &merge(label(released))).await, says)?;
+        let mut image = label(released);
         image["spec"] = json!({"containers": [{"name": "main", "image": "evil:1"}]});
         refused("an image beside", own.patch("web", &trial, &Patch::Strategic(image)).await, says)?;
-        refused("a pod of nobody", own.patch("bare", &trial, &merge(label("released-1"))).await, says)?;
-        own.patch("web", &PatchParams::default(), &merge(label("released-1"))).await.context("it is let go")?;
+        refused("a pod of nobody", own.patch("bare", &trial, &merge(label(released))).await, says)?;
+        own.patch("web", &PatchParams::default(), &merge(label(released))).await.context("it is let go")?;
         let gone = DeleteParams::default().dry_run();
         refused("a pod of nobody's end", own.delete("bare", &gone).await, says)?;
         refused("the end of one that has an owner", own.delete("web", &gone).await, says)?;
+        refused("the end of one with another's value", own.delete("forged", &gone).await, says)?;
+        let free = by_hand.get("free").await?;
+        by_hand.patch("free", &PatchParams::default(), &merge(label(&value(&free)))).await?;
+        let owner = json!({"metadata": {"ownerReferences": [owner("CloneSet", "x")]}});
+        refused("its adoption", own.patch("free", &trial, &merge(owner.clone())).await, says)?;
+        own.patch("bare", &trial, &merge(owner)).await.context("the adoption of one that nobody had")?;
         own.delete("free", &gone).await.context("one that was let go")?;
         Ok(())
     })

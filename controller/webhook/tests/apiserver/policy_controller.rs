@@ -228,7 +228,7 @@ async fn pods_of_others(Scene { manager, owner, admin }: &Scene) -> Result<()> {
         manager.create(PODS, &pod("x", &json!([other]))).await,
         says,
     )?;
-    for (field, value) in [("kind", "Deployment"), ("apiVersion", "apps/v1")] {
+    for (field, value) in [("kind", "Deployment"), ("apiVersion", "apps/v1"), ("apiVersion", "apps.kruise.io/v9")] {
         let mut other = owner.clone();
         other[field] = json!(value);
         refused(value, manager.create(PODS, &pod("x", &json!([other]))).await, says)?;
@@ -258,10 +258,16 @@ async fn pods_of_others(Scene { manager, owner, admin }: &Scene) -> Result<()> {
     let stolen = json!({"metadata": {"ownerReferences": [owner]}});
     let answer = manager.merge(path, &stolen).await;
     refused("another's pod", answer, says)?;
-    admin.create(PODS, &pod("web-2", &json!([owner]))).await?;
+    let answer = admin.create(PODS, &pod("web-2", &json!([owner]))).await?;
+    let path = &format!("{PODS}/web-2");
+    let mut gone = owner.clone();
+    gone["uid"] = json!("gone");
+    let swap = json!([{"op": "test", "path": "/metadata/uid", "value": answer["metadata"]["uid"]},
+                      {"op": "replace", "path": "/metadata/ownerReferences", "value": [gone]}]);
+    refused("another uid", manager.send(Method::PATCH, path, JSON_PATCH, &swap).await, says)?;
     let tolerant =
         json!([{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "reserved", "operator": "Exists"}}]);
-    let answer = manager.send(Method::PATCH, &format!("{PODS}/web-2"), JSON_PATCH, &tolerant).await;
+    let answer = manager.send(Method::PATCH, path, JSON_PATCH, &tolerant).await;
     refused("tolerations", answer, "its containers alone")
 }
 

@@ -41,8 +41,8 @@ impl Instead {
         Self::First { told: first("in its place", budget), deployment: None }
     }
 
-    /// Of one whose topmost owner is of this kind: `None` where that asks for nothing.
-    pub fn of((kind, top): (&str, &Metadata), budget: &str, refusal: &str) -> Option<Self> {
+    /// Of a pod whose topmost owner is of this kind: `None` where that asks for nothing.
+    pub fn of(pod: &Metadata, (kind, top): (&str, &Metadata), budget: &str, refusal: &str) -> Option<Self> {
         let words = format!("{kind} {}", top.name);
         match top.annotation(SURGE_ON_EVICTION)? {
             "true" => {}
@@ -58,6 +58,14 @@ impl Instead {
         let told = first(&format!("of {words}"), budget);
         Some(match kind {
             "CloneSet" => Self::First { told, deployment: None },
+            "Deployment" if !may_be_released(pod) => {
+                let told = format!(
+                    "{refusal}; {words} asks for another pod first, and pod {} lacks annotation {SURGE_ON_EVICTION}: \"true\", without which \
+                     no pod is taken from its ReplicaSet: set it in spec.template.metadata.annotations of {words}, too",
+                    pod.name
+                );
+                Self::Never { told }
+            }
             "Deployment" => {
                 let deployment = DeploymentReference { name: top.name.to_string(), uid: top.uid.to_string() };
                 Self::First { told, deployment: Some(deployment) }
@@ -79,6 +87,12 @@ fn first(which: &str, budget: &str) -> String {
 /// Whether a pod was taken from its ReplicaSet so that this makes another. Its Deployment's Services still find it.
 pub fn is_released(pod: &Metadata) -> bool {
     pod.controller().is_none() && pod.label(POD_TEMPLATE_HASH).is_some_and(|hash| hash.starts_with(RELEASED))
+}
+
+/// Whether the pod's template lets the controller take it from its ReplicaSet. A policy of the chart knows pods by that, and the
+/// controller's account cannot write it.
+fn may_be_released(pod: &Metadata) -> bool {
+    pod.annotation(SURGE_ON_EVICTION) == Some("true")
 }
 
 /// Whether a replacement is still waited for: the pod is there, and was asked for in the last ten minutes. One that was let go is
@@ -103,7 +117,7 @@ pub fn step(replacement: &Replacement, pod: &Pod, has_surplus: bool, now: Timest
     let owner = Reference::from(metadata.controller()?);
     let (key, value) = if CLONE_SET.is_of(&owner) {
         (SPECIFIED_DELETE, "true".to_owned())
-    } else if REPLICA_SETS.owner_kind().is_of(&owner) {
+    } else if REPLICA_SETS.owner_kind().is_of(&owner) && may_be_released(metadata) {
         let part: String = metadata.uid.chars().take(8).collect();
         (POD_TEMPLATE_HASH, format!("{RELEASED}{part}"))
     } else {

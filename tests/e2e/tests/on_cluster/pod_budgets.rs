@@ -25,9 +25,11 @@ async fn deployed(case: &Case, replicas: usize) -> Result<()> {
     let image = case.image("v1").await?;
     let labels = json!({"app": "web"});
     let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": image}]});
+    // Whether a pod is to be replaced first, the Deployment says.
+    let metadata = json!({"labels": labels, "annotations": {"apps.kruise.io/surge-on-eviction": "true"}});
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": {"metadata": metadata, "spec": spec}},
     });
     case.create(&deployment).await?;
     case.until(DEPLOYMENT, "web", |deployment| deployment["status"]["readyReplicas"] == replicas).await?;

@@ -20,7 +20,10 @@ fn pod(owner: Option<(&str, &str)>, labels: &Value) -> Pod {
     let owners = owner
         .map(|(api_version, kind)| json!([{"apiVersion": api_version, "kind": kind, "uid": "o", "controller": true}]));
     serde_json::from_value(json!({
-        "metadata": {"name": "web", "uid": "0123456789", "labels": labels, "ownerReferences": owners.unwrap_or(json!([]))},
+        "metadata": {
+            "name": "web", "uid": "0123456789", "labels": labels, "ownerReferences": owners.unwrap_or(json!([])),
+            "annotations": {"apps.kruise.io/surge-on-eviction": "true"},
+        },
         "status": {"phase": "Running"},
     }))
     .unwrap()
@@ -50,6 +53,9 @@ fn each_workload_is_made_to_bring_another_pod_in_its_own_way_and_once() {
         let said = done.unwrap_or_default();
         assert!(said.contains(expected.unwrap_or_default()), "{owner:?} {labels} {ago}: {said}");
     }
+    let mut unmarked = pod(replica_set, &json!({"pod-template-hash": "abc"}));
+    unmarked.metadata.annotations = [].into();
+    assert_eq!(step(&asked(0), &unmarked, true, now()), None, "its template does not let it be released");
     let other = Replacement { uid: "other".to_owned(), ..asked(0) };
     assert_eq!(step(&other, &pod(clone_set, &json!({})), true, now()), None, "a pod of that name, and another");
 }
@@ -60,7 +66,8 @@ fn what_is_told_of_a_pod_for_which_there_is_no_room_is_by_its_topmost_owner() {
         let annotations: Value = value.map_or(json!({}), |value| json!({"apps.kruise.io/surge-on-eviction": value}));
         let top = json!({"name": "web", "uid": "o", "annotations": annotations});
         let top: Metadata = serde_json::from_value(top).unwrap();
-        Instead::of((kind, &top), "PodUnavailableBudget default/web", "there is no room")
+        let pod = pod(None, &json!({})).metadata;
+        Instead::of(&pod, (kind, &top), "PodUnavailableBudget default/web", "there is no room")
     };
     let first = "replacement first: another pod of CloneSet web is to come, then this one may go (PodUnavailableBudget default/web); try again";
     for (kind, value, expected) in [
@@ -77,6 +84,14 @@ fn what_is_told_of_a_pod_for_which_there_is_no_room_is_by_its_topmost_owner() {
         ),
     ] {
         assert_eq!(told(kind, value), expected, "{kind} {value:?}");
+    }
+    let top: Metadata =
+        serde_json::from_value(json!({"name": "web", "annotations": {"apps.kruise.io/surge-on-eviction": "true"}}))
+            .unwrap();
+    let unmarked = Metadata { name: "web-1".into(), ..Metadata::default() };
+    match Instead::of(&unmarked, ("Deployment", &top), "b", "there is no room") {
+        Some(Instead::Never { told }) => assert!(told.contains("spec.template.metadata.annotations"), "{told}"),
+        other => panic!("a pod without the annotation: {other:?}"),
     }
     for (kind, value, says) in [
         ("StatefulSet", "true", "StatefulSet web cannot bring another pod before this one goes"),

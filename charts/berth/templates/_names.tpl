@@ -131,6 +131,11 @@ apps.kruise.io/cloneset-instance-id
 apps.kruise.io/surge-on-eviction
 {{- end -}}
 
+{{- /* The annotation of a StatefulSet's claim that lets the controller give it an owner. */ -}}
+{{- define "berth.claimOwner" -}}
+apps.kruise.io/owned-by-asts
+{{- end -}}
+
 {{- /* CEL: the namespaces in which the controller writes no pod. */ -}}
 {{- define "berth.protectedNamespaces" -}}
 {{ append (dig "protectedNamespaces" (list "kube-system") .Values.controller) .Release.Namespace | uniq | toJson | replace "\"" "'" }}

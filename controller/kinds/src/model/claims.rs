@@ -62,9 +62,9 @@ impl Claims {
                         owners.push(owner.clone());
                     }
                 }
-                merge(&mut claim["metadata"]["annotations"], &patch["metadata"]["annotations"]);
-                if patch["spec"].is_object() {
-                    merge(&mut claim["spec"], &patch["spec"]);
+                for field in ["/metadata/annotations", "/spec"] {
+                    let (kept, patch) = (claim.pointer_mut(field), patch.pointer(field));
+                    kept.zip(patch).into_iter().for_each(|(kept, patch)| merge(kept, patch));
                 }
             }
             Action::DeleteClaim { target } => {

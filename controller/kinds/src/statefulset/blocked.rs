@@ -35,6 +35,7 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
     causes.extend(ignored_start(snapshot, now));
     causes.extend(ignored_growth(snapshot, new, now));
     causes.extend(claims::differing(snapshot, now));
+    causes.extend(claims::without_consent(snapshot, now));
     causes.extend(claims::waiting_for_a_start(snapshot, Some((&new.update_revision, settings.as_ref()))));
     let of_nodes: Vec<_> = nodes::causes(snapshot).collect();
     let told: Uids = of_nodes.iter().map(|(pod, _)| pod.metadata.uid.clone()).collect();

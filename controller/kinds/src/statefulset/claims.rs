@@ -6,6 +6,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use berth_api::template::VolumeClaimTemplate;
 use berth_api::v1beta1::statefulset::ClaimRetention;
@@ -20,6 +21,10 @@ use serde_json::{Value, json};
 
 use super::Snapshot;
 use super::places::Places;
+
+/// On a claim, from its creation: the StatefulSet that may own it. A policy of the chart lets the controller's account write it on new
+/// claims, and give owners to claims that have it: a claim whose owner is gone is deleted, with its data.
+pub(super) const OWNED_BY: &str = "apps.kruise.io/owned-by-asts";
 
 /// The claim templates for the new pods of one decision: each is read once, and when the first pod lacks its claim.
 pub(super) struct Templates<'a> {
@@ -45,6 +50,7 @@ impl<'a> Templates<'a> {
 
 fn new_claim(snapshot: &Snapshot, template: &Value, name: &str) -> Value {
     let mut claim = claim_template::new_claim(&snapshot.scene().workload, template, name);
+    claim["metadata"]["annotations"][OWNED_BY] = json!(snapshot.scene().workload.name());
     if snapshot.gates.has(Gate::StatefulSetAutoDeletePVC) && Policy::of(snapshot).goes_with_set {
         claim["metadata"]["ownerReferences"] = json!([reference_to_set(snapshot)]);
     }
@@ -138,17 +144,45 @@ fn change_owners<'a>(
             return None;
         }
         let set = snapshot.set.metadata.uid.as_deref().unwrap_or_default();
+        let may_own = may_be_owned(claim);
         let mut owners = Vec::new();
         owners.extend(change(claim, (STATEFUL_SETS.owner_kind(), set), with_set, || reference_to_set(snapshot)));
         owners.extend(change(claim, (POD, &pod.metadata.uid), with_pod, || reference_to_pod(pod)));
+        owners.retain(|owner| may_own || owner["$patch"] == "delete");
         let reason = match (with_set, with_pod) {
             (_, true) => format!("claim {name} goes with pod {} (whenScaled: Delete)", pod.metadata.name),
             (true, _) => format!("claim {name} goes with the StatefulSet (whenDeleted: Delete)"),
             _ => format!("claim {name} stays, whatever becomes of pod {} or the StatefulSet", pod.metadata.name),
         };
-        let patch = json!({"metadata": {"ownerReferences": owners}});
+        let mut patch = json!({"metadata": {"ownerReferences": owners}});
+        if may_own && claim.metadata.annotation(OWNED_BY).is_none() {
+            // It is the set's by its owner, which may go with this patch.
+            patch["metadata"]["annotations"] = json!({OWNED_BY: snapshot.scene().workload.name()});
+        }
         (!owners.is_empty()).then(|| (Action::PatchClaim { target: claim.target(), patch }, reason))
     })
+}
+
+/// Whether the policy of the chart lets the controller's account give the claim an owner: the account that made the claim, or an
+/// administrator, has annotated it, or an Advanced StatefulSet owns it already.
+fn may_be_owned(claim: &Claim) -> bool {
+    let owners = &claim.metadata.owner_references;
+    claim.metadata.annotation(OWNED_BY).is_some()
+        || owners.iter().any(|owner| refers(owner, STATEFUL_SETS.owner_kind()))
+}
+
+/// Claims of pods that are wanted which are to go with the set or a pod, and may have no owner.
+pub(super) fn without_consent(snapshot: &Snapshot) -> Vec<&str> {
+    let policy = Policy::of(snapshot);
+    if !snapshot.gates.has(Gate::StatefulSetAutoDeletePVC) || !(policy.goes_with_set || policy.goes_with_pod) {
+        return Vec::new();
+    }
+    let workload = snapshot.scene().workload;
+    let of_pod = |pod: &Arc<Pod>| claim_names(&workload, &pod.metadata.name).collect::<Vec<_>>();
+    let claims = snapshot.pods.iter().flat_map(of_pod).filter_map(|name| snapshot.claims.get(&*name));
+    let refused =
+        claims.filter(|claim| !claim.is_going() && claim.metadata.controller().is_none() && !may_be_owned(claim));
+    refused.map(|claim| &*claim.metadata.name).collect()
 }
 
 /// Adds an owner, or takes it off.

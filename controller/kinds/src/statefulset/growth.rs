@@ -15,9 +15,6 @@ use serde_json::{Value, json};
 
 use super::Snapshot;
 
-/// On a claim: the StatefulSet that enlarged it.
-const OWNED_BY: &str = "apps.kruise.io/owned-by-asts";
-
 /// What the claim templates ask for, read once for a decision.
 pub(super) struct Sizes(Vec<Size>);
 
@@ -140,10 +137,7 @@ impl Growth {
 fn enlarge(snapshot: &Snapshot, pod: &Pod, size: &Size, claim: &Claim) -> Step {
     let (set, name) = (snapshot.scene().workload.name(), &claim.metadata.name);
     let storage = size.storage().unwrap_or_default();
-    let patch = json!({
-        "metadata": {"annotations": {OWNED_BY: set}},
-        "spec": {"resources": {"requests": {"storage": storage}}},
-    });
+    let patch = json!({"spec": {"resources": {"requests": {"storage": storage}}}});
     let event = |warning, reason, word| Event {
         warning,
         reason,

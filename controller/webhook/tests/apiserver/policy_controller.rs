@@ -312,13 +312,19 @@ async fn claims_of_others(Scene { manager, owner, admin }: &Scene) -> Result<()>
 
 /// Claims of StatefulSets have no owner, or one that takes them along.
 async fn claims_of_statefulsets(Scene { manager, admin, .. }: &Scene) -> Result<()> {
-    let mut made = claim("data-db-0", &json!([]));
-    made["metadata"]["labels"] = json!({"app": "db"});
-    manager.create(CLAIMS, &made).await?;
-    let path = &format!("{CLAIMS}/data-db-0");
+    const ALLOWED: &str = "apps.kruise.io/owned-by-asts";
     let reference = |api_version: &str, kind: &str, name: &str| json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": format!("{kind}-{name}")});
     let owned = |owner: &Value| json!({"metadata": {"ownerReferences": [owner]}});
     let (set, pod) = (reference("apps.kruise.io/v1beta1", "StatefulSet", "db"), reference("v1", "Pod", "db-0"));
+    let says = "claims of StatefulSets";
+    let of_set = |ordinal: u8, annotations: Value| {
+        let mut claim = claim(&format!("data-db-{ordinal}"), &json!([]));
+        claim["metadata"]["labels"] = json!({"app": "db"});
+        claim["metadata"]["annotations"] = annotations;
+        claim
+    };
+    manager.create(CLAIMS, &of_set(0, json!({ALLOWED: "db"}))).await?;
+    let path = &format!("{CLAIMS}/data-db-0");
     manager.strategic(path, &owned(&set)).await.context("given to its set")?;
     let to_pod = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": set["uid"]}, pod]}});
     manager.strategic(path, &to_pod).await.context("given to its pod")?;
@@ -326,19 +332,54 @@ async fn claims_of_statefulsets(Scene { manager, admin, .. }: &Scene) -> Result<
     manager.strategic(path, &back).await.context("taken back")?;
     let mut controller = set.clone();
     controller["controller"] = json!(true);
-    let says = "claims of StatefulSets";
     for (what, patch) in [
         ("a controller", owned(&controller)),
         ("another pod", owned(&reference("v1", "Pod", "web-1"))),
         ("a set of Kubernetes'", owned(&reference("apps/v1", "StatefulSet", "db"))),
+        ("a version that is not served", owned(&reference("apps.kruise.io/v9", "StatefulSet", "db"))),
         ("a label", json!({"metadata": {"labels": {"app": "other"}}})),
         ("an annotation", json!({"metadata": {"annotations": {"a": "b"}}})),
     ] {
         refused(what, manager.strategic(path, &patch).await, says)?;
     }
     refused("a deletion", manager.delete(path).await, says)?;
-    admin.delete(path).await?;
+
+    // Another's: an owner that is gone would take it along.
+    admin.create(CLAIMS, &of_set(1, json!({}))).await?;
+    let path = &format!("{CLAIMS}/data-db-1");
+    let consent = json!({"metadata": {"annotations": {ALLOWED: "db"}}});
+    for (what, patch) in [
+        ("its set as owner", owned(&set)),
+        ("its pod as owner", owned(&reference("v1", "Pod", "db-1"))),
+        ("the annotation", consent.clone()),
+    ] {
+        refused(what, manager.strategic(path, &patch).await, says)?;
+    }
+    admin.merge(path, &consent).await?;
+    manager.strategic(path, &owned(&set)).await.context("given to its set")?;
+    // OpenKruise's has no annotation, and its set as owner.
+    let owners = json!([reference("apps.kruise.io/v1alpha1", "StatefulSet", "db")]);
+    admin.create(CLAIMS, &with(of_set(2, json!({})), "ownerReferences", owners)).await?;
+    let mut to_pod = owned(&reference("v1", "Pod", "db-2"));
+    to_pod["metadata"]["annotations"] = json!({ALLOWED: "db"});
+    let answer = manager.strategic(&format!("{CLAIMS}/data-db-2"), &to_pod).await;
+    answer.context("a claim that its set owns, given to its pod")?;
+
+    for namespace in ["kube-system", NAMESPACE] {
+        let claims = CLAIMS.replace("default", namespace);
+        let answer = manager.create(&claims, &of_set(0, json!({ALLOWED: "db"}))).await;
+        refused("a claim there", answer, "controller.protectedNamespaces")?;
+        admin.create(&claims, &of_set(1, json!({ALLOWED: "db"}))).await?;
+        let answer = manager.strategic(&format!("{claims}/data-db-1"), &owned(&set)).await;
+        refused("the owner of a claim there", answer, "controller.protectedNamespaces")?;
+    }
     Ok(())
+}
+
+/// The object with another field of its metadata.
+fn with(mut object: Value, field: &str, value: Value) -> Value {
+    object["metadata"][field] = value;
+    object
 }
 
 async fn revisions(Scene { manager, owner, admin }: &Scene) -> Result<()> {

@@ -13,6 +13,9 @@ use super::super::settings::Settings;
 use super::super::{Snapshot, claims};
 use super::lasting;
 
+/// The most claims that one command names.
+const MOST_NAMED: usize = 10;
+
 /// Claims that are on their way out, of pods that are missing.
 pub(super) fn in_the_way(snapshot: &Snapshot) -> impl Iterator<Item = Cause> {
     let workload = snapshot.scene().workload;
@@ -45,6 +48,26 @@ pub(super) fn differing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
         pod.metadata.name
     );
     Some(Cause::new(Grade::Refused, "ClaimDiffers", message, now))
+}
+
+/// Claims that others made, and that the retention policy would give an owner: an annotation allows it, which the controller's account
+/// cannot write.
+pub(super) fn without_consent(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
+    let names = claims::without_consent(snapshot);
+    let first = names.first()?;
+    let metadata = &snapshot.set.metadata;
+    let set = metadata.name.as_deref().unwrap_or_default();
+    let message = format!(
+        "{}: claim {first}: metadata.ownerReferences: names neither the StatefulSet nor its pod, as spec.persistentVolumeClaimRetentionPolicy \
+         asks, because another creator made the claim, and an owner that goes takes the claim's data along ({} such claims); allow it with: \
+         kubectl annotate pvc --namespace {} --overwrite {} {}={set}",
+        snapshot.scene().workload,
+        names.len(),
+        metadata.namespace.as_deref().unwrap_or_default(),
+        names.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(" "),
+        claims::OWNED_BY,
+    );
+    Some(Cause::new(Grade::Hazard, "ClaimNotOwned", message, now))
 }
 
 /// Claims that the apiserver does not let grow, for their StorageClass does not; and what else was refused.

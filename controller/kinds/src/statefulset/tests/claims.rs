@@ -74,6 +74,43 @@ fn owners_of_claims_are_as_the_policy_wants() {
     }
 }
 
+fn blocked(world: &World) -> Option<String> {
+    world.status().conditions.into_iter().find(|condition| condition.type_ == "Blocked").map(|blocked| blocked.message)
+}
+
+/// As Kubernetes' StatefulSet made them, before the takeover.
+#[test]
+fn claims_of_others_get_no_owner_until_annotated() {
+    let mut world = with_claims(1, json!({}));
+    world.settle();
+    world.claims.stored().get_mut("data-db-0").unwrap()["metadata"]["annotations"] = json!({});
+    world.merge(&json!({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}));
+    world.settle();
+    assert_eq!(owners(&mut world, "data-db-0"), Vec::<String>::new());
+    let blocked = blocked(&world).unwrap();
+    let command = "kubectl annotate pvc --namespace default --overwrite data-db-0 apps.kruise.io/owned-by-asts=db";
+    assert!(blocked.ends_with(command), "{blocked}");
+    let annotations = json!({"apps.kruise.io/owned-by-asts": "db"});
+    world.claims.stored().get_mut("data-db-0").unwrap()["metadata"]["annotations"] = annotations;
+    world.settle();
+    assert_eq!(owners(&mut world, "data-db-0"), ["StatefulSet"]);
+    assert_eq!(self::blocked(&world), None);
+}
+
+/// As OpenKruise made them.
+#[test]
+fn claims_that_the_set_owns_are_annotated_when_written() {
+    let policy = json!({"whenDeleted": "Delete", "whenScaled": "Delete"});
+    let mut world = with_claims(2, json!({"persistentVolumeClaimRetentionPolicy": policy}));
+    world.settle();
+    world.claims.stored().get_mut("data-db-1").unwrap()["metadata"]["annotations"] = json!({});
+    world.edit(|spec| spec.replicas = Some(1));
+    world.step();
+    assert_eq!(owners(&mut world, "data-db-1"), ["Pod"]);
+    let annotations = &world.claims.stored()["data-db-1"]["metadata"]["annotations"];
+    assert_eq!(annotations["apps.kruise.io/owned-by-asts"], "db");
+}
+
 #[test]
 fn no_claim_goes_with_a_pod_that_is_back_in_range() {
     let hook = json!({"preDelete": {"finalizersHandler": ["example.com/in-use"]}});

@@ -4,11 +4,11 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::policy::refused;
-use crate::stage::{Stage, until};
+use crate::stage::{NAMESPACE, Stage, until};
 
 fn native(name: &str, owner: &Value) -> Result<PodDisruptionBudget> {
     let owners = if owner.is_null() { json!([]) } else { json!([owner]) };
@@ -31,8 +31,9 @@ fn merge(body: Value) -> Patch<Value> {
 fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
+        let manager = stage.manager().await?;
         let by_hand = Api::<PodDisruptionBudget>::namespaced(admin, "default");
-        let own = Api::<PodDisruptionBudget>::namespaced(stage.manager().await?, "default");
+        let own = Api::<PodDisruptionBudget>::namespaced(manager.clone(), "default");
         let (create, write) = (PostParams::default(), PatchParams::default());
         let trial = PostParams { dry_run: true, ..create.clone() };
         let says = "of PodDisruptionBudgets kruise-manager may write those";
@@ -52,6 +53,12 @@ fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone()
         refused("its deletion", own.delete("theirs", &DeleteParams::default()).await, says)?;
         let stolen = merge(json!({"metadata": {"ownerReferences": [owner("PodUnavailableBudget", "theirs")]}}));
         refused("its owner", own.patch("theirs", &write, &stolen).await, says)?;
+        let mut unserved = owner("PodUnavailableBudget", "web");
+        unserved["apiVersion"] = json!("policy.kruise.io/v9");
+        refused("of a version that is not served", own.create(&trial, &native("web", &unserved)?).await, says)?;
+        let there = Api::<PodDisruptionBudget>::namespaced(manager, "kube-system");
+        let answer = there.create(&trial, &native("web", &owner("PodUnavailableBudget", "web"))?).await;
+        refused("in kube-system", answer, "controller.protectedNamespaces")?;
         // An owner that is not there: nobody collects what a policy judges meanwhile.
         let ours = owner("PodUnavailableBudget", "ours");
         own.create(&create, &native("ours", &ours)?).await.context("its own")?;
@@ -64,6 +71,44 @@ fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone()
             own.patch("ours", &PatchParams::default().dry_run(), &wider).await,
             "may write minAvailable",
         )
+    })
+}
+
+/// The value that protects a namespace is named where an object asks for a write there.
+#[test]
+fn protected_namespaces_refuse_what_needs_a_write() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    stage.run(async |admin| {
+        let trial = PostParams { dry_run: true, ..PostParams::default() };
+        let create = async |namespace: &str, version: &str, kind: &str, annotations: Value, spec: Value| {
+            let (group, version) = version.split_once('/').unwrap_or_default();
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+            let mut object = DynamicObject::new("web", &resource).data(json!({"spec": spec}));
+            object.metadata.annotations = serde_json::from_value(annotations).ok();
+            Api::<DynamicObject>::namespaced_with(admin.clone(), namespace, &resource).create(&trial, &object).await
+        };
+        let (none, mirror) = (json!({}), json!({"policy.kruise.io/mirror-pdb": "true"}));
+        let selects = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1});
+        let request = json!({"podName": "web", "containers": [{"name": "main"}]});
+        let (crr, dpdb, pub_) = ("ContainerRecreateRequest", "DistributedPodDisruptionBudget", "PodUnavailableBudget");
+        for (version, kind, annotations, spec, is_allowed) in [
+            ("apps.kruise.io/v1beta1", crr, &none, &request, false),
+            ("policy.kruise.io/v1alpha1", dpdb, &none, &selects, false),
+            ("policy.kruise.io/v1beta1", pub_, &mirror, &selects, false),
+            ("policy.kruise.io/v1beta1", pub_, &none, &selects, true),
+        ] {
+            for (namespace, says) in
+                [("kube-system", "take kube-system off that value"), (NAMESPACE, "because it is the controller's own")]
+            {
+                until("the policy is in force", async || {
+                    let answer = create(namespace, version, kind, annotations.clone(), spec.clone()).await;
+                    if is_allowed { Ok(drop(answer?)) } else { refused(kind, answer, says) }
+                })
+                .await?;
+            }
+            create("default", version, kind, annotations.clone(), spec.clone()).await.context("elsewhere")?;
+        }
+        Ok(())
     })
 }
 

@@ -1,10 +1,12 @@
 //! The chart itself.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use berth_api::kinds::{KINDS, Kind};
 use berth_webhook::places;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::stage::{CHART, NAMESPACE, REGISTRY, Stage};
@@ -128,6 +130,54 @@ fn the_budgets_webhook_is_there_where_one_of_their_gates_is_on() -> Result<()> {
         let has_right = manifests.contains("resourceNames: [kruise-budget-webhook-configuration]");
         ensure!(has_right == is_there, "{kinds} {gates}: the right to it: {has_right}");
     }
+    Ok(())
+}
+
+/// The resources of pods that a policy is evaluated for, whoever writes them.
+fn pod_resources(policy: &Value) -> Vec<String> {
+    let rules = policy["spec"]["matchConstraints"]["resourceRules"].as_array().into_iter().flatten();
+    let excluded = policy["spec"]["matchConstraints"]["excludeResourceRules"].as_array().into_iter().flatten();
+    let of_pods = |rule: &Value| -> Vec<String> {
+        let in_core = rule["apiGroups"].as_array().is_some_and(|groups| groups.iter().any(|g| g == "" || g == "*"));
+        let resources = rule["resources"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let resources = resources.filter(|name| name.starts_with("pods") || name.starts_with('*'));
+        resources.filter(|_| in_core).map(str::to_owned).collect()
+    };
+    let excluded: Vec<String> = excluded.flat_map(of_pods).collect();
+    let spares_pods = ["pods", "pods/*"].iter().all(|name| excluded.iter().any(|other| other == name));
+    rules.flat_map(of_pods).filter(|_| !spares_pods).collect()
+}
+
+/// The apiserver reads both pods for each policy that matches, before it knows the user.
+#[test]
+fn policies_match_no_pod_resource_without_need() -> Result<()> {
+    let stage = Stage::bare()?;
+    let versions = "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy";
+    let found = |values: &[&str]| -> Result<BTreeMap<String, Vec<String>>> {
+        let head = ["template", "berth", CHART, "--namespace", NAMESPACE, "--kube-version", "1.34", versions];
+        let values: Vec<_> = values.iter().flat_map(|value| ["--set", *value]).collect();
+        let manifests = stage.helm(&[&head[..], &values].concat())?;
+        let policies = manifests.split("\n---\n").filter(|text| text.contains("AdmissionPolicy\n"));
+        let policies: Vec<Value> = policies.map(serde_saphyr::from_str).collect::<Result<_, _>>()?;
+        let named = policies.iter().map(|policy| (policy["metadata"]["name"].to_string(), pod_resources(policy)));
+        Ok(named.filter(|(_, resources)| !resources.is_empty()).collect())
+    };
+    let expected = |all: &[(&str, &[&str])]| -> BTreeMap<String, Vec<String>> {
+        let text = |resources: &[&str]| resources.iter().map(|name| (*name).to_owned()).collect();
+        all.iter().map(|(name, resources)| (format!("{name:?}"), text(resources))).collect()
+    };
+    let gates = "controller.featureGates=ResourcesDeletionProtection=true";
+    let always: [(&str, &[&str]); 4] = [
+        // Only of objects with a label that protects nothing.
+        ("kruise-deletion-protection-values", &["*"]),
+        ("kruise-manager-evictions", &["pods/eviction"]),
+        ("kruise-manager-owned", &["pods", "pods/resize"]),
+        ("kruise-pod-pinning", &["pods"]),
+    ];
+    let off = found(&[REGISTRY, gates, "policies.podStatus=false"])?;
+    ensure!(off == expected(&always), "{off:?}");
+    let on = found(&[REGISTRY, gates])?;
+    ensure!(on == expected(&[&always[..], &[("kruise-manager-pod-status", &["pods/status"])]].concat()), "{on:?}");
     Ok(())
 }
 

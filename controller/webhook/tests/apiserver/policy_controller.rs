@@ -147,6 +147,17 @@ async fn pods_of_clonesets(Scene { manager, owner, admin }: &Scene) -> Result<()
     let closed = json!({"metadata": {"uid": uid, "labels": {"lifecycle.apps.kruise.io/state": "Updating"}},
                         "status": {"conditions": [{"type": "InPlaceUpdateReady", "status": "False"}]}});
     manager.strategic(&format!("{path}/status"), &closed).await.context("out of service")?;
+    for status in [
+        json!({"podIP": "10.0.0.99", "podIPs": [{"ip": "10.0.0.99"}]}),
+        json!({"phase": "Failed"}),
+        json!({"containerStatuses": [{"name": "main", "image": "web:1", "imageID": "x", "ready": true, "restartCount": 0}]}),
+        json!({"conditions": [{"type": "Ready", "status": "True"}]}),
+        json!({"conditions": [{"type": "ContainersReady", "status": "True"}]}),
+    ] {
+        let patch = json!({"status": status});
+        let answer = manager.strategic(&format!("{path}/status"), &patch).await;
+        refused(&patch.to_string(), answer, "of the status of a pod kruise-manager may write")?;
+    }
     let image = json!({"metadata": {"uid": uid, "labels": {"a": "b"}, "annotations": {"c": "d"}, "finalizers": ["example.com/in-use"]},
                        "spec": {"containers": [{"name": "main", "image": "web:2"}]}});
     let patched = manager.strategic(path, &image).await.context("another image")?;
@@ -242,6 +253,9 @@ async fn pods_of_others(Scene { manager, owner, admin }: &Scene) -> Result<()> {
         let image = json!({"spec": {"containers": [{"name": "main", "image": "evil:1"}]}});
         let answer = manager.strategic(&format!("{pods}/there"), &image).await;
         refused("the image of a pod there", answer, "controller.protectedNamespaces")?;
+        let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
+        let answer = manager.strategic(&format!("{pods}/there/status"), &unready).await;
+        refused("the status of a pod there", answer, "controller.protectedNamespaces")?;
         let answer = manager.delete(&format!("{pods}/there")).await;
         refused("the deletion of a pod there", answer, "controller.protectedNamespaces")?;
     }
@@ -252,7 +266,8 @@ async fn pods_of_others(Scene { manager, owner, admin }: &Scene) -> Result<()> {
     let image = json!({"spec": {"containers": [{"name": "main", "image": "evil:1"}]}});
     let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
     refused("the image of a bare pod", manager.strategic(path, &image).await, says)?;
-    refused("the status of a bare pod", manager.strategic(&format!("{path}/status"), &unready).await, says)?;
+    let answer = manager.strategic(&format!("{path}/status"), &unready).await;
+    refused("the status of a bare pod", answer, "may write conditions of pods that a BroadcastJob")?;
     refused("the deletion of a bare pod", manager.delete(path).await, says)?;
     admin.merge(path, &json!({"metadata": {"ownerReferences": theirs}})).await?;
     let stolen = json!({"metadata": {"ownerReferences": [owner]}});
@@ -504,6 +519,16 @@ async fn own_kinds(Scene { manager, owner, admin }: &Scene) -> Result<()> {
     let pull = json!({"metadata": {"labels": {"a": "c"}}, "spec": {"images": {"nginx": {"tags": [{"tag": "1", "version": 0}]}},
                       "inspectPods": [{"namespace": "default", "name": "web-1", "uid": "u"}]}});
     manager.merge(&format!("{NODE_IMAGES}/node"), &pull).await.context("a pull")?;
+    let stop = |namespace: &str| {
+        let stop = json!({"request": "x", "namespace": namespace, "name": "web-1", "uid": "u", "container": "main",
+                          "containerID": "containerd://a", "gracePeriodSeconds": 0});
+        json!({"spec": {"stopContainers": [stop]}})
+    };
+    manager.merge(&format!("{NODE_IMAGES}/node"), &stop("default")).await.context("a stop")?;
+    for namespace in ["kube-system", NAMESPACE] {
+        let answer = manager.merge(&format!("{NODE_IMAGES}/node"), &stop(namespace)).await;
+        refused("a stop there", answer, "controller.protectedNamespaces")?;
+    }
     manager.delete(&format!("{NODE_IMAGES}/node")).await.context("a NodeImage's deletion")?;
 
     for kind in KINDS.iter().filter(|kind| kind.owns.contains(&"imagepulljobs")) {

@@ -19,4 +19,5 @@ mod repair;
 mod rotation;
 mod stage;
 mod start;
+mod taken_over;
 mod validation;

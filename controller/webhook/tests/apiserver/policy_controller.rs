@@ -22,26 +22,26 @@ const NODE_IMAGES: &str = "/apis/apps.kruise.io/v1beta1/nodeimages";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const INSTANCE: &str = "apps.kruise.io/cloneset-instance-id";
 
-type Answer = Result<Value, kube::Error>;
+pub(crate) type Answer = Result<Value, kube::Error>;
 
 /// Somebody who sends requests.
-struct Caller(Client);
+pub(crate) struct Caller(pub(crate) Client);
 
 impl Caller {
-    async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> Answer {
+    pub(crate) async fn send(&self, method: Method, path: &str, content: &str, body: &Value) -> Answer {
         let request = Request::builder().method(method).uri(path).header("content-type", content);
         self.0.request(request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?).await
     }
 
-    async fn create(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn create(&self, path: &str, body: &Value) -> Answer {
         self.send(Method::POST, path, "application/json", body).await
     }
 
-    async fn merge(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn merge(&self, path: &str, body: &Value) -> Answer {
         self.send(Method::PATCH, path, MERGE, body).await
     }
 
-    async fn strategic(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn strategic(&self, path: &str, body: &Value) -> Answer {
         self.send(Method::PATCH, path, STRATEGIC, body).await
     }
 
@@ -49,7 +49,7 @@ impl Caller {
         self.send(Method::DELETE, path, "application/json", &json!({})).await
     }
 
-    async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, "application/json", &json!({})).await
     }
 }

@@ -16,6 +16,7 @@ mod policy_states;
 mod policy_webhooks;
 mod prepare_return;
 mod repair;
+mod rights;
 mod rotation;
 mod stage;
 mod start;

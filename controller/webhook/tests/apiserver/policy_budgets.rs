@@ -102,7 +102,11 @@ fn protected_namespaces_refuse_what_needs_a_write() -> Result<()> {
             {
                 until("the policy is in force", async || {
                     let answer = create(namespace, version, kind, annotations.clone(), spec.clone()).await;
-                    if is_allowed { Ok(drop(answer?)) } else { refused(kind, answer, says) }
+                    if !is_allowed {
+                        return refused(kind, answer, says);
+                    }
+                    answer?;
+                    Ok(())
                 })
                 .await?;
             }

@@ -34,6 +34,9 @@ struct Row {
     says: &'static str,
 }
 
+/// Verb, namespace and name, what, body, and the words of the refusal.
+type Try<'a> = (&'a str, (&'a str, &'a str), &'static str, Value, &'static str);
+
 /// The rows of one resource; its subresource stands behind a slash.
 struct Rows<'a> {
     all: &'a mut Vec<Row>,
@@ -187,7 +190,7 @@ async fn world(admin: &Client) -> Result<World> {
 fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World) {
     let owners = json!([owner]);
     let (here, there) = ("default", "kube-system");
-    let mut rows = |resource: &'static str, rows: Vec<(&str, (&str, &str), &'static str, Value, &'static str)>| {
+    let mut rows = |resource: &'static str, rows: Vec<Try<'_>>| {
         let mut of = Rows { all: &mut *all, group: "", version: "v1", resource };
         rows.into_iter().for_each(|(verb, at, what, body, says)| of.add(verb, at, what, body, says));
     };
@@ -295,10 +298,7 @@ fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World) {
 fn of_others(all: &mut Vec<Row>, World { owner, lease: held, .. }: &World) {
     let owners = json!([owner]);
     let (here, there) = ("default", "kube-system");
-    let mut rows = |group: &'static str,
-                    version: &'static str,
-                    resource: &'static str,
-                    rows: Vec<(&str, (&str, &str), &'static str, Value, &'static str)>| {
+    let mut rows = |group: &'static str, version: &'static str, resource: &'static str, rows: Vec<Try<'_>>| {
         let mut of = Rows { all: &mut *all, group, version, resource };
         rows.into_iter().for_each(|(verb, at, what, body, says)| of.add(verb, at, what, body, says));
     };

@@ -1,5 +1,6 @@
 //! Claims that hold the set back.
 
+use berth_api::commands::{self, Named};
 use berth_workload::ordinals::ordinal_of;
 use berth_workload::plan::{Deed, Failure, Outcome, Verb};
 use berth_workload::pod::Pod;
@@ -8,6 +9,7 @@ use berth_workload::revision::{self, REVISION_LABEL};
 use berth_workload::stuck::{Cause, Grade};
 use jiff::Timestamp;
 
+use super::super::claims::OWNED_BY;
 use super::super::growth::{Growth, Stage};
 use super::super::settings::Settings;
 use super::super::{Snapshot, claims};
@@ -57,15 +59,16 @@ pub(super) fn without_consent(snapshot: &Snapshot, now: Timestamp) -> Option<Cau
     let first = names.first()?;
     let metadata = &snapshot.set.metadata;
     let set = metadata.name.as_deref().unwrap_or_default();
+    let listed = names.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(" ");
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    let claims = Named { resource: "persistentvolumeclaim", namespace, name: &listed };
     let message = format!(
         "{}: claim {first}: metadata.ownerReferences: names neither the StatefulSet nor its pod, as spec.persistentVolumeClaimRetentionPolicy \
-         asks, because another creator made the claim, and an owner that goes takes the claim's data along ({} such claims); allow it with: \
-         kubectl annotate pvc --namespace {} --overwrite {} {}={set}",
+         asks, because another creator made the claim, and an owner that goes takes the claim's data along ({} such claims); allow it with \
+         {}",
         snapshot.scene().workload,
         names.len(),
-        metadata.namespace.as_deref().unwrap_or_default(),
-        names.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(" "),
-        claims::OWNED_BY,
+        commands::annotate(claims, OWNED_BY, set),
     );
     Some(Cause::new(Grade::Hazard, "ClaimNotOwned", message, now))
 }

@@ -88,7 +88,8 @@ fn claims_of_others_get_no_owner_until_annotated() {
     world.settle();
     assert_eq!(owners(&mut world, "data-db-0"), Vec::<String>::new());
     let blocked = blocked(&world).unwrap();
-    let command = "kubectl annotate pvc --namespace default --overwrite data-db-0 apps.kruise.io/owned-by-asts=db";
+    let command =
+        "`kubectl annotate --overwrite persistentvolumeclaim data-db-0 -n default apps.kruise.io/owned-by-asts=db`";
     assert!(blocked.ends_with(command), "{blocked}");
     let annotations = json!({"apps.kruise.io/owned-by-asts": "db"});
     world.claims.stored().get_mut("data-db-0").unwrap()["metadata"]["annotations"] = annotations;

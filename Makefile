@@ -5,15 +5,19 @@ CLUSTER = cargo build --quiet --workspace --bin cluster && $(BUILT)/debug/cluste
 
 .PHONY: test test-full demo bench lint images fuzz audit mutants prerequisites
 
+# KUBERNETES=1.34|1.35|1.36|1.37 and CONTAINERD=1.6|2.4 choose what clusters run, here and for the demo. The newest is the default.
 test: prerequisites
 	cargo test --workspace
 
 # The same, and every plan of faults instead of a choice of them (the controller killed at each write, refused it, blind after
-# it), ten million steps of each model, 100,000 calls of host-local, and what takes long on a cluster.
+# it), ten million steps of each model, 100,000 calls of host-local, and what takes long on a cluster; then the tests of a
+# cluster on the oldest Kubernetes, and on the oldest containerd.
 test-full: prerequisites
 	BERTH_MODEL_STEPS=10000000 cargo test --release --package berth-kinds --lib late_views -- --nocapture
 	BERTH_BUDGET_STEPS=10000000 cargo test --release --package berth-kinds --package berth-workload --lib -- never_let at_any_interleaving --nocapture
 	PROPTEST_RNG_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') BERTH_MODEL_SEED=$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') BERTH_ON_CLUSTER=all BERTH_FAULTS_STRIDE=1 BERTH_CRASH_CALLS=100000 cargo test --workspace
+	KUBERNETES=1.34 CONTAINERD=2.4 BERTH_ON_CLUSTER=all cargo test --workspace --test on_cluster
+	KUBERNETES=1.37 CONTAINERD=1.6 BERTH_ON_CLUSTER=all cargo test --workspace --test on_cluster
 
 # Demo and figures are of what users install: all in one profile, so that it is built once.
 demo: prerequisites

@@ -84,8 +84,7 @@ impl Cluster {
         ensure!(nix::unistd::geteuid().is_root(), "a cluster needs root for its namespaces: run as root");
         let missing = prerequisites::missing();
         ensure!(missing.is_empty(), "missing {}: run `cluster install-prerequisites`", missing.join(", "));
-        let versions = options.versions.map_or_else(Versions::asked, Ok)?;
-        Programs::ready(versions)?;
+        let programs = Programs::ready(options.versions.map_or_else(Versions::asked, Ok)?)?;
         state::remove_leftovers()?;
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let turn = (options.wait_turn && options.nodes > 0).then(|| Lock::turn(processors.div_ceil(4))).transpose()?;
@@ -93,7 +92,7 @@ impl Cluster {
             Ok(lock) => lock,
             Err(holder) => bail!("cluster {} belongs to process {}", options.name, holder.unwrap_or_default()),
         };
-        let mut cluster = Self::create(options, versions, Owned { _name: name, _turn: turn })?;
+        let mut cluster = Self::create(options, programs, Owned { _name: name, _turn: turn })?;
         cluster.start_all().with_context(|| cluster.failures())?;
         Ok(cluster)
     }

@@ -36,6 +36,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 /// The built programs.
 #[derive(Debug, Clone)]
 pub struct Programs {
+    versions: Versions,
     kubernetes: PathBuf,
     containerd: Option<PathBuf>,
 }
@@ -49,9 +50,14 @@ impl Programs {
         let kubernetes = versions.kubernetes.module();
         let containerd = versions.containerd.module();
         Ok(Self {
+            versions,
             kubernetes: cached("kubernetes", &kubernetes, build_kubernetes)?,
             containerd: containerd.map(|module| cached("containerd", &module, build_containerd)).transpose()?,
         })
+    }
+
+    pub(crate) fn versions(&self) -> Versions {
+        self.versions
     }
 
     /// The directory of Kubernetes' programs, kubectl and helm, for a `PATH`.

@@ -13,7 +13,6 @@ use crate::{
     programs::Programs,
     relay,
     state::{self, Settings},
-    versions::Versions,
 };
 use anyhow::{Context, Result, ensure};
 use std::{
@@ -29,7 +28,7 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Cluster {
-    pub(crate) fn create(options: &Options, versions: Versions, owned: Owned) -> Result<Self> {
+    pub(crate) fn create(options: &Options, programs: Programs, owned: Owned) -> Result<Self> {
         let (name, directory) = (options.name.as_str(), state::directory(&options.name));
         ensure!(!directory.exists(), "cluster {name} is up already; `cluster down --name {name}` ends it");
         for part in ["pki", "log", "etcd", "processes", "registry", "volumes"] {
@@ -54,13 +53,12 @@ impl Cluster {
         let settings = Settings {
             name: name.to_owned(),
             nodes: options.nodes,
-            versions,
+            versions: programs.versions(),
             audit: options.audit,
             bridged_packets_filtered: Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables").exists(),
             apiserver_port: 0,
             registry_port: 0,
         };
-        let programs = Programs::ready(versions)?;
         Ok(Self { settings, directory, cgroups, programs, control_plane, nodes: Vec::new(), owned: Some(owned) })
     }
 

@@ -1,6 +1,7 @@
 //! Fields of pods that OpenKruise's types (Kubernetes 1.32) do not know, from templates and SidecarSets to running pods.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
+use berth_cluster::versions::Kubernetes;
 use berth_e2e::objects::{self, APP, kind};
 use serde_json::{Value, json};
 
@@ -8,9 +9,9 @@ use crate::sidecar_set::{self, asked, sidecar_set};
 use crate::world::Case;
 
 /// The first minor version of Kubernetes 1 that has rules for restarts, and a pod's `hostnameOverride`, without a feature gate.
-const RULES: u32 = 35;
+const RULES: Kubernetes = Kubernetes::V1_35;
 /// The first that has a projected certificate's `userAnnotations`, which k8s-openapi's types of Kubernetes 1.34 do not know.
-const USER_ANNOTATIONS: u32 = 37;
+const USER_ANNOTATIONS: Kubernetes = Kubernetes::V1_37;
 const OVERRIDE: &str = "later.example.com";
 
 /// A container that restarts after this exit code, and after no other.
@@ -59,14 +60,9 @@ fn ensure_fields(pods: &[Value], count: usize) -> Result<()> {
     Ok(())
 }
 
-async fn minor(case: &Case) -> Result<u32> {
-    let version = case.client().apiserver_version().await?;
-    version.minor.trim_end_matches('+').parse().with_context(|| format!("a minor version {}", version.minor))
-}
-
 pub(crate) async fn newer_fields_reach_running_pods(case: &Case) -> Result<()> {
-    let minor = minor(case).await?;
-    if minor < RULES {
+    let version = case.cluster()?.versions().kubernetes;
+    if version < RULES {
         return fields_that_the_server_drops_replace_no_pod(case).await;
     }
     let tested = reach_running_pods(case).await;
@@ -74,7 +70,7 @@ pub(crate) async fn newer_fields_reach_running_pods(case: &Case) -> Result<()> {
     let deleted = case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await;
     tested?;
     deleted?;
-    if minor >= USER_ANNOTATIONS { user_annotations_reach_a_pod(case).await } else { Ok(()) }
+    if version >= USER_ANNOTATIONS { user_annotations_reach_a_pod(case).await } else { Ok(()) }
 }
 
 async fn reach_running_pods(case: &Case) -> Result<()> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use berth_api::names::annotation::INPLACE_UPDATE_STATE;
+use berth_cluster::versions::Kubernetes;
 use berth_e2e::install;
 use berth_e2e::objects::{self, CONTAINER, kind};
 use berth_e2e::record::{Change, PodView};
@@ -97,10 +98,12 @@ fn counts(set: &Value) -> [u64; 4] {
 }
 
 /// Who says that a resize cannot be: the apiserver since Kubernetes 1.36, before that the kubelet.
-async fn who_refuses(case: &Case) -> Result<&'static str> {
-    let minor = case.client().apiserver_version().await?.minor;
-    let minor: u32 = minor.trim_end_matches('+').parse()?;
-    Ok(if minor >= 36 { "the apiserver says: " } else { "the kubelet says: " })
+fn who_refuses(case: &Case) -> Result<&'static str> {
+    Ok(if case.cluster()?.versions().kubernetes >= Kubernetes::V1_36 {
+        "the apiserver says: "
+    } else {
+        "the kubelet says: "
+    })
 }
 
 /// Waits until the status says that the resize cannot be and that no pod of two is updated, and gives the message.
@@ -127,7 +130,7 @@ pub(crate) async fn more_than_the_node_has_is_told_and_taken_back(case: &Case) -
     let named = before.values().find(|pod| told.contains(&format!(": pod {} cannot be resized", pod.name)));
     let pod = named.with_context(|| format!("it names none of the pods: {told}"))?;
     let words = format!("on node {} (container {CONTAINER}, requests.cpu from 10m to {TOO_MUCH}); ", pod.node);
-    ensure!(told.contains(&(words + who_refuses(case).await?)), "{told}");
+    ensure!(told.contains(&(words + who_refuses(case)?)), "{told}");
     ensure!(told.contains("cpu, requested: 1000000, "), "{told}");
     let event = case.told("web", |event| event.starts_with("ResizeInfeasible")).await?;
     ensure!(event == format!("ResizeInfeasible: {told}"), "{event}, and the condition says {told}");

@@ -76,7 +76,7 @@ pub enum Pinning {
     Off,
     /// Nobody: the namespace, or the cluster, has too many such workloads.
     TooMany,
-    /// Nobody: the webhook is not called for pods of protected namespaces.
+    /// No webhook is called for pods of protected namespaces.
     Protected,
 }
 

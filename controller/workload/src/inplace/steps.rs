@@ -186,7 +186,7 @@ pub fn awaits_proof(pod: &Pod) -> bool {
 }
 
 /// Whether the pod lacks resources that its update is to give it, and no kubelet is about to give them. The pod then counts as updated
-/// nowhere, whatever its revision label says: the label comes one write before the resources.
+/// nowhere, because the revision label comes one write before the resources.
 pub fn lacks_resources(pod: &Pod) -> bool {
     let is_to_resize = |state: &State| state.update_resources && !state.is_settled();
     let state = if is_under_way(pod) { State::of(pod).filter(is_to_resize) } else { None };

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::inplace::resize::INFEASIBLE;
 use crate::plan::Event;
 
-/// The event for a status that says so in its condition `Blocked` and did not before, whoever refused the resize.
+/// The event for a status that says so in its condition `Blocked` and did not before. The kubelet or the apiserver has refused the resize.
 pub fn event(old: &Value, new: &Value) -> Option<Event> {
     let message = message(new).filter(|_| message(old).is_none())?;
     Some(Event { warning: true, reason: INFEASIBLE, message: message.to_owned() })

@@ -136,7 +136,7 @@ fn updated(world: &World) -> [i32; 4] {
 }
 
 #[test]
-fn infeasible_resize_is_told_alike_by_whoever_refuses() {
+fn infeasible_resize_has_one_reason_for_both_sources() {
     for (refuses, who) in [("Infeasible", "kubelet"), ("NodeCapacity", "apiserver")] {
         let mut world = world(template("web:1", "1"), json!({}));
         let containers = world.containers();

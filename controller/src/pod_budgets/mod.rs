@@ -29,7 +29,6 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPol
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodPolicy};
 
-use berth_runtime::client::{self, Failed};
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::Owner;
 use berth_runtime::metrics::Metrics;
@@ -64,7 +63,7 @@ use line::Lines;
 pub(crate) use others::{Found, ITSELF, MISSING, find, told_of};
 use refusals::Refusals;
 use unseen::Looks;
-use wish::{operation, replaced};
+use wish::{operation, replaced, shown_uid};
 
 /// How long apiservers take to go by an entry that was written.
 const KNOWN: Duration = Duration::from_secs(2);
@@ -332,11 +331,10 @@ impl PodBudgets {
         }
         let stores = self.stores.get().filter(|_| self.is_synced()).ok_or(UNREAD)?;
         // Which budgets there are is asked along with the pod, for it tells whose it is.
-        let (pod, unseen) = try_join(self.pod(&disruption), self.unseen(&disruption.namespace)).await?;
-        let Some(pod) = pod.map(Arc::new) else { return Ok(None) };
-        let is_another = disruption.uid.as_ref().is_some_and(|uid| **uid != *pod.metadata.uid);
+        let (pod, unseen) = try_join(self.pod(stores, &disruption), self.unseen(&disruption.namespace)).await?;
+        let Some(pod) = pod else { return Ok(None) };
         let is_mirror = pod.metadata.annotation(MIRROR_POD).is_some();
-        if is_another || is_mirror || pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
+        if is_mirror || pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
             return Ok(None);
         }
         let holding = self.holding_beside(&pod.metadata, &unseen);
@@ -367,7 +365,8 @@ impl PodBudgets {
             Some(refused) => Some(refused.message),
             None => draw(disruption.is_dry_run).await?,
         };
-        if let Some(refusal) = refusal.as_ref().filter(|_| !disruption.is_dry_run) {
+        let is_counted = !disruption.is_dry_run && shown_uid(&disruption).is_some();
+        if let Some(refusal) = refusal.as_ref().filter(|_| is_counted) {
             self.tell(&pod, request.operation, refusal);
             self.refusals.count(&pod, &request.holder);
         }
@@ -388,19 +387,6 @@ impl PodBudgets {
     pub(crate) fn tell_by(&self, recorder: Recorder) {
         // A second one would be a mistake that the first call's value hides.
         let _ = self.recorder.set(recorder);
-    }
-
-    /// The pod as the apiserver has it; `None` where there is none.
-    async fn pod(&self, disruption: &Disruption) -> Result<Option<Pod>, NotYet> {
-        if let Some(object) = &disruption.object {
-            return serde_json::from_value(object.clone()).map(Some).map_err(|_| NotYet("fields of the pod"));
-        }
-        let Ok(path) = PODS.path(&disruption.namespace, &disruption.pod) else { return Ok(None) };
-        match client::get::<Pod>(&self.client, &path).await {
-            Ok(pod) => Ok(Some(pod)),
-            Err(Failed { code: 404, .. }) => Ok(None),
-            Err(_) => Err(NotYet("pods")),
-        }
     }
 
     /// What is asked for, where pods of these namespaces are held, and some that are not ready, too.

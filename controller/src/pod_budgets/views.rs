@@ -15,9 +15,9 @@ use berth_workload::budget::ledger::settled_by;
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
+use futures::future::join_all;
 use jiff::Timestamp;
 use kube::Client;
-use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::change::each;
@@ -27,6 +27,8 @@ use crate::watched::Watched;
 const NOT_SEEN: Duration = Duration::from_secs(1);
 /// So many pods are remembered that are gone.
 const MOST_GONE: usize = 4096;
+/// So many pods of late entries are read at once; the others wait for the next look.
+const MOST_READ: usize = 64;
 
 /// What is known of each entry of a budget's ledger.
 #[derive(Clone, Default)]
@@ -47,8 +49,8 @@ struct Sight {
     /// Since when it is seen; and once the kubelet is seen to know of its change, since then.
     since: Instant,
     has_begun: bool,
-    /// The version that the apiserver was at when nothing could come of the entry any more: what had come of it is older.
-    needs: Option<String>,
+    /// Nothing can come of the entry any more, and the store has shown all that came of it.
+    is_final: bool,
     /// Whether its pod was ever there.
     has_pod: bool,
 }
@@ -59,8 +61,6 @@ pub(crate) struct Looks<'a> {
     pods: &'a Store<Pod>,
     nodes: &'a Store<Watched<Node>>,
     entries: &'a [LedgerEntry],
-    /// Up to which pods were seen before the look, each change of them. It may have shown newer ones.
-    position: String,
     /// After so long nothing can come of a request that was granted: the apiserver has given it up.
     patience: Duration,
 }
@@ -120,12 +120,12 @@ impl Views {
         ledger: Option<&'a Ledger>,
         patience: Duration,
     ) -> Result<Looks<'a>, Next> {
-        let position = pods.position().unwrap_or_default().to_string();
+        let position = pods.position().unwrap_or_default();
         if !is_as_new(Some(&position), ledger) {
             return Err(Next::After(NOT_SEEN));
         }
         let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
-        Ok(Looks { views: self, pods, nodes, entries, position, patience })
+        Ok(Looks { views: self, pods, nodes, entries, patience })
     }
 
     /// To be called when a budget is gone.
@@ -145,21 +145,21 @@ impl Views {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long each entry is known, and what the store must have reached; what is no entry any more is forgotten.
-    fn ages(&self, key: &Key, entries: &[LedgerEntry], pods: &[Arc<Pod>]) -> Vec<(Duration, Option<String>)> {
+    /// How long each entry is known, and whether the store has shown what came of it; what is no entry any more is forgotten.
+    fn ages(&self, key: &Key, entries: &[LedgerEntry], pods: &[Arc<Pod>]) -> Vec<(Duration, bool)> {
         let by_uid: HashMap<&str, &Pod> = pods.iter().map(|pod| (&*pod.metadata.uid, &**pod)).collect();
         let mut known = self.lock();
         let mut before = known.sights.remove(key).unwrap_or_default();
         let mut sights = HashMap::new();
         let ages = entries.iter().map(|entry| {
             let name = name(entry);
-            let first = || Sight { since: Instant::now(), has_begun: false, needs: None, has_pod: false };
+            let first = || Sight { since: Instant::now(), has_begun: false, is_final: false, has_pod: false };
             let mut sight = before.remove(&name).unwrap_or_else(first);
             // A container that is stopped now serves until its time is up, however long ago that was granted.
             if !sight.has_begun && by_uid.get(entry.uid.as_str()).is_some_and(|pod| has_begun(entry, pod)) {
-                (sight.since, sight.has_begun) = (Instant::now(), true);
+                (sight.since, sight.has_begun, sight.is_final) = (Instant::now(), true, false);
             }
-            let age = (sight.since.elapsed(), sight.needs.clone());
+            let age = (sight.since.elapsed(), sight.is_final);
             sights.insert(name, sight);
             age
         });
@@ -211,29 +211,25 @@ impl Looks<'_> {
     /// nothing can come any more counts as late once the store has all that may have come of it.
     async fn seen_for(&self, client: &Client, key: Key, pods: &[Arc<Pod>]) -> Vec<Duration> {
         let ages = self.views.ages(&key, self.entries, pods);
-        if self.entries.is_empty() {
-            return Vec::new();
-        }
-        let is_open = |(_, needs): &(Duration, Option<String>)| needs.is_none();
-        let is_late = |(age, _): &(Duration, Option<String>)| *age >= self.patience;
-        let newest = if ages.iter().any(|age| is_late(age) && is_open(age)) {
-            newest_version(client, &key.namespace).await
-        } else {
-            None
-        };
+        let is_late = |age: Duration| age >= self.patience;
+        let late = self.entries.iter().zip(&ages).filter(|(_, (age, is_final))| is_late(*age) && !is_final);
+        let read = late.take(MOST_READ).map(async |(entry, _)| {
+            let live = version_of(client, &key.namespace, entry).await?;
+            let seen = pods.iter().find(|pod| *pod.metadata.uid == *entry.uid);
+            (live.as_deref() == seen.map(|pod| &*pod.metadata.resource_version)).then(|| name(entry))
+        });
+        let finished: Vec<_> = join_all(read).await.into_iter().flatten().collect();
         let mut known = self.views.lock();
-        let of_budget = known.sights.entry(key).or_default();
-        let settled = self.entries.iter().zip(ages).map(|(entry, (age, needs))| {
-            if age < self.patience {
-                return age;
+        let mut of_budget = known.sights.get_mut(&key);
+        for name in &finished {
+            if let Some(sight) = of_budget.as_mut().and_then(|sights| sights.get_mut(name)) {
+                sight.is_final = true;
             }
-            let needs = needs.or_else(|| newest.clone());
-            if let (Some(sight), Some(needs)) = (of_budget.get_mut(&name(entry)), &needs) {
-                sight.needs = Some(needs.clone());
-            }
-            // Not yet: it is looked at again soon.
-            let is_seen = needs.is_some_and(|needs| reaches(&self.position, &needs));
-            if is_seen { age } else { self.patience.saturating_sub(NOT_SEEN) }
+        }
+        let settled = self.entries.iter().zip(ages).map(|(entry, (age, is_final))| {
+            // What the store does not show yet is looked at again soon.
+            let waits = is_late(age) && !is_final && !finished.contains(&name(entry));
+            if waits { self.patience.saturating_sub(NOT_SEEN) } else { age }
         });
         settled.collect()
     }
@@ -243,19 +239,14 @@ fn name(entry: &LedgerEntry) -> Entry {
     (entry.uid.clone(), entry.operation, entry.time.0, entry.grant.clone(), entry.generation)
 }
 
-/// The version that the apiserver is at, by a list of one pod.
-async fn newest_version(client: &Client, namespace: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        resource_version: String,
+/// The version of an entry's pod that the apiserver has now: `Some(None)` where the pod is gone, `None` where the apiserver does not say.
+/// A version of the pod alone tells what came of the entry at once. The store's own position lags by a minute where no pod changes.
+async fn version_of(client: &Client, namespace: &str, entry: &LedgerEntry) -> Option<Option<Box<str>>> {
+    let path = PODS.path(namespace, &entry.pod).ok()?;
+    match client::get::<Pod>(client, &path).await {
+        Ok(pod) => Some((*pod.metadata.uid == *entry.uid).then_some(pod.metadata.resource_version)),
+        Err(failed) => failed.is_not_found().then_some(None),
     }
-    #[derive(Deserialize)]
-    struct List {
-        metadata: Metadata,
-    }
-    let path = PODS.list(namespace, &[("limit", "1")]).ok()?;
-    client::get::<List>(client, &path).await.ok().map(|list| list.metadata.resource_version)
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! What somebody wants of a pod, as budgets are asked about it.
 
+use std::sync::Arc;
+
 use berth_api::budget::MOST_CONTAINERS;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
-use berth_runtime::client;
+use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::{Change, Disruption, NotYet};
 use berth_workload::budget::count::is_available;
 use berth_workload::budget::ledger::Request;
 use berth_workload::inplace::resize;
-use berth_workload::pod::Pod;
-use berth_workload::resource::NODES;
+use berth_workload::pod::{Metadata, Pod};
+use berth_workload::resource::{NODES, PODS};
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -54,6 +56,25 @@ pub(super) fn ids(pod: &Pod, is_its: impl Fn(&str) -> bool) -> Vec<String> {
     ids.map(|status| status.container_id.to_string()).take(MOST_CONTAINERS).collect()
 }
 
+/// The uid of the pod that a review shows, or that an eviction names.
+pub(super) fn shown_uid(disruption: &Disruption) -> Option<&str> {
+    match &disruption.object {
+        Some(object) => object["metadata"]["uid"].as_str(),
+        None => disruption.uid.as_deref(),
+    }
+}
+
+/// Whether the store has the very version of the pod that a review shows.
+fn is_as_shown(stored: &Metadata, disruption: &Disruption) -> bool {
+    let version = disruption.object.as_ref().and_then(|object| object["metadata"]["resourceVersion"].as_str());
+    shown_uid(disruption) == Some(&*stored.uid) && version == Some(&*stored.resource_version)
+}
+
+/// Whether the pod that has the name is the one that a request means. Only an eviction may leave the uid out: the budgets refuse it.
+fn is_meant(found: &Metadata, disruption: &Disruption) -> bool {
+    shown_uid(disruption).map_or(matches!(disruption.change, Change::Evict), |uid| *uid == *found.uid)
+}
+
 /// Whether a pod serves; `None` where all that speaks against it is that its node is not among those that are known here, and that may
 /// have come a moment ago.
 fn serves(pod: &Pod, knows_node: bool, now: Timestamp) -> Option<bool> {
@@ -62,6 +83,25 @@ fn serves(pod: &Pod, knows_node: bool, now: Timestamp) -> Option<bool> {
 }
 
 impl PodBudgets {
+    /// The pod that a request means, as the store or the apiserver has it; `None` where no pod has that name and uid. A review is not
+    /// believed, because anybody may have sent it who learned the path. The apiserver carries a request out only on the version that
+    /// it has shown, so the answer about an older version does not matter.
+    ///
+    /// # Errors
+    /// The apiserver did not answer.
+    pub(super) async fn pod(&self, stores: &Stores, disruption: &Disruption) -> Result<Option<Arc<Pod>>, NotYet> {
+        let stored = stores.pods.get(&disruption.namespace, &disruption.pod);
+        if let Some(stored) = stored.filter(|stored| is_as_shown(&stored.metadata, disruption)) {
+            return Ok(Some(stored));
+        }
+        let Ok(path) = PODS.path(&disruption.namespace, &disruption.pod) else { return Ok(None) };
+        match client::get::<Pod>(&self.client, &path).await {
+            Ok(pod) => Ok(is_meant(&pod.metadata, disruption).then(|| Arc::new(pod))),
+            Err(Failed { code: 404, .. }) => Ok(None),
+            Err(_) => Err(NotYet("pods")),
+        }
+    }
+
     /// What somebody wants of a pod.
     ///
     /// # Errors
@@ -110,6 +150,33 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn review_stands_for_no_pod_but_that_of_its_uid() {
+        let found: Metadata =
+            serde_json::from_value(json!({"name": "web", "uid": "u", "resourceVersion": "7"})).unwrap();
+        let shown = |uid: &str, version: &str| Some(json!({"metadata": {"uid": uid, "resourceVersion": version}}));
+        use Change::{Delete, Evict, Update};
+        for (change, object, uid, of_store, of_apiserver) in [
+            (Delete, shown("u", "7"), None, true, true),
+            (Delete, shown("u", "6"), None, false, true),
+            (Delete, shown("other", "7"), None, false, false),
+            (Delete, shown("", "7"), None, false, false),
+            (Delete, Some(json!({"metadata": {"resourceVersion": "7"}})), None, false, false),
+            (Delete, Some(json!({"metadata": {"resourceVersion": "7"}})), Some("u"), false, false),
+            (Delete, None, None, false, false),
+            (Update, shown("u", "7"), None, true, true),
+            (Update, None, None, false, false),
+            (Evict, None, Some("u"), false, true),
+            (Evict, None, Some("other"), false, false),
+            // Refused for that, and neither counted nor told.
+            (Evict, None, None, false, true),
+        ] {
+            let disruption = Disruption { change, object, uid: uid.map(str::to_owned), ..Disruption::default() };
+            let decided = (is_as_shown(&found, &disruption), is_meant(&found, &disruption));
+            assert_eq!(decided, (of_store, of_apiserver), "{disruption:?}");
+        }
+    }
 
     #[test]
     fn a_pod_that_serves_on_a_node_that_is_not_known_is_not_judged_by_that() {

@@ -80,8 +80,15 @@ impl Replica {
     }
 
     async fn deletes(&self, namespace: &str, pod: &str) -> Result<Option<String>> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
+        let shown = request(&self.client, "GET", &path, &Value::Null).await?;
+        self.deletes_shown(namespace, pod, shown).await
+    }
+
+    async fn deletes_shown(&self, namespace: &str, pod: &str, shown: Value) -> Result<Option<String>> {
         let [namespace, pod, user] = [namespace, pod, "me"].map(str::to_owned);
-        let disruption = Disruption { namespace, pod, user, change: Change::Delete, ..Disruption::default() };
+        let object = Some(shown);
+        let disruption = Disruption { namespace, pod, user, object, change: Change::Delete, ..Disruption::default() };
         Ok(self.budgets.draw_from_all(disruption).await?)
     }
 }
@@ -162,10 +169,45 @@ async fn play_explained(client: &Client) -> Result<()> {
     Ok(())
 }
 
+/// Reviews that no apiserver sent: by the uid of no pod they take and tell nothing, by the uid of a pod they take one place.
+async fn play_forged(client: &Client, replica: &Replica) -> Result<()> {
+    make_budget(client, "forged", json!({})).await?;
+    replica.look("forged").await?;
+    let entered = async || {
+        let budget = request(client, "GET", &format!("{}/web", budgets_of("forged")), &Value::Null).await?;
+        let entries = budget["status"]["ledger"]["entries"].as_array().cloned().unwrap_or_default();
+        anyhow::Ok(entries.iter().map(|entry| entry["pod"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>())
+    };
+    let real = request(client, "GET", "/api/v1/namespaces/forged/pods/a", &Value::Null).await?;
+    let with_uid = |uid: &str| {
+        let mut shown = real.clone();
+        shown["metadata"]["uid"] = uid.into();
+        shown
+    };
+    let ghosts = [("ghost", with_uid("ghost")), ("a", with_uid("ghost")), ("ghost", real.clone()), ("a", json!({}))];
+    for (name, shown) in ghosts.clone() {
+        let answer = replica.deletes_shown("forged", name, shown).await?;
+        ensure!(answer.is_none() && entered().await?.is_empty(), "{name}: {answer:?}");
+    }
+    for version in ["1", "999999999"] {
+        let mut shown = real.clone();
+        shown["metadata"]["resourceVersion"] = version.into();
+        shown["status"] = json!({});
+        let answer = replica.deletes_shown("forged", "a", shown).await?;
+        ensure!(answer.is_none() && entered().await? == ["a"], "{version}: {answer:?} {:?}", entered().await?);
+    }
+    ensure!(replica.deletes("forged", "b").await?.is_some(), "the budget is used up");
+    for (name, shown) in ghosts {
+        let answer = replica.deletes_shown("forged", name, shown).await?;
+        ensure!(answer.is_none() && entered().await? == ["a"], "{name} learns of the ledger: {answer:?}");
+    }
+    Ok(())
+}
+
 async fn play(cluster: &Cluster) -> Result<()> {
     let client = real_apiserver::connect(cluster).await?;
     request(&client, "POST", "/api/v1/nodes", &json!({"metadata": {"name": NODE}})).await?;
-    for namespace in ["new", "changed", "native", "explained"] {
+    for namespace in ["new", "changed", "native", "explained", "forged"] {
         request(&client, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await?;
     }
     for (namespace, pod) in [("new", "a"), ("new", "b"), ("changed", "a"), ("native", "a"), ("native", "b")] {
@@ -173,6 +215,7 @@ async fn play(cluster: &Cluster) -> Result<()> {
     }
     for pod in ["a", "b"] {
         make_pod(&client, "explained", pod).await?;
+        make_pod(&client, "forged", pod).await?;
     }
     play_explained(&client).await?;
     let replica = Replica::new(client.clone());
@@ -197,6 +240,7 @@ async fn play(cluster: &Cluster) -> Result<()> {
     request(&client, "PATCH", &format!("{}/web", budgets_of("changed")), &others).await?;
     let refused = replica.deletes("changed", "a").await?;
     ensure!(refused.is_some(), "it holds the pod now, and the change is not counted yet");
+    play_forged(&client, &replica).await?;
     play_natives(&client, &replica).await
 }
 

@@ -204,6 +204,7 @@ const ALONE: &[(&str, Test)] = tests![
     attacks::a_stolen_token_holds_up_no_writes,
     attacks::a_stolen_daemon_token_writes_small_statuses,
     attacks::a_namespace_with_a_fragment_makes_nothing,
+    attacks::forged_reviews_take_one_pod_at_most,
     attacks::long_namespaces_make_no_metrics,
     faults::a_killed_controller_is_replaced,
     faults::a_killed_daemon_goes_on,

@@ -10,6 +10,7 @@ mod neighbour;
 mod nodes;
 mod ownership;
 mod replicas;
+mod reviews;
 mod standing;
 mod tenant;
 mod tokens;
@@ -28,6 +29,7 @@ pub(crate) use connections::*;
 pub(crate) use held_memory::*;
 pub(crate) use nodes::*;
 pub(crate) use ownership::*;
+pub(crate) use reviews::*;
 pub(crate) use standing::*;
 pub(crate) use tokens::*;
 

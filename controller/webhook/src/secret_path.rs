@@ -1,58 +1,201 @@
 //! Paths that the apiserver alone is told. Whoever reaches the port may ask whatever a review can ask; where an answer changes
 //! something, or tells of other namespaces, whoever asks must know the path, which stands in a configuration that only administrators read.
+//!
+//! The apiserver tells the whole address to the author of a request when a call fails. So the paths rotate: replicas derive them from the
+//! authority's key and a number, which any replica raises in the Secret. The leader and all replicas then write the new paths. Replicas
+//! know the next numbers ahead, because the apiserver may call one by a new path before it has read the new number.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
-/// By how many seeds paths are known: with a new authority comes a new one, and the apiserver goes by the old one for a moment.
-const KNOWN: usize = 2;
+/// How many numbers after the newest a replica answers to: so often others may rotate before it reads the Secret.
+const AHEAD: u64 = 8;
+/// How many numbers before the newest a replica answers to in its first 30 s: the apiserver may still call by them, because each start of
+/// another replica has raised the number.
+const BEHIND: u64 = 6;
+/// How long a path holds that stands in no configuration any more: until all apiservers have read the new one.
+const HOLDS: Duration = Duration::from_secs(30);
+/// The time between two rotations.
+const ROTATES_EVERY: Duration = Duration::from_secs(600);
+/// The same after a refused connection or body: the apiserver may have told the path.
+const ROTATES_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 
 /// What a seed is made of besides a key. Not the text that an earlier build made the end of a path of, which was told: whoever learned that
 /// end would know all paths.
 const PURPOSE: &str = "berth: seed of the paths of the webhooks\n";
 
-/// The seeds that the last parts of the paths are made of, newest first. The same on every replica, for one is made from the newest
-/// authority's key.
+/// The seeds that the last parts of the paths are made of, and when the next one is due.
 #[derive(Debug, Clone, Default)]
-pub struct SecretPath(Arc<Mutex<Vec<String>>>);
+pub struct SecretPath {
+    seeds: Arc<Mutex<Seeds>>,
+    wake: Arc<Notify>,
+}
 
-impl SecretPath {
-    /// Goes by this authority's key from now on.
-    pub(crate) fn learn(&self, key: &str) {
-        if key.is_empty() {
-            return;
-        }
-        let seed = hash([PURPOSE, key]);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.first() != Some(&seed) {
-            known.retain(|old| *old != seed);
-            known.insert(0, seed);
-            known.truncate(KNOWN);
-        }
-    }
+#[derive(Debug, Default)]
+struct Seeds {
+    /// The seed of the paths to be written.
+    newest: Option<Seed>,
+    /// The seeds that come next.
+    ahead: Vec<String>,
+    old: Vec<Old>,
+    /// When the newest came; `None` where another is due because this process has just begun.
+    since: Option<Instant>,
+    /// Whether something was refused since then.
+    is_refused: bool,
+}
 
-    /// The seed of those to be told; `None` before a key is known.
-    pub(crate) fn newest(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).first().cloned()
-    }
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seed {
+    key: String,
+    number: u64,
+    text: String,
+}
 
-    /// Whether this is one of those that were told. Takes as long for any that is as long.
-    pub(crate) fn is_known(&self, path: &str) -> bool {
-        let Some((below, _)) = path.rsplit_once('/') else { return false };
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |seed: &&String| {
-            let told = told(below, seed);
-            told.len() == path.len() && told.bytes().zip(path.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+/// An earlier seed.
+#[derive(Debug)]
+struct Old {
+    text: String,
+    /// Since when no configuration has a path of it; `None` while one may.
+    gone: Option<Instant>,
+}
+
+impl Seed {
+    /// The number 0 is the seed of earlier builds.
+    fn new(key: &str, number: u64) -> Self {
+        let text = match number {
+            0 => hash([PURPOSE, key]),
+            _ => hash([PURPOSE, key, &number.to_string()]),
         };
-        known.iter().filter(is_it).count() > 0
+        Self { key: hash([key]), number, text }
     }
 }
 
-/// The path below this one that is told. Each has an end of its own: where nobody answers to an entry with the failure policy Fail, the
-/// apiserver tells whoever wrote the object the whole address, and that is to help with no other path.
+impl Old {
+    fn holds(&self, now: Instant) -> bool {
+        self.gone.is_none_or(|gone| now.saturating_duration_since(gone) < HOLDS)
+    }
+}
+
+impl Seeds {
+    fn learn(&mut self, key: &str, number: u64, now: Instant) {
+        let seed = Seed::new(key, number);
+        if key.is_empty() || self.newest.as_ref() == Some(&seed) {
+            return;
+        }
+        let before = self.newest.replace(seed.clone());
+        // Others may have written paths of the numbers between.
+        let skipped = match &before {
+            None => number.saturating_sub(BEHIND)..number,
+            Some(before) if before.key == seed.key => before.number.max(number.saturating_sub(AHEAD))..number,
+            Some(_) => number..number,
+        };
+        let skipped = skipped.map(|number| Seed::new(key, number).text);
+        for text in before.iter().map(|before| before.text.clone()).chain(skipped) {
+            self.old.retain(|old| old.text != text);
+            self.old.push(Old { text, gone: None });
+        }
+        self.old.retain(|old| old.text != seed.text && old.holds(now));
+        let next = number.saturating_add(1)..=number.saturating_add(AHEAD);
+        self.ahead = next.map(|number| Seed::new(key, number).text).collect();
+        // Replicas of an earlier build, which know the number 0 alone, go within the first interval.
+        let is_begun = before.is_some() || number == 0;
+        (self.since, self.is_refused) = (is_begun.then_some(now), false);
+    }
+
+    fn look(&mut self, called: &[String], now: Instant) {
+        for old in &mut self.old {
+            let is_called = called.iter().any(|path| is_of(path, &old.text));
+            old.gone = if is_called { None } else { old.gone.or(Some(now)) };
+        }
+        self.old.retain(|old| old.holds(now));
+    }
+
+    fn is_written(&self) -> bool {
+        self.old.iter().all(|old| old.gone.is_some())
+    }
+
+    fn rotates_in(&self, now: Instant) -> Option<Duration> {
+        self.newest.as_ref().filter(|_| self.is_written())?;
+        let Some(since) = self.since else { return Some(Duration::ZERO) };
+        let wait = if self.is_refused { ROTATES_AT_MOST_EVERY } else { ROTATES_EVERY };
+        Some((since + wait).saturating_duration_since(now))
+    }
+
+    fn is_known(&self, path: &str, now: Instant) -> bool {
+        let newest = self.newest.iter().map(|newest| &newest.text);
+        let old = self.old.iter().filter(|old| old.holds(now)).map(|old| &old.text);
+        newest.chain(&self.ahead).chain(old).filter(|seed| is_of(path, seed)).count() > 0
+    }
+}
+
+impl SecretPath {
+    /// Goes by this authority's key and the Secret's number from now on.
+    pub(crate) fn learn(&self, key: &str, number: u64) {
+        self.lock().learn(key, number, Instant::now());
+    }
+
+    /// Notes by which paths the apiserver is to call, of all configurations.
+    pub(crate) fn look(&self, called: &[String]) {
+        self.lock().look(called, Instant::now());
+    }
+
+    /// Whether [`Self::look`] is due: paths of earlier seeds are known.
+    pub(crate) fn has_old(&self) -> bool {
+        !self.lock().old.is_empty()
+    }
+
+    /// How long until the next seed is due; `None` while the newest one is not written everywhere.
+    pub(crate) fn rotates_in(&self) -> Option<Duration> {
+        self.lock().rotates_in(Instant::now())
+    }
+
+    /// A connection or a review was refused, so that the apiserver may have told a path.
+    pub(crate) fn refused(&self) {
+        // Once for each rotation: a flood of refusals wakes nobody again.
+        if !std::mem::replace(&mut self.lock().is_refused, true) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Is notified when something was refused.
+    pub(crate) fn wake(&self) -> Arc<Notify> {
+        self.wake.clone()
+    }
+
+    /// The seed of the paths to be written; `None` before a key is known.
+    pub(crate) fn newest(&self) -> Option<String> {
+        self.lock().newest.as_ref().map(|newest| newest.text.clone())
+    }
+
+    /// Whether the apiserver may call by this path. Takes as long for any that is as long.
+    pub(crate) fn is_known(&self, path: &str) -> bool {
+        self.lock().is_known(path, Instant::now())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Seeds> {
+        self.seeds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The path below this one that is told. Each has an end of its own: where a call fails, the apiserver tells the whole address to the
+/// author of the object, and that is to help with no other path.
 pub(crate) fn told(below: &str, seed: &str) -> String {
     format!("{below}/{}", hash([seed, "\n", below]))
+}
+
+/// Whether a path is made of this seed.
+fn is_of(path: &str, seed: &str) -> bool {
+    let Some((below, _)) = path.rsplit_once('/') else { return false };
+    is_same(&told(below, seed), path)
+}
+
+/// Whether two texts are the same. Takes as long for any that are as long.
+pub(crate) fn is_same(known: &str, shown: &str) -> bool {
+    known.len() == shown.len() && known.bytes().zip(shown.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
 fn hash<const N: usize>(parts: [&str; N]) -> String {
@@ -61,36 +204,4 @@ fn hash<const N: usize>(parts: [&str; N]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_is_that_of_the_newest_authority_or_of_the_one_before() {
-        let paths = SecretPath::default();
-        paths.learn("");
-        assert!(paths.newest().is_none() && !paths.is_known("") && !paths.is_known("/a/"));
-        let newest = || told("/a", &paths.newest().unwrap());
-        paths.learn("one");
-        let one = newest();
-        assert!(one.starts_with("/a/") && one.len() == 3 + 64, "{one}");
-        paths.learn("two");
-        let two = newest();
-        assert!(one != two && paths.is_known(&one) && paths.is_known(&two));
-        paths.learn("three");
-        assert!(!paths.is_known(&one) && paths.is_known(&two) && !paths.is_known(&two[..66]) && !paths.is_known("/a"));
-        paths.learn("two");
-        assert_eq!(newest(), two);
-    }
-
-    #[test]
-    fn whoever_learns_one_path_knows_no_other() {
-        let paths = SecretPath::default();
-        paths.learn("key");
-        let a = told("/a", &paths.newest().unwrap());
-        let end = a.strip_prefix("/a").unwrap();
-        assert!(paths.is_known(&a) && !paths.is_known(&format!("/b{end}")) && !paths.is_known(end));
-        assert!(!paths.is_known(&format!("/a/{}", paths.newest().unwrap())), "the seed is no end");
-        let of_earlier_build = hash(["berth: path of the webhook for disruptions\n", "key"]);
-        assert!(!paths.is_known(&told("/a", &of_earlier_build)), "its end was told");
-    }
-}
+mod tests;

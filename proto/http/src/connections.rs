@@ -14,6 +14,7 @@ pub struct Connections {
     most: usize,
     most_per_peer: usize,
     registry: Mutex<Registry>,
+    refusals: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +70,7 @@ pub(crate) struct OpenRequest(Arc<State>);
 
 impl Connections {
     pub(crate) fn new(most: usize, most_per_peer: usize) -> Arc<Self> {
-        Arc::new(Self { most, most_per_peer, registry: Mutex::default() })
+        Arc::new(Self { most, most_per_peer, registry: Mutex::default(), refusals: Notify::new() })
     }
 
     /// How many connections there are.
@@ -80,6 +81,11 @@ impl Connections {
     /// How many connections a peer has.
     pub fn of_peer(&self, peer: IpAddr) -> usize {
         self.lock().open.values().filter(|state| state.peer == peer).count()
+    }
+
+    /// Waits until a connection is refused, or gives way to another.
+    pub async fn refusal(&self) {
+        self.refusals.notified().await;
     }
 
     /// A place for a newcomer. Where all are taken, a connection gives way that waits for its caller: of the newcomer's
@@ -93,6 +99,7 @@ impl Connections {
         }
         let own_share_is_full = per_peer.get(&peer).is_some_and(|count| *count >= self.most_per_peer);
         if own_share_is_full || registry.open.len() >= self.most {
+            self.refusals.notify_one();
             let waiting = registry.open.iter().filter(|(_, state)| !state.is_working());
             let eligible = waiting.filter(|(_, state)| !own_share_is_full || state.peer == peer);
             let rank = |state: &State| {
@@ -239,7 +246,10 @@ mod tests {
         let first = connections.admit(GREEDY).unwrap();
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
         let second = connections.admit(GREEDY).unwrap();
+        let is_refused = async || tokio::time::timeout(std::time::Duration::ZERO, connections.refusal()).await.is_ok();
+        assert!(!is_refused().await, "none is refused yet");
         let newcomer = connections.admit(MODEST).unwrap();
+        assert!(is_refused().await);
         first.state.dropped.notified().await;
         assert_eq!((connections.of_peer(GREEDY), connections.of_peer(MODEST)), (1, 2));
         drop((modest, second, newcomer, first));

@@ -21,6 +21,8 @@ pub const CA_KEY: &str = "ca.key";
 pub const TLS_CERT: &str = "tls.crt";
 /// Key of the serving certificate's private key.
 pub const TLS_KEY: &str = "tls.key";
+/// Key of the number of the secret paths.
+const PATHS: &str = "paths";
 
 /// The PEM texts of the Secret.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub struct Material {
     pub tls_cert: String,
     /// The serving certificate's key.
     pub tls_key: String,
+    /// How often the secret paths have rotated; 0 where an earlier build has written the Secret.
+    pub paths: u64,
 }
 
 impl Material {
@@ -47,6 +51,7 @@ impl Material {
             ca_key: text(CA_KEY),
             tls_cert: text(TLS_CERT),
             tls_key: text(TLS_KEY),
+            paths: text(PATHS).parse().unwrap_or_default(),
         }
     }
 
@@ -57,6 +62,7 @@ impl Material {
             (CA_KEY, self.ca_key.clone()),
             (TLS_CERT, self.tls_cert.clone()),
             (TLS_KEY, self.tls_key.clone()),
+            (PATHS, self.paths.to_string()),
         ]
         .into_iter()
         .map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())))
@@ -82,6 +88,11 @@ impl Material {
         Stored { authorities: authorities.iter().map(span).collect(), can_sign, leaf }
     }
 
+    /// What the Secret holds when the secret paths have rotated once more.
+    pub fn with_next_paths(&self) -> Self {
+        Self { paths: self.paths.saturating_add(1), ..self.clone() }
+    }
+
     /// What the Secret holds after a change.
     ///
     /// # Errors
@@ -91,7 +102,7 @@ impl Material {
         match change {
             Change::Begin => {
                 let ca = issue::authority(now, policy.ca_validity)?;
-                next = Self { authorities: vec![ca.cert], ca_key: ca.key, ..Self::default() };
+                next = Self { authorities: vec![ca.cert], ca_key: ca.key, ..Self::default() }.with_next_paths();
                 next.issue_leaf(now, policy)?;
             }
             Change::AddAuthority => {

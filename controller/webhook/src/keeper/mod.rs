@@ -67,7 +67,7 @@ pub(crate) fn patching() -> PatchParams {
 
 /// Keeps everything in step while the phase is [`Phase::Serving`].
 pub(crate) async fn keep(mut keeper: Keeper, config: Config, readiness: Readiness, phase: watch::Receiver<Phase>) {
-    let changed = Arc::new(Notify::new());
+    let changed = keeper.secret_path.wake();
     let mut watches = watch_all(&keeper, &changed);
     let mut ready = Ready::new(readiness, EarlyEndpoint::new(&keeper.client, &config));
     while_serving(passes(&mut keeper, &mut ready, &changed), phase).await;

@@ -67,6 +67,8 @@ pub(crate) struct Keeper {
 const ANSWER: Duration = Duration::from_secs(10);
 /// Until entries of the pod webhook are written again that could not be written.
 const PODS_AGAIN: Duration = Duration::from_secs(5);
+/// Until paths are rotated again that could not be.
+const PATHS_AGAIN: Duration = Duration::from_secs(10);
 /// The most changes in one pass; more would mean that two replicas quarrel.
 const CHANGES_PER_PASS: usize = 4;
 
@@ -80,7 +82,7 @@ impl Keeper {
         self.publish_pods_ahead().await;
         for _ in 0..CHANGES_PER_PASS {
             let (stored, material) = self.read_secret().await?;
-            self.secret_path.learn(&material.ca_key);
+            self.secret_path.learn(&material.ca_key, material.paths);
             let (facts, now) = (material.facts(), Timestamp::now());
             self.validity.set(&facts);
             self.load(&material, &facts, now);
@@ -94,9 +96,13 @@ impl Keeper {
             let since = self.published.as_ref().map(|(_, since)| *since);
             let plan = plan(now, &facts, since, &self.policy);
             let Some(change) = plan.change else {
+                let rotates_in = self.rotate_paths(stored, &material).await;
+                if rotates_in == Some(Duration::ZERO) {
+                    continue;
+                }
                 let look_again: Duration = plan.look_again.duration_since(now).try_into().unwrap_or_default();
                 let look_again = if pods_failed { look_again.min(PODS_AGAIN) } else { look_again };
-                let look_again = paths_in.map_or(look_again, |paths_in| look_again.min(paths_in));
+                let look_again = paths_in.into_iter().chain(rotates_in).fold(look_again, Duration::min);
                 return Ok(Passed { missing: missing.or_else(|| self.not_loaded()), look_again });
             };
             let next = material.after(change, now, &self.policy)?;
@@ -105,6 +111,31 @@ impl Keeper {
             }
         }
         Ok(Passed { missing: Some("the certificates are changing".to_owned()), look_again: Duration::from_secs(1) })
+    }
+
+    /// Raises the number of the secret paths where that is due. Says when to look again; zero where the Secret is another by now. The
+    /// certificates do not wait for it.
+    async fn rotate_paths(&self, stored: Option<Secret>, material: &Material) -> Option<Duration> {
+        if !self.validating && !self.serves_pods {
+            return None;
+        }
+        let rotated = async {
+            if self.secret_path.has_old() {
+                self.secret_path.look(&self.called_paths().await?);
+            }
+            let rotates_in = self.secret_path.rotates_in();
+            if rotates_in != Some(Duration::ZERO) {
+                return Ok::<_, Error>(rotates_in);
+            }
+            if self.write_secret(stored, &material.with_next_paths()).await? {
+                info!(secret = self.secret, "rotated the paths by which the apiserver calls the webhooks");
+            }
+            Ok(Some(Duration::ZERO))
+        };
+        rotated.await.unwrap_or_else(|error| {
+            warn!(%error, "the paths of the webhooks cannot be rotated: tried again");
+            Some(PATHS_AGAIN)
+        })
     }
 
     /// What is asked for pods is written before all else is looked at, with the authorities that were published last: a pod may be

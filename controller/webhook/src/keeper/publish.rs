@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{ObjectMeta, Patch};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch};
 use kube::core::ClusterResourceScope;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -182,6 +182,29 @@ impl Keeper {
         Ok(true)
     }
 
+    /// The paths by which the apiserver is to call, of all configurations.
+    pub(super) async fn called_paths(&self) -> Result<Vec<String>, Error> {
+        let validating = ApiResource::erase::<ValidatingWebhookConfiguration>(&());
+        let mutating = ApiResource::erase::<MutatingWebhookConfiguration>(&());
+        let all = [
+            (self.validating, &validating, places::VALIDATING),
+            (self.serves_pods, &mutating, MUTATING),
+            (self.serves_pods, &validating, DISRUPTIONS),
+        ];
+        let mut paths = Vec::new();
+        for (_, resource, name) in all.into_iter().filter(|(is_kept, ..)| *is_kept) {
+            let api: Api<DynamicObject> = Api::all_with(self.client.clone(), resource);
+            let found = match api.get_opt(name).await {
+                // The chart may have left out the right to look, with the configuration.
+                Err(kube::Error::Api(status)) if status.is_forbidden() => None,
+                found => found.map_err(|source| Error::api("read", &resource.kind, name, source))?,
+            };
+            let webhooks = found.map(|found| found.data["webhooks"].clone()).unwrap_or_default();
+            paths.extend(webhooks.as_array().into_iter().flatten().filter_map(called_path));
+        }
+        Ok(paths)
+    }
+
     async fn publish_to_config_map(&self, bundle: &str) -> Result<(), Error> {
         let name = places::CA_CONFIG_MAP;
         let failed = |verb, source| Error::api(verb, "ConfigMap", &format!("{}/{name}", self.namespace), source);
@@ -218,6 +241,14 @@ fn reseeds_in(last: Option<Instant>, now: Instant) -> Option<Duration> {
     (!left.is_zero()).then_some(left)
 }
 
+/// The path by which an entry of a configuration is called.
+fn called_path(webhook: &Value) -> Option<String> {
+    let client = &webhook["clientConfig"];
+    let of_url =
+        || client["url"].as_str()?.strip_prefix("https://")?.split_once('/').map(|(_, path)| format!("/{path}"));
+    client["service"]["path"].as_str().map(str::to_owned).or_else(of_url)
+}
+
 /// The patch, made to fail when the object has changed since it was read.
 fn preconditioned(mut patch: Value, read: &ObjectMeta) -> Value {
     patch["metadata"] = json!({"resourceVersion": read.resource_version});
@@ -238,6 +269,18 @@ mod tests {
     fn asks(names: &[&str]) -> Option<Asks> {
         let pins = Scope::new(names.iter().map(|name| (workload(name), true)));
         Some(Asks { pins, ..Asks::default() })
+    }
+
+    #[test]
+    fn called_path_is_of_service_or_url() {
+        for (client, expected) in [
+            (json!({"service": {"namespace": "a", "name": "b", "path": "/pin/x"}}), Some("/pin/x")),
+            (json!({"url": "https://[fd00::1]:9876/pin/x"}), Some("/pin/x")),
+            (json!({"service": {"namespace": "a", "name": "b"}}), None),
+            (json!({}), None),
+        ] {
+            assert_eq!(called_path(&json!({"clientConfig": client})).as_deref(), expected, "{client}");
+        }
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub const EVICT_PATH: &str = "/bind-eviction";
 /// How long the apiserver waits for an answer, in seconds.
 pub(crate) const DISRUPTION_TIMEOUT: i32 = 5;
 
+/// Deletes what is in namespaces that end, and writes into their status what a call that failed has told: the whole path.
+const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
+
 /// In which namespaces pods have budgets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Disruptions {
@@ -138,6 +141,7 @@ impl Disruptions {
             condition("has-not-ended", "!(oldObject.?status.phase.orValue('') in ['Succeeded', 'Failed'])".to_owned()),
             condition("is-no-mirror-pod", format!("!{}.hasValue()", annotation(MIRROR_POD))),
             condition("is-protected", format!("{}.orValue('') != 'true'", annotation(PUB_NO_PROTECT))),
+            condition("is-not-of-ending-namespace", format!("request.userInfo.username != '{NAMESPACE_CONTROLLER}'")),
         ];
         if !self.unready {
             let ready = "oldObject.?status.conditions.orValue([]).exists(c, c.type == 'Ready' && c.status == 'True')";
@@ -193,6 +197,12 @@ mod tests {
             assert_eq!(entry["namespaceSelector"]["matchExpressions"][0]["values"], json!(["a"]));
             assert_eq!((&entry["failurePolicy"], &entry["sideEffects"]), (&json!("Fail"), &json!("NoneOnDryRun")));
         }
+        let is_free = json!(format!("request.userInfo.username != '{NAMESPACE_CONTROLLER}'"));
+        let conditions = entries[0]["matchConditions"].as_array().unwrap();
+        assert!(
+            conditions.iter().any(|condition| condition["expression"] == is_free),
+            "its status would tell the path"
+        );
         let size = |disruptions: &Disruptions| {
             disruptions.webhooks(&service, ("PEM", "s"))[0]["matchConditions"].as_array().unwrap().len()
         };

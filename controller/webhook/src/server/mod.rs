@@ -173,6 +173,7 @@ impl Server {
 
     /// Serves until the phase says to end and the connections have ended.
     pub(crate) async fn serve(self, listener: TcpListener, judge: Judge, mut phase: watch::Receiver<Phase>) {
+        let secret_path = judge.secret_path.clone();
         let shared = Arc::new(Shared {
             phase: phase.clone(),
             bodies: self.bodies,
@@ -192,7 +193,29 @@ impl Server {
         let end = async move {
             let _ = phase.wait_for(|phase| *phase == Phase::Ending).await;
         };
-        self.http.serve(listener, service, end).await;
+        let connections = self.http.connections();
+        let refusals = async {
+            loop {
+                connections.refusal().await;
+                secret_path.refused();
+            }
+        };
+        tokio::select! {
+            () = self.http.serve(listener, service, end) => {}
+            () = refusals => {}
+        }
+    }
+}
+
+/// A review by a secret path. The apiserver tells the path to the author of a request whose review is refused, or given up before
+/// there is an answer.
+struct MayBeTold<'a>(Option<&'a SecretPath>);
+
+impl Drop for MayBeTold<'_> {
+    fn drop(&mut self) {
+        if let Some(path) = self.0 {
+            path.refused();
+        }
     }
 }
 
@@ -225,7 +248,12 @@ async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Ve
         return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}")));
     };
     let review = shared.judge.reviews.begin(path);
+    let is_secret = !matches!(handler, Handler::Convert | Handler::Validate(Asker::Anybody));
+    let mut told = MayBeTold(is_secret.then(|| &shared.judge.secret_path));
     let answered = answer(request, handler, shared).await;
+    if answered.is_ok() {
+        told.0 = None;
+    }
     review.answered(answered.as_ref().map_or_else(|refusal| refusal.0, |_| StatusCode::OK));
     answered
 }

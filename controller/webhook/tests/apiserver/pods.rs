@@ -15,7 +15,7 @@ use crate::stage::{LONG, REGISTRY, Replica, Stage, config, until};
 
 /// Pins every pod to one node, and counts who asks. It answers nothing while it is told so.
 #[derive(Debug, Default)]
-struct Counted {
+pub(crate) struct Counted {
     calls: AtomicUsize,
     knows_nothing: std::sync::atomic::AtomicBool,
 }
@@ -35,12 +35,12 @@ impl Records for Counted {
     }
 }
 
-fn workload(name: &str) -> PinnedWorkload {
+pub(crate) fn workload(name: &str) -> PinnedWorkload {
     let text = str::to_owned;
     PinnedWorkload { namespace: text("default"), group: text("apps"), kind: text("StatefulSet"), name: text(name) }
 }
 
-fn pod(name: &str, owner: Option<&str>) -> Result<Pod> {
+pub(crate) fn pod(name: &str, owner: Option<&str>) -> Result<Pod> {
     let owners: Vec<_> = owner
         .into_iter()
         .map(|owner| json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": "u", "controller": true}))
@@ -49,13 +49,13 @@ fn pod(name: &str, owner: Option<&str>) -> Result<Pod> {
     Ok(serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": owners}, "spec": spec}))?)
 }
 
-async fn create(client: &Client, pod: &Pod) -> kube::Result<Pod> {
+pub(crate) async fn create(client: &Client, pod: &Pod) -> kube::Result<Pod> {
     Api::<Pod>::namespaced(client.clone(), "default")
         .create(&PostParams { dry_run: true, ..PostParams::default() }, pod)
         .await
 }
 
-fn is_pinned(pod: &Pod) -> bool {
+pub(crate) fn is_pinned(pod: &Pod) -> bool {
     let selector = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref());
     selector.is_some_and(|selector| selector.get("host").is_some_and(|host| host == "n1"))
 }

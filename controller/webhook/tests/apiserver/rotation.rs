@@ -1,4 +1,4 @@
-//! Rotation under way all the time, and no conversion and no handshake fails.
+//! Rotation under way all the time, and no conversion, no handshake and no call by a secret path fails.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -6,16 +6,24 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use berth_webhook::pods::{Asks, MUTATING, Scope};
+use futures::future::try_join_all;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
+use serde_json::json;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::stage::{NAMESPACE, Replica, SECRET, Stage, Validity, node_image, node_images, tag_of};
+use crate::pods::{Counted, create, is_pinned, pod, workload};
+use crate::stage::{
+    LONG, NAMESPACE, REGISTRY, Replica, SECRET, Stage, Validity, config, node_image, node_images, tag_of, until,
+};
 
 /// Short, and long enough that a busy apiserver learns of a bundle before certificates of it are served.
 const SHORT: Validity = Validity { cert: Duration::from_secs(24), ca: Duration::from_secs(48) };
@@ -93,5 +101,75 @@ fn no_conversion_fails_while_certificates_and_authorities_rotate() -> Result<()>
         ensure!(secrets.get(SECRET).await.is_ok(), "the Secret is gone");
         first.end().await?;
         second.end().await
+    })
+}
+
+/// By how many paths pods must have been reviewed.
+const PATHS: usize = 8;
+/// How many pods are created at once.
+const AT_ONCE: usize = 4;
+
+async fn pin_path(client: &Client) -> Result<String> {
+    let found = Api::<MutatingWebhookConfiguration>::all(client.clone()).get(MUTATING).await?;
+    let services = found.webhooks.unwrap_or_default().into_iter().filter_map(|webhook| webhook.client_config.service);
+    services.filter_map(|service| service.path).find(|path| path.starts_with("/pin/")).context("no pod is asked about")
+}
+
+/// As a replica does that rotates, more often than one would.
+async fn rotate(client: &Client) -> Result<()> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
+    let number = secrets.get(SECRET).await?.data.unwrap_or_default().remove("paths").unwrap_or_default();
+    let number = String::from_utf8(number.0)?.parse::<u64>()? + 1;
+    let data = json!({"data": {"paths": ByteString(number.to_string().into_bytes())}});
+    secrets.patch(SECRET, &PatchParams::default(), &Patch::Merge(data)).await?;
+    Ok(())
+}
+
+#[test]
+fn no_call_fails_while_secret_paths_rotate() -> Result<()> {
+    let stage = Stage::with_values(&format!("{REGISTRY},podPinning.by=webhook"))?;
+    stage.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s"], None)?;
+    stage.run(async |admin| {
+        let start = async |port| -> Result<Replica> {
+            let records = Some(Arc::new(Counted::default()) as _);
+            let settings = berth_webhook::Config { pods: true, records, ..config(port, LONG, None) };
+            let mut replica = Replica::start_with(&stage, &admin, settings).await?;
+            replica.ready().await?;
+            Ok(replica)
+        };
+        let (first, second) = (start(9876).await?, start(9976).await?);
+        // The one that leads. A pod of db must be pinned, or it is not taken.
+        let pins = Scope::new([(workload("db"), true)]);
+        first.handle.pods().wanted.send_replace(Some(Asks { pins, ..Asks::default() }));
+        let db = pod("db-0", Some("db"))?;
+        until("pods of db are pinned", async || {
+            ensure!(is_pinned(&create(&admin, &db).await?), "db-0 is not pinned");
+            Ok(())
+        })
+        .await?;
+        let (mut paths, mut created) = (BTreeSet::new(), 0);
+        while paths.len() < PATHS {
+            let path = pin_path(&admin).await?;
+            if paths.insert(path) {
+                rotate(&admin).await?;
+            }
+            let pods = try_join_all((0..AT_ONCE).map(|_| create(&admin, &db))).await;
+            let pods = pods.with_context(|| format!("by path {} and after {created} pods", paths.len()))?;
+            ensure!(pods.iter().all(is_pinned), "a pod is not pinned by path {}", paths.len());
+            created += pods.len();
+        }
+        // One that begins again rotates by itself.
+        let before = pin_path(&admin).await?;
+        second.end().await?;
+        let third = start(9996).await?;
+        until("a replica has begun, so the path is another", async || {
+            ensure!(is_pinned(&create(&admin, &db).await.context("while a replica begins")?));
+            ensure!(pin_path(&admin).await? != before, "it is the same");
+            Ok(())
+        })
+        .await?;
+        println!("{created} pods by {} paths", paths.len());
+        first.end().await?;
+        third.end().await
     })
 }

@@ -59,7 +59,7 @@ fn judge() -> Judge {
         budgets: Some(knows),
         ..Judge::asking(client)
     };
-    judge.secret_path.learn("key");
+    judge.secret_path.learn("key", 1);
     judge
 }
 

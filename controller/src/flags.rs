@@ -170,6 +170,9 @@ pub struct Run {
     /// The Secret of the webhooks' certificates.
     #[arg(long, default_value = "kruise-webhook-certs", value_parser = name)]
     pub webhook_secret: String,
+    /// A token that the apiserver shows with each review about pods; without one the secret path is enough.
+    #[arg(long, env = "WEBHOOK_TOKEN", hide_env_values = true, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub webhook_token: Option<String>,
     /// Port of the daemons' gRPC service.
     #[arg(long, env = "GRPC_PORT", default_value_t = 9877)]
     pub grpc_port: u16,

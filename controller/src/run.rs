@@ -226,6 +226,7 @@ fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
         service: flags.webhook_service.clone(),
         extra_services: vec![flags.grpc_service.clone()],
         secret: flags.webhook_secret.clone(),
+        token: flags.webhook_token.clone(),
         bind: berth_http::any(flags.webhook_port),
         host: flags.webhook_host.as_ref().map(|at| at.host.clone()),
         host_port: flags.webhook_host.as_ref().and_then(|at| at.port),

@@ -310,6 +310,7 @@ async fn errs_nowhere(client: &Client) -> Result<()> {
 
 fn webhook(injector: Arc<Counted>) -> berth_webhook::Config {
     berth_webhook::Config {
+        token: None,
         namespace: OURS.to_owned(),
         service: "unused".to_owned(),
         extra_services: Vec::new(),

@@ -95,6 +95,8 @@ pub struct Config {
     pub pod: Option<PodIdentity>,
     /// Resources, by plural, of which no object is taken in, each with the reason for whoever sends one.
     pub closed: BTreeMap<&'static str, String>,
+    /// What the apiserver shows beside the secret paths; `None` where the path is enough.
+    pub token: Option<String>,
     /// Is told when the certificates end.
     pub validity: Validity,
     /// Is told of each review.
@@ -314,6 +316,7 @@ pub async fn run(
         injector,
         budgets,
         secret_path,
+        token: config.token.take(),
         reviews: config.reviews.clone(),
         refused_deletions: config.refused_deletions.clone(),
     };

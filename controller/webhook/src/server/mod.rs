@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_http::{Allowance, Answer, Bodies, BodyError, BodyLimits, Caller, Limits, Protocol, Received, Share};
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{Method, Request, Response, StatusCode};
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use kube::Client;
@@ -32,7 +32,7 @@ use crate::places::{CONVERT_PATH, VALIDATE_PATH};
 use crate::pods::{
     Budgets, DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, Injector, NotYet, PIN_PATH, RECREATE_PATH, Records,
 };
-use crate::secret_path::SecretPath;
+use crate::secret_path::{SecretPath, is_same};
 use admission::{Asker, Look};
 use kept::Kept;
 use pod_review::Unanswered;
@@ -109,10 +109,20 @@ pub struct Judge {
     pub budgets: Option<Arc<dyn Budgets>>,
     /// The paths by which the apiserver asks about what not everybody may know.
     pub secret_path: SecretPath,
+    /// What the apiserver shows beside the path; `None` where the path is enough.
+    pub token: Option<String>,
     /// Who counts the reviews.
     pub reviews: ReviewMetrics,
     /// Who counts the deletions that are refused here.
     pub refused_deletions: RefusedDeletions,
+}
+
+impl Judge {
+    /// Whether a request shows the apiserver's token, where it has one.
+    fn is_shown_token(&self, headers: &HeaderMap) -> bool {
+        let shown = headers.get(AUTHORIZATION).and_then(|shown| shown.to_str().ok()?.strip_prefix("Bearer "));
+        self.token.as_ref().is_none_or(|token| shown.is_some_and(|shown| is_same(token, shown)))
+    }
 }
 
 #[cfg(test)]
@@ -128,6 +138,7 @@ impl Judge {
             injector: None,
             budgets: None,
             secret_path: SecretPath::default(),
+            token: None,
             reviews,
             refused_deletions: RefusedDeletions::default(),
         }
@@ -247,8 +258,14 @@ async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Ve
     let Some((path, handler)) = route(request.uri().path(), &shared.judge) else {
         return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}")));
     };
-    let review = shared.judge.reviews.begin(path);
     let is_secret = !matches!(handler, Handler::Convert | Handler::Validate(Asker::Anybody));
+    if is_secret && !shared.judge.is_shown_token(request.headers()) {
+        return Err(Refusal(
+            StatusCode::UNAUTHORIZED,
+            "by this path the apiserver asks, which shows a token".to_owned(),
+        ));
+    }
+    let review = shared.judge.reviews.begin(path);
     let mut told = MayBeTold(is_secret.then(|| &shared.judge.secret_path));
     let answered = answer(request, handler, shared).await;
     if answered.is_ok() {

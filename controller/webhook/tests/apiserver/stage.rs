@@ -219,6 +219,7 @@ pub(crate) fn config(port: u16, validity: Validity, pod: Option<PodIdentity>) ->
     Config {
         closed: Default::default(),
         object_max_bytes: 256 << 10,
+        token: None,
         namespace: NAMESPACE.to_owned(),
         service: SERVICE.to_owned(),
         extra_services: vec!["kruise-manager-grpc".to_owned()],

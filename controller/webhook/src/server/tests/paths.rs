@@ -93,6 +93,24 @@ async fn whoever_does_not_know_the_path_is_answered_nothing_that_tells_of_other_
 }
 
 #[tokio::test]
+async fn token_is_no_other_than_the_one_that_is_set() {
+    for (token, shown, expected) in [
+        (None, None, true),
+        (None, Some("Bearer x"), true),
+        (Some("secret"), Some("Bearer secret"), true),
+        (Some("secret"), None, false),
+        (Some("secret"), Some("secret"), false),
+        (Some("secret"), Some("Bearer "), false),
+        (Some("secret"), Some("Bearer secret2"), false),
+        (Some("secret"), Some("Bearer Secret"), false),
+    ] {
+        let judge = Judge { token: token.map(str::to_owned), ..judge() };
+        let shown = shown.map(|shown| (http::header::AUTHORIZATION, shown.parse().unwrap()));
+        assert_eq!(judge.is_shown_token(&shown.clone().into_iter().collect()), expected, "{token:?} {shown:?}");
+    }
+}
+
+#[tokio::test]
 async fn of_other_objects_an_author_is_told_by_the_apiserver_alone() {
     let judge = judge();
     let target = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"});

@@ -13,6 +13,8 @@ use prometheus_client::registry::Registry;
 const MOST_SERIES: usize = 1_000;
 /// What is counted together beyond that.
 const OTHER: &str = "other";
+/// The most bytes of a kind, a namespace, a name or a user in a label: a tenant chooses them, and a series stays as long as the process.
+const LONGEST: [usize; 4] = [63, 63, 253, 256];
 
 /// How often who was refused to take which workload's pods out of service. Cheap to clone: the counts are shared.
 #[derive(Debug, Clone, Default)]
@@ -39,12 +41,13 @@ impl Refusals {
     /// Counts one.
     pub(super) fn count(&self, pod: &Pod, user: &str) {
         let namespace = &pod.metadata.namespace;
-        let workload = match pod.metadata.controller() {
-            Some(owner) => format!("{}_{namespace}_{}", &*owner.kind, owner.name),
-            None => format!("Pod_{namespace}_{}", pod.metadata.name),
+        let (kind, name) = match pod.metadata.controller() {
+            Some(owner) => (&*owner.kind, &*owner.name),
+            None => ("Pod", &*pod.metadata.name),
         };
+        let [kind, namespace, name, user] = cut([kind, namespace, name, user]);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut series = (workload, user.to_owned());
+        let mut series = (format!("{kind}_{namespace}_{name}"), user.to_owned());
         if !known.contains(&series) && known.len() >= MOST_SERIES {
             series = (OTHER.to_owned(), OTHER.to_owned());
         } else {
@@ -56,8 +59,15 @@ impl Refusals {
     }
 }
 
+/// Each text with at most as many bytes as a label takes of it.
+fn cut(texts: [&str; 4]) -> [&str; 4] {
+    let mut longest = LONGEST.into_iter();
+    texts.map(|text| &text[..text.floor_char_boundary(longest.next().unwrap_or_default())])
+}
+
 #[cfg(test)]
 mod tests {
+    use berth_workload::pod::{Metadata, Owner};
     use serde_json::json;
 
     use super::*;
@@ -81,5 +91,21 @@ mod tests {
         let line = r#"pod_unavailable_budget{kind_namespace_name="CloneSet_a_web",username="admin"} 1"#;
         assert!(text.lines().any(|found| found == line), "{text}");
         assert!(text.contains(r#"pod_unavailable_budget{kind_namespace_name="other",username="other"} 6"#));
+    }
+    #[test]
+    fn refusal_label_is_cut_whatever_the_owner_says() {
+        let refusals = Refusals::default();
+        let mut registry = Registry::default();
+        refusals.register(&mut registry);
+        let long = "ü".repeat(1_000);
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"namespace": "a", "name": "web-1"}})).unwrap();
+        let owner = Owner { kind: (&*long).into(), name: (&*long).into(), controller: true, ..Owner::default() };
+        let pod = Pod { metadata: Metadata { owner_references: [owner].into(), ..pod.metadata }, ..pod };
+        refusals.count(&pod, &long);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let (kind, name, user) = ("ü".repeat(31), "ü".repeat(126), "ü".repeat(128));
+        let line = format!(r#"{{kind_namespace_name="{kind}_a_{name}",username="{user}"}} 1"#);
+        assert!(text.contains(&line), "{text}");
     }
 }

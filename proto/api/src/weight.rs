@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 pub const DEFAULT_MAX_BYTES: usize = 256 << 10;
 /// The values (objects, lists, texts, numbers) that a spec may have. A template with 4,000 variables has 12,000.
 pub const MAX_VALUES: usize = 16_384;
+/// As many bytes as etcd takes of an object, and some more.
+const MOST_STORED: usize = 2 << 20;
 /// How deep values may be nested. The parser ends at 128, and what is written around a template counts there.
 pub const MAX_DEPTH: usize = 100;
 
@@ -81,30 +83,64 @@ pub struct Limits {
     pub values: usize,
     /// Levels.
     pub depth: usize,
+    /// Whether a flag of the controller raises `bytes`.
+    pub by_flag: bool,
+    /// Of a kind of Kubernetes: the limits hold for its status, too, and a text that is too short to go beyond them is not weighed.
+    pub foreign: bool,
 }
 
 impl Limits {
     /// Of an object's `spec`, where `max_bytes` is what a flag says.
     pub const fn of_specs(max_bytes: usize) -> Self {
-        Self { bytes: max_bytes, values: MAX_VALUES, depth: MAX_DEPTH }
+        Self { bytes: max_bytes, values: MAX_VALUES, depth: MAX_DEPTH, by_flag: true, foreign: false }
     }
 
     /// Of a revision's `data`. It holds a template with a few fields more than were written, and with `<`, `>` and `&` in six
     /// bytes each; no revision of a template that is read may be refused.
     pub const fn of_revisions(max_bytes: usize) -> Self {
-        Self { bytes: max_bytes.saturating_mul(6), values: 2 * MAX_VALUES, depth: MAX_DEPTH + 8 }
+        Self { bytes: max_bytes.saturating_mul(6), values: 2 * MAX_VALUES, depth: MAX_DEPTH + 8, ..Self::of_specs(0) }
     }
 
     /// Of a NodeImage's `spec`, which the controller writes: as much as etcd takes, and four times the values of those that it
     /// writes.
     pub const fn of_node_images() -> Self {
-        Self { bytes: 2 << 20, values: 1 << 16, depth: MAX_DEPTH }
+        Self { values: 1 << 16, ..Self::fixed(MOST_STORED) }
+    }
+
+    /// Of each part of a pod: as many bytes as etcd takes, and as many values as a template of ours may have.
+    pub const fn of_pods() -> Self {
+        Self { foreign: true, ..Self::fixed(MOST_STORED) }
+    }
+
+    /// Of each part of a PodDisruptionBudget, whose selector is kept as it is.
+    pub const fn of_native_budgets() -> Self {
+        Self { values: 4_096, foreign: true, ..Self::fixed(64 << 10) }
+    }
+
+    /// That no flag changes.
+    pub const fn fixed(bytes: usize) -> Self {
+        Self { bytes, values: MAX_VALUES, depth: MAX_DEPTH, by_flag: false, foreign: false }
+    }
+
+    /// Whether the text is of a kind of Kubernetes and so short that it cannot go beyond the limits. The parser ends at its own depth.
+    pub const fn is_light(&self, object: &str) -> bool {
+        // A value has a byte, and a comma or a bracket before it.
+        self.foreign && object.len() <= 2 * self.values
+    }
+
+    /// Whether a pod may be read into memory.
+    ///
+    /// # Errors
+    /// As [`Limits::check_object`].
+    pub fn check_pod(pod: &str) -> Result<(), String> {
+        let limits = Self::of_pods();
+        if limits.is_light(pod) { Ok(()) } else { limits.check_object(&without_managed_fields(pod)) }
     }
 
     /// Of an object's `metadata` without managed fields: the apiserver takes 256 KiB of annotations, and of labels, finalizers
     /// and owner references as much as fits into etcd.
     const fn of_metadata() -> Self {
-        Self { bytes: 512 << 10, values: MAX_VALUES, depth: MAX_DEPTH }
+        Self::fixed(512 << 10)
     }
 
     /// Whether a field's text may be read into memory.
@@ -113,9 +149,9 @@ impl Limits {
     /// The field, how much it is, the limit, and the remedy.
     pub fn check(&self, field: &str, text: &str) -> Result<(), String> {
         if text.len() > self.bytes {
+            let or_raise = if self.by_flag { ", or raise the controller's --object-max-bytes" } else { "" };
             return Err(format!(
-                "{field}: has {} bytes of JSON, and {} are the limit: keep large data in a ConfigMap or a volume, or raise the \
-                 controller's --object-max-bytes",
+                "{field}: has {} bytes of JSON, and {} are the limit: keep large data in a ConfigMap or a volume{or_raise}",
                 text.len(),
                 self.bytes
             ));
@@ -137,17 +173,20 @@ impl Limits {
         Ok(())
     }
 
-    /// Whether the `spec` of an object, or the `data` of a revision, may be read into memory, and its metadata: without managed
+    /// Whether the `spec` of an object, or the `data` of a revision, may be read into memory, its metadata, and the status of a
+    /// kind of Kubernetes: without managed
     /// fields, which are left out before ([`without_managed_fields`]).
     ///
     /// # Errors
     /// As [`Limits::check`]; and what cannot be weighed, such as an object in which a field is twice, is refused.
     pub fn check_object(&self, object: &str) -> Result<(), String> {
         let parts = serde_json::from_str::<Parts<'_>>(object);
-        let Parts { metadata, spec, data } = parts.map_err(|error| format!("the object cannot be read: {error}"))?;
+        let Parts { metadata, spec, data, status } =
+            parts.map_err(|error| format!("the object cannot be read: {error}"))?;
         let metadata = metadata.map(|metadata| ("metadata", Self::of_metadata(), metadata));
         let (spec, data) = (spec.map(|spec| ("spec", *self, spec)), data.map(|data| ("data", *self, data)));
-        let mut parts = [metadata, spec, data].into_iter().flatten();
+        let status = status.filter(|_| self.foreign).map(|status| ("status", *self, status));
+        let mut parts = [metadata, spec, data, status].into_iter().flatten();
         parts.try_for_each(|(field, limits, text)| limits.check(field, text.get()))
     }
 }
@@ -162,6 +201,8 @@ struct Parts<'a> {
     spec: Option<&'a RawValue>,
     #[serde(borrow)]
     data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
 }
 
 /// What of an object is left out.
@@ -253,6 +294,22 @@ mod tests {
         }
         let deepest = "[".repeat(MAX_DEPTH) + &"]".repeat(MAX_DEPTH);
         assert_eq!(Limits::of_specs(1000).check("spec", &deepest), Ok(()));
+    }
+
+    #[test]
+    fn pod_is_weighed_in_each_part_unless_it_is_short() {
+        let bomb = |part: &str, count: usize| {
+            format!(r#"{{"{part}":{{"list":[{}]}}}}"#, vec![r#"{"key":"a"}"#; count].join(","))
+        };
+        for part in ["metadata", "spec", "status"] {
+            let refused = Limits::check_pod(&bomb(part, 30_000)).unwrap_err();
+            assert!(refused.starts_with(&format!("{part}: has 60002 JSON values, and 16384")), "{refused}");
+            assert_eq!(Limits::check_pod(&bomb(part, 1_000)), Ok(()));
+        }
+        let long = |bytes: usize| format!(r#"{{"spec":{{"image":"{}"}}}}"#, "x".repeat(bytes));
+        assert_eq!(Limits::check_pod(&long(1_300_000)), Ok(()));
+        let refused = Limits::check_pod(&long(2 << 20)).unwrap_err();
+        assert!(refused.ends_with("keep large data in a ConfigMap or a volume"), "{refused}");
     }
 
     fn nested(field: &str, depth: usize) -> String {

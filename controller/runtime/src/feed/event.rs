@@ -11,6 +11,11 @@ use serde_json::value::RawValue;
 
 use crate::client::Failed;
 
+/// The most bytes that are kept of why an object cannot be decoded.
+const LONGEST_ERROR: usize = 1 << 10;
+/// The most owners that are kept of one.
+const MOST_OWNERS: usize = 16;
+
 /// One line of a watch.
 #[derive(Debug)]
 pub enum Event<T> {
@@ -169,7 +174,9 @@ pub fn page<T: DeserializeOwned>(body: &[u8], limits: Option<&Limits>) -> Result
 /// The type does not fit it, or it is beyond a limit.
 pub(crate) fn one<T: DeserializeOwned>(text: &str, limits: Option<&Limits>) -> Result<T, Box<Odd>> {
     let read = || {
-        let Some(limits) = limits else { return serde_json::from_str(text).map_err(|error| error.to_string()) };
+        let Some(limits) = limits.filter(|limits| !limits.is_light(text)) else {
+            return serde_json::from_str(text).map_err(|error| error.to_string());
+        };
         let text = without_managed_fields(text);
         limits.check_object(&text)?;
         serde_json::from_str(&text).map_err(|error| error.to_string())
@@ -187,20 +194,30 @@ struct Fields<'a> {
 
 impl Odd {
     /// What the text tells of an object that cannot be decoded for this reason.
-    fn of(text: &str, error: String) -> Self {
+    fn of(text: &str, mut error: String) -> Self {
         let Fields { metadata } = serde_json::from_str(text).unwrap_or_default();
         let string = |field: &str| -> String { read(&metadata, field) };
+        // It may quote a value of the object.
+        error.truncate(error.floor_char_boundary(LONGEST_ERROR));
         Self {
             namespace: string("namespace"),
             name: string("name"),
             uid: string("uid"),
             version: string("resourceVersion"),
-            owners: read(&metadata, "ownerReferences"),
+            owners: owners(read(&metadata, "ownerReferences")),
             terminating: metadata.contains_key("deletionTimestamp"),
             gone: false,
             error,
         }
     }
+}
+
+/// The owners that are kept: those that can exist, the one that manages the object first.
+fn owners(mut all: Vec<Owner>) -> Box<[Owner]> {
+    all.retain(|owner| owner.check().is_ok());
+    all.sort_by_key(|owner| !owner.controller);
+    all.truncate(MOST_OWNERS);
+    all.into()
 }
 
 /// A field, or its default where it is missing or odd.
@@ -294,6 +311,34 @@ mod tests {
         let line = format!(r#"{{"type":"MODIFIED","object":{bomb}}}"#);
         let event = event::<CloneSetSpecOnly>(line.as_bytes(), Some(&limits)).unwrap();
         assert!(matches!(event, Event::Odd(odd) if odd.name == "bomb"));
+    }
+
+    #[test]
+    fn pod_beyond_a_bound_is_odd_and_keeps_little() {
+        let owner = |kind: &str, controller: bool| {
+            format!(r#"{{"apiVersion":"apps/v1","kind":"{kind}","name":"n","uid":"u","controller":{controller}}}"#)
+        };
+        let long = "K".repeat(400_000);
+        let mut owners = vec![owner("ReplicaSet", false); 100];
+        owners.extend([owner(&long, false), owner("CloneSet", true)]);
+        let fat = |field: &str| {
+            format!(r#"{{"metadata":{{"name":"fat"}},"spec":{{"containers":[{{"name":"c",{field}}}]}}}}"#)
+        };
+        let table = [
+            (
+                format!(r#"{{"metadata":{{"name":"fat","ownerReferences":[{}]}}}}"#, owners.join(",")),
+                "].kind: has 400000",
+            ),
+            (fat(&format!(r#""image":"{long}""#)), "spec.containers[c].image: has 400000 bytes, and 1024"),
+            (fat(&format!(r#""image":["{long}"]"#)), "invalid type"),
+            (format!(r#"{{"metadata":{{"name":"fat","labels":"{long}"}}}}"#), "invalid type"),
+        ];
+        for (pod, says) in table {
+            let odd = one::<Pod>(&pod, Some(&Limits::of_pods())).unwrap_err();
+            assert!(odd.name == "fat" && odd.error.contains(says) && odd.error.len() <= LONGEST_ERROR, "{}", odd.error);
+            assert!(odd.owners.len() <= MOST_OWNERS && odd.owners.iter().all(|owner| owner.kind.len() < 64));
+            assert!(odd.owners.first().is_none_or(|owner| owner.controller && *owner.kind == *"CloneSet"));
+        }
     }
 
     #[derive(Debug, Deserialize)]

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{self, Failed};
 use crate::metrics::FeedMetrics;
-use crate::object::{CONTROLLER_REVISIONS, Object, Resource};
+use crate::object::{CONTROLLER_REVISIONS, Object, POD_DISRUPTION_BUDGETS, PODS, Resource};
 use crate::store::{Store, is_before, reaches};
 
 /// What a feed follows, and how.
@@ -104,8 +104,14 @@ pub async fn load<T: Object>(client: Client, store: Arc<Store<T>>, options: Opti
     }
 }
 
-/// What an object may be at most. Kinds of Kubernetes are read into types that hold no more than decisions need.
+/// What an object may be at most. Other kinds of Kubernetes are read into types that hold no more than decisions need.
 fn limits(resource: &Resource, max_bytes: usize) -> Option<Limits> {
+    if *resource == PODS {
+        return Some(Limits::of_pods());
+    }
+    if *resource == POD_DISRUPTION_BUDGETS {
+        return Some(Limits::of_native_budgets());
+    }
     if *resource == CONTROLLER_REVISIONS {
         return Some(Limits::of_revisions(max_bytes));
     }

@@ -147,6 +147,18 @@ fn an_unreadable_object_takes_the_place_of_another_of_its_name() {
     assert!(store.unreadable("ns", "b").is_some(), "before the first list");
 }
 
+#[test]
+fn newest_version_counts_what_cannot_be_read() {
+    let store = Store::new(&[]);
+    store.begin_list(false);
+    store.apply(versioned("a", "a", "4"));
+    store.apply_unreadable(odd("b", "b", "7"));
+    store.end_list("9");
+    assert_eq!(store.newest_version().as_deref(), Some("7"));
+    store.apply_unreadable(odd("c", "c", ""));
+    assert_eq!(store.newest_version(), None, "its version cannot be read, either");
+}
+
 /// What a subscriber would believe that the store holds, from the changes alone, and how many lists it saw end.
 #[derive(Default)]
 struct Mirror {

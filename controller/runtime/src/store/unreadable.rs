@@ -14,8 +14,9 @@ use crate::object::Object;
 pub(super) struct All(BTreeMap<(String, String), (Arc<Odd>, u32)>);
 
 impl All {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// The version of each; empty where it cannot be read, either.
+    pub(super) fn versions(&self) -> impl Iterator<Item = &str> {
+        self.0.values().map(|(odd, _)| odd.version.as_str())
     }
 
     /// Takes out what the list did not show, and is not newer than it.

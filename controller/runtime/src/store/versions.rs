@@ -38,13 +38,17 @@ impl<T: Object> Store<T> {
     }
 
     /// The version of the last write that is known: of an object that there is, or a deletion that the feed has shown; `0` where
-    /// there is neither. `None` where that is not known: before a first list has ended, or while an object cannot be read.
+    /// there is neither. `None` where that is not known: before a first list has ended, or while an object that cannot be read does
+    /// not even tell its version.
     pub fn newest_version(&self) -> Option<Box<str>> {
         let inner = self.read();
-        inner.position.as_ref().filter(|_| inner.unreadable.is_empty())?;
+        inner.position.as_ref()?;
         let mut newest = inner.last_deletion.as_deref().unwrap_or(NO_VERSION);
-        for held in &inner.objects {
-            let version = held.object.resource_version();
+        let readable = inner.objects.iter().map(|held| held.object.resource_version());
+        for version in readable.chain(inner.unreadable.versions()) {
+            if version.is_empty() {
+                return None;
+            }
             newest = if is_before(newest, version) { version } else { newest };
         }
         Some(newest.into())

@@ -3,6 +3,7 @@
 //! The feed decodes watch events straight into these types, so that nothing else of a pod is ever held.
 
 mod availability;
+mod bounds;
 pub mod gates;
 mod native;
 pub mod order;
@@ -22,8 +23,9 @@ use serde::{Deserialize, Serialize};
 
 use resources::Resources;
 
-/// A pod, stripped to what decisions read.
+/// A pod, stripped to what decisions read. One that goes beyond a bound cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(remote = "Self")]
 pub struct Pod {
     /// Names, labels, owner.
     pub metadata: Metadata,
@@ -35,9 +37,9 @@ pub struct Pod {
     pub status: Status,
 }
 
-/// Object metadata that decisions read.
+/// Object metadata that decisions read. Some that goes beyond a bound cannot be decoded.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(remote = "Self", rename_all = "camelCase", default)]
 pub struct Metadata {
     /// Namespace.
     pub namespace: Box<str>,

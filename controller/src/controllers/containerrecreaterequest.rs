@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::names::label::RECREATE_ACTIVE;
-use berth_api::recreated::{fill, node_of, patch};
+use berth_api::recreated::{self, fill, node_of, patch};
 use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::nodeimage::StoppedContainer;
 use berth_kinds::containerrecreaterequest::{
@@ -30,6 +30,7 @@ use berth_workload::resource::{NODES, PODS};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::acting::Acting;
 use crate::change::each;
@@ -256,6 +257,7 @@ async fn is_unseen(client: &Client, request: &ContainerRecreateRequest, seen: Op
     }
     let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
     let pod = read(client, &PODS, namespace, &request.spec.pod_name).await?;
+    let pod = pod.and_then(|pod| recreated::read(pod.get()).ok());
     Ok(pod.is_some_and(|pod| pod["metadata"]["uid"] == uid))
 }
 
@@ -266,22 +268,33 @@ async fn is_unseen(client: &Client, request: &ContainerRecreateRequest, seen: Op
 async fn filled(client: &Client, request: &ContainerRecreateRequest) -> Result<Result<Value, String>, Failed> {
     let Ok(before) = serde_json::to_value(request) else { return Ok(Err("the request cannot be read".to_owned())) };
     let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
-    let pod = read(client, &PODS, namespace, &request.spec.pod_name).await?;
+    let name = &request.spec.pod_name;
+    let pod = read(client, &PODS, namespace, name).await?;
+    let pod = match pod.map(|pod| recreated::read(pod.get())).transpose() {
+        Ok(pod) => pod,
+        Err(why) => return Ok(Err(format!("spec.podName: pod {name} cannot be read: {why}"))),
+    };
     let node = match node_of(&before, pod.as_ref()) {
         Ok(node) => node.to_owned(),
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let node = read(client, &NODES, "", &node).await?.unwrap_or_default();
+    let node = read(client, &NODES, "", &node).await?;
+    let node = node.and_then(|node| recreated::read(node.get()).ok()).unwrap_or_default();
     let mut after = before.clone();
     let pod = pod.unwrap_or_default();
     Ok(fill(&mut after, &pod, &node).map(|()| patch(&before, &after)))
 }
 
-/// An object as the apiserver has it; `None` where there is none.
-async fn read(client: &Client, resource: &Resource, namespace: &str, name: &str) -> Result<Option<Value>, Failed> {
+/// The text of an object as the apiserver has it; `None` where there is none.
+async fn read(
+    client: &Client,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Box<RawValue>>, Failed> {
     let Ok(path) = resource.path(namespace, name) else { return Ok(None) };
     match client::get(client, &path).await {
-        Ok(object) => Ok(Some(object)),
+        Ok(text) => Ok(Some(text)),
         Err(failed) if failed.code == 404 => Ok(None),
         Err(failed) => Err(failed),
     }

@@ -62,7 +62,7 @@ use entered::Entered;
 use line::Lines;
 pub(crate) use others::{Found, ITSELF, MISSING, find, told_of};
 use refusals::Refusals;
-use unseen::Looks;
+use unseen::{Looks, Unseen};
 use wish::{operation, replaced, shown_uid};
 
 /// How long apiservers take to go by an entry that was written.
@@ -332,7 +332,11 @@ impl PodBudgets {
         let stores = self.stores.get().filter(|_| self.is_synced()).ok_or(UNREAD)?;
         // Which budgets there are is asked along with the pod, for it tells whose it is.
         let (pod, unseen) = try_join(self.pod(stores, &disruption), self.unseen(&disruption.namespace)).await?;
-        let Some(pod) = pod else { return Ok(None) };
+        let pod = match pod {
+            None => return Ok(None),
+            Some(Ok(pod)) => pod,
+            Some(Err(why)) => return Ok(self.refused_unread(&disruption, &unseen, &why)),
+        };
         let is_mirror = pod.metadata.annotation(MIRROR_POD).is_some();
         if is_mirror || pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
             return Ok(None);
@@ -387,6 +391,18 @@ impl PodBudgets {
     pub(crate) fn tell_by(&self, recorder: Recorder) {
         // A second one would be a mistake that the first call's value hides.
         let _ = self.recorder.set(recorder);
+    }
+
+    /// Why a pod stays that cannot be read: a budget of its namespace may hold it.
+    fn refused_unread(&self, disruption: &Disruption, unseen: &Unseen, why: &str) -> Option<String> {
+        let Disruption { namespace, pod, .. } = disruption;
+        let may_go = self.fails_open || (self.in_namespace(namespace).is_empty() && unseen.is_empty());
+        (!may_go).then(|| {
+            format!(
+                "pod {pod} cannot be read, so no budget can say whether it may go: {why}; to let it go, delete the budgets \
+                 of namespace {namespace} first"
+            )
+        })
     }
 
     /// What is asked for, where pods of these namespaces are held, and some that are not ready, too.

@@ -39,6 +39,13 @@ impl Holding {
 #[derive(Debug, Default)]
 pub(super) struct Unseen(Vec<(BudgetKey, Held)>);
 
+impl Unseen {
+    /// The stores lack none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// The pods of a budget.
 #[derive(Debug)]
 enum Held {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use berth_api::budget::MOST_CONTAINERS;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_runtime::client::{self, Failed};
-use berth_webhook::pods::{Change, Disruption, NotYet};
+use berth_webhook::pods::{Change, Changed, Disruption, NotYet};
 use berth_workload::budget::count::is_available;
 use berth_workload::budget::ledger::Request;
-use berth_workload::inplace::resize;
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::resource::{NODES, PODS};
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{PodBudgets, Stores};
 
@@ -29,23 +28,17 @@ pub(super) fn operation(disruption: &Disruption) -> ProtectedOperation {
 }
 
 /// The containers that restart for the resources that they get, by name.
-fn restarted(disruption: &Disruption) -> Vec<&str> {
-    let Some(new) = &disruption.new else { return Vec::new() };
-    resize::restarted(disruption.object.as_ref().unwrap_or(&Value::Null), new)
+fn restarted(disruption: &Disruption) -> &[String] {
+    disruption.new.as_ref().map(|new| &*new.restarted).unwrap_or_default()
 }
 
 /// The containers that run and get another image, or restart for other resources, by id; and whether it is a resize that restarts some.
 pub(super) fn replaced(pod: &Pod, disruption: &Disruption) -> (Vec<String>, bool) {
-    let Some(new) = &disruption.new else { return (Vec::new(), false) };
-    let restarted = restarted(disruption);
-    let image = |name: &str| {
-        let lists = ["containers", "initContainers"].into_iter();
-        let mut all = lists.flat_map(|list| new["spec"][list].as_array().into_iter().flatten());
-        all.find(|container| container["name"] == name).and_then(|container| container["image"].as_str())
-    };
+    let Some(Changed { images, restarted }) = &disruption.new else { return (Vec::new(), false) };
+    let image = |name: &str| images.iter().find(|(of, _)| of == name).map(|(_, image)| &**image);
     let has_another_image =
         |name: &str| pod.container(name).is_some_and(|old| image(name).is_some_and(|new| *new != *old.image));
-    let ids = ids(pod, |name| restarted.contains(&name) || has_another_image(name));
+    let ids = ids(pod, |name| restarted.iter().any(|one| one == name) || has_another_image(name));
     (ids, matches!(disruption.change, Change::Resize) && !restarted.is_empty())
 }
 
@@ -59,15 +52,15 @@ pub(super) fn ids(pod: &Pod, is_its: impl Fn(&str) -> bool) -> Vec<String> {
 /// The uid of the pod that a review shows, or that an eviction names.
 pub(super) fn shown_uid(disruption: &Disruption) -> Option<&str> {
     match &disruption.object {
-        Some(object) => object["metadata"]["uid"].as_str(),
+        Some(object) => object.as_ref().ok().map(|pod| &*pod.metadata.uid),
         None => disruption.uid.as_deref(),
     }
 }
 
 /// Whether the store has the very version of the pod that a review shows.
 fn is_as_shown(stored: &Metadata, disruption: &Disruption) -> bool {
-    let version = disruption.object.as_ref().and_then(|object| object["metadata"]["resourceVersion"].as_str());
-    shown_uid(disruption) == Some(&*stored.uid) && version == Some(&*stored.resource_version)
+    let Some(Ok(shown)) = &disruption.object else { return false };
+    shown.metadata.uid == stored.uid && shown.metadata.resource_version == stored.resource_version
 }
 
 /// Whether the pod that has the name is the one that a request means. Only an eviction may leave the uid out: the budgets refuse it.
@@ -83,23 +76,33 @@ fn serves(pod: &Pod, knows_node: bool, now: Timestamp) -> Option<bool> {
 }
 
 impl PodBudgets {
-    /// The pod that a request means, as the store or the apiserver has it; `None` where no pod has that name and uid. A review is not
-    /// believed, because anybody may have sent it who learned the path. The apiserver carries a request out only on the version that
-    /// it has shown, so the answer about an older version does not matter.
+    /// The pod that a request means, as the store or the apiserver has it, or why it cannot be read; `None` where no pod has that name
+    /// and uid. A review is not believed, because anybody may have sent it who learned the path. The apiserver carries a request out
+    /// only on the version that it has shown, so the answer about an older version does not matter.
     ///
     /// # Errors
     /// The apiserver did not answer.
-    pub(super) async fn pod(&self, stores: &Stores, disruption: &Disruption) -> Result<Option<Arc<Pod>>, NotYet> {
+    pub(super) async fn pod(
+        &self,
+        stores: &Stores,
+        disruption: &Disruption,
+    ) -> Result<Option<Result<Arc<Pod>, String>>, NotYet> {
+        if let Some(Err(why)) = &disruption.object {
+            return Ok(Some(Err(why.clone())));
+        }
         let stored = stores.pods.get(&disruption.namespace, &disruption.pod);
         if let Some(stored) = stored.filter(|stored| is_as_shown(&stored.metadata, disruption)) {
-            return Ok(Some(stored));
+            return Ok(Some(Ok(stored)));
         }
         let Ok(path) = PODS.path(&disruption.namespace, &disruption.pod) else { return Ok(None) };
-        match client::get::<Pod>(&self.client, &path).await {
-            Ok(pod) => Ok(is_meant(&pod.metadata, disruption).then(|| Arc::new(pod))),
-            Err(Failed { code: 404, .. }) => Ok(None),
-            Err(_) => Err(NotYet("pods")),
-        }
+        let text = match client::get::<Box<RawValue>>(&self.client, &path).await {
+            Ok(text) => text,
+            Err(Failed { code: 404, .. }) => return Ok(None),
+            Err(_) => return Err(NotYet("pods")),
+        };
+        let read = Pod::read(text.get()).map(Arc::new);
+        let is_meant = read.as_ref().is_ok_and(|pod| is_meant(&pod.metadata, disruption));
+        Ok(Some(read).filter(|read| is_meant || read.is_err()))
     }
 
     /// What somebody wants of a pod.
@@ -155,15 +158,16 @@ mod tests {
     fn review_stands_for_no_pod_but_that_of_its_uid() {
         let found: Metadata =
             serde_json::from_value(json!({"name": "web", "uid": "u", "resourceVersion": "7"})).unwrap();
-        let shown = |uid: &str, version: &str| Some(json!({"metadata": {"uid": uid, "resourceVersion": version}}));
+        let read = |pod: serde_json::Value| Some(Pod::read(&pod.to_string()));
+        let shown = |uid: &str, version: &str| read(json!({"metadata": {"uid": uid, "resourceVersion": version}}));
         use Change::{Delete, Evict, Update};
         for (change, object, uid, of_store, of_apiserver) in [
             (Delete, shown("u", "7"), None, true, true),
             (Delete, shown("u", "6"), None, false, true),
             (Delete, shown("other", "7"), None, false, false),
             (Delete, shown("", "7"), None, false, false),
-            (Delete, Some(json!({"metadata": {"resourceVersion": "7"}})), None, false, false),
-            (Delete, Some(json!({"metadata": {"resourceVersion": "7"}})), Some("u"), false, false),
+            (Delete, read(json!({"metadata": {"resourceVersion": "7"}})), None, false, false),
+            (Delete, read(json!({"metadata": {"resourceVersion": "7"}})), Some("u"), false, false),
             (Delete, None, None, false, false),
             (Update, shown("u", "7"), None, true, true),
             (Update, None, None, false, false),
@@ -201,15 +205,15 @@ mod tests {
             let policies = json!([{"resourceName": "memory", "restartPolicy": policy}]);
             json!({"spec": {"containers": [{"name": "main", "resources": resources, "resizePolicy": policies}]}})
         };
-        let old = |policy: &str| Some(pod(policy, "1Gi", "1"));
+        let old = |policy: &str| pod(policy, "1Gi", "1");
         for (old, new, expected) in [
             (old("NotRequired"), pod("NotRequired", "2Gi", "1"), Resize),
             (old("RestartContainer"), pod("RestartContainer", "2Gi", "1"), Update),
             (old("RestartContainer"), pod("RestartContainer", "1Gi", "2"), Resize),
-            (None, pod("RestartContainer", "1Gi", "1"), Update),
+            (json!(null), pod("RestartContainer", "1Gi", "1"), Update),
         ] {
-            let disruption =
-                Disruption { change: Change::Resize, object: old, new: Some(new), ..Disruption::default() };
+            let new = Some(Changed::of(&old, &new));
+            let disruption = Disruption { change: Change::Resize, new, ..Disruption::default() };
             assert_eq!(operation(&disruption), expected, "{disruption:?}");
         }
     }
@@ -242,8 +246,8 @@ mod tests {
         ] {
             let old = pod("web:1", ["1Gi", "1Gi"], policy);
             let now: Pod = serde_json::from_value(old.clone()).unwrap();
-            let new = Some(pod(image, memory, policy));
-            let disruption = Disruption { change, object: Some(old), new, ..Disruption::default() };
+            let new = Some(Changed::of(&old, &pod(image, memory, policy)));
+            let disruption = Disruption { change, new, ..Disruption::default() };
             let resizes = matches!(change, Change::Resize) && !expected.is_empty();
             let expected: Vec<_> = expected.into_iter().map(str::to_owned).collect();
             assert_eq!(replaced(&now, &disruption), (expected, resizes), "{disruption:?}");

@@ -1,19 +1,101 @@
 //! What a ContainerRecreateRequest copies from its pod when it is created: by the webhook in its answer to the creation, or later by the controller
 //! for one that slipped through.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::names::annotation::MIRROR_POD;
 use crate::names::condition::SIDECAR_TERMINATED;
 use crate::names::finalizer::RECREATE_UNREADY_ACQUIRED;
 use crate::names::label::{NODE_TYPE, RECREATE_ACTIVE, RECREATE_NODE_NAME, RECREATE_POD_UID, VIRTUAL_KUBELET};
+use crate::weight::Limits;
 
 /// The fields of a container that nobody but the controller fills in.
 const READ_ONLY: [&str; 3] = ["preStop", "ports", "statusContext"];
 /// The longest value of a label.
 const LABEL_VALUE: usize = 63;
+
+/// An object with what is read of it here.
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default)]
+struct Slim {
+    metadata: SlimMetadata,
+    spec: SlimSpec,
+    status: SlimStatus,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct SlimMetadata {
+    name: String,
+    uid: String,
+    deletion_timestamp: Option<String>,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct SlimSpec {
+    node_name: String,
+    termination_grace_period_seconds: Option<i64>,
+    containers: Vec<SlimContainer>,
+    init_containers: Vec<SlimContainer>,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct SlimContainer {
+    name: String,
+    restart_policy: String,
+    lifecycle: SlimLifecycle,
+    ports: Value,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct SlimLifecycle {
+    pre_stop: Value,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct SlimStatus {
+    phase: String,
+    conditions: Vec<SlimCondition>,
+    container_statuses: Vec<SlimContainerStatus>,
+    init_container_statuses: Vec<SlimContainerStatus>,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(default)]
+struct SlimCondition {
+    r#type: String,
+}
+
+#[derive(Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct SlimContainerStatus {
+    name: String,
+    #[serde(rename = "containerID")]
+    container_id: String,
+    restart_count: i64,
+}
+
+/// A pod or a node from its text, with the fields that [`node_of`] and [`fill`] read.
+///
+/// # Errors
+/// It is beyond a limit of pods, or is no such object.
+pub fn read(text: &str) -> Result<Value, String> {
+    Limits::check_pod(text)?;
+    // The parser's words may quote a value of any length.
+    let mut slim: Slim = serde_json::from_str(text).map_err(|_| "it has fields of unknown types".to_owned())?;
+    slim.metadata.annotations.retain(|key, _| key == MIRROR_POD);
+    slim.metadata.labels.retain(|key, _| key == NODE_TYPE);
+    serde_json::to_value(slim).map_err(|error| error.to_string())
+}
 
 /// The pod's node, for which the pod must be known.
 ///

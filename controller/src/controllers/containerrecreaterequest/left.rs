@@ -79,7 +79,7 @@ impl Reads {
             // A request that let go itself may be gone from one store before the other shows it.
             let live = read(&acting.client, &PODS, &key.namespace, &name).await;
             let live = live.map_err(|failed| Next::Retry(failed.to_string()))?;
-            let Some(Ok(pod)) = live.map(serde_json::from_value::<Pod>) else { continue };
+            let Some(Ok(pod)) = live.map(|pod| Pod::read(pod.get())) else { continue };
             let plan = plan(&pod);
             let outcome = acting.executor.act(&plan, &Owner::of(&pod)).await;
             match acting::next(&plan, &outcome, Ok(false)) {

@@ -87,7 +87,7 @@ impl Replica {
 
     async fn deletes_shown(&self, namespace: &str, pod: &str, shown: Value) -> Result<Option<String>> {
         let [namespace, pod, user] = [namespace, pod, "me"].map(str::to_owned);
-        let object = Some(shown);
+        let object = Some(Pod::read(&shown.to_string()));
         let disruption = Disruption { namespace, pod, user, object, change: Change::Delete, ..Disruption::default() };
         Ok(self.budgets.draw_from_all(disruption).await?)
     }

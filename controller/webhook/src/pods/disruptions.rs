@@ -8,6 +8,8 @@ use std::fmt;
 
 use berth_api::names::annotation::{MIRROR_POD, PUB_NO_PROTECT};
 use berth_api::names::label::{NAMESPACE_NAME, UNAVAILABLE_POD_PREFIX};
+use berth_workload::inplace::resize;
+use berth_workload::pod::Pod;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
@@ -51,14 +53,14 @@ pub struct Disruption {
     pub namespace: String,
     /// Its name.
     pub pod: String,
-    /// The pod, where the apiserver shows it.
-    pub object: Option<Value>,
+    /// The pod, or why it cannot be read, where the apiserver shows it.
+    pub object: Option<Result<Pod, String>>,
     /// The uid that whoever evicts it names.
     pub uid: Option<String>,
     /// What is to befall it.
     pub change: Change,
     /// What it becomes, where it changes.
-    pub new: Option<Value>,
+    pub new: Option<Changed>,
     /// Who does it.
     pub user: String,
     /// Nothing is to be done.
@@ -77,6 +79,27 @@ pub enum Change {
     Update,
     /// Its resources change.
     Resize,
+}
+
+/// What a pod becomes that changes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Changed {
+    /// The images of its containers, by name.
+    pub images: Vec<(String, String)>,
+    /// The containers that restart for the resources that they get, by name.
+    pub restarted: Vec<String>,
+}
+
+impl Changed {
+    /// By the pod before and after. Without the one before, all resources are others.
+    pub fn of(old: &Value, new: &Value) -> Self {
+        let lists = ["containers", "initContainers"].into_iter();
+        let all = lists.flat_map(|list| new["spec"][list].as_array().into_iter().flatten());
+        let text = |field: &Value| field.as_str().map(str::to_owned);
+        let images = all.filter_map(|container| text(&container["name"]).zip(text(&container["image"])));
+        let restarted = resize::restarted(old, new).into_iter().map(str::to_owned);
+        Self { images: images.collect(), restarted: restarted.collect() }
+    }
 }
 
 /// Who knows the budgets of pods.

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::places::Endpoint;
 
 pub use added::Added;
-pub use disruptions::{Budgets, Change, DISRUPT_PATH, DISRUPTIONS, Disruption, Disruptions, EVICT_PATH};
+pub use disruptions::{Budgets, Change, Changed, DISRUPT_PATH, DISRUPTIONS, Disruption, Disruptions, EVICT_PATH};
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
 pub use readiness_gate::{GATE_PATH, ReadinessGate};
 pub use requests::RECREATE_PATH;

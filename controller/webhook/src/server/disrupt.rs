@@ -3,13 +3,16 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use berth_api::weight::Limits;
+use berth_workload::pod::Pod;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::Judge;
 use super::admission::Look;
 use super::pod_review::Unanswered;
-use crate::pods::{Change, Disruption, NotYet};
+use crate::pods::{Change, Changed, Disruption, NotYet};
 
 /// Less than the apiserver waits for an answer about a pod that is to go.
 const PATIENCE: Duration = Duration::from_millis(4_500);
@@ -19,7 +22,7 @@ const LONGEST_USER: usize = 256;
 /// A review that only budgets can answer.
 pub(super) struct Question {
     uid: String,
-    disruption: Disruption,
+    disruption: Box<Disruption>,
 }
 
 #[derive(Deserialize)]
@@ -39,8 +42,10 @@ struct Request<'a> {
     dry_run: bool,
     #[serde(default)]
     user_info: User,
-    object: Option<Value>,
-    old_object: Option<Value>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    old_object: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
@@ -87,22 +92,28 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
         _ => Change::Update,
     };
     let (eviction, new) = if change == Change::Evict { (object, None) } else { (None, object) };
-    let eviction = eviction.map(Eviction::deserialize).transpose()?;
+    let eviction = eviction.map(|text| serde_json::from_str::<Eviction>(text.get())).transpose()?;
     let options = eviction.and_then(|eviction| eviction.delete_options).unwrap_or_default();
     let is_dry_run = dry_run || options.dry_run.is_some_and(|all| !all.is_empty());
+    let object = old_object.map(|text| Pod::read(text.get()));
+    let new = new.filter(|new| Limits::check_pod(new.get()).is_ok() && !matches!(object, Some(Err(_))));
+    // Both trees end here: what waits for budgets holds a slim pod.
+    let tree = |text: &RawValue| serde_json::from_str::<Value>(text.get());
+    let old = if new.is_some() { old_object.map(tree).transpose()?.unwrap_or_default() } else { Value::Null };
+    let new = new.map(tree).transpose()?.map(|new| Changed::of(&old, &new));
     let mut user = user_info.username;
     user.truncate(user.floor_char_boundary(LONGEST_USER));
     let disruption = Disruption {
         namespace,
         pod: name,
-        object: old_object,
+        object,
         uid: options.preconditions.and_then(|preconditions| preconditions.uid),
         change,
         new,
         user,
         is_dry_run,
     };
-    Ok(Look::Asks(Question { uid: uid.into_owned(), disruption }))
+    Ok(Look::Asks(Question { uid: uid.into_owned(), disruption: Box::new(disruption) }))
 }
 
 impl Question {
@@ -113,7 +124,7 @@ impl Question {
     /// They say nothing, and the failure policy lets pods go.
     pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
         let budgets = judge.budgets.as_ref().ok_or(NotYet("PodUnavailableBudgets"))?;
-        let drawn = tokio::time::timeout(PATIENCE, budgets.draw(self.disruption)).await;
+        let drawn = tokio::time::timeout(PATIENCE, budgets.draw(*self.disruption)).await;
         let refused = match drawn.unwrap_or(Err(NotYet("budgets in time"))) {
             Err(not_yet) if !budgets.fails_open() => {
                 Some(format!("{not_yet}, so nobody knows whether the pod may go: try again"))
@@ -188,7 +199,7 @@ mod tests {
             let what = format!("{answer:?} {fails_open}");
             let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
             let judge = Judge { budgets: Some(Arc::new(Says { answer, fails_open })), ..Judge::asking(client) };
-            let question = Question { uid: "u".to_owned(), disruption: Disruption::default() };
+            let question = Question { uid: "u".to_owned(), disruption: Box::default() };
             let answered = question.answer(&judge).await;
             let Some(expected) = expected else {
                 assert!(matches!(answered, Err(Unanswered::NotYet(_))), "{what}");
@@ -210,7 +221,7 @@ mod tests {
         let Look::Asks(question) = look(json!({"request": request}).to_string().as_bytes()).unwrap() else {
             panic!("it is answered at once")
         };
-        question.disruption
+        *question.disruption
     }
 
     #[test]
@@ -222,7 +233,7 @@ mod tests {
         let expected = Disruption {
             namespace: "a".to_owned(),
             pod: "web".to_owned(),
-            object: Some(pod),
+            object: Some(Pod::read(&pod.to_string())),
             user: "me".to_owned(),
             ..Disruption::default()
         };
@@ -251,5 +262,15 @@ mod tests {
             assert_eq!((found.change, found.new.is_some(), found.object.is_some()), (change, true, true));
         }
         assert!(look(b"{}").is_err());
+    }
+
+    #[test]
+    fn pod_beyond_a_limit_is_no_tree_and_says_why() {
+        let bomb = json!({"metadata": {"name": "web"}, "spec": {"tolerations": vec![json!({"key": "a"}); 105_000]}});
+        for (operation, object) in [("DELETE", Value::Null), ("UPDATE", bomb.clone()), ("UPDATE", json!({}))] {
+            let found = asked(json!({"uid": "u", "operation": operation, "object": object, "oldObject": bomb}));
+            let why = found.object.unwrap().unwrap_err();
+            assert!(why.starts_with("spec: has 210002 JSON values") && found.new.is_none(), "{why}");
+        }
     }
 }

@@ -4,18 +4,27 @@
 use std::borrow::Cow;
 
 use berth_api::name::{Name, Namespace};
+use berth_api::weight::Limits;
 use kube::Client;
+use kube::api::GetParams;
+use kube::core::Request as KubeRequest;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Judge;
 use super::admission::Look;
-use super::pod_review::{Answer, Request, Unanswered};
+use super::pod_review::{Answer, Unanswered, read};
 use super::recreate::{Unknown, get};
 use crate::pods::NotYet;
 
+/// What an eviction may be at most: it has a name and a few options. A larger one is bound to no pod, and is refused later.
+const LIMITS: Limits = Limits { values: 512, ..Limits::fixed(16 << 10) };
+
 /// What the apiserver is asked: the uid of the pod.
 pub(super) struct Question {
-    review: Request<'static, Value>,
+    uid: String,
+    namespace: String,
+    eviction: Value,
 }
 
 /// Does what takes no waiting.
@@ -23,14 +32,16 @@ pub(super) struct Question {
 /// # Errors
 /// The text is no AdmissionReview of an eviction.
 pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
-    let Request { uid, namespace, pod: eviction } = super::pod_review::read::<Value>(body)?;
-    let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
-    let review = Request { uid: owned(uid), namespace: owned(namespace), pod: eviction };
-    let is_bound = |eviction: &Value| eviction.pointer(UID).is_some_and(Value::is_string);
-    if review.pod.as_ref().is_none_or(is_bound) {
-        return Answer::to(&review).written().map(Look::Answer);
+    let request = read(body)?;
+    let text = request.object().filter(|text| LIMITS.check("eviction", text).is_ok());
+    let eviction: Option<Value> = text.map(serde_json::from_str).transpose()?;
+    match eviction.filter(|eviction| !eviction.pointer(UID).is_some_and(Value::is_string)) {
+        None => Answer::to(&request.uid).written().map(Look::Answer),
+        Some(eviction) => {
+            let [uid, namespace] = [request.uid, request.namespace].map(Cow::into_owned);
+            Ok(Look::Asks(Question { uid, namespace, eviction }))
+        }
     }
-    Ok(Look::Asks(Question { review }))
 }
 
 /// Where an eviction says which pod is meant.
@@ -42,28 +53,36 @@ impl Question {
     /// # Errors
     /// It says nothing.
     pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
-        let mut answer = Answer::to(&self.review);
-        if let Some(before) = &self.review.pod
-            && let Some(uid) = self.uid(before, &judge.client).await?
-        {
-            let mut after = before.clone();
+        let mut answer = Answer::to(&self.uid);
+        if let Some(uid) = self.pods_uid(&judge.client).await? {
+            let mut after = self.eviction.clone();
             let options = object(&mut after["deleteOptions"]);
             object(&mut options["preconditions"])["uid"] = json!(uid);
-            answer.change(before, &after)?;
+            answer.change(&self.eviction, &after)?;
         }
         Ok(answer.written()?)
     }
 
-    /// The uid of the pod that an eviction names; `None` where there is none, and the apiserver will say so.
-    async fn uid(&self, eviction: &Value, client: &Client) -> Result<Option<String>, NotYet> {
-        let name = eviction["metadata"]["name"].as_str().unwrap_or_default();
-        let (Ok(namespace), Ok(name)) = (Namespace::parse(&self.review.namespace), Name::parse(name)) else {
+    /// The uid of the pod that the eviction names; `None` where there is none, and the apiserver will say so.
+    async fn pods_uid(&self, client: &Client) -> Result<Option<String>, NotYet> {
+        #[derive(Deserialize)]
+        struct Identified {
+            metadata: Identity,
+        }
+        #[derive(Deserialize)]
+        struct Identity {
+            uid: String,
+        }
+        let name = self.eviction["metadata"]["name"].as_str().unwrap_or_default();
+        let (Ok(namespace), Ok(name)) = (Namespace::parse(&self.namespace), Name::parse(name)) else {
             return Ok(None);
         };
-        match get(client, &format!("/api/v1/namespaces/{namespace}/pods"), name.as_str()).await {
-            Ok(pod) => Ok(pod.and_then(|pod| pod["metadata"]["uid"].as_str().map(str::to_owned))),
-            Err(Unknown) => Err(NotYet("pods")),
-        }
+        let pods = KubeRequest::new(format!("/api/v1/namespaces/{namespace}/pods"));
+        let unknown = NotYet("pods");
+        let request = pods.get_metadata(name.as_str(), &GetParams::default()).map_err(|_| unknown)?;
+        let found = get(client, request).await.map_err(|Unknown| unknown)?;
+        let found = found.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| unknown)?;
+        Ok(found.map(|Identified { metadata: Identity { uid } }| uid))
     }
 }
 
@@ -93,6 +112,8 @@ mod tests {
             let eviction = json!({"metadata": {"name": "web"}, "deleteOptions": options});
             assert!(matches!(review(eviction), Look::Asks(_)), "{options}");
         }
+        let fat = json!({"metadata": {"name": "web", "labels": vec!["a"; 600]}});
+        assert!(matches!(review(fat), Look::Answer(_)));
         let mut bare = Value::Null;
         object(&mut bare)["uid"] = json!("x");
         assert_eq!(bare, json!({"uid": "x"}));

@@ -1,6 +1,7 @@
 //! AdmissionReviews of new pods, whoever makes them: they get the readiness gate `KruisePodReady`, and with it their sidecars.
 
 use berth_api::names::condition::KRUISE_POD_READY;
+use berth_api::weight::Limits;
 use serde_json::{Value, json};
 
 use super::pod_review::{Answer, read};
@@ -8,14 +9,16 @@ use crate::pods::Injector;
 
 /// Answers an AdmissionReview of a new pod with the patch that gives it the gate; and its sidecars, where it is known which. So a
 /// pod gets those that is created before the apiserver asks for the pods of a new SidecarSet. What that refuses, it refuses when it
-/// is asked itself.
+/// is asked itself. A pod that is too large to be read stays as it is.
 ///
 /// # Errors
 /// The text is no AdmissionReview of a pod.
 pub(crate) fn review(body: &[u8], injector: Option<&dyn Injector>) -> Result<Vec<u8>, serde_json::Error> {
-    let request = read::<Value>(body)?;
-    let mut answer = Answer::to(&request);
-    if let Some(pod) = request.pod.filter(|pod| pod["spec"].is_object()) {
+    let request = read(body)?;
+    let mut answer = Answer::to(&request.uid);
+    let text = request.object().filter(|text| Limits::check_pod(text).is_ok());
+    let pod = text.map(serde_json::from_str::<Value>).transpose()?;
+    if let Some(pod) = pod.filter(|pod| pod["spec"].is_object()) {
         let injected = injector.and_then(|injector| injector.inject_ahead(&request.namespace, &pod));
         let mut gated = injected.unwrap_or_else(|| pod.clone());
         if add_gate(&mut gated["spec"]["readinessGates"]) || gated != pod {

@@ -1,6 +1,7 @@
 //! AdmissionReviews of new pods that SidecarSets select: they get their sidecars. A pod stays untyped JSON, so that fields which are
 //! newer than we are survive.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -8,6 +9,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use berth_api::name;
+use berth_api::weight::Limits;
 
 use super::Judge;
 use super::admission::Look;
@@ -19,47 +21,50 @@ const LONGEST_WARNING: usize = 250;
 /// The longest wait for a namespace: the apiserver waits for us, and a client for it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(900);
 
-/// A review of a pod that is not answered yet.
-struct Review {
-    answer: Answer,
+/// A review of a pod whose namespace is not known yet, or not as it is now. It may have come or changed a moment ago, and a pod right
+/// behind it. Of the pod it holds the text, because a tree takes many times as much.
+pub(crate) struct Question {
+    uid: String,
     namespace: String,
-    pod: Value,
+    pod: String,
 }
 
-/// A review of a pod whose namespace is not known yet, or not as it is now. It may have come or changed a moment ago, and a pod right
-/// behind it.
-pub(crate) struct Question(Review);
-
-/// Answers an AdmissionReview of a new pod with the patch that gives it its sidecars, as far as that takes no waiting.
+/// Answers an AdmissionReview of a new pod with the patch that gives it its sidecars, as far as that takes no waiting. A pod that is
+/// too large to be read is refused, because otherwise it would do without them.
 ///
 /// # Errors
 /// There is no answer to it, or none yet.
 pub(crate) fn look(body: &[u8], injector: &dyn Injector) -> Result<Look<Question>, Unanswered> {
-    let request = read::<Value>(body)?;
-    let answer = Answer::to(&request);
-    let Some(pod) = request.pod.filter(Value::is_object) else { return Ok(Look::Answer(answer.written()?)) };
-    let review = Review { answer, namespace: request.namespace.into_owned(), pod };
-    match injector.inject(&review.namespace, None, &review.pod) {
-        Ok(injected) => Ok(Look::Answer(review.answered(injected)?)),
-        Err(Lacks::Namespace) => Ok(Look::Asks(Question(review))),
+    let request = read(body)?;
+    let Some(text) = request.object() else { return Ok(Look::Answer(Answer::to(&request.uid).written()?)) };
+    if let Err(why) = Limits::check_pod(text) {
+        let mut answer = Answer::to(&request.uid);
+        answer.refuse(&format!("the pod cannot get its sidecars: {why}"));
+        return Ok(Look::Answer(answer.written()?));
+    }
+    let pod = serde_json::from_str(text)?;
+    match injector.inject(&request.namespace, None, &pod) {
+        Ok(injected) => Ok(Look::Answer(answered(&request.uid, &pod, injected)?)),
+        Err(Lacks::Namespace) => {
+            let [uid, namespace] = [request.uid, request.namespace].map(Cow::into_owned);
+            Ok(Look::Asks(Question { uid, namespace, pod: text.to_owned() }))
+        }
         Err(Lacks::Store(not_yet)) => Err(not_yet.into()),
     }
 }
 
-impl Review {
-    fn answered(self, injected: Injected) -> Result<Vec<u8>, serde_json::Error> {
-        let Self { mut answer, pod, .. } = self;
-        let Injected { pod: injected, warnings, refused } = injected;
-        if !warnings.is_empty() {
-            answer.warn(warnings.iter().map(|warning| &warning[..warning.floor_char_boundary(LONGEST_WARNING)]));
-        }
-        if let Some(message) = refused {
-            answer.refuse(&message);
-        } else if let Some(injected) = injected {
-            answer.change(&pod, &injected)?;
-        }
-        answer.written()
+fn answered(uid: &str, pod: &Value, injected: Injected) -> Result<Vec<u8>, serde_json::Error> {
+    let mut answer = Answer::to(uid);
+    let Injected { pod: injected, warnings, refused } = injected;
+    if !warnings.is_empty() {
+        answer.warn(warnings.iter().map(|warning| &warning[..warning.floor_char_boundary(LONGEST_WARNING)]));
     }
+    if let Some(message) = refused {
+        answer.refuse(&message);
+    } else if let Some(injected) = injected {
+        answer.change(pod, &injected)?;
+    }
+    answer.written()
 }
 
 impl Question {
@@ -68,12 +73,12 @@ impl Question {
     /// # Errors
     /// It says nothing, so the failure policy decides.
     pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
-        let Self(review) = self;
         let unknown = NotYet("namespaces");
         let injector = judge.injector.as_ref().ok_or(unknown)?;
-        let labels = labels(&judge.client, &review.namespace).await.ok_or(unknown)?;
-        match injector.inject(&review.namespace, Some(&labels), &review.pod) {
-            Ok(injected) => Ok(review.answered(injected)?),
+        let labels = labels(&judge.client, &self.namespace).await.ok_or(unknown)?;
+        let pod = serde_json::from_str(&self.pod)?;
+        match injector.inject(&self.namespace, Some(&labels), &pod) {
+            Ok(injected) => Ok(answered(&self.uid, &pod, injected)?),
             Err(Lacks::Namespace) => Err(unknown.into()),
             Err(Lacks::Store(not_yet)) => Err(not_yet.into()),
         }
@@ -166,6 +171,14 @@ mod tests {
         assert!(matches!(look(b"{}", &Adds), Err(Unanswered::NoReview(_))));
     }
 
+    #[test]
+    fn pod_beyond_a_limit_is_refused_before_it_is_read() {
+        let bomb = json!({"metadata": {"name": "web"}, "spec": {"tolerations": vec![json!({"key": "a"}); 20_000]}});
+        let refused = ask("default", &bomb).unwrap()["response"].clone();
+        let message = refused["status"]["message"].as_str().unwrap();
+        assert!(refused["allowed"] == false && message.contains("sidecars: spec: has 40002 JSON values"), "{message}");
+    }
+
     /// An apiserver that has one namespace, and answers as often as it is asked.
     async fn apiserver(team: &'static str) -> Client {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -208,8 +221,8 @@ mod tests {
             assert_eq!(answer["response"]["patch"].is_string(), is_changed, "{team}");
             // What is none, and what the apiserver does not have, leaves it to the failure policy.
             for namespace in ["gone", "new/../../nodes"] {
-                let Look::Asks(Question(review)) = looked("new", &pod).unwrap() else { panic!("it is known") };
-                let question = Question(Review { namespace: namespace.to_owned(), ..review });
+                let Look::Asks(question) = looked("new", &pod).unwrap() else { panic!("it is known") };
+                let question = Question { namespace: namespace.to_owned(), ..question };
                 assert!(matches!(question.answer(&judge).await, Err(Unanswered::NotYet(_))), "{namespace}");
             }
         }

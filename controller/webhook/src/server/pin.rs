@@ -1,5 +1,6 @@
 //! AdmissionReviews of new pods: those that take another's place are pinned to where that was.
 
+use berth_api::weight::Limits;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -34,15 +35,15 @@ struct Spec {
     affinity: Option<Value>,
 }
 
-/// Answers an AdmissionReview of a new pod with the patch that pins it.
+/// Answers an AdmissionReview of a new pod with the patch that pins it. A pod that is too large to be read is not pinned.
 ///
 /// # Errors
 /// There is no answer to it, or none yet.
 pub(crate) fn review(body: &[u8], records: &dyn Records) -> Result<Vec<u8>, Unanswered> {
-    let request = read::<Pod>(body)?;
-    let mut answer = Answer::to(&request);
-    if let Some(pod) = request.pod {
-        let before = serde_json::to_value(pod)?;
+    let request = read(body)?;
+    let mut answer = Answer::to(&request.uid);
+    if let Some(text) = request.object().filter(|text| Limits::check_pod(text).is_ok()) {
+        let before = serde_json::to_value(serde_json::from_str::<Pod>(text)?)?;
         let mut after = before.clone();
         if records.pin(&request.namespace, &mut after)? {
             answer.change(&before, &after)?;

@@ -4,30 +4,38 @@ use std::borrow::Cow;
 
 use k8s_openapi::ByteString;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The question; of the pod as much as its handler reads.
+/// The question.
 #[derive(Deserialize)]
-pub(super) struct Request<'a, P> {
+pub(super) struct Request<'a> {
+    #[serde(borrow)]
     pub(super) uid: Cow<'a, str>,
-    /// Where the pod is created.
-    #[serde(default)]
+    /// Where the object is created.
+    #[serde(borrow, default)]
     pub(super) namespace: Cow<'a, str>,
-    /// The pod.
-    #[serde(rename = "object")]
-    pub(super) pod: Option<P>,
+    /// The object's text: what it may be, its reader weighs before it makes a tree of it.
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+}
+
+impl<'a> Request<'a> {
+    /// The text of the object; `None` where there is none.
+    pub(super) fn object(&self) -> Option<&'a str> {
+        self.object.map(RawValue::get).filter(|text| text.starts_with('{'))
+    }
 }
 
 /// Reads an AdmissionReview.
 ///
 /// # Errors
-/// The text is none of a pod.
-pub(super) fn read<'a, P: Deserialize<'a>>(body: &'a [u8]) -> Result<Request<'a, P>, serde_json::Error> {
+/// The text is none.
+pub(super) fn read(body: &[u8]) -> Result<Request<'_>, serde_json::Error> {
     #[derive(Deserialize)]
-    #[serde(bound = "P: Deserialize<'de>")]
-    struct Review<'a, P> {
+    struct Review<'a> {
         #[serde(borrow)]
-        request: Request<'a, P>,
+        request: Request<'a>,
     }
     serde_json::from_slice(body).map(|Review { request }| request)
 }
@@ -47,8 +55,8 @@ pub(crate) enum Unanswered {
 pub(super) struct Answer(Value);
 
 impl Answer {
-    pub(super) fn to<P>(request: &Request<'_, P>) -> Self {
-        Self(json!({"uid": request.uid, "allowed": true}))
+    pub(super) fn to(uid: &str) -> Self {
+        Self(json!({"uid": uid, "allowed": true}))
     }
 
     /// The pod becomes another.

@@ -8,25 +8,27 @@ use std::time::Duration;
 
 use berth_api::kinds::CONTAINER_RECREATE_REQUEST;
 use berth_api::name::{Name, Namespace};
-use berth_api::recreated::{fill, node_of};
+use berth_api::recreated::{self, fill, node_of};
 use berth_api::v1beta1::containerrecreaterequest::ContainerRecreateRequestSpec;
+use berth_api::weight::without_managed_fields;
 use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request as KubeRequest;
 use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use super::Judge;
 use super::admission::Look;
-use super::pod_review::{Answer, Request};
+use super::pod_review::{Answer, read};
 
 /// Less than the apiserver waits for an answer. After it the controller fills the request in.
 pub(super) const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// What the apiserver is asked: about the pod, and about its node.
 pub(super) struct Question {
-    review: Request<'static, Value>,
+    uid: String,
+    namespace: String,
+    request: Value,
     pod: String,
 }
 
@@ -35,34 +37,22 @@ pub(super) struct Question {
 /// # Errors
 /// The text is no AdmissionReview of an object.
 pub(super) fn look(body: &[u8], judge: &Judge) -> Result<Look<Question>, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct Review<'a> {
-        #[serde(borrow)]
-        request: Raw<'a>,
-    }
-    #[derive(Deserialize)]
-    struct Raw<'a> {
-        uid: String,
-        #[serde(default)]
-        namespace: String,
-        #[serde(borrow)]
-        object: Option<&'a RawValue>,
-    }
-    let Review { request: Raw { uid, namespace, object } } = serde_json::from_slice(body)?;
-    let text = object.map_or("", RawValue::get);
-    let limits = (CONTAINER_RECREATE_REQUEST.limits)(judge.object_max_bytes);
-    // What is too large, or is none, the schema or the validating webhook refuses.
-    let is_light = limits.check_object(&berth_api::weight::without_managed_fields(text)).is_ok();
-    let pod = if is_light { pod_name(text) } else { String::new() };
-    let object = if pod.is_empty() { None } else { serde_json::from_str(text).ok() };
-    let review = Request { uid: Cow::Owned(uid), namespace: Cow::Owned(namespace), pod: object };
-    let mut answer = Answer::to(&review);
+    let review = read(body)?;
+    let mut answer = Answer::to(&review.uid);
     if let Some(why) = judge.closed.get(CONTAINER_RECREATE_REQUEST.plural) {
         answer.refuse(why);
-    } else if review.pod.is_some() {
-        return Ok(Look::Asks(Question { review, pod }));
+        return answer.written().map(Look::Answer);
     }
-    answer.written().map(Look::Answer)
+    let text = review.object().unwrap_or_default();
+    let limits = (CONTAINER_RECREATE_REQUEST.limits)(judge.object_max_bytes);
+    // What is too large, or is none, the schema or the validating webhook refuses.
+    let is_light = limits.check_object(&without_managed_fields(text)).is_ok();
+    let pod = if is_light { pod_name(text) } else { String::new() };
+    if pod.is_empty() {
+        return answer.written().map(Look::Answer);
+    }
+    let [uid, namespace] = [review.uid, review.namespace].map(Cow::into_owned);
+    Ok(Look::Asks(Question { uid, namespace, request: serde_json::from_str(text)?, pod }))
 }
 
 /// The pod that a request names; empty where it names none. Of the status nothing is read: a client may send a status that is none,
@@ -82,10 +72,10 @@ impl Question {
     /// None that a review could cause.
     pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
         let filled = tokio::time::timeout(PATIENCE, self.fill(&judge.client)).await;
-        let mut answer = Answer::to(&self.review);
-        match (filled, &self.review.pod) {
-            (Ok(Ok(Some(filled))), Some(before)) => answer.change(before, &filled)?,
-            (Ok(Err(refusal)), _) => answer.refuse(&refusal),
+        let mut answer = Answer::to(&self.uid);
+        match filled {
+            Ok(Ok(Some(filled))) => answer.change(&self.request, &filled)?,
+            Ok(Err(refusal)) => answer.refuse(&refusal),
             // Nothing is known, so nothing is refused: the controller fills it in, or completes it.
             _ => {}
         }
@@ -97,29 +87,31 @@ impl Question {
     /// # Errors
     /// None that a review could cause.
     pub(super) fn unasked(self) -> Result<Vec<u8>, serde_json::Error> {
-        Answer::to(&self.review).written()
+        Answer::to(&self.uid).written()
     }
 
     /// The request, filled in; `None` where the apiserver did not say.
     async fn fill(&self, client: &Client) -> Result<Option<Value>, String> {
-        let (Some(request), Ok(namespace)) = (&self.review.pod, Namespace::parse(&self.review.namespace)) else {
-            return Ok(None);
-        };
+        let Ok(namespace) = Namespace::parse(&self.namespace) else { return Ok(None) };
+        let named = |collection: &str, name: &str| KubeRequest::new(collection).get(name, &GetParams::default());
         // A name that is none is that of no pod.
         let pod = match Name::parse(&self.pod) {
-            Ok(name) => match get(client, &format!("/api/v1/namespaces/{namespace}/pods"), name.as_str()).await {
-                Ok(pod) => pod,
-                Err(Unknown) => return Ok(None),
-            },
+            Ok(name) => {
+                let Ok(request) = named(&format!("/api/v1/namespaces/{namespace}/pods"), name.as_str()) else {
+                    return Ok(None);
+                };
+                let Ok(pod) = get(client, request).await else { return Ok(None) };
+                let pod = pod.map(|text| recreated::read(&text)).transpose();
+                pod.map_err(|why| format!("spec.podName: pod {} cannot be read: {why}", self.pod))?
+            }
             Err(_) => None,
         };
-        let name = node_of(request, pod.as_ref())?;
-        let node = match get(client, "/api/v1/nodes", name).await {
-            Ok(node) => node.ok_or_else(|| format!("spec.podName: node {name} of pod {} does not exist", self.pod))?,
-            Err(Unknown) => return Ok(None),
-        };
-        let mut filled = request.clone();
-        fill(&mut filled, &pod.unwrap_or_default(), &node)?;
+        let name = node_of(&self.request, pod.as_ref())?;
+        let Ok(request) = named("/api/v1/nodes", name) else { return Ok(None) };
+        let Ok(node) = get(client, request).await else { return Ok(None) };
+        let node = node.ok_or_else(|| format!("spec.podName: node {name} of pod {} does not exist", self.pod))?;
+        let mut filled = self.request.clone();
+        fill(&mut filled, &pod.unwrap_or_default(), &recreated::read(&node)?)?;
         Ok(Some(filled))
     }
 }
@@ -127,10 +119,9 @@ impl Question {
 /// The apiserver did not say.
 pub(super) struct Unknown;
 
-/// An object; `None` where there is none.
-pub(super) async fn get(client: &Client, collection: &str, name: &str) -> Result<Option<Value>, Unknown> {
-    let request = KubeRequest::new(collection).get(name, &GetParams::default()).map_err(|_| Unknown)?;
-    match client.request::<Value>(request).await {
+/// The text of an object; `None` where there is none.
+pub(super) async fn get(client: &Client, request: http::Request<Vec<u8>>) -> Result<Option<String>, Unknown> {
+    match client.request_text(request).await {
         Ok(object) => Ok(Some(object)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(_) => Err(Unknown),
@@ -226,6 +217,11 @@ mod tests {
         let refused = answered(&request("db"), &known).await;
         let message = refused["status"]["message"].as_str().unwrap();
         assert!(refused["allowed"] == false && message.contains("spec.containers[db]"), "{message}");
+        let mut bomb = objects();
+        bomb[0].1["spec"]["tolerations"] = vec![json!({"key": "a"}); 105_000].into();
+        let refused = answered(&request("app"), &judge(apiserver(bomb, 404).await, &[])).await;
+        let message = refused["status"]["message"].as_str().unwrap();
+        assert!(message.starts_with("spec.podName: pod web cannot be read: spec: has "), "{message}");
         for pod in ["other", "a/b", "../nodes/n1"] {
             let mut request = request("app");
             request["spec"]["podName"] = json!(pod);

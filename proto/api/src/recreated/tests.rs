@@ -131,3 +131,28 @@ fn a_refusal_names_the_field_and_the_remedy() {
     ended["status"]["phase"] = json!("Succeeded");
     assert_eq!(fill(&mut request(&app), &ended, &json!({})), Ok(()), "SidecarTerminator ends what is left of it");
 }
+
+#[test]
+fn read_keeps_what_is_copied_and_refuses_a_bomb() {
+    let mut whole = pod();
+    whole["metadata"]["annotations"] = json!({MIRROR_POD: "x", "other": "x"});
+    whole["spec"]["tolerations"] = json!([{"key": "a"}]);
+    let read_pod = read(&whole.to_string()).unwrap();
+    assert_eq!(read_pod["metadata"]["annotations"], json!({MIRROR_POD: "x"}));
+    assert!(read_pod["spec"].get("tolerations").is_none());
+    let (mut filled, mut expected) =
+        (request(&json!([{"name": "app"}, {"name": "side"}, {"name": "mesh"}])), Value::Null);
+    expected.clone_from(&filled);
+    fill(&mut expected, &pod(), &json!({})).unwrap();
+    let slim = Value::Object(Map::from_iter([
+        ("metadata".to_owned(), json!({"name": "web", "uid": "u", "annotations": {}})),
+        ("spec".to_owned(), read_pod["spec"].clone()),
+        ("status".to_owned(), read_pod["status"].clone()),
+    ]));
+    fill(&mut filled, &slim, &json!({})).unwrap();
+    assert_eq!(filled, expected);
+    whole["spec"]["tolerations"] = vec![json!({"key": "a"}); 105_000].into();
+    assert!(read(&whole.to_string()).unwrap_err().starts_with("spec: has "));
+    let node = json!({"metadata": {"name": "n1", "labels": {NODE_TYPE: VIRTUAL_KUBELET, "a": "b"}}});
+    assert_eq!(read(&node.to_string()).unwrap()["metadata"]["labels"], json!({NODE_TYPE: VIRTUAL_KUBELET}));
+}

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use super::Judge;
 use super::admission::Look;
-use super::pod_review::{Answer, Request};
+use super::pod_review::Answer;
 
 pub(super) use census::Unlisted;
 use census::{Listing, Living};
@@ -143,12 +143,8 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
             let guarded = Guarded { kind, name: metadata.name, spec };
             Ok(Look::Asks(Question { uid, user: user_info.username, guarded }))
         }
-        None => answer_to(uid).written().map(Look::Answer),
+        None => Answer::to(&uid).written().map(Look::Answer),
     }
-}
-
-fn answer_to(uid: String) -> Answer {
-    Answer::to(&Request { uid: Cow::Owned(uid), namespace: Cow::Borrowed(""), pod: None::<()> })
 }
 
 impl Question {
@@ -169,7 +165,7 @@ impl Question {
     /// # Errors
     /// None that a review could cause.
     pub(super) fn answer(self, counted: Counted, judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
-        let mut answer = answer_to(self.uid);
+        let mut answer = Answer::to(&self.uid);
         if let Some(message) = words::refusal(&self.guarded, &counted) {
             let refused = match self.guarded.kind {
                 Kind::Namespace => &judge.refused_deletions.namespaces,

@@ -5,6 +5,7 @@
 //! token was issued for, so a daemon cannot speak for another node; and what a pull names is the controller's word, in
 //! the NodeImage's spec, which no daemon can write.
 
+mod allowance;
 pub mod keyring;
 mod tokens;
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use berth_api::name::Name;
 use berth_grpc::TOKEN_AUDIENCE;
-use berth_http::Allowance;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
@@ -18,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tonic::Status;
 
+use super::allowance::Allowance;
 use super::unavailable;
 
 /// Where the apiserver says which node a pod's token was issued on.

@@ -17,12 +17,12 @@ const PART: usize = 16 << 10;
 pub struct Answer {
     text: Vec<u8>,
     given: usize,
-    _share: Option<Share>,
+    _share: Share,
 }
 
 impl Answer {
     /// With what its request was charged with, which is given back when all is given to the connection.
-    pub fn new(text: Vec<u8>, share: Option<Share>) -> Self {
+    pub fn new(text: Vec<u8>, share: Share) -> Self {
         Self { text, given: 0, _share: share }
     }
 }

@@ -140,10 +140,6 @@ impl State {
         }
     }
 
-    pub(crate) fn peer(&self) -> IpAddr {
-        self.peer
-    }
-
     pub(crate) fn is_working(&self) -> bool {
         self.working.load(Ordering::Relaxed) > 0
     }
@@ -195,16 +191,6 @@ impl Connection {
 impl Caller {
     pub(crate) fn new(state: Arc<State>) -> Self {
         Self(state)
-    }
-
-    pub(crate) fn state(&self) -> Arc<State> {
-        self.0.clone()
-    }
-
-    /// Until its connection is told to give way to another.
-    #[cfg(test)]
-    pub(crate) async fn gives_way(&self) {
-        self.0.dropped.notified().await;
     }
 
     /// A caller that no server took in, for tests of handlers.

@@ -22,7 +22,6 @@ use tokio_rustls::rustls::ServerConfig;
 use tracing::{debug, warn};
 
 use crate::connections::{Caller, Connections, OpenRequest, Requests, Slot, State};
-use crate::pace::Pace;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -115,14 +114,13 @@ pub struct Server {
     tls: Option<Arc<ServerConfig>>,
     limits: Limits,
     connections: Arc<Connections>,
-    pace: Arc<Pace>,
 }
 
 impl Server {
     /// A server; `name` is what the log calls it. With `tls` it must offer the protocol by ALPN.
     pub fn new(name: &'static str, protocol: Protocol, tls: Option<Arc<ServerConfig>>, limits: Limits) -> Self {
         let connections = Connections::new(limits.connections, limits.connections_per_peer);
-        Self { name, protocol, tls, limits, connections, pace: Arc::default() }
+        Self { name, protocol, tls, limits, connections }
     }
 
     /// Who is connected.
@@ -160,14 +158,13 @@ impl Server {
                 debug!(server = name, %peer, "a connection is refused: there are too many");
                 continue;
             };
-            let (member, state) = (server.pace.join(peer.ip().to_canonical()), slot.state.clone());
+            let state = slot.state.clone();
             let (server, service, ending) = (server.clone(), service.clone(), ending.clone());
             tasks.spawn(async move {
                 let ended = tokio::select! {
                     biased;
-                    // Whoever gives way does so at once, whatever the pace of its peer.
                     () = state.dropped.notified() => Err("it gave way to another".into()),
-                    ended = member.run(server.connection(stream, slot, service, ending)) => ended,
+                    ended = server.connection(stream, slot, service, ending) => ended,
                 };
                 if let Err(error) = ended {
                     debug!(server = server.name, %peer, error, "a connection ended early");

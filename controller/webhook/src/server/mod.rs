@@ -11,20 +11,22 @@ mod kept;
 pub(crate) mod pin;
 mod pod_review;
 mod recreate;
+mod review_kinds;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use berth_http::{Allowance, Answer, Bodies, BodyError, BodyLimits, Caller, Limits, Protocol, Received, Share};
+use berth_http::{Answer, BodyError, Caller, Limits, Protocol, Received, SMALL, Share};
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use kube::Client;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::deletions::{GUARD_PATH, RefusedDeletions};
 use crate::latency::ReviewMetrics;
@@ -36,20 +38,16 @@ use crate::secret_path::{SecretPath, is_same};
 use admission::{Asker, Look};
 use kept::Kept;
 use pod_review::Unanswered;
+use review_kinds::Kinds;
 
-/// Above this size, in bytes, a request is worked on beside the other tasks, not among them, and after the others of its kind:
-/// so whoever sends large ones takes one processor at most, and small ones have the others.
-const INLINE_MAX: usize = 256 << 10;
-/// The apiserver converts each object by itself, as it decodes it from etcd, also those of a list: far above one object's limit
-/// (1.5 MiB) is far above every review. A byte is charged three times: as it came, as text that is taken apart, and as the
-/// answer. So all bodies together stay below 48 MiB of memory.
-const BODIES: BodyLimits = BodyLimits {
-    largest: 8 << 20,
-    factor: 3,
-    total: 48 << 20,
-    deadline: Duration::from_secs(10),
-    wait: Duration::from_secs(2),
-};
+/// The longest wait for a turn, and for memory that others hold: less than the apiserver waits for an answer.
+const WAIT: Duration = Duration::from_secs(2);
+/// Until a request is answered to its last byte; the apiserver waits for none of them longer than that.
+const REQUEST: Duration = Duration::from_secs(30);
+/// The most connections, and of one address. The apiserver opens one for each review that overlaps others.
+const CONNECTIONS: (usize, usize) = (320, 256);
+/// The most addresses that are known to be an apiserver's.
+const APISERVERS: usize = 64;
 
 /// How far the shutdown is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,33 +62,21 @@ pub(crate) enum Phase {
 
 struct Shared {
     phase: watch::Receiver<Phase>,
-    bodies: Arc<Bodies>,
-    /// One review above [`INLINE_MAX`] at a time.
-    large: Arc<Mutex<()>>,
-    /// What the apiserver is asked about templates, in the controller's name.
-    questions: Questions,
+    kinds: Arc<Kinds>,
+    /// Addresses from which reviews came by a path that the apiserver alone is told.
+    apiservers: Mutex<BTreeSet<IpAddr>>,
+    /// What the apiserver is asked at once about templates, in the controller's name.
+    templates: Semaphore,
     /// What it is asked about namespaces: who waits for a pod does not wait for templates.
-    namespaces: Questions,
+    namespaces: Semaphore,
     /// What it is asked about the pods of requests: who creates many at once reads what came of each.
-    requests: Questions,
+    requests: Semaphore,
     /// What it is asked about the pods of evictions: a flood of requests holds up no drain.
-    evictions: Questions,
+    evictions: Semaphore,
     /// What it is asked about what is in namespaces and of kinds that are to be deleted: lists, so few of them are held in memory.
-    deletions: Questions,
+    deletions: Semaphore,
     judge: Judge,
     kept: Kept,
-}
-
-/// Questions to the apiserver: few at once, and few of each address, for anybody may have them asked.
-struct Questions {
-    of_each: Allowance,
-    at_once: Semaphore,
-}
-
-impl Default for Questions {
-    fn default() -> Self {
-        Self { of_each: Allowance::new(50, Duration::from_millis(50)), at_once: Semaphore::new(8) }
-    }
 }
 
 /// What the validation of an object needs besides the object.
@@ -162,7 +148,7 @@ enum Handler {
 /// The webhooks' port.
 pub(crate) struct Server {
     http: berth_http::Server,
-    bodies: Arc<Bodies>,
+    kinds: Arc<Kinds>,
 }
 
 impl Server {
@@ -171,15 +157,18 @@ impl Server {
         // A caller may open a connection and use another that is free by then. The first one is the caller's to close: a server that did
         // may do so while a first request is on its way, and of all requests the apiserver does not try that one again.
         let limits = Limits::default();
-        let limits = Limits { buffer: 64 << 10, first_request: limits.idle, ..limits };
+        let (connections, connections_per_peer) = CONNECTIONS;
+        let first_request = limits.idle;
+        let limits =
+            Limits { connections, connections_per_peer, buffer: SMALL, first_request, request: REQUEST, ..limits };
         let http = berth_http::Server::new("webhooks", Protocol::Http1, Some(tls), limits);
-        Self { http, bodies: Bodies::new(BODIES) }
+        Self { http, kinds: Arc::new(Kinds::new()) }
     }
 
     /// Who is connected, and what their bodies are charged with.
     #[cfg(test)]
-    pub(crate) fn counters(&self) -> (Arc<berth_http::Connections>, Arc<Bodies>) {
-        (self.http.connections(), self.bodies.clone())
+    pub(crate) fn counters(&self) -> (Arc<berth_http::Connections>, Arc<Kinds>) {
+        (self.http.connections(), self.kinds.clone())
     }
 
     /// Serves until the phase says to end and the connections have ended.
@@ -187,13 +176,13 @@ impl Server {
         let secret_path = judge.secret_path.clone();
         let shared = Arc::new(Shared {
             phase: phase.clone(),
-            bodies: self.bodies,
-            large: Arc::default(),
-            questions: Questions::default(),
-            namespaces: Questions::default(),
-            requests: Questions::of_pods(),
-            evictions: Questions::of_pods(),
-            deletions: Questions { at_once: Semaphore::new(2), ..Questions::default() },
+            kinds: self.kinds,
+            apiservers: Mutex::default(),
+            templates: Semaphore::new(8),
+            namespaces: Semaphore::new(8),
+            requests: Semaphore::new(8),
+            evictions: Semaphore::new(8),
+            deletions: Semaphore::new(2),
             judge,
             kept: Kept::default(),
         });
@@ -238,8 +227,8 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<An
     let caller = request.extensions().get::<Caller>();
     let stays = caller.is_none_or(|caller| shared.kept.keeps(caller, request.uri().path()));
     let (status, body, share, content) = match counted(request, &shared).await {
-        Ok((body, share)) => (StatusCode::OK, body, Some(share), "application/json"),
-        Err(Refusal(status, message)) => (status, message.into_bytes(), None, "text/plain; charset=utf-8"),
+        Ok((body, share)) => (StatusCode::OK, body, share, "application/json"),
+        Err(Refusal(status, message)) => (status, message.into_bytes(), Share::default(), "text/plain; charset=utf-8"),
     };
     let mut response = Response::new(Answer::new(body, share));
     *response.status_mut() = status;
@@ -311,14 +300,17 @@ async fn answer(
     let Some(caller) = request.extensions().get::<Caller>().cloned() else {
         return Err(Refusal(StatusCode::INTERNAL_SERVER_ERROR, "the caller is not known".to_owned()));
     };
-    let received = shared.bodies.read(&caller, request.into_body()).await;
+    let kind = shared.kinds.of(handler, shared.is_apiserver(handler, &caller));
+    let received = kind.bodies.read(request.into_body()).await;
     let received = received.map_err(|error: BodyError| Refusal(error.status(), error.to_string()))?;
     let Received { bytes, share } = received;
     let _working = caller.working();
-    let (look, share) = if bytes.len() <= INLINE_MAX {
+    let (look, share) = if bytes.len() <= SMALL {
         (handler.look(&bytes, &shared.judge), share)
     } else {
-        let (turn, shared) = (shared.large.clone().lock_owned().await, shared.clone());
+        let turn = tokio::time::timeout(WAIT, kind.turn.clone().acquire_owned()).await;
+        let busy = |_| Refusal(StatusCode::TOO_MANY_REQUESTS, "too many large reviews at once: try again".to_owned());
+        let (turn, shared) = (turn.map_err(busy)?, shared.clone());
         let aside = tokio::task::spawn_blocking(move || {
             // Turn and memory end with the work, also where nobody waits for that any more.
             let _turn = turn;
@@ -328,11 +320,29 @@ async fn answer(
             .await
             .map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("the review failed: {error}")))?
     };
-    let answer = match look? {
-        Look::Answer(answer) => answer,
-        Look::Asks(question) => question.answer(shared, &caller).await?,
-    };
-    Ok((answer, share))
+    match look? {
+        Look::Answer(answer) => Ok((answer, share)),
+        Look::Asks(question) => {
+            // What waits for the apiserver or for budgets has little of the body, but for a pod's text.
+            let share = if matches!(question, Question::Namespace(_)) { share } else { Share::default() };
+            Ok((question.answer(shared).await?, share))
+        }
+    }
+}
+
+impl Shared {
+    /// Whether a review comes from an address that knows a path which the apiserver alone is told, by this review or by one before. A
+    /// stranger's conversions have other memory than the apiserver's.
+    fn is_apiserver(&self, handler: Handler, caller: &Caller) -> bool {
+        let mut apiservers = self.apiservers.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(handler, Handler::Convert | Handler::Validate(Asker::Anybody)) {
+            return apiservers.contains(&caller.peer());
+        }
+        if apiservers.len() < APISERVERS {
+            apiservers.insert(caller.peer());
+        }
+        true
+    }
 }
 
 /// What only the apiserver can tell.
@@ -346,10 +356,10 @@ enum Question {
 }
 
 impl Question {
-    async fn answer(self, shared: &Shared, caller: &Caller) -> Result<Vec<u8>, Refusal> {
+    async fn answer(self, shared: &Shared) -> Result<Vec<u8>, Refusal> {
         match self {
             Self::Template(question) => {
-                let answered = match shared.questions.ask(caller).await {
+                let answered = match turn(&shared.templates).await {
                     Some(_asking) => question.answer(&shared.judge).await,
                     // Nothing is known, so nothing is refused: the controller asks again.
                     None => question.unasked(),
@@ -358,7 +368,7 @@ impl Question {
             }
             Self::Namespace(question) => {
                 let answered = async {
-                    let _asking = shared.namespaces.ask(caller).await.ok_or_else(inject::Question::unasked)?;
+                    let _asking = turn(&shared.namespaces).await.ok_or_else(inject::Question::unasked)?;
                     question.answer(&shared.judge).await
                 };
                 let answered = tokio::time::timeout(inject::PATIENCE, answered).await;
@@ -367,8 +377,7 @@ impl Question {
             Self::Budgets(question) => question.answer(&shared.judge).await.map_err(unanswered),
             Self::Eviction(question) => {
                 let answered = async {
-                    let _asking =
-                        shared.evictions.ask(caller).await.ok_or(NotYet("pods, for it is asked too often"))?;
+                    let _asking = turn(&shared.evictions).await.ok_or(NotYet("pods, for it is asked too often"))?;
                     question.answer(&shared.judge).await
                 };
                 let late = || Err(Unanswered::NotYet(NotYet("pods in time")));
@@ -376,7 +385,7 @@ impl Question {
             }
             Self::Deletion(question) => {
                 let counted = async {
-                    let _asking = shared.deletions.ask(caller).await.ok_or(guard::Unlisted::Busy)?;
+                    let _asking = turn(&shared.deletions).await.ok_or(guard::Unlisted::Busy)?;
                     question.count(&shared.judge.client).await
                 };
                 let counted = tokio::time::timeout(guard::PATIENCE, counted).await;
@@ -384,7 +393,7 @@ impl Question {
                 question.answer(counted, &shared.judge).map_err(|error| no_review(&error))
             }
             Self::Pod(question) => {
-                let answered = match shared.requests.ask(caller).await {
+                let answered = match turn(&shared.requests).await {
                     Some(_asking) => question.answer(&shared.judge).await,
                     None => question.unasked(),
                 };
@@ -394,21 +403,9 @@ impl Question {
     }
 }
 
-impl Questions {
-    /// Of pods many may come at once.
-    fn of_pods() -> Self {
-        Self { of_each: Allowance::new(200, Duration::from_millis(10)), ..Self::default() }
-    }
-
-    /// Room for one more; none where too many are asked.
-    async fn ask(&self, caller: &Caller) -> Option<tokio::sync::SemaphorePermit<'_>> {
-        /// Less than the apiserver waits for an answer.
-        const WAIT: Duration = Duration::from_secs(2);
-        if !self.of_each.spend(caller.peer()) {
-            return None;
-        }
-        tokio::time::timeout(WAIT, self.at_once.acquire()).await.ok()?.ok()
-    }
+/// A place among the few questions of a kind that are asked at once; none where too many wait.
+async fn turn(places: &Semaphore) -> Option<SemaphorePermit<'_>> {
+    tokio::time::timeout(WAIT, places.acquire()).await.ok()?.ok()
 }
 
 impl Handler {

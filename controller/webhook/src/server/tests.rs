@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_http::{Bodies, Connections};
+use berth_http::Connections;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use rustls::pki_types::pem::PemObject;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{BODIES, Judge, Phase, Server, admission, conversion};
+use super::{Judge, Kinds, Phase, Server, admission, conversion};
 use crate::certs::plan::{Change, Policy};
 use crate::certs::resolver::{Resolver, server_config};
 use crate::certs::store::Material;
@@ -169,6 +169,8 @@ async fn an_object_too_large_to_be_read_is_refused_unless_it_was_so_before() {
 
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+/// The memory for strangers' bodies.
+const STRANGERS: usize = 24 << 20;
 
 /// A server on loopback with a certificate of its own, and no apiserver behind it.
 struct Served {
@@ -177,7 +179,7 @@ struct Served {
     connector: TlsConnector,
     address: std::net::SocketAddr,
     connections: Arc<Connections>,
-    bodies: Arc<Bodies>,
+    kinds: Arc<Kinds>,
 }
 
 impl Served {
@@ -194,13 +196,13 @@ impl Served {
         let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
         let (phase, phases) = watch::channel(Phase::Serving);
         let server = Server::new(tls);
-        let (connections, bodies) = server.counters();
+        let (connections, kinds) = server.counters();
         let task = tokio::spawn(server.serve(listener, Judge::asking(client), phases));
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(material.bundle().as_bytes()).unwrap()).unwrap();
         let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
         let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
-        Self { phase, task, connector: TlsConnector::from(Arc::new(config)), address, connections, bodies }
+        Self { phase, task, connector: TlsConnector::from(Arc::new(config)), address, connections, kinds }
     }
 
     async fn connect(&self) -> TlsStream<TcpStream> {
@@ -309,6 +311,11 @@ fn empty_review() -> String {
 }
 
 impl Served {
+    /// What is left of the memory for strangers' bodies.
+    fn left(&self) -> usize {
+        self.kinds.strangers.bodies.left()
+    }
+
     /// Somebody else is answered while the attack is under way.
     async fn serves_another(&self) {
         let review = empty_review();
@@ -328,7 +335,7 @@ async fn idle_chunked_posts_hold_no_memory_and_keep_no_other_waiting() {
         idle.push(stream);
     }
     served.serves_another().await;
-    assert_eq!(served.bodies.highest(), 3 * empty_review().len());
+    assert_eq!(served.left(), STRANGERS);
     assert_eq!(served.connections.of_peer(ATTACKER.into()), 40, "they are still there");
 }
 
@@ -337,7 +344,7 @@ async fn a_giant_body_is_refused_whether_it_announces_its_length_or_not() {
     let served = Served::start().await;
     let answer = ask(&mut served.connect().await, "POST", "/convert", 64 << 20, "").await;
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
-    assert_eq!(served.bodies.highest(), 0);
+    assert_eq!(served.left(), STRANGERS);
 
     let (mut reading, mut writing) = tokio::io::split(served.connect().await);
     let sending = tokio::spawn(async move {
@@ -354,13 +361,12 @@ async fn a_giant_body_is_refused_whether_it_announces_its_length_or_not() {
     let mut answer = [0; 12];
     reading.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 413");
-    assert!(served.bodies.highest() <= BODIES.factor * BODIES.largest);
     sending.abort();
     served.serves_another().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_bodies_at_once_get_half_of_the_memory_and_another_caller_is_served() {
+async fn hundred_large_bodies_leave_small_ones_answered() {
     let served = Arc::new(Served::start().await);
     let mut attackers = Vec::new();
     for _ in 0..100 {
@@ -368,17 +374,16 @@ async fn a_hundred_bodies_at_once_get_half_of_the_memory_and_another_caller_is_s
         attackers.push(tokio::spawn(async move {
             let mut stream = served.connect().await;
             let head = format!("POST /convert HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", 4 << 20);
-            // All but the last byte, and no more: or the server has hung up for another's sake.
+            // All but the last byte, and no more: or the server has hung up.
             let _ = stream.write_all(head.as_bytes()).await;
             let _ = stream.write_all(&vec![b' '; (4 << 20) - 1]).await;
             stream
         }));
     }
-    while served.bodies.charged() < BODIES.total / 4 {
+    while served.left() > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     served.serves_another().await;
-    assert!(served.bodies.highest() <= BODIES.total / 2 + 3 * empty_review().len(), "{}", served.bodies.highest());
     for attacker in &attackers {
         attacker.abort();
     }
@@ -393,29 +398,25 @@ fn large_review(bytes: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_nobody_takes_stay_charged_and_give_way_to_another_caller() {
+async fn unread_answer_of_a_stranger_holds_strangers_memory() {
     let served = Served::start().await;
     let review = large_review((8 << 20) - 1000);
-    let mut unread = Vec::new();
-    for peer in [ATTACKER, Ipv4Addr::new(127, 0, 0, 3)] {
-        let mut stream = served.connect_from(peer).await;
-        let answer = ask(&mut stream, "POST", "/convert", review.len(), &review).await;
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        unread.push(stream);
-    }
-    // Nothing more of the answers is read, and what the kernel holds of them is not all.
-    assert_eq!(served.bodies.charged(), 2 * BODIES.factor * review.len());
-    let other = large_review(1 << 20);
-    let answer = ask(&mut served.connect_from(OTHER).await, "POST", "/convert", other.len(), &other).await;
+    let mut stream = served.connect().await;
+    let answer = ask(&mut stream, "POST", "/convert", review.len(), &review).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    // The other one has gone again, and so has one of the two.
-    let left = BODIES.factor * review.len();
+    // Nothing more of the answer is read, and what the kernel holds of it is not all.
+    assert_eq!(served.left(), STRANGERS - (3 * review.len()).next_multiple_of(1 << 10));
+    let other = large_review(1 << 20);
+    let refused = ask(&mut served.connect_from(OTHER).await, "POST", "/convert", other.len(), &other).await;
+    assert!(refused.starts_with("HTTP/1.1 429") && refused.contains("retry-after: 1"), "{refused}");
+    assert_eq!(served.kinds.conversions.bodies.left(), STRANGERS, "the apiserver has memory of its own");
+    served.serves_another().await;
+    drop(stream);
     let settled = async {
-        while served.bodies.charged() != left {
+        while served.left() < STRANGERS {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     let settled = tokio::time::timeout(Duration::from_secs(60), settled).await;
-    assert!(settled.is_ok(), "{} bytes are charged, not {left}", served.bodies.charged());
-    drop(unread);
+    assert!(settled.is_ok(), "{} bytes are left", served.left());
 }

@@ -15,7 +15,6 @@ const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 struct Served {
     address: SocketAddr,
     connections: Arc<Connections>,
-    pace: Arc<Pace>,
     end: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -24,7 +23,7 @@ async fn served(limits: Limits) -> Served {
     let listener = crate::bind((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = Server::new("test", Protocol::Http1, None, limits);
-    let (connections, pace) = (server.connections(), server.pace.clone());
+    let connections = server.connections();
     let service = service_fn(async |_: Request<Incoming>| {
         Ok::<_, Infallible>(text(StatusCode::OK, "text/plain", "ok".to_owned()))
     });
@@ -32,7 +31,7 @@ async fn served(limits: Limits) -> Served {
     let task = tokio::spawn(server.serve(listener, service, async {
         let _ = ended.await;
     }));
-    Served { address, connections, pace, end, task }
+    Served { address, connections, end, task }
 }
 
 impl Served {
@@ -65,21 +64,6 @@ async fn a_thousand_idle_connections_of_one_peer_keep_no_other_out() {
     assert_eq!(idle[0].read(&mut [0; 1]).await.unwrap_or_default(), 0);
     let answer = ask(idle.last_mut().unwrap()).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-}
-
-/// What they took keeps them from being worked for, and not from giving way.
-#[tokio::test]
-async fn idle_connections_of_a_peer_that_pauses_give_way_at_once() {
-    let served = served(Limits { connections: 32, connections_per_peer: 16, ..Limits::default() }).await;
-    let _other = served.connect(OTHER).await;
-    let busy = served.pace.join(ATTACKER.into());
-    for _ in 0..300 {
-        busy.charge(Instant::now(), Duration::from_secs(1));
-        served.connect(ATTACKER).await;
-    }
-    tokio::task::yield_now().await;
-    let tasks = served.pace.connections(ATTACKER.into()) - 1;
-    assert!(tasks <= 16 + 2, "{tasks} connections live on");
 }
 
 #[tokio::test]

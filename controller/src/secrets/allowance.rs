@@ -12,7 +12,7 @@ const PEERS: usize = 4096;
 
 /// So many at once for each peer, and one more after each pause.
 #[derive(Debug)]
-pub struct Allowance {
+pub(super) struct Allowance {
     burst: u32,
     pause: Duration,
     /// When a peer would have its whole burst again.
@@ -21,12 +21,12 @@ pub struct Allowance {
 
 impl Allowance {
     /// `burst` at once, and one more after each `pause`.
-    pub fn new(burst: u32, pause: Duration) -> Self {
+    pub(super) fn new(burst: u32, pause: Duration) -> Self {
         Self { burst, pause, whole: Mutex::default() }
     }
 
     /// Takes one from what a peer has; false where it has none.
-    pub fn spend(&self, peer: IpAddr) -> bool {
+    pub(super) fn spend(&self, peer: IpAddr) -> bool {
         let now = Instant::now();
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         if whole.len() >= PEERS {

@@ -1,0 +1,61 @@
+//! The kinds of reviews, and what each may cost.
+
+use std::sync::Arc;
+
+use berth_http::{Bodies, BodyLimits};
+use tokio::sync::Semaphore;
+
+use super::{Handler, WAIT};
+
+/// What bodies of one kind of review may cost. The apiserver converts each object by itself, as it decodes it from etcd, also those of a
+/// list: far above one object's limit (1.5 MiB) is far above every review. A byte is charged as it came, and once more for each text
+/// of about its size that is made of it.
+const fn bodies(factor: usize, total: usize) -> BodyLimits {
+    BodyLimits { largest: 8 << 20, factor, total, wait: WAIT, deadline: WAIT }
+}
+
+/// The kinds of reviews. Each has memory and a turn of its own, so that a flood of one holds up no other.
+pub(crate) struct Kinds {
+    pub(super) conversions: Kind,
+    pub(super) validations: Kind,
+    /// Conversions and validations for who may be anybody.
+    pub(super) strangers: Kind,
+    pub(super) new_pods: Kind,
+    /// What becomes of pods and namespaces that exist.
+    pub(super) disruptions: Kind,
+}
+
+/// What reviews of a kind share.
+pub(super) struct Kind {
+    pub(super) bodies: Bodies,
+    /// Of reviews above [`SMALL`] one is worked on at a time, beside the other tasks, not among them.
+    pub(super) turn: Arc<Semaphore>,
+}
+
+impl Kind {
+    fn new(limits: BodyLimits) -> Self {
+        Self { bodies: Bodies::new(limits), turn: Arc::new(Semaphore::new(1)) }
+    }
+}
+
+impl Kinds {
+    pub(super) fn new() -> Self {
+        Self {
+            conversions: Kind::new(bodies(3, 24 << 20)),
+            validations: Kind::new(bodies(2, 16 << 20)),
+            strangers: Kind::new(bodies(3, 24 << 20)),
+            new_pods: Kind::new(bodies(2, 16 << 20)),
+            disruptions: Kind::new(bodies(1, 8 << 20)),
+        }
+    }
+
+    pub(super) fn of(&self, handler: Handler, is_apiserver: bool) -> &Kind {
+        match handler {
+            Handler::Convert | Handler::Validate(_) if !is_apiserver => &self.strangers,
+            Handler::Convert => &self.conversions,
+            Handler::Validate(_) => &self.validations,
+            Handler::Pin | Handler::Inject | Handler::Gate => &self.new_pods,
+            Handler::Recreate | Handler::Evict | Handler::Disrupt | Handler::Guard => &self.disruptions,
+        }
+    }
+}

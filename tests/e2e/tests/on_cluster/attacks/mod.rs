@@ -5,6 +5,7 @@
 mod bodies;
 mod clone_sets;
 mod connections;
+mod fat_pods;
 mod held_memory;
 mod neighbour;
 mod nodes;
@@ -26,6 +27,7 @@ use serde_json::json;
 pub(crate) use bodies::*;
 pub(crate) use clone_sets::*;
 pub(crate) use connections::*;
+pub(crate) use fat_pods::*;
 pub(crate) use held_memory::*;
 pub(crate) use nodes::*;
 pub(crate) use ownership::*;

@@ -9,9 +9,6 @@ use serde_json::value::RawValue;
 
 use crate::pod::Pod;
 
-/// The most bytes of a pod's records that are read. It says of itself what its author likes.
-const MOST_BYTES: usize = 64 * 1024;
-
 /// What is asked of a record.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -22,7 +19,7 @@ struct Record {
 /// The SidecarSet that brought a container to the pod, and the container's name there, where two of a hot pair are one. Whoever writes
 /// the pod may say anything, so it is good for a message alone.
 pub(super) fn brought(pod: &Pod, container: &str) -> Option<(String, String)> {
-    let text = pod.metadata.annotation(SIDECARSET_HASH).filter(|text| text.len() <= MOST_BYTES)?;
+    let text = pod.metadata.annotation(SIDECARSET_HASH)?;
     let records: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
     let of_pair = container.strip_suffix("-1").or_else(|| container.strip_suffix("-2"));
     [Some(container), of_pair].into_iter().flatten().find_map(|name| {
@@ -50,7 +47,7 @@ mod tests {
             "mesh": {"sidecarList": ["mesh"]}, "none": {"sidecarList": null}, "odd": {"sidecarList": 5}, "old": "h",
             "a\nforged name": {"sidecarList": ["evil"]},
         });
-        let (records, long) = (records.to_string(), format!("{records}{}", " ".repeat(MOST_BYTES)));
+        let records = records.to_string();
         for (text, container, expected) in [
             (&*records, "agent", Some(("log", "agent"))),
             (&records, "proxy-1", Some(("log", "proxy-1"))),
@@ -59,7 +56,6 @@ mod tests {
             (&records, "mesh-3", None),
             (&records, "main", None),
             (&records, "evil", None),
-            (&long, "agent", None),
             ("agent", "agent", None),
             ("", "agent", None),
         ] {

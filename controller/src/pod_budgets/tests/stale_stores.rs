@@ -184,11 +184,18 @@ async fn play_forged(client: &Client, replica: &Replica) -> Result<()> {
         shown["metadata"]["uid"] = uid.into();
         shown
     };
-    let ghosts = [("ghost", with_uid("ghost")), ("a", with_uid("ghost")), ("ghost", real.clone()), ("a", json!({}))];
+    let ghosts = [
+        ("ghost", with_uid("ghost")),
+        ("a", with_uid("ghost")),
+        ("ghost", real.clone()),
+        ("a", json!({"metadata": {}})),
+    ];
     for (name, shown) in ghosts.clone() {
         let answer = replica.deletes_shown("forged", name, shown).await?;
         ensure!(answer.is_none() && entered().await?.is_empty(), "{name}: {answer:?}");
     }
+    let unread = replica.deletes_shown("forged", "a", json!({})).await?.unwrap_or_default();
+    ensure!(unread.starts_with("pod a cannot be read") && entered().await?.is_empty(), "{unread}");
     for version in ["1", "999999999"] {
         let mut shown = real.clone();
         shown["metadata"]["resourceVersion"] = version.into();

@@ -1,7 +1,7 @@
 //! What a kubelet would do before it stops a container, from what it wrote to that container: the grace period and the `preStop` hook.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use k8s_cri::v1::Container;
@@ -24,6 +24,8 @@ const GRACE: Duration = Duration::from_secs(30);
 const GRACE_MIN: Duration = Duration::from_secs(2);
 /// What every answer of HTTP begins with. No more of one is read.
 const PROTOCOL: &[u8; 5] = b"HTTP/";
+/// What an event says of every request that fails: a tenant must not learn which ports are open.
+const FAILED: &str = "its httpGet failed";
 
 /// A `preStop` hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +45,8 @@ pub enum Hook {
 /// An HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpGet {
-    /// Where to; empty for the pod's own address.
+    /// The pod's own address, or empty for it. The daemon sends the request from its own pod, where other policies of
+    /// the network hold than for the hook's pod, so no other host is allowed.
     pub host: String,
     /// The port.
     pub port: u16,
@@ -183,43 +186,45 @@ pub async fn run(
             ended.map_err(|error| error.to_string())
         }
         Hook::Http(get) => {
-            let host = match get.host.as_str() {
-                "" => runtime.cri.sandbox_ip(sandbox).await.map_err(|error| error.to_string())?,
-                host => Some(host.to_owned()),
-            };
+            let own = runtime.cri.sandbox_ip(sandbox).await.map_err(|error| error.to_string())?;
             // A sandbox without an address has its node's.
-            let host = host.or_else(|| node_ip.map(|ip| ip.to_string()));
-            let host = host.ok_or("the pod has the node's network, and --node-ip is not set")?;
+            let own = own.and_then(|ip| ip.parse().ok()).or(node_ip);
+            let own = own.ok_or("the pod has the node's network, and --node-ip is not set")?;
             let left = grace.saturating_sub(begun.elapsed());
-            let sent = tokio::time::timeout(left, request(&host, get)).await;
-            sent.unwrap_or_else(|_| Err(format!("no answer within {} s", grace.as_secs())))
+            let sent = tokio::time::timeout(left, get.send(own)).await;
+            sent.unwrap_or_else(|_| Err(FAILED.to_owned()))
         }
         Hook::Unknown(why) => Err(format!("{why}, and was not run")),
     }
 }
 
-/// Sends the request and reads the first line of the answer: as the kubelet does, any answer will do.
-async fn request(host: &str, get: &HttpGet) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{host}:{}: {error}", get.port);
-    let mut stream = TcpStream::connect((host, get.port)).await.map_err(failed)?;
-    let authority = match host.parse() {
-        Ok(IpAddr::V6(address)) => format!("[{address}]:{}", get.port),
-        _ => format!("{host}:{}", get.port),
-    };
-    let mut text = format!("GET {} HTTP/1.1\r\nConnection: close\r\n", get.path);
-    if !get.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-        text.push_str(&format!("Host: {authority}\r\n"));
+impl HttpGet {
+    /// Sends the request to the pod's own address. As for the kubelet, any answer will do.
+    async fn send(&self, own: IpAddr) -> Result<(), String> {
+        if !self.host.is_empty() && self.host.parse() != Ok(own) {
+            return Err("its httpGet names a host that is not the pod's own address: remove httpGet.host".to_owned());
+        }
+        match self.answer(SocketAddr::new(own, self.port)).await {
+            Ok(answer) if answer == *PROTOCOL => Ok(()),
+            _ => Err(FAILED.to_owned()),
+        }
     }
-    for (name, value) in &get.headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
-    }
-    text.push_str("\r\n");
-    stream.write_all(text.as_bytes()).await.map_err(failed)?;
-    let mut answer = [0; PROTOCOL.len()];
-    match stream.read_exact(&mut answer).await {
-        Ok(_) if answer == *PROTOCOL => Ok(()),
-        Ok(_) => Err(format!("{authority} gave no answer of HTTP")),
-        Err(error) => Err(failed(error)),
+
+    /// The first bytes of the answer.
+    async fn answer(&self, to: SocketAddr) -> std::io::Result<[u8; PROTOCOL.len()]> {
+        let mut stream = TcpStream::connect(to).await?;
+        let mut text = format!("GET {} HTTP/1.1\r\nConnection: close\r\n", self.path);
+        if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            text.push_str(&format!("Host: {to}\r\n"));
+        }
+        for (name, value) in &self.headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str("\r\n");
+        stream.write_all(text.as_bytes()).await?;
+        let mut answer = [0; PROTOCOL.len()];
+        stream.read_exact(&mut answer).await?;
+        Ok(answer)
     }
 }
 

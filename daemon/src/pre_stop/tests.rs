@@ -1,3 +1,5 @@
+use tokio::net::TcpListener;
+
 use super::*;
 
 fn container(annotations: &[(&str, &str)]) -> Container {
@@ -54,7 +56,7 @@ fn the_hook_counts_into_the_grace_period() {
 
 #[tokio::test]
 async fn an_http_hook_is_one_request_and_any_answer_will_do() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = listener().await;
     let port = listener.local_addr().unwrap().port();
     let served = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -63,10 +65,47 @@ async fn an_http_hook_is_one_request_and_any_answer_will_do() {
         stream.write_all(b"HTTP/1.1 500 no\r\n\r\n").await.unwrap();
         String::from_utf8(text[..read].to_vec()).unwrap()
     });
+    let own = IpAddr::from([127, 0, 0, 1]);
     let headers = vec![("X-Why".to_owned(), "restart".to_owned())];
-    let get = HttpGet { host: String::new(), port, path: "/bye".into(), headers };
-    assert_eq!(request("127.0.0.1", &get).await, Ok(()));
+    let get = HttpGet { host: "127.0.0.1".to_owned(), port, path: "/bye".into(), headers };
+    assert_eq!(get.send(own).await, Ok(()));
     let text = served.await.unwrap();
     assert!(text.starts_with("GET /bye HTTP/1.1\r\n") && text.contains("X-Why: restart\r\n"), "{text}");
-    assert!(request("127.0.0.1", &get).await.is_err(), "nobody listens any more");
+}
+
+/// Each port of the pod's own address, and what the event says.
+#[tokio::test]
+async fn http_hook_failures_sound_the_same() {
+    let own = IpAddr::from([127, 0, 0, 1]);
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    let (closed, speaks, hangs_up) = tokio::join!(listener(), listener(), listener());
+    let ports = [port(&closed), port(&speaks), port(&hangs_up)];
+    drop(closed);
+    let served = tokio::spawn(async move {
+        let (mut stream, _) = speaks.accept().await.unwrap();
+        stream.write_all(b"SSH-2.0-x\r\n").await.unwrap();
+        drop(hangs_up.accept().await.unwrap());
+    });
+    for port in ports {
+        let get = HttpGet { host: String::new(), port, path: "/".into(), headers: Vec::new() };
+        assert_eq!(get.send(own).await, Err(FAILED.to_owned()), "{port}");
+    }
+    served.await.unwrap();
+}
+
+#[tokio::test]
+async fn http_hook_goes_to_no_other_host() {
+    let listener = listener().await;
+    let port = listener.local_addr().unwrap().port();
+    for host in ["localhost", "127.0.0.2", "169.254.169.254", "metadata.google.internal", "::1", "::ffff:127.0.0.1"] {
+        let get = HttpGet { host: host.into(), port, path: "/".into(), headers: Vec::new() };
+        let refused = get.send(IpAddr::from([127, 0, 0, 1])).await.unwrap_err();
+        assert!(refused.contains("not the pod's own address: remove httpGet.host"), "{host}: {refused}");
+    }
+    let accepted = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
+    assert!(accepted.is_err(), "no connection came");
+}
+
+async fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.unwrap()
 }

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use berth_api::v1beta1::containerrecreaterequest::MAX_GRACE_SECONDS;
 use berth_api::v1beta1::nodeimage::{StopContainer, StopPhase, StoppedContainer};
 use jiff::{SignedDuration, Timestamp};
 use k8s_cri::v1::{Container, ContainerState};
@@ -27,6 +28,8 @@ const TOLD_AFTER: Duration = Duration::from_secs(20);
 const STARTS_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 /// The pause after the runtime was away in the middle of a stop.
 const AGAIN: Duration = Duration::from_secs(1);
+/// The longest grace period of a stop, also where the pod has a longer one.
+const MAX_GRACE: Duration = Duration::from_secs(MAX_GRACE_SECONDS.unsigned_abs());
 /// The most bytes of a message.
 const MESSAGE_MAX: usize = 512;
 
@@ -348,7 +351,7 @@ fn is_meant(container: &Container, stop: &StopContainer) -> bool {
 /// One that was begun before has what is left of its grace period.
 fn begin(stop: &StopContainer, container: &Container, before: Option<Begun>, now: Now) -> Begin {
     let asked = stop.grace_period_seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0));
-    let grace = asked.map_or_else(|| pre_stop::grace(container), Duration::from_secs);
+    let grace = asked.map_or_else(|| pre_stop::grace(container), Duration::from_secs).min(MAX_GRACE);
     let has_no_hook = asked == Some(0) || before.is_some_and(|before| before.is_hook_done);
     Begin {
         id: container.id.clone(),

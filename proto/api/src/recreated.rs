@@ -10,6 +10,7 @@ use crate::names::annotation::MIRROR_POD;
 use crate::names::condition::SIDECAR_TERMINATED;
 use crate::names::finalizer::RECREATE_UNREADY_ACQUIRED;
 use crate::names::label::{NODE_TYPE, RECREATE_ACTIVE, RECREATE_NODE_NAME, RECREATE_POD_UID, VIRTUAL_KUBELET};
+use crate::v1beta1::containerrecreaterequest::MAX_GRACE_SECONDS;
 use crate::weight::Limits;
 
 /// The fields of a container that nobody but the controller fills in.
@@ -130,10 +131,9 @@ pub fn fill(request: &mut Value, pod: &Value, node: &Value) -> Result<(), String
     let is_virtual = node["metadata"]["labels"][NODE_TYPE] == VIRTUAL_KUBELET;
     if let Some(strategy) = object(&mut request["spec"], "strategy")
         && strategy.get("terminationGracePeriodSeconds").is_none()
-        && pod["spec"]["terminationGracePeriodSeconds"].is_i64()
+        && let Some(grace) = pod["spec"]["terminationGracePeriodSeconds"].as_i64()
     {
-        let grace = pod["spec"]["terminationGracePeriodSeconds"].clone();
-        strategy.insert("terminationGracePeriodSeconds".to_owned(), grace);
+        strategy.insert("terminationGracePeriodSeconds".to_owned(), grace.min(MAX_GRACE_SECONDS).into());
     }
     let mut seen = BTreeSet::new();
     for container in request["spec"]["containers"].as_array_mut().into_iter().flatten() {

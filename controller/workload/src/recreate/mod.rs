@@ -12,7 +12,8 @@ use berth_api::names::condition::{PRE_RECREATE_GRACE, SIDECAR_TERMINATED};
 use berth_api::names::label::{NODE_TYPE, RECREATE_POD_UID, VIRTUAL_KUBELET};
 use berth_api::v1beta1::ContainerRecreateRequest as Request;
 use berth_api::v1beta1::containerrecreaterequest::{
-    ContainerRecreateState, RecreateFailurePolicy, RecreatePhase, RecreateStrategy, RecreatedContainer,
+    ContainerRecreateState, MAX_GRACE_SECONDS, RecreateFailurePolicy, RecreatePhase, RecreateStrategy,
+    RecreatedContainer,
 };
 use berth_api::v1beta1::nodeimage::{StopContainer, StopPhase, StoppedContainer};
 use jiff::{SignedDuration, Timestamp};
@@ -89,6 +90,7 @@ pub fn time_left(request: &Request, now: Timestamp) -> Option<SignedDuration> {
 /// How long the first stop waits for the unready grace period. `None` as long as that has not begun.
 pub fn grace_left(request: &Request, now: Timestamp) -> Option<SignedDuration> {
     let Some(seconds) = strategy(request).unready_grace_period_seconds else { return Some(SignedDuration::ZERO) };
+    let seconds = seconds.min(MAX_GRACE_SECONDS);
     let conditions = request.status.iter().flat_map(|status| &status.conditions);
     let since = conditions.into_iter().find(|condition| condition.type_ == PRE_RECREATE_GRACE)?.last_transition_time.0;
     // The API cuts off what is less than a second.
@@ -285,7 +287,7 @@ impl<'a> Course<'a> {
             uid: pod.uid.to_string(),
             container: container.name.clone(),
             container_id: now.map_or_else(|| context.container_id.clone(), |now| now.container_id.to_string()),
-            grace_period_seconds: strategy.termination_grace_period_seconds,
+            grace_period_seconds: strategy.termination_grace_period_seconds.map(|grace| grace.min(MAX_GRACE_SECONDS)),
             min_started_seconds: strategy.min_started_seconds,
             created_at: None,
             cancelled: false,
@@ -301,7 +303,7 @@ impl<'a> Course<'a> {
 /// How long the container has to end, by its pod where the question does not say.
 pub fn grace(stop: &StopContainer, pod: Option<&Pod>) -> SignedDuration {
     let of_pod = pod.map_or(0, |pod| pod.spec.termination_grace_period_seconds);
-    SignedDuration::from_secs(stop.grace_period_seconds.unwrap_or(of_pod).max(0))
+    SignedDuration::from_secs(stop.grace_period_seconds.unwrap_or(of_pod).clamp(0, MAX_GRACE_SECONDS))
 }
 
 /// What the daemon has answered to a question.

@@ -41,9 +41,10 @@ pub struct Stops {
 /// Decides it, from what the daemon is asked so far.
 pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Stops {
     let mut stops = Stops::default();
-    let mut over = BTreeSet::new();
+    let (mut over, mut overdue) = (BTreeSet::new(), Vec::new());
     for stop in &image.spec.stop_containers {
         match kept(stop, requested, image, now, &mut stops.look_again) {
+            Some(stop) if slot_left(&stop, requested, now).is_negative() => overdue.push(stop),
             Some(stop) => stops.containers.push(stop),
             None if is_answered_for_good(image, stop) => drop(over.insert((&stop.request, &stop.container))),
             None => {}
@@ -68,11 +69,21 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
         *own += 1;
         stops.containers.push(StopContainer { created_at: Some(Time(now)), ..stop });
     }
+    // Overdue stops give their slots up to new ones, the oldest first: a container may be crashing without end.
+    overdue.sort_by_key(|stop| std::cmp::Reverse(stop.created_at.as_ref().map(|time| time.0)));
+    overdue.truncate(MAX_STOPPED_CONTAINERS.saturating_sub(stops.containers.len()));
+    stops.containers.append(&mut overdue);
     stops.containers.sort_by(|one, other| (&one.request, &one.container).cmp(&(&other.request, &other.container)));
     // To take away what nobody heeds is worth no write: it goes with the next question.
     let is_open = |stop: &&StopContainer| !over.contains(&(&stop.request, &stop.container));
     if image.spec.stop_containers.iter().filter(is_open).eq(&stops.containers) {
         stops.containers.clone_from(&image.spec.stop_containers);
+    }
+    if !left_out.is_empty() {
+        let next =
+            stops.containers.iter().map(|stop| slot_left(stop, requested, now)).filter(|left| !left.is_negative());
+        let next = next.map(|left| left.saturating_add(SignedDuration::from_secs(1))).min();
+        stops.look_again = stops.look_again.into_iter().chain(next).min();
     }
     stops.left_out = left_out.first().map(|stop| {
         format!(
@@ -87,6 +98,14 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
         )
     });
     stops
+}
+
+/// How long a stop keeps its slot from others: its grace period, and [`KEPT`].
+fn slot_left(stop: &StopContainer, requested: &[Requested], now: Timestamp) -> SignedDuration {
+    let asked = stop.created_at.as_ref().map_or(now, |time| time.0);
+    let of_pod = requested.iter().find(|requested| *requested.pod.metadata.uid == *stop.uid);
+    let grace = grace(stop, of_pod.map(|of_pod| &*of_pod.pod));
+    KEPT.saturating_add(grace).saturating_sub(now.duration_since(asked))
 }
 
 /// A question that is asked already, as it is to be asked from now on; `None` when nothing more is to come of it.

@@ -448,6 +448,48 @@ fn a_namespace_gets_half_of_a_nodes_stops_and_the_rest_wait() {
     assert_eq!(stops.containers.iter().filter(|stop| stop.namespace == "other").count(), 1);
 }
 
+/// How old the stops of a full node are, whether 2147483647 s were asked for, how many stops of others get slots, and in
+/// how many seconds the rest look again.
+#[test]
+fn overdue_stops_give_their_slots_to_new_ones() {
+    let of = |at: usize, namespace: &str| {
+        let strategy = json!({"terminationGracePeriodSeconds": i32::MAX, "minStartedSeconds": i32::MAX});
+        let killed =
+            json!([{"name": "app", "phase": "Recreating", "isKilled": true}, {"name": "side", "phase": "Succeeded"}]);
+        let mut request = request(strategy, if namespace == "new" { json!([]) } else { killed });
+        request.metadata.uid = Some(format!("{namespace}{at:02}"));
+        let mut pod = pod(if namespace == "new" { "a" } else { "b!" }, "s");
+        (pod.metadata.uid, pod.metadata.namespace) = (format!("{namespace}{at:02}").into(), namespace.into());
+        request.metadata.labels.as_mut().unwrap().insert(RECREATE_POD_UID.to_owned(), format!("{namespace}{at:02}"));
+        requested(request, pod)
+    };
+    let stop = |at: usize, grace: i64, age: i64| {
+        json!({"request": format!("old{at:02}"), "namespace": "old", "name": "web", "uid": format!("old{at:02}"), "container": "app",
+               "containerID": "containerd://a", "createdAt": ago(age), "gracePeriodSeconds": grace})
+    };
+    let answer = |at: usize| json!({"request": format!("old{at:02}"), "container": "app", "containerID": "containerd://a", "phase": "Stopped"});
+    for (grace, age, expected) in [
+        (30, 629, (0, Some(2))),
+        (30, 631, (3, None)),
+        (i64::from(i32::MAX), 4_199, (0, Some(2))),
+        (i64::from(i32::MAX), 4_201, (3, None)),
+    ] {
+        let full = image((0..100).map(|at| stop(at, grace, age)).collect(), (0..100).map(answer).collect());
+        let mut all: Vec<_> = (0..100).map(|at| of(at, "old")).collect();
+        assert_eq!(
+            wanted(&all, &full, now()).containers,
+            full.spec.stop_containers,
+            "without new ones nothing changes"
+        );
+        all.extend((0..3).map(|at| of(at, "new")));
+        let stops = wanted(&all, &full, now());
+        let new: Vec<_> = stops.containers.iter().filter(|stop| stop.namespace == "new").collect();
+        assert!(new.iter().all(|stop| stop.grace_period_seconds == Some(3_600)), "{new:?}");
+        let found = (new.len(), stops.look_again.map(|wait| wait.as_secs()));
+        assert_eq!((found, stops.containers.len()), (expected, 100), "{grace} {age}");
+    }
+}
+
 proptest! {
     /// From any state, however the world goes on: a request asks for one id of each container, one container at a time.
     #[test]

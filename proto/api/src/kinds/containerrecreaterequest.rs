@@ -10,7 +10,7 @@ use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
 use crate::crd::rules::{at, conditions, int32};
 use crate::v1beta1::containerrecreaterequest::{
-    MAX_CONTAINER_ID, MAX_RECREATED_CONTAINERS, MIN_ACTIVE_DEADLINE_SECONDS,
+    MAX_CONTAINER_ID, MAX_GRACE_SECONDS, MAX_RECREATED_CONTAINERS, MIN_ACTIVE_DEADLINE_SECONDS,
 };
 use crate::{v1alpha1, v1beta1};
 
@@ -41,8 +41,8 @@ fn rules(version: Version) -> Vec<Patch> {
         at("spec.containers[].statusContext.containerID", json!({"maxLength": MAX_CONTAINER_ID})),
         at(strategy, json!({"default": {}})),
         at(format!("{strategy}.failurePolicy"), json!({"default": "Fail"})),
-        int32(format!("{strategy}.terminationGracePeriodSeconds"), 0),
-        int32(format!("{strategy}.unreadyGracePeriodSeconds"), 0),
+        at(format!("{strategy}.terminationGracePeriodSeconds"), json!({"minimum": 0, "maximum": MAX_GRACE_SECONDS})),
+        at(format!("{strategy}.unreadyGracePeriodSeconds"), json!({"minimum": 0, "maximum": MAX_GRACE_SECONDS})),
         int32(format!("{strategy}.minStartedSeconds"), 0),
         int32("spec.activeDeadlineSeconds", MIN_ACTIVE_DEADLINE_SECONDS),
         int32("spec.ttlSecondsAfterFinished", 0),

@@ -9,7 +9,7 @@ use crate::crd::Schema;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
 use crate::crd::rules::{at, backoff, check, int32, not_negative, timeout};
-use crate::v1beta1::containerrecreaterequest::MAX_CONTAINER_ID;
+use crate::v1beta1::containerrecreaterequest::{MAX_CONTAINER_ID, MAX_GRACE_SECONDS};
 use crate::v1beta1::nodeimage::{MAX_IMAGES, MAX_INSPECTED_PODS, MAX_STOPPED_CONTAINERS, MAX_TAGS};
 use crate::{v1alpha1, v1beta1};
 
@@ -59,7 +59,7 @@ fn rules(_: Version) -> Vec<Patch> {
         at("spec.inspectPods[].env", by(&["container"])),
         at("spec.stopContainers", by(&["request", "container"])),
         at("spec.stopContainers", json!({"maxItems": MAX_STOPPED_CONTAINERS})),
-        int32("spec.stopContainers[].gracePeriodSeconds", 0),
+        at("spec.stopContainers[].gracePeriodSeconds", json!({"minimum": 0, "maximum": MAX_GRACE_SECONDS})),
         int32("spec.stopContainers[].minStartedSeconds", 0),
         at("spec.stopContainers[].request", json!({"maxLength": NAME})),
         at("spec.stopContainers[].namespace", json!({"maxLength": NAME})),

@@ -14,6 +14,8 @@ pub const MAX_RECREATED_CONTAINERS: usize = 64;
 pub const MAX_CONTAINER_ID: usize = 253;
 /// The fewest seconds that a request can be given as a whole.
 pub const MIN_ACTIVE_DEADLINE_SECONDS: i32 = 3;
+/// The longest grace period, in seconds: a stop holds a slot of its node for as long. A stored request with more has this.
+pub const MAX_GRACE_SECONDS: i64 = 3_600;
 
 /// Which containers of which pod, and how.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -105,10 +107,11 @@ pub struct RecreateStrategy {
     /// Stop also a container that was restarted since the request was created.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force_recreate: bool,
-    /// Seconds that a container has to end, its preStop hook included. 0 runs no hook. Defaults to the pod's.
+    /// Seconds that a container has to end, its preStop hook included. 0 runs no hook. At most 3600. Defaults to the pod's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<i64>,
-    /// Seconds for which the pod is not ready before the first container is stopped. It needs the readiness gate KruisePodReady.
+    /// Seconds for which the pod is not ready before the first container is stopped. It needs the readiness gate
+    /// KruisePodReady. At most 3600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unready_grace_period_seconds: Option<i64>,
     /// Seconds that a restarted container must have run, besides being ready. Defaults to 0.

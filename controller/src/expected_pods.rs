@@ -134,11 +134,16 @@ impl ExpectedPods {
         let TargetReference { api_version, kind, name } = target;
         let said = format!("{kind} {name} of spec.targetRef");
         let kind = self.kind(api_version, kind, &said).await?;
+        let unscaled = || fault(format!("{said} has no scale: use spec.selector, and {REMEDY}"));
+        // The controller reads more than the budget's author may, so the message must not say whether the object exists.
+        if kind.says == Says::Nothing {
+            return unscaled();
+        }
         let Some(object) = self.object(&kind, namespace, name, &said).await? else {
             return fault(format!("{said} does not exist: create it, or delete this budget and make one for another"));
         };
         let Some(wants) = self.wants(&kind, namespace, name, &said).await? else {
-            return fault(format!("{said} has no scale: use spec.selector, and {REMEDY}"));
+            return unscaled();
         };
         let Some(selector) = wants.selector.filter(|selector| !selector.is_empty()) else {
             let message = format!("{said} does not say which pods are its: use spec.selector");

@@ -269,7 +269,7 @@ impl Clusters {
         let keeps = promise.map_or(0, |(pods, _)| pods);
         let brings = match (kind, brings) {
             (None, _) => Err(Silence::of(MISSING)),
-            (_, brings) => brings.map_err(|silence| Silence { keeps, ..silence }),
+            (_, brings) => brings.map(Brings::without_surplus).map_err(|silence| Silence { keeps, ..silence }),
         };
         Known { elsewhere: Elsewhere { kind, held, aliases }, brings, last_read: None }
     }

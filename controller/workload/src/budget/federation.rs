@@ -110,6 +110,12 @@ impl Brings {
         Self { healthy, expected: self.expected.saturating_sub(shared.expected) }
     }
 
+    /// No more healthy pods than its workloads want. Another cluster's tenants write these numbers: with surplus pods beyond
+    /// them, they could let more local pods go than `maxUnavailable` allows.
+    pub fn without_surplus(self) -> Self {
+        Self { healthy: min(self.healthy, self.expected), ..self }
+    }
+
     /// Of each number that one which lets fewer pods go.
     pub fn at_most(self, other: Self) -> Self {
         Self { healthy: min(self.healthy, other.healthy), expected: max(self.expected, other.expected) }

@@ -18,12 +18,16 @@ fn main() -> ExitCode {
         println!("across_clusters: in `make test-full`, or by the name of a test");
         return ExitCode::SUCCESS;
     }
-    let all: [(&str, Test<Places>); 5] = [
+    let all: [(&str, Test<Places>); 6] = [
         (
             "a_reader_can_write_nothing",
             Box::new(|places, _| async move { scenarios::reads_alone(&places).await }.boxed_local()),
         ),
         ("foo_counts_bar", Box::new(|places, _| async move { scenarios::one_way(&places).await }.boxed_local())),
+        (
+            "lying_cluster_frees_one_pod",
+            Box::new(|places, _| async move { scenarios::lies(&places).await }.boxed_local()),
+        ),
         (
             "foo_and_bar_count_each_other",
             Box::new(|places, _| async move { scenarios::mutual(&places).await }.boxed_local()),

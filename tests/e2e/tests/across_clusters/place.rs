@@ -212,6 +212,12 @@ impl Place {
         Ok(budget["status"].clone())
     }
 
+    /// Waits until a budget's status tells so many healthy pods of the first of `federation`.
+    pub(crate) async fn told_healthy(&self, app: &str, healthy: i64) -> Result<()> {
+        let is_so = |budget: &Value| budget["status"]["federatedStatuses"][0]["healthy"] == healthy;
+        objects::until(self.client(), NAMESPACE, BUDGET, app, PATIENCE, is_so).await.map(drop)
+    }
+
     /// The pods of an app that nobody has deleted.
     pub(crate) async fn pods(&self, app: &str) -> Result<Vec<String>> {
         let pods = objects::list(self.client(), NAMESPACE, kind::POD, &format!("app={app}")).await?;

@@ -91,6 +91,36 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
     Ok(())
 }
 
+/// A tenant of the other cluster gives its budget a status of 100 healthy pods, beside a workload of two, again and again: with
+/// `maxUnavailable: 1` one pod goes here and no second one, and with a number a `floor` keeps what it says.
+pub(crate) async fn lies(places: &Places) -> Result<()> {
+    let (red, blue) = (places.named("kind-red")?, places.named("kind-blue")?);
+    red.deployed("honest", 3).await?;
+    blue.deployed("liar", 2).await?;
+    blue.budget("liar", &[], json!({"minAvailable": 0})).await?;
+    red.budget("honest", &["kind-blue/liar"], json!({"maxUnavailable": 1})).await?;
+    red.allows("honest", 1).await?;
+    let stop = std::time::Instant::now() + Duration::from_secs(20);
+    let lie = r#"{"status":{"own":{"healthy":100}}}"#;
+    let lie = ["patch", "dpdb", "liar", "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", lie];
+    let mut most = 0;
+    while std::time::Instant::now() < stop {
+        blue.site.kubectl(&lie)?;
+        let status = &objects::get(red.client(), NAMESPACE, BUDGET, "honest").await?["status"];
+        let healthy = status["federatedStatuses"][0]["healthy"].as_i64().context("the other is told")?;
+        most = most.max(status["disruptionsAllowed"].as_i64().context("there is a number")?);
+        ensure!(healthy <= 2 && most <= 1, "{status}");
+    }
+    // Workloads that want more pods raise both numbers.
+    blue.site.kubectl(&["scale", "deployment", "liar", "--replicas=6", "-n", NAMESPACE])?;
+    red.told_healthy("honest", 6).await?;
+    red.allows("honest", 1).await?;
+    let floor = r#"{"spec":{"maxUnavailable":null,"minAvailable":3,"floor":2}}"#;
+    red.site.kubectl(&["patch", "dpdb", "honest", "-n", NAMESPACE, "--type=merge", "-p", floor])?;
+    red.allows("honest", 1).await?;
+    Ok(())
+}
+
 /// foo and bar of two clusters count each other: asked at the same moment, never does a pod of each go.
 pub(crate) async fn mutual(places: &Places) -> Result<()> {
     const FOO: &str = "mutual-foo";

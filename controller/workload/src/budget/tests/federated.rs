@@ -456,6 +456,37 @@ fn a_budget_brings_what_it_has_counted_less_what_it_granted() {
     assert_eq!(Brings { healthy: 1, expected: 0 }.without(shared), Brings::default());
 }
 
+/// Which pods a budget of five own pods lets go beside a budget of another cluster that tells lies: its healthy pods, the
+/// pods that it expects, the own `floor`, and how many own pods may go.
+#[test]
+fn lying_cluster_frees_no_more_than_said() {
+    let max = |amount| Amount::MaxUnavailable(IntOrString::Int(amount));
+    let min = |amount| Amount::MinAvailable(IntOrString::Int(amount));
+    let half = Amount::MinAvailable(IntOrString::String("50%".to_owned()));
+    let huge = usize::try_from(i32::MAX).unwrap();
+    for (amount, told, floor, expected) in [
+        // Surplus pods and scaled workloads there free no pod here.
+        (max(1), (3, 3), 0, 1),
+        (max(1), (100, 3), 0, 1),
+        (max(1), (100, 100), 0, 1),
+        (max(1), (huge, huge), 0, 1),
+        (max(1), (0, 100), 0, 0),
+        (min(6), (3, 3), 0, 2),
+        (min(6), (100, 3), 0, 2),
+        // Workloads that want more do, so `floor` keeps some here.
+        (min(6), (100, 100), 0, 5),
+        (min(6), (100, 100), 4, 1),
+        (half.clone(), (100, 3), 0, 4),
+        (half.clone(), (100, 100), 0, 5),
+        (half, (100, 100), 4, 1),
+    ] {
+        let (healthy, pods) = told;
+        let other = Brings { healthy, expected: pods }.without_surplus();
+        let whole = Whole::of(&amount, (5, floor), &[Ok(other)]).unwrap();
+        assert_eq!(whole.allowed(5), expected, "{amount:?} {told:?} {floor}");
+    }
+}
+
 #[test]
 fn one_whose_pods_another_may_hold_brings_what_was_told_or_less() {
     let origin = |uid: &str, generation: i64| Origin { uid: uid.to_owned(), generation };

@@ -9,6 +9,7 @@ mod policy_budgets;
 mod policy_claims;
 mod policy_controller;
 mod policy_daemon_sets;
+mod policy_federation;
 mod policy_jobs;
 mod policy_nodes;
 mod policy_requests;

@@ -494,6 +494,24 @@ mod tests {
         Kind { name, plural: format!("{}s", kind.to_lowercase()), says, since: Instant::now() }
     }
 
+    /// No apiserver answers, so a read would be `Silent`.
+    #[tokio::test]
+    async fn target_without_scale_is_never_read() {
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let pods = ExpectedPods::new(client);
+        pods.kinds().extend([kind("", "Secret", Says::Nothing), kind("apps", "Deployment", Says::Scale)]);
+        let target = |api_version: &str, kind: &str| TargetReference {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: "web".to_owned(),
+        };
+        let found = pods.of_target("t1", &target("v1", "Secret")).await;
+        let Err(Uncounted::Fault(Unknown { message })) = found else { panic!("{found:?}") };
+        assert!(message.starts_with("Secret web of spec.targetRef has no scale: use spec.selector"), "{message}");
+        let found = pods.of_target("t1", &target("apps/v1", "Deployment")).await;
+        assert!(matches!(found, Err(Uncounted::Silent(_))), "{found:?}");
+    }
+
     #[test]
     fn unreadable_owner_names_only_rights_that_help() {
         for (kind, expected) in [

@@ -15,6 +15,7 @@ mod reviews;
 mod standing;
 mod tenant;
 mod tokens;
+mod what_is_told;
 
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,7 @@ pub(crate) use ownership::*;
 pub(crate) use reviews::*;
 pub(crate) use standing::*;
 pub(crate) use tokens::*;
+pub(crate) use what_is_told::*;
 
 use crate::world::Case;
 use replicas::Replicas;

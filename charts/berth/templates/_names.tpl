@@ -207,11 +207,16 @@ guard-deletion.policy.kruise.io
 {{- if and $asks (or (has "PodUnavailableBudget" $kinds) (has "DistributedPodDisruptionBudget" $kinds)) }}true{{ end -}}
 {{- end -}}
 
+{{- /* `true` where the controller acts on `kind`. */ -}}
+{{- define "berth.has" -}}
+{{- $kinds := .root.Values.controller.customResourceEnable | default "" -}}
+{{- if or (eq $kinds "") (has .kind (splitList "," $kinds)) }}true{{ end -}}
+{{- end -}}
+
 {{- /* `true` where the controller serves a mutating webhook: for SidecarSets, for readiness gates, for ContainerRecreateRequests, or to pin pods. */ -}}
 {{- define "berth.podWebhook" -}}
-{{- $kinds := .Values.controller.customResourceEnable | default "" -}}
 {{- $gates := .Values.controller.featureGates | default "" -}}
-{{- $changes := and (or (eq $kinds "") (has "SidecarSet" (splitList "," $kinds)) (has "ContainerRecreateRequest" (splitList "," $kinds)) (include "berth.podBudgets" .)) (not (regexMatch "(^|,)PodWebhook=false" $gates)) -}}
+{{- $changes := and (or (include "berth.has" (dict "root" . "kind" "SidecarSet")) (include "berth.has" (dict "root" . "kind" "ContainerRecreateRequest")) (include "berth.podBudgets" .)) (not (regexMatch "(^|,)PodWebhook=false" $gates)) -}}
 {{- if or $changes (eq (include "berth.podPinning" .) "webhook") }}true{{ end -}}
 {{- end -}}
 

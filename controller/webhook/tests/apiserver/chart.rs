@@ -133,6 +133,18 @@ fn the_budgets_webhook_is_there_where_one_of_their_gates_is_on() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn eviction_right_needs_sidecar_sets() -> Result<()> {
+    let stage = Stage::bare()?;
+    for (kinds, is_there) in [("", true), ("SidecarSet", true), ("CloneSet\\,SidecarSet", true), ("CloneSet", false)] {
+        let kinds = format!("controller.customResourceEnable={kinds}");
+        let manifests = rendered(&stage, &[REGISTRY, &kinds])?;
+        let found = manifests.contains("resources: [pods/eviction]\n    verbs: [create]\n");
+        ensure!(found == is_there, "{kinds}: {found}");
+    }
+    Ok(())
+}
+
 /// The resources of pods that a policy is evaluated for, whoever writes them.
 fn pod_resources(policy: &Value) -> Vec<String> {
     let rules = policy["spec"]["matchConstraints"]["resourceRules"].as_array().into_iter().flatten();

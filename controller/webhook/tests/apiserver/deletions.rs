@@ -5,9 +5,10 @@ use berth_webhook::Config;
 use berth_webhook::deletions::{GUARD, GUARD_PATH, RefusedDeletions};
 use berth_webhook::places::VALIDATING;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -114,6 +115,8 @@ fn a_namespace_and_a_kind_stay_while_something_lives_in_them() -> Result<()> {
         replica.ready().await?;
         of_namespaces(&stage, &admin).await?;
         of_kinds(&stage, &admin).await?;
+        of_replica_sets(&stage, &admin).await?;
+        is_told_by_namespaces(&stage, &admin).await?;
         let (mut registry, mut text) = (Registry::default(), String::new());
         refused_deletions.register(&mut registry);
         prometheus_client::encoding::text::encode(&mut text, &registry)?;
@@ -153,6 +156,59 @@ async fn of_namespaces(stage: &Stage, admin: &Client) -> Result<()> {
     delete_namespace(admin, "empty", false).await.context("an empty namespace")?;
     objects.namespace("always", Some("Always"))?;
     refused("one that never goes", delete_namespace(admin, "always", false).await, "delete-protection=Always")
+}
+
+/// A Deployment prunes its ReplicaSets, whatever labels its template gives them.
+async fn of_replica_sets(stage: &Stage, admin: &Client) -> Result<()> {
+    let labels = json!({"app": "web", LABEL: "Always"});
+    let spec = json!({"containers": [{"name": "main", "image": "none"}]});
+    let spec = json!({
+        "replicas": 0, "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": labels}, "spec": spec},
+    });
+    for (kind, name) in [("Deployment", "web"), ("ReplicaSet", "alone")] {
+        let mut spec = spec.clone();
+        if kind == "ReplicaSet" {
+            // Otherwise the Deployment adopts it.
+            spec["selector"]["matchLabels"]["app"] = json!("alone");
+            spec["template"]["metadata"]["labels"]["app"] = json!("alone");
+        }
+        let metadata = json!({"namespace": "default", "name": name, "labels": {LABEL: "Always"}});
+        let object = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec});
+        Objects(stage).create(&object)?;
+    }
+    let sets = Api::<ReplicaSet>::namespaced(admin.clone(), "default");
+    let of_deployment = until("the Deployment has a ReplicaSet", async || {
+        let all = sets.list(&ListParams::default().labels("app=web")).await?;
+        let name = all.items.into_iter().find_map(|set| set.metadata.name);
+        name.context("there is none")
+    })
+    .await?;
+    sets.delete(&of_deployment, &DeleteParams::default().dry_run()).await.context("that of a Deployment")?;
+    refused("one by itself", sets.delete("alone", &DeleteParams::default()).await, "delete-protection=Always")
+}
+
+/// What keeps a Namespace says so in its status.
+async fn is_told_by_namespaces(stage: &Stage, admin: &Client) -> Result<()> {
+    let objects = Objects(stage);
+    objects.namespace("kept", None)?;
+    objects.create(&json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "kept", "name": "web", "labels": {LABEL: "Always"}},
+        "spec": {"ports": [{"port": 80}]},
+    }))?;
+    delete_namespace(admin, "kept", false).await.context("a Namespace without the label")?;
+    let says = format!(
+        "Service kept/web has the label {LABEL}=Always; it keeps namespace kept terminating; to delete it, take the label \
+         off first: `kubectl label services web -n kept {LABEL}-`"
+    );
+    until("the Namespace says what keeps it", async || {
+        let kept = Api::<Namespace>::all(admin.clone()).get("kept").await?;
+        let conditions = kept.status.and_then(|status| status.conditions).unwrap_or_default();
+        let is_told = conditions.iter().any(|one| one.message.as_deref().is_some_and(|text| text.contains(&says)));
+        ensure!(is_told, "{conditions:?}");
+        Ok(())
+    })
+    .await
 }
 
 async fn of_kinds(stage: &Stage, admin: &Client) -> Result<()> {

@@ -217,6 +217,9 @@ pub struct Run {
     /// May a pod with a PodUnavailableBudget be deleted or evicted while no replica answers?
     #[arg(long, env = "BUDGETS_FAIL_OPEN", default_value_t = false, action = clap::ArgAction::Set)]
     pub budgets_fail_open: bool,
+    /// Groups whose members delete, evict and change pods whatever budgets say.
+    #[arg(long, env = "BUDGETS_EXEMPT", value_delimiter = ',')]
+    pub budgets_exempt: Vec<String>,
     /// The `--request-timeout` of the apiserver, 5s to 1h. What a budget granted and nothing came of expires 15s later; with less than
     /// the apiserver's own, more pods than the budget allows could go.
     #[arg(long, env = "APISERVER_REQUEST_TIMEOUT", default_value = "60s", value_parser = duration)]

@@ -83,7 +83,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         asks.clone(),
         gates,
         injection.protected().clone(),
-        (flags.budgets_fail_open, &flags.namespace),
+        (flags.budgets_fail_open, flags.budgets_exempt.iter().cloned().collect(), &flags.namespace),
         refusals.clone(),
         timings::patience(flags),
     );

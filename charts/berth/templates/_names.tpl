@@ -272,3 +272,14 @@ affinity: {{- toYaml . | nindent 2 }}
 priorityClassName: {{ . }}
 {{- end }}
 {{- end -}}
+
+{{/* The groups whose members no budget holds. */}}
+{{- define "berth.exempt" -}}
+{{- $groups := (.Values.budgets | default dict).exempt | default list }}
+{{- range $groups }}
+{{- if has . (list "system:authenticated" "system:unauthenticated" "system:serviceaccounts") }}
+{{- fail (printf "budgets.exempt: %s has everybody or all workloads as members, so budgets would hold nothing: name a group of administrators" .) }}
+{{- end }}
+{{- end }}
+{{- join "," $groups }}
+{{- end }}

@@ -50,12 +50,17 @@ impl PodBudgets {
         request: &Request,
         is_dry_run: bool,
     ) -> Result<Option<Refusal>, NotYet> {
-        if let Some(why) = unreadable {
-            return Ok(Some(why.clone().into()));
-        }
         let counts_others = holding.iter().any(|budget| budget.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS);
-        if let Some(why) = kept(&pod.metadata, holding.len(), counts_others) {
-            return Ok(Some(why.into()));
+        let why = unreadable.clone().or_else(|| kept(&pod.metadata, holding.len(), counts_others));
+        match why {
+            Some(why) if request.passes => {
+                if !is_dry_run {
+                    self.tell_of_passing(pod, request, &why);
+                }
+                return Ok(None);
+            }
+            Some(why) => return Ok(Some(why.into())),
+            None => {}
         }
         let mut tries = 0;
         loop {
@@ -96,8 +101,12 @@ impl PodBudgets {
             match ruling {
                 Ruling::Free => {}
                 // Nothing is written, so nothing is taken back or looked at again.
-                Ruling::Drawn if is_dry_run => {}
+                Ruling::Drawn | Ruling::Passed(_) if is_dry_run => {}
                 Ruling::Drawn => drawn.push((key, request)),
+                Ruling::Passed(shortage) => {
+                    self.tell_of_passing(pod, &request, &shortage);
+                    drawn.push((key, request));
+                }
                 Ruling::Refused(_) | Ruling::UsedUp(_) if self.is_garbage_that_goes(pod, &request).await => {}
                 Ruling::Refused(message) => {
                     self.take_back(drawn).await;
@@ -114,7 +123,7 @@ impl PodBudgets {
             }
         }
         // With all standing, each is looked at once more: of two that exclude each other, one sees the other.
-        for (key, request) in drawn.iter().filter(|(_, request)| request.grant.is_some()) {
+        for (key, request) in drawn.iter().filter(|(_, request)| request.grant.is_some() && !request.passes) {
             match self.confirm(key, request).await {
                 Ok(None) => {}
                 Ok(Some(message)) => {

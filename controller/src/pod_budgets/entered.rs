@@ -53,8 +53,9 @@ impl Entered {
     ) {
         // What stands on an entry is as old as that, and what has a name of its own is asked for once.
         let is_new = |request: &Request| !request.is_again && request.grant.is_none();
+        let is_entered = |ruling: &Ruling| matches!(ruling, Ruling::Drawn | Ruling::Passed(_));
         let drawn =
-            ruled.filter(|((request, is_dry_run), ruling)| **ruling == Ruling::Drawn && !is_dry_run && is_new(request));
+            ruled.filter(|((request, is_dry_run), ruling)| is_entered(ruling) && !is_dry_run && is_new(request));
         let mut entered = self.lock();
         for ((request, _), _) in drawn {
             if entered.len() >= MOST {
@@ -99,6 +100,7 @@ mod tests {
             grant: None,
             is_again: false,
             is_repair: false,
+            passes: false,
         }
     }
 

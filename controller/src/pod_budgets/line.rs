@@ -140,7 +140,8 @@ impl PodBudgets {
             if judged.is_by_what_is_written && !is_live {
                 continue;
             }
-            let is_refused = judged.rulings.iter().any(Ruling::is_refusal);
+            let is_short = |ruling: &Ruling| ruling.is_refusal() || matches!(ruling, Ruling::Passed(_));
+            let is_refused = judged.rulings.iter().any(is_short);
             if is_refused && total.is_none() {
                 // Fewer may be expected by now: whoever scales down must not wait for the next count.
                 total = self.total(&budget, &holds).await;
@@ -300,6 +301,7 @@ mod tests {
             grant: None,
             is_again: false,
             is_repair: false,
+            passes: false,
         }
     }
 

@@ -36,7 +36,8 @@ use berth_runtime::queue::Queue;
 use berth_runtime::{Key, Object, Resource, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
 use berth_workload::budget::asked::Asked;
-use berth_workload::budget::disruption::is_own_controller;
+use berth_workload::budget::disruption::{is_disruption_target, is_exempt, is_own_controller, passes};
+use berth_workload::budget::ledger::Request;
 use berth_workload::condition::is_true;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::native_budget::{NativeBudget, RefusedNatively};
@@ -87,6 +88,8 @@ pub(crate) struct PodBudgets {
     /// Namespaces whose pods nobody is asked about.
     protected: BTreeSet<String>,
     fails_open: bool,
+    /// Groups whose members no budget holds.
+    exempt: BTreeSet<String>,
     /// Our own account, which has drawn before it changes a pod.
     own_user: String,
     expected: ExpectedPods,
@@ -137,7 +140,7 @@ impl PodBudgets {
         asks: Arc<PodAsks>,
         gates: Gates,
         protected: BTreeSet<String>,
-        (fails_open, own_namespace): (bool, &str),
+        (fails_open, exempt, own_namespace): (bool, BTreeSet<String>, &str),
         refusals: Refusals,
         patience: Duration,
     ) -> Arc<Self> {
@@ -153,6 +156,7 @@ impl PodBudgets {
             gates,
             protected,
             fails_open,
+            exempt,
             own_user,
             expected,
             unavailable,
@@ -176,7 +180,7 @@ impl PodBudgets {
         let settings = clusters::Settings { own: cluster_name.to_owned(), ..clusters::Settings::default() };
         let clusters = Clusters::new(settings, Metrics::new(|_| {}), clusters::Answering::default());
         let (asks, protected, refusals) = Default::default();
-        Self::new((client, clusters), asks, gates, protected, (false, ""), refusals, patience)
+        Self::new((client, clusters), asks, gates, protected, Default::default(), refusals, patience)
     }
 
     /// Budgets of the peer's kind; to be called once.
@@ -342,11 +346,15 @@ impl PodBudgets {
             return Ok(None);
         }
         let holding = self.holding_beside(&pod.metadata, &unseen);
-        if holding.is_free() {
+        let passes = self.passes(&disruption);
+        // Anybody who learned the path may name such a user in a review. Kubernetes marks the pod before it deletes the pod.
+        let is_forged = passes && !is_exempt(&disruption.groups, &self.exempt) && !is_disruption_target(&pod);
+        if holding.is_free() || is_forged {
             return Ok(None);
         }
         let mut request = self.request(stores, &pod, operation(&disruption), disruption.user.clone()).await?;
         (request.container_ids, request.resizes) = replaced(&pod, &disruption);
+        request.passes = passes;
         if is_own_controller(&pod.metadata, &disruption.user, &self.own_user) {
             request = request.by_own_workload(&pod);
         }
@@ -365,7 +373,11 @@ impl PodBudgets {
         };
         let refusal = match refused {
             // One that we keep says what its budget says, or does so a moment later; the budget has more to tell.
-            Some(refused) if refused.is_ours && draw(true).await?.is_some() => draw(disruption.is_dry_run).await?,
+            Some(refused) if refused.is_ours && !request.passes && draw(true).await?.is_some() => {
+                draw(disruption.is_dry_run).await?
+            }
+            // Nothing is drawn for what the apiserver refuses itself, or for a pod that nobody has named.
+            Some(_) if request.passes => None,
             Some(refused) => Some(refused.message),
             None => draw(disruption.is_dry_run).await?,
         };
@@ -379,11 +391,15 @@ impl PodBudgets {
 
     /// Tells of a pod that it had to stay.
     fn tell(&self, pod: &Pod, operation: ProtectedOperation, refusal: &str) {
+        let reason = if operation.is_change() { "PubPreventPodUpdate" } else { "PubPreventPodDeletion" };
+        self.record(pod, reason, refusal.to_owned());
+    }
+
+    fn record(&self, pod: &Pod, reason: &'static str, message: String) {
         let Some(recorder) = self.recorder.get() else { return };
         let [namespace, name, uid] =
             [&pod.metadata.namespace, &pod.metadata.name, &pod.metadata.uid].map(ToString::to_string);
-        let reason = if operation.is_change() { "PubPreventPodUpdate" } else { "PubPreventPodDeletion" };
-        let event = Event { warning: true, reason, message: refusal.to_owned() };
+        let event = Event { warning: true, reason, message };
         recorder.record(&Owner { resource: PODS, namespace, name, uid }, &event);
     }
 
@@ -393,10 +409,23 @@ impl PodBudgets {
         let _ = self.recorder.set(recorder);
     }
 
+    /// Tells of a pod that goes, or changes, past a budget.
+    fn tell_of_passing(&self, pod: &Pod, request: &Request, shortage: &str) {
+        let (operation, holder) = (request.operation.name(), &request.holder);
+        let message = format!("{operation} by {holder} passes the budget, which would refuse it to others: {shortage}");
+        self.record(pod, "PubPassed", message);
+    }
+
+    /// Whether no budget may refuse it.
+    fn passes(&self, disruption: &Disruption) -> bool {
+        let (operation, pod) = (operation(disruption), disruption.object.as_ref().and_then(|pod| pod.as_ref().ok()));
+        passes(operation, (&disruption.user, &disruption.groups), &self.exempt, pod)
+    }
+
     /// Why a pod stays that cannot be read: a budget of its namespace may hold it.
     fn refused_unread(&self, disruption: &Disruption, unseen: &Unseen, why: &str) -> Option<String> {
         let Disruption { namespace, pod, .. } = disruption;
-        let may_go = self.fails_open || (self.in_namespace(namespace).is_empty() && unseen.is_empty());
+        let may_go = self.fails_open(disruption) || (self.in_namespace(namespace).is_empty() && unseen.is_empty());
         (!may_go).then(|| {
             format!(
                 "pod {pod} cannot be read, so no budget can say whether it may go: {why}; to let it go, delete the budgets \
@@ -416,6 +445,7 @@ impl PodBudgets {
             fails_open: self.fails_open,
             deletions: self.asks_for(ProtectedOperation::Delete),
             changes_but_by: self.asks_for(ProtectedOperation::Update).then(|| self.own_user.clone()),
+            exempt: self.exempt.clone(),
         }
     }
 }
@@ -442,8 +472,8 @@ impl Budgets for PodBudgets {
         (!names.is_empty()).then_some(told)
     }
 
-    fn fails_open(&self) -> bool {
-        self.fails_open
+    fn fails_open(&self, disruption: &Disruption) -> bool {
+        self.fails_open || self.passes(disruption)
     }
 }
 

@@ -128,6 +128,7 @@ impl PodBudgets {
             grant: None,
             is_again: false,
             is_repair: false,
+            passes: false,
         })
     }
 

@@ -109,6 +109,7 @@ fn of_unavailable(world: &World, budget: Arc<PodUnavailableBudget>, child: Optio
             grant: None,
             is_again: false,
             is_repair: false,
+            passes: false,
         };
         let before = next.unavailable_allowed;
         let verdict = draw(&mut next, (&rules, generation), &request, now);

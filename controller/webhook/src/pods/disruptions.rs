@@ -8,6 +8,7 @@ use std::fmt;
 
 use berth_api::names::annotation::{MIRROR_POD, PUB_NO_PROTECT};
 use berth_api::names::label::{NAMESPACE_NAME, UNAVAILABLE_POD_PREFIX};
+use berth_workload::budget::disruption::{DISRUPTION_TARGET, KUBERNETES_SHARED, PASSING};
 use berth_workload::inplace::resize;
 use berth_workload::pod::Pod;
 use futures::future::BoxFuture;
@@ -44,6 +45,8 @@ pub struct Disruptions {
     pub deletions: bool,
     /// Whether changes of pods are, but for those of this user, who has drawn before.
     pub changes_but_by: Option<String>,
+    /// The groups whose members no budget holds.
+    pub exempt: BTreeSet<String>,
 }
 
 /// What is to befall a pod.
@@ -63,6 +66,8 @@ pub struct Disruption {
     pub new: Option<Changed>,
     /// Who does it.
     pub user: String,
+    /// The user's groups.
+    pub groups: Vec<String>,
     /// Nothing is to be done.
     pub is_dry_run: bool,
 }
@@ -113,8 +118,8 @@ pub trait Budgets: fmt::Debug + Send + Sync {
     /// What the author of a new object is told, where that is a budget and others may hold the same pods.
     fn beside(&self, resource: &str, object: &str) -> Option<String>;
 
-    /// Whether a pod goes of which nobody can say whether it may.
-    fn fails_open(&self) -> bool;
+    /// Whether to allow a disruption when the budgets cannot be checked.
+    fn fails_open(&self, disruption: &Disruption) -> bool;
 }
 
 impl Disruptions {
@@ -142,17 +147,34 @@ impl Disruptions {
         json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": self.namespaces}]})
     }
 
-    /// The entries.
+    /// The expression of the requests that no budget may refuse, as [`berth_workload::budget::disruption::passes`] decides; `None`
+    /// where all may be refused.
+    fn passing(&self, operation: &str) -> Option<String> {
+        let of_kubernetes = (operation == "DELETE").then(|| {
+            let is_target = format!("c.type == '{DISRUPTION_TARGET}' && c.status == 'True'");
+            format!(
+                "request.userInfo.username in {} || (request.userInfo.username == '{KUBERNETES_SHARED}' && \
+                 oldObject.?status.conditions.orValue([]).exists(c, {is_target}))",
+                json!(PASSING)
+            )
+        });
+        let of_groups = (!self.exempt.is_empty())
+            .then(|| format!("request.userInfo.?groups.orValue([]).exists(group, group in {})", json!(self.exempt)));
+        let all: Vec<_> = of_kubernetes.into_iter().chain(of_groups).collect();
+        (!all.is_empty()).then(|| all.join(" || "))
+    }
+
+    /// The entries. Requests that no budget may refuse have entries of their own: those fail open, so that preemption makes room for a
+    /// replica when none answers.
     pub(super) fn webhooks(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Vec<Value> {
         if self.namespaces.is_empty() {
             return Vec::new();
         }
-        let entry = |name: &str, operation: &str, resource: &str, conditions: Value| {
+        let entry = |name: &str, rule: &Value, conditions: &[Value], (policy, timeout): (&str, i32)| {
             json!({
                 "name": format!("{name}.pods.kruise.io"), "admissionReviewVersions": ["v1"], "sideEffects": "NoneOnDryRun",
-                "failurePolicy": if self.fails_open { "Ignore" } else { "Fail" },
-                "timeoutSeconds": DISRUPTION_TIMEOUT, "matchPolicy": "Exact",
-                "namespaceSelector": self.selector(), "rules": [rule(operation, resource)],
+                "failurePolicy": policy, "timeoutSeconds": timeout, "matchPolicy": "Exact",
+                "namespaceSelector": self.selector(), "rules": [rule],
                 "clientConfig": endpoint.secret_client_config(DISRUPT_PATH, trust),
                 "matchConditions": conditions,
             })
@@ -171,10 +193,21 @@ impl Disruptions {
             of_pods.push(condition("is-ready", ready.to_owned()));
         }
         let mut entries = Vec::new();
+        let mut add = |name: &str, (operation, resource): (&str, &str), conditions: &[Value]| {
+            let (passing, rule) = (self.passing(operation), rule(operation, resource));
+            let with = |one: Option<Value>| conditions.iter().cloned().chain(one).collect::<Vec<_>>();
+            let of_others = passing.as_ref().map(|passing| condition("may-be-refused", format!("!({passing})")));
+            let policy = if self.fails_open { "Ignore" } else { "Fail" };
+            entries.push(entry(name, &rule, &with(of_others), (policy, DISRUPTION_TIMEOUT)));
+            if let Some(passing) = passing {
+                let conditions = with(Some(condition("passes", passing)));
+                entries.push(entry(&format!("passing-{name}"), &rule, &conditions, ("Ignore", TIMEOUT)));
+            }
+        };
         if self.deletions {
             let is_named = condition("is-named", "has(request.name)".to_owned());
-            entries.push(entry("delete", "DELETE", "pods", json!(of_pods)));
-            entries.push(entry("evict", "CREATE", "pods/eviction", json!([is_named])));
+            add("delete", ("DELETE", "pods"), &of_pods);
+            add("evict", ("CREATE", "pods/eviction"), &[is_named]);
         }
         if let Some(user) = &self.changes_but_by {
             let label = |object: &str| {
@@ -188,8 +221,8 @@ impl Disruptions {
                 "takes-it-out-of-service",
                 format!("object.spec != oldObject.spec || ({} && !{})", label("object"), label("oldObject")),
             ));
-            entries.push(entry("update", "UPDATE", "pods", json!(of_changes)));
-            entries.push(entry("resize", "UPDATE", "pods/resize", json!(of_changes)));
+            add("update", ("UPDATE", "pods"), &of_changes);
+            add("resize", ("UPDATE", "pods/resize"), &of_changes);
         }
         entries
     }
@@ -215,10 +248,11 @@ mod tests {
         let entries = one.webhooks(&service, ("PEM", "s"));
         let asked = |entry: &Value| (entry["rules"][0]["operations"].clone(), entry["rules"][0]["resources"].clone());
         assert_eq!(asked(&entries[0]), (json!(["DELETE"]), json!(["pods"])));
-        assert_eq!(asked(&entries[1]), (json!(["CREATE"]), json!(["pods/eviction"])));
-        for entry in &entries {
+        assert_eq!(asked(&entries[1]), (json!(["DELETE"]), json!(["pods"])));
+        assert_eq!(asked(&entries[2]), (json!(["CREATE"]), json!(["pods/eviction"])));
+        for (entry, policy) in entries.iter().zip(["Fail", "Ignore", "Fail"]) {
             assert_eq!(entry["namespaceSelector"]["matchExpressions"][0]["values"], json!(["a"]));
-            assert_eq!((&entry["failurePolicy"], &entry["sideEffects"]), (&json!("Fail"), &json!("NoneOnDryRun")));
+            assert_eq!((&entry["failurePolicy"], &entry["sideEffects"]), (&json!(policy), &json!("NoneOnDryRun")));
         }
         let is_free = json!(format!("request.userInfo.username != '{NAMESPACE_CONTROLLER}'"));
         let conditions = entries[0]["matchConditions"].as_array().unwrap();
@@ -243,9 +277,9 @@ mod tests {
         assert_eq!(Disruptions::default().binding(&service, ("PEM", "s")), None);
         let changes = Disruptions { changes_but_by: Some("me".to_owned()), ..one.clone() };
         let entries = changes.webhooks(&service, ("PEM", "s"));
-        assert_eq!(asked(&entries[2]), (json!(["UPDATE"]), json!(["pods"])));
-        assert_eq!(asked(&entries[3]), (json!(["UPDATE"]), json!(["pods/resize"])));
-        assert!(entries[3]["matchConditions"].to_string().contains("request.userInfo.username != 'me'"));
+        assert_eq!(asked(&entries[3]), (json!(["UPDATE"]), json!(["pods"])));
+        assert_eq!(asked(&entries[4]), (json!(["UPDATE"]), json!(["pods/resize"])));
+        assert!(entries[4]["matchConditions"].to_string().contains("request.userInfo.username != 'me'"));
         assert_eq!(one.clone().within(&Disruptions::default()).namespaces, BTreeSet::new());
     }
 
@@ -255,9 +289,13 @@ mod tests {
             Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
         for (deletions, changes, expected) in [
             (false, false, vec![]),
-            (true, false, vec!["DELETE pods", "CREATE pods/eviction"]),
+            (true, false, vec!["DELETE pods", "DELETE pods", "CREATE pods/eviction"]),
             (false, true, vec!["UPDATE pods", "UPDATE pods/resize"]),
-            (true, true, vec!["DELETE pods", "CREATE pods/eviction", "UPDATE pods", "UPDATE pods/resize"]),
+            (
+                true,
+                true,
+                vec!["DELETE pods", "DELETE pods", "CREATE pods/eviction", "UPDATE pods", "UPDATE pods/resize"],
+            ),
         ] {
             let asked = Disruptions {
                 namespaces: ["a".to_owned()].into(),
@@ -278,6 +316,39 @@ mod tests {
             }
             let binds = asked.binding(&service, ("PEM", "s")).is_some();
             assert_eq!(binds, deletions, "who evicts none need not name its uid: {deletions} {changes}");
+        }
+    }
+
+    #[test]
+    fn passing_requests_have_entries_that_fail_open() {
+        let service =
+            Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
+        for (exempt, expected) in [
+            (vec![], vec!["passing-delete"]),
+            (vec!["on\"call"], vec!["passing-delete", "passing-evict", "passing-update", "passing-resize"]),
+        ] {
+            let asked = Disruptions {
+                namespaces: ["a".to_owned()].into(),
+                deletions: true,
+                changes_but_by: Some("me".to_owned()),
+                exempt: exempt.iter().map(|group| (*group).to_owned()).collect(),
+                ..Disruptions::default()
+            };
+            let entries = asked.webhooks(&service, ("PEM", "s"));
+            let name = |entry: &Value| entry["name"].as_str().unwrap().trim_end_matches(".pods.kruise.io").to_owned();
+            let expression = |entry: &Value| {
+                entry["matchConditions"].as_array().unwrap().last().unwrap()["expression"].as_str().unwrap().to_owned()
+            };
+            let passing: Vec<_> = entries.iter().filter(|entry| entry["failurePolicy"] == "Ignore").collect();
+            assert_eq!(passing.iter().map(|entry| name(entry)).collect::<Vec<_>>(), expected);
+            for entry in passing {
+                let other = name(entry).replace("passing-", "");
+                let other = entries.iter().find(|entry| name(entry) == other).unwrap();
+                assert_eq!(format!("!({})", expression(entry)), expression(other), "each request has one entry");
+                assert_eq!(entry["timeoutSeconds"], TIMEOUT);
+                let names_group = expression(entry).contains(r#"exists(group, group in ["on\"call"])"#);
+                assert_eq!(names_group, !exempt.is_empty(), "{}", expression(entry));
+            }
         }
     }
 }

@@ -52,6 +52,7 @@ struct Request<'a> {
 #[serde(default)]
 struct User {
     username: String,
+    groups: Vec<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -111,6 +112,7 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
         change,
         new,
         user,
+        groups: user_info.groups,
         is_dry_run,
     };
     Ok(Look::Asks(Question { uid: uid.into_owned(), disruption: Box::new(disruption) }))
@@ -124,9 +126,10 @@ impl Question {
     /// They say nothing, and the failure policy lets pods go.
     pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
         let budgets = judge.budgets.as_ref().ok_or(NotYet("PodUnavailableBudgets"))?;
+        let fails_open = budgets.fails_open(&self.disruption);
         let drawn = tokio::time::timeout(PATIENCE, budgets.draw(*self.disruption)).await;
         let refused = match drawn.unwrap_or(Err(NotYet("budgets in time"))) {
-            Err(not_yet) if !budgets.fails_open() => {
+            Err(not_yet) if !fails_open => {
                 Some(format!("{not_yet}, so nobody knows whether the pod may go: try again"))
             }
             drawn => drawn?,
@@ -178,7 +181,7 @@ mod tests {
             None
         }
 
-        fn fails_open(&self) -> bool {
+        fn fails_open(&self, _: &Disruption) -> bool {
             self.fails_open
         }
     }
@@ -228,13 +231,14 @@ mod tests {
     fn what_is_to_befall_a_pod_is_read_from_deletions_and_evictions() {
         let pod = json!({"metadata": {"name": "web"}});
         let deletion = asked(json!({
-            "uid": "u", "namespace": "a", "name": "web", "operation": "DELETE", "oldObject": pod, "userInfo": {"username": "me"},
+            "uid": "u", "namespace": "a", "name": "web", "operation": "DELETE", "oldObject": pod, "userInfo": {"username": "me", "groups": ["oncall"]},
         }));
         let expected = Disruption {
             namespace: "a".to_owned(),
             pod: "web".to_owned(),
             object: Some(Pod::read(&pod.to_string())),
             user: "me".to_owned(),
+            groups: vec!["oncall".to_owned()],
             ..Disruption::default()
         };
         assert_eq!(deletion, expected);

@@ -7,7 +7,7 @@ use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use crate::owner::group;
 use crate::plan::{Action, Step, Target};
 use crate::pod::gates::{IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
-use crate::pod::{Metadata, Owner};
+use crate::pod::{Metadata, Owner, Pod};
 use crate::resource::{Resource, SIDECAR_SETS};
 use berth_api::names::GROUP;
 
@@ -46,7 +46,43 @@ const KUBERNETES: [(&str, &str, &str); 5] = [
     ("", "ReplicationController", "replication-controller"),
 ];
 /// Who Kubernetes' controllers are where they share one account.
-const KUBERNETES_SHARED: &str = "system:kube-controller-manager";
+pub const KUBERNETES_SHARED: &str = "system:kube-controller-manager";
+
+/// The accounts of Kubernetes' own that delete pods whatever budgets say: preemption, `NoExecute` taints, and nodes that are gone.
+/// Otherwise a budget of a tenant's would keep a node from being emptied, and the controller's own replicas from being scheduled.
+pub const PASSING: [&str; 5] = [
+    "system:kube-scheduler",
+    "system:serviceaccount:kube-system:node-controller",
+    "system:serviceaccount:kube-system:taint-eviction-controller",
+    "system:serviceaccount:kube-system:device-taint-eviction-controller",
+    "system:serviceaccount:kube-system:pod-garbage-collector",
+];
+/// The condition that Kubernetes gives to a pod before a disruption deletes the pod. It tells a taint from a scale-down where
+/// [`KUBERNETES_SHARED`] deletes for both.
+pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
+
+/// Whether no budget may refuse an operation on this pod to a user with these groups: Kubernetes' own deletions, and all operations
+/// of exempt groups.
+pub fn passes(
+    operation: ProtectedOperation,
+    (user, groups): (&str, &[String]),
+    exempt: &BTreeSet<String>,
+    pod: Option<&Pod>,
+) -> bool {
+    let is_target = || pod.is_some_and(is_disruption_target);
+    let is_of_kubernetes = PASSING.contains(&user) || (user == KUBERNETES_SHARED && is_target());
+    (operation == ProtectedOperation::Delete && is_of_kubernetes) || is_exempt(groups, exempt)
+}
+
+/// Whether a user with these groups is exempt from budgets.
+pub fn is_exempt(groups: &[String], exempt: &BTreeSet<String>) -> bool {
+    groups.iter().any(|group| exempt.contains(group))
+}
+
+/// Whether Kubernetes has marked the pod for a disruption, which takes the right to write the status of pods.
+pub fn is_disruption_target(pod: &Pod) -> bool {
+    pod.condition(DISRUPTION_TARGET).is_some_and(|found| &*found.status == "True")
+}
 
 /// Whether an object of ours that changes or deletes a pod is the pod's own workload, or a SidecarSet, which changes its own containers.
 pub fn is_own_workload(pod: &Metadata, resource: &Resource, uid: &str) -> bool {
@@ -88,6 +124,42 @@ mod tests {
             assert_eq!(is_own_workload(&pod, &resource, uid), expected, "{} {uid}", resource.kind);
         }
         assert!(!is_own_workload(&Metadata::default(), &CLONE_SETS, ""), "a pod of nobody");
+    }
+
+    #[test]
+    fn passes_kubernetes_deletions_and_exempt_groups() {
+        use ProtectedOperation::{Delete, Evict, Update};
+        let kube = "system:serviceaccount:kube-system:";
+        let [node, scale_down] = ["node-controller", "replicaset-controller"].map(|name| format!("{kube}{name}"));
+        let exempt: BTreeSet<_> = ["oncall".to_owned()].into();
+        let pod = |condition: &str, status: &str| -> Pod {
+            let conditions = json!([{"type": condition, "status": status}]);
+            serde_json::from_value(json!({"metadata": {"name": "web"}, "status": {"conditions": conditions}})).unwrap()
+        };
+        let [taken, spared, ready] =
+            [("DisruptionTarget", "True"), ("DisruptionTarget", "False"), ("Ready", "True")].map(|(c, s)| pod(c, s));
+        for (operation, user, group, pod, expected) in [
+            (Delete, "system:kube-scheduler", "system:authenticated", &ready, true),
+            (Delete, &node, "system:authenticated", &ready, true),
+            (Evict, &node, "system:authenticated", &ready, false),
+            (Update, "system:kube-scheduler", "system:authenticated", &ready, false),
+            (Delete, &scale_down, "system:authenticated", &taken, false),
+            (Delete, "system:serviceaccount:tenant:node-controller", "system:authenticated", &taken, false),
+            (Delete, "node-controller", "system:authenticated", &taken, false),
+            (Delete, KUBERNETES_SHARED, "system:authenticated", &taken, true),
+            (Delete, KUBERNETES_SHARED, "system:authenticated", &spared, false),
+            (Delete, KUBERNETES_SHARED, "system:authenticated", &ready, false),
+            (Evict, KUBERNETES_SHARED, "system:authenticated", &taken, false),
+            (Delete, "admin", "system:masters", &ready, false),
+            (Delete, "admin", "oncall", &ready, true),
+            (Evict, "admin", "oncall", &ready, true),
+            (Update, "admin", "oncall", &ready, true),
+        ] {
+            let groups = [group.to_owned()];
+            let found = passes(operation, (user, &groups), &exempt, Some(pod));
+            assert_eq!(found, expected, "{operation:?} {user} {group} {:?}", pod.status.conditions);
+        }
+        assert!(!passes(Delete, (KUBERNETES_SHARED, &[]), &exempt, None), "the pod cannot be read");
     }
 
     #[test]

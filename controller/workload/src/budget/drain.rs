@@ -155,7 +155,7 @@ impl Drain<'_> {
             let request = self.request(at, one);
             match self.ask(at, &request, now) {
                 Ruling::Free => {}
-                Ruling::Drawn => drawn.push((at, request)),
+                Ruling::Drawn | Ruling::Passed(_) => drawn.push((at, request)),
                 Ruling::Refused(message) => return Fate::Stays(message),
                 Ruling::UsedUp(message) => return Fate::NoRoom { budget: at, message },
             }
@@ -198,6 +198,7 @@ impl Drain<'_> {
             grant: None,
             is_again: false,
             is_repair: false,
+            passes: false,
         }
     }
 

@@ -24,6 +24,8 @@ pub enum Ruling {
     Free,
     /// It stands in the ledger.
     Drawn,
+    /// It must be, though the budget refuses it for this reason.
+    Passed(String),
     /// It must not be, for this reason.
     Refused(String),
     /// The same, and only because as many are out of service as may be.
@@ -90,11 +92,13 @@ impl Account<'_> {
             } else {
                 draw(&mut self.status, (rules, self.generation), request, now)
             };
-            judged.is_drawn |= verdict == Verdict::Drawn && !is_dry_run;
-            judged.is_by_what_is_written |= verdict != Verdict::Drawn || *is_dry_run;
+            let is_drawn = matches!(verdict, Verdict::Drawn | Verdict::Passed(_)) && !is_dry_run;
+            judged.is_drawn |= is_drawn;
+            judged.is_by_what_is_written |= !is_drawn;
             judged.rulings.push(match verdict {
                 Verdict::Free => Ruling::Free,
                 Verdict::Stands | Verdict::Drawn => Ruling::Drawn,
+                Verdict::Passed(why) => Ruling::Passed(shortage(self.name, &self.status, (rules, whole), why)),
                 Verdict::Refused(why) => {
                     let words = refusal(self.name, &self.status, (rules, whole, others), why);
                     if why == Refused::UsedUp { Ruling::UsedUp(words) } else { Ruling::Refused(words) }
@@ -107,8 +111,10 @@ impl Account<'_> {
     /// What is said where nobody knows how many may go.
     fn uncounted(&self, requests: &[(Request, bool)], message: &str) -> Judged {
         let refused = format!("{} holds the pod, and cannot be counted: {message}", self.name);
-        let rule = |(request, _): &(Request, bool)| {
-            if request.takes_nothing(&self.status) { Ruling::Free } else { Ruling::Refused(refused.clone()) }
+        let rule = |(request, _): &(Request, bool)| match request.takes_nothing(&self.status) {
+            true => Ruling::Free,
+            false if request.passes => Ruling::Passed(refused.clone()),
+            false => Ruling::Refused(refused.clone()),
         };
         Judged { rulings: requests.iter().map(rule).collect(), is_drawn: false, is_by_what_is_written: true }
     }
@@ -193,6 +199,23 @@ fn silent(others: &[Result<Brings, Silence>]) -> String {
         .collect()
 }
 
+/// What a budget lacks for a request.
+fn shortage(
+    name: &str,
+    status: &PodUnavailableBudgetStatus,
+    (rules, whole): (&Rules, Option<Whole>),
+    why: Refused,
+) -> String {
+    match why {
+        Refused::NotCounted => format!("{name} has not counted its pods"),
+        Refused::TooMany => format!("{name} has granted as many pods as it can tell of"),
+        Refused::UsedUp => {
+            let (numbers, amount) = (numbers(status, whole), rules.amount.words());
+            format!("{name} allows no more pods to go: {numbers} must be ({amount})")
+        }
+    }
+}
+
 /// Why a pod must stay, who uses the budget up, and what helps.
 fn refusal(
     name: &str,
@@ -209,7 +232,8 @@ fn refusal(
             format!("{name} was made or changed a moment ago, and its pods are not counted yet: try again")
         }
         (Refused::TooMany, _) => {
-            format!("{name} has granted as many pods as it can tell of: try again when some of them are gone")
+            let shortage = shortage(name, status, (rules, whole), why);
+            format!("{shortage}: try again when some of them are gone")
         }
         (Refused::UsedUp, _) => {
             let entries = told(status.ledger.as_ref());
@@ -229,11 +253,8 @@ fn refusal(
                 String::new()
             };
             let silent = silent(others);
-            format!(
-                "{name} allows no more pods to go: {} must be ({}){kept}{used}{silent}; try again when more are available, or change its spec",
-                numbers(status, whole),
-                rules.amount.words()
-            )
+            let shortage = shortage(name, status, (rules, whole), why);
+            format!("{shortage}{kept}{used}{silent}; try again when more are available, or change its spec")
         }
     }
 }

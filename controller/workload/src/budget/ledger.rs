@@ -39,6 +39,8 @@ pub struct Request {
     pub resizes: bool,
     /// Whether the pod's own workload asks for it, and no service is lost: [`Self::by_own_workload`].
     pub is_repair: bool,
+    /// Whether no budget may refuse the request: [`super::disruption::passes`]. The ledger has an entry of the pod all the same.
+    pub passes: bool,
     /// A name of its own, where what is drawn may be taken back. Then it never stands on what another request has drawn.
     pub grant: Option<String>,
     /// Whether this process has entered the same a moment ago, by the clock that only goes on: then it is the same request, which the
@@ -58,9 +60,8 @@ impl Request {
     /// Whether it takes nothing from a budget, whatever that has counted. A change of a pod that another one has charged is entered
     /// beside that one.
     pub fn takes_nothing(&self, status: &PodUnavailableBudgetStatus) -> bool {
-        let mut entries = status.ledger.iter().flat_map(|ledger| &ledger.entries);
         let is_deletion = self.operation == ProtectedOperation::Delete;
-        self.is_repair && (is_deletion || entries.all(|entry| entry.uid != self.uid))
+        self.is_repair && (is_deletion || entries(status).all(|entry| entry.uid != self.uid))
     }
 }
 
@@ -73,6 +74,8 @@ pub enum Verdict {
     Stands,
     /// It is in the ledger that is to be written.
     Drawn,
+    /// The same, past the budget, which would refuse it for this reason. A full ledger stays as it was.
+    Passed(Refused),
     /// It must not be.
     Refused(Refused),
 }
@@ -88,8 +91,29 @@ pub enum Refused {
     TooMany,
 }
 
-/// Decides about a request. Where it is [`Verdict::Drawn`] the status is as it is to be written, and else as it was.
+/// Decides about a request. Where it is [`Verdict::Drawn`] or [`Verdict::Passed`] the status is as it is to be written, and else as it
+/// was.
 pub fn draw(
+    status: &mut PodUnavailableBudgetStatus,
+    of_spec: (&Rules, i64),
+    request: &Request,
+    now: Timestamp,
+) -> Verdict {
+    let why = match draw_allowed(status, of_spec, request, now) {
+        Verdict::Refused(why) if request.passes => why,
+        verdict => return verdict,
+    };
+    if why != Refused::TooMany {
+        let is_charged = entries(status).any(|entry| entry.uid == request.uid);
+        if request.is_available && !is_charged {
+            take_one(status);
+        }
+        enter(status, request, now);
+    }
+    Verdict::Passed(why)
+}
+
+fn draw_allowed(
     status: &mut PodUnavailableBudgetStatus,
     (rules, generation): (&Rules, i64),
     request: &Request,
@@ -99,8 +123,7 @@ pub fn draw(
     if !rules.protects_from(request.operation) || request.takes_nothing(status) {
         return Verdict::Free;
     }
-    let entries = || status.ledger.iter().flat_map(|ledger| &ledger.entries);
-    let of_pod = || entries().filter(|entry| entry.uid == request.uid);
+    let of_pod = || entries(status).filter(|entry| entry.uid == request.uid);
     let mine = of_pod().find(|entry| is_of(entry, request));
     // One that has more containers replaced is another.
     let names_all = |entry: &LedgerEntry| {
@@ -111,7 +134,7 @@ pub fn draw(
         return Verdict::Stands;
     }
     let (is_charged, is_known) = (of_pod().next().is_some(), mine.is_some());
-    let is_full = !is_known && entries().count() >= MOST_ENTRIES;
+    let is_full = !is_known && entries(status).count() >= MOST_ENTRIES;
     if !is_charged && !request.is_available {
         let is_healthy = is_counted && status.current_available >= status.desired_available;
         return match rules.unhealthy {
@@ -141,17 +164,26 @@ pub fn draw(
         if status.unavailable_allowed <= kept_for_others(status, request) {
             return Verdict::Refused(Refused::UsedUp);
         }
-        status.unavailable_allowed -= 1;
-        status.current_available -= 1;
+        take_one(status);
     }
     enter(status, request, now);
     Verdict::Drawn
 }
 
+/// Counts one pod less as available.
+fn take_one(status: &mut PodUnavailableBudgetStatus) {
+    let one_less = |number: i32| number.saturating_sub(1).max(0);
+    status.unavailable_allowed = one_less(status.unavailable_allowed);
+    status.current_available = one_less(status.current_available);
+}
+
+fn entries(status: &PodUnavailableBudgetStatus) -> impl Iterator<Item = &LedgerEntry> {
+    status.ledger.iter().flat_map(|ledger| &ledger.entries)
+}
+
 /// Whether what a request is for was entered within the last seconds, as the clock of whichever replica did so tells.
 pub fn is_dated(status: &PodUnavailableBudgetStatus, request: &Request, now: Timestamp) -> bool {
-    let mut entries = status.ledger.iter().flat_map(|ledger| &ledger.entries);
-    entries.any(|entry| is_of(entry, request) && (-2..10).contains(&now.duration_since(entry.time.0).as_secs()))
+    entries(status).any(|entry| is_of(entry, request) && (-2..10).contains(&now.duration_since(entry.time.0).as_secs()))
 }
 
 /// Whether an entry was drawn for this request, and may be taken back with it. Of a pod that has changed since, it speaks of an earlier
@@ -259,7 +291,7 @@ pub fn withdraw(status: &mut PodUnavailableBudgetStatus, request: &Request) {
 
 /// Whether what was drawn for a request stands.
 pub fn stands(status: &PodUnavailableBudgetStatus, request: &Request) -> bool {
-    status.ledger.iter().flat_map(|ledger| &ledger.entries).any(|entry| is_of(entry, request))
+    entries(status).any(|entry| is_of(entry, request))
 }
 
 /// Whether the numbers of a status speak of the budget as it is.

@@ -243,6 +243,7 @@ fn request(uid: &str, operation: ProtectedOperation) -> Request {
         grant: None,
         is_again: false,
         is_repair: false,
+        passes: false,
     }
 }
 
@@ -274,6 +275,32 @@ fn a_budget_is_drawn_from_until_it_is_used_up_and_a_pod_is_charged_once() {
     let later = now() + std::time::Duration::from_secs(30);
     assert_eq!(draw(&mut status, (&rules, 1), &[request("a", Evict)], later), [Verdict::Drawn], "the time counts anew");
     assert_eq!(status.ledger.unwrap().entries.len(), 3);
+}
+
+#[test]
+fn passing_request_is_charged_past_the_budget() {
+    use ProtectedOperation::Delete;
+    let rules = rules(json!({"maxUnavailable": 1}));
+    let passing = |uid: &str, operation| Request { passes: true, ..request(uid, operation) };
+    let used_up = Verdict::Passed(Refused::UsedUp);
+    let mut status = counted(3, 3, &rules);
+    for (asked, verdict, (allowed, available, entries)) in [
+        (passing("a", Delete), Verdict::Drawn, (0, 2, 1)),
+        (passing("b", Delete), used_up.clone(), (0, 1, 2)),
+        (passing("b", Delete), Verdict::Drawn, (0, 1, 2)),
+        (request("c", Delete), Verdict::Refused(Refused::UsedUp), (0, 1, 2)),
+        (Request { is_available: false, ..passing("c", Delete) }, Verdict::Free, (0, 1, 2)),
+        (passing("c", Delete), used_up, (0, 0, 3)),
+    ] {
+        assert_eq!(draw(&mut status, (&rules, 1), std::slice::from_ref(&asked), now()), [verdict], "{asked:?}");
+        let ledger = status.ledger.as_ref().unwrap();
+        let found = (status.unavailable_allowed, status.current_available, ledger.entries.len());
+        assert_eq!(found, (allowed, available, entries), "{asked:?}");
+    }
+    let mut uncounted = counted(3, 3, &rules);
+    let verdicts = draw(&mut uncounted, (&rules, 2), &[passing("a", Delete)], now());
+    assert_eq!(verdicts, [Verdict::Passed(Refused::NotCounted)]);
+    assert_eq!(uncounted.ledger.unwrap().entries.len(), 1);
 }
 
 #[test]

@@ -221,6 +221,7 @@ const ALONE: &[(&str, Test)] = tests![
     no_controller::pods_come_and_go,
     sidecar_set::repair_after_an_outage_waits_for_calls,
     pod_budgets::only_what_is_protected_waits_for_a_controller,
+    attacks::preemption_passes_budgets,
     deletion_protection::a_label_protects_without_a_controller,
     resize::infeasible_resize_is_tried_with_one_pod,
     takeover::from_openkruise_and_back,

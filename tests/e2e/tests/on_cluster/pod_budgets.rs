@@ -20,8 +20,8 @@ const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
 const OLD_BUDGET: &str = "policy.kruise.io/v1alpha1/PodUnavailableBudget";
 const DEPLOYMENT: &str = "apps/v1/Deployment";
 
-/// As many replicas of a Deployment, all ready.
-async fn deployed(case: &Case, replicas: usize) -> Result<()> {
+/// As many replicas of a Deployment, all ready; gives their image.
+pub(crate) async fn deployed(case: &Case, replicas: usize) -> Result<String> {
     let image = case.image("v1").await?;
     let labels = json!({"app": "web"});
     let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": image}]});
@@ -33,7 +33,7 @@ async fn deployed(case: &Case, replicas: usize) -> Result<()> {
     });
     case.create(&deployment).await?;
     case.until(DEPLOYMENT, "web", |deployment| deployment["status"]["readyReplicas"] == replicas).await?;
-    Ok(())
+    Ok(image)
 }
 
 pub(crate) fn budget(spec: Value) -> Value {
@@ -69,7 +69,7 @@ pub(crate) async fn unretried(case: &Case) -> Result<Client> {
 }
 
 /// Evicts a pod, or deletes it; gives the refusal.
-async fn take(case: &Case, name: &str, evicts: bool) -> Result<Option<Box<Status>>> {
+pub(crate) async fn take(case: &Case, name: &str, evicts: bool) -> Result<Option<Box<Status>>> {
     let pods = pods(case).await?;
     let taken = if evicts {
         pods.evict(name, &EvictParams::default()).await.map(drop)

@@ -323,6 +323,7 @@ impl World {
             grant,
             is_again: false,
             is_repair: is_of_owner && !is_available && operation != ProtectedOperation::Evict,
+            passes: false,
         };
         let clock = self.time() + Duration::from_secs(if replica == 1 { AHEAD } else { 0 });
         let mut view = self.seen[replica].clone();
@@ -336,7 +337,7 @@ impl World {
                     self.force(next);
                     true
                 }
-                Verdict::Drawn => self.write(&view, next),
+                Verdict::Drawn | Verdict::Passed(_) => self.write(&view, next),
                 Verdict::Free | Verdict::Stands => true,
                 Verdict::Refused(_) => false,
             };

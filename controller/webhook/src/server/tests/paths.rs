@@ -45,7 +45,7 @@ impl Budgets for Knows {
         (resource == "podunavailablebudgets").then(|| "of-a-victim may hold the same pods".to_owned())
     }
 
-    fn fails_open(&self) -> bool {
+    fn fails_open(&self, _: &Disruption) -> bool {
         false
     }
 }

@@ -207,6 +207,7 @@ impl World {
             grant: Some(grant.to_string()),
             is_again: false,
             is_repair: false,
+            passes: false,
         };
         Some((*budget, request))
     }
@@ -293,7 +294,7 @@ impl World {
         let verdict = draw(ledger, (&self.rules, 0), &request, "2026-01-01T00:00:00Z".parse().unwrap());
         self.tries[at].state = match verdict {
             Verdict::Drawn if self.planted == Planted::ChecksBeforeReserving => State::Granted,
-            Verdict::Drawn => State::Reserved,
+            Verdict::Drawn | Verdict::Passed(_) => State::Reserved,
             Verdict::Free | Verdict::Stands => State::Granted,
             Verdict::Refused(_) => State::Refused,
         };

@@ -136,6 +136,7 @@ fn the_room_that_a_replacement_makes_is_that_pods_alone() {
         grant: None,
         is_again: false,
         is_repair: false,
+        passes: false,
     };
     let ledger = Some(Ledger { counted: "1".to_owned(), ..Ledger::default() });
     let mut status = PodUnavailableBudgetStatus { ledger, ..PodUnavailableBudgetStatus::default() };

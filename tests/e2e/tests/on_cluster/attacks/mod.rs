@@ -3,6 +3,7 @@
 //! of the controller run on, with little more memory than at rest.
 
 mod bodies;
+mod budgets;
 mod clone_sets;
 mod connections;
 mod fat_pods;
@@ -26,6 +27,7 @@ use kube::api::{DynamicObject, PostParams};
 use serde_json::json;
 
 pub(crate) use bodies::*;
+pub(crate) use budgets::*;
 pub(crate) use clone_sets::*;
 pub(crate) use connections::*;
 pub(crate) use fat_pods::*;

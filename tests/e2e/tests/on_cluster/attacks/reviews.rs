@@ -10,30 +10,31 @@ use super::replicas::Replicas;
 use crate::pod_budgets::{budget, enforced};
 use crate::world::Case;
 
+const ANYBODY: &str = "system:serviceaccount:kube-system:replicaset-controller";
 const BUDGETS: &str = "kruise-budget-webhook-configuration";
 
-/// The deletion of a pod, as an apiserver would ask about it.
-fn deletion_of(pod: &Value) -> String {
+/// The deletion of a pod by a user, as an apiserver would ask about it.
+fn deletion_of(pod: &Value, user: &str) -> String {
     let metadata = &pod["metadata"];
     json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
         "request": {
             "uid": "1", "namespace": metadata["namespace"], "name": metadata["name"], "operation": "DELETE",
-            "userInfo": {"username": "system:serviceaccount:kube-system:node-controller"}, "oldObject": pod,
+            "userInfo": {"username": user}, "oldObject": pod,
         },
     })
     .to_string()
 }
 
 /// Posts the deletions to a replica; gives the messages of the refusals.
-async fn posted(case: &Case, path: &str, pods: Vec<Value>) -> Result<Vec<Option<String>>> {
+async fn posted(case: &Case, path: &str, pods: Vec<Value>, user: &'static str) -> Result<Vec<Option<String>>> {
     let ip = Replicas::now(case).await?.ips().into_iter().next().context("there is no replica")?;
     let path = path.to_owned();
     Neighbour::does(case, move |neighbour| async move {
         let mut answers = Vec::new();
         for pod in pods {
-            let answer = neighbour.post(&ip, &path, deletion_of(&pod).as_bytes()).await?;
+            let answer = neighbour.post(&ip, &path, deletion_of(&pod, user).as_bytes()).await?;
             ensure!(answer.status == Some(200), "{}", answer.text);
             let body = answer.text.split("\r\n\r\n").nth(1).context("no body")?;
             let response = serde_json::from_str::<Value>(body)?["response"].take();
@@ -63,18 +64,22 @@ pub(crate) async fn forged_reviews_take_one_pod_at_most(case: &Case) -> Result<(
             };
             pods.iter().flat_map(|pod| [of("uid", pod), of("name", pod)]).collect::<Vec<_>>()
         };
-        let answers = posted(case, path, ghosts()).await?;
+        let answers = posted(case, path, ghosts(), ANYBODY).await?;
         ensure!(answers.iter().all(Option::is_none), "{answers:?}");
         enforced(case, 1).await.context("a ghost has taken something")?;
+        // No budget holds this user, who marks pods before.
+        let answers = posted(case, path, pods.clone(), "system:kube-scheduler").await?;
+        ensure!(answers.iter().all(Option::is_none), "{answers:?}");
+        enforced(case, 1).await.context("a forged preemption has taken something")?;
         // Twice the same pod, then another.
         let mut forged: Vec<_> = pods.iter().take(2).flat_map(|pod| [pod.clone(), pod.clone()]).collect();
         forged.iter_mut().for_each(|pod| pod["metadata"]["resourceVersion"] = "1".into());
-        let answers = posted(case, path, forged).await?;
+        let answers = posted(case, path, forged, ANYBODY).await?;
         ensure!(answers.iter().map(Option::is_some).eq([false, false, true, true]), "{answers:?}");
         let status = enforced(case, 0).await?["status"].take();
         let entries = status["ledger"]["entries"].as_array().context("no entry")?;
         ensure!(entries.len() == 1 && entries[0]["uid"] == pods[0]["metadata"]["uid"], "{status}");
-        let answers = posted(case, path, ghosts()).await?;
+        let answers = posted(case, path, ghosts(), ANYBODY).await?;
         ensure!(answers.iter().all(Option::is_none), "a ghost learns what stands in the ledger: {answers:?}");
         Ok(())
     })

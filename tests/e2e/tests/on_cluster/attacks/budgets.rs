@@ -1,0 +1,71 @@
+//! Budgets of a tenant's that are to keep Kubernetes itself from deleting pods.
+
+use anyhow::{Context, Result};
+use berth_e2e::objects::kind;
+use serde_json::{Value, json};
+
+use crate::no_controller::scale;
+use crate::pod_budgets::{budget, deployed, enforced, names};
+use crate::world::Case;
+
+const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
+const DEPLOYMENT: &str = "apps/v1/Deployment";
+const PRIORITY: &str = "berth-attacks-important";
+/// Of this resource one node has one, so one pod fills it.
+const SLOT: &str = "berth.test/slot";
+
+/// Preemption takes a pod past a budget: counted and reported while replicas answer, and just so while none does.
+pub(crate) async fn preemption_passes_budgets(case: &Case) -> Result<()> {
+    let nodes = ["get", "nodes", "-l", "!node-role.kubernetes.io/control-plane", "-o", "name"];
+    let node = case.kubectl(&nodes).await?.lines().next().context("there is no node")?.to_owned();
+    let capacity = async |operation: &str| {
+        let patch = json!([{"op": operation, "path": "/status/capacity/berth.test~1slot", "value": "1"}]).to_string();
+        case.kubectl(&["patch", &node, "--subresource=status", "--type=json", "--patch", &patch]).await
+    };
+    capacity("add").await?;
+    case.kubectl(&["create", "priorityclass", PRIORITY, "--value=1000000"]).await?;
+    let passed = passes(case).await;
+    scale(case, 2).await?;
+    case.kubectl(&["delete", "priorityclass", PRIORITY]).await?;
+    capacity("remove").await?;
+    passed
+}
+
+async fn passes(case: &Case) -> Result<()> {
+    let filling = deployed(case, 1).await?;
+    let container = json!({"name": "main", "resources": {"limits": {SLOT: "1"}}});
+    let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}, "strategy": {"type": "Recreate"}}});
+    case.kubectl(&["patch", "deployment", "web", "-n", &case.namespace, "--patch", &patch.to_string()]).await?;
+    let fills = |deployment: &Value| {
+        let status = &deployment["status"];
+        status["observedGeneration"] == deployment["metadata"]["generation"]
+            && status["updatedReplicas"] == 1
+            && status["readyReplicas"] == 1
+    };
+    case.until(DEPLOYMENT, "web", fills).await?;
+    case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}))).await?;
+    enforced(case, 0).await?;
+    for has_replicas in [true, false] {
+        let victim = names(case).await?.pop().context("there is no pod")?;
+        if !has_replicas {
+            scale(case, 0).await?;
+        }
+        let important = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "important"},
+            "spec": {
+                "priorityClassName": PRIORITY, "terminationGracePeriodSeconds": 1,
+                "containers": [{"name": "main", "image": filling, "resources": {"limits": {SLOT: "1"}}}],
+            },
+        });
+        case.create(&important).await?;
+        case.until(kind::POD, "important", |pod| pod["status"]["phase"] == "Running").await?;
+        if has_replicas {
+            let says = "PubPassed: DELETE by system:kube-scheduler passes the budget";
+            case.told(&victim, |event| event.starts_with(says)).await?;
+            case.until(BUDGET, "web", |budget| budget["status"]["currentAvailable"] == 0).await?;
+        }
+        case.kubectl(&["delete", "pod", "important", "-n", &case.namespace, "--timeout=60s"]).await?;
+        case.until(DEPLOYMENT, "web", fills).await?;
+    }
+    Ok(())
+}

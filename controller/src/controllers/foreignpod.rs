@@ -1,12 +1,15 @@
 //! Pods that no workload of ours owns, and that wait for something that the pod webhook gave them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use berth_kinds::foreignpod::{concerns, decide};
+use berth_kinds::foreignpod::{LOOK_AGAIN, concerns, decide};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::queue::Queue;
+use berth_runtime::store::pods::BY_NAMESPACE;
 use berth_runtime::{Change, Key, Object, Resource, Store, object};
+use berth_workload::budget::surge::is_leftover;
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
@@ -53,9 +56,15 @@ impl Controller for Reads {
         }
         // As it is once its last writes are seen.
         let Some(pod) = pod().filter(|pod| pod.metadata.uid == uid && concerns(pod)) else { return Next::Done };
-        let plan = decide(&pod, Timestamp::now());
-        let outcome = acting.executor.act(&plan, &Owner::of(&*pod)).await;
+        let (now, is_leftover) = (Timestamp::now(), is_leftover(&pod));
+        let is_awaited = is_leftover && acting.pod_budgets.awaits_replacement(&pod, now);
+        let all =
+            if is_leftover && !is_awaited { self.pods.by_index(&BY_NAMESPACE, &key.namespace) } else { Vec::new() };
+        let plan = decide(&pod, (is_awaited, &all), now);
+        let owner = Owner::of(&*pod);
+        let (admitted, held) = acting.pod_budgets.admitted(Cow::Borrowed(&plan), &owner).await;
+        let outcome = acting.executor.act(&admitted, &owner).await;
         acting.forget_if_gone(&self.pods, &*pod);
-        next(&plan, &outcome, Ok(false))
+        if held.is_empty() { next(&plan, &outcome, Ok(false)) } else { Next::After(LOOK_AGAIN.unsigned_abs()) }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetStatus, TargetReference};
+use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetStatus, Replacement, TargetReference};
 use berth_runtime::{Key, Resource};
 use berth_workload::budget::federation::{Brings, Origin, Shared, Told};
 use berth_workload::budget::judge::Account;
@@ -69,6 +69,15 @@ impl Budget {
             Self::Distributed(_) => DISTRIBUTED_POD_DISRUPTION_BUDGETS,
         };
         BudgetKey { resource, key: Key::new(&part(namespace), &part(name)) }
+    }
+
+    /// The pods that go when another has come.
+    pub(super) fn replacements(&self) -> &[Replacement] {
+        let ledger = match self {
+            Self::Unavailable(budget) => budget.status.as_ref().and_then(|status| status.ledger.as_ref()),
+            Self::Distributed(budget) => budget.status.as_ref().and_then(|status| status.ledger.as_ref()),
+        };
+        ledger.map_or(&[], |ledger| &ledger.replacements)
     }
 
     /// Whether a workload that it names says which pods are its, and how many.

@@ -38,6 +38,7 @@ use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::disruption::{is_disruption_target, is_exempt, is_own_controller, passes};
 use berth_workload::budget::ledger::Request;
+use berth_workload::budget::surge::is_open;
 use berth_workload::condition::is_true;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::native_budget::{NativeBudget, RefusedNatively};
@@ -47,6 +48,7 @@ use berth_workload::pod::Pod;
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, PODS};
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
 use tokio::time::Instant;
@@ -241,6 +243,12 @@ impl PodBudgets {
         let unavailable = unavailable.into_iter().flatten().map(|budget| Budget::Unavailable(budget.0.clone()));
         let distributed = distributed.into_iter().flatten().map(|budget| Budget::Distributed(budget.0.clone()));
         unavailable.chain(distributed).filter(|budget| !budget.is_over()).collect()
+    }
+
+    /// Whether a budget waits for another pod in place of this one, or may do so.
+    pub(crate) fn awaits_replacement(&self, pod: &Pod, now: Timestamp) -> bool {
+        let awaits = |budget: &Budget| budget.replacements().iter().any(|one| is_open(one, Some(pod), now));
+        !self.is_synced() || self.in_namespace(&pod.metadata.namespace).iter().any(awaits)
     }
 
     /// A budget as a store has it.

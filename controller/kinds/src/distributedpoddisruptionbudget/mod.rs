@@ -103,8 +103,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     };
     let wanted = snapshot.keeps.is_ok().then_some(&wanted);
     let uid = budget.metadata.uid.as_deref().unwrap_or_default();
-    let has_surplus = budget.status.as_ref().is_some_and(|status| status.disruptions_allowed > 0);
-    snapshot.view.replace_before(&mut plan, ledger, has_surplus, now);
+    snapshot.view.replace_before(&mut plan, ledger, now);
     if let Some(step) = child::step(wanted, snapshot.child.as_deref(), uid) {
         plan.add_stage("native budget", vec![step]);
     }

@@ -56,7 +56,7 @@ fn count_own(snapshot: &Snapshot, next: &mut Status, now: Timestamp) -> Result<R
     let ledger = next.ledger.get_or_insert_default();
     ledger.entries = snapshot.view.open(&ledger.entries, now);
     ledger.recount = false;
-    ledger.replacements = snapshot.view.replacements(&ledger.replacements, false, now).1;
+    ledger.replacements = snapshot.view.replacements(&ledger.replacements, now);
     note_settled(ledger, &snapshot.view.position);
     let rules = Rules::of_distributed(&snapshot.budget.spec)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;

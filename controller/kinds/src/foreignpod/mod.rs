@@ -1,26 +1,27 @@
-//! What pods need of us that no workload of ours owns: SidecarSets gave them containers that start in order, or the pod webhook
-//! gave them the readiness gate `KruisePodReady`.
+//! What pods need of us that no workload of ours owns: SidecarSets gave them containers that start in order, the pod webhook
+//! gave them the readiness gate `KruisePodReady`, or a budget had them taken from their ReplicaSet and no longer waits for them.
 //!
-//! Either would hold a pod for ever if nobody went on with it, so this is by the pod alone: it needs neither the SidecarSet nor the
-//! feature gate, which may be gone by then.
+//! Each would hold a pod for ever if nobody went on with it, so this is by the pod alone: it needs neither the SidecarSet nor the
+//! feature gate nor the budget, which may be gone by then.
 
 use std::sync::Arc;
 
 use berth_api::names::annotation::SIDECARSET_HASH;
+use berth_workload::budget::surge::{is_leftover, is_replaced};
 use berth_workload::launch;
 use berth_workload::owner::{self, Reference};
 use berth_workload::plan::{Action, Plan, PodPatch, Step, Target};
 use berth_workload::pod::Pod;
 use berth_workload::pod::gates::{self, KRUISE_POD_READY};
 use berth_workload::resource::BROADCAST_JOBS;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 #[cfg(test)]
 mod tests;
 
 /// Is there anything to do for the pod, or will there be?
 pub fn concerns(pod: &Pod) -> bool {
-    is_ordered(pod) || lacks_condition(pod)
+    is_ordered(pod) || lacks_condition(pod) || is_leftover(pod)
 }
 
 /// A workload of ours does the same for its own, and a job lets their containers start and knows of no gate.
@@ -44,8 +45,11 @@ fn lacks_condition(pod: &Pod) -> bool {
     has_gate && pod.is_active() && !pod.spec.node_name.is_empty()
 }
 
-/// Decides.
-pub fn decide(pod: &Arc<Pod>, now: Timestamp) -> Plan {
+/// How long until a pod that was taken from its ReplicaSet is looked at again.
+pub const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+
+/// Decides about a pod, one of all of its namespace. `is_awaited`: a budget waits for its replacement.
+pub fn decide(pod: &Arc<Pod>, (is_awaited, all): (bool, &[Arc<Pod>]), now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if !concerns(pod) {
         return plan;
@@ -60,6 +64,12 @@ pub fn decide(pod: &Arc<Pod>, now: Timestamp) -> Plan {
         let action = Action::PatchPodStatus { target, conditions, patch: PodPatch::default() };
         let reason = format!("pod {}: nobody has closed its readiness gate {KRUISE_POD_READY}", pod.metadata.name);
         plan.add_stage("readiness gate", vec![Step::new(action, reason)]);
+    }
+    if is_leftover(pod) && !is_awaited && is_replaced(pod, all, now) {
+        let reason = format!("pod {} was replaced, and no budget waits for it any more", pod.metadata.name);
+        plan.add_stage("leftover", vec![Step::new(Action::DeletePod { target: Target::from(&pod.metadata) }, reason)]);
+    } else if is_leftover(pod) {
+        plan.look_again_after(LOOK_AGAIN);
     }
     // After the one the other is decided on anew, as the pod is by then.
     plan.join_steps_by_object(|_| false);

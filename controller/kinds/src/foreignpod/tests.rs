@@ -24,7 +24,11 @@ fn ordered(ready: usize) -> Value {
 }
 
 fn decided(pod: &Value) -> Plan {
-    decide(&Arc::new(serde_json::from_value(pod.clone()).unwrap()), Timestamp::UNIX_EPOCH)
+    decide(&read(pod), (false, &[]), Timestamp::UNIX_EPOCH)
+}
+
+fn read(pod: &Value) -> Arc<Pod> {
+    Arc::new(serde_json::from_value(pod.clone()).unwrap())
 }
 
 /// The keys that are written, and what is noted on the pod.
@@ -132,4 +136,29 @@ fn the_gate_of_a_jobs_pod_is_opened_and_its_containers_are_the_jobs_matter() {
     pod["spec"]["readinessGates"] = json!([{"conditionType": KRUISE_POD_READY}]);
     let plan = decided(&pod);
     assert!(matches!(plan.actions().collect::<Vec<_>>()[..], [Action::PatchPodStatus { .. }]), "{plan:?}");
+}
+
+#[test]
+fn leftover_goes_when_replaced_and_awaited_by_no_budget() {
+    let leftover = read(&json!({
+        "metadata": {
+            "namespace": "default", "name": "web-1", "uid": "0123456789",
+            "labels": {"pod-template-hash": "released-01234567"},
+            "annotations": {"apps.kruise.io/surge-on-eviction": "true"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d"}],
+        },
+        "status": {"phase": "Running"},
+    }));
+    let other = |ready: &str| {
+        let owner =
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-a", "uid": "r", "controller": true});
+        let metadata = json!({"name": "web-a-1", "labels": {"pod-template-hash": "a"}, "ownerReferences": [owner]});
+        let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});
+        read(&json!({"metadata": metadata, "status": status}))
+    };
+    for (is_awaited, ready, goes) in [(false, "True", true), (true, "True", false), (false, "False", false)] {
+        let plan = decide(&leftover, (is_awaited, &[other(ready)]), Timestamp::UNIX_EPOCH);
+        let deletes = plan.actions().any(|action| matches!(action, Action::DeletePod { .. }));
+        assert_eq!((deletes, plan.look_again.is_some()), (goes, !goes), "{is_awaited} {ready}");
+    }
 }

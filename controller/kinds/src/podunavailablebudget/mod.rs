@@ -47,8 +47,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan.look_again = snapshot.view.next_expiry(entries);
     plan.events.extend(snapshot.view.not_deleted(entries, now));
     let Ok(rules) = Rules::of_budget(&snapshot.budget) else { return plan };
-    let has_surplus = budget.status.as_ref().is_some_and(|status| status.unavailable_allowed > 0);
-    snapshot.view.replace_before(&mut plan, ledger, has_surplus, now);
+    snapshot.view.replace_before(&mut plan, ledger, now);
     if let Some(step) = child(snapshot, &rules, now) {
         plan.add_stage("native budget", vec![step]);
     }

@@ -77,7 +77,7 @@ fn count(
     ledger.entries = snapshot.view.open(&ledger.entries, now);
     ledger.entries.extend(taken_over);
     ledger.recount = false;
-    ledger.replacements = snapshot.view.replacements(&ledger.replacements, false, now).1;
+    ledger.replacements = snapshot.view.replacements(&ledger.replacements, now);
     note_settled(ledger, &snapshot.view.position);
     let rules = Rules::of_budget(&snapshot.budget)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Rules, surge};
 use crate::inplace::resize;
-use crate::plan::{Event, Plan, Step};
+use crate::plan::{Event, Plan};
 use crate::pod::{Pod, availability};
 use crate::selector::Selector;
 
@@ -163,27 +163,22 @@ impl View {
         gone.chain(status.unavailable_pods.iter().filter_map(|one| entry(one, ProtectedOperation::Update))).collect()
     }
 
-    /// What is done about pods that go when another has come: steps, and the ones that are still waited for.
-    pub fn replacements(
-        &self,
-        replacements: &[Replacement],
-        has_surplus: bool,
-        now: Timestamp,
-    ) -> (Vec<Step>, Vec<Replacement>) {
-        let pod = |replacement: &Replacement| {
-            self.pods.iter().find(|pod| *pod.metadata.uid == *replacement.uid).map(|pod| &**pod)
-        };
-        let steps = replacements.iter().filter_map(|one| surge::step(one, pod(one)?, has_surplus, now)).collect();
-        let open = replacements.iter().filter(|one| surge::is_open(one, pod(one), now)).cloned().collect();
-        (steps, open)
+    /// The replacements that are still waited for.
+    pub fn replacements(&self, replacements: &[Replacement], now: Timestamp) -> Vec<Replacement> {
+        let is_open = |one: &&Replacement| surge::is_open(one, self.pod(one), now);
+        replacements.iter().filter(is_open).cloned().collect()
+    }
+
+    fn pod(&self, replacement: &Replacement) -> Option<&Pod> {
+        self.pods.iter().find(|pod| *pod.metadata.uid == *replacement.uid).map(|pod| &**pod)
     }
 
     /// Adds to a plan what makes workloads bring pods in place of those that are to go, as the ledger has them.
-    pub fn replace_before(&self, plan: &mut Plan, ledger: Option<&Ledger>, has_surplus: bool, now: Timestamp) {
+    pub fn replace_before(&self, plan: &mut Plan, ledger: Option<&Ledger>, now: Timestamp) {
         let asked = ledger.map_or(&[][..], |ledger| &ledger.replacements);
-        let (steps, open) = self.replacements(asked, has_surplus, now);
-        plan.add_stage("replace before", steps);
-        if !open.is_empty() {
+        let steps = asked.iter().filter_map(|one| surge::step(one, self.pod(one)?, now));
+        plan.add_stage("replace before", steps.collect());
+        if !self.replacements(asked, now).is_empty() {
             plan.look_again_after(LOOK_AGAIN);
         }
     }

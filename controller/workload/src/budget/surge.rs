@@ -1,14 +1,16 @@
 //! Pods that may go only when another has come: who is asked for, how the workload is made to bring one, and for how long its room is kept.
 
+use std::sync::Arc;
+
 use berth_api::names::annotation::SURGE_ON_EVICTION;
 use berth_api::names::label::{POD_TEMPLATE_HASH, SPECIFIED_DELETE};
 use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, Replacement};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use crate::owner::{CLONE_SET, Reference};
+use crate::owner::{CLONE_SET, Reference, group};
 use crate::plan::{Action, PodPatch, Step, Target};
-use crate::pod::{Metadata, Pod};
+use crate::pod::{Metadata, Pod, availability};
 use crate::resource::REPLICA_SETS;
 
 /// How long a pod that was replaced may be asked for again, until the surplus goes.
@@ -95,31 +97,65 @@ fn may_be_released(pod: &Metadata) -> bool {
     pod.annotation(SURGE_ON_EVICTION) == Some("true")
 }
 
-/// Whether a replacement is still waited for: the pod is there, and was asked for in the last ten minutes. One that was let go is
-/// remembered until it is gone, for nobody else knows of it.
+/// Whether a replacement is still waited for: the pod is there, and was asked for in the last ten minutes.
 pub fn is_open(replacement: &Replacement, pod: Option<&Pod>, now: Timestamp) -> bool {
     let is_it = |pod: &&Pod| *pod.metadata.uid == *replacement.uid && pod.metadata.deletion_timestamp.is_none();
-    let is_fresh = now.duration_since(replacement.time.0) < PATIENCE;
-    pod.filter(is_it).is_some_and(|pod| pod.is_active() && (is_fresh || is_released(&pod.metadata)))
+    pod.filter(is_it).is_some_and(|pod| pod.is_active() && is_fresh(replacement, now))
 }
 
-/// What makes the pod's workload bring another one; and where nobody asked for ten minutes, what takes the surplus away, once there is one.
-pub fn step(replacement: &Replacement, pod: &Pod, has_surplus: bool, now: Timestamp) -> Option<Step> {
+fn is_fresh(replacement: &Replacement, now: Timestamp) -> bool {
+    now.duration_since(replacement.time.0) < PATIENCE
+}
+
+/// Whether the controller deletes the pod once no budget waits for its replacement: a Deployment's pod that it took from its ReplicaSet.
+/// A policy of the chart allows no other deletion.
+pub fn is_leftover(pod: &Pod) -> bool {
     let metadata = &pod.metadata;
-    if *metadata.uid != *replacement.uid || metadata.deletion_timestamp.is_some() {
+    let is_going = metadata.deletion_timestamp.is_some() || !pod.is_active();
+    let has_label = metadata.label(POD_TEMPLATE_HASH) == Some(&released(metadata));
+    is_released(metadata) && has_label && !is_going && may_be_released(metadata) && deployment(metadata).is_some()
+}
+
+/// The name of the Deployment with which a released pod goes.
+fn deployment(pod: &Metadata) -> Option<&str> {
+    let mut owners = pod.owner_references.iter();
+    owners.find(|owner| group(&owner.api_version) == "apps" && &*owner.kind == "Deployment").map(|owner| &*owner.name)
+}
+
+/// Whether a Deployment has another pod for this one that it lost: all pods of its ReplicaSets are available.
+pub fn is_replaced(leftover: &Pod, all: &[Arc<Pod>], now: Timestamp) -> bool {
+    let Some(deployment) = deployment(&leftover.metadata) else { return false };
+    let is_its = |pod: &Pod| {
+        let hash = pod.metadata.label(POD_TEMPLATE_HASH).unwrap_or_default();
+        let owner = pod.metadata.controller().filter(|owner| &*owner.kind == "ReplicaSet");
+        owner.is_some_and(|owner| {
+            owner.name.strip_prefix(deployment).and_then(|rest| rest.strip_prefix('-')) == Some(hash)
+        })
+    };
+    let mut others =
+        all.iter().filter(|pod| is_its(pod) && pod.is_active() && pod.metadata.deletion_timestamp.is_none());
+    others.all(|pod| availability(pod, 0, now).is_available())
+}
+
+/// The value of the label that takes a pod from its ReplicaSet.
+fn released(pod: &Metadata) -> String {
+    let part: String = pod.uid.chars().take(8).collect();
+    format!("{RELEASED}{part}")
+}
+
+/// What makes the pod's workload bring another one.
+pub fn step(replacement: &Replacement, pod: &Pod, now: Timestamp) -> Option<Step> {
+    let metadata = &pod.metadata;
+    let is_it = *metadata.uid == *replacement.uid && metadata.deletion_timestamp.is_none();
+    if !is_it || !is_fresh(replacement, now) {
         return None;
     }
     let (name, target) = (&metadata.name, Target::from(metadata));
-    if now.duration_since(replacement.time.0) >= PATIENCE {
-        let reason = format!("pod {name} was replaced, and nobody asked for it in ten minutes");
-        return (has_surplus && is_released(metadata)).then(|| Step::new(Action::DeletePod { target }, reason));
-    }
     let owner = Reference::from(metadata.controller()?);
     let (key, value) = if CLONE_SET.is_of(&owner) {
         (SPECIFIED_DELETE, "true".to_owned())
     } else if REPLICA_SETS.owner_kind().is_of(&owner) && may_be_released(metadata) {
-        let part: String = metadata.uid.chars().take(8).collect();
-        (POD_TEMPLATE_HASH, format!("{RELEASED}{part}"))
+        (POD_TEMPLATE_HASH, released(metadata))
     } else {
         return None;
     };

@@ -1,5 +1,7 @@
 //! Pods that go when another has come in their place.
 
+use std::sync::Arc;
+
 use berth_api::v1beta1::podunavailablebudget::{
     DeploymentReference, Ledger, PodUnavailableBudgetStatus, ProtectedOperation, Replacement,
 };
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::budget::Rules;
 use crate::budget::ledger::{Refused, Request, Verdict, ask_replacement, draw, set_numbers};
-use crate::budget::surge::{Instead, is_open, is_released, step};
+use crate::budget::surge::{Instead, is_leftover, is_open, is_released, is_replaced, step};
 use crate::pod::{Metadata, Pod};
 
 fn now() -> Timestamp {
@@ -45,19 +47,19 @@ fn each_workload_is_made_to_bring_another_pod_in_its_own_way_and_once() {
         (Some(("apps/v1", "StatefulSet")), json!({}), 0, None),
         (None, json!({}), 0, None),
         (None, json!({"pod-template-hash": "released-01234567"}), 599, None),
-        (None, json!({"pod-template-hash": "released-01234567"}), 600, Some("DeletePod")),
+        (None, json!({"pod-template-hash": "released-01234567"}), 600, None),
         (clone_set, json!({}), 600, None),
     ] {
-        let done = step(&asked(ago), &pod(owner, &labels), true, now()).map(|step| json!(step).to_string());
+        let done = step(&asked(ago), &pod(owner, &labels), now()).map(|step| json!(step).to_string());
         assert_eq!(done.is_some(), expected.is_some(), "{owner:?} {labels} {ago}: {done:?}");
         let said = done.unwrap_or_default();
         assert!(said.contains(expected.unwrap_or_default()), "{owner:?} {labels} {ago}: {said}");
     }
     let mut unmarked = pod(replica_set, &json!({"pod-template-hash": "abc"}));
     unmarked.metadata.annotations = [].into();
-    assert_eq!(step(&asked(0), &unmarked, true, now()), None, "its template does not let it be released");
+    assert_eq!(step(&asked(0), &unmarked, now()), None, "its template does not let it be released");
     let other = Replacement { uid: "other".to_owned(), ..asked(0) };
-    assert_eq!(step(&other, &pod(clone_set, &json!({})), true, now()), None, "a pod of that name, and another");
+    assert_eq!(step(&other, &pod(clone_set, &json!({})), now()), None, "a pod of that name, and another");
 }
 
 #[test]
@@ -108,16 +110,59 @@ fn what_is_told_of_a_pod_for_which_there_is_no_room_is_by_its_topmost_owner() {
 fn a_replacement_is_waited_for_ten_minutes_after_it_was_asked_for_last() {
     let there = pod(None, &json!({"pod-template-hash": "released-01234567"}));
     assert!(is_released(&there.metadata) && is_open(&asked(599), Some(&there), now()));
-    assert!(is_open(&asked(6_000), Some(&there), now()), "nobody else knows of a pod that was let go");
-    assert_eq!(step(&asked(600), &there, false, now()), None, "it serves, and there is no surplus yet");
+    assert!(!is_open(&asked(600), Some(&there), now()));
     let held = pod(Some(("apps.kruise.io/v1beta1", "CloneSet")), &json!({}));
     assert!(!is_open(&asked(600), Some(&held), now()) && !is_open(&asked(0), None, now()));
     let deployment = Some(DeploymentReference { name: "web".to_owned(), uid: "d".to_owned() });
     let of_set = pod(Some(("apps/v1", "ReplicaSet")), &json!({}));
-    let first = step(&Replacement { deployment, ..asked(0) }, &of_set, false, now()).unwrap();
+    let first = step(&Replacement { deployment, ..asked(0) }, &of_set, now()).unwrap();
     assert!(json!(first.actions[0]).to_string().contains(r#""kind":"Deployment""#), "it goes with its Deployment");
     let owned = pod(Some(("apps/v1", "ReplicaSet")), &json!({"pod-template-hash": "released-01234567"}));
     assert!(!is_released(&owned.metadata), "its ReplicaSet has not let it go yet");
+}
+
+#[test]
+fn leftover_is_a_released_pod_with_its_deployment() {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d"});
+    let of_set =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-a", "uid": "r", "controller": true});
+    for (label, value, owners, phase, expected) in [
+        ("released-01234567", "true", json!([deployment]), "Running", true),
+        // The policy of the chart lets the controller delete no other.
+        ("released-76543210", "true", json!([deployment]), "Running", false),
+        ("released-01234567", "false", json!([deployment]), "Running", false),
+        ("released-01234567", "true", json!([]), "Running", false),
+        ("released-01234567", "true", json!([deployment, of_set]), "Running", false),
+        ("released-01234567", "true", json!([deployment]), "Succeeded", false),
+    ] {
+        let metadata = json!({
+            "name": "web-1", "uid": "0123456789", "labels": {"pod-template-hash": label}, "ownerReferences": owners,
+            "annotations": {"apps.kruise.io/surge-on-eviction": value},
+        });
+        let pod: Pod = serde_json::from_value(json!({"metadata": metadata, "status": {"phase": phase}})).unwrap();
+        assert_eq!(is_leftover(&pod), expected, "{label} {value} {owners} {phase}");
+    }
+}
+
+#[test]
+fn replaced_pod_has_a_deployment_without_unready_pods() {
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d"});
+    let leftover = json!({"metadata": {"name": "web-1", "ownerReferences": [deployment]}});
+    let leftover: Pod = serde_json::from_value(leftover).unwrap();
+    let pod = |set: &str, hash: &str, ready: &str| -> Arc<Pod> {
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": set, "uid": "r", "controller": true});
+        let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});
+        let metadata = json!({"name": "b", "labels": {"pod-template-hash": hash}, "ownerReferences": [owner]});
+        Arc::new(serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap())
+    };
+    for (all, expected) in [
+        (vec![], true),
+        (vec![pod("web-a", "a", "True")], true),
+        (vec![pod("web-a", "a", "True"), pod("web-b", "b", "False")], false),
+        (vec![pod("web-other-a", "a", "False"), pod("we", "a", "False"), pod("web-a", "b", "False")], true),
+    ] {
+        assert_eq!(is_replaced(&leftover, &all, now()), expected, "{all:?}");
+    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! Budgets of a tenant's that are to keep Kubernetes itself from deleting pods.
+//! Budgets of a tenant's that are to keep Kubernetes itself from deleting pods, and pods that such a budget left behind.
 
-use anyhow::{Context, Result};
-use berth_e2e::objects::kind;
+use anyhow::{Context, Result, ensure};
+use berth_e2e::objects::{self, kind};
 use serde_json::{Value, json};
 
 use crate::no_controller::scale;
-use crate::pod_budgets::{budget, deployed, enforced, names};
+use crate::pod_budgets::{budget, deployed, enforced, names, take};
 use crate::world::Case;
 
 const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
@@ -67,5 +67,26 @@ async fn passes(case: &Case) -> Result<()> {
         case.kubectl(&["delete", "pod", "important", "-n", &case.namespace, "--timeout=60s"]).await?;
         case.until(DEPLOYMENT, "web", fills).await?;
     }
+    Ok(())
+}
+
+/// A pod that was taken from its ReplicaSet goes, although the budget is gone for which it was.
+pub(crate) async fn released_pods_outlive_no_budget(case: &Case) -> Result<()> {
+    deployed(case, 1).await?;
+    let asks = json!({"metadata": {"annotations": {"apps.kruise.io/surge-on-eviction": "true"}}});
+    case.patch(DEPLOYMENT, "web", asks).await?;
+    case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}))).await?;
+    enforced(case, 0).await?;
+    let old = names(case).await?.pop().context("there is no pod")?;
+    let refusal = take(case, &old, true).await?.context("the only pod goes")?;
+    ensure!(refusal.message.contains("replacement first"), "{refusal:?}");
+    let is_released = |pod: &Value| {
+        pod["metadata"]["labels"]["pod-template-hash"].as_str().is_some_and(|hash| hash.starts_with("released-"))
+    };
+    case.until(kind::POD, &old, is_released).await?;
+    case.kubectl(&["delete", "podunavailablebudget", "web", "-n", &case.namespace]).await?;
+    case.gone(kind::POD, &old).await?;
+    let left = objects::list(case.client(), &case.namespace, kind::POD, "app=web").await?;
+    ensure!(left.len() == 1 && !is_released(&left[0]), "{left:?}");
     Ok(())
 }

@@ -227,7 +227,7 @@ fn suffix() -> String {
 /// By SidecarSet: the revision of whose containers the pod has some already.
 fn recorded_revisions(pod: &Value) -> BTreeMap<String, String> {
     let text = pod["metadata"]["annotations"][HASH].as_str();
-    let records = records::read(text).unwrap_or_default().into_iter();
+    let records = records::read(text).into_iter();
     records.map(|(set, record)| (set, record.controller_revision)).collect()
 }
 
@@ -471,11 +471,14 @@ impl Injection {
         let mut injected = inject(pod, &matched, &settings, &records::second(Timestamp::now()).to_string());
         for refusal in injected.refusals {
             let set = chosen.iter().find(|(name, ..)| *name == refusal.sidecar_set);
-            refused.push((refusal.sidecar_set, refusal.reason, set.is_some_and(|(_, set, _)| fails_closed(set))));
+            let is_denied = refusal.is_of_pod || set.is_some_and(|(_, set, _)| fails_closed(set));
+            refused.push((refusal.sidecar_set, refusal.reason, is_denied));
         }
         let mut warnings = injected.warnings;
         let words = |(set, why, _): &(String, String, bool)| left_out_warning(set, why);
-        let is_refused = refused.iter().find(|(.., fails_closed)| *fails_closed).map(words);
+        let is_refused = refused.iter().find(|(.., is_denied)| *is_denied);
+        let is_refused =
+            is_refused.map(|(set, why, _)| format!("SidecarSet {set} cannot give the pod its containers: {why}"));
         warnings.extend(refused.iter().map(words));
         note(&mut injected.pod, refused.iter().map(|(set, why, _)| (&**set, &**why)));
         Injected { pod: (injected.pod != *pod).then_some(injected.pod), warnings, refused: is_refused }

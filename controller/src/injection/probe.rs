@@ -182,14 +182,19 @@ async fn tried<'a>(
     first
 }
 
-/// Why a pod of which the apiserver says this lacks the containers. What refuses the pod itself, as a quota that it uses up until it
-/// is replaced, is no cause.
+/// The apiserver's code for a pod that is invalid.
+const INVALID: u16 = 422;
+
+/// Why a pod of which the apiserver says this lacks the containers, or cannot be created. A quota
+/// that the pod itself uses up until it is replaced is no cause. A pod that is invalid with the
+/// containers, because it lacks a volume of theirs, has no successor.
 fn lacks(set: &str, said: &DryRun) -> Option<String> {
     if let Some(why) = says_left_out(&said.warnings, set) {
         return Some(why.to_owned());
     }
     let refusal = said.refusal.as_ref().map_or("no replica answered the webhook's call", |refusal| &refusal.message);
-    (!says_asked(&said.warnings, set)).then(|| refusal.to_owned())
+    let is_invalid = said.refusal.as_ref().is_some_and(|refusal| refusal.code == INVALID);
+    (is_invalid || !says_asked(&said.warnings, set)).then(|| refusal.to_owned())
 }
 
 async fn dry_run(client: &Client, namespace: &str, pod: &Value) -> Result<DryRun, Failed> {
@@ -246,7 +251,7 @@ mod tests {
 
     #[test]
     fn successor_lacks_what_the_answer_leaves_out() {
-        let refused = |code: u16| Some(Failed { code, message: "exceeded quota".to_owned(), ..Failed::default() });
+        let refused = |code: u16| Some(Failed { code, message: "no".to_owned(), ..Failed::default() });
         let warnings = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let asked = berth_webhook::pods::asked_warning("log");
         for (what, said, refusal, expected) in [
@@ -259,8 +264,9 @@ mod tests {
                 None,
                 Some("no replica answered the webhook's call"),
             ),
-            ("it is refused before", vec![], refused(403), Some("exceeded quota")),
-            ("a volume is missing", vec![&*asked, "SidecarSet log is left out: volume x"], None, Some("volume x")),
+            ("it is refused before", vec![], refused(403), Some("no")),
+            ("another set has the name", vec![&*asked, "SidecarSet log is left out: name x"], None, Some("name x")),
+            ("a volume is missing", vec![&*asked], refused(422), Some("no")),
         ] {
             let said = DryRun { warnings: warnings(&said), refusal };
             assert_eq!(lacks("log", &said).as_deref(), expected, "{what}");

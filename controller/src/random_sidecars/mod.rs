@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use berth_api::names::annotation::{
     SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE, SIDECARSET_INJECTED_LIST, SIDECARSET_REFUSED,
 };
+use berth_api::names::env::IS_INJECTED;
 use berth_cluster::{Cluster, Options, address};
 use berth_runtime::{Resource, client, object};
 use berth_webhook::PodWebhook;
@@ -113,7 +114,7 @@ impl Scene {
     }
 
     /// Has these SidecarSets, and no others, in force. Every other time each pod gets the readiness gate: that shows that the entries are
-    /// in force, and it is a change behind that of the sidecars, so that they are called again.
+    /// in force.
     async fn bring(&self, sets: &[Set], is_gated: bool) -> Result<()> {
         let revisions = format!("/apis/apps/v1/namespaces/{OURS}/controllerrevisions");
         for old in ["/apis/apps.kruise.io/v1beta1/sidecarsets", &revisions] {
@@ -143,7 +144,8 @@ impl Scene {
         .await
     }
 
-    /// Creates the pod twice: as its author has it, and as the apiserver answers, with records that look old.
+    /// Creates the pod three times: as its author has it; as the apiserver answers, with records
+    /// that look old; and with other containers in place of the sidecars.
     async fn check(&mut self, sets: &[Set], pod: &NewPod) -> Result<()> {
         let labels = self.namespaces.iter().find(|(name, _)| *name == pod.namespace).map(|(_, labels)| labels.clone());
         let expected = expected(sets, &labels.unwrap_or_default(), pod);
@@ -161,14 +163,17 @@ impl Scene {
         }
         self.check_ours(pod, &expected)?;
         let created = answer?;
-        let changes = answers.iter().filter(|changes| **changes).count();
-        ensure!(changes == usize::from(expected.is_called), "{changes} answers change it: {answers:?}");
+        ensure!(answers.contains(&true) == expected.is_called, "no answer changes it: {answers:?}");
         has(&created, &expected)?;
         let again = aged(created);
         let second = as_sent(self.create(pod.namespace, &again).await?);
         let answers = std::mem::take(&mut *self.counted.answers.lock().unwrap());
         ensure!(expected.is_called != answers.is_empty(), "the second time: {answers:?}");
-        ensure!(!answers.contains(&true) && second == again, "twice is not once:\n{again:#}\n{second:#}");
+        ensure!(second == again, "twice is not once:\n{again:#}\n{second:#}");
+        if !expected.gets.is_empty() {
+            let third = aged(self.create(pod.namespace, &forged(again.clone())).await?);
+            ensure!(third == again, "a counterfeit is not replaced:\n{again:#}\n{third:#}");
+        }
         Ok(())
     }
 
@@ -249,6 +254,21 @@ fn aged(pod: Value) -> Value {
         let text = parts.fold(begin, |text, part| format!("{text}{field}{time}{}", &part[time.len()..]));
         pod["metadata"]["annotations"][key] = json!(text);
     }
+    pod
+}
+
+/// The same with other containers in place of those that have the mark, beside a record that is no
+/// JSON.
+fn forged(mut pod: Value) -> Value {
+    for list in ["containers", "initContainers"] {
+        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+            let mark = json!({"name": IS_INJECTED, "value": "true"});
+            if container["env"].as_array().is_some_and(|env| env.contains(&mark)) {
+                *container = json!({"name": container["name"], "image": "evil:1", "command": ["x"], "env": [mark]});
+            }
+        }
+    }
+    pod["metadata"]["annotations"][SIDECARSET_HASH_WITHOUT_IMAGE] = json!("[1");
     pod
 }
 

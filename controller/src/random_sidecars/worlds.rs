@@ -282,14 +282,20 @@ impl Set {
         is_here && self.selector.hold(pod.labels.as_ref().unwrap_or(&Labels::new()))
     }
 
-    /// Cannot the pod have it, beside what others bring?
-    fn is_refused(&self, pod: &NewPod, brought: &BTreeMap<String, Vec<&str>>) -> bool {
-        let fails = |of: &Sidecar| {
+    /// Why the pod cannot have it, beside what others bring: true where a container of the pod's
+    /// own is in the way.
+    fn is_refused(&self, pod: &NewPod, brought: &BTreeMap<String, Vec<&str>>) -> Option<bool> {
+        if self.revision == "lost" {
+            return Some(false);
+        }
+        let (inits, others): (Vec<_>, Vec<_>) = self.sidecars.iter().partition(|of| of.is("init"));
+        let of_name = |of: &Sidecar, name: &String| {
             let other_list = if of.is("init") { &pod.containers } else { &pod.inits };
-            let is_taken = |name: &String| other_list.contains(&name.as_str()) || brought.contains_key(name);
-            of.images_in_pod(&[]).keys().any(is_taken) || (of.is("needs main") && !pod.containers.contains(&"main"))
+            let is_of_pod = || other_list.contains(&name.as_str()).then_some(true);
+            if brought.contains_key(name) { Some(false) } else { is_of_pod() }
         };
-        self.revision == "lost" || pod.is("garbled") || self.sidecars.iter().any(fails)
+        let mut all = inits.into_iter().chain(others);
+        all.find_map(|of| of.images_in_pod(&[]).keys().find_map(|name| of_name(of, name)))
     }
 }
 
@@ -358,9 +364,9 @@ pub(super) fn expected(sets: &[Set], namespace: &Labels, pod: &NewPod) -> Expect
     let has_canary = selecting.iter().any(|set| set.is("canary"));
     let mut brought = BTreeMap::new();
     for set in selecting.into_iter().filter(|set| !(has_canary && set.name == BASE)) {
-        if set.is_refused(pod, &brought) {
+        if let Some(is_of_pod) = set.is_refused(pod, &brought) {
             expected.refused.insert(set.name.clone());
-            expected.is_denied |= set.is("failing closed");
+            expected.is_denied |= is_of_pod || set.is("failing closed");
         } else {
             expected.gets.insert(set.name.clone());
             brought.extend(set.sidecars.iter().flat_map(|of| of.images_in_pod(set.images())));

@@ -76,31 +76,18 @@ enum Entry {
     Other(Value),
 }
 
-/// Characters of a text that is wrong, in a message.
-const SHOWN: usize = 100;
-
-/// Reads such an annotation. None, or an empty one, has no records.
-///
-/// # Errors
-/// It is no JSON of records.
-pub fn read(annotation: Option<&str>) -> Result<Records, String> {
-    let Some(text) = annotation.filter(|text| !text.is_empty()) else { return Ok(Records::new()) };
-    let wrong = |_| {
-        let begin: String = text.chars().take(SHOWN).collect();
-        format!("{begin:?} is no JSON of records of SidecarSets; remove the annotation")
+/// Reads such an annotation, without the entries that are no records: the pod's creator may have
+/// written them.
+pub fn read(annotation: Option<&str>) -> Records {
+    let entries = entries(annotation).into_iter();
+    let record = |(name, entry)| match entry {
+        Entry::Record(record) => Some((name, record)),
+        Entry::Other(_) => None,
     };
-    let written: BTreeMap<String, Written> = serde_json::from_str(text).map_err(wrong)?;
-    Ok(written.into_iter().map(|(name, written)| (name.clone(), written.record(&name))).collect())
+    entries.filter_map(record).collect()
 }
 
-/// The annotation of some records, as Go writes it.
-pub fn written(records: &Records) -> String {
-    form::escaped(&serde_json::to_string(records).unwrap_or_default())
-}
-
-/// The annotation with this record in it, and the names that it has then. What else stands in it stays, readable or not; one that is no
-/// JSON object is another from then on.
-pub(super) fn noted(annotation: Option<&str>, record: Record) -> (String, Vec<String>) {
+fn entries(annotation: Option<&str>) -> BTreeMap<String, Entry> {
     let found: BTreeMap<String, Value> =
         annotation.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let entry = |(name, value): (String, Value)| {
@@ -110,7 +97,13 @@ pub(super) fn noted(annotation: Option<&str>, record: Record) -> (String, Vec<St
         };
         (name, entry)
     };
-    let mut entries: BTreeMap<_, _> = found.into_iter().map(entry).collect();
+    found.into_iter().map(entry).collect()
+}
+
+/// The annotation with this record in it, and the names that it has then. What else stands in it
+/// stays, readable or not; one that is no JSON object is another from then on.
+pub(super) fn noted(annotation: Option<&str>, record: Record) -> (String, Vec<String>) {
+    let mut entries = entries(annotation);
     entries.insert(record.sidecar_set_name.clone(), Entry::Record(record));
     let text = form::escaped(&serde_json::to_string(&entries).unwrap_or_default());
     (text, entries.into_keys().collect())
@@ -129,21 +122,25 @@ mod tests {
     #[test]
     fn records_are_read_and_written_as_openkruise_has_them() {
         let text = r#"{"a":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"h","sidecarSetName":"a","sidecarList":["x","y"],"controllerRevision":"a-1"},"b":{"updateTimestamp":null,"hash":"i","sidecarSetName":"b","sidecarList":null,"later":1}}"#;
-        let records = read(Some(text)).unwrap();
+        let records = read(Some(text));
         assert_eq!((records["a"].hash.as_str(), records["a"].controller_revision.as_str()), ("h", "a-1"));
-        assert_eq!(written(&records), text);
+        assert_eq!(noted(Some(text), records["a"].clone()).0, text);
     }
 
     #[test]
     fn the_old_form_is_a_hash() {
-        let records = read(Some(r#"{"a":"h","b":{"hash":"i"}}"#)).unwrap();
+        let records = read(Some(r#"{"a":"h","b":{"hash":"i"}}"#));
         let a = Record { hash: "h".to_owned(), sidecar_set_name: "a".to_owned(), ..Record::default() };
         assert_eq!((&records["a"], records["b"].hash.as_str()), (&a, "i"));
-        assert_eq!(read(None), Ok(Records::new()));
-        assert_eq!(read(Some("")), Ok(Records::new()));
-        for text in ["h", "[]", r#"{"a":1}"#] {
-            assert!(read(Some(text)).unwrap_err().contains("records of SidecarSets"), "{text}");
+        assert_eq!((read(None), read(Some(""))), (Records::new(), Records::new()));
+    }
+
+    #[test]
+    fn what_is_no_record_counts_for_nothing() {
+        for text in ["h", "{", "[]", "null", r#"{"a":1,"b":{"hash":1}}"#] {
+            assert_eq!(read(Some(text)), Records::new(), "{text}");
         }
+        assert_eq!(read(Some(r#"{"a":1,"b":"h"}"#)).into_keys().collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]

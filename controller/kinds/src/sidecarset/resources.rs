@@ -71,21 +71,6 @@ pub fn resources(policy: &ResourcesPolicy, targets: &[&Value]) -> Result<Map<Str
     Ok(sections.map(|(name, amounts)| (name.to_owned(), Value::Object(amounts))).collect())
 }
 
-/// Lowers requests to their limits. The one may be somebody else's, who knew another of the other, and the apiserver refuses a
-/// request above its limit.
-pub(super) fn lower_requests(resources: &mut Map<String, Value>) {
-    let limits = resources.get("limits").cloned().unwrap_or_default();
-    let Some(requests) = resources.get_mut("requests").and_then(Value::as_object_mut) else { return };
-    for variable in VARIABLES {
-        let (Some(request), Some(limit)) = (requests.get_mut(variable.name()), limits.get(variable.name())) else {
-            continue;
-        };
-        if thousandths(request).zip(thousandths(limit)).is_some_and(|(request, limit)| request > limit) {
-            request.clone_from(limit);
-        }
-    }
-}
-
 fn text(expressions: &ResourceExpressions, variable: Variable) -> &str {
     match variable {
         Variable::Cpu => &expressions.cpu,
@@ -244,32 +229,6 @@ mod tests {
         for (policy, targets, expected) in table {
             assert_eq!(resources(&policy, &targets).map(Value::Object), Ok(expected), "{policy:?}");
         }
-    }
-
-    #[test]
-    fn a_request_is_lowered_to_its_limit() {
-        for (what, resources, expected) in [
-            ("above it", json!({"limits": {"cpu": "50m"}, "requests": {"cpu": "250m"}}), Some("50m")),
-            ("by another unit", json!({"limits": {"cpu": 1}, "requests": {"cpu": "1001m"}}), Some("1")),
-            ("at it", json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1000m"}}), Some("1000m")),
-            ("below it", json!({"limits": {"cpu": "50m"}, "requests": {"cpu": "0"}}), Some("0")),
-            ("without a limit", json!({"limits": {"memory": "1"}, "requests": {"cpu": "1"}}), Some("1")),
-            ("without any limit", json!({"requests": {"cpu": "1"}}), Some("1")),
-            ("none", json!({"limits": {"cpu": "1"}}), None),
-            ("no quantity", json!({"limits": {"cpu": "few"}, "requests": {"cpu": "1"}}), Some("1")),
-        ] {
-            let mut resources = resources.as_object().unwrap().clone();
-            lower_requests(&mut resources);
-            let request = resources.get("requests").map(|requests| &requests["cpu"]);
-            let request = request.map(|request| request.as_str().map_or_else(|| request.to_string(), str::to_owned));
-            assert_eq!(request.as_deref(), expected, "{what}");
-        }
-        let mut memory = Map::from_iter([
-            ("limits".to_owned(), json!({"memory": "1Gi", "other": "1"})),
-            ("requests".to_owned(), json!({"memory": "2048Mi", "other": "2"})),
-        ]);
-        lower_requests(&mut memory);
-        assert_eq!(memory["requests"], json!({"memory": "1Gi", "other": "2"}));
     }
 
     #[test]

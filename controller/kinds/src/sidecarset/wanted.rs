@@ -55,7 +55,8 @@ impl Wanted {
 }
 
 /// What a pod with these labels gets of a SidecarSet that matches it. `history` is looked at only where an older revision is asked for,
-/// `latest` is what it is now, `chance` a number from 0 to 1, `recorded` the revision that the pod has already.
+/// `latest` is what it is now, `chance` a number from 0 to 1, `recorded` the revision that the
+/// pod says it has.
 ///
 /// # Errors
 /// The revision that is asked for is not there.
@@ -70,9 +71,11 @@ pub fn wanted<'a>(
     let pinned = pinned(asked, &history());
     let has = |name: &str| recorded == Some(name);
     let is_pinned_one = pinned.as_ref().is_ok_and(|pinned| has(&pinned.metadata.name));
-    // What chance has given a pod it keeps when the webhook is called again.
-    let gets_latest = has(&latest.revision) || (!is_pinned_one && is_updated_one(set, label, chance));
-    if asked.policy == InjectRevisionPolicy::Partial && gets_latest {
+    // A pod keeps the revision that chance gave it when the webhook is called again. The pod's
+    // creator may have written the record, so the record decides no more than chance does.
+    let chance = if has(&latest.revision) { 1.0_f64.next_down() } else { chance };
+    let chance = if is_pinned_one { 0.0 } else { chance };
+    if asked.policy == InjectRevisionPolicy::Partial && is_updated_one(set, label, chance) {
         return Ok(latest.clone());
     }
     let pinned = pinned?;

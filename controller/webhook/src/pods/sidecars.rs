@@ -205,7 +205,7 @@ fn entry(
 ) -> Value {
     json!({
         "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": policy,
-        "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "IfNeeded", "namespaceSelector": namespaces,
+        "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "Never", "namespaceSelector": namespaces,
         "rules": [pods_created()], "clientConfig": endpoint.secret_client_config(INJECT_PATH, trust),
         "matchConditions": [
             {"name": "is-no-mirror-pod", "expression": IS_NO_MIRROR},

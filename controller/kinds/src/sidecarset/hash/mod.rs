@@ -100,11 +100,6 @@ struct Own<'a> {
     resources_policy: Option<ResourcesPolicy>,
 }
 
-/// A pod's container as Kubernetes' types write it: without what they leave out, or do not know.
-pub(super) fn known(container: &Map<String, Value>) -> Value {
-    order::known(&canonical(container))
-}
-
 fn text(container: &Map<String, Value>) -> String {
     order::text(&canonical(container))
 }

@@ -11,24 +11,6 @@ pub(super) fn text(container: &Value) -> String {
     text
 }
 
-/// The container without the fields that those types do not know.
-pub(super) fn known(container: &Value) -> Value {
-    without_unknown(Inner::Object(CONTAINER), container)
-}
-
-fn without_unknown(inner: Inner, value: &Value) -> Value {
-    match (inner, value) {
-        (Object(fields), Value::Object(map)) => {
-            let kept = fields
-                .iter()
-                .filter_map(|(name, inner)| Some(((*name).to_owned(), without_unknown(*inner, map.get(*name)?))));
-            Value::Object(kept.collect())
-        }
-        (Object(_), Value::Array(list)) => list.iter().map(|item| without_unknown(inner, item)).collect(),
-        _ => value.clone(),
-    }
-}
-
 /// What a field holds: one object or a list of them.
 #[derive(Clone, Copy)]
 enum Inner {

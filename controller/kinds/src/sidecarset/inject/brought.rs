@@ -8,13 +8,12 @@ use serde_json::Value;
 use super::super::names::{
     HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, REPLACED, VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER,
 };
-use super::super::records::{self, Record, Records};
+use super::super::records::{self, Record};
 use super::super::replaced::{self, Replaced};
 use super::super::sidecar::{self, List};
-use super::Matched;
-use super::container::{self, Base};
-use super::kept;
+use super::container;
 use super::own::{self, Own};
+use super::{Matched, Reason};
 
 /// What SidecarSets bring.
 #[derive(Default)]
@@ -42,53 +41,17 @@ pub(super) struct Container {
     pub(super) container: Value,
 }
 
-/// The records of a pod, with and without images.
-struct Recorded {
-    hash: Records,
-    without_image: Records,
-}
-
-impl Recorded {
-    fn of(annotation: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
-        let of = |key: &str| {
-            let records = records::read(annotation(key).as_deref());
-            records.map_err(|problem| format!("the pod's annotation {key}: {problem}"))
-        };
-        Ok(Self { hash: of(HASH)?, without_image: of(HASH_WITHOUT_IMAGE)? })
-    }
-
-    /// Whether the pod is said to have just these containers of the set.
-    fn has(&self, set: &Matched<'_>, list: &[String]) -> bool {
-        let is = |records: &Records, hash: &str, revision: &str| {
-            records.get(set.name).is_some_and(|record| {
-                record.hash == hash
-                    && record.controller_revision == revision
-                    && record.sidecar_list.as_deref() == Some(list)
-            })
-        };
-        is(&self.hash, &set.hashes.hash, set.revision) && is(&self.without_image, &set.hashes.without_image, "")
-    }
-
-    fn record(&mut self, set: &Matched<'_>, list: &[String], now: &str) {
-        let record = |hash: &str, revision: &str| Record::new(set.name, (hash, revision), list, now);
-        self.hash.insert(set.name.to_owned(), record(&set.hashes.hash, set.revision));
-        self.without_image.insert(set.name.to_owned(), record(&set.hashes.without_image, ""));
-    }
-}
-
 impl Brought {
-    /// Adds what one SidecarSet brings.
+    /// Adds what one SidecarSet brings. All of it is made anew, because the pod's creator may have
+    /// written everything that the pod says of it.
     ///
     /// # Errors
     /// Why the pod cannot have it.
-    pub(super) fn add(&mut self, set: &Matched<'_>, pod: &Value, own: &Own<'_>, now: &str) -> Result<(), String> {
-        let mut recorded = Recorded::of(|key| self.annotation(pod, key))?;
-        let list = sidecar::lasting_names(set.spec);
-        let is_recorded = recorded.has(set, &list);
-        let (mut any, mut is_kept) = (false, true);
+    pub(super) fn add(&mut self, set: &Matched<'_>, pod: &Value, own: &Own<'_>, now: &str) -> Result<(), Reason> {
+        let mut any = false;
         for (sidecar, in_list) in sidecar::all(set.spec) {
             any = true;
-            is_kept &= self.add_sidecar(set, (sidecar, in_list), pod, own, is_recorded)?;
+            self.add_sidecar(set, (sidecar, in_list), pod, own)?;
         }
         if !any {
             return Ok(());
@@ -96,12 +59,21 @@ impl Brought {
         self.pull_secrets.extend(set.spec.image_pull_secrets.iter().map(|secret| secret.name.clone()));
         let names = records::list(self.annotation(pod, INJECTED_LIST).as_deref(), [set.name]);
         self.annotations.insert(INJECTED_LIST.to_owned(), names);
-        if !is_kept {
-            recorded.record(set, &list, now);
-            self.annotations.insert(HASH.to_owned(), records::written(&recorded.hash));
-            self.annotations.insert(HASH_WITHOUT_IMAGE.to_owned(), records::written(&recorded.without_image));
-        }
+        self.record(set, (HASH, &set.hashes.hash, set.revision), pod, now);
+        self.record(set, (HASH_WITHOUT_IMAGE, &set.hashes.without_image, ""), pod, now);
         Ok(())
+    }
+
+    /// Writes the record of the containers into an annotation. An equal record keeps its time.
+    fn record(&mut self, set: &Matched<'_>, (key, hash, revision): (&str, &str, &str), pod: &Value, now: &str) {
+        let old = self.annotation(pod, key);
+        let mut record = Record::new(set.name, (hash, revision), &sidecar::lasting_names(set.spec), now);
+        if let Some(known) = records::read(old.as_deref()).remove(set.name) {
+            let time = known.update_timestamp.clone();
+            let at_that_time = Record { update_timestamp: time, ..record.clone() };
+            record = if known == at_that_time { known } else { record };
+        }
+        self.annotations.insert(key.to_owned(), records::noted(old.as_deref(), record).0);
     }
 
     /// An annotation as those before have left it.
@@ -110,52 +82,44 @@ impl Brought {
         self.annotations.get(key).map(String::as_str).or(old).map(str::to_owned)
     }
 
-    /// Adds one container, or a pair. True if the pod has it from an earlier call.
+    /// Adds one container, or a pair. One of the pod with its name is replaced.
     fn add_sidecar(
         &mut self,
         set: &Matched<'_>,
         (sidecar, list): (&SidecarContainer, List),
         pod: &Value,
         own: &Own<'_>,
-        is_recorded: bool,
-    ) -> Result<bool, String> {
+    ) -> Result<(), Reason> {
         let is_hot = sidecar::is_hot(sidecar, list);
-        let wanted = sidecar::names_in_pod(sidecar, list);
-        let mut found = Vec::new();
-        for name in &wanted {
-            self.take_name(set, name, list, pod)?;
-            found.push(position(pod, list, name));
-        }
-        let old = |at: &Option<usize>| at.and_then(|at| pod["spec"][list.name()][at].as_object());
-        let is_ours = |at: &Option<usize>| {
-            let is_injected = at.is_some_and(|at| own::is_injected(&pod["spec"][list.name()][at]));
-            is_injected && old(at).is_some_and(|found| kept::is_made_of(&sidecar.container, found))
-        };
-        // Of a pair both or none: they know each other by their versions.
-        let is_kept = is_recorded && found.iter().all(is_ours);
         let before = sidecar::place(sidecar, list) == PodInjectPolicy::BeforeAppContainer;
         // The first of a pair works.
         let images = [None, Some(sidecar.upgrade_strategy.hot_upgrade_empty_image.as_str())];
-        for ((name, image), at) in wanted.iter().zip(images).zip(&found) {
-            let base = match old(at).filter(|_| is_kept) {
-                Some(container) => Base::Kept(container),
-                None => Base::Spec { name, image },
-            };
-            if at.is_some() && !is_kept {
-                let set = set.name;
-                self.warnings.push(format!("container {name:?} of the pod is replaced by that of SidecarSet {set:?}"));
-                if at.is_some_and(|at| !own::is_injected(&pod["spec"][list.name()][at])) {
+        for (name, image) in sidecar::names_in_pod(sidecar, list).into_iter().zip(images) {
+            self.take_name(set, &name, list, pod)?;
+            let (container, without_result) = container::made(sidecar, (&name, image), is_hot, own);
+            let set = set.name;
+            if let Some(why) = without_result {
+                self.warnings.push(format!(
+                    "container {name:?} of SidecarSet {set:?} has the resources that are written there: resourcesPolicy: {why}"
+                ));
+            }
+            let at = position(pod, list, &name);
+            if let Some(found) = at.map(|at| &pod["spec"][list.name()][at]) {
+                let is_own = !own::is_injected(found);
+                if is_own || found["image"] != container["image"] {
+                    self.warnings
+                        .push(format!("container {name:?} of the pod is replaced by that of SidecarSet {set:?}"));
+                }
+                if is_own {
                     self.replaced.entry(set.to_owned()).or_default().insert(name.clone());
                 }
             }
-            let made = container::made(sidecar, &base, is_hot, own);
-            let container = made.map_err(|problem| format!("container {name:?}: resourcesPolicy: {problem}"))?;
-            self.containers.push(Container { list, before, at: *at, name: name.clone(), container });
+            self.containers.push(Container { list, before, at, name, container });
         }
-        if is_hot && !is_kept {
-            self.begin_pair(sidecar::name(sidecar), pod)?;
+        if is_hot {
+            self.begin_pair(sidecar::name(sidecar), pod);
         }
-        Ok(is_kept)
+        Ok(())
     }
 
     /// Notes on the pod which of its own containers these SidecarSets have replaced.
@@ -166,26 +130,28 @@ impl Brought {
     }
 
     /// No two containers of a pod have one name.
-    fn take_name(&mut self, set: &Matched<'_>, name: &str, list: List, pod: &Value) -> Result<(), String> {
+    fn take_name(&mut self, set: &Matched<'_>, name: &str, list: List, pod: &Value) -> Result<(), Reason> {
         if let Some(other) = self.names.insert(name.to_owned(), set.name.to_owned()) {
-            return Err(format!("container {name:?}: SidecarSet {other:?} brings one of that name; rename it"));
+            return Err(Reason::of_set(format!(
+                "container {name:?}: SidecarSet {other:?} brings one of that name; rename it"
+            )));
         }
         match List::ALL.into_iter().find(|other| *other != list && position(pod, *other, name).is_some()) {
             Some(other) => {
                 let other = other.name();
-                Err(format!("container {name:?}: the pod has one of that name in spec.{other}; rename it"))
+                Err(Reason::of_pod(format!(
+                    "container {name:?}: the pod has one of that name in spec.{other}; rename it"
+                )))
             }
             None => Ok(()),
         }
     }
 
     /// The annotations of a new pair: the first works, the second is empty.
-    fn begin_pair(&mut self, name: &str, pod: &Value) -> Result<(), String> {
-        let working = self.annotation(pod, WORKING_HOT_CONTAINER).filter(|text| !text.is_empty());
-        let working = working.unwrap_or_else(|| "{}".to_owned());
-        let mut working: BTreeMap<String, String> = serde_json::from_str(&working).map_err(|_| {
-            format!("the pod's annotation {WORKING_HOT_CONTAINER}: {working:?} is no JSON of names; remove it")
-        })?;
+    fn begin_pair(&mut self, name: &str, pod: &Value) {
+        let working = self.annotation(pod, WORKING_HOT_CONTAINER);
+        let mut working: BTreeMap<String, String> =
+            working.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
         let [first, second] = sidecar::hot_pair(name);
         working.insert(name.to_owned(), first.clone());
         let working = serde_json::to_string(&working).unwrap_or_default();
@@ -194,7 +160,6 @@ impl Brought {
             self.annotations.insert(format!("{VERSION_PREFIX}{name}"), version.to_owned());
             self.annotations.insert(format!("{VERSION_ALT_PREFIX}{name}"), other.to_owned());
         }
-        Ok(())
     }
 
     /// Adds the volumes that a SidecarSet's containers mount.
@@ -210,23 +175,20 @@ impl Brought {
         }
     }
 
-    /// Whether the pod has all volumes that a SidecarSet's containers mount, once those that come are there. What the pod's own containers
-    /// mount, and share, it has.
-    ///
-    /// # Errors
-    /// It lacks one, and the apiserver would refuse the pod.
-    pub(super) fn check_volumes(&self, spec: &SidecarSetSpec, pod: &Value) -> Result<(), String> {
+    /// Warns of a volume that the pod lacks once the SidecarSets' own are there. The container
+    /// comes all the same, because another webhook may add the volume. Otherwise the apiserver
+    /// refuses the pod.
+    pub(super) fn warn_of_volumes(&mut self, set: &Matched<'_>, pod: &Value) {
         let of_pod = pod["spec"]["volumes"].as_array().into_iter().flatten();
         let names: Vec<&Value> = of_pod.chain(&self.volumes).map(|volume| &volume["name"]).collect();
-        for (sidecar, _) in sidecar::all(spec) {
+        for (sidecar, _) in sidecar::all(set.spec) {
             if let Some(volume) = used_volumes(sidecar).find(|used| !names.contains(used)) {
-                let name = sidecar::name(sidecar);
-                return Err(format!(
-                    "container {name:?}: the pod has no volume {volume}, which it uses; add it to spec.volumes"
+                let (name, set) = (sidecar::name(sidecar), set.name);
+                self.warnings.push(format!(
+                    "container {name:?} of SidecarSet {set:?}: the pod has no volume {volume}, which it uses; add it to spec.volumes"
                 ));
             }
         }
-        Ok(())
     }
 }
 

@@ -10,34 +10,27 @@ use super::super::resources;
 use super::own::{self, Own};
 use super::place::taken;
 
-/// What a container is made from.
-pub(super) enum Base<'a> {
-    /// The SidecarSet's own fields, with this name and image.
-    Spec { name: &'a str, image: Option<&'a str> },
-    /// The container that an earlier call put into the pod: what others made of it since stays.
-    Kept(&'a Map<String, Value>),
-}
-
-/// The container. One that is kept gets what it lacks.
-///
-/// # Errors
-/// Its resources have no result.
-pub(super) fn made(sidecar: &SidecarContainer, base: &Base<'_>, is_hot: bool, own: &Own<'_>) -> Result<Value, String> {
-    let mut container = match base {
-        Base::Kept(container) => (*container).clone(),
-        Base::Spec { name, image } => {
-            let mut container = sidecar.container.clone();
-            container.insert("name".to_owned(), json!(name));
-            if let Some(image) = image {
-                container.insert("image".to_owned(), json!(image));
-            }
-            container
-        }
-    };
+/// The container with this name, and with this image in place of its own. Where the resources
+/// policy has no result, the container keeps the resources that the SidecarSet writes, and the text
+/// says why: otherwise a pod could get rid of a sidecar by the numbers of its own containers.
+pub(super) fn made(
+    sidecar: &SidecarContainer,
+    (name, image): (&str, Option<&str>),
+    is_hot: bool,
+    own: &Own<'_>,
+) -> (Value, Option<String>) {
+    let mut container = sidecar.container.clone();
+    container.insert("name".to_owned(), json!(name));
+    if let Some(image) = image {
+        container.insert("image".to_owned(), json!(image));
+    }
+    let mut without_result = None;
     if let Some(policy) = &sidecar.resources_policy {
         let targets: Vec<&Value> = own.natives.iter().chain(&own.containers).copied().collect();
-        let resources = resources::resources(policy, &targets)?;
-        set_resources(&mut container, resources, matches!(base, Base::Kept(_)));
+        match resources::resources(policy, &targets) {
+            Ok(resources) => drop(container.insert("resources".to_owned(), Value::Object(resources))),
+            Err(why) => without_result = Some(why),
+        }
     }
     let mut variables = taken(&mut container, "env");
     let injected = json!({"name": IS_INJECTED, "value": "true"});
@@ -47,7 +40,6 @@ pub(super) fn made(sidecar: &SidecarContainer, base: &Base<'_>, is_hot: bool, ow
     }
     share(sidecar, own, &mut container, &mut variables);
     if is_hot {
-        let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
         for (variable, prefix) in [(VERSION_VARIABLE, VERSION_PREFIX), (VERSION_ALT_VARIABLE, VERSION_ALT_PREFIX)] {
             let path = format!("metadata.annotations['{prefix}{name}']");
             let wanted = json!({"name": variable, "valueFrom": {"fieldRef": {"fieldPath": path}}});
@@ -56,7 +48,7 @@ pub(super) fn made(sidecar: &SidecarContainer, base: &Base<'_>, is_hot: bool, ow
         }
     }
     container.insert("env".to_owned(), Value::Array(variables));
-    Ok(Value::Object(container))
+    (Value::Object(container), without_result)
 }
 
 /// Adds a variable where there is none of its name.
@@ -73,24 +65,6 @@ fn set(variables: &mut Vec<Value>, wanted: Value, is_it: impl Fn(&Value) -> bool
         variables.retain(|variable| variable["name"] != wanted["name"]);
         variables.push(wanted);
     }
-}
-
-/// In a container that is kept others may have added to them: the apiserver a request for a limit, for example. The limit may be another
-/// by now, for it is made of what others change.
-fn set_resources(container: &mut Map<String, Value>, made: Map<String, Value>, is_kept: bool) {
-    let Some(old) = container.get_mut("resources").and_then(Value::as_object_mut).filter(|_| is_kept) else {
-        container.insert("resources".to_owned(), Value::Object(made));
-        return;
-    };
-    for (section, amounts) in made {
-        match (old.get_mut(&section).and_then(Value::as_object_mut), amounts) {
-            (Some(old), Value::Object(amounts)) => old.extend(amounts),
-            (_, amounts) => {
-                old.insert(section, amounts);
-            }
-        }
-    }
-    resources::lower_requests(old);
 }
 
 /// The variables that it takes over, as far as the pod has them.

@@ -6,22 +6,23 @@ use serde_json::{Value, json};
 
 use super::super::names::{PREFIX, VERSION_ALT_PREFIX, VERSION_PREFIX};
 use super::place::map;
-use super::{Matched, Settings};
+use super::{Matched, Reason, Settings};
 
 /// Annotations by which a pod says what it has.
 const OURS: [&str; 3] = [PREFIX, VERSION_PREFIX, VERSION_ALT_PREFIX];
 
-/// Puts the annotations on a pod. Those that are not allowed are left out, with a warning: they were allowed when the
-/// SidecarSet was admitted, or nobody knew then.
+/// Puts the annotations on a pod that was created as `created`. Annotations that are not allowed
+/// are left out, with a warning: they were allowed when the SidecarSet was admitted, or nobody knew
+/// then.
 ///
 /// # Errors
 /// Texts that are to be merged are no JSON.
 pub(super) fn patch(
     pod: &mut Value,
-    set: &Matched<'_>,
+    (created, set): (&Value, &Matched<'_>),
     settings: &Settings<'_>,
     warnings: &mut Vec<String>,
-) -> Result<(), String> {
+) -> Result<(), Reason> {
     if set.spec.patch_pod_metadata.iter().all(|patch| patch.annotations.is_empty()) {
         return Ok(());
     }
@@ -37,7 +38,12 @@ pub(super) fn patch(
             }
             let old = annotations.get(key).and_then(Value::as_str);
             let new = annotation(old, wanted, patch.patch_policy);
-            if let Some(new) = new.map_err(|problem| format!("annotation {key:?}: {problem}"))? {
+            let reason = |problem: String| {
+                let created = created["metadata"]["annotations"][key].as_str().filter(|text| !text.is_empty());
+                let is_of_pod = created.is_some_and(|text| object(text).is_err()) && object(wanted).is_ok();
+                Reason { text: format!("annotation {key:?}: {problem}"), is_of_pod }
+            };
+            if let Some(new) = new.map_err(reason)? {
                 annotations.insert(key.clone(), Value::String(new));
             }
         }

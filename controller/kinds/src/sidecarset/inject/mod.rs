@@ -1,15 +1,20 @@
 //! What a pod gets from the SidecarSets that match it.
 //!
-//! A pod is untyped JSON here, so fields that are newer than ours survive. The whole is a function of the pod alone: it
-//! is called again when another webhook has changed the pod in between, and then adds only what that one's containers
-//! ask for. What a second call needs for it is that the first leaves nothing for the second to look at in another way:
-//! containers that SidecarSets bring, or replace, count as the pod's own in neither.
+//! A pod is untyped JSON here, so fields that are newer than ours survive. The whole is a function
+//! of the pod alone. Each call makes all containers anew, and believes no annotation or variable of
+//! the pod: its creator may have written them. So no pod gets rid of a sidecar, or keeps another
+//! container in the sidecar's place, and no call has to prove itself to the next one. A second call
+//! for one pod makes the same of it again, because containers that SidecarSets bring or replace
+//! count as the pod's own in neither call. There is a second call where the leader injects ahead,
+//! and where a pod matches entries of two failure policies. A webhook that is called later may
+//! change the containers, because ours is not called again after it (`reinvocationPolicy: Never`).
 //!
-//! A SidecarSet whose part fails is left out whole and named, and the others are injected as if it were not there.
+//! A SidecarSet that fails because of other SidecarSets is left out whole and named, and the others
+//! are injected as if it were not there. Where a SidecarSet fails because of the pod, the pod is
+//! refused.
 
 mod brought;
 mod container;
-mod kept;
 pub(super) mod metadata;
 mod order;
 mod own;
@@ -37,8 +42,8 @@ pub struct Matched<'a> {
 }
 
 impl Matched<'_> {
-    fn refusal(&self, reason: String) -> Refusal {
-        Refusal { sidecar_set: self.name.to_owned(), reason }
+    fn refusal(&self, Reason { text, is_of_pod }: Reason) -> Refusal {
+        Refusal { sidecar_set: self.name.to_owned(), reason: text, is_of_pod }
     }
 }
 
@@ -71,6 +76,24 @@ pub struct Refusal {
     pub sidecar_set: String,
     /// Why.
     pub reason: String,
+    /// The pod's creator wrote the cause, so the pod is refused under each failure policy.
+    pub is_of_pod: bool,
+}
+
+/// Why a pod cannot have a SidecarSet.
+struct Reason {
+    text: String,
+    is_of_pod: bool,
+}
+
+impl Reason {
+    fn of_set(text: String) -> Self {
+        Self { text, is_of_pod: false }
+    }
+
+    fn of_pod(text: String) -> Self {
+        Self { text, is_of_pod: true }
+    }
 }
 
 /// What a pod gets, at a time in RFC 3339.
@@ -83,9 +106,15 @@ pub fn inject(pod: &Value, sets: &[Matched<'_>], settings: &Settings<'_>, now: &
     // may be that of a container which came with another one.
     for _ in 0..injected.refusals.len() {
         let again = without_refused(&injected.pod, &sets, settings, now);
-        // What one brought the first time is there, whatever becomes of it the second time.
-        let is_refused = |of: &Refusal| injected.refusals.iter().any(|known| known.sidecar_set == of.sidecar_set);
-        injected.refusals = again.refusals.into_iter().filter(is_refused).collect();
+        // A SidecarSet's containers of the first time stay. Containers and annotations that others
+        // brought are no fault of the pod.
+        let known = std::mem::take(&mut injected.refusals);
+        let refused = |mut of: Refusal| {
+            let known = known.iter().find(|known| known.sidecar_set == of.sidecar_set)?;
+            of.is_of_pod &= known.is_of_pod;
+            Some(of)
+        };
+        injected.refusals = again.refusals.into_iter().filter_map(refused).collect();
         if again.pod == injected.pod {
             break;
         }
@@ -124,19 +153,16 @@ fn all_of(
     let mut warnings = Vec::new();
     // Before the containers, which may look at annotations.
     for set in sets {
-        own::check(&new).map_err(|reason| set.refusal(reason))?;
-        metadata::patch(&mut new, set, settings, &mut warnings).map_err(|reason| set.refusal(reason))?;
+        own::check(&new).map_err(|reason| set.refusal(Reason::of_pod(reason)))?;
+        metadata::patch(&mut new, (pod, set), settings, &mut warnings).map_err(|reason| set.refusal(reason))?;
     }
     let own = own::Own::of(&new, sets);
     let mut brought = Brought::default();
     for set in sets {
         brought.add_volumes(set.spec);
     }
-    // Before the containers, for none of a set that is left out is in another's way.
     for set in sets {
-        brought.check_volumes(set.spec, &new).map_err(|reason| set.refusal(reason))?;
-    }
-    for set in sets {
+        brought.warn_of_volumes(set, &new);
         brought.add(set, &new, &own, now).map_err(|reason| set.refusal(reason))?;
     }
     brought.note_replaced(pod, sets.iter().map(|set| set.name));

@@ -1,4 +1,5 @@
-//! The pod's own containers: those that no SidecarSet brought, or is about to replace.
+//! The pod's own containers: those without the name of a container that a SidecarSet brings. No
+//! variable counts, because the pod's creator may give any container the variable.
 
 use std::collections::BTreeSet;
 
@@ -23,9 +24,7 @@ impl<'a> Own<'a> {
         let sidecars: BTreeSet<String> = sidecars.flat_map(|(of, list)| sidecar::names_in_pod(of, list)).collect();
         let own = |list: List| {
             let containers = pod["spec"][list.name()].as_array().into_iter().flatten();
-            let is_own = |container: &&Value| {
-                !is_injected(container) && container["name"].as_str().is_none_or(|name| !sidecars.contains(name))
-            };
+            let is_own = |container: &&Value| container["name"].as_str().is_none_or(|name| !sidecars.contains(name));
             containers.filter(is_own).collect::<Vec<_>>()
         };
         let mut natives = own(List::Init);
@@ -55,7 +54,7 @@ pub(super) fn variable<'a>(container: &'a Value, name: &str) -> Option<&'a Value
     container["env"].as_array()?.iter().rfind(|variable| variable["name"] == name)
 }
 
-/// Whether a SidecarSet brought a container.
+/// Whether a container says that a SidecarSet brought it.
 pub(super) fn is_injected(container: &Value) -> bool {
     variable(container, IS_INJECTED).is_some_and(|variable| variable["value"] == "true")
 }

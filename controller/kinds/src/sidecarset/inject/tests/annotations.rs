@@ -65,14 +65,14 @@ fn entries_of_others_stay() {
 }
 
 #[test]
-fn annotations_that_cannot_be_read_are_refused_by_name() {
+fn unreadable_record_is_overwritten() {
     let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
-    let mesh = || set("b", json!({"containers": [{"name": "mesh", "upgradeStrategy": hot}]}));
-    let working = "kruise.io/sidecarset-working-hotupgrade-container";
-    for (key, refused) in [(HASH, 2), (WITHOUT_IMAGE, 2), (working, 1)] {
-        let found = run(&annotated(json!({key: "no JSON"})), &[sidecar("a"), mesh()], false, NOW);
-        assert_eq!(found.refusals.len(), refused, "{key}");
-        assert!(found.refusals.iter().all(|refusal| refusal.reason.contains(key)), "{:?}", found.refusals);
+    let sets = || [sidecar("a"), set("b", json!({"containers": [{"name": "mesh", "upgradeStrategy": hot}]}))];
+    let expected = injected(&pod(json!([{"name": "main"}])), &sets());
+    for key in [HASH, WITHOUT_IMAGE, "kruise.io/sidecarset-working-hotupgrade-container"] {
+        for text in ["no JSON", "{", "[1", "[]", "null", "\u{0}"] {
+            assert_eq!(injected(&annotated(json!({key: text})), &sets()), expected, "{key}: {text}");
+        }
     }
 }
 
@@ -94,7 +94,7 @@ fn an_update_since_makes_the_containers_and_their_record_anew() {
 }
 
 #[test]
-fn a_record_is_not_believed_where_a_container_lacks() {
+fn lacking_container_comes_in_spite_of_a_record() {
     let sets = [sidecar("a")];
     let first = injected(&pod(json!([{"name": "main"}])), &sets);
     let mut lacking = first.clone();
@@ -103,42 +103,24 @@ fn a_record_is_not_believed_where_a_container_lacks() {
     let second = run(&lacking, &sets, false, LATER);
     assert_eq!(names(&second.pod, "containers"), ["a-x", "a-a", "main"]);
     assert_eq!(container(&second.pod, "a-a"), container(&first, "a-a"));
-    assert!(second.pod["metadata"]["annotations"][HASH].as_str().unwrap().contains(LATER));
+    assert_eq!(second.pod["metadata"]["annotations"][HASH], first["metadata"]["annotations"][HASH]);
 }
 
 #[test]
-fn what_others_made_of_a_container_in_between_stays() {
+fn containers_that_came_since_are_shared_too() {
     let policy = json!({"targetContainersMode": "max", "resourcesExpr": {"limits": {"cpu": "cpu"}}});
-    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
     let agent = json!({
-        "name": "agent", "image": "agent:1", "shareVolumePolicy": {"type": "enabled"}, "resourcesPolicy": policy, "upgradeStrategy": hot,
+        "name": "agent", "image": "agent:1", "shareVolumePolicy": {"type": "enabled"}, "resourcesPolicy": policy,
         "transferEnv": [{"sourceContainerName": "main", "envName": "A"}],
     });
     let sets = [set("a", json!({"containers": [agent]}))];
-    let main = json!({"name": "main", "resources": {"limits": {"cpu": "1"}}});
-    let mut first = injected(&pod(json!([main])), &sets);
-    // The apiserver's defaults, a registry's mirror, and a variable.
-    for at in 0..2 {
-        let agent = &mut first["spec"]["containers"][at];
-        agent["image"] = json!(format!("mirror/{}", agent["image"].as_str().unwrap()));
-        agent["terminationMessagePath"] = json!("/dev/termination-log");
-        agent["resources"]["requests"] = json!({"cpu": "1"});
-        agent["env"][1]["valueFrom"]["fieldRef"]["apiVersion"] = json!("v1");
-        agent["env"].as_array_mut().unwrap().insert(0, json!({"name": "MINE", "value": "1"}));
-    }
-    assert_eq!(run(&first, &sets, false, LATER).pod, first);
-    // What comes with the pod's own containers in between is shared, too.
-    let mut changed = first.clone();
-    changed["spec"]["containers"][2]["env"] = json!([{"name": "A", "value": "1"}]);
-    changed["spec"]["containers"][2]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
-    let second = run(&changed, &sets, false, LATER).pod;
-    let mut expected = changed.clone();
-    for at in 0..2 {
-        let agent = &mut expected["spec"]["containers"][at];
-        agent["env"].as_array_mut().unwrap().push(json!({"name": "A", "value": "1"}));
-        agent["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
-    }
-    assert_eq!(second, expected);
+    let mut pod = injected(&pod(json!([{"name": "main", "resources": {"limits": {"cpu": "1"}}}])), &sets);
+    pod["spec"]["containers"][1]["env"] = json!([{"name": "A", "value": "1"}]);
+    pod["spec"]["containers"][1]["volumeMounts"] = json!([{"name": "v", "mountPath": "/v"}]);
+    let second = injected(&pod, &sets);
+    let agent = container(&second, "agent");
+    assert_eq!(variables(agent), ["IS_INJECTED=true", "A=1"]);
+    assert_eq!(agent["volumeMounts"], json!([{"name": "v", "mountPath": "/v"}]));
 }
 
 #[test]
@@ -182,7 +164,21 @@ fn texts_that_cannot_be_merged_are_refused() {
     let found = run(&old, &[merging, other()], false, NOW);
     assert_eq!(found.pod, injected(&old, &[other()]), "the whole set is left out");
     let reason = "annotation \"json\": \"none\" is no JSON object, and cannot be merged".to_owned();
-    assert_eq!(found.refusals, [Refusal { sidecar_set: "a".to_owned(), reason }]);
+    assert_eq!(found.refusals, [Refusal { sidecar_set: "a".to_owned(), reason, is_of_pod: true }]);
+}
+
+#[test]
+fn text_of_another_set_denies_no_pod() {
+    let sets =
+        [patching("a", "Overwrite", json!({"json": "none"})), patching("b", "MergePatchJson", json!({"json": "{}"}))];
+    for (old, is_of_pod) in [(json!({}), false), (json!({"json": "{}"}), false), (json!({"json": "none"}), true)] {
+        let found = run(&annotated(old.clone()), &sets, false, NOW);
+        assert!(
+            matches!(&*found.refusals, [one] if one.sidecar_set == "b" && one.is_of_pod == is_of_pod),
+            "{old}: {found:?}"
+        );
+        assert_eq!(names(&found.pod, "containers"), ["a-x", "main"], "{old}");
+    }
 }
 
 #[test]

@@ -87,20 +87,43 @@ fn a_container_of_the_same_name_is_replaced_at_its_place() {
 }
 
 #[test]
-fn a_container_beside_copied_records_is_replaced() {
+fn counterfeit_beside_copied_records_is_replaced() {
     let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
-    let mesh = json!({"name": "mesh", "image": "mesh:1", "upgradeStrategy": hot});
-    let sets = [set("a", json!({"containers": [{"name": "agent", "image": "agent:1"}, mesh]}))];
+    let agent = json!({
+        "name": "agent", "image": "agent:1", "env": [{"name": "PORT", "value": "1"}], "securityContext": {"runAsUser": 1},
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}], "livenessProbe": {"tcpSocket": {"port": 1}},
+    });
+    let sets = [set(
+        "a",
+        json!({"containers": [agent, {"name": "mesh", "image": "mesh:1", "upgradeStrategy": hot}], "volumes": [{"name": "v"}]}),
+    )];
     let first = injected(&pod(of(&["main"])), &sets);
-    for (what, at, replaced) in [("one", 0, &["agent"][..]), ("one of a pair", 2, &["mesh-1", "mesh-2"])] {
-        let mut forged = first.clone();
-        forged["spec"]["containers"][at]["command"] = json!(["sleep", "inf"]);
-        let once = run(&forged, &sets, false, LATER);
-        let warning = |name: &&str| format!("container {name:?} of the pod is replaced by that of SidecarSet \"a\"");
-        assert_eq!(once.warnings, replaced.iter().map(warning).collect::<Vec<_>>(), "{what}");
-        assert_eq!(once.pod["spec"], first["spec"], "{what}");
-        let twice = run(&once.pod, &sets, false, NOW);
-        assert_eq!((twice.pod, twice.warnings), (once.pod, Vec::new()), "{what}");
+    let marked = |value: Value| json!([{"name": "IS_INJECTED", "value": "true"}, {"name": "PORT", "value": value}]);
+    for (field, value) in [
+        ("command", json!(["sleep", "inf"])),
+        ("args", json!(["x"])),
+        ("image", json!("evil:1")),
+        ("env", marked(json!("9999"))),
+        ("env", json!([])),
+        ("envFrom", json!([{"secretRef": {"name": "s"}}])),
+        ("securityContext", json!({"runAsUser": 0})),
+        ("volumeMounts", json!([])),
+        ("resources", json!({"limits": {"cpu": "1m"}})),
+        ("livenessProbe", Value::Null),
+        ("lifecycle", json!({"postStart": {"sleep": {"seconds": 9}}})),
+        ("ports", json!([{"containerPort": 81}])),
+        ("workingDir", json!("/tmp")),
+        ("imagePullPolicy", json!("Never")),
+    ] {
+        for (at, name) in [(0, "agent"), (1, "mesh-1"), (2, "mesh-2")] {
+            let mut forged = first.clone();
+            assert_eq!(forged["spec"]["containers"][at]["name"], name);
+            forged["spec"]["containers"][at][field] = value.clone();
+            let found = run(&forged, &sets, false, LATER);
+            assert_eq!((&found.pod["spec"], found.refusals.len()), (&first["spec"], 0), "{name}: {field}");
+            let is_told = field == "image" || (field == "env" && value == json!([]));
+            assert_eq!(found.warnings.len(), usize::from(is_told), "{name}: {field}");
+        }
     }
 }
 
@@ -126,7 +149,7 @@ fn who_is_refused_is_told_the_same_reason_by_a_second_call() {
         let sets = [set("a", serde_json::to_value(&first.spec).unwrap()), set("b", brings)];
         let once = run(&pod, &sets, false, NOW);
         assert!(
-            matches!(&*once.refusals, [one] if one.sidecar_set == "a" && one.reason.contains(reason)),
+            matches!(&*once.refusals, [one] if one.sidecar_set == "a" && one.is_of_pod && one.reason.contains(reason)),
             "{what}: {once:?}"
         );
         let twice = run(&once.pod, &sets, false, LATER);
@@ -158,7 +181,9 @@ fn two_containers_of_one_name_are_refused() {
     let first = || set("a", json!({"containers": of(&["agent"])}));
     let alone = injected(&old, &[first()]);
     for (second, expected) in table {
+        let is_of_pod = expected.contains("the pod has");
         let found = run(&old, &[second, first()], false, NOW);
+        assert_eq!(found.refusals[0].is_of_pod, is_of_pod, "{expected}");
         assert_eq!(found.pod, alone, "the other is injected");
         assert_eq!(found.refusals[0].sidecar_set, "b");
         assert!(found.refusals[0].reason.contains(expected), "{:?}", found.refusals);

@@ -213,6 +213,13 @@ fn is_within(one: &Value, other: &Value) -> bool {
     }
 }
 
+/// The names of the containers that the pod got.
+fn brought(sets: &[Set], found: &Injected) -> Vec<String> {
+    let is_refused = |set: &&Set| found.refusals.iter().any(|refusal| refusal.sidecar_set == set.name);
+    let brought = sets.iter().filter(|set| !is_refused(set)).flat_map(|set| all(&set.spec));
+    brought.flat_map(|(sidecar, list)| names_in_pod(sidecar, list)).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -227,14 +234,39 @@ proptest! {
         prop_assert!(!twice.warnings.iter().any(|warning| warning.contains("is replaced")));
     }
 
-    /// Nor does one after the apiserver has filled in its defaults.
+    /// A second call takes back what the apiserver made of the containers in between, and changes
+    /// nothing else.
     #[test]
-    fn defaults_between_two_calls_change_nothing(mut pod in any_pod(), sets in any_sets()) {
+    fn second_call_restores_containers(mut pod in any_pod(), sets in any_sets()) {
         // The pod of the first call has its own already.
         defaulted(&mut pod);
-        let mut once = run(&pod, &sets, false, NOW).pod;
-        defaulted(&mut once);
-        prop_assert_eq!(run(&once, &sets, false, LATER).pod, once);
+        let once = run(&pod, &sets, false, NOW).pod;
+        let mut changed = once.clone();
+        defaulted(&mut changed);
+        prop_assert_eq!(run(&changed, &sets, false, LATER).pod, once);
+    }
+
+    /// A pod with copied records, and with other containers in the sidecars' places, gets the
+    /// sidecars.
+    #[test]
+    fn no_pod_gets_rid_of_a_set(pod in any_pod(), sets in any_sets(), text in select(&["{", "[1", "", "null", r#"{"a":{}}"#][..])) {
+        let mut forged = run(&pod, &sets, false, NOW).pod;
+        let first = run(&forged, &sets, false, NOW);
+        for (key, value) in forged["metadata"]["annotations"].as_object_mut().into_iter().flatten() {
+            if key.contains("sidecarset") {
+                *value = json!(text);
+            }
+        }
+        let brought = brought(&sets, &first);
+        let is_brought = |of: &&mut Value| brought.iter().any(|name| of["name"] == **name);
+        for list in ["containers", "initContainers"] {
+            for container in forged["spec"][list].as_array_mut().into_iter().flatten().filter(is_brought) {
+                *container = json!({"name": container["name"], "image": "evil:1", "env": [{"name": "IS_INJECTED", "value": "true"}]});
+            }
+        }
+        let found = run(&forged, &sets, false, NOW);
+        prop_assert_eq!(&found.pod["spec"], &first.pod["spec"]);
+        prop_assert_eq!(found.refusals, first.refusals);
     }
 
     /// No request is above its limit, which the apiserver would refuse, whatever was made of either between two calls.
@@ -242,7 +274,6 @@ proptest! {
     fn requests_are_within_limits(mut pod in any_pod(), sets in any_sets(), cpu in select(&["10m", "200m", "2"][..])) {
         defaulted(&mut pod);
         let mut once = run(&pod, &sets, false, NOW).pod;
-        defaulted(&mut once);
         limited(&mut once, cpu);
         let twice = run(&once, &sets, false, LATER);
         let is_refused = |set: &Set| twice.refusals.iter().any(|refusal| refusal.sidecar_set == set.name);
@@ -262,6 +293,7 @@ proptest! {
     #[test]
     fn what_a_pod_has_survives(pod in any_pod(), sets in any_sets()) {
         let found = run(&pod, &sets, false, NOW);
+        let brought = brought(&sets, &found);
         let new = &found.pod;
         let (mut bare_old, mut bare_new) = (pod.clone(), new.clone());
         for bare in [&mut bare_old, &mut bare_new] {
@@ -280,7 +312,7 @@ proptest! {
         }
         for list in ["containers", "initContainers"] {
             // In their order, and whole.
-            let is_replaced = |container: &&Value| found.warnings.iter().any(|warning| warning.contains(&format!("container {} ", container["name"])));
+            let is_replaced = |container: &&Value| brought.iter().any(|name| container["name"] == **name);
             let old: Vec<_> = pod["spec"][list].as_array().unwrap().iter().filter(|of| !is_replaced(of)).collect();
             let names: Vec<_> = old.iter().map(|container| &container["name"]).collect();
             let kept = new["spec"][list].as_array().unwrap().iter().filter(|of| names.contains(&&of["name"]));

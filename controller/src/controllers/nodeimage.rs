@@ -10,6 +10,7 @@ use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_kinds::daemonset::{holds_revision, kept};
 use berth_kinds::nodeimage::{Join, Snapshot, bears_on, decide, is_joining, job_bears_on, may_end_a_wait};
+use berth_kinds::sidecarset::{has_container, is_injected};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::object::{NODE_IMAGES, owner_key};
@@ -289,10 +290,18 @@ fn requested(reads: &Reads, node: &str) -> Vec<Requested> {
     with.filter(|requested| !requested.requests.is_empty()).collect()
 }
 
-/// The pods of a node that workloads in the store manage, or that have containers of SidecarSets in the store. Anybody may create pods that look as if they were being updated.
+/// The pods of a node that workloads in the store manage, or that have marked containers of
+/// SidecarSets in the store. Annotations alone are no proof, because each user who may create pods
+/// may write them.
 pub(crate) fn managed_pods(reads: &Reads, node: &str) -> Vec<Arc<Pod>> {
     let mut pods = reads.pods.by_index(&pods::BY_NODE, node);
-    let is_given = |pod: &Pod| sidecars::written(pod).keys().any(|set| reads.sidecarsets.get("", set).is_some());
+    let has = |pod: &Pod, set: &str| {
+        reads
+            .sidecarsets
+            .get("", set)
+            .is_some_and(|set| is_injected(pod, set.name()) && has_container(pod, &set.0.spec))
+    };
+    let is_given = |pod: &Pod| sidecars::written(pod).keys().any(|set| has(pod, set));
     pods.retain(|pod| reads.workloads.manage(&pod.metadata) || is_given(pod));
     pods
 }

@@ -93,14 +93,14 @@ const LONGEST_NAME: usize = 253;
 /// Is the pod one whose containers start in order, and not all of them may yet?
 pub fn is_under_way(pod: &Pod) -> bool {
     let completed = pod.metadata.annotation(annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED) == Some("true");
-    pod.is_active() && !completed && pod.spec.containers.iter().any(|container| container.priority.is_some())
+    pod.is_active() && !completed && pod.spec.containers.iter().any(|container| container.env.priority().is_some())
 }
 
 /// Lets the next containers of each pod start once all of a higher priority are ready.
 pub fn release(pods: &[Arc<Pod>], plan: &mut Plan) {
     let mut steps = Vec::new();
     for pod in pods.iter().filter(|pod| is_under_way(pod)) {
-        let all: BTreeSet<i32> = pod.spec.containers.iter().filter_map(|container| container.priority).collect();
+        let all: BTreeSet<i32> = pod.spec.containers.iter().filter_map(|container| container.env.priority()).collect();
         let Some(lowest) = all.first().copied() else { continue };
         let next = priority::next(pod).unwrap_or(lowest);
         let released = pod.metadata.annotation(annotation::LAUNCHED_PRIORITY).and_then(|text| text.parse().ok());

@@ -8,6 +8,7 @@ use berth_api::v1beta1::sidecarset::SidecarContainer;
 use berth_workload::pod::Pod;
 use serde::Deserialize;
 
+use super::names::IS_INJECTED;
 use super::on_pod::Known;
 use super::pods::{image, in_pod};
 use super::sidecar::{self, List, name};
@@ -104,6 +105,11 @@ fn has_another(pod: &Pod, (container, list): (&str, List), wanted: &[&str]) -> O
     let Some(has) = in_pod(pod, container, list) else {
         return Some(format!("has no container {container}, which is one of its containers"));
     };
+    if !has.env.is_injected {
+        return Some(format!(
+            "its container {container} lacks the variable {IS_INJECTED}, so no SidecarSet brought it"
+        ));
+    }
     if wanted.contains(&&*has.image) {
         return None;
     }

@@ -1,8 +1,8 @@
 //! SidecarSet: containers that pods get when they are created, and that are updated in place afterwards.
 //!
-//! What a pod gets is a pure function of the pod, as untyped JSON, and of the SidecarSets that match it ([`inject`]).
-//! It is called twice for a pod that another webhook changes in between, and then changes nothing. Pods know which
-//! containers they have by two hashes of the SidecarSet ([`hash`]), which are OpenKruise's to the byte, so that neither
+//! What a pod gets is a pure function of the pod, as untyped JSON, and of the SidecarSets that
+//! match it ([`inject`]). It makes the same of its own result. Pods know which containers they have
+//! by two hashes of the SidecarSet ([`hash`]), which are OpenKruise's to the byte, so that neither
 //! takes the pods of the other for outdated.
 
 mod ahead;
@@ -53,7 +53,7 @@ pub use decide::{annotations_to_read, decide, keeps_annotations};
 pub use events::{held_event, pod_events};
 pub use faults::faults;
 pub use hash::{Hashes, hashes};
-pub use on_pod::is_injected;
+pub use on_pod::{has_container, is_injected};
 pub use reach::{LeftOut, Reach};
 pub use status::status;
 pub use wanted::{Wanted, base_of, wanted, without_bases};

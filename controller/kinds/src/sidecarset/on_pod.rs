@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use berth_api::v1beta1::sidecarset::SidecarSetSpec;
 use berth_workload::pod::Pod;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, WORKING_HOT_CONTAINER};
+use super::pods::in_pod;
+use super::sidecar;
 
 /// What is asked of a record ([`super::records::Record`]). Each decision reads those of all pods, and of each that of one SidecarSet:
 /// nothing else of the text is kept on the way.
@@ -114,6 +117,14 @@ pub fn is_injected(pod: &Pod, set: &str) -> bool {
         Some(list) => list.split(',').any(|name| name == set),
         None => record(pod, set).is_some(),
     }
+}
+
+/// Does the pod have a container of the SidecarSet, with the webhook's mark? Annotations are no
+/// proof, because each user who may change the pod may write them.
+pub fn has_container(pod: &Pod, spec: &SidecarSetSpec) -> bool {
+    let in_lists = |(sidecar, list)| sidecar::names_in_pod(sidecar, list).into_iter().map(move |name| (name, list));
+    let is_marked = |name: &str, list| in_pod(pod, name, list).is_some_and(|container| container.env.is_injected);
+    sidecar::lasting(spec).flat_map(in_lists).any(|(name, list)| is_marked(&name, list))
 }
 
 /// Which of the two containers of each hot-upgraded one works, by its name in the SidecarSet.

@@ -69,15 +69,17 @@ pub(super) fn members(snapshot: &Snapshot) -> Vec<Member<'_>> {
 }
 
 impl<'a> Member<'a> {
-    /// The pod as one that the SidecarSet updates, whose containers have these names in pods; `None` if it is not: it is on its way
-    /// out, or does not have all its `containers`. One that lacks a native sidecar counts, and cannot be updated.
+    /// The pod as one that the SidecarSet updates, whose containers have these names in pods;
+    /// `None` if it is not: it is on its way out, or does not have all its `containers` with the
+    /// mark that the webhook gives them. Without the mark the admission policies let no container
+    /// be updated. One that lacks a native sidecar counts, and cannot be updated.
     fn of(snapshot: &Snapshot, names: &[(String, List)], pod: &'a Arc<Pod>) -> Option<Self> {
         let set = &snapshot.set;
         let name = snapshot.name();
         if !pod.is_active() || !on_pod::is_injected(pod, name) {
             return None;
         }
-        let has = |(name, list): &(String, List)| in_pod(pod, name, *list).is_some();
+        let has = |(name, list): &(String, List)| in_pod(pod, name, *list).is_some_and(|found| found.env.is_injected);
         if !names.iter().filter(|(_, list)| *list == List::Main).all(has) {
             return None;
         }

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 
 use super::hash::Hashes;
 use super::names::{
-    HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, UPGRADABLE, WORKING_HOT_CONTAINER as WORKING,
+    HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, IS_INJECTED, UPGRADABLE,
+    WORKING_HOT_CONTAINER as WORKING,
 };
 use super::{Asked, Reach, Snapshot, annotations_to_read, decide, pod_events, status};
 
@@ -64,6 +65,11 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
     snapshot
 }
 
+/// The variables of a container that the webhook put there.
+pub(super) fn mark() -> Value {
+    json!([{"name": IS_INJECTED, "value": "true"}])
+}
+
 /// A pod with the containers of hash `h1` or `h2`.
 pub(super) fn pod(name: &str, hash: &str, ready: bool) -> Value {
     let image = if hash == "h2" { "agent:2" } else { "agent:1" };
@@ -77,7 +83,7 @@ pub(super) fn pod(name: &str, hash: &str, ready: bool) -> Value {
             "creationTimestamp": "2026-01-03T00:00:00Z",
             "annotations": {HASH: record(hash), HASH_WITHOUT_IMAGE: record("w"), INJECTED_LIST: "log"},
         },
-        "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "web:1"}, {"name": "agent", "image": image}]},
+        "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "web:1"}, {"name": "agent", "image": image, "env": mark()}]},
         "status": {
             "phase": "Running", "conditions": [{"type": "Ready", "status": ready_word}],
             "containerStatuses": [status("main"), status("agent")],
@@ -202,7 +208,7 @@ fn a_pod_that_differs_in_more_than_images_is_told_and_left_alone() {
 /// A pod whose `mesh` is two containers of these images, of which the first works.
 pub(super) fn hot_pod(images: [&str; 2], hash: &str, working: &str, ready: [bool; 2]) -> Value {
     let mut pod = pod("a", hash, ready == [true, true]);
-    let container = |at: usize| json!({"name": format!("mesh-{}", at + 1), "image": images[at]});
+    let container = |at: usize| json!({"name": format!("mesh-{}", at + 1), "image": images[at], "env": mark()});
     pod["spec"]["containers"] = json!([{"name": "main", "image": "web:1"}, container(0), container(1)]);
     let status = |name: &str, ready: bool, image: &str| json!({"name": name, "ready": ready, "imageID": format!("id-{image}"), "containerID": format!("c://{name}"), "image": image});
     pod["status"]["containerStatuses"] = json!([

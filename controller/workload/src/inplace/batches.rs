@@ -101,7 +101,7 @@ fn required(state: &State) -> impl Iterator<Item = &String> {
 }
 
 fn priority(pod: &Pod, name: &str) -> Option<i32> {
-    pod.spec.containers.iter().find(|container| *container.name == *name)?.priority
+    pod.spec.containers.iter().find(|container| *container.name == *name)?.env.priority()
 }
 
 /// Takes from the patch what is not of the first batch, and puts it into the record. The batch may be empty: while a

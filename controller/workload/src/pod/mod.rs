@@ -4,6 +4,7 @@
 
 mod availability;
 mod bounds;
+mod env;
 pub mod gates;
 mod native;
 pub mod order;
@@ -16,6 +17,7 @@ mod volumes;
 mod word;
 
 pub use availability::{Availability, availability};
+pub use env::Env;
 pub use word::Word;
 
 use jiff::Timestamp;
@@ -131,9 +133,9 @@ pub struct Container {
     /// Cpu and memory, where the container names any.
     #[serde(deserialize_with = "resources::where_given")]
     pub resources: Option<Box<Resources>>,
-    /// Its launch priority, where its pod has a launch order: the higher starts first.
-    #[serde(rename = "env", deserialize_with = "priority::of_env")]
-    pub priority: Option<i32>,
+    /// What its variables say.
+    #[serde(deserialize_with = "env::read")]
+    pub env: Env,
 }
 
 /// A readiness gate.

@@ -3,9 +3,6 @@
 //! A pod with a launch order has a variable in each container that reads a key of the ConfigMap `<pod>-barrier`: no
 //! kubelet starts a container whose key is missing. The key names the priority.
 
-use berth_api::names::env::CONTAINER_BARRIER;
-use serde::{Deserialize, Deserializer};
-
 use super::Pod;
 
 /// The ConfigMap that holds back the containers of a pod.
@@ -22,35 +19,11 @@ pub fn key(priority: i32) -> String {
 pub fn next(pod: &Pod) -> Option<i32> {
     let ready = |name: &str| pod.container_status(name).is_some_and(|status| status.ready);
     let waiting = pod.spec.containers.iter().filter(|container| !ready(&container.name));
-    waiting.filter_map(|container| container.priority).max()
+    waiting.filter_map(|container| container.env.priority()).max()
 }
 
 /// Does the container wait for others to be ready before it may start?
 pub fn is_held_back(pod: &Pod, container: &str) -> bool {
-    let priority = pod.spec.containers.iter().find(|c| &*c.name == container).and_then(|c| c.priority);
+    let priority = pod.spec.containers.iter().find(|c| &*c.name == container).and_then(|c| c.env.priority());
     priority.is_some_and(|priority| next(pod).is_some_and(|next| priority < next))
-}
-
-/// Reads the priority from a container's variables; nothing else of them is kept.
-pub(super) fn of_env<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
-    #[derive(Deserialize, Default)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Variable {
-        name: Box<str>,
-        value_from: Option<Source>,
-    }
-    #[derive(Deserialize, Default)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Source {
-        config_map_key_ref: Option<Key>,
-    }
-    #[derive(Deserialize, Default)]
-    #[serde(default)]
-    struct Key {
-        key: Box<str>,
-    }
-    let env = Option::<Vec<Variable>>::deserialize(deserializer)?.unwrap_or_default();
-    let barrier = env.into_iter().find(|variable| &*variable.name == CONTAINER_BARRIER);
-    let key = barrier.and_then(|variable| variable.value_from?.config_map_key_ref).map(|reference| reference.key);
-    Ok(key.and_then(|key| key.strip_prefix("p_")?.parse().ok()))
 }

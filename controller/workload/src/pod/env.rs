@@ -1,0 +1,105 @@
+//! What a container's variables say. Nothing else of them is kept.
+
+use std::fmt;
+
+use berth_api::names::env::{CONTAINER_BARRIER, IS_INJECTED};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer};
+
+/// What decisions read of a container's variables, which no update of a pod can change. Eight
+/// bytes, because the store holds each container of each pod.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Env {
+    priority: i32,
+    has_priority: bool,
+    /// The mark of a container that a SidecarSet brought.
+    pub is_injected: bool,
+}
+
+impl Env {
+    fn new(priority: Option<i32>, is_injected: bool) -> Self {
+        Self { priority: priority.unwrap_or_default(), has_priority: priority.is_some(), is_injected }
+    }
+
+    /// Its launch priority, where its pod has a launch order: the higher starts first.
+    pub fn priority(&self) -> Option<i32> {
+        self.has_priority.then_some(self.priority)
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Variable {
+    name: Box<str>,
+    value: Option<IsTrue>,
+    value_from: Option<Source>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Source {
+    config_map_key_ref: Option<Key>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Key {
+    key: Box<str>,
+}
+
+/// Whether a value is `true`. The value is not kept on the way, because it may be long.
+struct IsTrue(bool);
+
+impl<'de> Deserialize<'de> for IsTrue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = IsTrue;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the value of a variable")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<IsTrue, E> {
+                Ok(IsTrue(text == "true"))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Env, D::Error> {
+    let variables = Option::<Vec<Variable>>::deserialize(deserializer)?.unwrap_or_default();
+    let is_mark = |variable: &Variable| {
+        &*variable.name == IS_INJECTED && variable.value.as_ref().is_some_and(|IsTrue(is_true)| *is_true)
+    };
+    let is_injected = variables.iter().any(is_mark);
+    let barrier = variables.into_iter().find(|variable| &*variable.name == CONTAINER_BARRIER);
+    let key = barrier.and_then(|variable| variable.value_from?.config_map_key_ref).map(|reference| reference.key);
+    Ok(Env::new(key.and_then(|key| key.strip_prefix("p_")?.parse().ok()), is_injected))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn env_keeps_the_priority_and_the_mark() {
+        let barrier = |key: &str| json!({"name": CONTAINER_BARRIER, "valueFrom": {"configMapKeyRef": {"name": "a-barrier", "key": key}}});
+        let mark = |value: Value| json!({"name": IS_INJECTED, "value": value});
+        for (env, priority, is_injected) in [
+            (Value::Null, None, false),
+            (json!([]), None, false),
+            (json!([{"name": "A", "value": "true"}, {"name": "B"}]), None, false),
+            (json!([barrier("p_-2"), mark(json!("true"))]), Some(-2), true),
+            (json!([barrier("2"), mark(json!("false"))]), None, false),
+            (json!([mark(Value::Null)]), None, false),
+            (json!([{"name": IS_INJECTED, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]), None, false),
+        ] {
+            assert_eq!(read(&env).unwrap().priority(), priority, "{env}");
+            assert_eq!(read(&env).unwrap(), Env::new(priority, is_injected), "{env}");
+        }
+    }
+}

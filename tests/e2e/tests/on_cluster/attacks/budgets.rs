@@ -34,7 +34,7 @@ pub(crate) async fn preemption_passes_budgets(case: &Case) -> Result<()> {
 async fn passes(case: &Case) -> Result<()> {
     let filling = deployed(case, 1).await?;
     let container = json!({"name": "main", "resources": {"limits": {SLOT: "1"}}});
-    let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}, "strategy": {"type": "Recreate"}}});
+    let patch = json!({"spec": {"template": {"spec": {"containers": [container]}}, "strategy": {"type": "Recreate", "rollingUpdate": null}}});
     case.kubectl(&["patch", "deployment", "web", "-n", &case.namespace, "--patch", &patch.to_string()]).await?;
     let fills = |deployment: &Value| {
         let status = &deployment["status"];
@@ -63,6 +63,10 @@ async fn passes(case: &Case) -> Result<()> {
             let says = "PubPassed: DELETE by system:kube-scheduler passes the budget";
             case.told(&victim, |event| event.starts_with(says)).await?;
             case.until(BUDGET, "web", |budget| budget["status"]["currentAvailable"] == 0).await?;
+        }
+        if !has_replicas {
+            // An administrator's deletion waits for one.
+            scale(case, 2).await?;
         }
         case.kubectl(&["delete", "pod", "important", "-n", &case.namespace, "--timeout=60s"]).await?;
         case.until(DEPLOYMENT, "web", fills).await?;

@@ -30,22 +30,19 @@ use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodPolicy};
 
 use berth_runtime::events::Recorder;
-use berth_runtime::executor::Owner;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Key, Object, Resource, Store};
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
 use berth_workload::budget::asked::Asked;
-use berth_workload::budget::disruption::{is_disruption_target, is_exempt, is_own_controller, passes};
-use berth_workload::budget::ledger::Request;
+use berth_workload::budget::disruption::{is_disruption_target, is_exempt, is_own_controller};
 use berth_workload::budget::surge::is_open;
 use berth_workload::condition::is_true;
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::native_budget::{NativeBudget, RefusedNatively};
 use berth_workload::node::Node;
-use berth_workload::plan::Event;
 use berth_workload::pod::Pod;
-use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, PODS};
+use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join};
 use jiff::Timestamp;
@@ -397,37 +394,10 @@ impl PodBudgets {
         Ok(refusal)
     }
 
-    /// Tells of a pod that it had to stay.
-    fn tell(&self, pod: &Pod, operation: ProtectedOperation, refusal: &str) {
-        let reason = if operation.is_change() { "PubPreventPodUpdate" } else { "PubPreventPodDeletion" };
-        self.record(pod, reason, refusal.to_owned());
-    }
-
-    fn record(&self, pod: &Pod, reason: &'static str, message: String) {
-        let Some(recorder) = self.recorder.get() else { return };
-        let [namespace, name, uid] =
-            [&pod.metadata.namespace, &pod.metadata.name, &pod.metadata.uid].map(ToString::to_string);
-        let event = Event { warning: true, reason, message };
-        recorder.record(&Owner { resource: PODS, namespace, name, uid }, &event);
-    }
-
     /// Where pods are told; to be called once.
     pub(crate) fn tell_by(&self, recorder: Recorder) {
         // A second one would be a mistake that the first call's value hides.
         let _ = self.recorder.set(recorder);
-    }
-
-    /// Tells of a pod that goes, or changes, past a budget.
-    fn tell_of_passing(&self, pod: &Pod, request: &Request, shortage: &str) {
-        let (operation, holder) = (request.operation.name(), &request.holder);
-        let message = format!("{operation} by {holder} passes the budget, which would refuse it to others: {shortage}");
-        self.record(pod, "PubPassed", message);
-    }
-
-    /// Whether no budget may refuse it.
-    fn passes(&self, disruption: &Disruption) -> bool {
-        let (operation, pod) = (operation(disruption), disruption.object.as_ref().and_then(|pod| pod.as_ref().ok()));
-        passes(operation, (&disruption.user, &disruption.groups), &self.exempt, pod)
     }
 
     /// Why a pod stays that cannot be read: a budget of its namespace may hold it.

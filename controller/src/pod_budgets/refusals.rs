@@ -1,13 +1,21 @@
-//! The metric of pods that had to stay, by the peer's name, so that its dashboards and alerts go on.
+//! Events of pods that had to stay or went past a budget, and the metric of the former, by the peer's name, so that its dashboards and
+//! alerts go on.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
+use berth_runtime::executor::Owner;
+use berth_workload::budget::ledger::Request;
+use berth_workload::plan::Event;
 use berth_workload::pod::Pod;
+use berth_workload::resource::PODS;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+
+use super::PodBudgets;
 
 /// The most series: names and users are anybody's.
 const MOST_SERIES: usize = 1_000;
@@ -56,6 +64,29 @@ impl Refusals {
         drop(known);
         let (kind_namespace_name, username) = series;
         self.counts.get_or_create(&Labels { kind_namespace_name, username }).inc();
+    }
+}
+
+impl PodBudgets {
+    /// Tells of a pod that it had to stay.
+    pub(super) fn tell(&self, pod: &Pod, operation: ProtectedOperation, refusal: &str) {
+        let reason = if operation.is_change() { "PubPreventPodUpdate" } else { "PubPreventPodDeletion" };
+        self.record(pod, reason, refusal.to_owned());
+    }
+
+    fn record(&self, pod: &Pod, reason: &'static str, message: String) {
+        let Some(recorder) = self.recorder.get() else { return };
+        let [namespace, name, uid] =
+            [&pod.metadata.namespace, &pod.metadata.name, &pod.metadata.uid].map(ToString::to_string);
+        let event = Event { warning: true, reason, message };
+        recorder.record(&Owner { resource: PODS, namespace, name, uid }, &event);
+    }
+
+    /// Tells of a pod that goes, or changes, past a budget.
+    pub(super) fn tell_of_passing(&self, pod: &Pod, request: &Request, shortage: &str) {
+        let (operation, holder) = (request.operation.name(), &request.holder);
+        let message = format!("{operation} by {holder} passes the budget, which would refuse it to others: {shortage}");
+        self.record(pod, "PubPassed", message);
     }
 }
 

@@ -7,6 +7,7 @@ use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_runtime::client::{self, Failed};
 use berth_webhook::pods::{Change, Changed, Disruption, NotYet};
 use berth_workload::budget::count::is_available;
+use berth_workload::budget::disruption::passes;
 use berth_workload::budget::ledger::Request;
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::resource::{NODES, PODS};
@@ -76,6 +77,12 @@ fn serves(pod: &Pod, knows_node: bool, now: Timestamp) -> Option<bool> {
 }
 
 impl PodBudgets {
+    /// Whether no budget may refuse it.
+    pub(super) fn passes(&self, disruption: &Disruption) -> bool {
+        let (operation, pod) = (operation(disruption), disruption.object.as_ref().and_then(|pod| pod.as_ref().ok()));
+        passes(operation, (&disruption.user, &disruption.groups), &self.exempt, pod)
+    }
+
     /// The pod that a request means, as the store or the apiserver has it, or why it cannot be read; `None` where no pod has that name
     /// and uid. A review is not believed, because anybody may have sent it who learned the path. The apiserver carries a request out
     /// only on the version that it has shown, so the answer about an older version does not matter.

@@ -22,6 +22,7 @@ use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
 use serde::Deserialize;
 use tokio::time::Instant;
 
+use crate::recent::Recent;
 use wants::{DaemonSet, Says, Scale, Wants};
 
 /// The most workloads whose pods one budget holds by a selector. Each is asked for when pods are counted.
@@ -35,12 +36,17 @@ const MOST_KINDS: usize = 256;
 /// So long it is remembered that a kind has no scale: whoever gives it one tells nobody here.
 const WITHOUT_SCALE: Duration = Duration::from_secs(60);
 
-/// Asks workloads how many pods they want, and remembers which kinds there are.
+/// Asks workloads how many pods they want, and remembers which kinds there are. Each workload is read once a second for all who ask.
 #[derive(Clone)]
 pub(crate) struct ExpectedPods {
     client: Client,
     kinds: Arc<Mutex<Vec<Kind>>>,
+    objects: Arc<Recent<Read<Arc<Object>>>>,
+    wants: Arc<Recent<Read<Wants>>>,
 }
+
+/// What the apiserver says of a workload; `None` where it is gone.
+type Read<T> = Result<Option<T>, Uncounted>;
 
 /// Where a kind is served, and what says how many pods an object of it wants.
 #[derive(Clone)]
@@ -56,6 +62,12 @@ impl Kind {
     /// Whether it need not be asked for again. Where one is not served any more, or has no scale any more, a read of it says so.
     fn is_current(&self) -> bool {
         self.says != Says::Nothing || self.since.elapsed() < WITHOUT_SCALE
+    }
+
+    /// By what an answer about an object of this kind is found, which names the object by `said` where it is a fault.
+    fn asked(&self, namespace: &str, name: &str, said: &str) -> String {
+        let Self { name: GroupVersionKind { group, version, kind }, .. } = self;
+        format!("{group}/{version}/{kind}/{namespace}/{name} {said}")
     }
 
     /// Why an object of this kind is not counted that the controller may not read. What says nothing of its pods need not be read.
@@ -94,7 +106,7 @@ enum Top {
 }
 
 /// Why it is not known.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Uncounted {
     /// The author of the budget or the administrator can mend it.
     Fault(Unknown),
@@ -102,7 +114,7 @@ pub(crate) enum Uncounted {
     Silent(Failed),
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Object {
     metadata: Metadata,
 }
@@ -123,7 +135,12 @@ fn fault<T>(message: String) -> Result<T, Uncounted> {
 
 impl ExpectedPods {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, kinds: Arc::default() }
+        Self { client, kinds: Arc::default(), objects: Arc::default(), wants: Arc::default() }
+    }
+
+    /// The same, for those who must not go by what others were told a moment ago.
+    pub(crate) fn apart(&self) -> Self {
+        Self { objects: Arc::default(), wants: Arc::default(), ..self.clone() }
     }
 
     /// How many pods a workload wants, and which are its.
@@ -174,7 +191,7 @@ impl ExpectedPods {
     pub(crate) async fn top_object(&self, namespace: &str, owner: &Owner) -> Option<(String, Metadata)> {
         let (kind, owner) = self.top(namespace, owner.clone()).await.ok()??;
         let object = self.object(&kind, namespace, &owner.name, "a workload").await.ok()??;
-        Some((kind.name.kind, object.metadata))
+        Some((kind.name.kind, object.metadata.clone()))
     }
 
     /// Whether a pod of this owner goes because the owner, or one above it, is gone or goes.
@@ -283,27 +300,33 @@ impl ExpectedPods {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn object(&self, kind: &Kind, namespace: &str, name: &str, said: &str) -> Result<Option<Object>, Uncounted> {
-        self.read(kind, namespace, name, "", said).await
+    async fn object(&self, kind: &Kind, namespace: &str, name: &str, said: &str) -> Read<Arc<Object>> {
+        let read = async { Ok(self.read(kind, namespace, name, "", said).await?.map(Arc::new)) };
+        self.objects.or(&kind.asked(namespace, name, said), read).await
     }
 
     /// What a workload wants; `None` where it is gone, or nothing says so.
-    async fn wants(&self, kind: &Kind, namespace: &str, name: &str, said: &str) -> Result<Option<Wants>, Uncounted> {
-        match kind.says {
-            Says::Scale => {
-                let scale: Option<Scale> = self.read(kind, namespace, name, "/scale", said).await?;
-                Ok(scale.map(|scale| scale.wants()))
+    async fn wants(&self, kind: &Kind, namespace: &str, name: &str, said: &str) -> Read<Wants> {
+        let read = async {
+            match kind.says {
+                Says::Scale => {
+                    let scale: Option<Scale> = self.read(kind, namespace, name, "/scale", said).await?;
+                    Ok(scale.map(|scale| scale.wants()))
+                }
+                Says::Nodes => {
+                    let set = self.read::<DaemonSet>(kind, namespace, name, "", said).await?;
+                    let Some(set) = set else { return Ok(None) };
+                    let uncounted = || {
+                        let message =
+                            format!("the controller of {said} has not counted its nodes since its spec changed");
+                        Uncounted::Silent(silent(0, &message))
+                    };
+                    set.wants().map(Some).ok_or_else(uncounted)
+                }
+                Says::Nothing => Ok(None),
             }
-            Says::Nodes => {
-                let Some(set) = self.read::<DaemonSet>(kind, namespace, name, "", said).await? else { return Ok(None) };
-                let uncounted = || {
-                    let message = format!("the controller of {said} has not counted its nodes since its spec changed");
-                    Uncounted::Silent(silent(0, &message))
-                };
-                set.wants().map(Some).ok_or_else(uncounted)
-            }
-            Says::Nothing => Ok(None),
-        }
+        };
+        self.wants.or(&kind.asked(namespace, name, said), read).await
     }
 
     async fn read<T: serde::de::DeserializeOwned>(
@@ -313,7 +336,7 @@ impl ExpectedPods {
         name: &str,
         subresource: &str,
         said: &str,
-    ) -> Result<Option<T>, Uncounted> {
+    ) -> Read<T> {
         let (Ok(namespace), Ok(name)) = (Namespace::parse(namespace), Name::parse(name)) else { return Ok(None) };
         let path = |Kind { name: GroupVersionKind { group, version, .. }, plural, .. }: &Kind| {
             let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };

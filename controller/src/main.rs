@@ -24,6 +24,7 @@ mod random_sidecars;
 mod reads;
 #[cfg(test)]
 mod real_apiserver;
+mod recent;
 mod resize;
 mod run;
 mod sidecar_pods;

@@ -148,7 +148,7 @@ impl Controller for Reads {
         let pace = acting.pod_budgets.awaited_pace(&of_either, snapshot.view.pods.len());
         let written = (old, &new, urgent, pace);
         let next = self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, written).await;
-        at_latest(next, soon)
+        at_latest(next, acting.pod_budgets.counted_again(&key.namespace).map_or(soon, |again| soon.min(again)))
     }
 }
 
@@ -230,6 +230,9 @@ fn wake_for(
             queue.add(Key::of(&*budget));
             is_held = true;
         }
+    }
+    if is_held {
+        holding.note_change(&pod.metadata.namespace);
     }
     is_held
 }

@@ -31,6 +31,7 @@ impl Says {
 }
 
 /// What a workload wants.
+#[derive(Debug, Clone)]
 pub(super) struct Wants {
     pub(super) replicas: usize,
     /// Which pods, where it says so.

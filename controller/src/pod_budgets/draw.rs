@@ -155,7 +155,7 @@ impl PodBudgets {
             return Some(Instead::of_released(budget));
         }
         let owner = pod.metadata.controller()?;
-        let (kind, top) = self.expected.top_object(&pod.metadata.namespace, owner).await?;
+        let (kind, top) = self.expected.apart().top_object(&pod.metadata.namespace, owner).await?;
         Instead::of(&pod.metadata, (&kind, &top), budget, refusal)
     }
 

@@ -1,15 +1,18 @@
 //! How many pods are expected of the workloads of a budget, as they are now.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_workload::budget::count::Expected;
 use berth_workload::budget::ledger::Request;
 use berth_workload::budget::surge::is_released;
 use berth_workload::pod::Pod;
+use tokio::time::Instant;
 
 use super::{Budget, Holds, PodBudgets, views};
-use crate::expected_pods::{Uncounted, Workloads};
+use crate::expected_pods::{ExpectedPods, Uncounted, Workloads};
+use crate::recent::MOMENT;
 
 impl PodBudgets {
     /// Whether the request is that the pod goes because its workload goes, which no budget keeps.
@@ -27,7 +30,8 @@ impl PodBudgets {
             owner => owner,
         };
         let Some(owner) = owner else { return false };
-        self.expected.is_gone(&pod.metadata.namespace, owner).await
+        // Refused by an earlier answer, the pod of a workload that has just gone would stay.
+        self.expected.apart().is_gone(&pod.metadata.namespace, owner).await
     }
 
     /// How many pods are expected now, for whoever the written ledger refuses; `None` where nobody knows. Nobody does where this replica
@@ -43,26 +47,50 @@ impl PodBudgets {
             let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
             views::pods_of_count(&self.stores.get()?.pods, namespace, budget.account().ledger.as_ref())?
         };
-        self.wanted(budget, holds, &all).await.map(|expected| expected.total).ok()
+        self.wanted_by(&self.expected, budget, holds, &all).await.map(|expected| expected.total).ok()
     }
 
-    /// How many pods the workload of a budget wants, or those of its pods, of all pods of its namespace.
+    /// How many pods the workload of a budget wants, or those of its pods, of all pods of its namespace: for a count.
     pub(crate) async fn wanted(&self, budget: &Budget, holds: &Holds, all: &[Arc<Pod>]) -> Result<Expected, Uncounted> {
+        self.wanted_by(&self.counted, budget, holds, all).await
+    }
+
+    async fn wanted_by(
+        &self,
+        expected: &ExpectedPods,
+        budget: &Budget,
+        holds: &Holds,
+        all: &[Arc<Pod>],
+    ) -> Result<Expected, Uncounted> {
         let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
         if let Budget::Unavailable(budget) = budget
             && let Some(target) = &budget.spec.target_ref
         {
-            return self.expected.of_target(namespace, target).await;
+            return expected.of_target(namespace, target).await;
         }
         let members = all.iter().filter(|pod| holds.holds(&pod.metadata)).cloned();
         // Those that were taken from their ReplicaSet are there until they go; it has others in their place, or soon.
         let (released, members): (Vec<_>, Vec<_>) = members.partition(|pod| is_released(&pod.metadata));
-        let total = self.expected.of_owners(namespace, &members).await?;
+        let total = expected.of_owners(namespace, &members).await?;
         Ok(Expected { total: total.max(released.len()), selector: None })
     }
 
     /// What workloads of pods want, each asked for once.
     pub(crate) fn workloads(&self) -> Workloads<'_> {
-        Workloads::new(&self.expected)
+        Workloads::new(&self.counted)
+    }
+
+    /// Notes that pods of a namespace changed that budgets hold.
+    pub(crate) fn note_change(&self, namespace: &str) {
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.retain(|_, since| since.elapsed() < MOMENT);
+        changed.insert(namespace.to_owned(), Instant::now());
+    }
+
+    /// In how long a budget of this namespace is to be counted once more: the last count may have used what workloads said before the
+    /// change that it was about.
+    pub(crate) fn counted_again(&self, namespace: &str) -> Option<Duration> {
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.get(namespace).filter(|since| since.elapsed() < MOMENT).map(|_| MOMENT)
     }
 }

@@ -134,7 +134,8 @@ impl PodBudgets {
             let is_confirmed = requests.iter().all(|(request, _)| request.is_available);
             // What is drawn by it stands only if enough are left by a look that begins when it is written: [`Self::confirm`].
             look = look.filter(|_| is_confirmed);
-            let others = self.others_lately(&budget, &mut look).await?;
+            let is_dry_run = wishes.iter().all(|wish| wish.is_dry_run);
+            let others = self.others_lately(&budget, &mut look, is_dry_run).await?;
             let mut account = budget.as_judged(&name, &holds);
             let judged = account.judge(&requests, (total, &others), Timestamp::now());
             if judged.is_by_what_is_written && !is_live {

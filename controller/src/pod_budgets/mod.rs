@@ -17,7 +17,7 @@ mod unseen;
 pub(crate) mod views;
 mod wish;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -33,6 +33,7 @@ use berth_runtime::events::Recorder;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Key, Object, Resource, Store};
+use berth_webhook::missing::Missing;
 use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::disruption::{is_disruption_target, is_exempt, is_own_controller};
@@ -55,6 +56,7 @@ use crate::controllers::{distributedpoddisruptionbudget, podunavailablebudget};
 use crate::expected_pods::ExpectedPods;
 use crate::paced::awaited_pace;
 use crate::pod_asks::{Asking, PodAsks};
+use crate::recent::Recent;
 use crate::watched::Watched;
 use awaited::{Awaited, Pace};
 pub(crate) use budget::{Budget, BudgetKey, Holds};
@@ -91,7 +93,14 @@ pub(crate) struct PodBudgets {
     exempt: BTreeSet<String>,
     /// Our own account, which has drawn before it changes a pod.
     own_user: String,
+    /// What workloads want, for those who reserve.
     expected: ExpectedPods,
+    /// The same for counts, so that a scale-down right behind one is not refused by what that count was told.
+    counted: ExpectedPods,
+    /// When pods of a namespace changed, where that is a moment ago.
+    changed: Mutex<HashMap<String, Instant>>,
+    /// What budgets of this cluster bring that others name, for dry runs.
+    members: Recent<Result<Arc<Found>, NotYet>>,
     /// The stores of each kind that is worked on.
     unavailable: OnceLock<Arc<Store<Watched<PodUnavailableBudget>>>>,
     distributed: OnceLock<Arc<Store<Watched<DistributedPodDisruptionBudget>>>>,
@@ -106,6 +115,8 @@ pub(crate) struct PodBudgets {
     entered: Entered,
     awaited: Arc<Awaited>,
     refusals: Refusals,
+    /// Pods that reviews named and that do not exist.
+    missing: Missing,
     /// Set where `explain` asks: budgets as their ledgers would be after what was granted, which nothing writes.
     copies: OnceLock<Mutex<BTreeMap<BudgetKey, Budget>>>,
     /// After so long nothing can come of what was granted.
@@ -145,8 +156,9 @@ impl PodBudgets {
     ) -> Arc<Self> {
         let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
         let (unavailable, distributed, stores, recorder, holds, lines, entered, awaited, written) = Default::default();
-        let (looks, copies) = (Looks::default(), OnceLock::new());
+        let (looks, copies, missing) = (Looks::default(), OnceLock::new(), Missing::default());
         let expected = ExpectedPods::new(client.clone());
+        let (counted, changed, members) = (expected.apart(), Mutex::default(), Recent::default());
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
             client,
@@ -158,6 +170,9 @@ impl PodBudgets {
             exempt,
             own_user,
             expected,
+            counted,
+            changed,
+            members,
             unavailable,
             distributed,
             stores,
@@ -168,6 +183,7 @@ impl PodBudgets {
             entered,
             awaited,
             refusals,
+            missing,
             copies,
             patience,
             written,
@@ -339,6 +355,9 @@ impl PodBudgets {
             return Ok(None);
         }
         let stores = self.stores.get().filter(|_| self.is_synced()).ok_or(UNREAD)?;
+        if self.is_missing(stores, &disruption) {
+            return Ok(None);
+        }
         // Which budgets there are is asked along with the pod, for it tells whose it is.
         let (pod, unseen) = try_join(self.pod(stores, &disruption), self.unseen(&disruption.namespace)).await?;
         let pod = match pod {
@@ -392,6 +411,12 @@ impl PodBudgets {
             self.refusals.count(&pod, &request.holder);
         }
         Ok(refusal)
+    }
+
+    /// Whether nothing shows a pod of the name that the request has, and the apiserver had none a moment ago.
+    fn is_missing(&self, stores: &Stores, Disruption { namespace, pod, object, uid, .. }: &Disruption) -> bool {
+        let is_shown = object.is_some() || uid.is_some() || stores.pods.get(namespace, pod).is_some();
+        !is_shown && self.missing.has(namespace, pod)
     }
 
     /// Where pods are told; to be called once.

@@ -79,7 +79,7 @@ impl PodBudgets {
     /// # Errors
     /// Our own apiserver did not answer. Where another cluster's did not, its budgets are silent.
     pub(crate) async fn others(&self, budget: &Budget) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
-        let alone = self.each_alone(budget).await?;
+        let alone = self.each_alone(budget, false).await?;
         Ok(self.together(budget, &alone))
     }
 
@@ -91,13 +91,14 @@ impl PodBudgets {
         &self,
         budget: &Budget,
         last: &mut Option<Look>,
+        is_dry_run: bool,
     ) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
         let is_fresh = |look: &Look| look.since.elapsed() < LATELY && look.members == budget.federation();
         let look = match last.take().filter(is_fresh) {
             Some(look) => look,
             None => {
                 let (since, members) = (Instant::now(), budget.federation().to_vec());
-                Look { since, members, alone: self.each_alone(budget).await? }
+                Look { since, members, alone: self.each_alone(budget, is_dry_run).await? }
             }
         };
         let others = self.together(budget, &look.alone);
@@ -105,8 +106,8 @@ impl PodBudgets {
         Ok(others)
     }
 
-    /// Reads each of those that a budget names.
-    async fn each_alone(&self, budget: &Budget) -> Result<Vec<Alone>, NotYet> {
+    /// Reads each of those that a budget names; for dry runs once a second for all who ask.
+    async fn each_alone(&self, budget: &Budget, is_dry_run: bool) -> Result<Vec<Alone>, NotYet> {
         let reads = budget.federation().iter().map(async |member| {
             if self.clusters.has(member) {
                 if let (Some(_), Budget::Distributed(budget)) = (self.copies.get(), budget) {
@@ -120,10 +121,12 @@ impl PodBudgets {
             if budget.is_named_by(member) {
                 return Ok(Alone { origin: Origin::default(), elsewhere, brings: Err(Silence::of(ITSELF)) });
             }
-            let found = find(&self.client, member).await.map_err(|_| NotYet("budgets of spec.federation"))?;
+            let unread = |_| NotYet("budgets of spec.federation");
+            let read = async { find(&self.client, member).await.map(Arc::new).map_err(unread) };
+            let found = if is_dry_run { self.members.or(&format!("{member:?}"), read).await? } else { read.await? };
             let copy = found.kind.and_then(key_of(member)).and_then(|key| self.copied(&key));
-            let brings = copy.map_or(found.brings, |copy| Ok(Brings::of_account(&copy.account())));
-            Ok(Alone { origin: found.origin, elsewhere, brings })
+            let brings = copy.map_or_else(|| found.brings.clone(), |copy| Ok(Brings::of_account(&copy.account())));
+            Ok(Alone { origin: found.origin.clone(), elsewhere, brings })
         });
         try_join_all(reads).await
     }

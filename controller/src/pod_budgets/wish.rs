@@ -104,7 +104,10 @@ impl PodBudgets {
         let Ok(path) = PODS.path(&disruption.namespace, &disruption.pod) else { return Ok(None) };
         let text = match client::get::<Box<RawValue>>(&self.client, &path).await {
             Ok(text) => text,
-            Err(Failed { code: 404, .. }) => return Ok(None),
+            Err(Failed { code: 404, .. }) => {
+                self.missing.note(&disruption.namespace, &disruption.pod);
+                return Ok(None);
+            }
             Err(_) => return Err(NotYet("pods")),
         };
         let read = Pod::read(text.get()).map(Arc::new);

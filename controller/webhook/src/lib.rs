@@ -9,6 +9,7 @@ mod keeper;
 mod kinds;
 mod latency;
 mod migrate;
+pub mod missing;
 pub mod places;
 pub mod pods;
 mod prepare_return;

@@ -163,6 +163,11 @@ impl Beside {
 }
 
 impl Question {
+    /// The namespace of the review.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// The answer where it is not asked.
     ///
     /// # Errors

@@ -119,6 +119,11 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
 }
 
 impl Question {
+    /// The namespace of the review.
+    pub(super) fn namespace(&self) -> &str {
+        &self.disruption.namespace
+    }
+
     /// The answer, by what budgets say, in time. Where they say nothing and pods stay for that, it is as if they were used up: of what
     /// the failure policy refuses in place of an answer, kubectl drain would try nothing again.
     ///
@@ -135,6 +140,21 @@ impl Question {
             drawn => drawn?,
         };
         Ok(answer(&self.uid, refused.as_deref())?)
+    }
+
+    /// The answer where too many others wait.
+    ///
+    /// # Errors
+    /// The failure policy lets pods go.
+    pub(super) fn unasked(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
+        let Disruption { namespace, pod, .. } = &*self.disruption;
+        if judge.budgets.as_ref().is_none_or(|budgets| budgets.fails_open()) {
+            return Err(NotYet("budgets in time").into());
+        }
+        let refused = format!(
+            "pod {namespace}/{pod} stays: too many requests of namespace {namespace} wait for its budgets: try again"
+        );
+        Ok(answer(&self.uid, Some(&refused))?)
     }
 }
 

@@ -15,6 +15,7 @@ use super::Judge;
 use super::admission::Look;
 use super::pod_review::{Answer, Unanswered, read};
 use super::recreate::{Unknown, get};
+use crate::missing::Missing;
 use crate::pods::NotYet;
 
 /// What an eviction may be at most: it has a name and a few options. A larger one is bound to no pod, and is refused later.
@@ -48,13 +49,18 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
 const UID: &str = "/deleteOptions/preconditions/uid";
 
 impl Question {
+    /// The namespace of the review.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// The answer, by what the apiserver says of the pod.
     ///
     /// # Errors
     /// It says nothing.
-    pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
+    pub(super) async fn answer(self, judge: &Judge, missing: &Missing) -> Result<Vec<u8>, Unanswered> {
         let mut answer = Answer::to(&self.uid);
-        if let Some(uid) = self.pods_uid(&judge.client).await? {
+        if let Some(uid) = self.pods_uid(&judge.client, missing).await? {
             let mut after = self.eviction.clone();
             let options = object(&mut after["deleteOptions"]);
             object(&mut options["preconditions"])["uid"] = json!(uid);
@@ -64,7 +70,7 @@ impl Question {
     }
 
     /// The uid of the pod that the eviction names; `None` where there is none, and the apiserver will say so.
-    async fn pods_uid(&self, client: &Client) -> Result<Option<String>, NotYet> {
+    async fn pods_uid(&self, client: &Client, missing: &Missing) -> Result<Option<String>, NotYet> {
         #[derive(Deserialize)]
         struct Identified {
             metadata: Identity,
@@ -77,10 +83,16 @@ impl Question {
         let (Ok(namespace), Ok(name)) = (Namespace::parse(&self.namespace), Name::parse(name)) else {
             return Ok(None);
         };
+        if missing.has(namespace.as_str(), name.as_str()) {
+            return Ok(None);
+        }
         let pods = KubeRequest::new(format!("/api/v1/namespaces/{namespace}/pods"));
         let unknown = NotYet("pods");
         let request = pods.get_metadata(name.as_str(), &GetParams::default()).map_err(|_| unknown)?;
         let found = get(client, request).await.map_err(|Unknown| unknown)?;
+        if found.is_none() {
+            missing.note(namespace.as_str(), name.as_str());
+        }
         let found = found.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| unknown)?;
         Ok(found.map(|Identified { metadata: Identity { uid } }| uid))
     }

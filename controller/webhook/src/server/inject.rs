@@ -68,6 +68,11 @@ fn answered(uid: &str, pod: &Value, injected: Injected) -> Result<Vec<u8>, serde
 }
 
 impl Question {
+    /// The namespace of the review.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// The answer, by what the apiserver says of the namespace.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ pub(crate) mod pin;
 mod pod_review;
 mod recreate;
 mod review_kinds;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -26,10 +27,11 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use kube::Client;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::watch;
 
 use crate::deletions::{GUARD_PATH, RefusedDeletions};
 use crate::latency::ReviewMetrics;
+use crate::missing::Missing;
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
 use crate::pods::{
     Budgets, DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, Injector, NotYet, PIN_PATH, RECREATE_PATH, Records,
@@ -39,6 +41,7 @@ use admission::{Asker, Look};
 use kept::Kept;
 use pod_review::Unanswered;
 use review_kinds::Kinds;
+use turns::Turns;
 
 /// The longest wait for a turn, and for memory that others hold: less than the apiserver waits for an answer.
 const WAIT: Duration = Duration::from_secs(2);
@@ -66,15 +69,19 @@ struct Shared {
     /// Addresses from which reviews came by a path that the apiserver alone is told.
     apiservers: Mutex<BTreeSet<IpAddr>>,
     /// What the apiserver is asked at once about templates, in the controller's name.
-    templates: Semaphore,
-    /// What it is asked about namespaces: who waits for a pod does not wait for templates.
-    namespaces: Semaphore,
-    /// What it is asked about the pods of requests: who creates many at once reads what came of each.
-    requests: Semaphore,
-    /// What it is asked about the pods of evictions: a flood of requests holds up no drain.
-    evictions: Semaphore,
-    /// What it is asked about what is in namespaces and of kinds that are to be deleted: lists, so few of them are held in memory.
-    deletions: Semaphore,
+    templates: Turns,
+    /// What the apiserver is asked at once about namespaces: a pod does not wait for templates.
+    namespaces: Turns,
+    /// What the apiserver is asked at once about the pods of requests.
+    requests: Turns,
+    /// What the apiserver is asked at once about the pods of evictions: a flood of requests holds up no drain.
+    evictions: Turns,
+    /// What budgets are asked at once. Each question is several reads and a write.
+    budgets: Turns,
+    /// What the apiserver is asked at once about the contents of namespaces and kinds: lists, so few of them are held in memory.
+    deletions: Turns,
+    /// Pods that reviews named and that do not exist.
+    missing: Missing,
     judge: Judge,
     kept: Kept,
 }
@@ -178,11 +185,13 @@ impl Server {
             phase: phase.clone(),
             kinds: self.kinds,
             apiservers: Mutex::default(),
-            templates: Semaphore::new(8),
-            namespaces: Semaphore::new(8),
-            requests: Semaphore::new(8),
-            evictions: Semaphore::new(8),
-            deletions: Semaphore::new(2),
+            templates: Turns::new(8),
+            namespaces: Turns::new(8),
+            requests: Turns::new(8),
+            evictions: Turns::new(8),
+            budgets: Turns::new(32),
+            deletions: Turns::new(2),
+            missing: Missing::default(),
             judge,
             kept: Kept::default(),
         });
@@ -300,6 +309,7 @@ async fn answer(
     let Some(caller) = request.extensions().get::<Caller>().cloned() else {
         return Err(Refusal(StatusCode::INTERNAL_SERVER_ERROR, "the caller is not known".to_owned()));
     };
+    let is_stranger = matches!(handler, Handler::Validate(Asker::Anybody));
     let kind = shared.kinds.of(handler, shared.is_apiserver(handler, &caller));
     let received = kind.bodies.read(request.into_body()).await;
     let received = received.map_err(|error: BodyError| Refusal(error.status(), error.to_string()))?;
@@ -325,7 +335,9 @@ async fn answer(
         Look::Asks(question) => {
             // What waits for the apiserver or for budgets has little of the body, but for a pod's text.
             let share = if matches!(question, Question::Namespace(_)) { share } else { Share::default() };
-            Ok((question.answer(shared).await?, share))
+            // Strangers say any namespace, and share one turn.
+            let namespace = if is_stranger { String::new() } else { question.namespace().to_owned() };
+            Ok((question.answer(&namespace, shared).await?, share))
         }
     }
 }
@@ -356,10 +368,22 @@ enum Question {
 }
 
 impl Question {
-    async fn answer(self, shared: &Shared) -> Result<Vec<u8>, Refusal> {
+    /// The namespace whose turn it takes.
+    fn namespace(&self) -> &str {
+        match self {
+            Self::Template(question) => question.namespace(),
+            Self::Namespace(question) => question.namespace(),
+            Self::Pod(question) => question.namespace(),
+            Self::Eviction(question) => question.namespace(),
+            Self::Budgets(question) => question.namespace(),
+            Self::Deletion(question) => question.namespace(),
+        }
+    }
+
+    async fn answer(self, namespace: &str, shared: &Shared) -> Result<Vec<u8>, Refusal> {
         match self {
             Self::Template(question) => {
-                let answered = match turn(&shared.templates).await {
+                let answered = match shared.templates.take(namespace).await {
                     Some(_asking) => question.answer(&shared.judge).await,
                     // Nothing is known, so nothing is refused: the controller asks again.
                     None => question.unasked(),
@@ -368,24 +392,32 @@ impl Question {
             }
             Self::Namespace(question) => {
                 let answered = async {
-                    let _asking = turn(&shared.namespaces).await.ok_or_else(inject::Question::unasked)?;
+                    let turn = shared.namespaces.take(namespace).await;
+                    let _asking = turn.ok_or_else(inject::Question::unasked)?;
                     question.answer(&shared.judge).await
                 };
                 let answered = tokio::time::timeout(inject::PATIENCE, answered).await;
                 answered.unwrap_or_else(|_| Err(inject::Question::unasked())).map_err(unanswered)
             }
-            Self::Budgets(question) => question.answer(&shared.judge).await.map_err(unanswered),
+            Self::Budgets(question) => {
+                let answered = match shared.budgets.take(namespace).await {
+                    Some(_asking) => question.answer(&shared.judge).await,
+                    None => question.unasked(&shared.judge),
+                };
+                answered.map_err(unanswered)
+            }
             Self::Eviction(question) => {
                 let answered = async {
-                    let _asking = turn(&shared.evictions).await.ok_or(NotYet("pods, for it is asked too often"))?;
-                    question.answer(&shared.judge).await
+                    let turn = shared.evictions.take(namespace).await;
+                    let _asking = turn.ok_or(NotYet("pods, for it is asked too often"))?;
+                    question.answer(&shared.judge, &shared.missing).await
                 };
                 let late = || Err(Unanswered::NotYet(NotYet("pods in time")));
                 tokio::time::timeout(recreate::PATIENCE, answered).await.unwrap_or_else(|_| late()).map_err(unanswered)
             }
             Self::Deletion(question) => {
                 let counted = async {
-                    let _asking = turn(&shared.deletions).await.ok_or(guard::Unlisted::Busy)?;
+                    let _asking = shared.deletions.take(namespace).await.ok_or(guard::Unlisted::Busy)?;
                     question.count(&shared.judge.client).await
                 };
                 let counted = tokio::time::timeout(guard::PATIENCE, counted).await;
@@ -393,19 +425,14 @@ impl Question {
                 question.answer(counted, &shared.judge).map_err(|error| no_review(&error))
             }
             Self::Pod(question) => {
-                let answered = match turn(&shared.requests).await {
-                    Some(_asking) => question.answer(&shared.judge).await,
+                let answered = match shared.requests.take(namespace).await {
+                    Some(_asking) => question.answer(&shared.judge, &shared.missing).await,
                     None => question.unasked(),
                 };
                 answered.map_err(|error| no_review(&error))
             }
         }
     }
-}
-
-/// A place among the few questions of a kind that are asked at once; none where too many wait.
-async fn turn(places: &Semaphore) -> Option<SemaphorePermit<'_>> {
-    tokio::time::timeout(WAIT, places.acquire()).await.ok()?.ok()
 }
 
 impl Handler {

@@ -20,6 +20,7 @@ use serde_json::Value;
 use super::Judge;
 use super::admission::Look;
 use super::pod_review::{Answer, read};
+use crate::missing::Missing;
 
 /// Less than the apiserver waits for an answer. After it the controller fills the request in.
 pub(super) const PATIENCE: Duration = Duration::from_millis(1500);
@@ -66,12 +67,17 @@ fn pod_name(request: &str) -> String {
 }
 
 impl Question {
+    /// The namespace of the review.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// The answer, by what the apiserver says of the pod.
     ///
     /// # Errors
     /// None that a review could cause.
-    pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
-        let filled = tokio::time::timeout(PATIENCE, self.fill(&judge.client)).await;
+    pub(super) async fn answer(self, judge: &Judge, missing: &Missing) -> Result<Vec<u8>, serde_json::Error> {
+        let filled = tokio::time::timeout(PATIENCE, self.fill(&judge.client, missing)).await;
         let mut answer = Answer::to(&self.uid);
         match filled {
             Ok(Ok(Some(filled))) => answer.change(&self.request, &filled)?,
@@ -91,20 +97,23 @@ impl Question {
     }
 
     /// The request, filled in; `None` where the apiserver did not say.
-    async fn fill(&self, client: &Client) -> Result<Option<Value>, String> {
+    async fn fill(&self, client: &Client, missing: &Missing) -> Result<Option<Value>, String> {
         let Ok(namespace) = Namespace::parse(&self.namespace) else { return Ok(None) };
         let named = |collection: &str, name: &str| KubeRequest::new(collection).get(name, &GetParams::default());
         // A name that is none is that of no pod.
         let pod = match Name::parse(&self.pod) {
-            Ok(name) => {
+            Ok(name) if !missing.has(namespace.as_str(), name.as_str()) => {
                 let Ok(request) = named(&format!("/api/v1/namespaces/{namespace}/pods"), name.as_str()) else {
                     return Ok(None);
                 };
                 let Ok(pod) = get(client, request).await else { return Ok(None) };
+                if pod.is_none() {
+                    missing.note(namespace.as_str(), name.as_str());
+                }
                 let pod = pod.map(|text| recreated::read(&text)).transpose();
                 pod.map_err(|why| format!("spec.podName: pod {} cannot be read: {why}", self.pod))?
             }
-            Err(_) => None,
+            _ => None,
         };
         let name = node_of(&self.request, pod.as_ref())?;
         let Ok(request) = named("/api/v1/nodes", name) else { return Ok(None) };
@@ -194,7 +203,7 @@ mod tests {
     async fn answered(object: &Value, judge: &Judge) -> Value {
         let answer = match look(&review(object), judge).unwrap() {
             Look::Answer(answer) => answer,
-            Look::Asks(question) => question.answer(judge).await.unwrap(),
+            Look::Asks(question) => question.answer(judge, &Missing::default()).await.unwrap(),
         };
         serde_json::from_slice::<Value>(&answer).unwrap()["response"].take()
     }

@@ -148,6 +148,11 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
 }
 
 impl Question {
+    /// The namespace that is to be deleted; empty for a definition, which is in none.
+    pub(super) fn namespace(&self) -> &str {
+        if self.guarded.kind == Kind::Namespace { &self.guarded.name } else { "" }
+    }
+
     /// What lives in it, of each sort that counts.
     ///
     /// # Errors

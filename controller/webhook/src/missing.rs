@@ -1,0 +1,66 @@
+//! Names that an apiserver did not have a moment ago.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// So long a name is known to be missing.
+const MOMENT: Duration = Duration::from_secs(1);
+/// The most names that are remembered.
+const MOST: usize = 4096;
+
+/// Pods that do not exist, by namespace and name: a flood of requests for one of them is one read a second.
+#[derive(Debug, Default)]
+pub struct Missing(Mutex<HashMap<(String, String), Instant>>);
+
+impl Missing {
+    /// Whether the apiserver did not have the pod within the last second.
+    pub fn has(&self, namespace: &str, name: &str) -> bool {
+        let known = self.lock();
+        known.get(&(namespace.to_owned(), name.to_owned())).is_some_and(|since| since.elapsed() < MOMENT)
+    }
+
+    /// Remembers that the apiserver does not have the pod.
+    pub fn note(&self, namespace: &str, name: &str) {
+        let mut known = self.lock();
+        if known.len() >= MOST {
+            known.retain(|_, since| since.elapsed() < MOMENT);
+        }
+        if known.len() < MOST {
+            known.insert((namespace.to_owned(), name.to_owned()), Instant::now());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn missing_name_is_known_for_a_second() {
+        let missing = Missing::default();
+        missing.note("a", "web");
+        for (millis, name, expected) in [(0, "web", true), (0, "db", false), (999, "web", true), (1, "web", false)] {
+            tokio::time::advance(Duration::from_millis(millis)).await;
+            assert_eq!(missing.has("a", name), expected, "{millis} {name}");
+        }
+        assert!(!missing.has("b", "web"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn missing_names_are_bounded_and_make_room() {
+        let missing = Missing::default();
+        (0..MOST + 10).for_each(|number| missing.note("a", &number.to_string()));
+        assert!(missing.has("a", "0") && !missing.has("a", &MOST.to_string()));
+        assert_eq!(missing.lock().len(), MOST);
+        tokio::time::advance(MOMENT).await;
+        missing.note("a", "late");
+        assert_eq!(missing.lock().len(), 1);
+    }
+}

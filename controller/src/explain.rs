@@ -34,6 +34,7 @@ use berth_runtime::{Key, Object, Resource};
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::Added;
 use berth_workload::budget::asked::Asked;
+use berth_workload::budget::beyond;
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::{Outcome, Plan, Waiting};
@@ -248,6 +249,10 @@ impl Look<'_> {
             return self.is_missing("PodUnavailableBudget");
         };
         let budgets = self.budgets(&all);
+        if let Some(why) = budgets.beyond(&Budget::Unavailable(budget.0.clone())) {
+            let plan = beyond::plan(&[], &why, None);
+            return Ok(self.explained("PodUnavailableBudget", plan, &Value::Null, &Value::Null));
+        }
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")
         };
@@ -269,6 +274,10 @@ impl Look<'_> {
             return self.is_missing("DistributedPodDisruptionBudget");
         };
         let budgets = self.budgets(&reads);
+        if let Some(why) = budgets.beyond(&Budget::Distributed(budget.0.clone())) {
+            let plan = beyond::plan(&[], &why, None);
+            return Ok(self.explained("DistributedPodDisruptionBudget", plan, &Value::Null, &Value::Null));
+        }
         let Ok(mut snapshot) = reads.observe(&budgets, &budget).await else {
             bail!("the apiserver does not say how many pods are expected: try again")
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use berth_api::names::finalizer::BUDGET_FLOOR;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_kinds::distributedpoddisruptionbudget::{Snapshot, decide, is_urgent, status};
+use berth_kinds::distributedpoddisruptionbudget::{Snapshot, beyond, decide, is_urgent, status};
 use berth_runtime::driver::Next;
 use berth_runtime::object::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use berth_runtime::queue::Queue;
@@ -30,7 +30,7 @@ use crate::acting::Acting;
 use crate::change::each;
 use crate::controllers::Controller;
 use crate::expected_pods::Uncounted;
-use crate::paced::{Paced, at_latest};
+use crate::paced::{Paced, at_latest, nothing_is_urgent};
 use crate::pod_budgets::views::{self, Views};
 use crate::pod_budgets::{Budget, PodBudgets, native_budgets};
 use crate::reads::{Read, Reader};
@@ -99,6 +99,14 @@ impl Controller for Reads {
                 on.expectations.forget(old.uid());
                 on.pod_budgets.forget(old.uid());
             }
+            if let Change::Deleted { old: one } | Change::Applied { new: one, .. } = change
+                && (one.terminating() || matches!(change, Change::Deleted { .. }))
+            {
+                on.pod_budgets
+                    .last_that_counts(DISTRIBUTED_POD_DISRUPTION_BUDGETS, one.namespace())
+                    .into_iter()
+                    .for_each(|key| to.add(key));
+            }
             each(change, |budget| {
                 to.add(Key::of(budget));
                 wake_beside(&to, &all, budget.namespace(), budget.name());
@@ -112,8 +120,8 @@ impl Controller for Reads {
         self.natives.on_change(move |change| {
             each(change, |native| wake_beside(&to, &all, native.namespace(), native.name()));
         });
-        let (to, all, holding) = (queue.clone(), self.budgets.clone(), acting.pod_budgets.clone());
-        views::on_change(&self.views, &self.pods, &self.nodes, move |pod| wake_for(&to, &all, &holding, pod));
+        let (to, holding) = (queue.clone(), acting.pod_budgets.clone());
+        views::on_change(&self.views, &self.pods, &self.nodes, move |pod| wake_for(&to, &holding, pod));
     }
 
     /// One count of one budget.
@@ -130,12 +138,18 @@ impl Controller for Reads {
             Ok(budget) => budget,
             Err(next) => return next,
         };
+        let told = budget.0.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let of_either = Budget::Distributed(budget.0.clone());
+        if let Some(why) = acting.pod_budgets.beyond(&of_either) {
+            let child = self.natives.get(budget.namespace(), budget.name());
+            let (plan, new) = beyond(&budget.0, child.as_ref().map(|native| &*native.0), &why, Timestamp::now());
+            let written = (&budget.0.status, &Some(new), nothing_is_urgent, None);
+            return self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, written).await;
+        }
         let mut snapshot = match self.observe(&acting.pod_budgets, &budget).await {
             Ok(snapshot) => snapshot,
             Err(next) => return next,
         };
-        let told = budget.0.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let of_either = Budget::Distributed(budget.0.clone());
         let (asked, soon) = acting.pod_budgets.asked(&of_either, told);
         snapshot.asked = asked;
         let now = Timestamp::now();
@@ -218,16 +232,11 @@ fn wake_beside(queue: &Queue<Key>, all: &Store<Watched<DistributedPodDisruptionB
 }
 
 /// Wakes the budgets that hold a pod; false where there is none.
-fn wake_for(
-    queue: &Queue<Key>,
-    all: &Store<Watched<DistributedPodDisruptionBudget>>,
-    holding: &PodBudgets,
-    pod: &Pod,
-) -> bool {
+fn wake_for(queue: &Queue<Key>, holding: &PodBudgets, pod: &Pod) -> bool {
     let mut is_held = false;
-    for budget in all.by_index(&BY_NAMESPACE, &pod.metadata.namespace) {
-        if holding.holds(&Budget::Distributed(budget.0.clone())).selects(&pod.metadata) {
-            queue.add(Key::of(&*budget));
+    for budget in holding.counting(DISTRIBUTED_POD_DISRUPTION_BUDGETS, &pod.metadata.namespace) {
+        if holding.holds(&budget).selects(&pod.metadata) {
+            queue.add(budget.key().key);
             is_held = true;
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_kinds::podunavailablebudget::{Snapshot, decide, is_urgent, status};
+use berth_kinds::podunavailablebudget::{Snapshot, beyond, decide, is_urgent, status};
 use berth_runtime::driver::Next;
 use berth_runtime::object::POD_UNAVAILABLE_BUDGETS;
 use berth_runtime::queue::Queue;
@@ -22,7 +22,7 @@ use crate::acting::Acting;
 use crate::change::each;
 use crate::controllers::Controller;
 use crate::expected_pods::Uncounted;
-use crate::paced::{Paced, at_latest};
+use crate::paced::{Paced, at_latest, nothing_is_urgent};
 use crate::pod_budgets::native_budgets::is_mirrored;
 use crate::pod_budgets::views::{self, Views};
 use crate::pod_budgets::{Budget, Holds, PodBudgets, native_budgets};
@@ -71,6 +71,14 @@ impl Controller for Reads {
                 on.expectations.forget(old.uid());
                 on.pod_budgets.forget(old.uid());
             }
+            if let Change::Deleted { old: one } | Change::Applied { new: one, .. } = change
+                && (one.terminating() || matches!(change, Change::Deleted { .. }))
+            {
+                on.pod_budgets
+                    .last_that_counts(POD_UNAVAILABLE_BUDGETS, one.namespace())
+                    .into_iter()
+                    .for_each(|key| to.add(key));
+            }
             each(change, |budget| to.add(Key::of(budget)));
         });
         let (to, budgets) = (queue.clone(), self.budgets.clone());
@@ -82,8 +90,8 @@ impl Controller for Reads {
                 mirrored.for_each(|budget| to.add(Key::of(&**budget)));
             });
         });
-        let (to, budgets, holding) = (queue.clone(), self.budgets.clone(), acting.pod_budgets.clone());
-        views::on_change(&self.views, &self.pods, &self.nodes, move |pod| wake_for(&to, &budgets, &holding, pod));
+        let (to, holding) = (queue.clone(), acting.pod_budgets.clone());
+        views::on_change(&self.views, &self.pods, &self.nodes, move |pod| wake_for(&to, &holding, pod));
     }
 
     /// One count of one budget.
@@ -96,12 +104,18 @@ impl Controller for Reads {
             Ok(budget) => budget,
             Err(next) => return next,
         };
+        let told = budget.0.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let of_either = Budget::Unavailable(budget.0.clone());
+        if let Some(why) = acting.pod_budgets.beyond(&of_either) {
+            let child = self.natives.get(budget.namespace(), budget.name());
+            let (plan, new) = beyond(&budget.0, child.as_ref().map(|native| &*native.0), &why, Timestamp::now());
+            let written = (&budget.0.status, &Some(new), nothing_is_urgent, None);
+            return self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, written).await;
+        }
         let mut snapshot = match self.observe(&acting.pod_budgets, &budget).await {
             Ok(snapshot) => snapshot,
             Err(next) => return next,
         };
-        let told = budget.0.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let of_either = Budget::Unavailable(budget.0.clone());
         let (asked, soon) = acting.pod_budgets.asked(&of_either, told);
         snapshot.asked = asked;
         let now = Timestamp::now();
@@ -170,19 +184,11 @@ impl Reads {
 }
 
 /// Wakes the budgets that may hold a pod; false where there is none.
-fn wake_for(
-    queue: &Queue<Key>,
-    budgets: &Store<Watched<PodUnavailableBudget>>,
-    holding: &PodBudgets,
-    pod: &Pod,
-) -> bool {
+fn wake_for(queue: &Queue<Key>, holding: &PodBudgets, pod: &Pod) -> bool {
     let mut is_held = false;
-    for budget in budgets.by_index(&BY_NAMESPACE, &pod.metadata.namespace) {
-        let status = budget.0.status.as_ref();
-        let selector = status.and_then(|status| status.ledger.as_ref()?.selector.as_ref());
-        let is_target_unknown = budget.0.spec.target_ref.is_some() && selector.is_none();
-        if is_target_unknown || holding.holds(&Budget::Unavailable(budget.0.clone())).selects(&pod.metadata) {
-            queue.add(Key::of(&*budget));
+    for budget in holding.counting(POD_UNAVAILABLE_BUDGETS, &pod.metadata.namespace) {
+        if holding.holds(&budget).may_select(&pod.metadata) {
+            queue.add(budget.key().key);
             is_held = true;
         }
     }

@@ -16,6 +16,7 @@ use berth_workload::merge_patch::merge_patch;
 use berth_workload::pod::Metadata;
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
 use berth_workload::selector::Selector;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
@@ -78,6 +79,12 @@ impl Budget {
             Self::Distributed(budget) => budget.status.as_ref().and_then(|status| status.ledger.as_ref()),
         };
         ledger.map_or(&[], |ledger| &ledger.replacements)
+    }
+
+    /// Which budgets of its kind count before it in its namespace: those of a smaller age.
+    pub(super) fn age(&self) -> (Option<Timestamp>, String) {
+        let ObjectMeta { creation_timestamp, name, .. } = self.metadata();
+        (creation_timestamp.as_ref().map(|time| time.0), name.clone().unwrap_or_default())
     }
 
     /// Whether a workload that it names says which pods are its, and how many.
@@ -251,6 +258,11 @@ impl Holds {
             (None, Some(target)) => may_be_of(pod, target),
             (None, None) => false,
         }
+    }
+
+    /// The same, and of a budget whose target has not said yet which pods are its, any pod.
+    pub(crate) fn may_select(&self, pod: &Metadata) -> bool {
+        (self.selector.is_none() && self.target.is_some()) || self.selects(pod)
     }
 
     /// Whether it protects a pod of these labels and annotations.

@@ -43,7 +43,8 @@ use berth_workload::gates::{Gate, Gates};
 use berth_workload::native_budget::{NativeBudget, RefusedNatively};
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
-use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
+use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
+use berth_workload::share;
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join};
 use jiff::Timestamp;
@@ -245,17 +246,49 @@ impl PodBudgets {
         unavailable.is_some_and(|store| !store.is_empty()) || distributed.is_some_and(|store| !store.is_empty())
     }
 
-    /// The budgets of a namespace that hold pods.
+    /// The budgets of a namespace that hold pods: of each kind the oldest.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Budget> {
-        let unavailable =
-            self.unavailable.get().map(|store| store.by_index(&podunavailablebudget::BY_NAMESPACE, namespace));
-        let distributed = self
-            .distributed
-            .get()
-            .map(|store| store.by_index(&distributedpoddisruptionbudget::BY_NAMESPACE, namespace));
-        let unavailable = unavailable.into_iter().flatten().map(|budget| Budget::Unavailable(budget.0.clone()));
-        let distributed = distributed.into_iter().flatten().map(|budget| Budget::Distributed(budget.0.clone()));
-        unavailable.chain(distributed).filter(|budget| !budget.is_over()).collect()
+        let kinds = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS];
+        kinds.map(|resource| self.counting(resource, namespace)).concat()
+    }
+
+    /// Those of one kind.
+    pub(crate) fn counting(&self, resource: Resource, namespace: &str) -> Vec<Budget> {
+        let mut all = self.of_kind(resource, namespace);
+        share::keep_oldest(&mut all, Budget::age);
+        all
+    }
+
+    /// The budgets of a kind and a namespace that are not over.
+    fn of_kind(&self, resource: Resource, namespace: &str) -> Vec<Budget> {
+        let mut all: Vec<_> = if resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
+            let by = &distributedpoddisruptionbudget::BY_NAMESPACE;
+            let found = self.distributed.get().map(|store| store.by_index(by, namespace)).unwrap_or_default();
+            found.iter().map(|budget| Budget::Distributed(budget.0.clone())).collect()
+        } else {
+            let by = &podunavailablebudget::BY_NAMESPACE;
+            let found = self.unavailable.get().map(|store| store.by_index(by, namespace)).unwrap_or_default();
+            found.iter().map(|budget| Budget::Unavailable(budget.0.clone())).collect()
+        };
+        all.retain(|budget| !budget.is_over());
+        all
+    }
+
+    /// Why a budget holds no pod, where its namespace has too many that are older. One that goes says what else becomes of it.
+    pub(crate) fn beyond(&self, budget: &Budget) -> Option<String> {
+        let BudgetKey { resource, key } = budget.key();
+        let all = self.of_kind(resource, &key.namespace);
+        let is_going = budget.metadata().deletion_timestamp.is_some();
+        let is_beyond = !is_going && share::is_beyond(&budget.age(), all.iter().map(Budget::age));
+        is_beyond.then(|| share::beyond(resource.kind, &key.namespace, &key.name, "holds no pod"))
+    }
+
+    /// The youngest budget of a kind that counts in a namespace, where there may be others: by the end of an older one it may have
+    /// come to count.
+    pub(crate) fn last_that_counts(&self, resource: Resource, namespace: &str) -> Option<Key> {
+        let all = self.counting(resource, namespace);
+        let last = all.iter().max_by_key(|budget| budget.age()).filter(|_| all.len() >= share::MOST)?;
+        Some(last.key().key)
     }
 
     /// Whether a budget waits for another pod in place of this one, or may do so.

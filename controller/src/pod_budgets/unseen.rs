@@ -1,6 +1,7 @@
 //! Which budgets hold a pod: those of the stores, and those that the apiserver has and the stores of this replica lack. So it does not
 //! matter which replica is asked, or how long ago a budget was made.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_runtime::client::{self, metadata};
@@ -9,6 +10,7 @@ use berth_webhook::pods::NotYet;
 use berth_workload::pod::Metadata;
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
 use berth_workload::selector::Selector;
+use berth_workload::share;
 use futures::future::{join_all, try_join};
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -140,8 +142,14 @@ impl PodBudgets {
             return Ok(Vec::new());
         }
         let listed = metadata::identities(&self.client, &resource, namespace).await.map_err(|_| UNREAD)?;
+        let counting = if listed.len() > share::MOST { self.counting(resource, namespace) } else { Vec::new() };
+        let counting: BTreeSet<_> = counting.iter().map(Budget::key).collect();
         let unseen = listed.into_iter().filter_map(|listed| {
             let key = BudgetKey { resource, key: Key::new(namespace, &listed.name) };
+            // One that the stores lack is younger than those that they have.
+            if counting.len() >= share::MOST && !counting.contains(&key) {
+                return None;
+            }
             let stored = self.stored(&key);
             let is_seen = stored.is_some_and(|stored| {
                 let metadata = stored.metadata();

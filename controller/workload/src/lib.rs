@@ -28,6 +28,7 @@ pub mod resource;
 pub mod revision;
 pub mod rollout;
 pub mod selector;
+pub mod share;
 pub mod stateful_workload;
 pub mod stuck;
 pub mod update_order;

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use berth_api::names::finalizer::BUDGET_FLOOR;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
-use berth_api::v1alpha1::distributedpoddisruptionbudget::MemberKind;
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{DistributedPodDisruptionBudgetStatus, MemberKind};
 use berth_workload::budget::asked::Asked;
+use berth_workload::budget::beyond;
 use berth_workload::budget::child::{self, Wanted, Without};
 use berth_workload::budget::count::{Unknown, View};
 use berth_workload::budget::federation::{Brings, Origin, Shared, Silence, Whole};
@@ -108,6 +109,24 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         plan.add_stage("native budget", vec![step]);
     }
     plan
+}
+
+/// What is done for a budget that holds no pod for this reason, and its status. What other clusters were told of its floor stays.
+pub fn beyond(
+    budget: &DistributedPodDisruptionBudget,
+    child: Option<&NativeBudget>,
+    why: &str,
+    now: Timestamp,
+) -> (Plan, DistributedPodDisruptionBudgetStatus) {
+    let told = budget.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let step = child::step(None, child, budget.metadata.uid.as_deref().unwrap_or_default());
+    let status = DistributedPodDisruptionBudgetStatus {
+        observed_generation: budget.metadata.generation.unwrap_or_default(),
+        conditions: beyond::conditions(told, why, now),
+        floor: budget.status.as_ref().and_then(|status| status.floor.clone()),
+        ..DistributedPodDisruptionBudgetStatus::default()
+    };
+    (beyond::plan(told, why, step), status)
 }
 
 /// A budget whose floor is told must not vanish before nobody can count on it any more.

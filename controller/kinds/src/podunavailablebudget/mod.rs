@@ -9,8 +9,10 @@ mod tests;
 use std::sync::Arc;
 
 use berth_api::v1beta1::PodUnavailableBudget;
+use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use berth_workload::budget::Rules;
 use berth_workload::budget::asked::Asked;
+use berth_workload::budget::beyond;
 use berth_workload::budget::child::{self, Wanted, Without};
 use berth_workload::budget::count::{Unknown, View};
 use berth_workload::native_budget::NativeBudget;
@@ -65,6 +67,23 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         _ => {}
     }
     plan
+}
+
+/// What is done for a budget that holds no pod for this reason, and its status.
+pub fn beyond(
+    budget: &PodUnavailableBudget,
+    child: Option<&NativeBudget>,
+    why: &str,
+    now: Timestamp,
+) -> (Plan, PodUnavailableBudgetStatus) {
+    let told = budget.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let step = child::step(None, child, budget.metadata.uid.as_deref().unwrap_or_default());
+    let status = PodUnavailableBudgetStatus {
+        observed_generation: budget.metadata.generation.unwrap_or_default(),
+        conditions: beyond::conditions(told, why, now),
+        ..PodUnavailableBudgetStatus::default()
+    };
+    (beyond::plan(told, why, step), status)
 }
 
 /// What becomes of the native budget that the annotation asks for.

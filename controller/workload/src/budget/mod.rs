@@ -5,6 +5,7 @@
 //! them is told is in [`judge`], and what a drain of a node would be told in [`drain`].
 
 pub mod asked;
+pub mod beyond;
 pub mod child;
 pub mod count;
 pub mod disruption;

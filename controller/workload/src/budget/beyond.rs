@@ -1,0 +1,48 @@
+//! Budgets beyond those that count in their namespace: they hold no pod, and say so.
+
+use berth_api::names::condition::{BLOCKED, ENFORCED};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::condition::{condition, set};
+use crate::plan::{Event, Plan, Step, Waiting};
+
+/// The reason of the conditions and of the event.
+const REASON: &str = "TooManyBudgets";
+
+/// What is done for a budget that holds no pod for this reason, with these conditions: the event comes once.
+pub fn plan(told: &[Condition], why: &str, child: Option<Step>) -> Plan {
+    let mut plan = Plan { waiting: vec![Waiting { pod: String::new(), reason: why.to_owned() }], ..Plan::default() };
+    if !told.iter().any(|condition| condition.type_ == BLOCKED && condition.reason == REASON) {
+        plan.events.push(Event { warning: true, reason: REASON, message: why.to_owned() });
+    }
+    if let Some(step) = child {
+        plan.add_stage("native budget", vec![step]);
+    }
+    plan
+}
+
+/// The conditions of a budget that holds no pod for this reason.
+pub fn conditions(told: &[Condition], why: &str, now: Timestamp) -> Vec<Condition> {
+    let mut conditions: Vec<_> =
+        told.iter().filter(|condition| [BLOCKED, ENFORCED].contains(&&*condition.type_)).cloned().collect();
+    set(&mut conditions, condition(BLOCKED, true, REASON, why.to_owned(), now));
+    set(&mut conditions, condition(ENFORCED, false, REASON, why.to_owned(), now));
+    conditions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budget_beyond_says_once_that_it_holds_nothing() {
+        let now: Timestamp = "2026-11-28T12:00:00Z".parse().unwrap();
+        let before = [condition(ENFORCED, true, "Asked", String::new(), now)];
+        let told = conditions(&before, "too many", now);
+        let said: Vec<_> = told.iter().map(|one| (&*one.type_, &*one.status, &*one.reason, &*one.message)).collect();
+        assert_eq!(said, [(ENFORCED, "False", REASON, "too many"), (BLOCKED, "True", REASON, "too many")]);
+        assert_eq!(conditions(&told, "too many", now), told);
+        assert_eq!([&before[..], &told].map(|told| plan(told, "too many", None).events.len()), [1, 0]);
+    }
+}

@@ -1,7 +1,6 @@
 //! Runs reconciles: one key at a time each, as many at once as there are workers, only while this process leads.
 
 use std::fmt::Display;
-use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::election::Leadership;
 use crate::handover::Handover;
 use crate::metrics::DriverMetrics;
-use crate::queue::{Queue, Work};
+use crate::queue::{Queue, QueueKey, Work};
 use crate::store::SyncState;
 
 /// What to do with a key after its reconcile.
@@ -49,7 +48,7 @@ pub struct Driver<K> {
 
 impl<K> Driver<K>
 where
-    K: Clone + Eq + Hash + Display + Send + Sync + 'static,
+    K: QueueKey + Display + Send + Sync + 'static,
 {
     /// Works until `stop`, then lets the reconciles that are under way end. Each worker is a task of its own, so that one long
     /// decision holds up no other.

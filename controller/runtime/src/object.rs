@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::queue::QueueKey;
 use berth_workload::owner::{OwnerKey, Reference};
 use berth_workload::pod::Pod;
 pub use berth_workload::resource::*;
@@ -70,6 +71,12 @@ pub struct Key {
     pub namespace: Arc<str>,
     /// Name.
     pub name: Arc<str>,
+}
+
+impl QueueKey for Key {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
 }
 
 impl Key {

@@ -1,4 +1,5 @@
-//! A queue of keys: each is in it at most once, and no two workers have the same key at a time.
+//! A queue of keys: each is in it at most once, and no two workers have the same key at a time. Namespaces take turns, so that no
+//! tenant's objects wait behind all of another's.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -36,7 +37,13 @@ impl Backoff {
     }
 }
 
-/// A work queue. First in, first out; a key that is added while a worker has it comes again after that.
+/// What a work queue holds.
+pub trait QueueKey: Clone + Eq + Hash {
+    /// Whose turn it is for the key: its namespace.
+    fn namespace(&self) -> &str;
+}
+
+/// A work queue. Namespaces take turns; of each, first in, first out. A key that is added while a worker has it comes again after that.
 pub struct Queue<K> {
     state: Mutex<State<K>>,
     wake: Notify,
@@ -45,7 +52,7 @@ pub struct Queue<K> {
 }
 
 struct State<K> {
-    ready: VecDeque<(K, Instant)>,
+    ready: Ready<K>,
     /// Waiting in `ready`, or to be put there when its worker is done.
     dirty: HashSet<K>,
     running: HashSet<K>,
@@ -56,6 +63,47 @@ struct State<K> {
     closed: bool,
 }
 
+/// Keys that wait for a worker, each since when.
+struct Ready<K> {
+    of: BTreeMap<String, VecDeque<(K, Instant)>>,
+    /// The namespaces in `of`, the next one first.
+    order: VecDeque<String>,
+    len: usize,
+}
+
+impl<K> Default for Ready<K> {
+    fn default() -> Self {
+        Self { of: BTreeMap::new(), order: VecDeque::new(), len: 0 }
+    }
+}
+
+impl<K: QueueKey> Ready<K> {
+    fn push(&mut self, key: K, since: Instant) {
+        self.len += 1;
+        match self.of.get_mut(key.namespace()) {
+            Some(keys) => keys.push_back((key, since)),
+            None => {
+                let namespace = key.namespace().to_owned();
+                self.order.push_back(namespace.clone());
+                self.of.insert(namespace, VecDeque::from([(key, since)]));
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<(K, Instant)> {
+        let namespace = self.order.pop_front()?;
+        let keys = self.of.get_mut(&namespace)?;
+        let first = keys.pop_front();
+        if keys.is_empty() {
+            self.of.remove(&namespace);
+        } else {
+            self.order.push_back(namespace);
+        }
+        self.len -= usize::from(first.is_some());
+        first
+    }
+}
+
 /// What a key's failures in a row come to.
 struct Failures {
     count: u32,
@@ -64,7 +112,7 @@ struct Failures {
 }
 
 /// A key that a worker has taken. Dropping it gives the key back to the queue.
-pub struct Work<K: Clone + Eq + Hash> {
+pub struct Work<K: QueueKey> {
     /// The key.
     pub key: K,
     /// How many times in a row it has failed before, each after the back-off of the last.
@@ -73,11 +121,11 @@ pub struct Work<K: Clone + Eq + Hash> {
     since: Instant,
 }
 
-impl<K: Clone + Eq + Hash> Queue<K> {
+impl<K: QueueKey> Queue<K> {
     /// An empty queue.
     pub fn new(backoff: Backoff, metrics: QueueMetrics) -> Arc<Self> {
         let state = State {
-            ready: VecDeque::new(),
+            ready: Ready::default(),
             dirty: HashSet::new(),
             running: HashSet::new(),
             later: BTreeMap::new(),
@@ -148,7 +196,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// How many keys are ready and wait for a worker.
     pub fn len(&self) -> usize {
-        self.lock().ready.len()
+        self.lock().ready.len
     }
 
     /// True when no key waits for a worker.
@@ -165,7 +213,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                     return None;
                 }
                 self.ripen(&mut state);
-                if let Some((key, added)) = state.ready.pop_front() {
+                if let Some((key, added)) = state.ready.pop() {
                     return Some(self.start(&mut state, key, added));
                 }
                 state.later.first_key_value().map(|((at, _), _)| *at)
@@ -198,9 +246,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             state.later.remove(&at);
         }
         let now = Instant::now();
-        self.metrics.depth.set(state.ready.len() as i64);
+        self.metrics.depth.set(state.ready.len as i64);
         self.metrics.queue_duration.observe((now - added).as_secs_f64());
-        if !state.ready.is_empty() {
+        if state.ready.len > 0 {
             self.wake.notify_one();
         }
         let failures = state.failures.get(&key).map_or(0, |failures| failures.count);
@@ -225,8 +273,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 
     fn push(&self, state: &mut State<K>, key: K) {
-        state.ready.push_back((key, Instant::now()));
-        self.metrics.depth.set(state.ready.len() as i64);
+        state.ready.push(key, Instant::now());
+        self.metrics.depth.set(state.ready.len as i64);
         self.wake.notify_one();
     }
 
@@ -235,7 +283,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> State<K> {
+impl<K: QueueKey> State<K> {
     fn schedule(&mut self, key: K, at: Instant) {
         if let Some(old) = self.later_of.get(&key) {
             if old.0 <= at {
@@ -249,7 +297,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 }
 
-impl<K: Clone + Eq + Hash> Drop for Work<K> {
+impl<K: QueueKey> Drop for Work<K> {
     fn drop(&mut self) {
         let queue = &self.queue;
         let mut state = queue.lock();

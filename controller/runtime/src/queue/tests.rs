@@ -5,6 +5,13 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// Ten keys of each namespace.
+impl QueueKey for u8 {
+    fn namespace(&self) -> &str {
+        ["a", "b", "c", "d"].get(usize::from(self / 10)).copied().unwrap_or_default()
+    }
+}
+
 fn queue() -> Arc<Queue<u8>> {
     Queue::new(Backoff::default(), QueueMetrics::unread())
 }
@@ -25,6 +32,15 @@ async fn a_key_is_in_it_once_and_first_in_is_first_out() {
     assert_eq!(queue.len(), 3);
     let order: Vec<_> = std::iter::from_fn(|| ready(&queue).map(|work| work.key)).collect();
     assert_eq!(order, [1, 2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespaces_take_turns_and_keys_stay_in_order() {
+    let queue = queue();
+    [1, 2, 3, 4, 11, 5, 21, 12].into_iter().for_each(|key| queue.add(key));
+    let order: Vec<_> = std::iter::from_fn(|| ready(&queue).map(|work| work.key)).collect();
+    assert_eq!(order, [1, 11, 21, 2, 12, 3, 4, 5]);
+    assert!(queue.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -82,6 +82,11 @@ impl PodAsks {
         self.webhook.get().is_some_and(|webhook| webhook.stands_before(is_so))
     }
 
+    /// Is it so of what is asked for?
+    pub(crate) fn wants(&self, is_so: impl Fn(&Asks) -> bool) -> bool {
+        self.webhook.get().is_some_and(|webhook| webhook.wanted.borrow().as_ref().is_some_and(is_so))
+    }
+
     /// Whether no other replica has the say in the entries, as far as this one knows: it leads and has written them, or nobody asks here,
     /// and none is to be written. A replica that follows is asked by what the leader wants, which may have other settings.
     pub(crate) fn are_its_own(&self) -> bool {

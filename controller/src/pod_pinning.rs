@@ -14,7 +14,7 @@ use berth_workload::owner::group;
 use berth_workload::pin::pin;
 use serde_json::Value;
 
-use crate::controllers::persistentpodstate::{TargetKind, of_workload};
+use crate::controllers::persistentpodstate::{TargetKind, age, of_workload};
 use crate::pod_asks::{Asking, PodAsks};
 use crate::watched::Watched;
 
@@ -79,9 +79,11 @@ impl PodPinning {
         let records = self.records.get()?.all();
         let is_asked =
             |state: &PersistentPodState| TargetKind::of(state) != TargetKind::Ours && !self.is_protected(state);
-        let foreign = records.iter().filter(|state| is_asked(&state.0) && !state.terminating());
+        let mut foreign: Vec<_> =
+            records.into_iter().filter(|state| is_asked(&state.0) && !state.terminating()).collect();
+        foreign.sort_by_cached_key(|state| age(state));
         let waits = |state: &PersistentPodState| self.fail_closed && state.spec.required_persistent_topology.is_some();
-        Some(Scope::new(foreign.map(|state| (workload(&state.0), waits(&state.0)))))
+        Some(Scope::new(foreign.iter().map(|state| (workload(&state.0), waits(&state.0)))))
     }
 }
 

@@ -18,6 +18,7 @@ use berth_workload::gates::Gates;
 use berth_workload::node::Node;
 use berth_workload::ordinals::set_and_ordinal;
 use berth_workload::pod::Pod;
+use berth_workload::share;
 use berth_workload::stateful_workload::StatefulWorkload;
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -36,6 +37,9 @@ pub(crate) use targets::{TargetKind, of_set, of_workload};
 /// By the name of their workload.
 const BY_TARGET: Index<Watched<PersistentPodState>> =
     Index::new("target", |state| Some(&*state.0.spec.target_ref.name));
+/// By namespace.
+pub(crate) const BY_NAMESPACE: Index<Watched<PersistentPodState>> =
+    Index::new("namespace", |state| Some(state.namespace()));
 /// One object is looked at, and its records are written, once in so long: each of its pods changes several times in a rollout.
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(1);
 
@@ -58,7 +62,7 @@ impl CustomResource for PersistentPodState {
 
 impl Read for Watched<PersistentPodState> {
     fn store() -> Arc<Store<Self>> {
-        Store::new(&[BY_TARGET])
+        Store::new(&[BY_TARGET, BY_NAMESPACE])
     }
 }
 
@@ -87,6 +91,11 @@ impl Controller for Reads {
                 on.expectations.forget(old.uid());
                 // Another one of its workload may keep the records from now on.
                 wake_for_target(&to, &states, old.namespace(), &old.0.spec.target_ref.name);
+                let mut all = states.by_index(&BY_NAMESPACE, old.namespace());
+                share::keep_oldest(&mut all, |state| age(state));
+                // The youngest may have come to count.
+                let last = all.iter().max_by_key(|state| age(state)).filter(|_| all.len() >= share::MOST);
+                last.into_iter().for_each(|state| to.add(Key::of(&**state)));
             }
             each(change, |state| to.add(Key::of(state)));
         });
@@ -146,6 +155,13 @@ impl Reads {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Why it keeps no records, where its namespace has too many that are older.
+    fn beyond(&self, state: &Watched<PersistentPodState>) -> Option<String> {
+        let all = self.states.by_index(&BY_NAMESPACE, state.namespace());
+        let is_beyond = share::is_beyond(&age(state), all.iter().map(|state| age(state)));
+        is_beyond.then(|| share::beyond(Self::RESOURCE.kind, state.namespace(), state.name(), "keeps no records"))
+    }
+
     /// How long until this object may be looked at again.
     fn rest(&self, key: &Key) -> Option<Duration> {
         let since = self.looked().get(key)?.elapsed();
@@ -175,11 +191,17 @@ impl Reads {
             nodes,
             pods,
             rival: targets::rival(&self.states, &state.0),
+            beyond: self.beyond(state),
             predecessor: targets::predecessor(&self.states, &state.0),
             state: Some(state.0.clone()),
             ..Snapshot::default()
         }
     }
+}
+
+/// The older ones of a namespace count first.
+pub(crate) fn age(state: &Watched<PersistentPodState>) -> (Option<Timestamp>, String) {
+    (state.0.metadata.creation_timestamp.as_ref().map(|time| time.0), state.name().to_owned())
 }
 
 fn wake_for_pod(queue: &Queue<Key>, states: &Store<Watched<PersistentPodState>>, pod: &Pod) {

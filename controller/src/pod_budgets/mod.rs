@@ -34,7 +34,7 @@ use berth_runtime::metrics::Metrics;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Key, Object, Resource, Store};
 use berth_webhook::missing::Missing;
-use berth_webhook::pods::{Asks, Budgets, Change, Disruption, Disruptions, NotYet};
+use berth_webhook::pods::{Asks, Budgets, Change, DISRUPTIONS, Disruption, Disruptions, NotYet};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::disruption::{is_disruption_target, is_exempt, is_own_controller};
 use berth_workload::budget::surge::is_open;
@@ -70,6 +70,8 @@ use wish::{operation, replaced, shown_uid};
 
 /// How long apiservers take to go by an entry that was written.
 const KNOWN: Duration = Duration::from_secs(2);
+/// How long until a budget looks again whose namespace has no place in the webhook's configuration.
+const NO_PLACE: Duration = Duration::from_secs(60);
 /// The controller's service account, as the chart names it.
 const ACCOUNT: &str = "kruise-manager";
 /// As many budgets a warning names.
@@ -348,6 +350,13 @@ impl PodBudgets {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if !stands {
             written.remove(namespace);
+            if self.asks.wants(|asks| asks.disruptions.is_full && !asks.disruptions.namespaces.contains(namespace)) {
+                let why = format!(
+                    "namespace {namespace}: the names of the namespaces with older budgets are all that the webhook configuration \
+                     {DISRUPTIONS} holds: delete budgets that nobody needs, of whole namespaces"
+                );
+                return (Asked::Never(why), Some(NO_PLACE));
+            }
             let why = "the webhook's entry for this namespace is not written yet".to_owned();
             return (Asked::Never(why), Some(KNOWN));
         }
@@ -470,19 +479,19 @@ impl PodBudgets {
         })
     }
 
-    /// What is asked for, where pods of these namespaces are held, and some that are not ready, too.
-    fn disruptions(&self, namespaces: BTreeSet<String>, unready: bool) -> Disruptions {
+    /// What is asked for, where pods of these namespaces are held, the first ones before others, and where some that are not ready, too.
+    fn disruptions(&self, namespaces: Vec<(String, bool)>) -> Disruptions {
         if namespaces.is_empty() {
             return Disruptions::default();
         }
-        Disruptions {
-            namespaces,
-            unready,
+        let asked = Disruptions {
             fails_open: self.fails_open,
             deletions: self.asks_for(ProtectedOperation::Delete),
             changes_but_by: self.asks_for(ProtectedOperation::Update).then(|| self.own_user.clone()),
             exempt: self.exempt.clone(),
-        }
+            ..Disruptions::default()
+        };
+        asked.of(namespaces)
     }
 }
 
@@ -520,15 +529,29 @@ impl Asking for PodBudgets {
         }
         let unavailable = self.unavailable.get().map(|store| store.all()).unwrap_or_default();
         let distributed = self.distributed.get().map(|store| store.all()).unwrap_or_default();
-        let unready =
-            unavailable.iter().any(|budget| budget.0.spec.unhealthy_pod_policy == UnhealthyPodPolicy::IfHealthyBudget)
-                || distributed.iter().any(|budget| {
-                    budget.0.spec.unhealthy_pod_eviction_policy == UnhealthyPodEvictionPolicy::IfHealthyBudget
-                });
-        let namespaces = unavailable.iter().map(|budget| budget.namespace());
-        let namespaces = namespaces.chain(distributed.iter().map(|budget| budget.namespace()));
-        let namespaces = namespaces.filter(|one| !self.protected.contains(*one)).map(str::to_owned).collect();
-        asks.disruptions = self.disruptions(namespaces, unready);
+        let unavailable = unavailable.iter().map(|budget| {
+            let holds_unready = budget.0.spec.unhealthy_pod_policy == UnhealthyPodPolicy::IfHealthyBudget;
+            (budget.namespace(), budget.0.metadata.creation_timestamp.as_ref(), holds_unready)
+        });
+        let distributed = distributed.iter().map(|budget| {
+            let policy = &budget.0.spec.unhealthy_pod_eviction_policy;
+            let holds_unready = *policy == UnhealthyPodEvictionPolicy::IfHealthyBudget;
+            (budget.namespace(), budget.0.metadata.creation_timestamp.as_ref(), holds_unready)
+        });
+        let mut namespaces: BTreeMap<&str, (Option<Timestamp>, bool)> = BTreeMap::new();
+        for (namespace, since, holds_unready) in unavailable.chain(distributed) {
+            if self.protected.contains(namespace) {
+                continue;
+            }
+            let since = since.map(|time| time.0);
+            let known = namespaces.entry(namespace).or_insert((since, false));
+            *known = (since.min(known.0), known.1 || holds_unready);
+        }
+        let mut namespaces: Vec<_> = namespaces.into_iter().collect();
+        // What comes later takes no place from others.
+        namespaces.sort_by_key(|(_, (since, _))| *since);
+        let namespaces = namespaces.into_iter().map(|(namespace, (_, unready))| (namespace.to_owned(), unready));
+        asks.disruptions = self.disruptions(namespaces.collect());
         true
     }
 }

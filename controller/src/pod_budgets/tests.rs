@@ -7,7 +7,9 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
+use crate::controllers::Controller;
 use crate::pod_asks::AllRequests;
+use crate::reads::{self, Read};
 
 /// Of a cluster that nobody reaches.
 fn budgets(gates: Gates) -> Arc<PodBudgets> {
@@ -51,9 +53,9 @@ async fn each_gate_has_the_apiserver_ask_about_its_operations_and_those_alone_ar
             .with(Gate::PodUnavailableBudgetUpdate, of_changes);
         let budgets = budgets(gates);
         assert_eq!(budgets.is_asked(), is_asked, "{gates:?}");
-        let asked = budgets.disruptions(["a".to_owned()].into(), false);
+        let asked = budgets.disruptions(vec![("a".to_owned(), false)]);
         assert_eq!((asked.deletions, asked.changes_but_by.is_some()), (of_removals, of_changes), "{gates:?}");
-        assert_eq!(budgets.disruptions(BTreeSet::new(), true), Disruptions::default(), "{gates:?}");
+        assert_eq!(budgets.disruptions(Vec::new()), Disruptions::default(), "{gates:?}");
         let all = removals.map(|change| (change, of_removals)).into_iter();
         for (change, is_judged) in all.chain(changes.map(|change| (change, of_changes))) {
             let disruption = Disruption { change, ..Disruption::default() };
@@ -62,6 +64,59 @@ async fn each_gate_has_the_apiserver_ask_about_its_operations_and_those_alone_ar
             assert_eq!(budgets.draw_from_all(disruption).await, expected, "{gates:?} {change:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn budget_beyond_the_oldest_holds_no_pod() {
+    let budgets = budgets(Gates::default());
+    let store = <Watched<PodUnavailableBudget> as Read>::store();
+    let _ = budgets.unavailable.set(store.clone());
+    let made = |number: usize, namespace: &str| {
+        let budget = json!({
+            "metadata": {
+                "name": format!("b{number:03}"), "namespace": namespace, "uid": format!("{namespace}{number}"), "resourceVersion": "1",
+                "creationTimestamp": Timestamp::from_second(1_000 + number as i64 / 2).unwrap().to_string(),
+            },
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1},
+        });
+        serde_json::from_value::<Watched<PodUnavailableBudget>>(budget).unwrap()
+    };
+    // The youngest comes first.
+    (0..=share::MOST).rev().for_each(|number| store.apply(made(number, "t1")));
+    store.apply(made(900, "a"));
+    let beyond = |number: usize, namespace: &str| budgets.beyond(&Budget::Unavailable(made(number, namespace).0));
+    assert_eq!([beyond(0, "t1"), beyond(share::MOST - 1, "t1"), beyond(900, "a")], [None, None, None]);
+    let why = beyond(share::MOST, "t1").unwrap();
+    assert!(
+        why.starts_with("PodUnavailableBudget t1/b500 holds no pod: 500 older ones of the namespace count"),
+        "{why}"
+    );
+    let holding = |name: &str| budgets.in_namespace("t1").iter().any(|budget| &*budget.key().key.name == name);
+    assert_eq!((holding("b499"), holding("b500")), (true, false));
+    let last = || budgets.last_that_counts(POD_UNAVAILABLE_BUDGETS, "t1").map(|key| key.name.to_string());
+    assert_eq!(last().as_deref(), Some("b499"));
+    store.remove("t1", "b003", None);
+    assert_eq!((last().as_deref(), beyond(share::MOST, "t1"), holding("b500")), (Some("b500"), None, true));
+    assert_eq!(budgets.last_that_counts(POD_UNAVAILABLE_BUDGETS, "a"), None);
+}
+
+#[tokio::test]
+async fn pod_that_was_missing_is_not_read_for_a_second() {
+    let budgets = budgets(Gates::default().with(Gate::PodWebhook, true));
+    let reads = podunavailablebudget::Reads::new(&mut reads::Stores::default().reader());
+    assert!(budgets.stores.set(Stores::of(&reads.pods, &reads.nodes, &reads.natives)).is_ok());
+    let evicted = |uid: Option<&str>| Disruption {
+        namespace: "t1".to_owned(),
+        pod: "none".to_owned(),
+        change: Change::Evict,
+        uid: uid.map(str::to_owned),
+        ..Disruption::default()
+    };
+    // Nothing answers, so whatever is read stays unknown.
+    assert!(budgets.draw_from_all(evicted(None)).await.is_err());
+    budgets.missing.note("t1", "none");
+    assert_eq!(budgets.draw_from_all(evicted(None)).await, Ok(None));
+    assert!(budgets.draw_from_all(evicted(Some("u"))).await.is_err(), "the pod was there");
 }
 
 #[tokio::test]

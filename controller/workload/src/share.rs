@@ -34,7 +34,8 @@ mod tests {
 
     #[test]
     fn oldest_count_and_the_name_decides_between_twins() {
-        let twins = |last: &'static str| (0..MOST).map(|at| (at / 2, format!("b{at:04}"))).chain([(0, last.to_owned())]);
+        let twins =
+            |last: &'static str| (0..MOST).map(|at| (at / 2, format!("b{at:04}"))).chain([(0, last.to_owned())]);
         for (last, left_out) in [("a", "b0499"), ("b9999", "b0499")] {
             let mut all: Vec<_> = twins(last).collect();
             keep_oldest(&mut all, Clone::clone);

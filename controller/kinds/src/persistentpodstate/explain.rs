@@ -39,6 +39,9 @@ fn of_workload(snapshot: &Snapshot, state: &PersistentPodState) -> String {
             "is of {workload}, whose records PersistentPodState {rival} keeps, the older one: delete one of the two"
         );
     }
+    if let Some(why) = &snapshot.beyond {
+        return format!("is of {workload}; {why}");
+    }
     match &snapshot.target {
         Target::Unsupported => format!("is of {workload}, a kind of which no records are kept"),
         Target::Unseen => format!("is of {workload}, which was not looked for yet"),
@@ -56,7 +59,7 @@ fn how(pinning: Pinning) -> &'static str {
         Pinning::NotYet => "the pod webhook is not called for its pods yet, and before that no record is taken",
         Pinning::Off => "nobody pins its pods: the chart's value podPinning.by is none",
         Pinning::TooMany => {
-            "nobody pins its pods: its namespace or the cluster has too many PersistentPodStates of such workloads"
+            "nobody pins its pods: the names of all such workloads are more than the webhook's configuration holds"
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct Snapshot {
     pub annotations: BTreeMap<Box<str>, BTreeMap<String, String>>,
     /// The older one of the same workload: that one counts.
     pub rival: Option<String>,
+    /// Why it keeps no records, where its namespace has too many that are older.
+    pub beyond: Option<String>,
     /// The one of the workload of another group that had the same kind and name before, such as Kubernetes' own StatefulSet.
     pub predecessor: Option<Arc<PersistentPodState>>,
     /// Who pins pods by the records.
@@ -74,11 +76,15 @@ pub enum Pinning {
     NotYet,
     /// Nobody: it is turned off.
     Off,
-    /// Nobody: the namespace, or the cluster, has too many such workloads.
+    /// Nobody: the webhook's configuration has no place for such a workload.
     TooMany,
     /// No webhook is called for pods of protected namespaces.
     Protected,
 }
+
+/// Why no pod is pinned of a workload that has no place in the webhook's configuration, and the remedy.
+const NO_PLACE: &str = "the names of all such workloads are more than the webhook's configuration holds: delete PersistentPodStates \
+    that nobody needs, or set the chart's value podPinning.by to policy";
 
 /// Why no pod of a protected namespace is pinned by the webhook, and the remedy.
 const PROTECTED: &str = "the pod webhook is called for no pod of a namespace that the chart's value \
@@ -114,12 +120,13 @@ fn news(snapshot: &Snapshot, state: &PersistentPodState) -> impl Iterator<Item =
         );
         ("TargetTaken", message)
     });
+    let beyond = snapshot.beyond.clone().map(|why| ("TooManyRecords", why));
     let unpinned = match snapshot.pinning {
         Pinning::Off => Some("the chart's value podPinning.by is none: set it to auto"),
-        Pinning::TooMany => Some("its namespace or the cluster has too many PersistentPodStates of such workloads"),
+        Pinning::TooMany => Some(NO_PLACE),
         Pinning::Protected => Some(PROTECTED),
         _ => None,
     };
     let unpinned = unpinned.map(|why| ("PodsNotPinned", format!("no pod of {target} is pinned by its record: {why}")));
-    [unsupported, taken, unpinned].into_iter().flatten()
+    [unsupported, taken, beyond, unpinned].into_iter().flatten()
 }

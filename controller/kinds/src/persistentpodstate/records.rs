@@ -22,7 +22,7 @@ const OVERHEAD: usize = 64;
 pub fn status(snapshot: &Snapshot) -> Option<PersistentPodStateStatus> {
     let state = snapshot.state.as_ref()?;
     let observed_generation = state.metadata.generation.unwrap_or_default();
-    if snapshot.rival.is_some() {
+    if snapshot.rival.is_some() || snapshot.beyond.is_some() {
         return Some(PersistentPodStateStatus { observed_generation, ..PersistentPodStateStatus::default() });
     }
     let old = state.status.clone().unwrap_or_default();

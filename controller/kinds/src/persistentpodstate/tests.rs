@@ -197,6 +197,13 @@ fn records_wait_for_what_pins_and_for_the_older_object_and_outlive_a_workload_wh
     let records = |snapshot: &Snapshot| json!(status(snapshot).unwrap().pod_states);
     assert_eq!(records(&Snapshot { pinning: Pinning::NotYet, ..base() }), json!({}));
     assert_eq!(records(&Snapshot { rival: Some("older".to_owned()), ..base() }), json!({}));
+    let beyond = Snapshot { beyond: Some("keeps no records: too many".to_owned()), ..base() };
+    assert_eq!(records(&beyond), json!({}));
+    let told = decide(&beyond, Timestamp::UNIX_EPOCH).events;
+    assert!(
+        told.iter().any(|event| event.reason == "TooManyRecords" && event.message.contains("too many")),
+        "{told:?}"
+    );
     let predecessor = Some(state(json!({}), json!({"db-0": on("n2"), "db-1": on("n2")})));
     let inherits = Snapshot { predecessor: predecessor.clone(), pods: vec![], ..base() };
     assert_eq!(records(&inherits), json!({"db-0": on("n2")}), "what is in range");

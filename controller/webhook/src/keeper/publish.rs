@@ -106,29 +106,28 @@ impl Keeper {
     /// The entries of the pod webhook are as the leader wants them; other replicas leave them alone.
     pub(super) async fn publish_entries(&self, bundle: &str) -> Result<(), Error> {
         let (wanted, written) = &self.pods;
-        let Some(mut asks) = to_publish(wanted, written) else { return self.look_at_entries().await };
+        let Some(asks) = to_publish(wanted, written) else { return self.look_at_entries().await };
         let seed = self.secret_path.newest().unwrap_or_default();
         let mutates = |found: MutatingWebhookConfiguration| {
             let webhooks = found.webhooks.unwrap_or_default();
             self.learn(Added::of(&webhooks));
             (asks.patch(&webhooks, &self.endpoint, (bundle, &seed)), found.metadata)
         };
-        if !self.write_entries(MUTATING, asks != Asks::default(), mutates).await? {
-            asks = Asks { disruptions: asks.disruptions, ..Asks::default() };
-        }
+        let mutated = self.write_entries(MUTATING, asks != Asks::default(), mutates).await;
         let validates = |found: ValidatingWebhookConfiguration| {
             let webhooks = found.webhooks.unwrap_or_default();
             (asks.patch_validating(&webhooks, &self.endpoint, (bundle, &seed)), found.metadata)
         };
-        if !self.write_entries(DISRUPTIONS, asks.disruptions != Disruptions::default(), validates).await? {
-            asks.disruptions = Disruptions::default();
-        }
+        // Also where the first could not be written.
+        let is_wanted = asks.disruptions != Disruptions::default();
+        let validated = self.write_entries(DISRUPTIONS, is_wanted, validates).await;
         written.send_if_modified(|old| {
-            let is_other = old.as_ref() != Some(&asks);
-            *old = Some(asks);
+            let now = now_written(old.as_ref(), &asks, (mutated.as_ref().ok(), validated.as_ref().ok()));
+            let is_other = *old != now;
+            *old = now;
             is_other
         });
-        Ok(())
+        mutated.and(validated).map(drop)
     }
 
     /// Every replica has to know what others have added to the entries, whoever leads.
@@ -235,6 +234,22 @@ fn to_publish(wanted: &watch::Receiver<Option<Asks>>, written: &watch::Sender<Op
     asks.clone()
 }
 
+/// What stands in the configurations after a try: of each it is told whether it is there, `None` where the try failed. Then what stood
+/// there before, less what was to be taken out, does so still.
+fn now_written(
+    before: Option<&Asks>,
+    asks: &Asks,
+    (mutating, validating): (Option<&bool>, Option<&bool>),
+) -> Option<Asks> {
+    let of = |is_there: Option<&bool>| match is_there {
+        Some(true) => Some(asks.clone()),
+        Some(false) => Some(Asks::default()),
+        None => before.cloned(),
+    };
+    let (mutating, disruptions) = (of(mutating), of(validating)?.disruptions);
+    Some(Asks { disruptions, ..mutating.unwrap_or_default() })
+}
+
 /// How long to leave paths of another seed alone; `None`: they are to be overwritten.
 fn reseeds_in(last: Option<Instant>, now: Instant) -> Option<Duration> {
     let left = RESEED_AT_MOST_EVERY.checked_sub(now.saturating_duration_since(last?))?;
@@ -304,6 +319,29 @@ mod tests {
         assert!(!stands("db") && stands("web"));
         write_down.send_replace(asks(&["db", "web"]));
         assert!(stands("db"));
+    }
+
+    #[test]
+    fn configuration_that_fails_leaves_the_other_as_written() {
+        let of = |pins: &[&str], namespaces: &[&str]| {
+            let namespaces = namespaces.iter().map(|name| ((*name).to_owned(), false));
+            Asks { disruptions: Disruptions::default().of(namespaces), ..asks(pins).unwrap() }
+        };
+        let (old, new, nothing) = (of(&["a"], &["x"]), of(&["a", "b"], &["x", "late"]), Asks::default());
+        for (before, mutating, validating, expected) in [
+            (Some(&old), Some(true), Some(true), Some(new.clone())),
+            (Some(&old), None, Some(true), Some(of(&["a"], &["x", "late"]))),
+            (Some(&old), Some(true), None, Some(of(&["a", "b"], &["x"]))),
+            (Some(&old), None, None, Some(old.clone())),
+            (Some(&old), Some(false), Some(true), Some(of(&[], &["x", "late"]))),
+            (Some(&old), Some(false), Some(false), Some(nothing.clone())),
+            (None, None, Some(true), Some(of(&[], &["x", "late"]))),
+            // What others are asked about nobody knows.
+            (None, Some(true), None, None),
+        ] {
+            let found = now_written(before, &new, (mutating.as_ref(), validating.as_ref()));
+            assert_eq!(found, expected, "{mutating:?} {validating:?}");
+        }
     }
 
     #[test]

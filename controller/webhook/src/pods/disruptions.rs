@@ -29,6 +29,10 @@ pub const EVICT_PATH: &str = "/bind-eviction";
 /// How long the apiserver waits for an answer, in seconds.
 pub(crate) const DISRUPTION_TIMEOUT: i32 = 5;
 
+/// The most bytes of the names of namespaces. Each name stands in one mutating entry and in at most
+/// eight validating ones, and an object of more than 1.5 MB cannot be stored.
+const MOST_OF_NAMES: usize = 110_000;
+
 /// Deletes what is in namespaces that end, and writes into their status what a call that failed has told: the whole path.
 const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
 
@@ -37,8 +41,10 @@ const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-
 pub struct Disruptions {
     /// The namespaces.
     pub namespaces: BTreeSet<String>,
-    /// Whether a pod that is not ready may be held, too.
-    pub unready: bool,
+    /// Those of them in which a pod that is not ready may be held, too.
+    pub unready: BTreeSet<String>,
+    /// Whether there was no room for others.
+    pub is_full: bool,
     /// Whether a pod goes where no replica answers.
     pub fails_open: bool,
     /// Whether deletions and evictions are asked about.
@@ -123,10 +129,29 @@ pub trait Budgets: fmt::Debug + Send + Sync {
 }
 
 impl Disruptions {
+    /// In these namespaces, each with whether a pod that is not ready may be held: the first ones, as many as there is room for.
+    #[must_use]
+    pub fn of(self, namespaces: impl IntoIterator<Item = (String, bool)>) -> Self {
+        let (mut all, mut bytes) = (self, 0);
+        for (namespace, holds_unready) in namespaces {
+            bytes += namespace.len() + 3;
+            if bytes > MOST_OF_NAMES {
+                all.is_full = true;
+                break;
+            }
+            if holds_unready {
+                all.unready.insert(namespace.clone());
+            }
+            all.namespaces.insert(namespace);
+        }
+        all
+    }
+
     /// What of it is in the other, too.
     pub(super) fn within(self, other: &Self) -> Self {
-        let namespaces = self.namespaces.intersection(&other.namespaces).cloned().collect();
-        Self { namespaces, ..self }
+        let both = |one: &BTreeSet<String>, other: &BTreeSet<String>| one.intersection(other).cloned().collect();
+        let (namespaces, unready) = (both(&self.namespaces, &other.namespaces), both(&self.unready, &other.unready));
+        Self { namespaces, unready, ..self }
     }
 
     /// The entry by which evictions are bound to the pod that has the name. One that is not, for nobody answered, is refused later.
@@ -136,15 +161,15 @@ impl Disruptions {
             json!({
                 "name": "bind.evictions.kruise.io", "admissionReviewVersions": ["v1"], "sideEffects": "None",
                 "failurePolicy": "Ignore", "timeoutSeconds": TIMEOUT, "matchPolicy": "Exact", "reinvocationPolicy": "Never",
-                "namespaceSelector": self.selector(), "rules": [rule("CREATE", "pods/eviction")],
+                "namespaceSelector": Self::selector(&self.namespaces), "rules": [rule("CREATE", "pods/eviction")],
                 "matchConditions": [{"name": "names-no-uid", "expression": is_free}],
                 "clientConfig": endpoint.secret_client_config(EVICT_PATH, trust),
             })
         })
     }
 
-    fn selector(&self) -> Value {
-        json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": self.namespaces}]})
+    fn selector(namespaces: &BTreeSet<String>) -> Value {
+        json!({"matchExpressions": [{"key": NAMESPACE_NAME, "operator": "In", "values": namespaces}]})
     }
 
     /// The expression of the requests that no budget may refuse, as [`berth_workload::budget::disruption::passes`] decides; `None`
@@ -167,19 +192,57 @@ impl Disruptions {
     /// The entries. Requests that no budget may refuse have entries of their own: those fail open, so that preemption makes room for a
     /// replica when none answers.
     pub(super) fn webhooks(&self, endpoint: &Endpoint, trust: (&str, &str)) -> Vec<Value> {
-        if self.namespaces.is_empty() {
-            return Vec::new();
+        let ready = self.namespaces.difference(&self.unready).cloned().collect();
+        let mut entries = Vec::new();
+        for (of_unready, namespaces) in [("", &ready), ("-unready", &self.unready)] {
+            if !namespaces.is_empty() {
+                entries.extend(self.of_pods(of_unready, namespaces, endpoint, trust));
+            }
         }
-        let entry = |name: &str, rule: &Value, conditions: &[Value], (policy, timeout): (&str, i32)| {
+        if self.deletions && !self.namespaces.is_empty() {
+            let is_named = condition("is-named", "has(request.name)".to_owned());
+            let asked = ("CREATE", "pods/eviction");
+            entries.extend(self.entries("evict", asked, (&self.namespaces, &[is_named]), endpoint, trust));
+        }
+        entries
+    }
+
+    /// The entry about an operation, and the one about the requests of it that no budget may refuse, where there are any.
+    fn entries(
+        &self,
+        name: &str,
+        (operation, resource): (&str, &str),
+        (namespaces, conditions): (&BTreeSet<String>, &[Value]),
+        endpoint: &Endpoint,
+        trust: (&str, &str),
+    ) -> Vec<Value> {
+        let entry = |name: &str, condition: Option<Value>, (policy, timeout): (&str, i32)| {
             json!({
                 "name": format!("{name}.pods.kruise.io"), "admissionReviewVersions": ["v1"], "sideEffects": "NoneOnDryRun",
                 "failurePolicy": policy, "timeoutSeconds": timeout, "matchPolicy": "Exact",
-                "namespaceSelector": self.selector(), "rules": [rule],
+                "namespaceSelector": Self::selector(namespaces), "rules": [rule(operation, resource)],
                 "clientConfig": endpoint.secret_client_config(DISRUPT_PATH, trust),
-                "matchConditions": conditions,
+                "matchConditions": conditions.iter().cloned().chain(condition).collect::<Vec<_>>(),
             })
         };
-        let condition = |name: &str, expression: String| json!({"name": name, "expression": expression});
+        let passing = self.passing(operation);
+        let of_others = passing.as_ref().map(|passing| condition("may-be-refused", format!("!({passing})")));
+        let policy = if self.fails_open { "Ignore" } else { "Fail" };
+        let mut entries = vec![entry(name, of_others, (policy, DISRUPTION_TIMEOUT))];
+        entries.extend(passing.map(|passing| {
+            entry(&format!("passing-{name}"), Some(condition("passes", passing)), ("Ignore", TIMEOUT))
+        }));
+        entries
+    }
+
+    /// The entries about pods that are shown, of these namespaces; of those that are not ready where the names of the entries end so.
+    fn of_pods(
+        &self,
+        of_unready: &str,
+        namespaces: &BTreeSet<String>,
+        endpoint: &Endpoint,
+        trust: (&str, &str),
+    ) -> Vec<Value> {
         let annotation = |key: &str| format!("oldObject.metadata.?annotations[?'{key}']");
         let mut of_pods = vec![
             condition("is-there", "oldObject != null && !has(oldObject.metadata.deletionTimestamp)".to_owned()),
@@ -188,26 +251,16 @@ impl Disruptions {
             condition("is-protected", format!("{}.orValue('') != 'true'", annotation(PUB_NO_PROTECT))),
             condition("is-not-of-ending-namespace", format!("request.userInfo.username != '{NAMESPACE_CONTROLLER}'")),
         ];
-        if !self.unready {
+        if of_unready.is_empty() {
             let ready = "oldObject.?status.conditions.orValue([]).exists(c, c.type == 'Ready' && c.status == 'True')";
             of_pods.push(condition("is-ready", ready.to_owned()));
         }
-        let mut entries = Vec::new();
-        let mut add = |name: &str, (operation, resource): (&str, &str), conditions: &[Value]| {
-            let (passing, rule) = (self.passing(operation), rule(operation, resource));
-            let with = |one: Option<Value>| conditions.iter().cloned().chain(one).collect::<Vec<_>>();
-            let of_others = passing.as_ref().map(|passing| condition("may-be-refused", format!("!({passing})")));
-            let policy = if self.fails_open { "Ignore" } else { "Fail" };
-            entries.push(entry(name, &rule, &with(of_others), (policy, DISRUPTION_TIMEOUT)));
-            if let Some(passing) = passing {
-                let conditions = with(Some(condition("passes", passing)));
-                entries.push(entry(&format!("passing-{name}"), &rule, &conditions, ("Ignore", TIMEOUT)));
-            }
+        let entries_of = |name: &str, asked: (&str, &str), conditions: &[Value]| {
+            self.entries(&format!("{name}{of_unready}"), asked, (namespaces, conditions), endpoint, trust)
         };
+        let mut entries = Vec::new();
         if self.deletions {
-            let is_named = condition("is-named", "has(request.name)".to_owned());
-            add("delete", ("DELETE", "pods"), &of_pods);
-            add("evict", ("CREATE", "pods/eviction"), &[is_named]);
+            entries.extend(entries_of("delete", ("DELETE", "pods"), &of_pods));
         }
         if let Some(user) = &self.changes_but_by {
             let label = |object: &str| {
@@ -215,17 +268,20 @@ impl Disruptions {
                     "{object}.metadata.?labels.orValue({{}}).exists(key, key.startsWith('{UNAVAILABLE_POD_PREFIX}'))"
                 )
             };
-            let mut of_changes = of_pods;
-            of_changes.push(condition("is-not-the-controller", format!("request.userInfo.username != '{user}'")));
-            of_changes.push(condition(
+            of_pods.push(condition("is-not-the-controller", format!("request.userInfo.username != '{user}'")));
+            of_pods.push(condition(
                 "takes-it-out-of-service",
                 format!("object.spec != oldObject.spec || ({} && !{})", label("object"), label("oldObject")),
             ));
-            add("update", ("UPDATE", "pods"), &of_changes);
-            add("resize", ("UPDATE", "pods/resize"), &of_changes);
+            entries.extend(entries_of("update", ("UPDATE", "pods"), &of_pods));
+            entries.extend(entries_of("resize", ("UPDATE", "pods/resize"), &of_pods));
         }
         entries
     }
+}
+
+fn condition(name: &str, expression: String) -> Value {
+    json!({"name": name, "expression": expression})
 }
 
 fn rule(operation: &str, resource: &str) -> Value {
@@ -263,7 +319,7 @@ mod tests {
         let size = |disruptions: &Disruptions| {
             disruptions.webhooks(&service, ("PEM", "s"))[0]["matchConditions"].as_array().unwrap().len()
         };
-        assert_eq!(size(&Disruptions { unready: true, ..one.clone() }), size(&one) - 1);
+        assert_eq!(size(&Disruptions { unready: one.namespaces.clone(), ..one.clone() }), size(&one) - 1);
         let open = Disruptions { fails_open: true, ..one.clone() };
         assert_eq!(open.webhooks(&service, ("PEM", "s"))[0]["failurePolicy"], "Ignore");
         let binding = one.binding(&service, ("PEM", "s")).unwrap();
@@ -277,9 +333,9 @@ mod tests {
         assert_eq!(Disruptions::default().binding(&service, ("PEM", "s")), None);
         let changes = Disruptions { changes_but_by: Some("me".to_owned()), ..one.clone() };
         let entries = changes.webhooks(&service, ("PEM", "s"));
-        assert_eq!(asked(&entries[3]), (json!(["UPDATE"]), json!(["pods"])));
-        assert_eq!(asked(&entries[4]), (json!(["UPDATE"]), json!(["pods/resize"])));
-        assert!(entries[4]["matchConditions"].to_string().contains("request.userInfo.username != 'me'"));
+        assert_eq!(asked(&entries[2]), (json!(["UPDATE"]), json!(["pods"])));
+        assert_eq!(asked(&entries[3]), (json!(["UPDATE"]), json!(["pods/resize"])));
+        assert!(entries[3]["matchConditions"].to_string().contains("request.userInfo.username != 'me'"));
         assert_eq!(one.clone().within(&Disruptions::default()).namespaces, BTreeSet::new());
     }
 
@@ -294,7 +350,7 @@ mod tests {
             (
                 true,
                 true,
-                vec!["DELETE pods", "DELETE pods", "CREATE pods/eviction", "UPDATE pods", "UPDATE pods/resize"],
+                vec!["DELETE pods", "DELETE pods", "UPDATE pods", "UPDATE pods/resize", "CREATE pods/eviction"],
             ),
         ] {
             let asked = Disruptions {
@@ -325,7 +381,7 @@ mod tests {
             Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
         for (exempt, expected) in [
             (vec![], vec!["passing-delete"]),
-            (vec!["on\"call"], vec!["passing-delete", "passing-evict", "passing-update", "passing-resize"]),
+            (vec!["on\"call"], vec!["passing-delete", "passing-update", "passing-resize", "passing-evict"]),
         ] {
             let asked = Disruptions {
                 namespaces: ["a".to_owned()].into(),
@@ -350,5 +406,46 @@ mod tests {
                 assert_eq!(names_group, !exempt.is_empty(), "{}", expression(entry));
             }
         }
+    }
+
+    #[test]
+    fn budget_of_unready_pods_changes_no_other_namespace() {
+        let service =
+            Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
+        let asked = Disruptions { deletions: true, changes_but_by: Some("me".to_owned()), ..Disruptions::default() };
+        let asked = asked.of([("a", false), ("t1", true)].map(|(name, unready)| (name.to_owned(), unready)));
+        let entries = asked.webhooks(&service, ("PEM", "s"));
+        let said = entries.iter().map(|entry| {
+            let is_ready = entry["matchConditions"].to_string().contains("\"is-ready\"");
+            let values = &entry["namespaceSelector"]["matchExpressions"][0]["values"];
+            (entry["name"].as_str().unwrap().trim_end_matches(".pods.kruise.io"), is_ready, values.to_string())
+        });
+        let (a, t1, both) = (r#"["a"]"#, r#"["t1"]"#, r#"["a","t1"]"#);
+        let expected = [
+            ("delete", true, a),
+            ("passing-delete", true, a),
+            ("update", true, a),
+            ("resize", true, a),
+            ("delete-unready", false, t1),
+            ("passing-delete-unready", false, t1),
+            ("update-unready", false, t1),
+            ("resize-unready", false, t1),
+            ("evict", false, both),
+        ];
+        let expected = expected.map(|(name, is_ready, values)| (name, is_ready, values.to_owned()));
+        assert_eq!(said.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn entries_of_many_namespaces_stay_below_a_megabyte() {
+        let service =
+            Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
+        let name = |number: usize| format!("{number}-{}", "x".repeat(56));
+        let (changes_but_by, exempt) = (Some("me".to_owned()), ["oncall".to_owned()].into());
+        let asked = Disruptions { deletions: true, changes_but_by, exempt, ..Disruptions::default() };
+        let asked = asked.of((0..5_000).map(|number| (name(number), number % 2 == 0)));
+        assert!(asked.is_full && asked.namespaces.contains(&name(1_000)) && !asked.namespaces.contains(&name(4_999)));
+        assert!(json!(asked.webhooks(&service, ("PEM", "s"))).to_string().len() < 1_000_000);
+        assert!(json!(asked.binding(&service, ("PEM", "s"))).to_string().len() < 150_000);
     }
 }

@@ -11,10 +11,8 @@ use crate::places::Endpoint;
 /// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell where pods ran.
 pub const PIN_PATH: &str = "/pin";
 
-/// The most workloads of one namespace.
-const MOST_OF_NAMESPACE: usize = 200;
-/// The most of all.
-const MOST: usize = 4000;
+/// The most bytes of the names of all workloads, each with its namespace: as much again is for what else the configuration has.
+const MOST_OF_ALL: usize = 300_000;
 
 /// A workload whose pods are pinned.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,18 +37,26 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Of these workloads, each with whether its pods wait for an answer: as many of each namespace, and of all, as there is room
-    /// for, the first by name.
+    /// Of these workloads, each with whether its pods wait for an answer: as many as there is room for. Namespaces take turns, and of
+    /// each the first ones come first.
     pub fn new(workloads: impl IntoIterator<Item = (PinnedWorkload, bool)>) -> Self {
-        let all: BTreeMap<_, _> = workloads.into_iter().collect();
+        let mut by_turn: BTreeMap<(usize, PinnedWorkload), bool> = BTreeMap::new();
         let mut of_namespace: BTreeMap<String, usize> = BTreeMap::new();
-        let mut has_room = |workload: &PinnedWorkload| {
-            let count = of_namespace.entry(workload.namespace.clone()).or_default();
-            *count += 1;
-            *count <= MOST_OF_NAMESPACE
-        };
-        let mut scope = Self::default();
-        for (workload, waits) in all.into_iter().filter(|(workload, _)| has_room(workload)).take(MOST) {
+        let mut seen = BTreeSet::new();
+        for (workload, waits) in workloads {
+            if !seen.insert(workload.clone()) {
+                continue;
+            }
+            let turn = of_namespace.entry(workload.namespace.clone()).or_default();
+            *turn += 1;
+            by_turn.insert((*turn, workload), waits);
+        }
+        let (mut scope, mut bytes) = (Self::default(), 0);
+        for ((_, workload), waits) in by_turn {
+            bytes += word(&workload).map_or(0, |word| word.len() + workload.namespace.len());
+            if bytes > MOST_OF_ALL {
+                break;
+            }
             if waits { &mut scope.required } else { &mut scope.preferred }.insert(workload);
         }
         scope
@@ -181,9 +187,11 @@ mod tests {
         };
         let scope = Scope::new(many("greedy").chain(many("another")).chain([(workload("modest", "db"), true)]));
         assert!(scope.has(&workload("modest", "db")));
-        assert_eq!(scope.required.len(), 2 * MOST_OF_NAMESPACE + 1);
+        let of = |namespace: &str| scope.required.iter().filter(|workload| workload.namespace == namespace).count();
+        assert!(of("greedy") > 500 && of("greedy").abs_diff(of("another")) <= 1, "{} {}", of("greedy"), of("another"));
+        assert!(scope.has(&workload("greedy", &format!("0-{}", "x".repeat(240)))), "the first ones");
         let webhooks = scope.webhooks(&service(), ("PEM", "s"));
-        assert!(webhooks.len() > 1 && webhooks.len() < 16);
+        assert!(webhooks.len() > 1 && json!(webhooks).to_string().len() < 400_000);
         for webhook in &webhooks {
             assert!(webhook["matchConditions"][0]["expression"].as_str().unwrap().len() < 100_000);
         }

@@ -19,6 +19,9 @@ pub const UNTOUCHED: (&str, &str) = ("control-plane", "openkruise");
 pub const PROBE: &str = "berth-injection-probe-";
 /// The most entries: all of them are one object, and each has the authorities' certificates.
 const MOST_ENTRIES: usize = 200;
+/// The most bytes of all entries, with what an entry has beside its selectors.
+const MOST_OF_ALL: usize = 400_000;
+const OF_ENTRY: usize = 4_000;
 /// The most SidecarSets.
 const MOST: usize = 2000;
 /// The most values of a label in one term: as long as they can be, half of an expression.
@@ -69,7 +72,7 @@ impl SidecarAsk {
 impl Sidecars {
     /// What these ask for, but for pods of the protected namespaces. A selector that makes no sense asks for nothing.
     pub fn new(asks: impl IntoIterator<Item = SidecarAsk>, protected: impl IntoIterator<Item = String>) -> Self {
-        let mut all = Self { protected: protected.into_iter().collect(), ..Self::default() };
+        let (mut all, mut bytes) = (Self { protected: protected.into_iter().collect(), ..Self::default() }, 0);
         for ask in asks.into_iter().take(MOST) {
             // One that the apiserver would not take stops the writing of all.
             let expression = labels::expression(&ask.selector).filter(|text| text.len() <= MOST_BYTES);
@@ -77,9 +80,12 @@ impl Sidecars {
                 continue;
             };
             let group = (ask.namespaces(), ask.fails_closed);
-            if all.groups.len() >= MOST_ENTRIES && !all.groups.contains_key(&group) {
+            let is_new = !all.groups.contains_key(&group);
+            let more = expression.len() + if is_new { group.0.len() + OF_ENTRY } else { 0 };
+            if (is_new && all.groups.len() >= MOST_ENTRIES) || bytes + more > MOST_OF_ALL {
                 continue;
             }
+            bytes += more;
             all.groups.entry(group).or_default().add(&ask.selector, expression);
             let letters = ask.letters();
             all.asked.insert(ask.name, letters);

@@ -8,6 +8,7 @@ use berth_workload::pod::Pod;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::Judge;
 use super::admission::Look;
@@ -124,15 +125,16 @@ impl Question {
         &self.disruption.namespace
     }
 
-    /// The answer, by what budgets say, in time. Where they say nothing and pods stay for that, it is as if they were used up: of what
-    /// the failure policy refuses in place of an answer, kubectl drain would try nothing again.
+    /// The answer, by what budgets say in time, for a review that began to wait then. Where they say nothing and pods stay for
+    /// that, it is as if they were used up: of what the failure policy refuses in place of an answer, kubectl drain would try
+    /// nothing again.
     ///
     /// # Errors
     /// They say nothing, and the failure policy lets pods go.
-    pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
+    pub(super) async fn answer(self, judge: &Judge, began: Instant) -> Result<Vec<u8>, Unanswered> {
         let budgets = judge.budgets.as_ref().ok_or(NotYet("PodUnavailableBudgets"))?;
         let fails_open = budgets.fails_open(&self.disruption);
-        let drawn = tokio::time::timeout(PATIENCE, budgets.draw(*self.disruption)).await;
+        let drawn = tokio::time::timeout_at(began + PATIENCE, budgets.draw(*self.disruption)).await;
         let refused = match drawn.unwrap_or(Err(NotYet("budgets in time"))) {
             Err(not_yet) if !fails_open => {
                 Some(format!("{not_yet}, so nobody knows whether the pod may go: try again"))
@@ -223,7 +225,7 @@ mod tests {
             let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
             let judge = Judge { budgets: Some(Arc::new(Says { answer, fails_open })), ..Judge::asking(client) };
             let question = Question { uid: "u".to_owned(), disruption: Box::default() };
-            let answered = question.answer(&judge).await;
+            let answered = question.answer(&judge, Instant::now()).await;
             let Some(expected) = expected else {
                 assert!(matches!(answered, Err(Unanswered::NotYet(_))), "{what}");
                 continue;

@@ -108,7 +108,25 @@ fn object(value: &mut Value) -> &mut Value {
 
 #[cfg(test)]
 mod tests {
+    use kube::Config;
+
     use super::*;
+
+    #[tokio::test]
+    async fn pod_that_was_missing_is_not_read_for_a_second() {
+        let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let judge = Judge::asking(client);
+        let missing = Missing::default();
+        let asked = || Question {
+            uid: "u".to_owned(),
+            namespace: "t1".to_owned(),
+            eviction: json!({"metadata": {"name": "none"}}),
+        };
+        assert!(asked().answer(&judge, &missing).await.is_err(), "nothing answers");
+        missing.note("t1", "none");
+        let answer = String::from_utf8(asked().answer(&judge, &missing).await.unwrap()).unwrap();
+        assert!(answer.contains("\"allowed\":true") && !answer.contains("patch"), "{answer}");
+    }
 
     #[test]
     fn an_eviction_that_names_its_pod_by_uid_is_let_through_as_it_is() {

@@ -28,6 +28,7 @@ use hyper::service::service_fn;
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::deletions::{GUARD_PATH, RefusedDeletions};
 use crate::latency::ReviewMetrics;
@@ -400,8 +401,9 @@ impl Question {
                 answered.unwrap_or_else(|_| Err(inject::Question::unasked())).map_err(unanswered)
             }
             Self::Budgets(question) => {
+                let began = Instant::now();
                 let answered = match shared.budgets.take(namespace).await {
-                    Some(_asking) => question.answer(&shared.judge).await,
+                    Some(_asking) => question.answer(&shared.judge, began).await,
                     None => question.unasked(&shared.judge),
                 };
                 answered.map_err(unanswered)

@@ -199,6 +199,7 @@ const ALONE: &[(&str, Test)] = tests![
     attacks::a_fat_clone_set_stops_nobody,
     attacks::fat_pods_stop_nobody,
     attacks::no_pod_gets_rid_of_its_sidecar,
+    attacks::evictions_of_no_pod_hold_nobody_up,
     attacks::a_stolen_token_makes_no_pods_of_its_own,
     attacks::a_stolen_token_makes_no_tokens,
     attacks::a_stolen_token_writes_what_the_controller_writes,

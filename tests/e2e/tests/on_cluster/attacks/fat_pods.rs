@@ -44,7 +44,7 @@ fn fat(name: &str) -> Value {
 }
 
 /// Sends a request in JSON; what the server answered, or in which words it refused.
-async fn send(client: &Client, method: &str, path: &str, body: &Value) -> Result<String, String> {
+pub(super) async fn send(client: &Client, method: &str, path: &str, body: &Value) -> Result<String, String> {
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
     let request = request.body(body).map_err(|error| error.to_string())?;

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_controller::flags::PinnedBy;
 use berth_kinds::persistentpodstate::Pinning;
-use berth_runtime::{Object, Store};
+use berth_runtime::{Change, Object, Store};
 use berth_webhook::pods::{Asks, NotYet, PinnedWorkload, Records, Scope};
 use berth_workload::owner::group;
 use berth_workload::pin::pin;
@@ -26,11 +27,16 @@ pub(crate) struct PodPinning {
     protected: BTreeSet<String>,
     asks: Arc<PodAsks>,
     records: OnceLock<Arc<Store<Watched<PersistentPodState>>>>,
+    /// How often records came, went or got another spec.
+    changes: AtomicU64,
+    /// What followed from the records after so many changes.
+    scope: Mutex<Option<(u64, Arc<Scope>)>>,
 }
 
 impl PodPinning {
     pub(crate) fn new(by: PinnedBy, fail_closed: bool, protected: BTreeSet<String>, asks: Arc<PodAsks>) -> Arc<Self> {
-        Arc::new(Self { by, fail_closed, protected, asks, records: OnceLock::new() })
+        let (records, changes, scope) = Default::default();
+        Arc::new(Self { by, fail_closed, protected, asks, records, changes, scope })
     }
 
     /// To be told when it was written for whose pods the webhook is called.
@@ -44,8 +50,14 @@ impl PodPinning {
             return;
         }
         self.asks.ask(self.clone());
-        let asks = self.asks.clone();
-        states.on_change(move |_| asks.changed());
+        let (asks, this) = (self.asks.clone(), Arc::downgrade(self));
+        states.on_change(move |change| {
+            let is_same = matches!(change, Change::Applied { old: Some(old), new } if is_same(old, new));
+            if let Some(this) = this.upgrade().filter(|_| !is_same) {
+                this.changes.fetch_add(1, Ordering::AcqRel);
+            }
+            asks.changed();
+        });
     }
 
     /// Who pins the pods of the object's workload.
@@ -75,7 +87,18 @@ impl PodPinning {
     }
 
     /// For whose pods the webhook is to be called.
-    fn scope(&self) -> Option<Scope> {
+    fn scope(&self) -> Option<Arc<Scope>> {
+        let changes = self.changes.load(Ordering::Acquire);
+        let mut last = self.scope.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, scope)) = last.as_ref().filter(|(then, _)| *then == changes) {
+            return Some(scope.clone());
+        }
+        let scope = Arc::new(self.scope_now()?);
+        *last = Some((changes, scope.clone()));
+        Some(scope)
+    }
+
+    fn scope_now(&self) -> Option<Scope> {
         let records = self.records.get()?.all();
         let is_asked =
             |state: &PersistentPodState| TargetKind::of(state) != TargetKind::Ours && !self.is_protected(state);
@@ -93,9 +116,17 @@ impl Asking for PodPinning {
         let Some(scope) = self.records.get().filter(|records| records.is_synced()).and_then(|_| self.scope()) else {
             return false;
         };
-        asks.pins = scope;
+        asks.pins = Scope::clone(&scope);
         true
     }
+}
+
+/// Whether a change of a record bears on no scope, as that of a status.
+fn is_same(old: &Watched<PersistentPodState>, new: &Watched<PersistentPodState>) -> bool {
+    let of = |state: &Watched<PersistentPodState>| {
+        (state.0.metadata.uid.clone(), state.0.metadata.generation, state.terminating())
+    };
+    of(old) == of(new)
 }
 
 /// The workload that the object is of.

@@ -114,7 +114,7 @@ async fn pod_that_was_missing_is_not_read_for_a_second() {
     };
     // Nothing answers, so whatever is read stays unknown.
     assert!(budgets.draw_from_all(evicted(None)).await.is_err());
-    budgets.missing.note("t1", "none");
+    budgets.missing.looked("t1", "none", false);
     assert_eq!(budgets.draw_from_all(evicted(None)).await, Ok(None));
     assert!(budgets.draw_from_all(evicted(Some("u"))).await.is_err(), "the pod was there");
 }

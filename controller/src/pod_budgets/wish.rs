@@ -105,11 +105,12 @@ impl PodBudgets {
         let text = match client::get::<Box<RawValue>>(&self.client, &path).await {
             Ok(text) => text,
             Err(Failed { code: 404, .. }) => {
-                self.missing.note(&disruption.namespace, &disruption.pod);
+                self.missing.looked(&disruption.namespace, &disruption.pod, false);
                 return Ok(None);
             }
             Err(_) => return Err(NotYet("pods")),
         };
+        self.missing.looked(&disruption.namespace, &disruption.pod, true);
         let read = Pod::read(text.get()).map(Arc::new);
         let is_meant = read.as_ref().is_ok_and(|pod| is_meant(&pod.metadata, disruption));
         Ok(Some(read).filter(|read| is_meant || read.is_err()))

@@ -16,14 +16,28 @@ const MOST: usize = 4096;
 pub struct Missing(Mutex<HashMap<(String, String), Instant>>);
 
 impl Missing {
-    /// Whether the apiserver did not have the pod within the last second.
+    /// Whether the apiserver did not have the pod within the last second. Later one who asks is to look, and the others go by what was
+    /// known until that one has looked, or for a second.
     pub fn has(&self, namespace: &str, name: &str) -> bool {
-        let known = self.lock();
-        known.get(&(namespace.to_owned(), name.to_owned())).is_some_and(|since| since.elapsed() < MOMENT)
+        let mut known = self.lock();
+        let Some(since) = known.get_mut(&(namespace.to_owned(), name.to_owned())) else { return false };
+        let is_known = since.elapsed() < MOMENT;
+        if !is_known {
+            *since = Instant::now();
+        }
+        is_known
     }
 
-    /// Remembers that the apiserver does not have the pod.
-    pub fn note(&self, namespace: &str, name: &str) {
+    /// Takes in whether the apiserver has the pod.
+    pub fn looked(&self, namespace: &str, name: &str, is_there: bool) {
+        if is_there {
+            self.lock().remove(&(namespace.to_owned(), name.to_owned()));
+        } else {
+            self.note(namespace, name);
+        }
+    }
+
+    fn note(&self, namespace: &str, name: &str) {
         let mut known = self.lock();
         if known.len() >= MOST {
             known.retain(|_, since| since.elapsed() < MOMENT);
@@ -43,14 +57,24 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn missing_name_is_known_for_a_second() {
+    async fn missing_name_is_looked_for_once_a_second() {
         let missing = Missing::default();
-        missing.note("a", "web");
-        for (millis, name, expected) in [(0, "web", true), (0, "db", false), (999, "web", true), (1, "web", false)] {
+        assert!(!missing.has("a", "web"));
+        missing.looked("a", "web", false);
+        for (millis, name, expected) in [
+            (0, "web", true),
+            (0, "db", false),
+            (999, "web", true),
+            (1, "web", false),
+            (0, "web", true),
+            (1_000, "web", false),
+        ] {
             tokio::time::advance(Duration::from_millis(millis)).await;
             assert_eq!(missing.has("a", name), expected, "{millis} {name}");
         }
         assert!(!missing.has("b", "web"));
+        missing.looked("a", "web", true);
+        assert!(!missing.has("a", "web"), "it is there");
     }
 
     #[tokio::test(start_paused = true)]

@@ -90,9 +90,7 @@ impl Question {
         let unknown = NotYet("pods");
         let request = pods.get_metadata(name.as_str(), &GetParams::default()).map_err(|_| unknown)?;
         let found = get(client, request).await.map_err(|Unknown| unknown)?;
-        if found.is_none() {
-            missing.note(namespace.as_str(), name.as_str());
-        }
+        missing.looked(namespace.as_str(), name.as_str(), found.is_some());
         let found = found.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| unknown)?;
         Ok(found.map(|Identified { metadata: Identity { uid } }| uid))
     }
@@ -123,7 +121,7 @@ mod tests {
             eviction: json!({"metadata": {"name": "none"}}),
         };
         assert!(asked().answer(&judge, &missing).await.is_err(), "nothing answers");
-        missing.note("t1", "none");
+        missing.looked("t1", "none", false);
         let answer = String::from_utf8(asked().answer(&judge, &missing).await.unwrap()).unwrap();
         assert!(answer.contains("\"allowed\":true") && !answer.contains("patch"), "{answer}");
     }

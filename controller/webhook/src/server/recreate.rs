@@ -107,9 +107,7 @@ impl Question {
                     return Ok(None);
                 };
                 let Ok(pod) = get(client, request).await else { return Ok(None) };
-                if pod.is_none() {
-                    missing.note(namespace.as_str(), name.as_str());
-                }
+                missing.looked(namespace.as_str(), name.as_str(), pod.is_some());
                 let pod = pod.map(|text| recreated::read(&text)).transpose();
                 pod.map_err(|why| format!("spec.podName: pod {} cannot be read: {why}", self.pod))?
             }

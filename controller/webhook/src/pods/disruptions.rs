@@ -229,9 +229,11 @@ impl Disruptions {
         let of_others = passing.as_ref().map(|passing| condition("may-be-refused", format!("!({passing})")));
         let policy = if self.fails_open { "Ignore" } else { "Fail" };
         let mut entries = vec![entry(name, of_others, (policy, DISRUPTION_TIMEOUT))];
-        entries.extend(passing.map(|passing| {
-            entry(&format!("passing-{name}"), Some(condition("passes", passing)), ("Ignore", TIMEOUT))
-        }));
+        entries.extend(
+            passing.map(|passing| {
+                entry(&format!("passing-{name}"), Some(condition("passes", passing)), ("Ignore", TIMEOUT))
+            }),
+        );
         entries
     }
 

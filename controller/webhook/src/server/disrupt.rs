@@ -150,7 +150,7 @@ impl Question {
     /// The failure policy lets pods go.
     pub(super) fn unasked(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
         let Disruption { namespace, pod, .. } = &*self.disruption;
-        if judge.budgets.as_ref().is_none_or(|budgets| budgets.fails_open()) {
+        if judge.budgets.as_ref().is_none_or(|budgets| budgets.fails_open(&self.disruption)) {
             return Err(NotYet("budgets in time").into());
         }
         let refused = format!(

@@ -24,7 +24,7 @@ demo: prerequisites
 	cargo build --workspace --release --bin demo && $(BUILT)/release/demo
 
 bench: prerequisites
-	cargo build --workspace --release --bin berth-bench && $(BUILT)/release/berth-bench phases $(PHASES) && $(BUILT)/release/berth-bench sidecars && $(BUILT)/release/berth-bench daemonsets && $(BUILT)/release/berth-bench budgets && $(BUILT)/release/berth-bench nodes
+	cargo build --workspace --release --bin berth-bench && $(BUILT)/release/berth-bench phases $(PHASES) && $(BUILT)/release/berth-bench sidecars && $(BUILT)/release/berth-bench daemonsets && $(BUILT)/release/berth-bench budgets && $(BUILT)/release/berth-bench nodes && $(BUILT)/release/berth-bench policies
 
 lint:
 	cargo fmt --all --check && cargo clippy --workspace --all-targets -- --deny warnings

@@ -9,6 +9,7 @@ mod median;
 mod nodes;
 mod phases;
 mod plot;
+mod policies;
 mod sidecars;
 mod soak;
 
@@ -42,6 +43,8 @@ enum What {
     Daemonsets(daemonsets::Options),
     /// With a rollout in place on simulated nodes: the writes of a budget that it draws from, and the memory of many budgets.
     Budgets(budgets::Options),
+    /// With statuses of pods that others write: CPU of the apiserver for each, with and without the chart's admission policies.
+    Policies(policies::Options),
     /// A day of churn over many CloneSets, compressed: memory and numbers of objects at the end of each hour.
     Soak(soak::Options),
 }
@@ -57,6 +60,7 @@ async fn main() -> Result<()> {
         What::Sidecars(options) => sidecars::run(&options).await,
         What::Daemonsets(options) => daemonsets::run(&options).await,
         What::Budgets(options) => budgets::run(&options).await,
+        What::Policies(options) => policies::run(&options).await,
         What::Soak(options) => soak::run(&options).await,
     }
 }

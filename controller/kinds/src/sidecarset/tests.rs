@@ -205,6 +205,26 @@ fn a_pod_that_differs_in_more_than_images_is_told_and_left_alone() {
     assert_eq!((&*conditions[0].status, &*conditions[0].reason), ("True", "AllSidecarsetUpgradable"));
 }
 
+#[test]
+fn pod_without_the_mark_is_no_member() {
+    let of = |value: &str| json!([{"name": IS_INJECTED, "value": value}]);
+    for (env, is_member) in [(mark(), 1), (json!([]), 0), (Value::Null, 0), (of("false"), 0), (of(""), 0)] {
+        for hash in ["h1", "h2"] {
+            let mut pod = pod("a", hash, true);
+            pod["spec"]["containers"][1]["env"] = env.clone();
+            let snapshot = snapshot(&json!({}), &[pod]);
+            let says = status(&snapshot, &Plan::default(), &Outcome::default(), NOW);
+            let counts = [says.matched_pods, says.ready_pods];
+            assert_eq!(counts, [is_member; 2], "{hash}: {env}");
+            assert_eq!(says.updated_pods, if hash == "h2" { is_member } else { 0 }, "{hash}: {env}");
+            // The controller writes nothing to a pod that is none of its own.
+            let is_updated = is_member == 1 && hash == "h1";
+            assert_eq!(!updated(&decide(&snapshot, NOW)).is_empty(), is_updated, "{hash}: {env}");
+            assert_eq!(super::has_container(&snapshot.pods[0], &snapshot.set.spec), is_member == 1, "{hash}: {env}");
+        }
+    }
+}
+
 /// A pod whose `mesh` is two containers of these images, of which the first works.
 pub(super) fn hot_pod(images: [&str; 2], hash: &str, working: &str, ready: [bool; 2]) -> Value {
     let mut pod = pod("a", hash, ready == [true, true]);

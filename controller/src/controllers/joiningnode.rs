@@ -25,14 +25,15 @@ pub(crate) struct Reads {
 impl Controller for Reads {
     const RESOURCE: Resource = object::NODES;
     const NAME: &'static str = "joiningnode";
-    // A node that nobody lets go takes no pods: it waits its ten minutes at most, though NodeImages are not worked on.
+    // A node that nobody lets go takes no pods: it waits ten minutes at most, though NodeImages are not worked on.
     const WHATEVER_KINDS: bool = true;
 
     fn new(reader: &mut Reader<'_>) -> Self {
         Self { nodes: reader.read(), nodeimages: reader.read() }
     }
 
-    /// Wakes a node that is tainted when its taints change, and when its daemon says how its first pulls ended.
+    /// Wakes a node that is tainted when its taints change, when its daemon says how its first pulls ended, and when it waits for fewer
+    /// namespaces.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         let (to, acting) = (queue.clone(), acting.clone());
         self.nodes.on_change(move |change| match change {
@@ -45,8 +46,8 @@ impl Controller for Reads {
         let (to, nodes) = (queue.clone(), self.nodes.clone());
         self.nodeimages.on_change(move |change| {
             let Change::Applied { old, new } = change else { return };
-            if concerns_image(old.as_ref().map(|old| &*old.0), &new.0)
-                && nodes.get("", new.name()).is_some_and(|node| node.0.awaits_images())
+            if nodes.get("", new.name()).is_some_and(|node| node.0.awaits_images())
+                && concerns_image(old.as_ref().map(|old| &*old.0), &new.0)
             {
                 to.add(Key::of(&**new));
             }

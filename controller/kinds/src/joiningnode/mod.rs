@@ -1,10 +1,11 @@
 //! Nodes that register with a taint which keeps pods away until their images are there: it is taken away when the node's
-//! daemon says how its first pulls ended, and in time whatever it says.
+//! daemon says how its first pulls ended, and in time whatever it says. No namespace holds it for long.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::image;
-use berth_api::v1beta1::nodeimage::{SyncStatus, SyncStatusPhase};
+use berth_api::v1beta1::nodeimage::{ImageTagSpec, SyncStatus, SyncStatusPhase};
 use berth_workload::node::image::{NodeImage, entry, is_of_an_earlier_node};
 use berth_workload::node::{Node, Taint};
 use berth_workload::plan::{Action, Event, Plan, Step, Target};
@@ -17,6 +18,10 @@ mod tests;
 
 /// The longest that a node waits for its images, from its creation.
 pub const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+/// So much of it a node may need until its daemon pulls.
+const START: SignedDuration = SignedDuration::from_mins(2);
+/// So much of it each namespace gets whose images are not there: a tenant names any image, from a registry that never answers, say.
+const OF_NAMESPACE: SignedDuration = SignedDuration::from_mins(2);
 /// Images that an event names at most.
 const NAMED: usize = 3;
 
@@ -37,7 +42,31 @@ pub fn concerns(old: Option<&Node>, new: &Node) -> bool {
 
 /// Is there a reason to look at the node of a NodeImage that changed?
 pub fn concerns_image(old: Option<&NodeImage>, new: &NodeImage) -> bool {
-    first_sync(Some(new)).is_some() && first_sync(old) != first_sync(Some(new))
+    let has_ended = first_sync(Some(new)).is_some() && first_sync(old) != first_sync(Some(new));
+    has_ended || old.is_some_and(|old| patience(Some(old)) != patience(Some(new)))
+}
+
+/// How long a node waits for its images, from its creation: the fewer namespaces it waits for, the shorter. What nobody could list yet
+/// counts as one. For its daemon a node waits as long as it may.
+fn patience(image: Option<&NodeImage>) -> SignedDuration {
+    let Some(image) = image else { return PATIENCE };
+    let namespaces: BTreeSet<_> = open(image).flat_map(|(_, entry)| namespaces(entry)).collect();
+    let many = namespaces.len() + usize::from(!image.spec.first_pulls_listed);
+    let of_namespaces = OF_NAMESPACE.saturating_mul(i32::try_from(many).unwrap_or(i32::MAX));
+    if many == 0 { PATIENCE } else { START.saturating_add(of_namespaces).min(PATIENCE) }
+}
+
+/// The pulls that are not over, by image.
+fn open(image: &NodeImage) -> impl Iterator<Item = (&String, &ImageTagSpec)> {
+    let entries = image.spec.images.iter().flat_map(|(name, of)| of.tags.iter().map(move |entry| (name, entry)));
+    entries.filter(|(name, entry)| !entry::is_over(image, name, entry))
+}
+
+/// The namespaces of those that asked for a pull.
+fn namespaces(entry: &ImageTagSpec) -> BTreeSet<&str> {
+    let of_owners = entry.owner_references.iter().map(|owner| owner.namespace.as_deref().unwrap_or_default());
+    let found: BTreeSet<_> = of_owners.collect();
+    if found.is_empty() { [""].into() } else { found }
 }
 
 /// Decides whether the taint goes now.
@@ -47,8 +76,9 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         return plan;
     }
     let image = snapshot.image.as_deref().filter(|image| !is_of_an_earlier_node(image, node));
+    let patience = patience(image);
     let left =
-        node.metadata.creation_timestamp.map_or(SignedDuration::ZERO, |made| PATIENCE - now.duration_since(made));
+        node.metadata.creation_timestamp.map_or(SignedDuration::ZERO, |made| patience - now.duration_since(made));
     match first_sync(image) {
         Some(sync) => plan.add_stage("take taint", vec![take(node, ended(node, sync))]),
         None if left.is_positive() => {
@@ -57,7 +87,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             plan.look_again_after(left);
         }
         None => {
-            let minutes = PATIENCE.as_secs() / 60;
+            let minutes = patience.as_secs() / 60;
             let message =
                 format!("node {} has waited {minutes} minutes for its images: {}", name(node), missing(image));
             let event = Event { warning: true, reason: "ImagesNotReadyTimedOut", message };
@@ -88,9 +118,13 @@ fn missing(image: Option<&NodeImage>) -> String {
     if !image.spec.first_pulls_listed {
         return "ImagePullJobs with completionPolicy.type Never have yet to ask it".to_owned();
     }
-    let entries = image.spec.images.iter().flat_map(|(name, of)| of.tags.iter().map(move |entry| (name, entry)));
-    let open = entries.filter(|(name, entry)| !entry::is_over(image, name, entry));
-    let open: Vec<_> = open.map(|(name, entry)| image::join(name, &entry.tag)).collect();
+    let of_whom = |entry| {
+        let namespaces: Vec<_> = namespaces(entry).into_iter().filter(|namespace| !namespace.is_empty()).collect();
+        let more = if namespaces.len() > 1 { format!(" and {} more", namespaces.len() - 1) } else { String::new() };
+        namespaces.first().map_or_else(String::new, |first| format!(" of namespace {first}{more}"))
+    };
+    let open = open(image).map(|(name, entry)| format!("{}{}", image::join(name, &entry.tag), of_whom(entry)));
+    let open: Vec<_> = open.collect();
     if open.is_empty() {
         return "its daemon has yet to say that it is done".to_owned();
     }

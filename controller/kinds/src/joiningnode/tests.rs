@@ -67,14 +67,16 @@ fn the_taint_goes_when_the_first_pulls_have_ended_and_after_ten_minutes_whatever
         ("not listed", 60, Some(image(50, &json!({}), &half)), None, "Never have yet to ask"),
         ("no NodeImage", 60, None, None, "no NodeImage"),
         ("of an earlier node", 60, Some(image(61, &listed, &synced("Succeeded", ""))), None, "no NodeImage"),
-        ("in time", 599, Some(image(50, &listed, &half)), None, "web:2"),
+        ("in time", 239, Some(image(50, &listed, &half)), None, "web:2"),
         (
             "too late",
-            600,
+            240,
             Some(image(50, &listed, &half)),
             Some("ImagesNotReadyTimedOut"),
-            "10 minutes for its images: it is not done with web:2",
+            "4 minutes for its images: it is not done with web:2",
         ),
+        ("its daemon has yet to say so", 599, Some(image(50, &listed, &done)), None, "has yet to say"),
+        ("nobody there yet", 599, None, None, "no NodeImage"),
         ("nobody there", 9999, None, Some("ImagesNotReadyTimedOut"), "does Berth's daemon run there?"),
         ("late and synced", 9999, Some(image(50, &listed, &synced("Succeeded", ""))), Some("ImagesReady"), "n1"),
     ];
@@ -87,9 +89,49 @@ fn the_taint_goes_when_the_first_pulls_have_ended_and_after_ten_minutes_whatever
         assert_eq!(event.map(|(reason, _)| reason), reason, "{what}");
         let said = event.map_or_else(|| plan.waiting[0].reason.clone(), |(_, message)| message.clone());
         assert!(said.contains(says) && said.contains(IMAGES_NOT_READY), "{what}: {said}");
-        let wait = reason.is_none().then(|| SignedDuration::from_secs(600 - age));
+        let longest = if said.contains("not done") || said.contains("Never have") { 240 } else { 600 };
+        let wait = reason.is_none().then(|| SignedDuration::from_secs(longest - age));
         assert_eq!(plan.look_again, wait, "{what}");
     }
+}
+
+/// What a node pulls: by image, who asks for it and whether it is over. All is listed, or not.
+fn asked(pulls: &[(&[&str], bool)], is_listed: bool) -> Arc<NodeImage> {
+    let (mut images, mut statuses) = (json!({}), json!({}));
+    for (at, (namespaces, is_over)) in pulls.iter().enumerate() {
+        let owners: Vec<_> = namespaces.iter().map(|namespace| json!({"namespace": namespace, "uid": "u"})).collect();
+        images[format!("i{at}")] = json!({"tags": [{"tag": "1", "ownerReferences": owners}]});
+        let phase = if *is_over { "Failed" } else { "Pulling" };
+        statuses[format!("i{at}")] = json!({"tags": [{"tag": "1", "phase": phase}]});
+    }
+    let spec = json!({"firstPullsListed": is_listed, "images": images});
+    image(5, &spec, &json!({"desired": pulls.len(), "imageStatuses": statuses}))
+}
+
+#[test]
+fn patience_grows_with_namespaces_waited_for() {
+    let table: [(&str, &[(&[&str], bool)], bool, i64); 9] = [
+        ("one", &[(&["a"], false)], true, 4),
+        ("one, with many images", &[(&["a"], false), (&["a"], false), (&["a"], false)], true, 4),
+        ("two", &[(&["a"], false), (&["b"], false)], true, 6),
+        ("two that ask for one image", &[(&["a", "b"], false)], true, 6),
+        ("of two one is done", &[(&["a"], false), (&["b"], true)], true, 4),
+        ("many", &[(&["a", "b", "c", "d", "e"], false)], true, 10),
+        ("none is left", &[(&["a"], true)], true, 10),
+        ("not all is listed", &[(&["a"], false)], false, 6),
+        ("nothing is listed", &[], false, 4),
+    ];
+    for (what, pulls, is_listed, minutes) in table {
+        let node = |age| node(age, &[taint(IMAGES_NOT_READY, "NoSchedule")]);
+        let image = asked(pulls, is_listed);
+        assert!(decided(node(60 * minutes - 1), Some(image.clone())).stages.is_empty(), "{what}");
+        assert!(!decided(node(60 * minutes), Some(image)).stages.is_empty(), "{what}");
+    }
+    let (two, one) =
+        (asked(&[(&["a"], false), (&["b"], false)], true), asked(&[(&["a"], false), (&["b"], true)], true));
+    assert!(concerns_image(Some(&two), &one), "its time ends earlier");
+    let plan = decided(node(240, &[taint(IMAGES_NOT_READY, "NoSchedule")]), Some(one));
+    assert!(taken(&plan).unwrap().1.message.contains("not done with i0:1 of namespace a"), "{plan:?}");
 }
 
 #[test]
@@ -149,6 +191,20 @@ fn heartbeats_and_other_nodes_wake_nobody() {
 }
 
 proptest! {
+    /// Whatever the others do, and however many images it names.
+    #[test]
+    fn patience_one_namespace_adds_two_minutes_at_most(
+        others in prop::collection::vec((prop::sample::select(vec!["a", "b", "c", "d"]), any::<bool>()), 0..6),
+        own in prop::collection::vec(any::<bool>(), 0..6),
+    ) {
+        let others: Vec<_> = others.iter().map(|(of, is_over)| (std::slice::from_ref(of), *is_over)).collect();
+        let own = own.iter().map(|is_over| (&["tenant"][..], *is_over));
+        let all: Vec<_> = others.iter().copied().chain(own).collect();
+        let (with, without) = (patience(Some(&asked(&all, true))), patience(Some(&asked(&others, true))));
+        // Where all else is there the node waits for its daemon alone.
+        prop_assert!(with <= without + OF_NAMESPACE);
+    }
+
     #[test]
     fn whatever_taints_there_are_the_others_stay_in_their_order(
         all in prop::collection::vec((prop::sample::select(vec![IMAGES_NOT_READY, IMAGES_NOT_READY_AT_STARTUP, "a", "b/c"]),

@@ -2,31 +2,30 @@
 
 mod places;
 pub(crate) mod selectors;
+mod turns;
+mod wakes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use berth_api::names::condition::SIDECARSET_UPGRADABLE as UPGRADABLE;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetRepair};
 use berth_kinds::sidecarset::{
-    Snapshot, annotations_to_read, base_of, decide, forget, hashes, held_event, is_injected, keeps_annotations,
-    pod_events, speaks_of, spoken_of, status,
+    Snapshot, annotations_to_read, base_of, blocked_event, decide, forget, hashes, is_injected, keeps_annotations,
+    pod_events, speaks_of, status,
 };
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner as Writer;
 use berth_runtime::queue::Queue;
-use berth_runtime::store::{Index, pods};
+use berth_runtime::store::Index;
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store, object, turn};
-use berth_webhook::pods::UNTOUCHED;
 use berth_workload::namespace::Namespace;
 use berth_workload::node::image::NodeImage;
 use berth_workload::owner::Reference;
 use berth_workload::plan::{Outcome, Plan, Target};
 use berth_workload::pod::{Metadata, Owner, Pod};
-use berth_workload::predownload::{brings_images, waits_for_images};
 use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -44,6 +43,7 @@ use crate::unreadable;
 use crate::watched::{CustomResource, Watched};
 use places::reach;
 use selectors::{Compiled, Selectors};
+use turns::KnownTurns;
 
 /// What a decision about a SidecarSet is made of.
 pub(crate) struct Reads {
@@ -58,6 +58,7 @@ pub(crate) struct Reads {
     pub(crate) selectors: Arc<Selectors>,
     told: Told,
     paced: Paced,
+    turns: KnownTurns,
 }
 
 impl CustomResource for SidecarSet {
@@ -121,6 +122,7 @@ impl Controller for Reads {
             configuration: reader.custom_workloads(),
             told: Told::default(),
             paced: Paced::default(),
+            turns: KnownTurns::default(),
         }
     }
 
@@ -181,6 +183,7 @@ impl Controller for Reads {
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         if is_gone(&self.sets, &key.name) {
             self.told.forget(&key);
+            self.turns.forget(&key.name);
             return self.forget(acting, &key.name).await;
         }
         let round = |set: Arc<_>| async move { round(self, acting, &set).await };
@@ -189,25 +192,6 @@ impl Controller for Reads {
 }
 
 impl Reads {
-    /// A pod whose condition speaks of a SidecarSet that is gone: whoever was to take it back may have died before.
-    fn wake_for_the_gone(&self, queue: &Arc<Queue<Key>>) {
-        let (to, sets) = (queue.clone(), self.sets.clone());
-        self.pods.on_change(move |change| {
-            let Change::Applied { old, new } = change else { return };
-            let said = |pod: &Pod| pod.condition(UPGRADABLE).map(|condition| condition.message.clone());
-            if old.as_ref().is_none_or(|old| said(old) != said(new)) {
-                spoken_of(new).iter().filter(|name| is_gone(&sets, name)).for_each(|name| to.add(Key::new("", name)));
-            }
-        });
-        // Stores hold their hooks, and the one above holds this store.
-        let (to, sets, pods) = (queue.clone(), Arc::downgrade(&self.sets), Arc::downgrade(&self.pods));
-        self.sets.on_change(move |change| {
-            let (Change::Synced, Some(sets), Some(pods)) = (change, sets.upgrade(), pods.upgrade()) else { return };
-            let names: BTreeSet<_> = pods.all().iter().flat_map(|pod| spoken_of(pod)).collect();
-            names.iter().filter(|name| is_gone(&sets, name)).for_each(|name| to.add(Key::new("", name)));
-        });
-    }
-
     /// The conditions of pods speak no more of a SidecarSet that is gone.
     async fn forget(&self, acting: &Acting, name: &str) -> Next {
         let uid = format!("gone/{name}");
@@ -226,59 +210,6 @@ impl Reads {
             Next::Done => Next::After(WRITTEN),
             other => other,
         }
-    }
-
-    /// A namespace that comes or goes, or whose labels change, may be selected by others now.
-    fn wake_for_namespaces(&self, queue: &Arc<Queue<Key>>) {
-        let (to, selectors) = (queue.clone(), self.selectors.clone());
-        self.namespaces.on_change(move |change| {
-            let (old, new) = match change {
-                Change::Applied { old: Some(old), new } => (&old.0.metadata, &new.0.metadata),
-                // One that comes or goes may be the only one that a SidecarSet selects.
-                Change::Applied { old: None, .. } | Change::Deleted { .. } => {
-                    let woken = selectors.of_namespaces(false);
-                    return woken.into_iter().for_each(|set| to.add_after(Key::new("", &set), GATHER));
-                }
-                Change::Synced => return,
-            };
-            if old.labels != new.labels {
-                // Its pods are left alone now, or no more, whoever selects them.
-                let concerns_all = old.label(UNTOUCHED.0) != new.label(UNTOUCHED.0);
-                selectors.of_namespaces(concerns_all).into_iter().for_each(|set| to.add(Key::new("", &set)));
-            }
-        });
-    }
-
-    /// A daemon's answer about containers is for the pods whose update waits for it.
-    fn wake_for_answers(&self, queue: &Arc<Queue<Key>>) {
-        let (to, pods, selectors, namespaces) =
-            (queue.clone(), self.pods.clone(), self.selectors.clone(), self.namespaces.clone());
-        self.nodeimages.on_change(move |change| {
-            let Change::Applied { new, .. } = change else { return };
-            let Some(status) = new.0.status.as_ref().filter(|status| !status.inspected_pods.is_empty()) else { return };
-            let on_node = pods.by_index(&pods::BY_NODE, new.name());
-            for pod in on_node.iter().filter(|pod| status.inspected_pods.iter().any(|p| *p.uid == *pod.metadata.uid)) {
-                selectors.of(pod, &namespaces).into_iter().for_each(|set| to.add(Key::new("", &set)));
-            }
-        });
-    }
-
-    /// An image that a node has now may be what updates of its pods wait for.
-    fn wake_for_images(&self, queue: &Arc<Queue<Key>>) {
-        let (to, pods, selectors, namespaces, sets) =
-            (queue.clone(), self.pods.clone(), self.selectors.clone(), self.namespaces.clone(), self.sets.clone());
-        self.nodeimages.on_change(move |change| {
-            let Change::Applied { old, new } = change else { return };
-            if !sets.all().iter().any(|set| waits_for_images(&set.0.metadata))
-                || !brings_images(old.as_ref().map(|old| &*old.0), &new.0)
-            {
-                return;
-            }
-            let on_node = pods.by_index(&pods::BY_NODE, new.name());
-            let woken: BTreeSet<_> = on_node.iter().flat_map(|pod| selectors.of(pod, &namespaces)).collect();
-            let waits = |set: &String| sets.get("", set).is_some_and(|set| waits_for_images(&set.0.metadata));
-            woken.into_iter().filter(waits).for_each(|set| to.add(Key::new("", &set)));
-        });
     }
 
     /// The SidecarSet's jobs that pull its images ahead; none where that kind is not served.
@@ -354,6 +285,7 @@ impl Reads {
             reach: reach(&places),
             asked: injection.asked(&set.0),
             fruitless: None,
+            turns: self.turns.of(set),
         }
     }
 }
@@ -364,8 +296,8 @@ fn is_gone(sets: &Store<Watched<SidecarSet>>, name: &str) -> bool {
     sets.is_synced() && !sets.is_missing() && !is_known()
 }
 
-/// How long the SidecarSets wait for further namespaces that come or go.
-const GATHER: Duration = Duration::from_secs(1);
+/// After a pod whose update the apiserver refused, until the next pod's turn.
+const ANOTHERS_TURN: Duration = Duration::from_secs(1);
 
 /// After what was written for a SidecarSet that is gone, until it is looked whether all of it is seen.
 const WRITTEN: Duration = Duration::from_secs(1);
@@ -416,10 +348,12 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
         Ok(decided) => decided,
         Err(next) => return next,
     };
-    let told = Mutex::new(Vec::new());
+    let (told, turns) = (Mutex::new(Vec::new()), Mutex::new(None));
     let status = |outcome: &Outcome| {
+        *turns.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(snapshot.turns.after(&snapshot, &plan, outcome, now));
         let new = turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
-        let of_set = held_event(&snapshot, &new).map(|event| (Writer::of(set), event));
+        let of_set = blocked_event(&snapshot, &new).map(|event| (Writer::of(set), event));
         let of_pods = pod_events(&plan, outcome).into_iter().map(|(Target { namespace, name, uid, .. }, event)| {
             (Writer { resource: object::PODS, namespace, name, uid }, event)
         });
@@ -430,6 +364,9 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
     for (of, event) in told.into_inner().unwrap_or_else(PoisonError::into_inner) {
         acting.executor.act(&Plan { events: vec![event], ..Plan::default() }, &of).await;
     }
+    let turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let is_anothers_turn = turns.is_some_and(|turns| reads.turns.note(set, turns));
+    let again = again.into_iter().chain(is_anothers_turn.then_some(ANOTHERS_TURN)).min();
     match again {
         Some(again) => at_latest(next, again),
         None => next,

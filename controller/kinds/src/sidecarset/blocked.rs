@@ -7,10 +7,12 @@ use serde_json::Value;
 use super::choose::{self, Settings};
 use super::names::REPAIR;
 use super::pods::{Failure as Failing, Member};
-use super::{Snapshot, on_pod, revisions};
+use super::{Snapshot, Turns, on_pod, revisions};
 
 /// The reason where nothing may go out of service.
 pub(super) const NO_BUDGET: &str = "NoBudget";
+/// The reason where the apiserver refuses the update of a pod.
+pub(super) const REFUSED: &str = "UpdateRefused";
 /// The reason where pods differ in more than images.
 pub(super) const NOT_UPGRADABLE: &str = "UpdateImmutableField";
 
@@ -20,9 +22,10 @@ pub(super) fn cause(
     snapshot: &Snapshot,
     members: &[Member<'_>],
     settings: Result<&Settings, &String>,
-    outcome: &Outcome,
+    (outcome, turns): (&Outcome, &Turns),
 ) -> Option<(&'static str, String)> {
-    of_spec_and_pods(snapshot, members, settings).or_else(|| of_budgets(snapshot, outcome))
+    let refused = || Some((REFUSED, turns.told(snapshot.name(), &snapshot.hashes.hash)?));
+    of_spec_and_pods(snapshot, members, settings).or_else(refused).or_else(|| of_budgets(snapshot, outcome))
 }
 
 /// The first pod, by its place, that a budget of pods does not let go out of service.
@@ -128,7 +131,7 @@ mod tests {
     use berth_workload::plan::Deed;
     use berth_workload::resource::PODS;
 
-    use super::super::events::held_event;
+    use super::super::events::blocked_event;
     use super::super::names::HASH_WITHOUT_IMAGE;
     use super::super::tests::{NOW, pod, snapshot};
     use super::*;
@@ -175,7 +178,7 @@ mod tests {
         let outcome = Outcome { failures: vec![held(Verb::Patch, "b"), held(Verb::Patch, "a")] };
         let told = |snapshot: &Snapshot, outcome: &Outcome| {
             let status = super::super::status(snapshot, &plan, outcome, NOW);
-            let event = held_event(snapshot, &status).map(|event| event.message);
+            let event = blocked_event(snapshot, &status).map(|event| event.message);
             let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked");
             (blocked.map(|it| (it.reason.clone(), it.message.clone())), event, status)
         };

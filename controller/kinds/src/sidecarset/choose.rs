@@ -9,10 +9,12 @@ use berth_workload::intstr::{self, Round};
 use berth_workload::pod::{Pod, order};
 use berth_workload::selector::Selector;
 use berth_workload::update_order::UpdateOrder;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::pods::Member;
-use super::{Snapshot, repair};
+use super::turns::Turns;
+use super::{Snapshot, ahead, repair};
 
 /// The spec's numbers and orders, checked.
 pub(super) struct Settings {
@@ -26,6 +28,9 @@ pub(super) struct Settings {
     /// Pods that repair took, and in whose place their workloads have made no other.
     pub(super) lost: Vec<SidecarSetLostPod>,
     order: UpdateOrder,
+    turns: Arc<Turns>,
+    hash: String,
+    pub(super) now: Timestamp,
 }
 
 /// Which pods are updated, and which are not.
@@ -37,6 +42,8 @@ pub(super) struct Chosen<'a> {
     pub(super) later: Vec<(&'a Member<'a>, String)>,
     /// Pods out of service for updates and repair, those that are updated now among them.
     pub(super) unavailable: usize,
+    /// A pod counts that long at most that counts for a limited time.
+    pub(super) ends_after: Option<SignedDuration>,
 }
 
 /// What is told of pods where none may be out of service.
@@ -48,7 +55,7 @@ impl Settings {
     ///
     /// # Errors
     /// The sentence names the field, the value and the remedy.
-    pub(super) fn new(snapshot: &Snapshot, members: &[Member<'_>]) -> Result<Self, String> {
+    pub(super) fn new(snapshot: &Snapshot, members: &[Member<'_>], now: Timestamp) -> Result<Self, String> {
         let strategy = &snapshot.set.spec.update_strategy;
         let field = |name: &str, error: String| format!("spec.updateStrategy.{name}: {error}");
         let selector = strategy.selector.as_ref().map(Selector::new).transpose();
@@ -66,9 +73,12 @@ impl Settings {
             max_unavailable: intstr::resolve(&max_unavailable, total, Round::Up)
                 .map_err(|error| field("maxUnavailable", error))?,
             repaired: repair::reserved(snapshot),
-            lost: repair::still_lost(snapshot),
+            lost: repair::still_lost(snapshot, members, now),
             order: UpdateOrder::new(strategy.priority_strategy.as_ref(), &terms(&strategy.scatter_strategy, all))
                 .map_err(|error| field("priorityStrategy", error))?,
+            turns: snapshot.turns.clone(),
+            hash: snapshot.hashes.hash.clone(),
+            now,
         })
     }
 
@@ -85,6 +95,19 @@ impl Settings {
     /// Does no pod wait for another of so many?
     pub(super) const fn updates_all_at_once(&self, pods: usize) -> bool {
         self.partition == 0 && self.max_unavailable >= pods
+    }
+
+    /// What a pod waits for where so many are out of service, the first of them among them.
+    fn waits_for(&self, unavailable: usize, first: Option<&Member<'_>>) -> String {
+        if self.max_unavailable == 0 {
+            return NO_BUDGET.to_owned();
+        }
+        let first = first.map(|first| &first.pod.metadata);
+        let first = first.map_or_else(String::new, |pod| format!(", {}/{} among them", pod.namespace, pod.name));
+        format!(
+            "waits for spec.updateStrategy.maxUnavailable: {unavailable} of {} that may be are out of service{first}",
+            self.max_unavailable
+        )
     }
 
     /// May no pod that serves be updated?
@@ -114,6 +137,17 @@ fn terms<'a>(wanted: &[UpdateScatterTerm], pods: impl Iterator<Item = &'a Arc<Po
     terms
 }
 
+/// Why a pod that could be updated waits, and for how long at most.
+pub(super) fn held(
+    snapshot: &Snapshot,
+    latest: &str,
+    member: &Member<'_>,
+    now: Timestamp,
+) -> Option<(String, SignedDuration)> {
+    let refused = snapshot.turns.held(&member.pod.metadata.uid, &snapshot.hashes.hash, now);
+    refused.or_else(|| ahead::held(snapshot, latest, member, now))
+}
+
 /// Chooses. Pods that do not serve anyway wait for nobody, as long as no pod with the new images fails; those that do wait for them.
 /// `held` tells why one waits for something else.
 pub(super) fn choose<'a>(
@@ -123,10 +157,7 @@ pub(super) fn choose<'a>(
 ) -> Chosen<'a> {
     let mut chosen = Chosen::default();
     let mut candidates: Vec<&Member<'_>> = Vec::new();
-    for member in members.iter().filter(|member| !member.is_updated) {
-        if !member.is_upgradable {
-            continue;
-        }
+    for member in members.iter().filter(|member| !member.is_updated && member.is_upgradable) {
         if !settings.selects(member.pod) {
             chosen.later.push((member, "is not selected by spec.updateStrategy.selector".to_owned()));
         } else if let Some(why) = member.unproven.as_ref().filter(|_| member.failing.is_none()) {
@@ -138,31 +169,23 @@ pub(super) fn choose<'a>(
     let candidates = in_order(settings, members, &candidates);
     let (turn, staying) = candidates.split_at(candidates.len().saturating_sub(settings.partition));
     chosen.later.extend(staying.iter().map(|member| (*member, "stays, for spec.updateStrategy.partition".to_owned())));
-    let already = settings.repaired + members.iter().filter(|member| member.is_under_way()).count();
-    let mut unavailable = already;
+    let counted: Vec<_> =
+        members.iter().filter_map(|member| Some((member, member.counts_for(settings.now)?))).collect();
+    let mut unavailable = settings.repaired + counted.len();
     let fails = members.iter().any(|member| member.is_updated && member.failing.is_some());
     for member in turn {
-        if let Some(why) = settings.waits {
-            chosen.later.push((member, why.to_owned()));
-            continue;
-        }
-        if let Some(why) = held(member) {
+        if let Some(why) = settings.waits.map(str::to_owned).or_else(|| held(member)) {
             chosen.later.push((member, why));
             continue;
         }
         let is_free = !member.is_ready && !fails;
         // Who is on the way to an earlier form is counted already, and not twice.
-        let own = usize::from(member.is_under_way());
+        let own = usize::from(member.counts_for(settings.now).is_some());
         if !is_free && unavailable - own >= settings.max_unavailable {
-            let why = if settings.max_unavailable == 0 {
-                NO_BUDGET.to_owned()
-            } else {
-                format!(
-                    "waits for spec.updateStrategy.maxUnavailable: {unavailable} of {} that may be are out of service",
-                    settings.max_unavailable
-                )
-            };
-            chosen.later.push((member, why));
+            let first = counted.first().map(|(first, _)| *first).or_else(|| chosen.now.first().copied());
+            chosen.later.push((member, settings.waits_for(unavailable, first)));
+            let limited = counted.iter().map(|(_, left)| *left).filter(|left| *left < SignedDuration::MAX);
+            chosen.ends_after = limited.min();
             continue;
         }
         unavailable += 1 - own;
@@ -172,11 +195,12 @@ pub(super) fn choose<'a>(
     chosen
 }
 
+/// The namespaces take turns, and within each the order is as the spec says.
 fn in_order<'a>(settings: &Settings, members: &[Member<'_>], candidates: &[&'a Member<'a>]) -> Vec<&'a Member<'a>> {
     let mut pods: Vec<_> = candidates.iter().map(|member| member.pod.clone()).collect();
     order::for_update(&mut pods);
     let all: Vec<_> = members.iter().map(|member| member.pod.clone()).collect();
-    let pods = settings.order.arrange(pods, &all);
+    let pods = settings.turns.by_namespace(settings.order.arrange(pods, &all), &settings.hash, settings.now);
     let members: BTreeMap<_, _> = candidates.iter().map(|member| (&*member.pod.metadata.uid, *member)).collect();
     pods.iter().filter_map(|pod| members.get(&*pod.metadata.uid).copied()).collect()
 }

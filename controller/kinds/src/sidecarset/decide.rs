@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::Hashes;
 use super::audit::lacking;
-use super::choose::{Chosen, Settings, choose};
+use super::choose::{Chosen, Settings, choose, held};
 use super::inject::metadata;
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
 use super::pods::{Member, image, images_in, in_pod, members};
@@ -34,7 +34,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     finish(snapshot, &members, &mut plan, now);
     note_proofs(snapshot, &members, &mut plan);
     note_own_hashes(snapshot, &mut plan);
-    let settings = match Settings::new(snapshot, &members) {
+    let settings = match Settings::new(snapshot, &members, now) {
         Ok(settings) => settings,
         Err(message) => {
             let message = format!("SidecarSet {}: {message}", snapshot.name());
@@ -43,10 +43,11 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         }
     };
     let chosen = choose(&settings, &members, |member| {
-        let (why, left) = ahead::held(snapshot, &history.latest, member, now)?;
+        let (why, left) = held(snapshot, &history.latest, member, now)?;
         plan.look_again_after(left);
         Some(why)
     });
+    chosen.ends_after.iter().for_each(|left| plan.look_again_after(*left));
     let written: BTreeSet<_> = plan.actions().map(target).collect();
     let is_unwritten = |member: &&&Member<'_>| !written.contains(&Some(uid(member)));
     let (now_read, unread): (Vec<&Member<'_>>, Vec<_>) =
@@ -55,15 +56,18 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         plan.look_again_after(READ_AGAIN);
     }
     let steps = now_read.iter().map(|member| update(snapshot, member, &history.latest, now));
-    plan.add_stage("update", steps.collect());
+    plan.add_stage(UPDATE, steps.collect());
     ahead::plan(snapshot, &history.latest, &settings, &members, &mut plan);
     let turn = repair::turn(snapshot, &members, (&settings, chosen.unavailable), now);
     repair(snapshot, &turn, &mut plan);
+    repair::next_try(&settings.lost, now).iter().for_each(|left| plan.look_again_after(*left));
     tell(snapshot, &members, (&settings, &chosen), (&mut plan, now));
     note_upgradable(snapshot, &members, &mut plan, now);
     plan
 }
 
+/// The stage in which pods get new images.
+pub(super) const UPDATE: &str = "update";
 /// The stage in which old containers get the empty image.
 pub(super) const END_OF_HOT_UPGRADE: &str = "end of hot upgrade";
 /// Until pods are looked at whose annotations were not read.
@@ -122,9 +126,9 @@ pub fn annotations_to_read(snapshot: &Snapshot, now: Timestamp) -> Vec<Arc<Pod>>
         return Vec::new();
     }
     let members = members(snapshot);
-    let Ok(settings) = Settings::new(snapshot, &members) else { return Vec::new() };
+    let Ok(settings) = Settings::new(snapshot, &members, now) else { return Vec::new() };
     let latest = revisions::History::of(snapshot).latest;
-    let held = |member: &Member<'_>| ahead::held(snapshot, &latest, member, now).map(|(why, _)| why);
+    let held = |member: &Member<'_>| held(snapshot, &latest, member, now).map(|(why, _)| why);
     choose(&settings, &members, held).now.iter().take(MOST_READ).map(|member| member.pod.clone()).collect()
 }
 
@@ -157,7 +161,7 @@ fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Tim
             continue;
         }
         let mut patch = hot::reset(&pairs);
-        note_state(snapshot, pod, &mut patch, member.unproven.is_none(), now);
+        note_state(snapshot, member, &mut patch, now);
         let names: Vec<_> = pairs.iter().map(|pair| pair.empty.as_str()).collect();
         let reason = format!("the new container works: {} of pod {} gets the empty image", names.join(", "), key(pod));
         steps.push(step(pod, patch, reason));
@@ -178,7 +182,7 @@ fn update(snapshot: &Snapshot, member: &Member<'_>, latest: &str, now: Timestamp
             images_in(&mut patch, list).insert(name(container).to_owned(), image(container).to_owned());
         }
     }
-    note_state(snapshot, pod, &mut patch, member.unproven.is_none(), now);
+    note_state(snapshot, member, &mut patch, now);
     note_hashes(snapshot, pod, latest, &mut patch, now);
     patch_metadata(snapshot, pod, &mut patch);
     let images: Vec<_> = patch.all_images().map(|(container, image)| format!("{container} {image}")).collect();
@@ -209,13 +213,17 @@ fn step(pod: &Pod, patch: PodPatch, reason: String) -> Step {
 }
 
 /// What ran before, so that the new containers can be told from the old ones.
-fn note_state(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch, settled: bool, now: Timestamp) {
+fn note_state(snapshot: &Snapshot, member: &Member<'_>, patch: &mut PodPatch, now: Timestamp) {
     if !patch.changes_images() {
         return;
     }
+    let (pod, settled) = (member.pod, member.unproven.is_none());
     let old = sidecars::state(pod, snapshot.name()).unwrap_or_default();
     let changed = patch.all_images().map(|(container, _)| container);
     let mut state = State::begin(pod, &snapshot.hashes.hash, changed, settled, second(now));
+    // Another image in the middle of an update does not make a pod one that serves nobody.
+    let is_between = !settled || !member.upgrading.is_empty();
+    state.was_ready = member.is_ready || (is_between && old.was_ready);
     // What is known of containers that do not change now stays true.
     for (container, before) in old.last_container_statuses {
         state.last_container_statuses.entry(container).or_insert(before);
@@ -287,16 +295,17 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
             plan.wait(format!("repair: {why}"));
             plan.look_again_after(repair::REFUSED);
         }
-        Turn::Stopped(why, _, left) => {
+        Turn::Stops(why) => {
+            plan.wait(format!("repair: {why}"));
+            plan.events.push(Event { warning: true, reason: "RepairStopped", message: why.clone() });
+        }
+        Turn::Stopped(why) => {
             plan.wait(format!("repair has stopped: {why}"));
-            if left.is_positive() {
-                plan.look_again_after(*left);
-            }
             if !status::has_stopped(snapshot) {
                 plan.events.push(Event { warning: true, reason: "RepairStopped", message: why.clone() });
             }
         }
-        Turn::Off | Turn::Idle(..) | Turn::Over(_) => {}
+        Turn::Off | Turn::Idle(..) | Turn::Over => {}
     }
 }
 

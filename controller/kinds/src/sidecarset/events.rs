@@ -4,16 +4,44 @@ use berth_api::v1beta1::sidecarset::SidecarSetStatus;
 use berth_workload::plan::{Action, Deed, Event, Failure, Outcome, Plan, Target, Verb};
 use berth_workload::resource::PODS;
 
-use super::blocked::NO_BUDGET;
-use super::decide::END_OF_HOT_UPGRADE;
+use super::blocked::{NO_BUDGET, REFUSED};
+use super::decide::{END_OF_HOT_UPGRADE, UPDATE};
 use super::names::BLOCKED;
+use super::turns::is_refusal;
 use super::{Snapshot, choose, status};
 
-/// How a hot upgrade ends.
-const RESET: Deed = Deed::of(Verb::Patch, PODS);
+/// How pods are updated, and how a hot upgrade ends.
+const PATCH: Deed = Deed::of(Verb::Patch, PODS);
 
-/// What is told of pods whose hot upgrade was to end: the old container got the empty image, or could not.
+/// What the events of pods say: that the apiserver refused the update, and how a hot upgrade ended.
 pub fn pod_events(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
+    let mut events = refusals(plan, outcome);
+    events.extend(ends_of_hot_upgrades(plan, outcome));
+    events
+}
+
+/// The failure of a pod's patch. Pods of several namespaces may have one name, and one pod may be written in several ways.
+pub(super) fn failure<'a>(outcome: &'a Outcome, target: &Target) -> Option<&'a Failure> {
+    let is_its = |failure: &&Failure| {
+        failure.deed == PATCH && (&failure.namespace, &failure.object) == (&target.namespace, &target.name)
+    };
+    outcome.failures.iter().find(is_its)
+}
+
+/// Pods whose update the apiserver refused.
+fn refusals(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
+    let steps = plan.stages.iter().filter(|stage| stage.name == UPDATE).flat_map(|stage| &stage.steps);
+    let told = steps.filter_map(|step| {
+        let Some(Action::PatchPod { target, .. }) = step.actions.first() else { return None };
+        let refused = failure(outcome, target).filter(|failure| is_refusal(failure))?;
+        let message = format!("{}, and the apiserver refused that: {}", step.reason, refused.message);
+        Some((target.clone(), Event { warning: true, reason: REFUSED, message }))
+    });
+    told.collect()
+}
+
+/// Pods whose hot upgrade was to end: the old container got the empty image, or could not.
+fn ends_of_hot_upgrades(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
     // Behind a required stage that failed nothing was tried.
     let before = plan.stages.iter().take_while(|stage| stage.name != END_OF_HOT_UPGRADE).filter(|stage| stage.required);
     let mut needed = before.flat_map(|stage| &stage.steps).flat_map(|step| &step.actions).map(Action::deed);
@@ -23,11 +51,7 @@ pub fn pod_events(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
     let ends = plan.stages.iter().filter(|stage| stage.name == END_OF_HOT_UPGRADE).flat_map(|stage| &stage.steps);
     let told = ends.filter_map(|step| {
         let Some(Action::PatchPod { target, .. }) = step.actions.first() else { return None };
-        // Pods of several namespaces may have one name, and one pod may be written in several ways.
-        let is_of_step = |failure: &&Failure| {
-            failure.deed == RESET && (&failure.namespace, &failure.object) == (&target.namespace, &target.name)
-        };
-        let event = match outcome.failures.iter().find(is_of_step) {
+        let event = match failure(outcome, target) {
             None => Event { warning: false, reason: "ResetContainerSucceed", message: step.reason.clone() },
             // Somebody else changed the pod meanwhile: it is decided on anew.
             Some(failure) if failure.outdated => return None,
@@ -41,14 +65,15 @@ pub fn pod_events(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
     told.collect()
 }
 
-/// That a budget of pods has begun to hold the updates of a SidecarSet back, as its new status says.
-pub fn held_event(snapshot: &Snapshot, new: &SidecarSetStatus) -> Option<Event> {
-    let blocked = new.conditions.iter().find(|known| known.type_ == BLOCKED && known.reason == NO_BUDGET)?;
+/// That a budget of pods, or the apiserver's refusal, has begun to hold updates of a SidecarSet back, as its new status says.
+pub fn blocked_event(snapshot: &Snapshot, new: &SidecarSetStatus) -> Option<Event> {
+    let blocked = new.conditions.iter().find(|known| known.type_ == BLOCKED)?;
+    let reason = [NO_BUDGET, REFUSED].into_iter().find(|reason| blocked.reason == *reason)?;
     // Of spec.updateStrategy.maxUnavailable the plan tells.
-    if blocked.message == choose::NO_BUDGET || status::is_blocked_by(snapshot, NO_BUDGET) {
+    if blocked.message == choose::NO_BUDGET || status::is_blocked_by(snapshot, reason) {
         return None;
     }
-    Some(Event { warning: true, reason: NO_BUDGET, message: blocked.message.clone() })
+    Some(Event { warning: true, reason, message: blocked.message.clone() })
 }
 
 #[cfg(test)]

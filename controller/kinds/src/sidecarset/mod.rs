@@ -32,6 +32,7 @@ pub mod resources;
 mod revisions;
 pub mod sidecar;
 mod status;
+mod turns;
 mod wanted;
 
 #[cfg(test)]
@@ -50,12 +51,13 @@ use jiff::Timestamp;
 
 pub use condition::{forget, speaks_of, spoken_of};
 pub use decide::{annotations_to_read, decide, keeps_annotations};
-pub use events::{held_event, pod_events};
+pub use events::{blocked_event, pod_events};
 pub use faults::faults;
 pub use hash::{Hashes, hashes};
 pub use on_pod::{has_container, is_injected};
 pub use reach::{LeftOut, Reach};
 pub use status::status;
+pub use turns::Turns;
 pub use wanted::{Wanted, base_of, wanted, without_bases};
 
 /// All that a decision about one SidecarSet reads.
@@ -96,6 +98,8 @@ pub struct Snapshot {
     pub asked: Asked,
     /// Why the successor of the pod that its status says is replaced would lack the containers, by a dry run of its creation.
     pub fruitless: Option<String>,
+    /// Whose turn it was, and which pods the apiserver did not let the controller update.
+    pub turns: Arc<Turns>,
 }
 
 /// Does the apiserver ask for the pods that are created?

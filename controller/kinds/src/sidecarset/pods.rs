@@ -12,11 +12,15 @@ use berth_workload::node::image::facts;
 use berth_workload::plan::PodPatch;
 use berth_workload::pod::{Container, ContainerStatus, Pod};
 use berth_workload::stuck::NO_IMAGE;
+use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;
 use super::hot::{self, Pair};
 use super::on_pod;
 use super::sidecar::{self, List};
+
+/// The longest that a pod counts against `maxUnavailable` of which nothing is lost with its update.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
 /// A pod that has the containers.
 pub(super) struct Member<'a> {
@@ -31,6 +35,10 @@ pub(super) struct Member<'a> {
     pub(super) proven_by_node: Option<State>,
     /// It serves; a pod between the two halves of a hot upgrade does not.
     pub(super) is_ready: bool,
+    /// The SidecarSet's containers are ready, of hot-upgraded ones those that work. What the pod's other containers are does not count.
+    pub(super) has_ready_sidecars: bool,
+    /// When an update patched it, and whether it was Ready until then.
+    pub(super) patched: Option<(Timestamp, bool)>,
     /// A container of the SidecarSet fails, by the kubelet's word.
     pub(super) failing: Option<Failure>,
     /// Hot-upgraded containers of which the old one still runs.
@@ -93,6 +101,12 @@ impl<'a> Member<'a> {
             is_ready && proof(snapshot, pod, &of_containers(state.clone(), |name| *name == pair.working)).is_ok()
         };
         let handed_over = upgrading.iter().filter(serves).map(|pair| pair.name.clone()).collect();
+        let patched = state.update_timestamp.map(|at| (at, state.was_ready));
+        let is_ready = |name: &str| pod.container_status(name).is_some_and(|status| status.ready);
+        let has_ready_sidecars = sidecar::lasting(&set.spec).all(|(container, list)| {
+            let is_hot = sidecar::is_hot(container, list);
+            if is_hot { is_ready(&Pair::of(container, list, pod).working) } else { is_ready(sidecar::name(container)) }
+        });
         let judged = of_containers(state, |name| !upgrading.iter().any(|pair| pair.empty == *name));
         let proof = proof(snapshot, pod, &judged);
         // Before a kubelet has seen the images, what fails are those of before. Older ones do not say what they have seen.
@@ -108,6 +122,8 @@ impl<'a> Member<'a> {
             proven_by_node: (proof == Ok("node")).then_some(judged),
             unproven: proof.err(),
             is_ready: upgrading.is_empty() && &*pod.status.phase == "Running" && pod.is_true("Ready"),
+            has_ready_sidecars,
+            patched,
             failing,
             handed_over,
             upgrading,
@@ -124,9 +140,21 @@ impl<'a> Member<'a> {
         sidecar::lasting(spec).filter(lacks).map(|(container, _)| (sidecar::name(container), image(container)))
     }
 
-    /// It was updated, and does not serve with its new containers yet, be they those of now or those of an earlier form.
-    pub(super) fn is_under_way(&self) -> bool {
-        self.unproven.is_some() || !self.upgrading.is_empty() || (self.is_updated && !self.is_ready)
+    /// How long it still counts against `maxUnavailable` for its last update at most; `None` if it does not. It counts from its patch
+    /// until the SidecarSet's containers run the new images, of now or of an earlier form, and are ready. What its other containers are
+    /// keeps no other pod waiting: a pod that was not Ready before its patch, and one of which only the older half of a hot upgrade is
+    /// left, count for [`PATIENCE`] at most.
+    pub(super) fn counts_for(&self, now: Timestamp) -> Option<SignedDuration> {
+        let (at, was_ready) = self.patched?;
+        let is_handed_over = self.upgrading.iter().all(|pair| self.handed_over.contains(&pair.name));
+        let waits_for_sidecars =
+            self.unproven.is_some() || !is_handed_over || (self.is_updated && !self.has_ready_sidecars);
+        if waits_for_sidecars && was_ready {
+            return Some(SignedDuration::MAX);
+        }
+        // A clock that was set back makes nobody wait longer.
+        let left = PATIENCE.saturating_sub(now.duration_since(at).abs());
+        (left.is_positive() && (waits_for_sidecars || !self.upgrading.is_empty())).then_some(left)
     }
 }
 

@@ -5,19 +5,19 @@
 //! again, and takes no second one. It is known by that record what its successor is: a pod of the same workload, by its name or by
 //! being younger than all that the workload had by then, by the apiserver's clock alone. Where none comes for a minute, for the
 //! workload was scaled down, say, or has no quota, the turn is over, and no other pod of that workload is taken until one has come.
+//! So it is where the successor lacks the containers, too. The namespaces take turns.
 
+mod course;
+mod how;
 mod lost;
-mod stopped;
 
 use std::sync::Arc;
 
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::v1beta1::sidecarset::{SidecarSetLostPod, SidecarSetRepair};
 use berth_workload::intstr::{self, Round};
-use berth_workload::owner::{OwnerKind, Reference};
 use berth_workload::plan::{Action, Event, PodPatch, Step, Target};
 use berth_workload::pod::Pod;
-use berth_workload::resource::{CLONE_SETS, STATEFUL_SETS};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -26,9 +26,11 @@ use super::audit::{Lack, lacking};
 use super::choose::Settings;
 use super::names::REPAIR;
 use super::pods::Member;
-use super::{Asked, Snapshot, refused, status};
+use super::{Asked, Snapshot, Turns, refused};
+use course::go_on;
+use how::How;
 
-pub(super) use lost::{given_up, still_lost};
+pub(super) use lost::{given_up, next_try, still_lost, stopped};
 
 /// How long after a refusal the next one is asked for.
 pub(super) const REFUSED: SignedDuration = SignedDuration::from_secs(10);
@@ -36,19 +38,6 @@ pub(super) const REFUSED: SignedDuration = SignedDuration::from_secs(10);
 /// So much older than the next turn is every pod of its workload: the successor is to be younger than they are, and pods tell their
 /// age in whole seconds. As much again is for clocks that differ.
 const APART: SignedDuration = SignedDuration::from_secs(2);
-
-/// How long a pod that is deleted is waited for, whatever time it gives itself: anybody's pod may ask for days.
-const LONGEST_END: SignedDuration = SignedDuration::from_secs(600);
-
-/// By whom a pod is replaced: kinds that know the label of pods that shall go, and kinds that replace whatever is gone.
-const BY_LABEL: [OwnerKind; 2] = [CLONE_SETS.owner_kind(), STATEFUL_SETS.owner_kind()];
-const BY_EVICTION: [OwnerKind; 5] = [
-    OwnerKind { group: "apps", kind: "ReplicaSet", namespaced: true },
-    OwnerKind { group: "apps", kind: "StatefulSet", namespaced: true },
-    OwnerKind { group: "apps", kind: "DaemonSet", namespaced: true },
-    OwnerKind { group: "", kind: "ReplicationController", namespaced: true },
-    OwnerKind { group: "apps.kruise.io", kind: "DaemonSet", namespaced: true },
-];
 
 /// Which pods are to be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,37 +65,6 @@ impl Scope {
     }
 }
 
-/// How a pod is replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// Its workload is asked to.
-    Label,
-    /// It is evicted, and its workload makes another.
-    Eviction,
-}
-
-impl How {
-    /// By the kind of its controller alone: what else a pod says of its owner is never followed.
-    ///
-    /// # Errors
-    /// Nobody makes another in its place: who it is, and the remedy.
-    pub(super) fn of(pod: &Pod) -> Result<Self, String> {
-        const SHOWN: usize = 63;
-        let remedy = "so repair leaves it: replace it by hand";
-        let owner = pod.metadata.controller().filter(|owner| !owner.uid.is_empty());
-        let Some(owner) = owner else { return Err(format!("no workload makes another in its place, {remedy}")) };
-        let is_of = |kinds: &[OwnerKind]| kinds.iter().any(|kind| kind.is_of(&Reference::from(owner)));
-        if is_of(&BY_LABEL) {
-            Ok(Self::Label)
-        } else if is_of(&BY_EVICTION) {
-            Ok(Self::Eviction)
-        } else {
-            let kind: String = owner.kind.chars().take(SHOWN).collect();
-            Err(format!("its controller is a {kind}, which may make no other in its place, {remedy}"))
-        }
-    }
-}
-
 /// Whose turn it is.
 #[derive(Debug)]
 pub(super) enum Turn<'a> {
@@ -124,26 +82,28 @@ pub(super) enum Turn<'a> {
     Replaces(&'a Arc<Pod>, Lack, How),
     /// It is done, and the successor is not proven yet. The pod itself ends after this time at the latest, if it is still there.
     UnderWay(String, Option<SignedDuration>),
-    /// It is done, and there is no successor since then. For so long it is still waited for.
+    /// It is done, and its workload has something to do since then. For so long it is still waited for.
     Missing(String, Timestamp, SignedDuration),
     /// It was waited for long enough.
     Lost(String),
     /// The successor would lack the containers, so the pod stays, and another one is next.
     Fruitless(String),
-    /// It is over; so often in a row the successor lacked the same.
-    Over(i32),
-    /// The successor lacks the same, since then. At least so long no other pod is taken.
-    Stopped(String, Timestamp, SignedDuration),
+    /// It is over.
+    Over,
+    /// The successor lacks the containers, too: no other pod of the workload is next.
+    Stops(String),
+    /// So it is in several namespaces: repair takes no pods but of these workloads, and those later.
+    Stopped(String),
 }
 
 /// How many pods are out of service for repair, or about to be.
 pub(super) fn reserved(snapshot: &Snapshot) -> usize {
     let is_asked = Scope::of(snapshot) != Scope::Nobody;
-    // One that is not taken yet, and not to be taken now, serves; and where it has stopped, the successor does.
+    // One that is not taken yet, and not to be taken now, serves.
     let is_out = |record: &SidecarSetRepair| {
         let pod = snapshot.repaired.as_ref().filter(|pod| *pod.metadata.uid == *record.uid);
         let serves = pod.is_some_and(|pod| pod.is_active()) && held(snapshot).is_some();
-        !record.over && !serves && !status::has_stopped(snapshot)
+        !record.over && !serves
     };
     usize::from(is_asked && record(snapshot).is_some_and(is_out))
 }
@@ -207,7 +167,7 @@ fn stays(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> Opt
     if let Err(why) = How::of(pod) {
         return Some(why);
     }
-    if let Some(why) = lost::stays(&settings.lost, pod) {
+    if let Some(why) = lost::stays(&settings.lost, pod, settings.now) {
         return Some(why);
     }
     if snapshot.taken.contains_key(&pod.metadata.uid) {
@@ -238,27 +198,27 @@ fn begin<'a>(
     now: Timestamp,
 ) -> Turn<'a> {
     let mut left = Vec::new();
-    // Of workloads of which nothing else could be taken nothing needs to be known.
-    let matters = |lost: &&SidecarSetLostPod| lacking.iter().any(|(pod, _)| is_of(pod, &lost.namespace, &lost.owner));
-    let lost: Vec<_> = settings.lost.iter().filter(matters).cloned().collect();
+    let lost = settings.lost.clone();
     lacking.retain(|(pod, lack)| {
         let why = stays(snapshot, settings, pod, *lack);
         left.extend(why.iter().map(|why| (place(pod), why.clone())));
         why.is_none()
     });
-    lacking.sort_by(|(one, _), (other, _)| place(one).cmp(&place(other)));
+    if let Some(why) = lost::stopped_everywhere(&lost) {
+        lacking.retain(|(pod, _)| lost::is_tried_again(&lost, pod, now));
+        if lacking.is_empty() {
+            return Turn::Stopped(why);
+        }
+    }
     let last = record(snapshot);
-    // In turn, so that one that nobody lets go holds up no other.
-    let is_next =
-        |(pod, _): &&(&'a Arc<Pod>, Lack)| last.is_none_or(|last| place(pod) > (&*last.namespace, &*last.pod));
-    let Some((pod, _)) = lacking.iter().find(is_next).or_else(|| lacking.first()) else {
+    let Some(pod) = next(lacking.iter().map(|(pod, _)| *pod), last, &snapshot.turns) else {
         let last = last.filter(|_| !lost.is_empty());
         return Turn::Idle(left_alone(&left), last.map(|last| SidecarSetRepair { lost, ..last.clone() }));
     };
     if let Some(why) = held(snapshot) {
         return Turn::Waits(why);
     }
-    if let Some(why) = lost::too_many(&lost) {
+    if let Some(why) = lost::missing_everywhere(&lost) {
         return Turn::Waits(why);
     }
     if unavailable >= most {
@@ -275,8 +235,25 @@ fn begin<'a>(
     if age < APART {
         return Turn::Soon(APART.saturating_sub(age));
     }
-    let stops = last.map_or(0, |last| last.stops);
-    Turn::Begins(pod, SidecarSetRepair { stops, ..begun(pod, newest, lost, now) })
+    Turn::Begins(pod, begun(pod, newest, lost, now))
+}
+
+/// The next pod: of the namespace after the one that had the last turn, and there the one after its own last pod. So a namespace keeps no
+/// other waiting, and a pod that is not let go no other pod.
+fn next<'a>(
+    lacking: impl Iterator<Item = &'a Arc<Pod>>,
+    last: Option<&SidecarSetRepair>,
+    turns: &Turns,
+) -> Option<&'a Arc<Pod>> {
+    lacking.min_by_key(|pod| {
+        let (namespace, name) = place(pod);
+        let last_of_namespace = match last {
+            Some(last) if last.namespace == namespace => Some(&*last.pod),
+            _ => turns.last_repaired(namespace),
+        };
+        let had_its_turn = last.is_some_and(|last| namespace <= &*last.namespace);
+        (had_its_turn, namespace, last_of_namespace.is_some_and(|last| name <= last), name)
+    })
 }
 
 fn left_alone(left: &[((&str, &str), String)]) -> Option<String> {
@@ -305,8 +282,6 @@ fn begun(pod: &Pod, newest: Option<Timestamp>, lost: Vec<SidecarSetLostPod>, now
         refused: false,
         over: false,
         missing: None,
-        stopped: None,
-        stops: 0,
         lost,
     }
 }
@@ -334,91 +309,6 @@ fn is_of(pod: &Pod, namespace: &str, uid: &str) -> bool {
 /// Did the pod come after one of this name, by its own name or by being younger than the newest of its workload was?
 fn is_later(pod: &Pod, name: &str, newest: Option<Timestamp>) -> bool {
     *pod.metadata.name == *name || pod.metadata.creation_timestamp > newest
-}
-
-/// How long a pod that is deleted still takes at the most; `None` of any other, and of one that should be gone.
-fn ends_after(pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
-    let left = pod.metadata.deletion_timestamp?.duration_since(now);
-    let given = SignedDuration::from_secs(pod.spec.termination_grace_period_seconds.max(0));
-    let left = if given > LONGEST_END { left.saturating_sub(given.saturating_sub(LONGEST_END)) } else { left };
-    left.is_positive().then_some(left)
-}
-
-fn go_on<'a>(
-    snapshot: &'a Snapshot,
-    (members, lacking): (&[Member<'a>], &[(&'a Arc<Pod>, Lack)]),
-    (record, settings, now): (&SidecarSetRepair, &Settings, Timestamp),
-    (unavailable, most): (usize, usize),
-) -> Turn<'a> {
-    let name = format!("{}/{}", record.namespace, record.pod);
-    let repaired = snapshot.repaired.as_ref().filter(|pod| *pod.metadata.uid == *record.uid);
-    if let Some(left) = repaired.and_then(|pod| ends_after(pod, now)) {
-        return Turn::UnderWay(format!("pod {name} ends"), Some(left));
-    }
-    match repaired {
-        Some(pod) if pod.is_active() => {
-            let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
-            let over = Turn::Over(record.stops);
-            let Some((pod, lack)) = found else { return over };
-            let Ok(how) = How::of(pod) else { return over };
-            if how == How::Label && pod.metadata.label(SPECIFIED_DELETE).is_some() {
-                let what = format!("pod {name} is to be deleted by its workload, by the label {SPECIFIED_DELETE}");
-                return Turn::UnderWay(what, None);
-            }
-            // A canary may have come since.
-            if stays(snapshot, settings, pod, *lack).is_some() {
-                return over;
-            }
-            if let Some(why) = held(snapshot) {
-                return Turn::Waits(why);
-            }
-            if let Some(why) = &snapshot.fruitless {
-                return Turn::Fruitless(format!(
-                    "pod {name} stays for now, for its successor would lack the containers: {why}"
-                ));
-            }
-            if unavailable > most {
-                return Turn::Waits(format!(
-                    "pod {name} waits for spec.updateStrategy.maxUnavailable: {unavailable} of {most} that may be are out of service"
-                ));
-            }
-            Turn::Replaces(pod, *lack, how)
-        }
-        _ => successor(snapshot, (members, lacking), (record, now)),
-    }
-}
-
-/// The pod is gone, or should be. The pods that its workload has made since: one of them is its successor.
-fn successor<'a>(
-    snapshot: &'a Snapshot,
-    (members, lacking): (&[Member<'a>], &[(&'a Arc<Pod>, Lack)]),
-    (record, now): (&SidecarSetRepair, Timestamp),
-) -> Turn<'a> {
-    let name = format!("{}/{}", record.namespace, record.pod);
-    let newest = record.newest.as_ref().map(|newest| newest.0);
-    let is_new =
-        |pod: &&Arc<Pod>| pod.is_active() && *pod.metadata.uid != *record.uid && is_later(pod, &record.pod, newest);
-    let mut new = pods_of(snapshot, &record.namespace, &record.owner).filter(is_new).peekable();
-    if new.peek().is_none() {
-        return lost::missing(record, now);
-    }
-    for pod in new {
-        let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
-        let of_pod = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
-        if let Some((_, lack)) = found {
-            let words = format!("pod {of_pod}, which came in place of {name}, {}", lack.words());
-            return stopped::stopped(snapshot, record, &words, now);
-        }
-        let member = members.iter().find(|member| member.pod.metadata.uid == pod.metadata.uid);
-        // Of one that a canary has taken nothing more is to come here.
-        if member.is_none() && snapshot.taken.contains_key(&pod.metadata.uid) {
-            continue;
-        }
-        if !member.is_some_and(|member| member.is_ready && member.unproven.is_none()) {
-            return Turn::UnderWay(format!("pod {of_pod}, which comes in place of {name}, is not ready yet"), None);
-        }
-    }
-    Turn::Over(0)
 }
 
 /// What replaces a pod.

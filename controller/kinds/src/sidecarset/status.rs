@@ -1,30 +1,31 @@
 //! The status of a SidecarSet.
 
 use berth_api::v1beta1::sidecarset::{SidecarSetCondition, SidecarSetInjection, SidecarSetRepair, SidecarSetStatus};
-use berth_workload::plan::{Outcome, Plan, Verb};
+use berth_workload::plan::{Failure, Outcome, Plan, Verb};
 use berth_workload::pod::Pod;
 use berth_workload::podset::history::collisions;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::audit::{Lack, in_force_since, lacking, selector_hash};
-use super::choose::{Settings, choose};
+use super::choose::{Settings, choose, held};
 use super::names::{BLOCKED, INJECTION_READY, REPAIRING};
 use super::pods::{Member, members};
 use super::repair::{self, Scope, Turn};
 use super::revisions::History;
-use super::{Asked, Snapshot, ahead, blocked, drift, on_pod, reach, replaced};
+use super::{Asked, Snapshot, Turns, blocked, drift, on_pod, reach, replaced};
 
 /// The status after a plan was carried out.
-pub fn status(snapshot: &Snapshot, _plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
+pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
     let old = snapshot.set.status.clone().unwrap_or_default();
     let members = members(snapshot);
     let count = |is_so: &dyn Fn(&Member<'_>) -> bool| number(members.iter().filter(|member| is_so(member)).count());
     let history = History::of(snapshot);
     let mut conditions = old.conditions.clone();
     set_injection_ready(snapshot, &mut conditions, now);
-    let settings = Settings::new(snapshot, &members);
-    set_blocked(snapshot, (&members, &settings, outcome), &mut conditions, now);
+    let settings = Settings::new(snapshot, &members, now);
+    let turns = snapshot.turns.after(snapshot, plan, outcome, now);
+    set_blocked(snapshot, (&members, &settings, outcome, &turns), &mut conditions, now);
     let repair = repair(snapshot, (&members, &settings, &history.latest), (outcome, now), &mut conditions);
     SidecarSetStatus {
         observed_generation: snapshot.set.metadata.generation.unwrap_or(0),
@@ -70,12 +71,12 @@ fn repair(
     } else {
         // What is wrong with the spec is told by its refusal.
         let Ok(settings) = settings else { return old };
-        let held = |member: &Member<'_>| ahead::held(snapshot, latest, member, now).map(|(why, _)| why);
+        let held = |member: &Member<'_>| held(snapshot, latest, member, now).map(|(why, _)| why);
         let unavailable = choose(settings, members, held).unavailable;
         repair::turn(snapshot, members, (settings, unavailable), now)
     };
-    // Only the turn that waits for a successor, or has stopped, says since when.
-    let old = old.map(|record| SidecarSetRepair { missing: None, stopped: None, ..record });
+    // Only the turn that waits for its workload says since when.
+    let old = old.map(|record| SidecarSetRepair { missing: None, ..record });
     let of_pod = |pod: &Pod| format!("pod {}/{} is replaced", pod.metadata.namespace, pod.metadata.name);
     let (says, record) = match turn {
         Turn::Off => {
@@ -89,7 +90,7 @@ fn repair(
         Turn::Waits(why) => (("False", "Waiting", why), old),
         Turn::Soon(_) => (("True", "Replacing", NEXT.to_owned()), old),
         Turn::Begins(pod, record) => (("True", "Replacing", of_pod(pod)), Some(record)),
-        Turn::Replaces(pod, _, _) => replaced(&of_pod(pod), old, outcome),
+        Turn::Replaces(pod, _, _) => replaced(pod, &of_pod(pod), old, outcome),
         Turn::UnderWay(what, _) => (("True", "Replacing", what), old),
         Turn::Missing(what, since, _) => {
             let missing = |record: SidecarSetRepair| SidecarSetRepair { missing: Some(Time(since)), ..record };
@@ -97,14 +98,9 @@ fn repair(
         }
         Turn::Lost(what) => (("True", "Replacing", what), old.map(repair::given_up)),
         Turn::Fruitless(why) => (("False", "Waiting", why), old.map(not_let_go)),
-        Turn::Over(stops) => {
-            let record = old.map(|record| SidecarSetRepair { stops, ..over(record) });
-            (("True", "Replacing", NEXT.to_owned()), record)
-        }
-        Turn::Stopped(why, since, _) => {
-            let stopped = |record: SidecarSetRepair| SidecarSetRepair { stopped: Some(Time(since)), ..record };
-            (("False", STOPPED, why), old.map(stopped))
-        }
+        Turn::Over => (("True", "Replacing", NEXT.to_owned()), old.map(over)),
+        Turn::Stops(why) => (("True", "Replacing", why), old.map(|record| repair::stopped(record, now))),
+        Turn::Stopped(why) => (("False", STOPPED, why), old),
     };
     put(conditions, REPAIRING, says, now);
     record
@@ -120,11 +116,16 @@ fn not_let_go(record: SidecarSetRepair) -> SidecarSetRepair {
 
 /// What came of the replacement of a pod. One that the apiserver does not let go, for a disruption budget as a rule, is another's turn.
 fn replaced(
+    pod: &Pod,
     what: &str,
     record: Option<SidecarSetRepair>,
     outcome: &Outcome,
 ) -> ((&'static str, &'static str, String), Option<SidecarSetRepair>) {
-    let refused = outcome.failures.iter().find(|failure| failure.deed.verb == Verb::Evict && !failure.outdated);
+    let is_its = |failure: &&Failure| {
+        let is_of_pod = *failure.namespace == *pod.metadata.namespace && *failure.object == *pod.metadata.name;
+        is_of_pod && matches!(failure.deed.verb, Verb::Evict | Verb::Patch) && !failure.outdated
+    };
+    let refused = outcome.failures.iter().find(is_its);
     match refused {
         None => (("True", "Replacing", what.to_owned()), record),
         Some(failure) => {
@@ -182,11 +183,11 @@ fn set_injection_ready(snapshot: &Snapshot, conditions: &mut Vec<SidecarSetCondi
 
 fn set_blocked(
     snapshot: &Snapshot,
-    (members, settings, outcome): (&[Member<'_>], &Result<Settings, String>, &Outcome),
+    (members, settings, outcome, turns): (&[Member<'_>], &Result<Settings, String>, &Outcome, &Turns),
     conditions: &mut Vec<SidecarSetCondition>,
     now: Timestamp,
 ) {
-    match blocked::cause(snapshot, members, settings.as_ref(), outcome) {
+    match blocked::cause(snapshot, members, settings.as_ref(), (outcome, turns)) {
         Some((reason, message)) => put(conditions, BLOCKED, ("True", reason, message), now),
         None => conditions.retain(|known| known.type_ != BLOCKED),
     }

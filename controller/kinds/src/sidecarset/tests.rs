@@ -57,6 +57,7 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         reach: Reach { is_any: true, left_out: Vec::new() },
         asked: Asked::Yes,
         fruitless: None,
+        turns: Arc::default(),
     };
     let data = super::revisions::data(&snapshot.set.spec);
     let latest =
@@ -91,6 +92,15 @@ pub(super) fn pod(name: &str, hash: &str, ready: bool) -> Value {
     })
 }
 
+/// The pod as one that an update patched so many seconds ago, and that was Ready until then, or not.
+pub(super) fn patched(mut pod: Value, seconds_ago: i64, was_ready: bool) -> Value {
+    let at = Timestamp::from_second(NOW.as_second() - seconds_ago).unwrap();
+    let state =
+        json!({"log": {"revision": "h2", "updateTimestamp": at, "berthWasReady": was_ready, "berthVerifiedBy": "pod"}});
+    pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(state.to_string());
+    pod
+}
+
 /// The pods that get new images.
 pub(super) fn updated(plan: &Plan) -> Vec<String> {
     let stage = plan.stages.iter().find(|stage| stage.name == "update");
@@ -107,8 +117,7 @@ pub(super) fn updated(plan: &Plan) -> Vec<String> {
 fn pods_are_updated_within_partition_and_max_unavailable() {
     let old = |names: &[&str]| names.iter().map(|name| pod(name, "h1", true)).collect::<Vec<_>>();
     let strategy = |value: Value| json!({"/spec/updateStrategy": value});
-    let mut out = pod("z", "h2", false);
-    out["metadata"]["name"] = json!("z");
+    let out = patched(pod("z", "h2", false), 600, true);
     for (what, fields, pods, expected) in [
         ("one at a time", json!({}), old(&["a", "b", "c"]), 1),
         ("a number", strategy(json!({"maxUnavailable": 2})), old(&["a", "b", "c"]), 2),
@@ -505,6 +514,9 @@ mod properties {
         ) {
             let pods: Vec<_> = states.iter().enumerate().map(|(n, (updated, ready, upgradable))| {
                 let mut pod = pod(&format!("p{n}"), if *updated { "h2" } else { "h1" }, *ready);
+                if *updated {
+                    pod = patched(pod, 600, true);
+                }
                 if !upgradable {
                     pod["metadata"]["annotations"][HASH_WITHOUT_IMAGE] = json!(json!({"log": {"hash": "x"}}).to_string());
                 }

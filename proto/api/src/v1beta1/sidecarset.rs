@@ -429,21 +429,15 @@ pub struct SidecarSetRepair {
     /// Its turn is over: another one is next.
     #[serde(default, skip_serializing_if = "is_false")]
     pub over: bool,
-    /// Since when it is gone and no other has come in its place.
+    /// Since when its workload is to make another that is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Time>,
-    /// Since when repair has stopped, because the successor lacks the same.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stopped: Option<Time>,
-    /// How often in a row it has stopped before, and gone on with another pod.
-    #[serde(default, skip_serializing_if = "is_zero_i32")]
-    pub stops: i32,
-    /// Pods in whose place their workloads made no other.
+    /// Pods in whose place their workloads made no other, or one that lacks the containers, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<SidecarSetLostPod>,
 }
 
-/// A pod in whose place its workload made no other: no more pods of that are taken.
+/// A pod in whose place its workload made no other, or one that lacks the containers, too: no more pods of that are taken.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SidecarSetLostPod {
@@ -456,4 +450,10 @@ pub struct SidecarSetLostPod {
     /// When the newest pod of that workload was created by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newest: Option<Time>,
+    /// When the successor was seen to lack the containers; absent where none came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Time>,
+    /// How often in a row successors of this workload's pods lacked the containers.
+    #[serde(default, skip_serializing_if = "is_zero_i32")]
+    pub stops: i32,
 }

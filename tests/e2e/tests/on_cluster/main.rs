@@ -200,6 +200,7 @@ const ALONE: &[(&str, Test)] = tests![
     attacks::fat_pods_stop_nobody,
     attacks::no_pod_gets_rid_of_its_sidecar,
     attacks::evictions_of_no_pod_hold_nobody_up,
+    attacks::pods_of_a_tenant_stop_no_rollout,
     attacks::a_stolen_token_makes_no_pods_of_its_own,
     attacks::a_stolen_token_makes_no_tokens,
     attacks::a_stolen_token_writes_what_the_controller_writes,

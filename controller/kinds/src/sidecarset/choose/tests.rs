@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::names::{HASH, INPLACE_UPDATE_STATE};
-use super::super::tests::{pod, snapshot, updated};
+use super::super::tests::{patched, pod, snapshot, updated};
 use super::super::{Snapshot, decide};
 
 /// A pod whose update to this hash is not proven.
@@ -16,7 +16,10 @@ fn on_its_way(name: &str, hash: &str, failing: bool) -> Value {
     let mut pod = pod(name, hash, true);
     let image = pod["spec"]["containers"][1]["image"].clone();
     let before = json!({"imageID": format!("id-{}", image.as_str().unwrap()), "berthContainerID": "c://1", "berthImage": "agent:0"});
-    let state = json!({"log": {"revision": hash, "updateImages": true, "lastContainerStatuses": {"agent": before}, "berthFromSettled": true}});
+    let state = json!({"log": {
+        "revision": hash, "updateTimestamp": Timestamp::UNIX_EPOCH, "berthWasReady": true, "updateImages": true,
+        "lastContainerStatuses": {"agent": before}, "berthFromSettled": true,
+    }});
     pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(state.to_string());
     if failing {
         pod["status"]["containerStatuses"][1]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
@@ -40,6 +43,76 @@ fn a_pod_on_its_way_to_an_earlier_form_counts_and_one_that_fails_there_is_update
         let strategy = json!({"/spec/updateStrategy": {"maxUnavailable": max_unavailable}});
         let plan = decide(&snapshot(&strategy, &pods), Timestamp::UNIX_EPOCH);
         assert_eq!(updated(&plan), expected, "{what}: {plan:#?}");
+    }
+}
+
+#[test]
+fn maxunavailable_counts_pods_by_their_sidecars_alone() {
+    let own_is_sick = |pod: Value| {
+        let mut pod = pod;
+        pod["status"]["containerStatuses"][1]["ready"] = json!(true);
+        pod
+    };
+    let sick = || pod("z", "h2", false);
+    let unproven = |was_ready: bool| {
+        let mut pod = on_its_way("z", "h2", false);
+        let state = pod["metadata"]["annotations"][INPLACE_UPDATE_STATE].as_str().unwrap().to_owned();
+        let state = state.replace("\"berthWasReady\":true", &format!("\"berthWasReady\":{was_ready}"));
+        pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(state);
+        pod
+    };
+    for (what, pod_, counts) in [
+        ("new, and never patched", sick(), false),
+        ("its own container is never ready", own_is_sick(patched(sick(), 1, true)), false),
+        ("so it was before", own_is_sick(patched(sick(), 1, false)), false),
+        ("its sidecar is not ready", patched(sick(), 600, true), true),
+        ("it was not Ready before", patched(sick(), 299, false), true),
+        ("nor for five minutes", patched(sick(), 300, false), false),
+        ("by a clock that is ahead", patched(sick(), -300, false), false),
+        ("its new image is not proven", unproven(true), true),
+        ("not proven, and not Ready before", unproven(false), true),
+        ("patched without a time", patched(sick(), 0, true), true),
+    ] {
+        let pods = [pod_, pod("a", "h1", true)];
+        let plan = decide(&snapshot(&json!({}), &pods), Timestamp::UNIX_EPOCH);
+        let expected: &[&str] = if counts { &[] } else { &["a"] };
+        assert_eq!(updated(&plan), expected, "{what}: {plan:#?}");
+        let says = "maxUnavailable: 1 of 1 that may be are out of service, default/z among them";
+        assert_eq!(
+            plan.waiting.iter().any(|waiting| waiting.reason.contains(says)),
+            counts,
+            "{what}: {:?}",
+            plan.waiting
+        );
+    }
+    let plan =
+        decide(&snapshot(&json!({}), &[patched(sick(), 299, false), pod("a", "h1", true)]), Timestamp::UNIX_EPOCH);
+    assert_eq!(plan.look_again, Some(jiff::SignedDuration::from_secs(1)));
+}
+
+#[test]
+fn patch_records_whether_the_pod_was_ready() {
+    let again = |ready: bool, was_ready: bool| {
+        let mut pod = on_its_way("a", "h1", true);
+        if ready {
+            pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+        }
+        let state = pod["metadata"]["annotations"][INPLACE_UPDATE_STATE].as_str().unwrap();
+        let state = state.replace("\"berthWasReady\":true", &format!("\"berthWasReady\":{was_ready}"));
+        pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(state);
+        pod
+    };
+    for (what, pod, expected) in [
+        ("it is", pod("a", "h1", true), true),
+        ("it is not", pod("a", "h1", false), false),
+        ("it was until an update that is under way", again(false, true), true),
+        ("nor before that", again(false, false), false),
+        ("it is again", again(true, false), true),
+    ] {
+        let plan = decide(&snapshot(&json!({}), &[pod]), Timestamp::UNIX_EPOCH);
+        let Some(Action::PatchPod { patch, .. }) = plan.actions().next() else { panic!("{what}: {plan:#?}") };
+        let state: Value = serde_json::from_str(patch.annotations[INPLACE_UPDATE_STATE].as_ref().unwrap()).unwrap();
+        assert_eq!(state["log"]["berthWasReady"] == true, expected, "{what}: {state}");
     }
 }
 

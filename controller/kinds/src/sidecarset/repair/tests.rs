@@ -1,5 +1,6 @@
 //! Which pods are replaced and how, by table; that limits hold in whatever happens meanwhile is in `model.rs`.
 
+mod lost;
 mod model;
 
 use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Verb};
@@ -168,7 +169,7 @@ fn the_next_one_goes_when_the_successor_is_ready() {
         new
     };
     for (pods, is_missing) in
-        [(vec![ending, b.clone()], false), (vec![b.clone()], true), (vec![new(false), b.clone()], false)]
+        [(vec![ending, b.clone()], false), (vec![b.clone()], true), (vec![new(false), b.clone()], true)]
     {
         let (done, mut status) = step(&begun, &pods);
         let missing = status["repair"].as_object_mut().unwrap().remove("missing");
@@ -211,6 +212,12 @@ fn bare_of(name: &str, uid: &str) -> Value {
     bare
 }
 
+/// The pod in a namespace that comes after the others' one.
+fn next_namespace(mut pod: Value) -> Value {
+    pod["metadata"]["namespace"] = json!("next");
+    pod
+}
+
 /// A pod with the containers, of the same ReplicaSet as others are, and younger than they are.
 fn successor_of(name: &str, uid: &str, ready: bool) -> Value {
     let mut new = bare_of(name, uid);
@@ -219,40 +226,6 @@ fn successor_of(name: &str, uid: &str, ready: bool) -> Value {
     (new["spec"], new["status"]) = (has["spec"].clone(), has["status"].clone());
     new["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
     new
-}
-
-#[test]
-fn stopped_repair_takes_another_pod_after_a_pause() {
-    let (a, b) = (bare_of("a", "rs"), bare_of("b", "rs"));
-    let mut missed = bare_of("c", "rs");
-    missed["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
-    let mut status = round_at(0, &Value::Null, &[a, b.clone()]).1;
-    assert_eq!(status["repair"]["pod"], "a");
-    let pods = [b.clone(), missed.clone()];
-    let mut now = 10;
-    for (stops, pause) in [(0, 60), (1, 120), (2, 240), (6, 3600), (20, 3600)] {
-        status["repair"]["stops"] = json!(stops);
-        let (plan, stopped) = round_at(now, &status, &pods);
-        assert_eq!(
-            (condition(&stopped).0.as_str(), plan.look_again.map(|wait| wait.as_secs())),
-            ("Stopped", Some(pause))
-        );
-        // Nothing begins while calls are not answered.
-        let unanswered =
-            Snapshot { asked: Asked::Unanswered("no".to_owned()), ..asked("Missed", json!({}), &stopped, &pods) };
-        let later = Timestamp::from_second(now + pause).unwrap();
-        let silent = json!(super::super::status(&unanswered, &Plan::default(), &Outcome::default(), later));
-        assert_eq!(condition(&silent).0, "Stopped", "{silent:#}");
-        assert_eq!(round_at(now + pause - 1, &stopped, &pods).1["repair"]["over"], Value::Null);
-        let over = round_at(now + pause, &stopped, &pods).1;
-        assert_eq!((&over["repair"]["over"], &over["repair"]["stops"]), (&json!(true), &json!(stops + 1)));
-        let next = round_at(now + pause, &over, &pods).1;
-        assert_eq!((&next["repair"]["pod"], &next["repair"]["stops"]), (&json!("b"), &json!(stops + 1)));
-        now += 10_000;
-    }
-    // A successor that has the containers ends the pauses.
-    status["repair"]["stops"] = json!(3);
-    assert_eq!(round_at(now, &status, &[b, successor_of("d", "rs", true)]).1["repair"]["stops"], Value::Null);
 }
 
 #[test]
@@ -335,16 +308,36 @@ fn a_pod_in_whose_place_nothing_comes_holds_up_others_for_a_minute() {
 }
 
 #[test]
-fn the_minute_begins_anew_when_another_pod_has_come_and_gone() {
+fn workload_gets_no_more_time_by_pods_that_come_and_go() {
     let (a, b) = (bare_of("a", "rs"), bare_of("b", "rs"));
     let begun = round_at(0, &Value::Null, &[a, b.clone()]).1;
     let waits = round_at(0, &begun, std::slice::from_ref(&b)).1;
-    let mut lacks = bare_of("e", "rs");
-    lacks["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
-    for new in [successor_of("e", "rs", false), lacks] {
-        let came = round_at(50, &waits, &[b.clone(), new]).1;
-        assert!(came["repair"]["missing"].is_null(), "{came:#}");
-        assert_eq!(round_at(70, &came, std::slice::from_ref(&b)).0.look_again, Some(SignedDuration::from_secs(60)));
+    let came = round_at(50, &waits, &[b.clone(), successor_of("e", "rs", false)]).1;
+    assert_eq!(came["repair"]["missing"], waits["repair"]["missing"]);
+    let (plan, lost) = round_at(70, &came, std::slice::from_ref(&b));
+    assert!(plan.events.iter().any(|event| event.reason == "NoSuccessor"), "{plan:#?}");
+    assert_eq!(lost["repair"]["over"], true);
+}
+
+#[test]
+fn workload_that_does_nothing_holds_the_turn_five_minutes() {
+    let label = json!({"app": "web", SPECIFIED_DELETE: "true"});
+    for (what, owner) in [
+        ("its successor is never ready", "apps/v1 ReplicaSet"),
+        ("it ignores the label", "apps.kruise.io/v1beta1 CloneSet"),
+    ] {
+        let (a, other) = (bare("a", owner), next_namespace(bare_of("c", "other")));
+        let begun = round_at(0, &Value::Null, &[a.clone(), other.clone()]).1;
+        let mut asked_to_go = a;
+        asked_to_go["metadata"]["labels"] = label.clone();
+        let stays = if owner.contains("CloneSet") { asked_to_go } else { successor_of("b", "rs", false) };
+        let pods = [stays, other];
+        let waits = round_at(10, &begun, &pods).1;
+        assert_eq!(waits["repair"]["over"], Value::Null, "{what}");
+        assert_eq!(round_at(309, &waits, &pods).1["repair"]["over"], Value::Null, "{what}");
+        let over = round_at(310, &waits, &pods).1;
+        assert_eq!(over["repair"]["over"], true, "{what}: {over:#}");
+        assert_eq!(round_at(311, &over, &pods).1["repair"]["pod"], "c", "{what}");
     }
 }
 
@@ -381,49 +374,6 @@ fn no_second_pod_is_taken_of_a_workload_that_made_no_other_until_it_has_made_one
     // Where nothing is left that could be taken, nothing is kept.
     let over = round_at(66, &idle, &new[1..]).1;
     assert!(over["repair"].is_null(), "{over:#}");
-}
-
-#[test]
-fn nothing_is_taken_of_anybody_where_many_workloads_made_no_other_pod() {
-    let owners: Vec<_> = (0..16).map(|n| format!("rs-{n}")).collect();
-    let of_lost = owners.iter().map(|owner| bare_of(&format!("pod-of-{owner}"), owner));
-    let pods: Vec<_> = of_lost.chain([bare_of("z", "other")]).collect();
-    for (many, expected) in [(15, "Replacing"), (16, "Waiting")] {
-        let newest = "2026-01-03T00:00:00Z";
-        let entry = |owner: &String| json!({"namespace": "default", "pod": "x", "owner": owner, "newest": newest});
-        let lost: Vec<_> = owners.iter().take(many).map(entry).collect();
-        let record =
-            json!({"namespace": "default", "pod": "x", "uid": "x", "owner": "rs-0", "over": true, "lost": lost});
-        let next = round_at(0, &json!({"repair": record}), &pods).1;
-        assert_eq!(condition(&next).0, expected, "{many}: {next:#}");
-    }
-}
-
-#[test]
-fn it_stops_if_the_successor_lacks_the_containers_and_says_so_once() {
-    let owner = "apps/v1 ReplicaSet";
-    let (_, begun) =
-        round(&asked("Missed", json!({}), &Value::Null, &[bare("a", owner), bare("b", owner)]), &Outcome::default());
-    let mut new = bare("c", owner);
-    new["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
-    let pods = [bare("b", owner), new];
-    let stopped = |status: &Value| {
-        let snapshot = asked("Missed", json!({}), status, &pods);
-        let plan = decide(&snapshot, NOW);
-        let told = plan.events.iter().filter(|event| event.reason == "RepairStopped" && event.warning).count();
-        (done(&plan).len(), told, json!(super::super::status(&snapshot, &plan, &Outcome::default(), NOW)))
-    };
-    let (done, told, status) = stopped(&begun);
-    assert_eq!((done, told, condition(&status).0.as_str()), (0, 1, "Stopped"));
-    assert!(condition(&status).1.contains("default/c"), "{status:#}");
-    let (done, told, again) = stopped(&status);
-    assert_eq!((done, told), (0, 0));
-    assert_eq!(again, status, "nothing is written twice");
-    // Whoever deletes it lets repair go on.
-    let mut good = owned(pod("d", "h2", true), owner);
-    good["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
-    let (_, over) = round(&asked("Missed", json!({}), &status, &[bare("b", owner), good]), &Outcome::default());
-    assert_eq!(over["repair"]["over"], true);
 }
 
 #[test]
@@ -473,7 +423,7 @@ fn a_pod_that_lacks_nothing_any_more_or_is_not_selected_is_left() {
     let mut other = bare("a", owner);
     other["metadata"]["uid"] = json!("other");
     let (done, status) = round(&asked("Missed", json!({}), &begun, &[other]), &Outcome::default());
-    assert_eq!((done.len(), condition(&status).0.as_str()), (0, "Stopped"));
+    assert_eq!((done.len(), &status["repair"]["lost"][0]["stops"]), (0, &json!(1)), "it is the successor");
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn a_native_sidecar_gets_its_image_in_the_list_where_it_is_and_counts_when_it_is
 #[test]
 fn a_native_sidecar_whose_new_image_fails_holds_back_pods_that_do_not_serve() {
     let old = native(pod("b", "h1", false));
-    let mut new = native(pod("a", "h2", false));
+    let mut new = patched(native(pod("a", "h2", false)), 1, true);
     assert_eq!(updated(&decide(&agent_set(&[new.clone(), old.clone()]), NOW)), ["b"]);
     new["status"]["initContainerStatuses"][1]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
     assert_eq!(updated(&decide(&agent_set(&[new, old]), NOW)), [] as [&str; 0]);

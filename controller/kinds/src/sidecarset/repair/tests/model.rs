@@ -1,6 +1,8 @@
 //! Repair and updates in a small world: workloads that make pods, kubelets, a webhook that is away at times, disruption budgets, and
 //! a controller that dies at any point.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -78,10 +80,10 @@ struct World {
     clock: i64,
     answers: bool,
     lets_go: bool,
-    /// Pods that came without the containers in place of one that repair took.
-    bad: Vec<String>,
-    /// When the last one of them was made.
-    stopped: Option<i64>,
+    /// Pods that came without the containers in place of one that repair took, each with the uid of its workload.
+    bad: Vec<(String, String)>,
+    /// By uid of a workload: when the last one of them was made.
+    stopped: BTreeMap<String, i64>,
     replaced: Vec<String>,
 }
 
@@ -97,7 +99,7 @@ impl World {
             answers: true,
             lets_go: true,
             bad: Vec::new(),
-            stopped: None,
+            stopped: BTreeMap::new(),
             replaced: Vec::new(),
         };
         for workload in 0..workloads {
@@ -199,9 +201,11 @@ impl World {
 
     fn evict(&mut self, uid: &str) {
         assert!(self.answers, "{uid} is taken though the webhook does not answer");
-        let waited = self.stopped.is_none_or(|stopped| self.clock - stopped >= MINUTE - 40);
-        assert!(self.bad.is_empty() || waited, "{uid} is taken though {:?} came without the containers", self.bad);
         let at = self.pods.iter().position(|pod| pod["metadata"]["uid"] == *uid).unwrap();
+        let owner = owner_of(&self.pods[at]);
+        let waited = self.stopped.get(owner).is_none_or(|stopped| self.clock - stopped >= MINUTE - 40);
+        let is_bad = self.bad.iter().any(|(_, of)| of == owner);
+        assert!(!is_bad || waited, "{uid} of {owner} is taken though {:?} came without the containers", self.bad);
         let has = self.pods[at]["metadata"]["annotations"].as_object().is_some_and(|all| !all.is_empty());
         assert!(!has, "{uid} lacks nothing");
         self.replaced.push(owner_of(&self.pods[at]).to_owned());
@@ -217,8 +221,8 @@ impl World {
                 if let Some(at) = self.replaced.iter().position(|owner| *owner == uid) {
                     self.replaced.remove(at);
                     if !self.answers {
-                        self.bad.push(format!("p{}", self.clock));
-                        self.stopped = Some(self.clock);
+                        self.bad.push((format!("p{}", self.clock), uid.clone()));
+                        self.stopped.insert(uid.clone(), self.clock);
                     }
                 }
             }
@@ -247,7 +251,7 @@ impl World {
             Happening::Budget(lets_go) => self.lets_go = lets_go,
             Happening::Tidy => {
                 let bad = std::mem::take(&mut self.bad);
-                for name in bad {
+                for (name, _) in bad {
                     let at = self.pods.iter().position(|pod| pod["metadata"]["name"] == *name).unwrap();
                     let gone = self.pods.remove(at);
                     // What comes in its place comes in place of the one before, too.
@@ -284,7 +288,7 @@ impl World {
             let is_ending = !pod["metadata"]["deletionTimestamp"].is_null();
             let stays = owner_of(pod) != uid || (but > 0 && is_ending) || (!is_ending && left > 0);
             left -= usize::from(stays && owner_of(pod) == uid && !is_ending);
-            bad.retain(|name| stays || pod["metadata"]["name"] != **name);
+            bad.retain(|(name, _)| stays || pod["metadata"]["name"] != **name);
             stays
         });
         if but == 0 {

@@ -1,0 +1,108 @@
+//! How a turn goes on once it has begun: its pod goes, and its workload makes another.
+
+use std::sync::Arc;
+
+use berth_api::names::label::SPECIFIED_DELETE;
+use berth_api::v1beta1::sidecarset::SidecarSetRepair;
+use berth_workload::pod::Pod;
+use jiff::{SignedDuration, Timestamp};
+
+use super::super::Snapshot;
+use super::super::audit::Lack;
+use super::super::choose::Settings;
+use super::super::pods::Member;
+use super::how::How;
+use super::{Turn, held, is_later, lost, pods_of, stays};
+
+/// How long repair waits for a pod that is deleted, whatever time the pod gives itself: any pod may ask for days.
+const LONGEST_END: SignedDuration = SignedDuration::from_mins(10);
+
+/// How long a pod that is deleted still takes at the most; `None` of any other, and of one that should be gone.
+fn ends_after(pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
+    let left = pod.metadata.deletion_timestamp?.duration_since(now);
+    let given = SignedDuration::from_secs(pod.spec.termination_grace_period_seconds.max(0));
+    let left = if given > LONGEST_END { left.saturating_sub(given.saturating_sub(LONGEST_END)) } else { left };
+    left.is_positive().then_some(left)
+}
+
+pub(super) fn go_on<'a>(
+    snapshot: &'a Snapshot,
+    (members, lacking): (&[Member<'a>], &[(&'a Arc<Pod>, Lack)]),
+    (record, settings, now): (&SidecarSetRepair, &Settings, Timestamp),
+    (unavailable, most): (usize, usize),
+) -> Turn<'a> {
+    let name = format!("{}/{}", record.namespace, record.pod);
+    let repaired = snapshot.repaired.as_ref().filter(|pod| *pod.metadata.uid == *record.uid);
+    if let Some(left) = repaired.and_then(|pod| ends_after(pod, now)) {
+        return Turn::UnderWay(format!("pod {name} ends"), Some(left));
+    }
+    match repaired {
+        Some(pod) if pod.is_active() => {
+            let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
+            let Some((pod, lack)) = found else { return Turn::Over };
+            let Ok(how) = How::of(pod) else { return Turn::Over };
+            if how == How::Label && pod.metadata.label(SPECIFIED_DELETE).is_some() {
+                let what = format!("pod {name} is to be deleted by its workload, by the label {SPECIFIED_DELETE}");
+                return lost::waits(record, what, lost::OF_WORKLOAD, now);
+            }
+            // A canary may have come since.
+            if stays(snapshot, settings, pod, *lack).is_some() {
+                return Turn::Over;
+            }
+            if let Some(why) = held(snapshot) {
+                return Turn::Waits(why);
+            }
+            if let Some(why) = &snapshot.fruitless {
+                return Turn::Fruitless(format!(
+                    "pod {name} stays for now, for its successor would lack the containers: {why}"
+                ));
+            }
+            if unavailable > most {
+                return Turn::Waits(format!(
+                    "pod {name} waits for spec.updateStrategy.maxUnavailable: {unavailable} of {most} that may be are out of service"
+                ));
+            }
+            Turn::Replaces(pod, *lack, how)
+        }
+        _ => successor(snapshot, (members, lacking), (record, now)),
+    }
+}
+
+/// The pod is gone, or should be. The pods that its workload has made since: one of them is its successor.
+fn successor<'a>(
+    snapshot: &'a Snapshot,
+    (members, lacking): (&[Member<'a>], &[(&'a Arc<Pod>, Lack)]),
+    (record, now): (&SidecarSetRepair, Timestamp),
+) -> Turn<'a> {
+    let name = format!("{}/{}", record.namespace, record.pod);
+    let newest = record.newest.as_ref().map(|newest| newest.0);
+    let is_new =
+        |pod: &&Arc<Pod>| pod.is_active() && *pod.metadata.uid != *record.uid && is_later(pod, &record.pod, newest);
+    let mut new = pods_of(snapshot, &record.namespace, &record.owner).filter(is_new).peekable();
+    if new.peek().is_none() {
+        let what = format!("its workload has made no other in place of pod {name} yet: see the workload's events");
+        return lost::waits(record, what, lost::PATIENCE, now);
+    }
+    for pod in new {
+        let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
+        let of_pod = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
+        if let Some((_, lack)) = found {
+            return Turn::Stops(format!(
+                "pod {of_pod}, which came in place of {name}, {}: see the condition InjectionReady and the logs of \
+                 kruise-controller-manager; the other pods of its workload stay until that pod is deleted and another has the containers, \
+                 or until repair tries its workload again",
+                lack.words()
+            ));
+        }
+        let member = members.iter().find(|member| member.pod.metadata.uid == pod.metadata.uid);
+        // Of one that a canary has taken nothing more is to come here.
+        if member.is_none() && snapshot.taken.contains_key(&pod.metadata.uid) {
+            continue;
+        }
+        if !member.is_some_and(|member| member.is_ready && member.unproven.is_none()) {
+            let what = format!("pod {of_pod}, which comes in place of {name}, is not ready yet");
+            return lost::waits(record, what, lost::OF_WORKLOAD, now);
+        }
+    }
+    Turn::Over
+}

@@ -1,0 +1,38 @@
+//! What the leader remembers of whose turn it was. It is lost with the process: another begins anew.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use berth_api::v1beta1::sidecarset::SidecarSet;
+use berth_kinds::sidecarset::Turns;
+use berth_runtime::Object;
+
+use crate::watched::Watched;
+
+/// By name of a SidecarSet: its uid, and its turns.
+#[derive(Debug, Default)]
+pub(super) struct KnownTurns(Mutex<HashMap<String, (String, Arc<Turns>)>>);
+
+impl KnownTurns {
+    /// The turns of a SidecarSet.
+    pub(super) fn of(&self, set: &Watched<SidecarSet>) -> Arc<Turns> {
+        let known = self.lock().get(set.name()).filter(|(uid, _)| uid == set.uid()).map(|(_, turns)| turns.clone());
+        known.unwrap_or_default()
+    }
+
+    /// Notes what is known by now. Has the apiserver refused the update of a pod? Then the next pod's turn comes at once.
+    pub(super) fn note(&self, set: &Watched<SidecarSet>, turns: Turns) -> bool {
+        let has_refused = turns.has_new_refusals(&self.of(set));
+        self.lock().insert(set.name().to_owned(), (set.uid().to_owned(), Arc::new(turns)));
+        has_refused
+    }
+
+    /// To be called when the SidecarSet is gone.
+    pub(super) fn forget(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (String, Arc<Turns>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -25,15 +25,16 @@ pub(crate) struct Reads {
 impl Controller for Reads {
     const RESOURCE: Resource = object::NODES;
     const NAME: &'static str = "joiningnode";
-    // A node that nobody lets go takes no pods: it waits ten minutes at most, though NodeImages are not worked on.
+    // A node that nobody lets go takes no pods: it waits ten minutes at most, though NodeImages are
+    // not worked on.
     const WHATEVER_KINDS: bool = true;
 
     fn new(reader: &mut Reader<'_>) -> Self {
         Self { nodes: reader.read(), nodeimages: reader.read() }
     }
 
-    /// Wakes a node that is tainted when its taints change, when its daemon says how its first pulls ended, and when it waits for fewer
-    /// namespaces.
+    /// Wakes a node that is tainted when its taints change, when its daemon says how its first
+    /// pulls ended, and when it waits for fewer namespaces.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         let (to, acting) = (queue.clone(), acting.clone());
         self.nodes.on_change(move |change| match change {

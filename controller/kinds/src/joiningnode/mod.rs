@@ -1,5 +1,6 @@
-//! Nodes that register with a taint which keeps pods away until their images are there: it is taken away when the node's
-//! daemon says how its first pulls ended, and in time whatever it says. No namespace holds it for long.
+//! Nodes that register with a taint which keeps pods away until their images are there: it is taken
+//! away when the node's daemon says how its first pulls ended, and in time whatever it says. No
+//! namespace holds the taint for long.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,9 +19,10 @@ mod tests;
 
 /// The longest that a node waits for its images, from its creation.
 pub const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
-/// So much of it a node may need until its daemon pulls.
+/// The part of it that a node may need until its daemon pulls.
 const START: SignedDuration = SignedDuration::from_mins(2);
-/// So much of it each namespace gets whose images are not there: a tenant names any image, from a registry that never answers, say.
+/// The part of it for each namespace whose images are missing. A tenant may name an image of a
+/// registry that never answers.
 const OF_NAMESPACE: SignedDuration = SignedDuration::from_mins(2);
 /// Images that an event names at most.
 const NAMED: usize = 3;
@@ -46,8 +48,9 @@ pub fn concerns_image(old: Option<&NodeImage>, new: &NodeImage) -> bool {
     has_ended || old.is_some_and(|old| patience(Some(old)) != patience(Some(new)))
 }
 
-/// How long a node waits for its images, from its creation: the fewer namespaces it waits for, the shorter. What nobody could list yet
-/// counts as one. For its daemon a node waits as long as it may.
+/// How long a node waits for its images, from its creation: the fewer namespaces it waits for, the
+/// shorter. Pulls that are not listed yet count as one namespace. A node waits for its daemon for
+/// the whole time.
 fn patience(image: Option<&NodeImage>) -> SignedDuration {
     let Some(image) = image else { return PATIENCE };
     let namespaces: BTreeSet<_> = open(image).flat_map(|(_, entry)| namespaces(entry)).collect();

@@ -95,8 +95,12 @@ fn the_taint_goes_when_the_first_pulls_have_ended_and_after_ten_minutes_whatever
     }
 }
 
-/// What a node pulls: by image, who asks for it and whether it is over. All is listed, or not.
-fn asked(pulls: &[(&[&str], bool)], is_listed: bool) -> Arc<NodeImage> {
+/// The namespaces that ask for a pull, and whether the pull is over.
+type Pull<'a> = (&'a [&'a str], bool);
+
+/// A NodeImage with a pull for each entry: the namespaces that ask for it, and whether the pull is
+/// over.
+fn asked(pulls: &[Pull<'_>], is_listed: bool) -> Arc<NodeImage> {
     let (mut images, mut statuses) = (json!({}), json!({}));
     for (at, (namespaces, is_over)) in pulls.iter().enumerate() {
         let owners: Vec<_> = namespaces.iter().map(|namespace| json!({"namespace": namespace, "uid": "u"})).collect();
@@ -110,7 +114,7 @@ fn asked(pulls: &[(&[&str], bool)], is_listed: bool) -> Arc<NodeImage> {
 
 #[test]
 fn patience_grows_with_namespaces_waited_for() {
-    let table: [(&str, &[(&[&str], bool)], bool, i64); 9] = [
+    let table: [(&str, &[Pull<'_>], bool, i64); 9] = [
         ("one", &[(&["a"], false)], true, 4),
         ("one, with many images", &[(&["a"], false), (&["a"], false), (&["a"], false)], true, 4),
         ("two", &[(&["a"], false), (&["b"], false)], true, 6),
@@ -191,7 +195,7 @@ fn heartbeats_and_other_nodes_wake_nobody() {
 }
 
 proptest! {
-    /// Whatever the others do, and however many images it names.
+    /// The pulls of other namespaces and the number of images do not matter.
     #[test]
     fn patience_one_namespace_adds_two_minutes_at_most(
         others in prop::collection::vec((prop::sample::select(vec!["a", "b", "c", "d"]), any::<bool>()), 0..6),

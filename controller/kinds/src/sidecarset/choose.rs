@@ -42,7 +42,7 @@ pub(super) struct Chosen<'a> {
     pub(super) later: Vec<(&'a Member<'a>, String)>,
     /// Pods out of service for updates and repair, those that are updated now among them.
     pub(super) unavailable: usize,
-    /// A pod counts that long at most that counts for a limited time.
+    /// The time after which the first of the pods that count for a limited time counts no longer.
     pub(super) ends_after: Option<SignedDuration>,
 }
 
@@ -97,7 +97,7 @@ impl Settings {
         self.partition == 0 && self.max_unavailable >= pods
     }
 
-    /// What a pod waits for where so many are out of service, the first of them among them.
+    /// The message for a pod that waits while so many pods count. `first` is one of them.
     fn waits_for(&self, unavailable: usize, first: Option<&Member<'_>>) -> String {
         if self.max_unavailable == 0 {
             return NO_BUDGET.to_owned();
@@ -137,7 +137,7 @@ fn terms<'a>(wanted: &[UpdateScatterTerm], pods: impl Iterator<Item = &'a Arc<Po
     terms
 }
 
-/// Why a pod that could be updated waits, and for how long at most.
+/// The reason why an outdated pod waits, and the longest time that it does.
 pub(super) fn held(
     snapshot: &Snapshot,
     latest: &str,
@@ -195,7 +195,7 @@ pub(super) fn choose<'a>(
     chosen
 }
 
-/// The namespaces take turns, and within each the order is as the spec says.
+/// The namespaces take turns. Within a namespace the spec gives the order.
 fn in_order<'a>(settings: &Settings, members: &[Member<'_>], candidates: &[&'a Member<'a>]) -> Vec<&'a Member<'a>> {
     let mut pods: Vec<_> = candidates.iter().map(|member| member.pod.clone()).collect();
     order::for_update(&mut pods);

@@ -221,7 +221,7 @@ fn note_state(snapshot: &Snapshot, member: &Member<'_>, patch: &mut PodPatch, no
     let old = sidecars::state(pod, snapshot.name()).unwrap_or_default();
     let changed = patch.all_images().map(|(container, _)| container);
     let mut state = State::begin(pod, &snapshot.hashes.hash, changed, settled, second(now));
-    // Another image in the middle of an update does not make a pod one that serves nobody.
+    // A pod that an unfinished update took out of service was Ready before that update.
     let is_between = !settled || !member.upgrading.is_empty();
     state.was_ready = member.is_ready || (is_between && old.was_ready);
     // What is known of containers that do not change now stays true.

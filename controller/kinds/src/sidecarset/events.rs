@@ -13,14 +13,15 @@ use super::{Snapshot, choose, status};
 /// How pods are updated, and how a hot upgrade ends.
 const PATCH: Deed = Deed::of(Verb::Patch, PODS);
 
-/// What the events of pods say: that the apiserver refused the update, and how a hot upgrade ended.
+/// The events of pods: the apiserver refused the update, or a hot upgrade ended.
 pub fn pod_events(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
     let mut events = refusals(plan, outcome);
     events.extend(ends_of_hot_upgrades(plan, outcome));
     events
 }
 
-/// The failure of a pod's patch. Pods of several namespaces may have one name, and one pod may be written in several ways.
+/// The failure of a pod's patch. Pods of several namespaces may have one name, and one pod may be
+/// written in several ways.
 pub(super) fn failure<'a>(outcome: &'a Outcome, target: &Target) -> Option<&'a Failure> {
     let is_its = |failure: &&Failure| {
         failure.deed == PATCH && (&failure.namespace, &failure.object) == (&target.namespace, &target.name)
@@ -65,7 +66,8 @@ fn ends_of_hot_upgrades(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> 
     told.collect()
 }
 
-/// That a budget of pods, or the apiserver's refusal, has begun to hold updates of a SidecarSet back, as its new status says.
+/// The event of a SidecarSet whose new status says that a budget or a refusal begins to hold
+/// updates back.
 pub fn blocked_event(snapshot: &Snapshot, new: &SidecarSetStatus) -> Option<Event> {
     let blocked = new.conditions.iter().find(|known| known.type_ == BLOCKED)?;
     let reason = [NO_BUDGET, REFUSED].into_iter().find(|reason| blocked.reason == *reason)?;

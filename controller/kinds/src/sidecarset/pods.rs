@@ -19,7 +19,8 @@ use super::hot::{self, Pair};
 use super::on_pod;
 use super::sidecar::{self, List};
 
-/// The longest that a pod counts against `maxUnavailable` of which nothing is lost with its update.
+/// The longest time that a pod counts against `maxUnavailable` when its update takes nothing out of
+/// service.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
 /// A pod that has the containers.
@@ -35,9 +36,10 @@ pub(super) struct Member<'a> {
     pub(super) proven_by_node: Option<State>,
     /// It serves; a pod between the two halves of a hot upgrade does not.
     pub(super) is_ready: bool,
-    /// The SidecarSet's containers are ready, of hot-upgraded ones those that work. What the pod's other containers are does not count.
+    /// The SidecarSet's containers are ready. Of a hot pair the working container counts. The pod's
+    /// other containers do not count.
     pub(super) has_ready_sidecars: bool,
-    /// When an update patched it, and whether it was Ready until then.
+    /// The time of its last patch by an update, and whether the pod was Ready until then.
     pub(super) patched: Option<(Timestamp, bool)>,
     /// A container of the SidecarSet fails, by the kubelet's word.
     pub(super) failing: Option<Failure>,
@@ -140,10 +142,11 @@ impl<'a> Member<'a> {
         sidecar::lasting(spec).filter(lacks).map(|(container, _)| (sidecar::name(container), image(container)))
     }
 
-    /// How long it still counts against `maxUnavailable` for its last update at most; `None` if it does not. It counts from its patch
-    /// until the SidecarSet's containers run the new images, of now or of an earlier form, and are ready. What its other containers are
-    /// keeps no other pod waiting: a pod that was not Ready before its patch, and one of which only the older half of a hot upgrade is
-    /// left, count for [`PATIENCE`] at most.
+    /// How long it still counts against `maxUnavailable` for its last update at most; `None` if it
+    /// does not. It counts from its patch until the SidecarSet's containers run the new images, of
+    /// now or of an earlier form, and are ready. What its other containers are keeps no other pod
+    /// waiting: a pod that was not Ready before its patch, and one of which only the older half of
+    /// a hot upgrade is left, count for [`PATIENCE`] at most.
     pub(super) fn counts_for(&self, now: Timestamp) -> Option<SignedDuration> {
         let (at, was_ready) = self.patched?;
         let is_handed_over = self.upgrading.iter().all(|pair| self.handed_over.contains(&pair.name));
@@ -152,7 +155,7 @@ impl<'a> Member<'a> {
         if waits_for_sidecars && was_ready {
             return Some(SignedDuration::MAX);
         }
-        // A clock that was set back makes nobody wait longer.
+        // A clock that is set back must not lengthen the wait.
         let left = PATIENCE.saturating_sub(now.duration_since(at).abs());
         (left.is_positive() && (waits_for_sidecars || !self.upgrading.is_empty())).then_some(left)
     }

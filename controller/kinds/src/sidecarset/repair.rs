@@ -82,7 +82,8 @@ pub(super) enum Turn<'a> {
     Replaces(&'a Arc<Pod>, Lack, How),
     /// It is done, and the successor is not proven yet. The pod itself ends after this time at the latest, if it is still there.
     UnderWay(String, Option<SignedDuration>),
-    /// It is done, and its workload has something to do since then. For so long it is still waited for.
+    /// It is done, and its workload has something to do since then. For so long it is still waited
+    /// for.
     Missing(String, Timestamp, SignedDuration),
     /// It was waited for long enough.
     Lost(String),
@@ -92,7 +93,8 @@ pub(super) enum Turn<'a> {
     Over,
     /// The successor lacks the containers, too: no other pod of the workload is next.
     Stops(String),
-    /// So it is in several namespaces: repair takes no pods but of these workloads, and those later.
+    /// So it is in several namespaces: repair takes no pods but of these workloads, and those
+    /// later.
     Stopped(String),
 }
 
@@ -238,8 +240,8 @@ fn begin<'a>(
     Turn::Begins(pod, begun(pod, newest, lost, now))
 }
 
-/// The next pod: of the namespace after the one that had the last turn, and there the one after its own last pod. So a namespace keeps no
-/// other waiting, and a pod that is not let go no other pod.
+/// The next pod: of the namespace after the one that had the last turn, and there the one after its
+/// own last pod. So a namespace keeps no other waiting, and a pod that is not let go no other pod.
 fn next<'a>(
     lacking: impl Iterator<Item = &'a Arc<Pod>>,
     last: Option<&SidecarSetRepair>,

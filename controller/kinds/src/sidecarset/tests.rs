@@ -92,7 +92,8 @@ pub(super) fn pod(name: &str, hash: &str, ready: bool) -> Value {
     })
 }
 
-/// The pod as one that an update patched so many seconds ago, and that was Ready until then, or not.
+/// The pod as one that an update patched so many seconds ago, and that was Ready until then, or
+/// not.
 pub(super) fn patched(mut pod: Value, seconds_ago: i64, was_ready: bool) -> Value {
     let at = Timestamp::from_second(NOW.as_second() - seconds_ago).unwrap();
     let state =

@@ -1,5 +1,6 @@
-//! Whose turn an update is: the namespaces take turns, and a pod whose patch the apiserver refused is set aside for a while. The leader
-//! keeps this in memory, because what a pod says of itself is its tenant's to write. A leader that has just begun knows nothing of it.
+//! Whose turn an update is: the namespaces take turns, and a pod whose patch the apiserver refused
+//! is set aside for a while. The leader keeps this in memory, because a tenant writes the
+//! annotations of its pods. A new leader begins without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,18 +13,18 @@ use super::Snapshot;
 use super::decide::UPDATE;
 use super::events::failure;
 
-/// How long a pod is set aside when its first patch is refused, and how long at most.
+/// The time that a pod is set aside after its first refusal, and the longest such time.
 const FIRST: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST: SignedDuration = SignedDuration::from_mins(60);
 /// The most characters of the apiserver's words.
 const SHOWN: usize = 300;
 
-/// What the leader remembers of the updates of a SidecarSet.
+/// The memory of the leader for one SidecarSet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turns {
-    /// How many turns there were.
+    /// The number of turns so far.
     count: u64,
-    /// By namespace: which of them was its last one.
+    /// By namespace: the number of its last turn.
     last: BTreeMap<Box<str>, u64>,
     /// By uid: the pods whose last patch was refused.
     refused: BTreeMap<Box<str>, Refused>,
@@ -46,14 +47,14 @@ struct Refused {
 impl Refused {
     fn left(&self, hash: &str, now: Timestamp) -> Option<SignedDuration> {
         let wait = FIRST.saturating_mul(1 << (self.tries.saturating_sub(1)).min(6)).min(LONGEST);
-        // A clock that was set back makes nobody wait longer.
+        // A clock that is set back must not lengthen the wait.
         let left = wait.saturating_sub(now.duration_since(self.at).abs());
         (self.hash == hash && left.is_positive()).then_some(left)
     }
 }
 
 impl Turns {
-    /// Why the pod with this uid is not updated to this hash now, and until when.
+    /// The reason why the pod with this uid is set aside for this hash, and the time that is left.
     pub(super) fn held(&self, uid: &str, hash: &str, now: Timestamp) -> Option<(String, SignedDuration)> {
         let refused = self.refused.get(uid)?;
         let left = refused.left(hash, now)?;
@@ -61,8 +62,9 @@ impl Turns {
         Some((format!("the apiserver refused its update: {}; tried again within {minutes} min", refused.why), left))
     }
 
-    /// The pods in the order of their turns. Each namespace has one pod in each round, first the namespace whose last turn is the
-    /// longest ago. Within a namespace the order stays. Pods that are set aside come last.
+    /// The pods in the order of their turns. Each namespace has one pod in each round, first the
+    /// namespace whose last turn is the longest ago. Within a namespace the order stays. Pods that
+    /// are set aside come last.
     pub(super) fn by_namespace(&self, pods: Vec<Arc<Pod>>, hash: &str, now: Timestamp) -> Vec<Arc<Pod>> {
         let mut rounds = BTreeMap::new();
         let mut place = |pod: &Pod| {
@@ -82,7 +84,7 @@ impl Turns {
         self.repaired.get(namespace).map(|pod| &**pod)
     }
 
-    /// What is known when a plan was carried out.
+    /// The turns after the execution of a plan.
     #[must_use]
     pub fn after(&self, snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Self {
         let mut next = self.clone();
@@ -128,7 +130,7 @@ impl Turns {
         self.refused.iter().any(|(uid, refused)| before.refused.get(uid) != Some(refused))
     }
 
-    /// What is said of the pods that are set aside: one of them, the cause and the remedy.
+    /// The message about refused pods: the first one, the cause and the remedy.
     pub(super) fn told(&self, set: &str, hash: &str) -> Option<String> {
         let aside = || self.refused.values().filter(|refused| refused.hash == hash);
         let first = aside().min_by(|one, other| one.pod.cmp(&other.pod))?;
@@ -142,7 +144,8 @@ impl Turns {
     }
 }
 
-/// Will the apiserver refuse the same patch again? A budget lets the pod go in time, and what has changed is decided on anew.
+/// Will the apiserver refuse the same patch again? A budget allows the patch later, and a conflict
+/// leads to a new decision.
 pub(super) fn is_refusal(failure: &Failure) -> bool {
     failure.permanent && !failure.outdated && !failure.is_of_budget()
 }

@@ -1,4 +1,4 @@
-//! What the leader remembers of whose turn it was. It is lost with the process: another begins anew.
+//! The turns of updates that the leader remembers. A new leader begins without them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,8 @@ impl KnownTurns {
         known.unwrap_or_default()
     }
 
-    /// Notes what is known by now. Has the apiserver refused the update of a pod? Then the next pod's turn comes at once.
+    /// Notes the turns, and says whether the apiserver refused the update of a pod: then the next
+    /// turn comes at once.
     pub(super) fn note(&self, set: &Watched<SidecarSet>, turns: Turns) -> bool {
         let has_refused = turns.has_new_refusals(&self.of(set));
         self.lock().insert(set.name().to_owned(), (set.uid().to_owned(), Arc::new(turns)));

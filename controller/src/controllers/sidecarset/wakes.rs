@@ -1,4 +1,4 @@
-//! What wakes SidecarSets, but for their own changes and those of their pods.
+//! The objects that wake SidecarSets, beside the SidecarSets themselves and their pods.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -70,8 +70,8 @@ pub struct State {
     /// Berth: the pod was Ready with its old container once, so its gate stays closed until the update is proven.
     #[serde(rename = "berthGateWaits", skip_serializing_if = "std::ops::Not::not")]
     pub gate_waits: bool,
-    /// Berth: the pod was Ready when a SidecarSet patched it. A SidecarSet counts other pods against `maxUnavailable` for a
-    /// short time only, because nothing is lost with them.
+    /// Berth: the pod was Ready when a SidecarSet patched it. A SidecarSet counts other pods
+    /// against `maxUnavailable` for a short time only, because nothing is lost with them.
     #[serde(rename = "berthWasReady", skip_serializing_if = "std::ops::Not::not")]
     pub was_ready: bool,
     /// Berth: containers whose running image is not the one that the node resolves for the wanted name, because a tag

@@ -437,7 +437,8 @@ pub struct SidecarSetRepair {
     pub lost: Vec<SidecarSetLostPod>,
 }
 
-/// A pod in whose place its workload made no other, or one that lacks the containers, too: no more pods of that are taken.
+/// A pod in whose place its workload made no other, or one that lacks the containers, too: no more
+/// pods of that are taken.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SidecarSetLostPod {

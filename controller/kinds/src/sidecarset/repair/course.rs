@@ -14,10 +14,11 @@ use super::super::pods::Member;
 use super::how::How;
 use super::{Turn, held, is_later, lost, pods_of, stays};
 
-/// How long repair waits for a pod that is deleted, whatever time the pod gives itself: any pod may ask for days.
+/// The longest time that repair waits for a deleted pod, because any pod may ask for days.
 const LONGEST_END: SignedDuration = SignedDuration::from_mins(10);
 
-/// How long a pod that is deleted still takes at the most; `None` of any other, and of one that should be gone.
+/// How long a pod that is deleted still takes at the most; `None` of any other, and of one that
+/// should be gone.
 fn ends_after(pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
     let left = pod.metadata.deletion_timestamp?.duration_since(now);
     let given = SignedDuration::from_secs(pod.spec.termination_grace_period_seconds.max(0));
@@ -68,7 +69,8 @@ pub(super) fn go_on<'a>(
     }
 }
 
-/// The pod is gone, or should be. The pods that its workload has made since: one of them is its successor.
+/// The pod is gone, or should be. The pods that its workload has made since: one of them is its
+/// successor.
 fn successor<'a>(
     snapshot: &'a Snapshot,
     (members, lacking): (&[Member<'a>], &[(&'a Arc<Pod>, Lack)]),

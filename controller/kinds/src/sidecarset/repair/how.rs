@@ -4,7 +4,8 @@ use berth_workload::owner::{OwnerKind, Reference};
 use berth_workload::pod::Pod;
 use berth_workload::resource::{CLONE_SETS, STATEFUL_SETS};
 
-/// By whom a pod is replaced: kinds that know the label of pods that shall go, and kinds that replace whatever is gone.
+/// By whom a pod is replaced: kinds that know the label of pods that shall go, and kinds that
+/// replace whatever is gone.
 const BY_LABEL: [OwnerKind; 2] = [CLONE_SETS.owner_kind(), STATEFUL_SETS.owner_kind()];
 const BY_EVICTION: [OwnerKind; 5] = [
     OwnerKind { group: "apps", kind: "ReplicaSet", namespaced: true },

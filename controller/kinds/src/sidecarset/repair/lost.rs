@@ -1,6 +1,8 @@
-//! Workloads that a turn of repair ended badly for: they make no other pod, for they were scaled down or have no quota, or make one
-//! that lacks the containers, too. Their other pods stay, and those of other workloads go on. A namespace stops where three of its
-//! workloads are so, and all namespaces stop only for what happens in several of them: a tenant fills no other's share.
+//! Workloads that a turn of repair ended badly for: they make no other pod, for they were scaled
+//! down or have no quota, or make one that lacks the containers, too. Their other pods stay, and
+//! those of other workloads go on. A namespace stops where three of its workloads are in this list.
+//! Repair as a whole stops only for workloads of several namespaces, so that one tenant cannot stop
+//! it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,21 +18,21 @@ use super::super::names::REPAIR;
 use super::super::pods::Member;
 use super::{Scope, Turn, is_later, is_of, pods_of, record};
 
-/// How long repair waits for a successor to come.
+/// The time that repair waits for a successor to be created.
 pub(super) const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
-/// How long a workload has for what it does itself: to follow the label, and to make the successor ready.
+/// The time that a workload has to follow the label, and to make the successor ready.
 pub(super) const OF_WORKLOAD: SignedDuration = SignedDuration::from_mins(5);
 
-/// How long after the first stop of a workload another of its pods is replaced, and how long at most.
+/// The pause after the first stop of a workload, and the longest pause.
 const FIRST: SignedDuration = SignedDuration::from_secs(60);
 const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 
-/// So many workloads of a namespace, and repair takes no pods of the namespace.
+/// The number of lost workloads with which repair takes no more pods of a namespace.
 const MOST_OF_NAMESPACE: usize = 3;
-/// Workloads stop in so many namespaces: something is wrong that is no tenant's.
+/// The number of namespaces with stopped workloads with which repair stops as a whole.
 const MOST_STOPPED: usize = 3;
-/// Workloads of so many namespaces make no other pod: something is wrong that is no tenant's.
+/// The number of namespaces whose workloads make no other pod with which repair stops as a whole.
 const MOST_MISSING: usize = 16;
 
 /// The turn waits for its workload, but not for ever.
@@ -41,7 +43,7 @@ pub(super) fn waits(
     now: Timestamp,
 ) -> Turn<'static> {
     let since = record.missing.as_ref().map_or(now, |since| since.0);
-    // A clock that was set back makes nobody wait longer.
+    // A clock that is set back must not lengthen the wait.
     let left = patience.saturating_sub(now.duration_since(since).abs());
     if left.is_positive() {
         return Turn::Missing(what, since, left);
@@ -53,12 +55,12 @@ pub(super) fn waits(
     ))
 }
 
-/// The record once its pod is waited for no more.
+/// The record when repair waits no longer for a successor.
 pub(in crate::sidecarset) fn given_up(record: SidecarSetRepair) -> SidecarSetRepair {
     noted(record, |_| (None, 0))
 }
 
-/// The record once its successor is seen to lack the containers.
+/// The record when the successor lacks the containers.
 pub(in crate::sidecarset) fn stopped(record: SidecarSetRepair, now: Timestamp) -> SidecarSetRepair {
     noted(record, |before| (Some(Time(now)), before.saturating_add(1)))
 }
@@ -73,8 +75,8 @@ fn noted(mut record: SidecarSetRepair, stop: impl FnOnce(i32) -> (Option<Time>, 
     SidecarSetRepair { over: true, ..record }
 }
 
-/// The pods in whose place their workloads have made no other to this day that serves and has the containers, of workloads of which
-/// something else could be taken.
+/// The pods in whose place their workloads have made no other to this day that serves and has the
+/// containers, of workloads of which something else could be taken.
 pub(in crate::sidecarset) fn still_lost(
     snapshot: &Snapshot,
     members: &[Member<'_>],
@@ -100,11 +102,12 @@ pub(in crate::sidecarset) fn still_lost(
     known.iter().filter(|lost| matters(lost) && !has_come(lost)).cloned().collect()
 }
 
-/// How long a workload that has stopped is still left alone; `None` where it is tried again, or has not stopped.
+/// The rest of the pause of a stopped workload; `None` after the pause, or where it has not
+/// stopped.
 fn left(lost: &SidecarSetLostPod, now: Timestamp) -> Option<SignedDuration> {
     let doubled = 1_i32.checked_shl(lost.stops.saturating_sub(1).clamp(0, 16).unsigned_abs()).unwrap_or(i32::MAX);
     let pause = FIRST.saturating_mul(doubled).min(LONGEST);
-    // A clock that was set back makes nobody wait longer.
+    // A clock that is set back must not lengthen the wait.
     let left = pause.saturating_sub(now.duration_since(lost.stopped.as_ref()?.0).abs());
     left.is_positive().then_some(left)
 }
@@ -115,7 +118,7 @@ pub(super) fn is_tried_again(lost: &[SidecarSetLostPod], pod: &Pod, now: Timesta
     its.is_some_and(|its| its.stopped.is_some() && left(its, now).is_none())
 }
 
-/// Why a pod stays of whose workload one was lost, or of whose namespace several were.
+/// The reason why a pod stays, because its workload or its namespace is lost.
 pub(super) fn stays(lost: &[SidecarSetLostPod], pod: &Pod, now: Timestamp) -> Option<String> {
     if is_tried_again(lost, pod, now) {
         return None;
@@ -140,12 +143,13 @@ pub(super) fn stays(lost: &[SidecarSetLostPod], pod: &Pod, now: Timestamp) -> Op
     })
 }
 
-/// How long until a workload that has stopped is tried again, the first one.
+/// The time until the first stopped workload is tried again.
 pub(in crate::sidecarset) fn next_try(lost: &[SidecarSetLostPod], now: Timestamp) -> Option<SignedDuration> {
     lost.iter().filter_map(|lost| left(lost, now)).min()
 }
 
-/// Why repair takes pods of no workload but those that are tried again: workloads of several namespaces have stopped.
+/// The reason why repair takes pods of no other workloads: workloads of several namespaces have
+/// stopped.
 pub(super) fn stopped_everywhere(lost: &[SidecarSetLostPod]) -> Option<String> {
     let (namespaces, first) = namespaces(lost, true, MOST_STOPPED)?;
     Some(format!(
@@ -155,7 +159,8 @@ pub(super) fn stopped_everywhere(lost: &[SidecarSetLostPod]) -> Option<String> {
     ))
 }
 
-/// Why repair takes no pod of any workload: those of many namespaces make no other.
+/// The reason why repair takes no pod of any workload: workloads of many namespaces make no other
+/// pod.
 pub(super) fn missing_everywhere(lost: &[SidecarSetLostPod]) -> Option<String> {
     let (namespaces, first) = namespaces(lost, false, MOST_MISSING)?;
     Some(format!(
@@ -164,7 +169,8 @@ pub(super) fn missing_everywhere(lost: &[SidecarSetLostPod]) -> Option<String> {
     ))
 }
 
-/// Of how many namespaces workloads are lost, where they are so many, and the first pod.
+/// The number of namespaces with lost workloads of a kind, if it is at least `many`, and the first
+/// pod.
 fn namespaces(lost: &[SidecarSetLostPod], is_stopped: bool, many: usize) -> Option<(usize, String)> {
     let such = || lost.iter().filter(|lost| lost.stopped.is_some() == is_stopped);
     let namespaces = such().map(|lost| &lost.namespace).collect::<BTreeSet<_>>().len();

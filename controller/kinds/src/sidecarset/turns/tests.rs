@@ -44,7 +44,8 @@ fn patches(plan: &Plan) -> Vec<String> {
     actions.map(uid).collect()
 }
 
-/// A rollout in which each update is done at once, but that of pods of which the apiserver takes no patch.
+/// A rollout in which each update is done at once, but that of pods of which the apiserver takes no
+/// patch.
 struct World {
     pods: Vec<Value>,
     turns: Arc<Turns>,
@@ -185,8 +186,8 @@ fn refusal_is_told_once_with_its_remedy() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However many pods a tenant has, and whether the apiserver refuses them or not: before the next pod of a namespace has its turn,
-    /// no other namespace has two.
+    /// However many pods a tenant has, and whether the apiserver refuses them or not: before the
+    /// next pod of a namespace has its turn, no other namespace has two.
     #[test]
     fn no_namespace_keeps_another_waiting(
         counts in prop::collection::vec(1..6_usize, 2..5),

@@ -1,5 +1,5 @@
-//! Pods of a tenant that a SidecarSet selects beside those of others: one that is never ready, and one that no policy lets the
-//! controller patch.
+//! Pods of a tenant that a SidecarSet selects beside those of others: one that is never ready, and
+//! one that no policy lets the controller patch.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::tenant::Tenant;
 use crate::sidecar_set::{asked, image, sidecar_set};
 use crate::world::Case;
 
-/// A rollout over a neighbour's three pods takes no longer.
+/// The longest time of a rollout over a neighbour's three pods.
 const ROLLOUT: Duration = Duration::from_secs(60);
 
 fn pod(name: &str, image: &str, fields: &Value) -> Value {
@@ -33,7 +33,7 @@ fn pod(name: &str, image: &str, fields: &Value) -> Value {
 async fn stop_rollouts(case: &Case, tenant: &Tenant, image: &str) -> Result<()> {
     let probe = json!({"httpGet": {"port": 1, "path": "/"}, "periodSeconds": 1});
     tenant.create(&pod("sick", image, &json!({"/spec/containers/0/readinessProbe": probe}))).await?;
-    // The marks of a neighbour's pod, on a pod for which nobody calls the webhook.
+    // The marks of a neighbour's pod, on a pod that the webhook does not see.
     let of_neighbour = objects::list(case.client(), &case.namespace, kind::POD, "sidecar=yes").await?;
     let marks = of_neighbour.first().and_then(|pod| pod["metadata"]["annotations"].as_object());
     let marks = marks.into_iter().flatten().filter(|(key, _)| key.starts_with("kruise.io/sidecarset"));
@@ -51,7 +51,7 @@ async fn stop_rollouts(case: &Case, tenant: &Tenant, image: &str) -> Result<()> 
     Ok(())
 }
 
-/// A neighbour's pods get the new image, whatever a tenant's pods are.
+/// A neighbour's pods get the new image, though a tenant's pods are sick or forged.
 pub(crate) async fn pods_of_a_tenant_stop_no_rollout(case: &Case) -> Result<()> {
     let (own, one, two) = (case.image("v1").await?, image(case, "one").await?, image(case, "two").await?);
     attack_by_tenant(case, async |tenant| {

@@ -17,7 +17,7 @@ fn bad(name: &str, owner: &str) -> Value {
     pod
 }
 
-/// What a workload left that made no other pod, or stopped so often at this second.
+/// The entry of a workload that made no other pod, or stopped so often, at this second.
 fn entry(namespace: &str, owner: &str, stops: i32, second: i64) -> Value {
     let lost = json!({"namespace": namespace, "pod": "x", "owner": owner, "newest": "2026-01-03T00:00:00Z"});
     let mut lost = lost;

@@ -80,7 +80,8 @@ struct World {
     clock: i64,
     answers: bool,
     lets_go: bool,
-    /// Pods that came without the containers in place of one that repair took, each with the uid of its workload.
+    /// Pods that came without the containers in place of one that repair took, each with the uid of
+    /// its workload.
     bad: Vec<(String, String)>,
     /// By uid of a workload: when the last one of them was made.
     stopped: BTreeMap<String, i64>,

@@ -36,10 +36,12 @@ pub fn api_of(client: &Client, namespace: &str, manifest: &Value) -> Result<Api<
 }
 
 fn is_namespaced(kind: &str) -> bool {
-    const OF_THE_CLUSTER: [&str; 10] = [
+    const OF_THE_CLUSTER: [&str; 12] = [
         "ClusterRole",
         "ClusterRoleBinding",
         "CustomResourceDefinition",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
         "MutatingWebhookConfiguration",
         "Namespace",
         "Node",

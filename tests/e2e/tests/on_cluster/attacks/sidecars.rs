@@ -65,12 +65,68 @@ async fn attacked(case: &Case, tenant: &Tenant, image: &str) -> Result<()> {
         let got = tenant.create(&forged).await.with_context(|| what.clone())?;
         ensure!(meant(&agent(&got)) == meant(&agent(&honest)), "{what}: {:#} in place of {honest:#}", got["spec"]);
     }
+    let meshed = mesh(case, tenant, &honest, image).await;
+    let plural = "mutatingadmissionpolicies,mutatingadmissionpolicybindings";
+    let deleted = case.kubectl(&["delete", "--ignore-not-found", plural, &tenant.namespace]).await.map(drop);
+    super::all([meshed, deleted])?;
     let mut init = pod("init", "mandatory", image);
     init["spec"]["initContainers"] = json!([{"name": "agent", "image": image}]);
     let refused = tenant.create(&init).await.err().context("a pod with an init container of that name is created")?;
     let says = format!("{refused:#}");
     ensure!(says.contains("cannot give the pod its containers") && says.contains("spec.initContainers"), "{says}");
     unselected(case, tenant, &honest, image).await
+}
+
+/// A mesh gives sidecars another image and probe before and after our webhook. Both stay, and all
+/// else is the SidecarSet's, also where the pod brings a counterfeit.
+async fn mesh(case: &Case, tenant: &Tenant, honest: &Value, image: &str) -> Result<()> {
+    let mirrored = case.image("v2").await?;
+    let at = "'/spec/containers/' + string(object.spec.containers.map(one, one.name).indexOf('agent'))";
+    let probe = "dyn({'exec': {'command': ['true']}})";
+    let changes = format!(
+        "object.spec.containers.exists(one, one.name == 'agent') ? \
+         [JSONPatch{{op: 'replace', path: {at} + '/image', value: '{mirrored}'}}, \
+         JSONPatch{{op: 'add', path: {at} + '/livenessProbe', value: {probe}}}] : []"
+    );
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    let namespaces = json!({"matchLabels": {"kubernetes.io/metadata.name": tenant.namespace}});
+    let is_meshed = json!({"name": "mesh", "expression": "'mesh' in object.metadata.?labels.orValue({})"});
+    let spec = json!({
+        "failurePolicy": "Fail", "reinvocationPolicy": "IfNeeded", "matchConditions": [is_meshed],
+        "matchConstraints": {"namespaceSelector": namespaces, "resourceRules": [rule]},
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": changes}}],
+    });
+    let create = async |version: &str, kind: &str, spec: &Value| {
+        let version = format!("admissionregistration.k8s.io/{version}");
+        let metadata = json!({"name": tenant.namespace});
+        case.create(&json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})).await
+    };
+    let newest = create("v1", "MutatingAdmissionPolicy", &spec).await;
+    let version = if newest.is_ok() { "v1" } else { "v1beta1" };
+    if newest.is_err() {
+        create(version, "MutatingAdmissionPolicy", &spec).await?;
+    }
+    create(version, "MutatingAdmissionPolicyBinding", &json!({"policyName": tenant.namespace})).await?;
+    let began = Instant::now();
+    for number in 0.. {
+        let mut meshed = pod(&format!("meshed-{number}"), "mandatory", image);
+        meshed["metadata"]["labels"]["mesh"] = json!("yes");
+        meshed["metadata"]["annotations"] = honest["metadata"]["annotations"].clone();
+        let counterfeit =
+            json!({"name": "agent", "image": "evil:1", "env": [{"name": "IS_INJECTED", "value": "true"}]});
+        meshed["spec"]["containers"].as_array_mut().into_iter().for_each(|all| all.push(counterfeit.clone()));
+        let got = agent(&tenant.create(&meshed).await?);
+        if got["image"] == mirrored {
+            ensure!(got["livenessProbe"]["exec"]["command"] == json!(["true"]), "the mesh's probe is gone: {got:#}");
+            let mut wanted = agent(honest);
+            wanted["image"] = json!(mirrored);
+            ensure!(meant(&got) == meant(&wanted), "{got:#} in place of {wanted:#}");
+            return Ok(());
+        }
+        ensure!(began.elapsed() < PATIENCE, "the mesh's image is taken back: {got:#}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Ok(())
 }
 
 /// A pod that has the container, as soon as the apiserver asks for it.
@@ -84,7 +140,7 @@ async fn injected(tenant: &Tenant, image: &str) -> Result<Value> {
         ensure!(began.elapsed() < PATIENCE, "new pods get no sidecar");
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    unreachable!("numbers do not end")
+    anyhow::bail!("no number is left")
 }
 
 /// Pods with texts that cannot be read.

@@ -123,7 +123,7 @@ pub fn beyond(
     let status = DistributedPodDisruptionBudgetStatus {
         observed_generation: budget.metadata.generation.unwrap_or_default(),
         conditions: beyond::conditions(told, why, now),
-        floor: budget.status.as_ref().and_then(|status| status.floor.clone()),
+        floor: budget.status.as_ref().and_then(|status| status.floor),
         ..DistributedPodDisruptionBudgetStatus::default()
     };
     (beyond::plan(told, why, step), status)

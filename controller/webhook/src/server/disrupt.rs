@@ -16,7 +16,7 @@ use super::pod_review::Unanswered;
 use crate::pods::{Change, Changed, Disruption, NotYet};
 
 /// Less than the apiserver waits for an answer about a pod that is to go.
-const PATIENCE: Duration = Duration::from_millis(4_500);
+const PATIENCE: Duration = Duration::from_secs(4);
 /// The longest name of a user that is told.
 const LONGEST_USER: usize = 256;
 

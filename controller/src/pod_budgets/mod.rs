@@ -2,6 +2,7 @@
 
 mod awaited;
 mod budget;
+mod counting;
 mod drains;
 mod draw;
 mod entered;
@@ -25,14 +26,13 @@ use std::time::Duration;
 use berth_api::names::annotation::MIRROR_POD;
 use berth_api::names::condition::ENFORCED;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
-use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPolicy;
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_api::v1beta1::podunavailablebudget::{ProtectedOperation, UnhealthyPodPolicy};
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 
 use berth_runtime::events::Recorder;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::queue::Queue;
-use berth_runtime::{Key, Object, Resource, Store};
+use berth_runtime::{Key, Resource, Store};
 use berth_webhook::missing::Missing;
 use berth_webhook::pods::{Asks, Budgets, Change, DISRUPTIONS, Disruption, Disruptions, NotYet};
 use berth_workload::budget::asked::Asked;
@@ -43,8 +43,7 @@ use berth_workload::gates::{Gate, Gates};
 use berth_workload::native_budget::{NativeBudget, RefusedNatively};
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
-use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
-use berth_workload::share;
+use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join};
 use jiff::Timestamp;
@@ -246,51 +245,6 @@ impl PodBudgets {
     fn has_budgets(&self) -> bool {
         let (unavailable, distributed) = (self.unavailable.get(), self.distributed.get());
         unavailable.is_some_and(|store| !store.is_empty()) || distributed.is_some_and(|store| !store.is_empty())
-    }
-
-    /// The budgets of a namespace that hold pods: of each kind the oldest.
-    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Budget> {
-        let kinds = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS];
-        kinds.map(|resource| self.counting(resource, namespace)).concat()
-    }
-
-    /// Those of one kind.
-    pub(crate) fn counting(&self, resource: Resource, namespace: &str) -> Vec<Budget> {
-        let mut all = self.of_kind(resource, namespace);
-        share::keep_oldest(&mut all, Budget::age);
-        all
-    }
-
-    /// The budgets of a kind and a namespace that are not over.
-    fn of_kind(&self, resource: Resource, namespace: &str) -> Vec<Budget> {
-        let mut all: Vec<_> = if resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
-            let by = &distributedpoddisruptionbudget::BY_NAMESPACE;
-            let found = self.distributed.get().map(|store| store.by_index(by, namespace)).unwrap_or_default();
-            found.iter().map(|budget| Budget::Distributed(budget.0.clone())).collect()
-        } else {
-            let by = &podunavailablebudget::BY_NAMESPACE;
-            let found = self.unavailable.get().map(|store| store.by_index(by, namespace)).unwrap_or_default();
-            found.iter().map(|budget| Budget::Unavailable(budget.0.clone())).collect()
-        };
-        all.retain(|budget| !budget.is_over());
-        all
-    }
-
-    /// Why a budget holds no pod, where its namespace has too many that are older. One that goes says what else becomes of it.
-    pub(crate) fn beyond(&self, budget: &Budget) -> Option<String> {
-        let BudgetKey { resource, key } = budget.key();
-        let all = self.of_kind(resource, &key.namespace);
-        let is_going = budget.metadata().deletion_timestamp.is_some();
-        let is_beyond = !is_going && share::is_beyond(&budget.age(), all.iter().map(Budget::age));
-        is_beyond.then(|| share::beyond(resource.kind, &key.namespace, &key.name, "holds no pod"))
-    }
-
-    /// The youngest budget of a kind that counts in a namespace, where there may be others: by the end of an older one it may have
-    /// come to count.
-    pub(crate) fn last_that_counts(&self, resource: Resource, namespace: &str) -> Option<Key> {
-        let all = self.counting(resource, namespace);
-        let last = all.iter().max_by_key(|budget| budget.age()).filter(|_| all.len() >= share::MOST)?;
-        Some(last.key().key)
     }
 
     /// Whether a budget waits for another pod in place of this one, or may do so.
@@ -527,31 +481,7 @@ impl Asking for PodBudgets {
         if self.stores.get().is_none() || !self.is_synced() {
             return false;
         }
-        let unavailable = self.unavailable.get().map(|store| store.all()).unwrap_or_default();
-        let distributed = self.distributed.get().map(|store| store.all()).unwrap_or_default();
-        let unavailable = unavailable.iter().map(|budget| {
-            let holds_unready = budget.0.spec.unhealthy_pod_policy == UnhealthyPodPolicy::IfHealthyBudget;
-            (budget.namespace(), budget.0.metadata.creation_timestamp.as_ref(), holds_unready)
-        });
-        let distributed = distributed.iter().map(|budget| {
-            let policy = &budget.0.spec.unhealthy_pod_eviction_policy;
-            let holds_unready = *policy == UnhealthyPodEvictionPolicy::IfHealthyBudget;
-            (budget.namespace(), budget.0.metadata.creation_timestamp.as_ref(), holds_unready)
-        });
-        let mut namespaces: BTreeMap<&str, (Option<Timestamp>, bool)> = BTreeMap::new();
-        for (namespace, since, holds_unready) in unavailable.chain(distributed) {
-            if self.protected.contains(namespace) {
-                continue;
-            }
-            let since = since.map(|time| time.0);
-            let known = namespaces.entry(namespace).or_insert((since, false));
-            *known = (since.min(known.0), known.1 || holds_unready);
-        }
-        let mut namespaces: Vec<_> = namespaces.into_iter().collect();
-        // What comes later takes no place from others.
-        namespaces.sort_by_key(|(_, (since, _))| *since);
-        let namespaces = namespaces.into_iter().map(|(namespace, (_, unready))| (namespace.to_owned(), unready));
-        asks.disruptions = self.disruptions(namespaces.collect());
+        asks.disruptions = self.disruptions(self.namespaces_of_budgets());
         true
     }
 }

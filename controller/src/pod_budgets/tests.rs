@@ -3,6 +3,9 @@
 mod stale_stores;
 
 use berth_webhook::PodWebhook;
+use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
+use berth_workload::share;
+use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::watch;
 

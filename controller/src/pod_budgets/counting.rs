@@ -1,0 +1,88 @@
+//! Which budgets of a namespace count, and in which namespaces there are any.
+
+use std::collections::BTreeMap;
+
+use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPolicy;
+use berth_api::v1beta1::podunavailablebudget::UnhealthyPodPolicy;
+use berth_runtime::{Key, Object, Resource};
+use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
+use berth_workload::share;
+use jiff::Timestamp;
+
+use super::{Budget, BudgetKey, PodBudgets};
+use crate::controllers::{distributedpoddisruptionbudget, podunavailablebudget};
+
+impl PodBudgets {
+    /// The budgets of a namespace that hold pods: of each kind the oldest.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Budget> {
+        let kinds = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS];
+        kinds.map(|resource| self.counting(resource, namespace)).concat()
+    }
+
+    /// Those of one kind.
+    pub(crate) fn counting(&self, resource: Resource, namespace: &str) -> Vec<Budget> {
+        let mut all = self.of_kind(resource, namespace);
+        share::keep_oldest(&mut all, Budget::age);
+        all
+    }
+
+    /// The budgets of a kind and a namespace that are not over.
+    fn of_kind(&self, resource: Resource, namespace: &str) -> Vec<Budget> {
+        let mut all: Vec<_> = if resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
+            let by = &distributedpoddisruptionbudget::BY_NAMESPACE;
+            let found = self.distributed.get().map(|store| store.by_index(by, namespace)).unwrap_or_default();
+            found.iter().map(|budget| Budget::Distributed(budget.0.clone())).collect()
+        } else {
+            let by = &podunavailablebudget::BY_NAMESPACE;
+            let found = self.unavailable.get().map(|store| store.by_index(by, namespace)).unwrap_or_default();
+            found.iter().map(|budget| Budget::Unavailable(budget.0.clone())).collect()
+        };
+        all.retain(|budget| !budget.is_over());
+        all
+    }
+
+    /// Why a budget holds no pod, where its namespace has too many that are older. One that goes says what else becomes of it.
+    pub(crate) fn beyond(&self, budget: &Budget) -> Option<String> {
+        let BudgetKey { resource, key } = budget.key();
+        let all = self.of_kind(resource, &key.namespace);
+        let is_going = budget.metadata().deletion_timestamp.is_some();
+        let is_beyond = !is_going && share::is_beyond(&budget.age(), all.iter().map(Budget::age));
+        is_beyond.then(|| share::beyond(resource.kind, &key.namespace, &key.name, "holds no pod"))
+    }
+
+    /// The youngest budget of a kind that counts in a namespace, where there may be others: by the end of an older one it may have
+    /// come to count.
+    pub(crate) fn last_that_counts(&self, resource: Resource, namespace: &str) -> Option<Key> {
+        let all = self.counting(resource, namespace);
+        let last = all.iter().max_by_key(|budget| budget.age()).filter(|_| all.len() >= share::MOST)?;
+        Some(last.key().key)
+    }
+
+    /// The namespaces with budgets, but for protected ones, each with whether one of them holds pods that are not ready. What comes
+    /// later takes no place from others.
+    pub(super) fn namespaces_of_budgets(&self) -> Vec<(String, bool)> {
+        let unavailable = self.unavailable.get().map(|store| store.all()).unwrap_or_default();
+        let distributed = self.distributed.get().map(|store| store.all()).unwrap_or_default();
+        let unavailable = unavailable.iter().map(|budget| {
+            let holds_unready = budget.0.spec.unhealthy_pod_policy == UnhealthyPodPolicy::IfHealthyBudget;
+            (budget.namespace(), budget.0.metadata.creation_timestamp.as_ref(), holds_unready)
+        });
+        let distributed = distributed.iter().map(|budget| {
+            let policy = &budget.0.spec.unhealthy_pod_eviction_policy;
+            let holds_unready = *policy == UnhealthyPodEvictionPolicy::IfHealthyBudget;
+            (budget.namespace(), budget.0.metadata.creation_timestamp.as_ref(), holds_unready)
+        });
+        let mut namespaces: BTreeMap<&str, (Option<Timestamp>, bool)> = BTreeMap::new();
+        for (namespace, since, holds_unready) in unavailable.chain(distributed) {
+            if self.protected.contains(namespace) {
+                continue;
+            }
+            let since = since.map(|time| time.0);
+            let known = namespaces.entry(namespace).or_insert((since, false));
+            *known = (since.min(known.0), known.1 || holds_unready);
+        }
+        let mut namespaces: Vec<_> = namespaces.into_iter().collect();
+        namespaces.sort_by_key(|(_, (since, _))| *since);
+        namespaces.into_iter().map(|(namespace, (_, unready))| (namespace.to_owned(), unready)).collect()
+    }
+}

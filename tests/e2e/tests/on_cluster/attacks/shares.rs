@@ -69,12 +69,12 @@ async fn flood(case: &Case, tenant: &Tenant, pod: &str) -> Result<()> {
         answers
     });
     let neighbour = async {
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
         let (path, eviction) = eviction(&case.namespace, pod);
         let mut refusals = Vec::new();
         for _ in 0..NEIGHBOURS {
             refusals.extend(send(case.client(), "POST", &path, &eviction).await.err());
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
         end.send_replace(true);
         refusals

@@ -1,5 +1,7 @@
 //! How many objects of a kind count in one namespace.
 
+use berth_api::commands;
+
 /// The most PodUnavailableBudgets, DistributedPodDisruptionBudgets and PersistentPodStates that count in one namespace, of each.
 pub const MOST: usize = 500;
 
@@ -18,11 +20,11 @@ pub fn is_beyond<K: Ord>(age: &K, all: impl Iterator<Item = K>) -> bool {
 
 /// Why an object does not count, and the remedy.
 pub fn beyond(kind: &str, namespace: &str, name: &str, holds: &str) -> String {
+    let group = if kind == "PersistentPodState" { "apps.kruise.io" } else { "policy.kruise.io" };
+    let list = commands::list(&format!("{}s.{group}", kind.to_lowercase()), namespace);
     format!(
-        "{kind} {namespace}/{name} {holds}: {MOST} older ones of the namespace count, and no more: delete those that nobody needs \
-         (kubectl get {}s.{} -n {namespace} --sort-by=.metadata.creationTimestamp)",
-        kind.to_lowercase(),
-        if kind == "PersistentPodState" { "apps.kruise.io" } else { "policy.kruise.io" }
+        "{kind} {namespace}/{name} {holds}: {MOST} older ones of the namespace count, and no more; \
+         delete those that are not needed: {list}"
     )
 }
 
@@ -50,8 +52,8 @@ mod tests {
     fn message_names_object_limit_and_remedy() {
         assert_eq!(
             beyond("PodUnavailableBudget", "a", "web", "holds no pod"),
-            "PodUnavailableBudget a/web holds no pod: 500 older ones of the namespace count, and no more: delete those that nobody \
-             needs (kubectl get podunavailablebudgets.policy.kruise.io -n a --sort-by=.metadata.creationTimestamp)"
+            "PodUnavailableBudget a/web holds no pod: 500 older ones of the namespace count, and no more; delete those that are \
+             not needed: `kubectl get podunavailablebudgets.policy.kruise.io -n a`"
         );
     }
 

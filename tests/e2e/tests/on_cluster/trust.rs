@@ -47,13 +47,14 @@ pub(crate) async fn daemons(case: &Case) -> Result<Vec<Daemon>> {
     Ok(daemons)
 }
 
-/// A client that has nothing but this token.
+/// A client that has nothing but this token, and takes no for an answer.
 pub(crate) async fn client_with(case: &Case, token: &str) -> Result<Client> {
     let mut kubeconfig = Kubeconfig::read_from(case.cluster()?.kubeconfig())?;
     for user in &mut kubeconfig.auth_infos {
         user.auth_info = Some(serde_json::from_value(json!({"token": token.trim()}))?);
     }
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
     Ok(Client::try_from(config)?)
 }
 

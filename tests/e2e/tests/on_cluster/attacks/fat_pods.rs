@@ -13,6 +13,7 @@ use super::neighbour::Neighbour;
 use super::replicas::Replicas;
 use super::tenant::Tenant;
 use super::{attack_by_tenant, somebody_elses_clone_set_grows};
+use crate::pod_budgets::unretried;
 use crate::world::{Case, PATIENCE};
 
 const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
@@ -112,7 +113,7 @@ pub(crate) async fn fat_pods_stop_nobody(case: &Case) -> Result<()> {
 
 async fn fat_pods_are_refused(case: &Case, tenant: &Tenant) -> Result<()> {
     let namespace = &tenant.namespace;
-    let before = metrics(case).await?;
+    let (before, admin) = (metrics(case).await?, unretried(case).await?);
     let created = send(&tenant.client, "POST", &dry_run(namespace, "pods"), &bomb("new")).await;
     let says = created.err().context("a bomb is created where a SidecarSet selects it")?;
     ensure!(says.contains("sidecars: spec: has") && says.contains("JSON values"), "{says}");
@@ -135,7 +136,7 @@ async fn fat_pods_are_refused(case: &Case, tenant: &Tenant) -> Result<()> {
         let eviction =
             json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}});
         let path = dry_run(namespace, &format!("pods/{name}/eviction"));
-        let evicted = send(case.client(), "POST", &path, &eviction).await.err().unwrap_or_default();
+        let evicted = send(&admin, "POST", &path, &eviction).await.err().unwrap_or_default();
         for refused in [deleted, evicted] {
             let is_told = refused.contains(&format!("pod {name} cannot be read")) && refused.contains(says);
             ensure!(is_told && refused.len() < 4 << 10, "{name}: {}", &refused[..refused.len().min(4 << 10)]);
@@ -214,14 +215,14 @@ fn requests(namespace: &str, pod: &str, new: Value) -> [(&'static str, String, V
 async fn floods(case: &Case, tenant: &Tenant, app: &str) -> Result<()> {
     let pods = objects::list(case.client(), &case.namespace, kind::POD, &format!("app={app}")).await?;
     let pod = pods.first().and_then(|pod| pod["metadata"]["name"].as_str()).context("the neighbour has no pod")?;
-    let bombs = requests(&tenant.namespace, "bomb", bomb("new"));
+    let (bombs, admin) = (requests(&tenant.namespace, "bomb", bomb("new")), unretried(case).await?);
     let (ended, end) = tokio::sync::watch::channel(false);
     let flood = (0..AT_ONCE).map(|number| {
-        let ((method, path, body), end) = (&bombs[number % bombs.len()], end.clone());
+        let ((method, path, body), end, admin) = (&bombs[number % bombs.len()], end.clone(), &admin);
         async move {
             let mut sent = 0;
             while !*end.borrow() {
-                let _answer = send(case.client(), method, path, body).await;
+                let _answer = send(admin, method, path, body).await;
                 sent += 1;
             }
             sent
@@ -235,7 +236,7 @@ async fn floods(case: &Case, tenant: &Tenant, app: &str) -> Result<()> {
             // What a review of ours adds to the object: a sidecar, or what the request copies.
             let added = ["", "", "agent", "crr.apps.kruise.io/pod-uid"][number];
             for _ in 0..NEIGHBOURS {
-                match send(case.client(), method, path, body).await {
+                match send(&admin, method, path, body).await {
                     Ok(answer) if answer.contains(added) => {}
                     Ok(_) => harmed.push(format!("{method} {path}: without {added}")),
                     Err(error) => harmed.push(format!("{method} {path}: {error}")),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::attack_by_tenant;
 use super::fat_pods::send;
 use super::tenant::Tenant;
+use crate::pod_budgets::unretried;
 use crate::world::{Case, PATIENCE};
 
 const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
@@ -59,7 +60,7 @@ pub(crate) async fn evictions_of_no_pod_hold_nobody_up(case: &Case) -> Result<()
 }
 
 async fn flood(case: &Case, tenant: &Tenant, pod: &str) -> Result<()> {
-    let (end, ended) = tokio::sync::watch::channel(false);
+    let ((end, ended), admin) = (tokio::sync::watch::channel(false), unretried(case).await?);
     let flood = (0..AT_ONCE).map(async |_| {
         let (path, eviction) = eviction(&tenant.namespace, "none");
         let mut answers = Vec::new();
@@ -73,7 +74,7 @@ async fn flood(case: &Case, tenant: &Tenant, pod: &str) -> Result<()> {
         let (path, eviction) = eviction(&case.namespace, pod);
         let mut refusals = Vec::new();
         for _ in 0..NEIGHBOURS {
-            refusals.extend(send(case.client(), "POST", &path, &eviction).await.err());
+            refusals.extend(send(&admin, "POST", &path, &eviction).await.err());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         end.send_replace(true);

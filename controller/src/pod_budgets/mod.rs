@@ -471,6 +471,11 @@ impl Budgets for PodBudgets {
         (!names.is_empty()).then_some(told)
     }
 
+    fn known_uid(&self, namespace: &str, pod: &str) -> Option<String> {
+        let pod = self.stores.get()?.pods.get(namespace, pod)?;
+        Some(pod.metadata.uid.to_string())
+    }
+
     fn fails_open(&self, disruption: &Disruption) -> bool {
         self.fails_open || self.passes(disruption)
     }

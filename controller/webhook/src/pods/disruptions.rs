@@ -124,6 +124,9 @@ pub trait Budgets: fmt::Debug + Send + Sync {
     /// What the author of a new object is told, where that is a budget and others may hold the same pods.
     fn beside(&self, resource: &str, object: &str) -> Option<String>;
 
+    /// The uid of the pod that had the name a moment ago.
+    fn known_uid(&self, namespace: &str, pod: &str) -> Option<String>;
+
     /// Whether to allow a disruption when the budgets cannot be checked.
     fn fails_open(&self, disruption: &Disruption) -> bool;
 }

@@ -203,6 +203,10 @@ mod tests {
             None
         }
 
+        fn known_uid(&self, _: &str, _: &str) -> Option<String> {
+            None
+        }
+
         fn fails_open(&self, _: &Disruption) -> bool {
             self.fails_open
         }

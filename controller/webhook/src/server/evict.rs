@@ -54,13 +54,16 @@ impl Question {
         &self.namespace
     }
 
-    /// The answer, by what the apiserver says of the pod.
+    /// The answer, by the uid that the apiserver was asked for. Where it did not say in time, the uid
+    /// that the store has is used: if that pod is gone, the apiserver refuses the eviction.
     ///
     /// # Errors
-    /// It says nothing.
-    pub(super) async fn answer(self, judge: &Judge, missing: &Missing) -> Result<Vec<u8>, Unanswered> {
+    /// Neither has one.
+    pub(super) fn answer(self, asked: Result<Option<String>, NotYet>, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
+        let known = || judge.budgets.as_ref()?.known_uid(&self.namespace, self.pod());
+        let uid = asked.or_else(|not_yet| known().map(Some).ok_or(not_yet))?;
         let mut answer = Answer::to(&self.uid);
-        if let Some(uid) = self.pods_uid(&judge.client, missing).await? {
+        if let Some(uid) = uid {
             let mut after = self.eviction.clone();
             let options = object(&mut after["deleteOptions"]);
             object(&mut options["preconditions"])["uid"] = json!(uid);
@@ -69,8 +72,16 @@ impl Question {
         Ok(answer.written()?)
     }
 
+    /// The name of the pod.
+    fn pod(&self) -> &str {
+        self.eviction["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
     /// The uid of the pod that the eviction names; `None` where there is none, and the apiserver will say so.
-    async fn pods_uid(&self, client: &Client, missing: &Missing) -> Result<Option<String>, NotYet> {
+    ///
+    /// # Errors
+    /// The apiserver does not say.
+    pub(super) async fn pods_uid(&self, client: &Client, missing: &Missing) -> Result<Option<String>, NotYet> {
         #[derive(Deserialize)]
         struct Identified {
             metadata: Identity,
@@ -79,8 +90,7 @@ impl Question {
         struct Identity {
             uid: String,
         }
-        let name = self.eviction["metadata"]["name"].as_str().unwrap_or_default();
-        let (Ok(namespace), Ok(name)) = (Namespace::parse(&self.namespace), Name::parse(name)) else {
+        let (Ok(namespace), Ok(name)) = (Namespace::parse(&self.namespace), Name::parse(self.pod())) else {
             return Ok(None);
         };
         if missing.has(namespace.as_str(), name.as_str()) {
@@ -120,10 +130,12 @@ mod tests {
             namespace: "t1".to_owned(),
             eviction: json!({"metadata": {"name": "none"}}),
         };
-        assert!(asked().answer(&judge, &missing).await.is_err(), "nothing answers");
+        assert!(asked().pods_uid(&judge.client, &missing).await.is_err(), "the apiserver does not answer");
         missing.looked("t1", "none", false);
-        let answer = String::from_utf8(asked().answer(&judge, &missing).await.unwrap()).unwrap();
+        assert_eq!(asked().pods_uid(&judge.client, &missing).await.unwrap(), None);
+        let answer = String::from_utf8(asked().answer(Ok(None), &judge).unwrap()).unwrap();
         assert!(answer.contains("\"allowed\":true") && !answer.contains("patch"), "{answer}");
+        assert!(asked().answer(Err(NotYet("pods")), &judge).is_err(), "no store knows the pod");
     }
 
     #[test]

@@ -409,13 +409,14 @@ impl Question {
                 answered.map_err(unanswered)
             }
             Self::Eviction(question) => {
-                let answered = async {
+                let asked = async {
                     let turn = shared.evictions.take(namespace).await;
                     let _asking = turn.ok_or(NotYet("pods, for it is asked too often"))?;
-                    question.answer(&shared.judge, &shared.missing).await
+                    question.pods_uid(&shared.judge.client, &shared.missing).await
                 };
-                let late = || Err(Unanswered::NotYet(NotYet("pods in time")));
-                tokio::time::timeout(recreate::PATIENCE, answered).await.unwrap_or_else(|_| late()).map_err(unanswered)
+                let asked = tokio::time::timeout(recreate::PATIENCE, asked).await;
+                let asked = asked.unwrap_or(Err(NotYet("pods in time")));
+                question.answer(asked, &shared.judge).map_err(unanswered)
             }
             Self::Deletion(question) => {
                 let counted = async {

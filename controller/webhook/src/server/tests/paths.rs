@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::pods::{Budgets, Disruption, Injected, Injector, Labels, Lacks, NotYet, Records};
 use crate::secret_path::told;
 use crate::server::admission::{self, Asker, Look};
-use crate::server::{Judge, route};
+use crate::server::{Judge, evict, route};
 
 /// Knows something of whatever is asked for, of all namespaces.
 #[derive(Debug)]
@@ -43,6 +43,10 @@ impl Budgets for Knows {
 
     fn beside(&self, resource: &str, _: &str) -> Option<String> {
         (resource == "podunavailablebudgets").then(|| "of-a-victim may hold the same pods".to_owned())
+    }
+
+    fn known_uid(&self, _: &str, _: &str) -> Option<String> {
+        Some("of-the-store".to_owned())
     }
 
     fn fails_open(&self, _: &Disruption) -> bool {
@@ -89,6 +93,17 @@ async fn whoever_does_not_know_the_path_is_answered_nothing_that_tells_of_other_
     }
     for nowhere in [told("", &seed), told("/convert", &seed), seed, String::new(), "/".to_owned()] {
         assert!(route(&nowhere, &judge).is_none(), "{nowhere}");
+    }
+}
+
+#[tokio::test]
+async fn eviction_is_bound_by_the_store_when_late() {
+    let judge = judge();
+    let review = json!({"request": {"uid": "u", "namespace": "a", "object": {"metadata": {"name": "web"}}}});
+    for (asked, is_bound) in [(Err(NotYet("pods")), true), (Ok(Some("x".to_owned())), true), (Ok(None), false)] {
+        let Look::Asks(question) = evict::look(review.to_string().as_bytes()).unwrap() else { panic!("it is asked") };
+        let answer = String::from_utf8(question.answer(asked, &judge).unwrap()).unwrap();
+        assert_eq!(answer.contains("\"patch\""), is_bound, "{answer}");
     }
 }
 

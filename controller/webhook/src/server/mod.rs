@@ -257,7 +257,7 @@ async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Ve
     let Some((path, handler)) = route(request.uri().path(), &shared.judge) else {
         return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}")));
     };
-    let is_secret = !matches!(handler, Handler::Convert | Handler::Validate(Asker::Anybody));
+    let is_secret = handler.is_secret();
     if is_secret && !shared.judge.is_shown_token(request.headers()) {
         return Err(Refusal(
             StatusCode::UNAUTHORIZED,
@@ -348,7 +348,7 @@ impl Shared {
     /// stranger's conversions have other memory than the apiserver's.
     fn is_apiserver(&self, handler: Handler, caller: &Caller) -> bool {
         let mut apiservers = self.apiservers.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(handler, Handler::Convert | Handler::Validate(Asker::Anybody)) {
+        if !handler.is_secret() {
             return apiservers.contains(&caller.peer());
         }
         if apiservers.len() < APISERVERS {
@@ -439,6 +439,11 @@ impl Question {
 }
 
 impl Handler {
+    /// Whether only the apiserver is told the path.
+    fn is_secret(self) -> bool {
+        !matches!(self, Self::Convert | Self::Validate(Asker::Anybody))
+    }
+
     fn look(self, bytes: &[u8], judge: &Judge) -> Result<Look<Question>, Refusal> {
         let answer = match (self, &judge.records, &judge.injector) {
             (Self::Validate(asker), ..) => {

@@ -6,7 +6,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::policy::{refused, trial};
-use crate::stage::{CHART, NAMESPACE, REGISTRY, Stage, until};
+use crate::stage::{NAMESPACE, REGISTRY, Stage, until};
 
 /// The policy gives each authorization check 350,000 of 10,000,000 units, so a full list shows whether it fits.
 const MOST: usize = 16;
@@ -56,18 +56,7 @@ fn tenant(stage: &Stage) -> Result<String> {
 
 #[test]
 fn federation_names_only_what_its_author_may_get() -> Result<()> {
-    let stage = Stage::with_chart()?;
-    stage.helm(&[
-        "upgrade",
-        "berth",
-        CHART,
-        "--namespace",
-        NAMESPACE,
-        "--set",
-        REGISTRY,
-        "--set",
-        "clusters.name=red",
-    ])?;
+    let stage = Stage::with_values(&format!("{REGISTRY},clusters.name=red"))?;
     let token = tenant(&stage)?;
     stage.run(async |admin| {
         let own = budgets(&stage.client(Some(token)).await?);

@@ -99,14 +99,10 @@ impl Controller for Reads {
                 on.expectations.forget(old.uid());
                 on.pod_budgets.forget(old.uid());
             }
-            if let Change::Deleted { old: one } | Change::Applied { new: one, .. } = change
-                && (one.terminating() || matches!(change, Change::Deleted { .. }))
-            {
-                on.pod_budgets
-                    .last_that_counts(DISTRIBUTED_POD_DISRUPTION_BUDGETS, one.namespace())
-                    .into_iter()
-                    .for_each(|key| to.add(key));
-            }
+            on.pod_budgets
+                .comes_to_count(DISTRIBUTED_POD_DISRUPTION_BUDGETS, change)
+                .into_iter()
+                .for_each(|key| to.add(key));
             each(change, |budget| {
                 to.add(Key::of(budget));
                 wake_beside(&to, &all, budget.namespace(), budget.name());

@@ -71,14 +71,7 @@ impl Controller for Reads {
                 on.expectations.forget(old.uid());
                 on.pod_budgets.forget(old.uid());
             }
-            if let Change::Deleted { old: one } | Change::Applied { new: one, .. } = change
-                && (one.terminating() || matches!(change, Change::Deleted { .. }))
-            {
-                on.pod_budgets
-                    .last_that_counts(POD_UNAVAILABLE_BUDGETS, one.namespace())
-                    .into_iter()
-                    .for_each(|key| to.add(key));
-            }
+            on.pod_budgets.comes_to_count(POD_UNAVAILABLE_BUDGETS, change).into_iter().for_each(|key| to.add(key));
             each(change, |budget| to.add(Key::of(budget)));
         });
         let (to, budgets) = (queue.clone(), self.budgets.clone());

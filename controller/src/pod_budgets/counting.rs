@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPolicy;
 use berth_api::v1beta1::podunavailablebudget::UnhealthyPodPolicy;
-use berth_runtime::{Key, Object, Resource};
+use berth_runtime::{Change, Key, Object, Resource};
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
 use berth_workload::share;
 use jiff::Timestamp;
@@ -50,9 +50,19 @@ impl PodBudgets {
         is_beyond.then(|| share::beyond(resource.kind, &key.namespace, &key.name, "holds no pod"))
     }
 
+    /// The budget that may come to count by a change: one that ends leaves its place.
+    pub(crate) fn comes_to_count(&self, resource: Resource, change: &Change<impl Object>) -> Option<Key> {
+        let ends = match change {
+            Change::Deleted { old } => Some(old),
+            Change::Applied { new, .. } => Some(new).filter(|new| new.terminating()),
+            Change::Synced => None,
+        };
+        self.last_that_counts(resource, ends?.namespace())
+    }
+
     /// The youngest budget of a kind that counts in a namespace, where there may be others: by the end of an older one it may have
     /// come to count.
-    pub(crate) fn last_that_counts(&self, resource: Resource, namespace: &str) -> Option<Key> {
+    pub(super) fn last_that_counts(&self, resource: Resource, namespace: &str) -> Option<Key> {
         let all = self.counting(resource, namespace);
         let last = all.iter().max_by_key(|budget| budget.age()).filter(|_| all.len() >= share::MOST)?;
         Some(last.key().key)

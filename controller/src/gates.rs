@@ -42,11 +42,13 @@ pub fn parse(text: &str) -> Result<Gates, String> {
     Ok(depend(gates))
 }
 
-/// What cannot be without another: images are pulled and containers restarted by daemons, and pulled ahead by
-/// ImagePullJobs; pods of others are changed by the pod webhook.
+/// Turns off what cannot be without another gate: daemons pull images and restart containers, ImagePullJobs pull ahead, and
+/// the pod webhook changes pods of other controllers. The gates of budgets stay on without the webhook, because Berth's own
+/// workloads keep to budgets without it.
 fn depend(gates: Gates) -> Gates {
-    let gated = gates.has(Gate::KruisePodReadinessGate) && gates.has(Gate::PodWebhook);
-    let gates = gates.with(Gate::KruisePodReadinessGate, gated);
+    let off = |gates: Gates, dependent: &[Gate]| dependent.iter().fold(gates, |gates, gate| gates.with(*gate, false));
+    let by_webhook = [Gate::KruisePodReadinessGate, Gate::AnyPodMetadata];
+    let gates = if gates.has(Gate::PodWebhook) { gates } else { off(gates, &by_webhook) };
     if !gates.has(Gate::KruiseDaemon) {
         let of_daemons = [
             Gate::PreDownloadImageForInPlaceUpdate,
@@ -54,7 +56,7 @@ fn depend(gates: Gates) -> Gates {
             Gate::InPlaceUpdateEnvFromMetadata,
             Gate::ImagePullJob,
         ];
-        return of_daemons.into_iter().fold(gates, |gates, gate| gates.with(gate, false));
+        return off(gates, &of_daemons);
     }
     let pulls = [Gate::ImagePullJob, Gate::PreDownloadImageForInPlaceUpdate, Gate::PreDownloadImageForDaemonSetUpdate];
     let pulls = pulls.into_iter().any(|gate| gates.has(gate));
@@ -93,10 +95,12 @@ mod tests {
         assert!(parse("PreDownloadImageForInPlaceUpdate=true").unwrap().has(Gate::ImagePullJob));
         let without_daemons = parse("ImagePullJobGate=true,KruiseDaemon=false").unwrap();
         assert!(!without_daemons.has(Gate::ImagePullJob) && !without_daemons.has(Gate::InPlaceUpdateEnvFromMetadata));
-        for (text, expected) in
-            [("KruisePodReadinessGate=true", true), ("KruisePodReadinessGate=true,PodWebhook=false", false)]
-        {
-            assert_eq!(parse(text).unwrap().has(Gate::KruisePodReadinessGate), expected, "{text}");
+        for webhook in [true, false] {
+            let gates = parse(&format!("AllAlpha=true,PodWebhook={webhook}")).unwrap();
+            for gate in [Gate::KruisePodReadinessGate, Gate::AnyPodMetadata] {
+                assert_eq!(gates.has(gate), webhook, "{gate:?}");
+            }
+            assert!(gates.has(Gate::PodUnavailableBudgetDelete) && gates.has(Gate::PodUnavailableBudgetUpdate));
         }
     }
 }

@@ -153,15 +153,15 @@ webhook.?namespaceSelector.?matchExpressions.orValue([]).exists(e, e.key == 'kub
 {{- if dig "install" true (.Values.validatingWebhook | default dict) }}true{{ end -}}
 {{- end -}}
 
-{{- /* `true` where the gate `name`, which is alpha, is on. */ -}}
-{{- define "berth.alphaGate" -}}
+{{- /* `true` where the gate `name` is on, which is off by default; `stage`, Alpha unless it is given, says what turns it on with others. */ -}}
+{{- define "berth.gate" -}}
 {{- $gates := .root.Values.controller.featureGates | default "" -}}
-{{- if or (regexMatch (printf "(^|,)%s=true" .name) $gates) (and (regexMatch "(^|,)AllAlpha=true" $gates) (not (regexMatch (printf "(^|,)%s=false" .name) $gates))) }}true{{ end -}}
+{{- if or (regexMatch (printf "(^|,)%s=true" .name) $gates) (and (regexMatch (printf "(^|,)All%s=true" (.stage | default "Alpha")) $gates) (not (regexMatch (printf "(^|,)%s=false" .name) $gates))) }}true{{ end -}}
 {{- end -}}
 
 {{- /* `true` where labels protect objects from their deletion. */ -}}
 {{- define "berth.deletionProtection" -}}
-{{ include "berth.alphaGate" (dict "root" . "name" "ResourcesDeletionProtection") }}
+{{ include "berth.gate" (dict "root" . "name" "ResourcesDeletionProtection" "stage" "Beta") }}
 {{- end -}}
 
 {{- /* `true` where the controller is asked what is in a namespace, or of a kind, that is to be deleted. */ -}}
@@ -171,7 +171,7 @@ webhook.?namespaceSelector.?matchExpressions.orValue([]).exists(e, e.key == 'kub
 
 {{- /* `true` where it counts the objects of a kind, too. */ -}}
 {{- define "berth.deletionGuardOfKinds" -}}
-{{- if and (include "berth.deletionGuard" .) (include "berth.alphaGate" (dict "root" . "name" "DeletionProtectionForCRDCascadingGate")) }}true{{ end -}}
+{{- if and (include "berth.deletionGuard" .) (include "berth.gate" (dict "root" . "name" "DeletionProtectionForCRDCascadingGate")) }}true{{ end -}}
 {{- end -}}
 
 {{- /* The entry by which it is asked, and what it must be like: webhook.yaml has it, and policy-webhooks.yaml keeps it so. */ -}}
@@ -203,7 +203,7 @@ guard-deletion.policy.kruise.io
 {{- define "berth.podBudgets" -}}
 {{- $kinds := splitList "," (.Values.controller.customResourceEnable | default "") -}}
 {{- $gates := .Values.controller.featureGates | default "" -}}
-{{- $asks := or (not (regexMatch "(^|,)PodUnavailableBudgetDeleteGate=false" $gates)) (include "berth.alphaGate" (dict "root" . "name" "PodUnavailableBudgetUpdateGate")) -}}
+{{- $asks := or (not (regexMatch "(^|,)PodUnavailableBudgetDeleteGate=false" $gates)) (include "berth.gate" (dict "root" . "name" "PodUnavailableBudgetUpdateGate")) -}}
 {{- if and $asks (or (has "PodUnavailableBudget" $kinds) (has "DistributedPodDisruptionBudget" $kinds)) }}true{{ end -}}
 {{- end -}}
 

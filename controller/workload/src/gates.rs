@@ -129,7 +129,7 @@ pub const KNOWN: &[Known] = &[
     ),
     known(
         "ResourcesDeletionProtection",
-        Maturity::Alpha,
+        Maturity::Beta,
         false,
         Err(
             "the chart goes by it: by its policy kruise-deletion-protection, and by the webhook that guard-deletion.policy.kruise.io asks",

@@ -137,6 +137,18 @@ fn the_budgets_webhook_is_there_where_one_of_their_gates_is_on() -> Result<()> {
 }
 
 #[test]
+fn deletion_protection_comes_with_beta_gates() -> Result<()> {
+    let stage = Stage::bare()?;
+    let beta_without = "AllBeta=true\\,ResourcesDeletionProtection=false";
+    for (gates, is_there) in [("", false), ("AllAlpha=true", false), ("AllBeta=true", true), (beta_without, false)] {
+        let gates = format!("controller.featureGates={gates}");
+        let found = rendered(&stage, &[REGISTRY, &gates])?.contains("\n  name: kruise-deletion-protection-values\n");
+        ensure!(found == is_there, "{gates}: {found}");
+    }
+    Ok(())
+}
+
+#[test]
 fn eviction_right_needs_sidecar_sets() -> Result<()> {
     let stage = Stage::bare()?;
     for (kinds, is_there) in [("", true), ("SidecarSet", true), ("CloneSet\\,SidecarSet", true), ("CloneSet", false)] {

@@ -28,7 +28,8 @@ pub mod label {
         "apps.kruise.io/cloneset-scaling-exclude-preparing-delete";
     /// On pods and revisions: the revision they belong to, as Kubernetes' own workloads write it.
     pub const CONTROLLER_REVISION_HASH: &str = "controller-revision-hash";
-    /// On pods of workloads that already use [`CONTROLLER_REVISION_HASH`] for something else.
+    /// On pods of workloads that already use [`CONTROLLER_REVISION_HASH`] for something else. On a subset's workload and its pods:
+    /// the name of the UnitedDeployment's revision.
     pub const KRUISE_CONTROLLER_REVISION_HASH: &str = "apps.kruise.io/controller-revision-hash";
     /// On pods of a DaemonSet that was one of Kubernetes' own: the number of its template.
     pub const POD_TEMPLATE_GENERATION: &str = "pod-template-generation";
@@ -63,6 +64,11 @@ pub mod label {
     pub const NODE_TYPE: &str = "type";
     /// The value of [`NODE_TYPE`] of such a node. What it runs is its provider's work.
     pub const VIRTUAL_KUBELET: &str = "virtual-kubelet";
+    /// On a subset's workload, its selector and its pods: the subset's name.
+    pub const SUBSET_NAME: &str = "apps.kruise.io/subset-name";
+    /// On a pod of a UnitedDeployment in reserve mode, `"true"`: it waits for a node, or is new in a subset whose pods do, and does
+    /// not count. `"false"` afterwards.
+    pub const RESERVED_POD: &str = "apps.kruise.io/united-deployment-reserved-pod";
     /// On any guarded object: when it may be deleted, one of [`super::delete_protection`].
     pub const DELETE_PROTECTION: &str = "policy.kruise.io/delete-protection";
 }
@@ -190,6 +196,8 @@ pub mod annotation {
     pub const RECREATE_CONTAINER_STATUSES: &str = "crr.apps.kruise.io/sync-container-statuses";
     /// On a v1alpha1 ContainerRecreateRequest: the time of v1beta1's condition [`super::condition::PRE_RECREATE_GRACE`].
     pub const RECREATE_UNREADY_ACQUIRED: &str = "crr.apps.kruise.io/unready-acquired";
+    /// On a subset's workload: the subset's patch as JSON; empty without any.
+    pub const SUBSET_PATCH: &str = "apps.kruise.io/subset-patch";
     /// *Berth.* On an object that was converted: what the version it is in cannot express. Removed on the way back.
     pub const CONVERSION: &str = "apps.kruise.io/berth-conversion";
     /// Berth: on the controller's lease, what a leader that gave it back had seen and written, for the next one.
@@ -265,6 +273,16 @@ pub mod condition {
     pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
     /// On pods: SidecarTerminator has ended its sidecars.
     pub const SIDECAR_TERMINATED: &str = "SidecarTerminated";
+    /// On UnitedDeployments: whether each subset has its workload, and no other has one.
+    pub const SUBSET_PROVISIONED: &str = "SubsetProvisioned";
+    /// On UnitedDeployments: whether each subset's workload is as the spec says.
+    pub const SUBSET_UPDATED: &str = "SubsetUpdated";
+    /// On UnitedDeployments, True while the workload of a subset is held back; its message has the workload's own words.
+    pub const SUBSET_FAILURE: &str = "SubsetFailure";
+    /// On UnitedDeployments: whether all pods are of the template's revision, as far as partitions allow.
+    pub const UNITED_DEPLOYMENT_UPDATED: &str = "UnitedDeploymentUpdated";
+    /// On subsets in the status of a UnitedDeployment: whether their nodes have room for new pods.
+    pub const SCHEDULABLE: &str = "Schedulable";
     /// *Berth.* On NodeImages: whether the node's daemon can talk to the node's container runtime.
     pub const RUNTIME_READY: &str = "RuntimeReady";
 }

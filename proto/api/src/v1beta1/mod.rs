@@ -11,6 +11,7 @@ pub mod persistentpodstate;
 pub mod podunavailablebudget;
 pub mod sidecarset;
 pub mod statefulset;
+pub mod uniteddeployment;
 
 pub use broadcastjob::BroadcastJob;
 pub use cloneset::CloneSet;
@@ -23,3 +24,4 @@ pub use persistentpodstate::PersistentPodState;
 pub use podunavailablebudget::PodUnavailableBudget;
 pub use sidecarset::SidecarSet;
 pub use statefulset::StatefulSet;
+pub use uniteddeployment::UnitedDeployment;

@@ -66,6 +66,8 @@ pub const DAEMON_SETS: Resource = Resource::of(&kinds::DAEMON_SET);
 pub const NODE_IMAGES: Resource = Resource::of(&kinds::NODE_IMAGE);
 /// ContainerRecreateRequests.
 pub const CONTAINER_RECREATE_REQUESTS: Resource = Resource::of(&kinds::CONTAINER_RECREATE_REQUEST);
+/// UnitedDeployments.
+pub const UNITED_DEPLOYMENTS: Resource = Resource::of(&kinds::UNITED_DEPLOYMENT);
 /// ImageListPullJobs.
 pub const IMAGE_LIST_PULL_JOBS: Resource = Resource::of(&kinds::IMAGE_LIST_PULL_JOB);
 /// ImagePullJobs.

@@ -17,6 +17,7 @@ mod persistentpodstate;
 mod podunavailablebudget;
 mod sidecarset;
 mod statefulset;
+mod uniteddeployment;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -251,8 +252,25 @@ pub const STATEFUL_SET: Kind = Kind {
     faults: validation::of_stateful_set,
 };
 
+/// UnitedDeployment.
+pub const UNITED_DEPLOYMENT: Kind = Kind {
+    group: GROUP,
+    kind: "UnitedDeployment",
+    plural: "uniteddeployments",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::UnitedDeployment>,
+    limits: Limits::of_specs,
+    // The pod template is below one of four fields, in the template of a workload.
+    template: None,
+    owns: &["clonesets", "controllerrevisions", "deployments", "statefulsets"],
+    mapping: conversion::uniteddeployment::MAPPING,
+    faults: validation::of_united_deployment,
+};
+
 /// Each kind with what its definition is made of, in the order of their names, in which messages list them.
-pub(crate) const TABLE: [(Kind, Schema); 12] = [
+pub(crate) const TABLE: [(Kind, Schema); 13] = [
     (BROADCAST_JOB, broadcastjob::SCHEMA),
     (CLONE_SET, cloneset::SCHEMA),
     (CONTAINER_RECREATE_REQUEST, containerrecreaterequest::SCHEMA),
@@ -265,6 +283,7 @@ pub(crate) const TABLE: [(Kind, Schema); 12] = [
     (POD_UNAVAILABLE_BUDGET, podunavailablebudget::SCHEMA),
     (SIDECAR_SET, sidecarset::SCHEMA),
     (STATEFUL_SET, statefulset::SCHEMA),
+    (UNITED_DEPLOYMENT, uniteddeployment::SCHEMA),
 ];
 
 /// All kinds. The schemas stay behind: a program that holds this table would hold all that makes definitions, too, and only

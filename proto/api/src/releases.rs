@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::conversion::{self, ConversionError};
 use crate::kinds::{
     BROADCAST_JOB, CLONE_SET, CONTAINER_RECREATE_REQUEST, DAEMON_SET, IMAGE_LIST_PULL_JOB, IMAGE_PULL_JOB, Kind,
-    NODE_IMAGE, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET, SIDECAR_SET, Version,
+    NODE_IMAGE, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET, SIDECAR_SET, UNITED_DEPLOYMENT, Version,
 };
 use crate::names::annotation::CONVERSION;
 use crate::v1beta1;
@@ -66,6 +66,7 @@ pub static RELEASES: [Release; 2] = [
             OlderKind::new::<v1beta1::ContainerRecreateRequest>(CONTAINER_RECREATE_REQUEST, &PRE_STOP_SLEEP),
             OlderKind::new::<v1beta1::PersistentPodState>(PERSISTENT_POD_STATE, &[]),
             OlderKind::new::<v1beta1::PodUnavailableBudget>(POD_UNAVAILABLE_BUDGET, &UNHEALTHY_POD_POLICY),
+            OlderKind::new::<v1beta1::UnitedDeployment>(UNITED_DEPLOYMENT, &OF_SUBSETS),
         ],
     },
     Release {
@@ -93,6 +94,16 @@ pub static RELEASES: [Release; 2] = [
                     "spec.initContainers[].shareVolumeDevicePolicy",
                 ],
             ),
+            OlderKind::new::<v1beta1::UnitedDeployment>(
+                UNITED_DEPLOYMENT,
+                &[
+                    "spec.topology.scheduleStrategy.adaptive.reserveUnschedulablePods",
+                    "spec.template.cloneSetTemplate.spec.progressDeadlineSeconds",
+                    OF_SUBSETS[0],
+                    OF_SUBSETS[1],
+                    OF_SUBSETS[2],
+                ],
+            ),
         ],
     },
 ];
@@ -102,6 +113,12 @@ const IMAGE_PRE_DOWNLOAD: [&str; 3] = [
     "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods",
     "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism",
     "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds",
+];
+/// The same in the template of a UnitedDeployment.
+const OF_SUBSETS: [&str; 3] = [
+    "spec.template.cloneSetTemplate.spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods",
+    "spec.template.cloneSetTemplate.spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism",
+    "spec.template.cloneSetTemplate.spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds",
 ];
 const PRE_STOP_SLEEP: [&str; 1] = ["spec.containers[].preStop.sleep"];
 const UNHEALTHY_POD_POLICY: [&str; 1] = ["spec.unhealthyPodPolicy"];

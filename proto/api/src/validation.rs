@@ -3,6 +3,7 @@
 //! Everything else is validated by the apiserver itself, see [`crate::crd`].
 
 mod sidecarset;
+mod uniteddeployment;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,6 +25,8 @@ use crate::v1beta1::broadcastjob::wait_after_node;
 use crate::v1beta1::podunavailablebudget::ProtectedOperation;
 
 pub(crate) use self::sidecarset::of_sidecar_set;
+pub use self::uniteddeployment::ignored_fields;
+pub(crate) use self::uniteddeployment::of_united_deployment;
 
 /// One fault of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -176,6 +176,9 @@ async fn judge(client: &Client, Trial { case, object }: &Trial) -> Result<()> {
                 updated =
                     send(client, Method::PUT, &path(object, Part::Subresource("status"))?, Some(&updated)).await?;
             }
+            if case.subresource.as_deref() == Some("scale") {
+                updated = send(client, Method::GET, &path(object, Part::Subresource("scale"))?, None).await?;
+            }
             merge(&mut updated, update);
             let part = case.subresource.as_deref().map_or(Part::Object, Part::Subresource);
             send(client, Method::PUT, &path(object, part)?, Some(&updated)).await

@@ -18,6 +18,7 @@ pub(crate) mod podunavailablebudget;
 pub(crate) mod sidecarset;
 #[cfg(test)]
 mod tests;
+pub(crate) mod uniteddeployment;
 
 use serde::Deserialize;
 

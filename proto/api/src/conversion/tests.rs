@@ -4,6 +4,7 @@ mod fields;
 mod hostile;
 mod podunavailablebudget;
 mod sidecarset;
+mod uniteddeployment;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -225,7 +226,7 @@ fn what_is_unknown_is_refused_by_name() {
         "CloneSet cannot be converted from apps.kruise.io/v1 to apps.kruise.io/v1beta1: only apps.kruise.io/v1alpha1 and apps.kruise.io/v1beta1 are known"
     );
     assert!(matches!(of(ALPHA, "CloneSet", "apps/v1"), ConversionError::UnknownVersion { .. }));
-    assert!(matches!(of(ALPHA, "UnitedDeployment", BETA), ConversionError::UnknownKind { .. }));
+    assert!(matches!(of(ALPHA, "WorkloadSpread", BETA), ConversionError::UnknownKind { .. }));
     assert!(matches!(convert(json!([1]), BETA), Err(ConversionError::NoObject { .. })));
     assert!(matches!(convert(json!({"kind": "CloneSet"}), BETA), Err(ConversionError::NoObject { .. })));
 }

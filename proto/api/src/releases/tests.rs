@@ -22,7 +22,8 @@ fn clone_set(update: Value) -> Value {
 #[test]
 fn releases_serve_these_kinds_as_v1alpha1_alone() {
     let kinds = |version: &str| named(version).unwrap().kinds.iter().map(|older| older.kind.kind).collect::<Vec<_>>();
-    let of_1_9 = ["CloneSet", "ContainerRecreateRequest", "PersistentPodState", "PodUnavailableBudget"];
+    let of_1_9 =
+        ["CloneSet", "ContainerRecreateRequest", "PersistentPodState", "PodUnavailableBudget", "UnitedDeployment"];
     assert_eq!(kinds("1.9.0"), of_1_9);
     let converted = KINDS.iter().filter(|kind| kind.is_converted() && kind.kind != STATEFUL_SET.kind);
     assert_eq!(kinds("1.8.4"), converted.map(|kind| kind.kind).collect::<Vec<_>>());
@@ -143,5 +144,30 @@ fn fields_that_releases_lack_are_fields_of_ours() {
                 assert!(schema["type"].is_string() || schema["x-kubernetes-int-or-string"].is_boolean(), "{path}");
             }
         }
+    }
+}
+
+#[test]
+fn united_deployments_lose_what_older_ones_lack() {
+    let united = |clone_set: Value, adaptive: Value| {
+        object(
+            &UNITED_DEPLOYMENT,
+            json!({"selector": {"matchLabels": {"a": "b"}}, "template": {"cloneSetTemplate": {"spec": clone_set}},
+                   "topology": {"scheduleStrategy": {"type": "Adaptive", "adaptive": adaptive}}}),
+        )
+    };
+    let rolling = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxSurge": 1,
+                         "inPlaceUpdateStrategy": {"imagePreDownloadParallelism": "50%"}});
+    let update = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
+    let scale = json!({"enablePVCReuse": true, "excludePreparingDelete": true});
+    let kept = united(json!({"updateStrategy": update, "scaleStrategy": scale}), json!({"unschedulableDuration": 9}));
+    for version in ["1.9.0", "1.8.4"] {
+        assert_eq!(losses(version, &kept), [""; 0], "{version}");
+    }
+    let reserving = united(json!({"progressDeadlineSeconds": 60}), json!({"reserveUnschedulablePods": true}));
+    assert!(losses("1.9.0", &reserving).iter().all(|loss| loss.contains("cloneSetTemplate")));
+    let lost = losses("1.8.4", &reserving);
+    for field in ["cloneSetTemplate.spec.progressDeadlineSeconds 60", "adaptive.reserveUnschedulablePods true"] {
+        assert!(lost.iter().any(|loss| loss.ends_with(field)), "{field}: {lost:?}");
     }
 }

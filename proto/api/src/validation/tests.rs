@@ -165,3 +165,59 @@ fn a_fault_reads_like_the_apiservers() {
             .starts_with("spec.selector.matchLabels[app]: Invalid value: \"a b\": is no label value: use at most 63")
     );
 }
+
+#[test]
+fn subset_nodes_and_taints_name_their_faults() {
+    let subset = json!({"name": "a", "nodeSelectorTerm": {
+        "matchExpressions": [
+            {"key": "-", "operator": "Exists"}, {"key": "zone", "operator": "In"},
+            {"key": "zone", "operator": "In", "values": ["b/c"]}, {"key": "zone", "operator": "Exists", "values": ["x"]},
+            {"key": "cores", "operator": "Gt", "values": ["many"]}, {"key": "cores", "operator": "Gt", "values": ["4"]},
+        ],
+        "matchFields": [{"key": "spec.unschedulable", "operator": "Exists"}],
+    }, "tolerations": [
+        {"operator": "Exists"}, {"key": ""}, {"key": "a b"}, {"key": "a", "operator": "Exists", "value": "b"},
+        {"key": "a", "effect": "Never"}, {"key": "a", "tolerationSeconds": 3},
+    ]});
+    let found = fields(json!({"kind": "UnitedDeployment", "spec": {"topology": {"subsets": [subset]}}}));
+    let expected = [
+        "nodeSelectorTerm.matchExpressions[0].key",
+        "nodeSelectorTerm.matchExpressions[1].values",
+        "nodeSelectorTerm.matchExpressions[2].values[0]",
+        "nodeSelectorTerm.matchExpressions[3].values",
+        "nodeSelectorTerm.matchExpressions[4].values",
+        "nodeSelectorTerm.matchFields[0].key",
+        "nodeSelectorTerm.matchFields[0].operator",
+        "nodeSelectorTerm.matchFields[0].values",
+        "tolerations[1].operator",
+        "tolerations[2].key",
+        "tolerations[3].value",
+        "tolerations[4].effect",
+        "tolerations[5].effect",
+    ];
+    assert_eq!(found, expected.map(|field| format!("spec.topology.subsets[0].{field}")));
+}
+
+#[test]
+fn ignored_template_fields_are_named_with_remedy() {
+    let own = json!({"matchLabels": {"app": "a"}});
+    let ignored = |template: Value| {
+        let spec = json!({"selector": own, "template": template});
+        ignored_fields(&serde_json::from_value(spec).unwrap())
+    };
+    let stateful = json!({"replicas": 3, "selector": {"matchLabels": {"app": "b"}},
+                          "updateStrategy": {"rollingUpdate": {"partition": 1}}});
+    assert_eq!(
+        ignored(json!({"statefulSetTemplate": {"spec": stateful}})),
+        [
+            "spec.template.statefulSetTemplate.spec.replicas: 3 is ignored: remove it; spec.replicas is divided among the subsets",
+            "spec.template.statefulSetTemplate.spec.selector: {\"matchLabels\":{\"app\":\"b\"}} is ignored: remove it; \
+             each subset has spec.selector and its own name",
+            "spec.template.statefulSetTemplate.spec.updateStrategy.rollingUpdate.partition: 1 is ignored: remove it; \
+             spec.updateStrategy.manualUpdate.partitions has those of the subsets",
+        ]
+    );
+    let older = json!({"selector": own, "updateStrategy": {"partition": "50%"}});
+    assert_eq!(ignored(json!({"cloneSetTemplate": {"spec": older}})).len(), 1, "its own selector is the same");
+    assert_eq!(ignored(json!({"deploymentTemplate": {"spec": {"minReadySeconds": 1}}})), [""; 0]);
+}

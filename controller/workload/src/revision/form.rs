@@ -137,6 +137,9 @@ const QUANTITIES: [&str; 5] = ["limits", "requests", "overhead", "sizeLimit", "d
 const NULL_IS_KEPT: [(&str, &str); 3] =
     [("grpc", "service"), ("dataSource", "apiGroup"), ("dataSourceRef", "apiGroup")];
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+/// Templates of claims: of a pod's own volume, and of a workload.
+const CLAIMS: [&str; 2] = ["volumeClaimTemplate", CLAIM_TEMPLATES];
+const CLAIM_TEMPLATES: &str = "volumeClaimTemplates";
 
 /// The template in that form. A template in that form stays as it is.
 pub fn canonical(template: &Value) -> Value {
@@ -146,6 +149,19 @@ pub fn canonical(template: &Value) -> Value {
         map.entry("spec").or_insert_with(|| json!({}));
     }
     canonical
+}
+
+/// The metadata of an object that holds a template, in that form.
+pub fn metadata(metadata: Option<&Value>) -> Value {
+    let written = metadata.and_then(|metadata| field("", "metadata", metadata));
+    let mut holder: Map<_, _> = written.map(|metadata| ("metadata".to_owned(), metadata)).into_iter().collect();
+    dated(&mut holder);
+    holder.remove("metadata").unwrap_or_default()
+}
+
+/// The claim templates of a workload, in that form. `None` when there are none.
+pub fn claim_templates(templates: &Value) -> Option<Value> {
+    field("", CLAIM_TEMPLATES, templates)
 }
 
 /// The form in which Kubernetes itself, and what is built with its libraries since 1.34, keep a template: times that are null
@@ -206,10 +222,14 @@ fn object(parent: &str, key: &str, value: &Value) -> Value {
     if let Some((_, name)) = NULL_IS_KEPT.iter().find(|(holder, _)| *holder == key) {
         kept.entry(*name).or_insert(Value::Null);
     }
-    if key == "volumeClaimTemplate" {
+    if CLAIMS.contains(&key) {
         dated(&mut kept);
+        kept.entry("spec").or_insert_with(|| json!({"resources": {}}));
     }
-    if parent == "volumeClaimTemplate" && key == "spec" {
+    if key == CLAIM_TEMPLATES {
+        kept.entry("status").or_insert_with(|| json!({}));
+    }
+    if CLAIMS.contains(&parent) && key == "spec" {
         kept.entry("resources").or_insert_with(|| json!({}));
     }
     Value::Object(kept)

@@ -143,7 +143,7 @@ fn spells_out(one: &Value, other: &Value) -> bool {
 }
 
 /// The revision at a place in the history.
-fn found(revisions: &[Arc<Revision>], at: usize) -> Recognised {
+pub fn found(revisions: &[Arc<Revision>], at: usize) -> Recognised {
     match revisions.last() {
         Some(newest) if at + 1 < revisions.len() => {
             Recognised::Older(revisions[at].clone(), newest.revision.saturating_add(1))

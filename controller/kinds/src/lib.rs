@@ -20,3 +20,4 @@ pub mod persistentpodstate;
 pub mod podunavailablebudget;
 pub mod sidecarset;
 pub mod statefulset;
+pub mod uniteddeployment;

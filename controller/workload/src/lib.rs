@@ -30,5 +30,6 @@ pub mod rollout;
 pub mod selector;
 pub mod share;
 pub mod stateful_workload;
+pub mod strategic_merge;
 pub mod stuck;
 pub mod update_order;

@@ -283,3 +283,23 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- join "," $groups }}
 {{- end }}
+
+{{- /*
+CEL: the workload of a UnitedDeployment's subset, in no protected namespace: made for one, owned by the same one before and after, or
+adopted where no controller has it and nothing else changes.
+*/ -}}
+{{- define "berth.subset" -}}
+{{- $of := dict "root" . "of" "deployments" -}}
+!(request.namespace in {{ include "berth.protectedNamespaces" . }}) && request.?subResource.orValue('') == '' &&
+(request.operation == 'CREATE'
+? object.metadata.?ownerReferences.orValue([]).exists(owner, {{ include "berth.owner" $of }}) && 'apps.kruise.io/subset-name' in object.metadata.?labels.orValue({})
+: request.operation == 'DELETE'
+? oldObject.metadata.?ownerReferences.orValue([]).exists(owner, {{ include "berth.owner" $of }})
+: oldObject.metadata.?ownerReferences.orValue([]).exists(owner, {{ include "berth.owner" $of }})
+? object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences && object.metadata.?finalizers == oldObject.metadata.?finalizers
+: 'apps.kruise.io/subset-name' in oldObject.metadata.?labels.orValue({}) && object.spec == oldObject.spec &&
+!oldObject.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false)) &&
+oldObject.metadata.?ownerReferences.orValue([]).all(owner, owner in object.metadata.?ownerReferences.orValue([])) &&
+object.metadata.?ownerReferences.orValue([]).all(owner, owner in oldObject.metadata.?ownerReferences.orValue([]) || {{ include "berth.owner" $of }}) &&
+['labels', 'annotations', 'finalizers'].all(field, object.metadata[?field] == oldObject.metadata[?field]))
+{{- end -}}

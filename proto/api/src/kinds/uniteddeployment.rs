@@ -38,7 +38,7 @@ fn rules(version: Version) -> Vec<Patch> {
         int32("spec.replicas", 0),
         int32("spec.revisionHistoryLimit", 0),
         at("spec.revisionHistoryLimit", json!({"default": DEFAULT_REVISION_HISTORY_LIMIT})),
-        at("spec.template", check(&[one_template()])),
+        at("spec.template", check(&one_template())),
         at("spec.updateStrategy", json!({"default": {"type": "Manual", "manualUpdate": {}}})),
         at("spec.updateStrategy.type", json!({"enum": ["Manual", ""]})),
         at(
@@ -88,15 +88,15 @@ fn selector() -> Vec<Patch> {
     rules
 }
 
-fn one_template() -> Value {
-    let given: Vec<_> = TEMPLATES.iter().map(|name| format!("has(self.{name}) ? ['{name}'] : []")).collect();
-    let given = format!("({})", given.join(") + ("));
-    let message = format!(
-        "'has %s, but must have exactly one of {}: keep the one of the workload that each subset is'\
-         .format([size({given}) == 0 ? 'none' : ({given}).join(' and ')])",
-        TEMPLATES.join(", ")
-    );
-    rule(format!("size({given}) == 1"), message)
+/// What each subset is, said once.
+fn one_template() -> [Value; 2] {
+    let count = TEMPLATES.map(|name| format!("(has(self.{name}) ? 1 : 0)")).join(" + ");
+    let given = TEMPLATES.map(|name| format!("(has(self.{name}) ? ' {name},' : '')")).join(" + ");
+    let names = TEMPLATES.join(", ");
+    let none = format!("has no template: set one of {names}, as the workload that each subset is");
+    let more =
+        format!("'has' + {given} + ' but must have one of them: keep the one of the workload that each subset is'");
+    [json!({"rule": format!("{count} >= 1"), "message": none}), rule(format!("{count} <= 1"), more)]
 }
 
 /// The labels that selectors are compared with. The workload's own definition says what else is in its spec.
@@ -259,19 +259,31 @@ fn topology() -> Vec<Patch> {
         int32(format!("{strategy}.adaptive.unschedulableDuration"), 0),
     ];
     for field in ["replicas", "minReplicas", "maxReplicas"] {
-        rules.push(share(format!("{subset}.{field}")));
+        rules.extend(share(field));
     }
     rules.extend(node_term(&format!("{subset}.nodeSelectorTerm")));
     rules.extend(tolerations(&format!("{subset}.tolerations")));
     rules
 }
 
-/// A number, or a whole percentage of the replicas.
-fn share(path: String) -> Patch {
-    let valid = "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^(0{0,2}[0-9]|0?[0-9]{2}|100)%$')";
-    let message = "'is \"%s\", but must be a number from 0 to 2147483647 or a whole percentage from \"0%%\" to \
-                   \"100%%\"'.format([self])";
-    at(path, check(&[rule(valid, message)]))
+/// A number, or a whole percentage of the replicas. The rule stands at the subset, because the type of a value of two forms is
+/// costly where the value itself is `self`.
+fn share(field: &str) -> [Patch; 2] {
+    let value = format!("self.{field}");
+    let valid = format!("!has({value}) || type({value}) == int || {}[?{value}].hasValue()", percentages());
+    let message = format!(
+        "'is \"%s\", but must be a number from 0 to 2147483647 or a whole percentage from \"0%%\" to \"100%%\"'\
+         .format([{value}])"
+    );
+    let rule = reported_at(&format!(".{field}"), rule(valid, message));
+    [int32(format!("{SUBSETS}[].{field}"), 0), at(format!("{SUBSETS}[]"), check(&[rule]))]
+}
+
+/// An expression: the number of each percentage. The apiserver takes a percentage for a text without bound, and refuses
+/// rules that read it; to look it up is cheap.
+fn percentages() -> String {
+    let each: Vec<_> = (0..=100).map(|percent| format!("'{percent}%':{percent}")).collect();
+    format!("{{{}}}", each.join(","))
 }
 
 /// Either numbers, or bounds, which alone leave an adaptive division its freedom.
@@ -288,12 +300,9 @@ fn one_way(topology: &str) -> String {
 }
 
 fn one_way_message() -> Value {
-    let subset = "self.subsets.filter(s, has(s.replicas))[0]";
-    let message = format!(
-        "'has subset \"%s\" with replicas %s, which neither type Adaptive nor minReplicas and maxReplicas of any subset \
-         allow: set its minReplicas and maxReplicas instead, or remove those and set type to Fixed'\
-         .format([{subset}.name, string({subset}.replicas)])"
-    );
+    let message = "'have replicas in %s, which neither type Adaptive nor minReplicas and maxReplicas of any subset allow: set \
+                   minReplicas and maxReplicas instead, or remove those and set type to Fixed'\
+                   .format([self.subsets.filter(s, has(s.replicas)).map(s, s.name)])";
     reported_at(".subsets", rule("true", message))
 }
 
@@ -414,10 +423,12 @@ fn reserves() -> Value {
     unless_unchanged(&inputs, reported_at(field, json!({"rule": valid, "message": message})))
 }
 
-/// An expression: a subset's field as a number of pods, rounded half up. `spec.replicas` is there.
+/// An expression: a subset's field as a number of pods, rounded half up. `spec.replicas` is there. A percentage of another
+/// form, which another rule refuses, is 0.
 fn pods(field: &str) -> String {
     format!(
-        "(type({field}) == int ? int({field}) : (int(string({field}).replace('%', '')) * self.replicas + 50) / 100)"
+        "(type({field}) == int ? int({field}) : ({}[?{field}].orValue(0) * self.replicas + 50) / 100)",
+        percentages()
     )
 }
 
@@ -426,54 +437,41 @@ fn unless_scaled(rule: Value) -> Value {
     unless_unchanged(&["topology"], rule)
 }
 
-/// Of one form, bounds are compared as they are; of two, as pods.
+const NOTHING_TO_DIVIDE: &str = "!has(self.replicas) || !has(self.topology) || !has(self.topology.subsets)";
+
 fn bounds() -> Value {
-    let (min, max) = ("s.minReplicas", "s.maxReplicas");
-    let percent = |field: &str| format!("int(string({field}).replace('%', ''))");
-    let is_less = format!(
-        "(type({min}) == int && type({max}) == int) ? int({min}) <= int({max}) : \
-         (type({min}) == string && type({max}) == string) ? {} <= {} : \
-         (!has(self.replicas) || {} <= {})",
-        percent(min),
-        percent(max),
-        pods(min),
-        pods(max)
-    );
-    let both = "has(s.minReplicas) && has(s.maxReplicas)";
-    let valid = format!(
-        "!has(self.topology) || !has(self.topology.subsets) || self.topology.subsets.all(s, !({both}) || ({is_less}))"
-    );
+    let (min, max) = (pods("s.minReplicas"), pods("s.maxReplicas"));
+    let crossed = format!("has(s.minReplicas) && has(s.maxReplicas) && {min} > {max}");
+    let valid = format!("{NOTHING_TO_DIVIDE} || !self.topology.subsets.exists(s, {crossed})");
     let message = format!(
         "'have minReplicas above maxReplicas in %s: lower the first or raise the second'\
-         .format([self.topology.subsets.filter(s, {both} && !({is_less})).map(s, s.name)])"
+         .format([self.topology.subsets.filter(s, {crossed}).map(s, s.name)])"
     );
     unless_scaled(reported_at(".topology.subsets", rule(valid, message)))
 }
 
 fn sum() -> String {
-    format!("self.topology.subsets.filter(s, has(s.replicas)).map(s, {}).sum()", pods("s.replicas"))
+    format!("self.topology.subsets.map(s, has(s.replicas) ? {} : 0).sum()", pods("s.replicas"))
 }
-
-const NOTHING_TO_SUM: &str = "!has(self.replicas) || !has(self.topology) || !has(self.topology.subsets)";
 
 fn sum_is_less() -> Value {
     let sum = sum();
     let message = format!(
-        "'have replicas that add up to %d, but spec.replicas is %d: lower them, or raise spec.replicas to at least %d'\
-         .format([{sum}, self.replicas, {sum}])"
+        "'have replicas that add up to %d, but spec.replicas is %d: lower the first or raise the second'\
+         .format([{sum}, self.replicas])"
     );
-    let valid = format!("{NOTHING_TO_SUM} || {sum} <= self.replicas");
+    let valid = format!("{NOTHING_TO_DIVIDE} || {sum} <= self.replicas");
     unless_scaled(reported_at(".topology.subsets", rule(valid, message)))
 }
 
 fn sum_is_equal() -> Value {
     let sum = sum();
     let message = format!(
-        "'all have replicas, which add up to %d, but spec.replicas is %d: set spec.replicas to %d, or remove replicas from \
-         one subset, so that it gets the rest'.format([{sum}, self.replicas, {sum}])"
+        "'all have replicas, which add up to %d, but spec.replicas is %d: set spec.replicas to the sum, or remove replicas \
+         from one subset, so that it gets the rest'.format([{sum}, self.replicas])"
     );
     let valid = format!(
-        "{NOTHING_TO_SUM} || size(self.topology.subsets) == 0 || \
+        "{NOTHING_TO_DIVIDE} || size(self.topology.subsets) == 0 || \
          self.topology.subsets.exists(s, !has(s.replicas)) || {sum} >= self.replicas"
     );
     unless_scaled(reported_at(".topology.subsets", rule(valid, message)))

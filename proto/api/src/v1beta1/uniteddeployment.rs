@@ -87,7 +87,7 @@ pub struct SubsetTemplate {
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadTemplate {
     /// Labels and annotations of the workload. The labels must match the selector.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub metadata: Option<Value>,
     /// The workload's spec. Its replicas, selector and partition do not count, because each subset has its own.
@@ -132,7 +132,7 @@ pub struct Subset {
     pub max_replicas: Option<IntOrString>,
     /// What the subset's pods have otherwise: a strategic merge patch of the pod template. It takes precedence over
     /// nodeSelectorTerm and tolerations.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub patch: Option<Value>,
 }

@@ -132,12 +132,13 @@ pub(crate) fn look(body: &[u8], judge: &Judge, asker: Asker) -> Result<Look<Ques
     answer(request.uid, refusal, warnings).map(Look::Answer)
 }
 
-/// What the author of a budget is told of others that may hold the same pods.
+/// Warnings with which an object is accepted: budgets that may hold the same pods, and fields that do not count.
 fn beside(request: &Request<'_>, judge: &Judge) -> Vec<String> {
     let budgets = judge.budgets.as_ref().filter(|_| request.old_object.is_none());
     let object = request.object.map(RawValue::get);
     let told = budgets.zip(object).and_then(|(budgets, object)| budgets.beside(&request.resource.resource, object));
-    told.into_iter().collect()
+    let ignored = object.map(|object| kinds::ignored(&request.resource.resource, object));
+    told.into_iter().chain(ignored.into_iter().flatten()).collect()
 }
 
 impl Beside {

@@ -75,6 +75,10 @@ pub(super) fn spec(kind: &Kind) -> Value {
             json!({"targetRef": target, "requiredPersistentTopology": {"keys": ["host"]}})
         }
         "NodeImage" => json!({}),
+        "UnitedDeployment" => {
+            let workload = json!({"metadata": {"labels": labels}, "spec": {"template": template}});
+            json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": {"deploymentTemplate": workload}})
+        }
         _ => json!({"selector": {"matchLabels": labels}, "maxUnavailable": 1}),
     }
 }

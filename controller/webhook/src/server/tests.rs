@@ -78,6 +78,22 @@ fn only_a_new_template_of_a_cloneset_is_judged() {
 }
 
 #[test]
+fn only_united_deployments_have_ignored_fields() {
+    let selector = json!({"matchLabels": {"a": "b"}});
+    let template = json!({"deploymentTemplate": {"spec": {"replicas": 3}}});
+    let object = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "UnitedDeployment", "metadata": {"name": "u"},
+                        "spec": {"selector": selector, "template": template}})
+    .to_string();
+    let warnings = kinds::ignored("uniteddeployments", &object);
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("deploymentTemplate.spec.replicas: 3 is ignored"),
+        "{warnings:?}"
+    );
+    assert_eq!(kinds::ignored("clonesets", &object), [""; 0]);
+    assert_eq!(kinds::ignored("uniteddeployments", "[]"), [""; 0]);
+}
+
+#[test]
 fn a_refusal_names_the_fields_of_the_object_that_has_the_template() {
     let status = serde_json::from_value(json!({
         "status": "Failure", "reason": "Invalid", "code": 422, "message": "PodTemplate \"x\" is invalid",

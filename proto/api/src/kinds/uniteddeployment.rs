@@ -1,8 +1,13 @@
 //! UnitedDeployment: its columns, and the defaults and validation of its fields.
 
+mod division;
+mod shapes;
+
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
+use self::division::{bounds, share, sum_is_equal, sum_is_less};
+use self::shapes::{clone_set_scale, clone_set_update, one_value};
 use super::Version;
 use crate::crd::Schema;
 use crate::crd::columns::Column;
@@ -135,74 +140,6 @@ fn workload(template: &str, version: Version) -> Patch {
     at(format!("spec.template.{template}"), json!({"properties": {"metadata": metadata, "spec": spec}}))
 }
 
-/// What only one of two shapes of a CloneSet's `scaleStrategy` has. OpenKruise reads a v1alpha1 UnitedDeployment's
-/// as v1alpha1 up to 1.9.0, and as v1beta1 since.
-fn clone_set_scale() -> Value {
-    let newer = "(has(self.enablePVCReuse) || has(self.excludePreparingDelete))";
-    let message = "has disablePVCReuse of v1alpha1 and fields of v1beta1 (enablePVCReuse, excludePreparingDelete): \
-                   keep those of one version";
-    json!({
-        "type": "object",
-        "description": "How the number of pods changes, as a CloneSet of v1alpha1 or v1beta1 has it.",
-        "x-kubernetes-preserve-unknown-fields": true,
-        "properties": {
-            "disablePVCReuse": {"type": "boolean", "description": "As in v1alpha1."},
-            "enablePVCReuse": {"type": "boolean", "description": "As in v1beta1."},
-            "excludePreparingDelete": {"type": "boolean", "description": "As in v1beta1."},
-        },
-        "x-kubernetes-validations": [{"rule": format!("!(has(self.disablePVCReuse) && {newer})"), "message": message}],
-    })
-}
-
-/// The same of its `updateStrategy`.
-fn clone_set_update() -> Value {
-    let int_or_string = json!({"x-kubernetes-int-or-string": true, "description": "As in v1alpha1."});
-    let open = json!({
-        "type": "object", "x-kubernetes-preserve-unknown-fields": true, "description": "As in v1alpha1.",
-    });
-    let number = json!({"type": "integer", "description": "As in v1beta1; v1alpha1 has an annotation."});
-    let mut in_place = open.clone();
-    in_place["properties"] = json!({
-        "imagePreDownloadParallelism": {
-            "x-kubernetes-int-or-string": true, "description": "As in v1beta1; v1alpha1 has an annotation.",
-        },
-        "imagePreDownloadTimeoutSeconds": number,
-        "imagePreDownloadMinUpdatedReadyPods": number,
-    });
-    let flat = [
-        ("partition", int_or_string.clone()),
-        ("maxUnavailable", int_or_string.clone()),
-        ("maxSurge", int_or_string),
-        ("paused", json!({"type": "boolean", "description": "As in v1alpha1."})),
-        ("priorityStrategy", open),
-        ("inPlaceUpdateStrategy", in_place),
-    ];
-    let given: Vec<_> = flat.iter().map(|(name, _)| format!("has(self.{name})")).collect();
-    let older = format!(
-        "({} || (has(self.type) && self.type in ['ReCreate', 'InPlaceIfPossible', 'InPlaceOnly']))",
-        given.join(" || ")
-    );
-    let newer = "(has(self.rollingUpdate) || (has(self.type) && self.type == 'RollingUpdate'))";
-    let message = "has fields of v1alpha1 beside rollingUpdate of v1beta1: move them below rollingUpdate and set \
-                   type to RollingUpdate, or remove rollingUpdate";
-    let mut update = json!({
-        "type": "object",
-        "description": "How a changed template reaches the pods, as a CloneSet of v1alpha1 or v1beta1 has it.",
-        "x-kubernetes-preserve-unknown-fields": true,
-        "properties": {
-            "type": {"type": "string", "description": "The type of either version."},
-            "rollingUpdate": {
-                "type": "object", "x-kubernetes-preserve-unknown-fields": true, "description": "As in v1beta1.",
-            },
-        },
-        "x-kubernetes-validations": [{"rule": format!("!({older} && {newer})"), "message": message}],
-    });
-    for (name, schema) in flat {
-        update["properties"][name] = schema;
-    }
-    update
-}
-
 /// The selector matches these labels, `template.….labels`, wherever there is such a template.
 fn match_selector(labels: &str) -> [Value; 2] {
     let template = labels.split('.').take(2).collect::<Vec<_>>().join(".");
@@ -264,26 +201,6 @@ fn topology() -> Vec<Patch> {
     rules.extend(node_term(&format!("{subset}.nodeSelectorTerm")));
     rules.extend(tolerations(&format!("{subset}.tolerations")));
     rules
-}
-
-/// A number, or a whole percentage of the replicas. The rule stands at the subset, because the type of a value of two forms is
-/// costly where the value itself is `self`.
-fn share(field: &str) -> [Patch; 2] {
-    let value = format!("self.{field}");
-    let valid = format!("!has({value}) || type({value}) == int || {}[?{value}].hasValue()", percentages());
-    let message = format!(
-        "'is \"%s\", but must be a number from 0 to 2147483647 or a whole percentage from \"0%%\" to \"100%%\"'\
-         .format([{value}])"
-    );
-    let rule = reported_at(&format!(".{field}"), rule(valid, message));
-    [int32(format!("{SUBSETS}[].{field}"), 0), at(format!("{SUBSETS}[]"), check(&[rule]))]
-}
-
-/// An expression: the number of each percentage. The apiserver takes a percentage for a text without bound, and refuses
-/// rules that read it; to look it up is cheap.
-fn percentages() -> String {
-    let each: Vec<_> = (0..=100).map(|percent| format!("'{percent}%':{percent}")).collect();
-    format!("{{{}}}", each.join(","))
 }
 
 /// Either numbers, or bounds, which alone leave an adaptive division its freedom.
@@ -423,60 +340,6 @@ fn reserves() -> Value {
     unless_unchanged(&inputs, reported_at(field, json!({"rule": valid, "message": message})))
 }
 
-/// An expression: a subset's field as a number of pods, rounded half up. `spec.replicas` is there. A percentage of another
-/// form, which another rule refuses, is 0.
-fn pods(field: &str) -> String {
-    format!(
-        "(type({field}) == int ? int({field}) : ({}[?{field}].orValue(0) * self.replicas + 50) / 100)",
-        percentages()
-    )
-}
-
-/// A write to the scale changes no topology, and must pass.
-fn unless_scaled(rule: Value) -> Value {
-    unless_unchanged(&["topology"], rule)
-}
-
-const NOTHING_TO_DIVIDE: &str = "!has(self.replicas) || !has(self.topology) || !has(self.topology.subsets)";
-
-fn bounds() -> Value {
-    let (min, max) = (pods("s.minReplicas"), pods("s.maxReplicas"));
-    let crossed = format!("has(s.minReplicas) && has(s.maxReplicas) && {min} > {max}");
-    let valid = format!("{NOTHING_TO_DIVIDE} || !self.topology.subsets.exists(s, {crossed})");
-    let message = format!(
-        "'have minReplicas above maxReplicas in %s: lower the first or raise the second'\
-         .format([self.topology.subsets.filter(s, {crossed}).map(s, s.name)])"
-    );
-    unless_scaled(reported_at(".topology.subsets", rule(valid, message)))
-}
-
-fn sum() -> String {
-    format!("self.topology.subsets.map(s, has(s.replicas) ? {} : 0).sum()", pods("s.replicas"))
-}
-
-fn sum_is_less() -> Value {
-    let sum = sum();
-    let message = format!(
-        "'have replicas that add up to %d, but spec.replicas is %d: lower the first or raise the second'\
-         .format([{sum}, self.replicas])"
-    );
-    let valid = format!("{NOTHING_TO_DIVIDE} || {sum} <= self.replicas");
-    unless_scaled(reported_at(".topology.subsets", rule(valid, message)))
-}
-
-fn sum_is_equal() -> Value {
-    let sum = sum();
-    let message = format!(
-        "'all have replicas, which add up to %d, but spec.replicas is %d: set spec.replicas to the sum, or remove replicas \
-         from one subset, so that it gets the rest'.format([{sum}, self.replicas])"
-    );
-    let valid = format!(
-        "{NOTHING_TO_DIVIDE} || size(self.topology.subsets) == 0 || \
-         self.topology.subsets.exists(s, !has(s.replicas)) || {sum} >= self.replicas"
-    );
-    unless_scaled(reported_at(".topology.subsets", rule(valid, message)))
-}
-
 /// Bounds of what the controller writes, and of what OpenKruise has written.
 fn status(version: Version) -> Vec<Patch> {
     let by_subset = json!({
@@ -499,36 +362,4 @@ fn status(version: Version) -> Vec<Patch> {
         rules.push(at("status", check(&one_value())));
     }
     rules
-}
-
-/// What v1alpha1's status has in two places has one value. OpenKruise leaves zeros out.
-fn one_value() -> [Value; 3] {
-    let by_subset = |field: &str, place: &str| {
-        let other = format!("self.{place}");
-        let parent = place.split_once('.').map_or_else(String::new, |(parent, _)| format!("!has(self.{parent}) || "));
-        let differs = format!(
-            "has(s.name) && has(s.{field}) && s.{field} != 0 && s.name in {other} && {other}[s.name] != s.{field}"
-        );
-        let valid =
-            format!("!has(self.subsetStatuses) || {parent}!has({other}) || !self.subsetStatuses.exists(s, {differs})");
-        let message = format!(
-            "'has other values than {field} in subsetStatuses for %s: write one of the two'\
-             .format([self.subsetStatuses.filter(s, {differs}).map(s, s.name)])"
-        );
-        let valid = |of: &str| valid.replace("self.", &format!("{of}."));
-        unless_before(valid, reported_at(&format!(".{place}"), rule("true", message)))
-    };
-    let revision = |of: &str| {
-        format!(
-            "!has({of}.updateStatus) || !has({of}.updateStatus.updatedRevision) || !has({of}.updatedRevision) || \
-             {of}.updatedRevision == {of}.updateStatus.updatedRevision"
-        )
-    };
-    let message = "'is \"%s\", but updateStatus.updatedRevision is \"%s\": write one of the two'\
-                   .format([self.updatedRevision, self.updateStatus.updatedRevision])";
-    [
-        by_subset("replicas", "subsetReplicas"),
-        by_subset("partition", "updateStatus.currentPartitions"),
-        unless_before(revision, reported_at(".updatedRevision", rule("true", message))),
-    ]
 }

@@ -9,6 +9,8 @@ pub enum Round {
     Up,
     /// 20% of 3 is 0.
     Down,
+    /// 20% of 3 is 1, 20% of 2 is 0.
+    HalfUp,
 }
 
 /// The absolute number that `value` means out of `total`.
@@ -25,6 +27,7 @@ pub fn resolve(value: &IntOrString, total: usize, round: Round) -> Result<usize,
             Ok(match round {
                 Round::Up => (total * number).div_ceil(of),
                 Round::Down => total * number / of,
+                Round::HalfUp => (total * number + of / 2) / of,
             })
         }
     }
@@ -84,6 +87,9 @@ mod tests {
             (IntOrString::Int(3), 10, Round::Up, Ok(3)),
             (text("20%"), 3, Round::Up, Ok(1)),
             (text("20%"), 3, Round::Down, Ok(0)),
+            (text("20%"), 3, Round::HalfUp, Ok(1)),
+            (text("20%"), 2, Round::HalfUp, Ok(0)),
+            (text("50%"), 1, Round::HalfUp, Ok(1)),
             (text("100%"), 7, Round::Down, Ok(7)),
             (text("0%"), 7, Round::Up, Ok(0)),
             (text("12.5%"), 1000, Round::Down, Ok(125)),

@@ -1,3 +1,6 @@
+//! UnitedDeployment: one workload for each domain, among which the replicas are divided.
+
+pub mod division;
 //! UnitedDeployment: one application over many domains, one workload for each.
 
 pub mod revision;

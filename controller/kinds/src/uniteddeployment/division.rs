@@ -158,7 +158,7 @@ pub fn divide(mode: Mode, replicas: Option<i32>, subsets: &[Subset<'_>]) -> Resu
         bounds.iter().zip(subsets).map(|(bounds, subset)| target(mode, *bounds, subset)).collect();
     let mut findings = if bounded { min_above_max(&bounds) } else { share_evenly(total, subsets, &mut targets) };
     let (given, rest) = walk(total, &targets);
-    // A rest without this is what a marked subset got that does not serve yet.
+    // Below a ceiling, the rest is the pods of a marked subset that do not serve yet.
     let full = given.iter().zip(&targets).all(|(given, target)| given.replicas == target.ceiling);
     findings.extend((full && rest > 0).then_some(Finding::Unplaced(rest)));
     let shares = given.iter().zip(&targets).zip(bounds);

@@ -41,6 +41,8 @@ pub const CONTROLLER_REVISIONS: Resource = Resource::new("apps", "v1", "controll
 pub const REPLICA_SETS: Resource = Resource::new("apps", "v1", "replicasets", "ReplicaSet");
 /// Kubernetes' own StatefulSets.
 pub const NATIVE_STATEFUL_SETS: Resource = Resource::new("apps", "v1", "statefulsets", "StatefulSet");
+/// Deployments.
+pub const DEPLOYMENTS: Resource = Resource::new("apps", "v1", "deployments", "Deployment");
 /// Leases.
 pub const LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases", "Lease");
 /// BroadcastJobs.

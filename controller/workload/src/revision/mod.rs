@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::plan::Target;
 use crate::pod::Metadata;
 
-pub use name::{hash, revision_name, safe, short};
+pub use name::{hash, revision_name, safe, short, suffix};
 
 /// Pod and revision label: the revision's name, or its hash alone.
 pub const REVISION_LABEL: &str = "controller-revision-hash";

@@ -22,6 +22,18 @@ pub fn safe(text: &str) -> String {
     text.bytes().map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()])).collect()
 }
 
+/// Five letters and digits that follow from a seed, as Kubernetes ends generated names with five
+/// random ones.
+pub fn suffix(seed: &str) -> String {
+    let mut left = usize::try_from(fnv1(seed.as_bytes())).unwrap_or_default();
+    let letter = |_| {
+        let letter = ALPHABET[left % ALPHABET.len()];
+        left /= ALPHABET.len();
+        char::from(letter)
+    };
+    (0..5).map(letter).collect()
+}
+
 /// The name of the revision with this hash.
 pub fn revision_name(workload: &str, hash: &str) -> String {
     let cut = workload.char_indices().map(|(at, _)| at).take_while(|at| *at <= LONGEST_PREFIX).last().unwrap_or(0);

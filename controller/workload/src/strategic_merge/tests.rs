@@ -27,7 +27,7 @@ fn merge_changes_fields_and_lists_by_key() {
         (
             json!({"containers": [{"name": "web", "image": "web:2", "env": [{"name": "B", "value": "3"}, {"name": "C"}]}]}),
             "/containers/0",
-            json!({"name": "web", "image": "web:2", "resources": null, "env": [
+            json!({"name": "web", "image": "web:2", "env": [
                 {"name": "A", "value": "1"}, {"name": "B", "value": "3"}, {"name": "C"}]}),
         ),
         // The patch's elements go in its order, before those that follow on the server.

@@ -1,0 +1,287 @@
+//! The workload of a subset, from the UnitedDeployment's template and the subset.
+//!
+//! Template and patch are untyped, so that fields that Berth does not know reach the workload.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use berth_api::name::is_dns_subdomain;
+use berth_api::names::annotation::SUBSET_PATCH;
+use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
+use berth_workload::revision::{form, suffix};
+use berth_workload::strategic_merge::strategic_merge;
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::subset_kind::SubsetKind;
+
+/// The longest patch, in bytes of JSON: the workload has it in an annotation, and Kubernetes allows
+/// 256 KiB for all annotations of an object.
+pub const LONGEST_PATCH: usize = 200_000;
+
+/// The part of a UnitedDeployment that its workloads share.
+#[derive(Debug, Clone, Copy)]
+pub struct Template<'a> {
+    /// Kind of the workloads.
+    pub kind: SubsetKind,
+    /// The UnitedDeployment's selector.
+    pub selector: &'a LabelSelector,
+    /// The template's `metadata`.
+    pub metadata: Option<&'a Value>,
+    /// The template's `spec`.
+    pub spec: &'a Map<String, Value>,
+    /// Name of the UnitedDeployment's revision that holds this template.
+    pub revision: &'a str,
+}
+
+/// A subset, as the UnitedDeployment's topology has it.
+#[derive(Debug, Clone, Copy)]
+pub struct Subset<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The nodes that its pods may run on; an empty term means all.
+    pub node_selector_term: &'a NodeSelectorTerm,
+    /// Tolerations that its pods have besides those of the template.
+    pub tolerations: &'a [Toleration],
+    /// A strategic merge patch of the pod template.
+    pub patch: Option<&'a Value>,
+}
+
+/// How large the workload is and how far it updates: a change of these changes nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Pods.
+    pub replicas: i32,
+    /// Pods that keep the older revision. Workloads without a partition ignore it.
+    pub partition: i32,
+}
+
+/// The workload that a subset must have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// Its kind.
+    pub kind: SubsetKind,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The whole spec, with replicas and partition.
+    pub spec: Map<String, Value>,
+}
+
+/// A template or patch from which no workload can be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invalid {
+    /// Path below the workload's template, as in `spec.template`, or below the subset, as in `patch.spec`.
+    pub field: String,
+    /// The value, the cause and the remedy.
+    pub problem: String,
+    /// Whether the field is the subset's, and not the template's.
+    pub of_subset: bool,
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
+/// The name of a subset's workload. It follows from uid, subset and kind, so that a second creation
+/// finds the first one's object and a subset that returns finds its claims. Another `collision`
+/// gives another name, in case an object of another owner has the first.
+pub fn name(united_deployment: &str, uid: &str, subset: &str, kind: SubsetKind, collision: u32) -> String {
+    let seed = json!([uid, subset, kind.template_field(), collision]).to_string();
+    let suffix = suffix(&seed);
+    let mut prefix = format!("{united_deployment}-{subset}-");
+    if !is_dns_subdomain(&format!("{prefix}{suffix}")) {
+        prefix = format!("{united_deployment}-");
+    }
+    // The name of a StatefulSet is a DNS label, which has no dots.
+    if kind.is_stateful() {
+        prefix = prefix.replace('.', "-");
+    }
+    let room = kind.longest_name() - suffix.len();
+    let cut = (0..=room.min(prefix.len())).rev().find(|at| prefix.is_char_boundary(*at)).unwrap_or_default();
+    prefix.truncate(cut);
+    prefix + &suffix
+}
+
+/// The patch in the form of the workload's annotation: Go's JSON, empty without a patch.
+pub fn patch_text(patch: Option<&Value>) -> String {
+    patch.filter(|patch| !patch.is_null()).map(form::text).unwrap_or_default()
+}
+
+/// The workload of a subset.
+///
+/// # Errors
+/// The error names the field of the template or of the subset, and the remedy.
+pub fn render(template: &Template<'_>, subset: &Subset<'_>, size: Size) -> Result<Workload, Invalid> {
+    let Template { kind, selector, metadata, revision, .. } = *template;
+    let mut labels = texts(metadata, "labels");
+    labels.extend(selector.match_labels.clone().unwrap_or_default());
+    let own = [(SUBSET_NAME, subset.name), (KRUISE_CONTROLLER_REVISION_HASH, revision)];
+    labels.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
+
+    let patch = patch_text(subset.patch);
+    if patch.len() > LONGEST_PATCH {
+        let problem = format!(
+            "is {} bytes of JSON, but {LONGEST_PATCH} are the most because the workload keeps the patch in an annotation; \
+             move what all subsets share to the template",
+            patch.len()
+        );
+        return Err(Invalid { field: "patch".to_owned(), problem, of_subset: true });
+    }
+    let mut annotations = texts(metadata, "annotations");
+    annotations.insert(SUBSET_PATCH.to_owned(), patch);
+
+    let mut spec = template.spec.clone();
+    let pod = pod_template(spec.remove("template"), template, subset)?;
+    spec.insert("template".to_owned(), pod);
+    spec.insert("selector".to_owned(), value(&of_subset(selector, subset.name)));
+    spec.insert("replicas".to_owned(), json!(size.replicas));
+    set_partition(kind, &mut spec, size.partition)?;
+    Ok(Workload { kind, labels, annotations, spec })
+}
+
+impl Workload {
+    /// The whole object, to create it. `owner` is the reference to the UnitedDeployment.
+    pub fn object(&self, namespace: &str, name: &str, owner: &Value) -> Value {
+        let resource = self.kind.resource();
+        json!({
+            "apiVersion": resource.api_version(),
+            "kind": resource.kind,
+            "metadata": {
+                "namespace": namespace,
+                "name": name,
+                "labels": self.labels,
+                "annotations": self.annotations,
+                "ownerReferences": [owner],
+            },
+            "spec": self.spec,
+        })
+    }
+}
+
+/// The selector of a subset's workload.
+pub fn of_subset(selector: &LabelSelector, subset: &str) -> LabelSelector {
+    let mut selector = selector.clone();
+    selector.match_labels.get_or_insert_default().insert(SUBSET_NAME.to_owned(), subset.to_owned());
+    selector
+}
+
+/// The labels or annotations of a template's metadata. Values that are no text are left out.
+pub(super) fn texts(metadata: Option<&Value>, field: &str) -> BTreeMap<String, String> {
+    let map = metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    map.into_iter().flatten().filter_map(text).collect()
+}
+
+fn pod_template(pod: Option<Value>, template: &Template<'_>, subset: &Subset<'_>) -> Result<Value, Invalid> {
+    let mut pod = match pod {
+        Some(Value::Object(map)) => map,
+        None | Some(Value::Null) => Map::new(),
+        Some(_) => return Err(no_object("spec.template")),
+    };
+    let labels = child(child(&mut pod, "metadata", "spec.template")?, "labels", "spec.template.metadata")?;
+    labels.insert(SUBSET_NAME.to_owned(), json!(subset.name));
+    labels.insert(KRUISE_CONTROLLER_REVISION_HASH.to_owned(), json!(template.revision));
+    let spec = child(&mut pod, "spec", "spec.template")?;
+    add_node_term(spec, subset.node_selector_term)?;
+    if !subset.tolerations.is_empty() {
+        let tolerations = list(spec, "tolerations", "spec.template.spec")?;
+        tolerations.extend(subset.tolerations.iter().map(value));
+    }
+    let pod = Value::Object(pod);
+    match subset.patch.filter(|patch| !patch.is_null()) {
+        None => Ok(pod),
+        Some(patch) => strategic_merge(&pod, patch).map_err(|error| {
+            let separator = if error.field.is_empty() { "" } else { "." };
+            Invalid { field: format!("patch{separator}{}", error.field), problem: error.problem, of_subset: true }
+        }),
+    }
+}
+
+/// Adds the expressions and fields of the subset's term to each required term: terms are
+/// alternatives, and each must name the subset's nodes.
+fn add_node_term(pod: &mut Map<String, Value>, added: &NodeSelectorTerm) -> Result<(), Invalid> {
+    let requirements = [
+        ("matchExpressions", added.match_expressions.as_deref().unwrap_or_default()),
+        ("matchFields", added.match_fields.as_deref().unwrap_or_default()),
+    ];
+    if requirements.iter().all(|(_, added)| added.is_empty()) {
+        return Ok(());
+    }
+    let affinity = child(pod, "affinity", "spec.template.spec")?;
+    let nodes = child(affinity, "nodeAffinity", "spec.template.spec.affinity")?;
+    let path = "spec.template.spec.affinity.nodeAffinity";
+    let required = child(nodes, "requiredDuringSchedulingIgnoredDuringExecution", path)?;
+    let path = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = list(required, "nodeSelectorTerms", path)?;
+    if terms.is_empty() {
+        terms.push(json!({}));
+    }
+    let path = format!("{path}.nodeSelectorTerms[]");
+    for term in terms {
+        let Value::Object(term) = term else { return Err(no_object(&path)) };
+        for (field, added) in requirements.iter().filter(|(_, added)| !added.is_empty()) {
+            list(term, field, &path)?.extend(added.iter().map(value));
+        }
+    }
+    Ok(())
+}
+
+/// Replaces the template's partition by the subset's, where the workload has one.
+fn set_partition(kind: SubsetKind, spec: &mut Map<String, Value>, partition: i32) -> Result<(), Invalid> {
+    let has_partition = kind.has_partition(spec);
+    if has_partition {
+        let strategy = child(spec, "updateStrategy", "spec")?;
+        if strategy.get("type").is_none_or(|type_| type_.is_null() || type_ == "") && kind.is_stateful() {
+            strategy.insert("type".to_owned(), json!("RollingUpdate"));
+        }
+        child(strategy, "rollingUpdate", "spec.updateStrategy")?.insert("partition".to_owned(), json!(partition));
+        return Ok(());
+    }
+    let Some(strategy) = spec.get_mut("updateStrategy").and_then(Value::as_object_mut) else { return Ok(()) };
+    let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut) else { return Ok(()) };
+    if rolling.remove("partition").is_some() && rolling.is_empty() {
+        strategy.remove("rollingUpdate");
+    }
+    Ok(())
+}
+
+/// The object in a field, made where it is missing.
+fn child<'a>(
+    map: &'a mut Map<String, Value>,
+    field: &str,
+    parent: &str,
+) -> Result<&'a mut Map<String, Value>, Invalid> {
+    let value = map.entry(field).or_insert(Value::Null);
+    if value.is_null() {
+        *value = json!({});
+    }
+    value.as_object_mut().ok_or_else(|| no_object(&format!("{parent}.{field}")))
+}
+
+/// The list in a field, made where it is missing.
+fn list<'a>(map: &'a mut Map<String, Value>, field: &str, parent: &str) -> Result<&'a mut Vec<Value>, Invalid> {
+    let value = map.entry(field).or_insert(Value::Null);
+    if value.is_null() {
+        *value = json!([]);
+    }
+    value.as_array_mut().ok_or_else(|| invalid(&format!("{parent}.{field}"), "is no list; write a list"))
+}
+
+fn no_object(field: &str) -> Invalid {
+    invalid(field, "is no object; write an object")
+}
+
+fn invalid(field: &str, problem: &str) -> Invalid {
+    Invalid { field: field.to_owned(), problem: problem.to_owned(), of_subset: false }
+}
+
+/// A value of Kubernetes' types as JSON; these have text keys and always serialise.
+fn value<T: Serialize>(typed: &T) -> Value {
+    serde_json::to_value(typed).unwrap_or_default()
+}

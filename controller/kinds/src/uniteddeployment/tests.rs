@@ -1,0 +1,78 @@
+mod adopt;
+mod change;
+mod render;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde_json::{Map, Value, json};
+
+use super::render::{Size, Subset, Template, Workload, render as rendered};
+use super::subset_kind::SubsetKind;
+
+/// What a test renders a workload from.
+#[derive(Clone)]
+struct Source {
+    kind: SubsetKind,
+    selector: LabelSelector,
+    metadata: Value,
+    spec: Map<String, Value>,
+    revision: &'static str,
+    term: NodeSelectorTerm,
+    tolerations: Vec<Toleration>,
+    patch: Option<Value>,
+    size: Size,
+}
+
+impl Source {
+    fn new(kind: SubsetKind) -> Self {
+        let pod = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}});
+        Self {
+            kind,
+            selector: LabelSelector { match_labels: Some([("app".into(), "web".into())].into()), ..Default::default() },
+            metadata: json!({"labels": {"team": "a"}, "annotations": {"note": "n"}}),
+            spec: Map::from_iter([("template".to_owned(), pod)]),
+            revision: "web-1",
+            term: NodeSelectorTerm::default(),
+            tolerations: Vec::new(),
+            patch: None,
+            size: Size { replicas: 3, partition: 1 },
+        }
+    }
+
+    fn render(&self) -> Result<Workload, super::render::Invalid> {
+        let Self { kind, selector, metadata, spec, revision, .. } = self;
+        let template = Template { kind: *kind, selector, metadata: Some(metadata), spec, revision };
+        let subset = Subset {
+            name: "arm",
+            node_selector_term: &self.term,
+            tolerations: &self.tolerations,
+            patch: self.patch.as_ref(),
+        };
+        rendered(&template, &subset, self.size)
+    }
+
+    fn workload(&self) -> Workload {
+        self.render().unwrap()
+    }
+
+    fn spec(mut self, field: &str, value: Value) -> Self {
+        self.spec.insert(field.to_owned(), value);
+        self
+    }
+
+    /// With this spec of pods.
+    fn pod(self, spec: Value) -> Self {
+        self.spec("template", json!({"metadata": {"labels": {"app": "web"}}, "spec": spec}))
+    }
+
+    /// The object as it was created from this source.
+    fn object(&self) -> Value {
+        self.workload().object("default", "web-arm-xxxxx", &json!({"uid": "u"}))
+    }
+}
+
+fn owned(texts: &[(&str, &str)]) -> BTreeMap<String, String> {
+    texts.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}

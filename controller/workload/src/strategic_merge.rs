@@ -4,6 +4,7 @@
 //! rules are those of `k8s.io/apimachinery/pkg/util/strategicpatch`, the keys those of the struct
 //! tags in `k8s.io/api/core/v1` and `k8s.io/apimachinery/pkg/apis/meta/v1`.
 
+mod element_order;
 mod list;
 mod order;
 
@@ -136,7 +137,7 @@ fn merge_maps(
         original.entry(name.as_str()).or_insert_with(|| Value::Object(Map::new()));
     }
     retain_keys(original, &mut patch)?;
-    order::set_element_order(holder, original, &mut patch)?;
+    element_order::set_element_order(holder, original, &mut patch)?;
     for (name, value) in patch {
         let deletes = name.starts_with(DELETE_FROM_PRIMITIVE_LIST);
         let field = if deletes { target(&name, DELETE_FROM_PRIMITIVE_LIST)? } else { &name };

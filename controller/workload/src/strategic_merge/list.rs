@@ -5,8 +5,8 @@ use std::mem::discriminant;
 
 use serde_json::Value;
 
-use super::order::{identity, interleaved};
-use super::{DIRECTIVE, InvalidPatch, has_directive, merge_maps, named, shown, unknown_directive};
+use super::order::{identities, identity, interleaved};
+use super::{DIRECTIVE, InvalidPatch, merge_maps, named, shown, unknown_directive};
 
 /// The list of a field with the patch merged into it, by the key of its elements.
 pub(super) fn merge(
@@ -116,9 +116,4 @@ pub(super) fn check_elements(original: &[Value], patch: &[Value]) -> Result<(), 
 
 pub(super) fn no_key(key: &str) -> InvalidPatch {
     InvalidPatch::new(format!("has no {key:?}, by which its list is merged; add {:?}", shown(key)))
-}
-
-/// The elements' identities, in their order. Elements with a directive count too.
-pub(super) fn identities(list: &[Value], key: Option<&str>) -> Vec<String> {
-    list.iter().filter(|element| !has_directive(element)).map(|element| identity(element, key)).collect()
 }

@@ -156,6 +156,7 @@ fn deep_patch_is_refused() {
 
 /// A list of 1 MB: work in the square of its length would take minutes.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "how long a test goes on is no decision")]
 fn long_lists_merge_in_linear_time() {
     let list = |from: usize| -> Value {
         (from..from + 30_000).map(|n| json!({"name": format!("V{n}"), "value": "x"})).collect()

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Each decides for one kind of object.
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 13] = [
     "broadcastjob",
     "cloneset",
     "containerrecreaterequest",
@@ -25,6 +25,7 @@ const KINDS: [&str; 12] = [
     "persistentpodstate",
     "sidecarset",
     "statefulset",
+    "uniteddeployment",
 ];
 
 /// What is shared, by floors: a module knows none of its own floor or of one above.

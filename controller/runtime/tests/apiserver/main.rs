@@ -10,4 +10,5 @@ mod history;
 mod missing;
 mod model;
 mod relay;
+mod strategic_merge;
 mod support;

@@ -50,6 +50,17 @@ pub(crate) async fn request(client: &Client, method: Method, path: &str, body: &
         Method::PATCH => "application/merge-patch+json",
         _ => "application/json",
     };
+    send(client, method, path, content, body).await
+}
+
+/// A request whose body is of this type.
+pub(crate) async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    content: &str,
+    body: &Value,
+) -> kube::Result<Value> {
     let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
     let request = Request::builder().method(method).uri(path).header("content-type", content).body(body).unwrap();
     client.request(request).await

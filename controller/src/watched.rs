@@ -15,11 +15,13 @@ use berth_workload::owner::{self, Reference};
 use berth_workload::pod::{Metadata, Pod};
 use berth_workload::revision::Revision;
 use berth_workload::stateful_workload::StatefulWorkload;
+use berth_workload::untyped_workload::UntypedWorkload;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 
 use crate::controllers::sidecarset::{REVISIONS_OF_SIDECAR_SETS, managing_set};
+use crate::controllers::uniteddeployment::{SUBSET_DEPLOYMENTS, SUBSET_NATIVE_SETS};
 use crate::custom_workloads::Configuration;
 use crate::reads::Read;
 
@@ -69,9 +71,9 @@ fn identity(metadata: &ObjectMeta) -> [&str; 4] {
         .map(|part| part.as_deref().unwrap_or_default())
 }
 
-/// The workload of a kind of ours that manages an object, if one does.
-fn managing_workload(metadata: &Metadata) -> Option<Reference<'_>> {
-    metadata.controller().map(Reference::from).filter(owner::is_workload)
+/// The workload of a kind of ours that manages an object of this plural, if one does.
+fn managing_workload<'a>(metadata: &'a Metadata, plural: &str) -> Option<Reference<'a>> {
+    metadata.controller().map(Reference::from).filter(|reference| owner::is_owner_of(reference, plural))
 }
 
 /// Does a workload that the store has manage the object? In the object's namespace, with the uid that the owner reference names.
@@ -83,7 +85,7 @@ pub(crate) fn is_managed<T: Object>(workloads: &Store<T>, metadata: &Metadata) -
 
 impl Owned for Watched<Revision> {
     fn owner(&self) -> Option<Reference<'_>> {
-        managing_workload(&self.0.metadata)
+        managing_workload(&self.0.metadata, object::CONTROLLER_REVISIONS.plural)
     }
 }
 
@@ -91,7 +93,8 @@ impl Owned for Watched<Revision> {
 impl Owned for Watched<Claim> {
     fn owner(&self) -> Option<Reference<'_>> {
         let mut owners = self.0.metadata.owner_references.iter().map(Reference::from);
-        managing_workload(&self.0.metadata).or_else(|| owners.find(|reference| owner::POD.is_of(reference)))
+        managing_workload(&self.0.metadata, object::CLAIMS.plural)
+            .or_else(|| owners.find(|reference| owner::POD.is_of(reference)))
     }
 }
 
@@ -169,7 +172,29 @@ impl Read for Watched<Node> {
 
 impl Read for Watched<StatefulWorkload> {
     fn store() -> Arc<Store<Self>> {
-        Store::new(&[])
+        Store::new(&[SUBSET_NATIVE_SETS])
+    }
+}
+
+impl Kind for UntypedWorkload {
+    const RESOURCE: Resource = object::DEPLOYMENTS;
+
+    fn identity(&self) -> [&str; 4] {
+        identity(&self.metadata)
+    }
+    fn terminating(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+}
+
+/// Deployments, of which those of UnitedDeployments' subsets are kept.
+impl Read for Watched<UntypedWorkload> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[SUBSET_DEPLOYMENTS])
+    }
+
+    fn is_kept(&self) -> bool {
+        self.0.label(label::SUBSET_NAME).is_some()
     }
 }
 

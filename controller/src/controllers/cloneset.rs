@@ -20,6 +20,7 @@ use crate::acting::{Acting, LARGE};
 use crate::change;
 use crate::controllers::Controller;
 use crate::controllers::nodeimage::PREPULLED_CLONE_SETS;
+use crate::controllers::uniteddeployment::SUBSET_CLONE_SETS;
 use crate::ended::EndedPods;
 use crate::overlapping;
 use crate::podset::{Observed, PodSetReads};
@@ -42,7 +43,7 @@ impl CustomResource for CloneSet {
 
 impl Read for Watched<CloneSet> {
     fn store() -> Arc<Store<Self>> {
-        Store::new(&[overlapping::by_namespace(), PREPULLED_CLONE_SETS])
+        Store::new(&[overlapping::by_namespace(), PREPULLED_CLONE_SETS, SUBSET_CLONE_SETS])
     }
 }
 

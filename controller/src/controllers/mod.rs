@@ -14,6 +14,7 @@ pub(crate) mod persistentpodstate;
 pub(crate) mod podunavailablebudget;
 pub(crate) mod sidecarset;
 pub(crate) mod statefulset;
+pub(crate) mod uniteddeployment;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ const ALL: &[Entry] = &[
     Entry::of::<containerrecreaterequest::Reads>(),
     Entry::of::<foreignpod::Reads>(),
     Entry::of::<joiningnode::Reads>(),
+    Entry::of::<uniteddeployment::Reads>(),
 ];
 
 /// What works on one kind: the stores that it reads.

@@ -21,6 +21,7 @@ use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
+use crate::controllers::uniteddeployment::SUBSET_STATEFUL_SETS;
 use crate::controllers::{Controller, persistentpodstate};
 use crate::paced::{Paced, nothing_is_urgent};
 use crate::podset::{Observed, PodSetReads};
@@ -45,7 +46,7 @@ impl CustomResource for StatefulSet {
 
 impl Read for Watched<StatefulSet> {
     fn store() -> Arc<Store<Self>> {
-        Store::new(&[])
+        Store::new(&[SUBSET_STATEFUL_SETS])
     }
 }
 

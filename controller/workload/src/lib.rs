@@ -32,4 +32,5 @@ pub mod share;
 pub mod stateful_workload;
 pub mod strategic_merge;
 pub mod stuck;
+pub mod untyped_workload;
 pub mod update_order;

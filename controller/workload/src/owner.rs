@@ -44,10 +44,15 @@ pub fn controller_reference(resource: &Resource, metadata: &ObjectMeta) -> Value
     })
 }
 
-/// Does the reference name a kind of ours that owns pods?
+/// Whether the reference names a kind of ours that owns pods.
 pub fn is_workload(reference: &Reference<'_>) -> bool {
-    let owns_pods = |kind: &&Kind| kind.owns.contains(&resource::PODS.plural);
-    KINDS.iter().filter(owns_pods).any(|kind| Resource::of(kind).owner_kind().is_of(reference))
+    is_owner_of(reference, resource::PODS.plural)
+}
+
+/// Whether the reference names a kind of ours that owns objects of this plural.
+pub fn is_owner_of(reference: &Reference<'_>, plural: &str) -> bool {
+    let owns = |kind: &&Kind| kind.owns.contains(&plural);
+    KINDS.iter().filter(owns).any(|kind| Resource::of(kind).owner_kind().is_of(reference))
 }
 
 impl OwnerKind {

@@ -1,19 +1,43 @@
 //! A workload whose pods have ordinals, as records of their places see it: Kubernetes' own StatefulSet, or another controller's kind.
 
+use std::sync::Arc;
+
+use berth_api::names::label::SUBSET_NAME;
+use berth_api::text::JsonText;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::ordinals::Ordinals;
 use crate::pod::Metadata;
+use crate::untyped_workload::UntypedWorkload;
 
 /// A workload, stripped to what decisions read. The feed decodes watch events straight into it.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct StatefulWorkload {
     /// Name, uid, annotations.
     pub metadata: Metadata,
     /// Which ordinals its pods are to have. `None`: its spec does not say so in Kubernetes' fields.
-    #[serde(rename = "spec", default, deserialize_with = "ordinals")]
     pub ordinals: Option<Ordinals>,
+    /// The whole workload, where its labels name the subset of a UnitedDeployment.
+    pub subset: Option<Arc<UntypedWorkload>>,
+}
+
+#[derive(Deserialize)]
+struct Slim {
+    metadata: Metadata,
+    #[serde(rename = "spec", default, deserialize_with = "ordinals")]
+    ordinals: Option<Ordinals>,
+}
+
+impl<'de> Deserialize<'de> for StatefulWorkload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = JsonText::deserialize(deserializer)?;
+        let Slim { metadata, ordinals } = serde_json::from_str(text.as_str()).map_err(D::Error::custom)?;
+        let is_subset = metadata.label(SUBSET_NAME).is_some();
+        let subset = if is_subset { text.read().map(Arc::new) } else { None };
+        Ok(Self { metadata, ordinals, subset })
+    }
 }
 
 /// Of kinds that are not ours nothing is certain: what cannot be read is not known.
@@ -36,6 +60,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn stateful_workload_of_a_subset_keeps_its_spec() {
+        let read = |labels: Value| -> StatefulWorkload {
+            let metadata = json!({"name": "web", "labels": labels, "annotations": {"team": "a"}});
+            serde_json::from_value(
+                json!({"metadata": metadata, "spec": {"replicas": 3}, "status": {"readyReplicas": 2}}),
+            )
+            .unwrap()
+        };
+        assert_eq!(read(json!({"app": "web"})).subset, None);
+        let subset = read(json!({"apps.kruise.io/subset-name": "a"})).subset.unwrap();
+        assert_eq!((subset.replicas(), subset.status.ready_replicas), (3, 2));
+        assert_eq!(subset.metadata.annotations.as_ref().unwrap()["team"], "a");
+    }
 
     #[test]
     fn ordinals_are_read_where_the_spec_has_them_as_kubernetes_does() {

@@ -15,7 +15,7 @@ use super::subset_kind::SubsetKind;
 /// other rendering than OpenKruise's restarts a pod. Any other gets the whole spec, and loses the
 /// labels and annotations that only the template of `older` brought. `older` is the metadata of the
 /// template in the revision that the existing object's label names; none if the revision is gone.
-pub fn change(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Option<Value> {
+pub(super) fn change(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Option<Value> {
     let spec = existing.get("spec").unwrap_or(&Value::Null);
     if has_source_of(existing, wanted) {
         return size(spec, wanted).map(|spec| json!({"spec": spec}));
@@ -53,7 +53,7 @@ fn metadata(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Optio
 
 /// Whether the existing object was made from the wanted one's template and patch. Patches are
 /// compared as JSON, because OpenKruise keeps the bytes that it read.
-pub fn has_source_of(existing: &Value, wanted: &Workload) -> bool {
+pub(super) fn has_source_of(existing: &Value, wanted: &Workload) -> bool {
     let text = |field: &str, key: &str| existing.get("metadata")?.get(field)?.get(key)?.as_str();
     let revision = wanted.labels.get(KRUISE_CONTROLLER_REVISION_HASH).map(String::as_str);
     let patch = wanted.annotations.get(SUBSET_PATCH).map(String::as_str).unwrap_or_default();
@@ -63,7 +63,7 @@ pub fn has_source_of(existing: &Value, wanted: &Workload) -> bool {
     text("labels", KRUISE_CONTROLLER_REVISION_HASH) == revision && is_same_patch()
 }
 
-/// The patch of the spec's replicas and partition.
+/// The patch of the spec's replicas, partition, and what reserved pods add to `maxUnavailable`.
 fn size(spec: &Value, wanted: &Workload) -> Option<Value> {
     let mut patch = Map::new();
     let replicas = wanted.spec.get("replicas").cloned().unwrap_or_default();
@@ -76,6 +76,15 @@ fn size(spec: &Value, wanted: &Workload) -> Option<Value> {
     let partition = SubsetKind::partition(&wanted_spec);
     if wanted.kind.has_partition(&wanted.spec) && SubsetKind::partition(spec) != partition {
         patch.insert("updateStrategy".to_owned(), json!({"rollingUpdate": {"partition": partition}}));
+    }
+    if let Some(([strategy, rolling, field], _, _)) = wanted.kind.max_unavailable() {
+        let path = format!("/{strategy}/{rolling}/{field}");
+        let (had, wanted) = (spec.pointer(&path), wanted_spec.pointer(&path));
+        // A number beside a template without one is what reserved pods had added.
+        if had != wanted && (wanted.is_some() || had.is_some_and(Value::is_number)) {
+            let strategy = patch.entry(strategy).or_insert_with(|| json!({}));
+            strategy[rolling][field] = wanted.cloned().unwrap_or_default();
+        }
     }
     (!patch.is_empty()).then_some(Value::Object(patch))
 }

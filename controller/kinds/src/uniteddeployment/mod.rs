@@ -1,15 +1,91 @@
-//! UnitedDeployment: one workload for each domain.
+//! UnitedDeployment: one workload for each domain, among which the replicas of one application are divided.
+//!
+//! Each round looks at the subsets ([`round`]): which workload each of them has, whether its nodes
+//! have room ([`schedulability`]), and how many replicas it gets ([`division`]). The plan follows from
+//! what the workloads lack ([`decide`]).
 
-pub mod adopt;
-pub mod change;
-pub mod render;
-pub mod subset_kind;
+mod adopt;
+mod change;
+mod decide;
+pub mod division;
+mod render;
+mod revision;
+mod round;
+mod schedulability;
+mod status;
+mod stuck_pods;
+mod subset_kind;
+mod validate;
 
 #[cfg(test)]
 mod tests;
-//! UnitedDeployment: one workload for each domain, among which the replicas are divided.
 
-pub mod division;
-//! UnitedDeployment: one application over many domains, one workload for each.
+use std::sync::Arc;
 
-pub mod revision;
+use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
+use berth_workload::pod::Pod;
+use berth_workload::revision::Revision;
+use berth_workload::untyped_workload::UntypedWorkload;
+
+pub use decide::decide;
+pub use status::{is_urgent, status};
+pub use subset_kind::SubsetKind;
+
+/// All that a decision about one UnitedDeployment reads.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The UnitedDeployment.
+    pub united: Arc<UnitedDeployment>,
+    /// The workloads that it controls, and those of its namespace that have a subset's name in their
+    /// labels and no controller.
+    pub workloads: Vec<SubsetWorkload>,
+    /// The revisions that it controls, sorted oldest first.
+    pub revisions: Vec<Arc<Revision>>,
+    /// The pods of its namespace that have a subset's name in their labels.
+    pub pods: Vec<Arc<Pod>>,
+}
+
+/// A workload of one of the four kinds.
+#[derive(Debug, Clone)]
+pub struct SubsetWorkload {
+    /// Its kind.
+    pub kind: SubsetKind,
+    /// The workload.
+    pub object: Arc<UntypedWorkload>,
+}
+
+impl Snapshot {
+    /// Namespace and name, for messages.
+    pub fn name(&self) -> String {
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        format!("{}/{}", part(&self.united.metadata.namespace), part(&self.united.metadata.name))
+    }
+}
+
+impl SubsetWorkload {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.object.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Its uid.
+    pub fn uid(&self) -> &str {
+        self.object.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it is being deleted.
+    pub fn is_going(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether the pod is one of its own. A Deployment's pods belong to a ReplicaSet whose name has the
+    /// Deployment's name and the pods' template hash.
+    pub fn has_pod(&self, pod: &Pod) -> bool {
+        let Some(owner) = pod.metadata.controller() else { return false };
+        if self.kind != SubsetKind::Deployment {
+            return *owner.uid == *self.uid();
+        }
+        let hash = pod.metadata.label("pod-template-hash").unwrap_or_default();
+        *owner.kind == *"ReplicaSet" && *owner.name == *format!("{}-{hash}", self.name())
+    }
+}

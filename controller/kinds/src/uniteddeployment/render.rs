@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use berth_api::IntOrString;
 use berth_api::name::is_dns_subdomain;
 use berth_api::names::annotation::SUBSET_PATCH;
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
+use berth_workload::intstr::resolve;
 use berth_workload::revision::{form, suffix};
 use berth_workload::strategic_merge::strategic_merge;
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
@@ -19,67 +21,69 @@ use super::subset_kind::SubsetKind;
 
 /// The longest patch, in bytes of JSON: the workload has it in an annotation, and Kubernetes allows
 /// 256 KiB for all annotations of an object.
-pub const LONGEST_PATCH: usize = 200_000;
+pub(super) const LONGEST_PATCH: usize = 200_000;
 
 /// The part of a UnitedDeployment that its workloads share.
 #[derive(Debug, Clone, Copy)]
-pub struct Template<'a> {
+pub(super) struct Template<'a> {
     /// Kind of the workloads.
-    pub kind: SubsetKind,
+    pub(super) kind: SubsetKind,
     /// The UnitedDeployment's selector.
-    pub selector: &'a LabelSelector,
+    pub(super) selector: &'a LabelSelector,
     /// The template's `metadata`.
-    pub metadata: Option<&'a Value>,
+    pub(super) metadata: Option<&'a Value>,
     /// The template's `spec`.
-    pub spec: &'a Map<String, Value>,
+    pub(super) spec: &'a Map<String, Value>,
     /// Name of the UnitedDeployment's revision that holds this template.
-    pub revision: &'a str,
+    pub(super) revision: &'a str,
 }
 
 /// A subset, as the UnitedDeployment's topology has it.
 #[derive(Debug, Clone, Copy)]
-pub struct Subset<'a> {
+pub(super) struct Subset<'a> {
     /// Its name.
-    pub name: &'a str,
+    pub(super) name: &'a str,
     /// The nodes that its pods may run on; an empty term means all.
-    pub node_selector_term: &'a NodeSelectorTerm,
+    pub(super) node_selector_term: &'a NodeSelectorTerm,
     /// Tolerations that its pods have besides those of the template.
-    pub tolerations: &'a [Toleration],
+    pub(super) tolerations: &'a [Toleration],
     /// A strategic merge patch of the pod template.
-    pub patch: Option<&'a Value>,
+    pub(super) patch: Option<&'a Value>,
 }
 
 /// How large the workload is and how far it updates: a change of these changes nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
+pub(super) struct Size {
     /// Pods.
-    pub replicas: i32,
+    pub(super) replicas: i32,
     /// Pods that keep the older revision. Workloads without a partition ignore it.
-    pub partition: i32,
+    pub(super) partition: i32,
+    /// Reserved pods, which use up no `maxUnavailable`.
+    pub(super) reserved: i32,
 }
 
 /// The workload that a subset must have.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Workload {
+pub(super) struct Workload {
     /// Its kind.
-    pub kind: SubsetKind,
+    pub(super) kind: SubsetKind,
     /// Labels.
-    pub labels: BTreeMap<String, String>,
+    pub(super) labels: BTreeMap<String, String>,
     /// Annotations.
-    pub annotations: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
     /// The whole spec, with replicas and partition.
-    pub spec: Map<String, Value>,
+    pub(super) spec: Map<String, Value>,
 }
 
 /// A template or patch from which no workload can be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Invalid {
+pub(super) struct Invalid {
     /// Path below the workload's template, as in `spec.template`, or below the subset, as in `patch.spec`.
-    pub field: String,
+    pub(super) field: String,
     /// The value, the cause and the remedy.
-    pub problem: String,
+    pub(super) problem: String,
     /// Whether the field is the subset's, and not the template's.
-    pub of_subset: bool,
+    pub(super) of_subset: bool,
 }
 
 impl fmt::Display for Invalid {
@@ -91,7 +95,7 @@ impl fmt::Display for Invalid {
 /// The name of a subset's workload. It follows from uid, subset and kind, so that a second creation
 /// finds the first one's object and a subset that returns finds its claims. Another `collision`
 /// gives another name, in case an object of another owner has the first.
-pub fn name(united_deployment: &str, uid: &str, subset: &str, kind: SubsetKind, collision: u32) -> String {
+pub(super) fn name(united_deployment: &str, uid: &str, subset: &str, kind: SubsetKind, collision: u32) -> String {
     let seed = json!([uid, subset, kind.template_field(), collision]).to_string();
     let suffix = suffix(&seed);
     let mut prefix = format!("{united_deployment}-{subset}-");
@@ -109,7 +113,7 @@ pub fn name(united_deployment: &str, uid: &str, subset: &str, kind: SubsetKind, 
 }
 
 /// The patch in the form of the workload's annotation: Go's JSON, empty without a patch.
-pub fn patch_text(patch: Option<&Value>) -> String {
+pub(super) fn patch_text(patch: Option<&Value>) -> String {
     patch.filter(|patch| !patch.is_null()).map(form::text).unwrap_or_default()
 }
 
@@ -117,7 +121,7 @@ pub fn patch_text(patch: Option<&Value>) -> String {
 ///
 /// # Errors
 /// The error names the field of the template or of the subset, and the remedy.
-pub fn render(template: &Template<'_>, subset: &Subset<'_>, size: Size) -> Result<Workload, Invalid> {
+pub(super) fn render(template: &Template<'_>, subset: &Subset<'_>, size: Size) -> Result<Workload, Invalid> {
     let Template { kind, selector, metadata, revision, .. } = *template;
     let mut labels = texts(metadata, "labels");
     labels.extend(selector.match_labels.clone().unwrap_or_default());
@@ -142,12 +146,13 @@ pub fn render(template: &Template<'_>, subset: &Subset<'_>, size: Size) -> Resul
     spec.insert("selector".to_owned(), value(&of_subset(selector, subset.name)));
     spec.insert("replicas".to_owned(), json!(size.replicas));
     set_partition(kind, &mut spec, size.partition)?;
+    raise_max_unavailable(kind, &mut spec, size)?;
     Ok(Workload { kind, labels, annotations, spec })
 }
 
 impl Workload {
     /// The whole object, to create it. `owner` is the reference to the UnitedDeployment.
-    pub fn object(&self, namespace: &str, name: &str, owner: &Value) -> Value {
+    pub(super) fn object(&self, namespace: &str, name: &str, owner: &Value) -> Value {
         let resource = self.kind.resource();
         json!({
             "apiVersion": resource.api_version(),
@@ -165,7 +170,7 @@ impl Workload {
 }
 
 /// The selector of a subset's workload.
-pub fn of_subset(selector: &LabelSelector, subset: &str) -> LabelSelector {
+pub(super) fn of_subset(selector: &LabelSelector, subset: &str) -> LabelSelector {
     let mut selector = selector.clone();
     selector.match_labels.get_or_insert_default().insert(SUBSET_NAME.to_owned(), subset.to_owned());
     selector
@@ -248,6 +253,26 @@ fn set_partition(kind: SubsetKind, spec: &mut Map<String, Value>, partition: i32
     if rolling.remove("partition").is_some() && rolling.is_empty() {
         strategy.remove("rollingUpdate");
     }
+    Ok(())
+}
+
+/// Adds the reserved pods to the template's `maxUnavailable`, so that a rollout goes on beside them.
+fn raise_max_unavailable(kind: SubsetKind, spec: &mut Map<String, Value>, size: Size) -> Result<(), Invalid> {
+    let Some(([strategy, rolling, field], default, round)) = kind.max_unavailable() else { return Ok(()) };
+    let recreates =
+        spec.get(strategy).and_then(|strategy| strategy.get("type")).is_some_and(|type_| type_ == "Recreate");
+    if size.reserved <= 0 || recreates {
+        return Ok(());
+    }
+    let rolling_path = format!("spec.{strategy}.{rolling}");
+    let rolling = child(child(spec, strategy, "spec")?, rolling, &format!("spec.{strategy}"))?;
+    let said = rolling.get(field).filter(|said| !said.is_null()).cloned().unwrap_or_else(|| json!(default));
+    let parsed = serde_json::from_value::<IntOrString>(said).map_err(|error| error.to_string());
+    let replicas = usize::try_from(size.replicas).unwrap_or(0);
+    let own = parsed.and_then(|parsed| resolve(&parsed, replicas, round));
+    let own = own.map_err(|problem| invalid(&format!("{rolling_path}.{field}"), &problem))?;
+    let own = i32::try_from(own).unwrap_or(i32::MAX);
+    rolling.insert(field.to_owned(), json!(own.saturating_add(size.reserved)));
     Ok(())
 }
 

@@ -27,25 +27,25 @@ const MOST_COLLISIONS: i32 = 100;
 
 /// All that a UnitedDeployment's history is decided from.
 #[derive(Debug, Clone, Copy)]
-pub struct History<'a> {
+pub(super) struct History<'a> {
     /// Its namespace.
-    pub namespace: &'a str,
+    pub(super) namespace: &'a str,
     /// Its name.
-    pub name: &'a str,
+    pub(super) name: &'a str,
     /// `spec.template`, with one of the four templates.
-    pub template: &'a Value,
+    pub(super) template: &'a Value,
     /// Every revision that it controls, sorted oldest first ([`revision::sort`]).
-    pub revisions: &'a [Arc<Revision>],
+    pub(super) revisions: &'a [Arc<Revision>],
     /// The revisions that the subsets' workloads name in `apps.kruise.io/controller-revision-hash`.
-    pub in_use: &'a BTreeSet<&'a str>,
+    pub(super) in_use: &'a BTreeSet<&'a str>,
     /// `status.collisionCount`.
-    pub collisions: i32,
+    pub(super) collisions: i32,
 }
 
 impl History<'_> {
     /// Looks the template up in the history. Of several revisions that mean the same, a workload's comes first, because
     /// another name would restart its pods, then the newest.
-    pub fn recognise(&self) -> Recognised {
+    pub(super) fn recognise(&self) -> Recognised {
         let wanted = form::written(self.template);
         let text = revision::form::text(&kept(wanted.clone()));
         let is = |one: &Arc<Revision>| {
@@ -61,7 +61,7 @@ impl History<'_> {
 
     /// The ControllerRevision of a new template, with this number. A CloneSet's template is written in the version of the
     /// newest revision, and the owner reference names that version, by which the data is read later.
-    pub fn new_revision(&self, mut owner: Value, number: i64) -> Value {
+    pub(super) fn new_revision(&self, mut owner: Value, number: i64) -> Value {
         let is_v1alpha1 = self.template.get(CLONE_SET).is_some_and(Value::is_object)
             && self.revisions.last().is_some_and(|newest| is_v1alpha1(newest));
         let data = if is_v1alpha1 {
@@ -91,14 +91,14 @@ impl History<'_> {
 
     /// Revisions to delete: the oldest beyond the limit. Revisions that workloads name, and those that are named here (the
     /// status' and the template's), stay and do not count.
-    pub fn beyond_limit(&self, limit: i32, live: &[&str]) -> Vec<Arc<Revision>> {
+    pub(super) fn beyond_limit(&self, limit: i32, live: &[&str]) -> Vec<Arc<Revision>> {
         let is_live = |name: &str| self.in_use.contains(name) || live.contains(&name);
         revision::beyond_limit(self.revisions, limit, is_live)
     }
 }
 
 /// The `data` that `spec.template` is kept as. As text it is [`revision::form::text`].
-pub fn data(template: &Value) -> Value {
+pub(super) fn data(template: &Value) -> Value {
     kept(form::written(template))
 }
 

@@ -1,5 +1,6 @@
 //! The four kinds of workloads that a subset can have.
 
+use berth_workload::intstr::Round;
 use berth_workload::resource::{CLONE_SETS, DEPLOYMENTS, NATIVE_STATEFUL_SETS, Resource, STATEFUL_SETS};
 use serde_json::{Map, Value};
 
@@ -50,6 +51,16 @@ impl SubsetKind {
     /// Whether `reserveUnschedulablePods` works with the kind.
     pub const fn can_reserve(self) -> bool {
         !self.is_stateful()
+    }
+
+    /// Where the spec says how many pods may be out of service, for kinds that reserve pods. With it what
+    /// the kind's controller takes by default, and how it rounds a percentage.
+    pub(super) const fn max_unavailable(self) -> Option<([&'static str; 3], &'static str, Round)> {
+        match self {
+            Self::CloneSet => Some((["updateStrategy", "rollingUpdate", "maxUnavailable"], "20%", Round::Up)),
+            Self::Deployment => Some((["strategy", "rollingUpdate", "maxUnavailable"], "25%", Round::Down)),
+            Self::StatefulSet | Self::AdvancedStatefulSet => None,
+        }
     }
 
     /// The longest name of a workload, in bytes. A StatefulSet's name, a dash and a hash of ten

@@ -37,7 +37,7 @@ impl Source {
             term: NodeSelectorTerm::default(),
             tolerations: Vec::new(),
             patch: None,
-            size: Size { replicas: 3, partition: 1 },
+            size: Size { replicas: 3, partition: 1, reserved: 0 },
         }
     }
 

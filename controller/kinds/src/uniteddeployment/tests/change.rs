@@ -31,7 +31,7 @@ fn scale_and_partition_change_nothing_else() {
         let mut source = Source::new(kind);
         let mut object = source.object();
         object["spec"]["template"]["spec"]["containers"][0]["image"] = json!("edited by hand");
-        source.size = Size { replicas: 5, partition: 2 };
+        source.size = Size { replicas: 5, partition: 2, reserved: 0 };
         let wanted = match kind {
             Deployment => json!({"spec": {"replicas": 5}}),
             StatefulSet | AdvancedStatefulSet | CloneSet => {
@@ -42,7 +42,7 @@ fn scale_and_partition_change_nothing_else() {
         assert_eq!(patch, wanted, "{kind:?}");
         assert_eq!(change(&patched(object, &patch), &source.workload(), None), None, "{kind:?}");
     }
-    let source = Source { size: Size { replicas: 1, partition: 0 }, ..Source::new(StatefulSet) };
+    let source = Source { size: Size { replicas: 1, partition: 0, reserved: 0 }, ..Source::new(StatefulSet) };
     let mut object = source.object();
     object["spec"].as_object_mut().unwrap().retain(|field, _| field != "replicas" && field != "updateStrategy");
     assert_eq!(change(&object, &source.workload(), None), None, "missing numbers are their defaults");

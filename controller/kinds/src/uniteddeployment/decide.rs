@@ -1,0 +1,255 @@
+//! What to do for a UnitedDeployment now.
+
+use std::collections::BTreeMap;
+
+use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
+use berth_workload::owner::controller_reference;
+use berth_workload::plan::{Action, Body, Event, IfExists, Plan, PodPatch, Step, Target};
+use berth_workload::resource::UNITED_DEPLOYMENTS;
+use berth_workload::revision::Recognised;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::division::Share;
+use super::render::{self, Size, Template};
+use super::round::{Round, SubsetView, with_history};
+use super::{Snapshot, SubsetWorkload, change, stuck_pods, validate};
+
+/// What to do now. An empty plan means that nothing is to be done until something changes.
+pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if snapshot.united.metadata.deletion_timestamp.is_some() {
+        return plan;
+    }
+    let round = validate::validate(snapshot).and_then(|()| Round::of(snapshot, now));
+    let round = match round {
+        Ok(round) => round,
+        Err(refusal) => {
+            let is_known = super::status::says(snapshot, &refusal);
+            plan.refuse(refusal, is_known);
+            return plan;
+        }
+    };
+    if let Recognised::New(number) = round.recognised {
+        plan.add_required_stage("revision", vec![create_revision(snapshot, number)]);
+        return plan;
+    }
+    if let Recognised::Older(revision, number) = &round.recognised {
+        let action =
+            Action::RenumberRevision { target: revision.target(), revision: *number, annotations: BTreeMap::new() };
+        let reason = format!("the template is that of revision {}, which becomes the newest", revision.metadata.name);
+        plan.add_stage("revision", vec![Step::new(action, reason)]);
+    }
+    plan.add_stage("label pods", round.subsets.iter().flat_map(label_pods).collect());
+    plan.add_stage("adopt", round.subsets.iter().filter_map(|subset| adopt(snapshot, subset)).collect());
+    let (mut creates, mut updates) = (Vec::new(), Vec::new());
+    for (subset, share, partition) in round.sized(snapshot) {
+        let size = Size { replicas: share.replicas, partition, reserved: subset.schedulability.reserved };
+        match bring(snapshot, &round, subset, size, &mut plan) {
+            Some(step) if subset.workload.is_none() => creates.push(step),
+            step => updates.extend(step),
+        }
+        tell(subset, share, &mut plan);
+    }
+    plan.add_stage("create subsets", creates);
+    plan.add_stage("update subsets", updates);
+    plan.add_stage("delete subsets", delete(&round));
+    let stuck = stuck_pods::delete(snapshot, &round, &mut plan, now);
+    plan.add_stage("delete stuck pods", stuck);
+    drop_history(snapshot, &round, &mut plan);
+    for wait in round.subsets.iter().filter_map(|subset| subset.schedulability.look_again) {
+        plan.look_again_after(wait);
+    }
+    plan
+}
+
+fn create_revision(snapshot: &Snapshot, number: i64) -> Step {
+    let owner = controller_reference(&UNITED_DEPLOYMENTS, &snapshot.united.metadata);
+    let template = serde_json::to_value(&snapshot.united.spec.template).unwrap_or_default();
+    let body = with_history(snapshot, &template, |history| history.new_revision(owner, number));
+    let reason = format!("the template is new, and becomes revision {number}");
+    let mut step = Step::new(Action::CreateRevision { body: Body::from(&body) }, reason);
+    let message = "failed to take over spec.template".to_owned();
+    step.failed = Some(Event { warning: true, reason: "FailedRevisionProvision", message });
+    step
+}
+
+/// Writes which pods are reserved into their labels.
+fn label_pods(subset: &SubsetView<'_>) -> Vec<Step> {
+    let label = |(pod, reserved): &(std::sync::Arc<berth_workload::pod::Pod>, bool)| {
+        let labels = [(RESERVED_POD.to_owned(), Some(reserved.to_string()))];
+        let patch = PodPatch { labels: labels.into(), ..PodPatch::default() };
+        let (name, subset) = (&pod.metadata.name, &subset.spec.name);
+        let why = if *reserved { "is reserved" } else { "serves" };
+        Step::new(
+            Action::PatchPod { target: Target::from(&pod.metadata), patch },
+            format!("pod {name} of subset {subset} {why}"),
+        )
+    };
+    subset.schedulability.labels.iter().map(label).collect()
+}
+
+/// Gives an orphan an owner. Other owners stay.
+fn adopt(snapshot: &Snapshot, subset: &SubsetView<'_>) -> Option<Step> {
+    let orphan = subset.orphan?;
+    let metadata = &orphan.object.metadata;
+    let mut owners = serde_json::to_value(&metadata.owner_references).ok().filter(Value::is_array).unwrap_or(json!([]));
+    owners.as_array_mut()?.push(controller_reference(&UNITED_DEPLOYMENTS, &snapshot.united.metadata));
+    let target = Target { resource_version: metadata.resource_version.clone(), ..Target::from(metadata) };
+    let patch = json!({"metadata": {"ownerReferences": owners}});
+    let action = Action::Patch { resource: orphan.kind.resource(), target, patch };
+    Some(Step::new(action, format!("{} has no owner, and the labels of subset {}", named(orphan), subset.spec.name)))
+}
+
+/// Creates the workload of a subset, or changes it where it differs from what it must be.
+fn bring(snapshot: &Snapshot, round: &Round<'_>, subset: &SubsetView<'_>, size: Size, plan: &mut Plan) -> Option<Step> {
+    let spec = subset.spec;
+    let template = Template {
+        kind: round.kind,
+        selector: &snapshot.united.spec.selector,
+        metadata: round.template.metadata.as_ref(),
+        spec: &round.template.spec,
+        revision: &round.revision,
+    };
+    let of_spec = render::Subset {
+        name: &spec.name,
+        node_selector_term: &spec.node_selector_term,
+        tolerations: &spec.tolerations,
+        patch: spec.patch.as_ref(),
+    };
+    let wanted = match render::render(&template, &of_spec, size) {
+        Ok(wanted) => wanted,
+        Err(invalid) => {
+            let field = if invalid.of_subset {
+                format!("spec.topology.subsets[{}].{invalid}", spec.name)
+            } else {
+                format!("spec.template.{}.{invalid}", round.kind.template_field())
+            };
+            let message = format!("UnitedDeployment {}: {field}", snapshot.name());
+            let refusal = berth_workload::plan::Refusal { reason: "InvalidSpec", message };
+            let is_known = super::status::says(snapshot, &refusal);
+            plan.refuse(refusal, is_known);
+            return None;
+        }
+    };
+    let event = |warning, reason, message: String| Some(Event { warning, reason, message });
+    let Some(workload) = subset.workload else {
+        if let Some(pod) = subset.leftover {
+            plan.wait(format!("subset {}: pod {} of its last workload has to end first", spec.name, pod.metadata.name));
+        }
+        if subset.orphan.is_some() || subset.leftover.is_some() || subset.waits_for_former(round.kind) {
+            return None;
+        }
+        let metadata = &snapshot.united.metadata;
+        let [namespace, name, uid] =
+            [&metadata.namespace, &metadata.name, &metadata.uid].map(|part| part.as_deref().unwrap_or_default());
+        let name = render::name(name, uid, &spec.name, round.kind, 0);
+        let is_there = |other: &&SubsetWorkload| other.kind == round.kind && other.name() == name;
+        if let Some(other) = snapshot.workloads.iter().find(is_there) {
+            plan.wait(format!("subset {}: {} has to end before it is created anew", spec.name, named(other)));
+            return None;
+        }
+        let owner = controller_reference(&UNITED_DEPLOYMENTS, metadata);
+        let body = wanted.object(namespace, &name, &owner);
+        let resource = round.kind.resource();
+        let action = Action::Create { resource, body, if_exists: IfExists::IsOfSameOwner };
+        let what = format!("{} {name} for subset {} with {} replicas", resource.kind, spec.name, size.replicas);
+        let mut step = Step::new(action, format!("subset {} has no workload", spec.name));
+        step.done = event(false, "SuccessfulUpdateSubset", format!("created {what}"));
+        step.failed = event(true, "FailedUpdateSubset", format!("failed to create {what}"));
+        return Some(step);
+    };
+    let object = &workload.object;
+    let existing = json!({
+        "metadata": {"labels": object.metadata.labels, "annotations": object.metadata.annotations},
+        "spec": object.spec.value(),
+    });
+    let older = object.label(KRUISE_CONTROLLER_REVISION_HASH).and_then(|label| {
+        let revision = snapshot.revisions.iter().find(|revision| *revision.metadata.name == *label)?;
+        revision.template().pointer(&format!("/{}/metadata", round.kind.template_field())).cloned()
+    });
+    let patch = change::change(&existing, &wanted, older.as_ref())?;
+    let target =
+        Target { resource_version: object.metadata.resource_version.clone(), ..Target::from(&object.metadata) };
+    let is_size = patch.get("metadata").is_none();
+    let what = if is_size {
+        format!(
+            "{} of subset {} to {} replicas, partition {}",
+            named(workload),
+            spec.name,
+            size.replicas,
+            size.partition
+        )
+    } else {
+        format!("{} of subset {} to revision {}", named(workload), spec.name, round.revision)
+    };
+    let action = Action::Patch { resource: workload.kind.resource(), target, patch };
+    let mut step = Step::new(action, format!("{} differs from subset {}", named(workload), spec.name));
+    step.done = event(false, "SuccessfulUpdateSubset", format!("changed {what}"));
+    step.failed = event(true, "FailedUpdateSubset", format!("failed to change {what}"));
+    Some(step)
+}
+
+/// Says what a subset waits for.
+fn tell(subset: &SubsetView<'_>, share: &Share, plan: &mut Plan) {
+    let name = &subset.spec.name;
+    for pod in &subset.schedulability.waiting {
+        plan.wait(format!("subset {name}: pod {pod} waits for a node that has room"));
+    }
+    let Some(workload) = subset.workload else { return };
+    if let Some(failure) = workload.object.failure() {
+        plan.wait(format!("subset {name}: {}: {failure}", named(workload)));
+    } else if workload.object.status.ready_replicas < share.replicas {
+        let ready = workload.object.status.ready_replicas;
+        plan.wait(format!("subset {name}: {} has {ready} of {} pods ready", named(workload), share.replicas));
+    }
+}
+
+/// Deletes workloads that no subset needs. The workload of another kind goes when the new one is
+/// ready, or before it starts if pods of one identity must not run twice.
+fn delete(round: &Round<'_>) -> Vec<Step> {
+    let former = round.subsets.iter().flat_map(|subset| {
+        let goes =
+            subset.waits_for_former(round.kind) || subset.workload.is_some_and(|workload| workload.object.is_ready());
+        let kind = round.kind.resource().kind;
+        let why = format!("subset {} is a {kind} now", subset.spec.name);
+        subset
+            .former
+            .iter()
+            .filter(move |former| goes && !former.is_going())
+            .map(move |workload| (*workload, why.clone()))
+    });
+    let all = round.surplus.iter().cloned().chain(former);
+    let step = |(workload, why): (&SubsetWorkload, String)| {
+        let target = Target::from(&workload.object.metadata);
+        let name = named(workload);
+        let event = |warning, reason, message| Some(Event { warning, reason, message });
+        let mut step =
+            Step::new(Action::Delete { resource: workload.kind.resource(), target }, format!("{name} goes: {why}"));
+        step.done = event(false, "SuccessfulUpdateSubset", format!("deleted {name}: {why}"));
+        step.failed = event(true, "FailedUpdateSubset", format!("failed to delete {name}"));
+        step
+    };
+    all.map(step).collect()
+}
+
+/// Deletes revisions beyond the limit, but only while nothing else is to do.
+fn drop_history(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan) {
+    if !plan.is_idle() {
+        return;
+    }
+    let limit = snapshot.united.spec.revision_history_limit.unwrap_or(10).max(0);
+    let current = snapshot.united.status.as_ref().map(|status| &*status.current_revision).unwrap_or_default();
+    let dropped =
+        with_history(snapshot, &Value::Null, |history| history.beyond_limit(limit, &[&round.revision, current]));
+    let steps = dropped.iter().map(|revision| {
+        let reason = format!("revision {} is beyond revisionHistoryLimit {limit}", revision.metadata.name);
+        Step::new(Action::DeleteRevision { target: revision.target() }, reason)
+    });
+    plan.add_stage("drop history", steps.collect());
+}
+
+/// Kind and name of a workload, for people.
+pub(super) fn named(workload: &SubsetWorkload) -> String {
+    format!("{} {}", workload.kind.resource().kind, workload.name())
+}

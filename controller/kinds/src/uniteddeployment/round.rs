@@ -1,0 +1,268 @@
+//! The subsets of a UnitedDeployment in one round: the workload of each, whether its nodes have room,
+//! and how many replicas it gets.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
+use berth_api::v1beta1::uniteddeployment::{Subset, WorkloadTemplate};
+use berth_workload::owner::{OwnerKey, Reference};
+use berth_workload::plan::Refusal;
+use berth_workload::pod::Pod;
+use berth_workload::resource::UNITED_DEPLOYMENTS;
+use berth_workload::revision::Recognised;
+use berth_workload::selector::Selector;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::division::{self, Division, Mode, Share, divide};
+use super::revision::History;
+use super::schedulability::{self, Schedulability, Seen};
+use super::{Snapshot, SubsetKind, SubsetWorkload, adopt};
+
+/// What one round decides from.
+pub(super) struct Round<'a> {
+    /// The kind of the subsets' workloads.
+    pub(super) kind: SubsetKind,
+    /// Their template.
+    pub(super) template: &'a WorkloadTemplate,
+    /// What the template is in the history.
+    pub(super) recognised: Recognised,
+    /// Name of the template's revision; empty while there is none.
+    pub(super) revision: String,
+    /// The subsets, in the order of the spec.
+    pub(super) subsets: Vec<SubsetView<'a>>,
+    /// The replicas of each subset.
+    pub(super) division: Division,
+    /// Workloads that go, each with the reason.
+    pub(super) surplus: Vec<(&'a SubsetWorkload, String)>,
+}
+
+/// One subset.
+pub(super) struct SubsetView<'a> {
+    /// The subset in the spec.
+    pub(super) spec: &'a Subset,
+    /// Its workload, of the kind of the template.
+    pub(super) workload: Option<&'a SubsetWorkload>,
+    /// A workload that may be adopted, where it has none.
+    pub(super) orphan: Option<&'a SubsetWorkload>,
+    /// Its workloads of other kinds, also those that are being deleted: the template had another kind before.
+    pub(super) former: Vec<&'a SubsetWorkload>,
+    /// A pod with an identity that an earlier workload has left, and that has to end first.
+    pub(super) leftover: Option<&'a Arc<Pod>>,
+    /// The pods of its workload that have not ended and are not being deleted.
+    pub(super) pods: Vec<&'a Arc<Pod>>,
+    /// Whether its nodes have room.
+    pub(super) schedulability: Schedulability,
+}
+
+impl SubsetView<'_> {
+    /// Whether a workload of another kind has to end before this one may start, because two
+    /// workloads with pods of one identity must not run together.
+    pub(super) fn waits_for_former(&self, kind: SubsetKind) -> bool {
+        self.former.iter().any(|former| former.kind.is_stateful() || kind.is_stateful())
+    }
+}
+
+impl<'a> Round<'a> {
+    /// Looks at everything.
+    ///
+    /// # Errors
+    /// The refusal names object, field, value and remedy.
+    pub(super) fn of(snapshot: &'a Snapshot, now: Timestamp) -> Result<Self, Refusal> {
+        let refuse = |field_and_problem: String| Refusal {
+            reason: "InvalidSpec",
+            message: format!("UnitedDeployment {}: {field_and_problem}", snapshot.name()),
+        };
+        let (kind, template) = template(snapshot).map_err(refuse)?;
+        let selector = Selector::new(&snapshot.united.spec.selector)
+            .map_err(|problem| refuse(format!("spec.selector: {problem}")))?;
+        let owned = snapshot.workloads.iter().filter(|workload| is_owned(snapshot, workload));
+        let (mut owned, former): (Vec<_>, Vec<_>) = owned.partition(|workload| workload.kind == kind);
+        owned.retain(|workload| !workload.is_going());
+        // Of two workloads of one subset that with more ready pods stays, then the older one.
+        owned.sort_by_key(|workload| {
+            let object = &workload.object;
+            let made = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
+            (Reverse(object.status.ready_replicas), made.is_none(), made, workload.name().to_owned())
+        });
+        let (recognised, revision) = recognise(snapshot);
+        let mut subsets = Vec::new();
+        let mut surplus = Vec::new();
+        for spec in &snapshot.united.spec.topology.subsets {
+            let is_of = |workload: &&&SubsetWorkload| workload.object.label(SUBSET_NAME) == Some(&spec.name);
+            let mut of_subset = owned.iter().filter(is_of).copied();
+            let workload = of_subset.next();
+            surplus.extend(of_subset.map(|twin| (twin, format!("subset {} has another one", spec.name))));
+            let former: Vec<_> = former.iter().filter(is_of).copied().collect();
+            let may_adopt = workload.is_none() && former.is_empty();
+            let is_orphan = |other: &&SubsetWorkload| {
+                other.kind == kind && adopt::is_orphan_of(&selector, &spec.name, &other.object.metadata)
+            };
+            let orphan = snapshot.workloads.iter().find(|other| may_adopt && is_orphan(other));
+            let pods = snapshot.pods.iter().filter(|pod| pod.is_active());
+            let pods: Vec<_> = pods.filter(|pod| workload.is_some_and(|workload| workload.has_pod(pod))).collect();
+            let schedulability = schedulability(snapshot, spec, workload, &pods, &revision, now);
+            let leftover =
+                snapshot.pods.iter().find(|pod| workload.is_none() && is_leftover(snapshot, spec, kind, pod));
+            subsets.push(SubsetView { spec, workload, orphan, former, leftover, pods, schedulability });
+        }
+        let is_listed = |workload: &SubsetWorkload| {
+            let name = workload.object.label(SUBSET_NAME);
+            snapshot.united.spec.topology.subsets.iter().any(|subset| Some(&*subset.name) == name)
+        };
+        let unlisted = owned.iter().chain(&former).filter(|workload| !is_listed(workload));
+        surplus.extend(unlisted.map(|workload| (*workload, "its subset is not in spec.topology.subsets".to_owned())));
+
+        let division = divided(snapshot, &subsets).map_err(refuse)?;
+        if snapshot.united.spec.topology.schedule_strategy.reserves() {
+            for (subset, share) in subsets.iter_mut().zip(&division.shares) {
+                let present = subset.workload.map(|workload| workload.object.replicas());
+                subset.schedulability.mark_if_it_grows(present, share.replicas, now);
+            }
+        }
+        Ok(Self { kind, template, recognised, revision, subsets, division, surplus })
+    }
+
+    /// The subsets with the replicas of each, and how many of them stay at the old revision.
+    pub(super) fn sized(&self, snapshot: &Snapshot) -> impl Iterator<Item = (&SubsetView<'a>, &Share, i32)> {
+        let strategy = snapshot.united.spec.update_strategy.clone();
+        self.subsets
+            .iter()
+            .zip(&self.division.shares)
+            .map(move |(subset, share)| (subset, share, strategy.partition(&subset.spec.name).clamp(0, share.replicas)))
+    }
+}
+
+/// The one template that is set, with its kind.
+fn template(snapshot: &Snapshot) -> Result<(SubsetKind, &WorkloadTemplate), String> {
+    let template = &snapshot.united.spec.template;
+    let by_kind = [
+        (SubsetKind::StatefulSet, &template.stateful_set_template),
+        (SubsetKind::AdvancedStatefulSet, &template.advanced_stateful_set_template),
+        (SubsetKind::CloneSet, &template.clone_set_template),
+        (SubsetKind::Deployment, &template.deployment_template),
+    ];
+    let mut set = by_kind.into_iter().filter_map(|(kind, template)| Some((kind, template.as_ref()?)));
+    match (set.next(), set.next()) {
+        (Some(one), None) => Ok(one),
+        (None, _) => Err("spec.template: has no template; set one of its fields".to_owned()),
+        (Some((one, _)), Some((other, _))) => Err(format!(
+            "spec.template: has both {} and {}; remove one of them",
+            one.template_field(),
+            other.template_field()
+        )),
+    }
+}
+
+/// Whether the UnitedDeployment controls the workload.
+fn is_owned(snapshot: &Snapshot, workload: &SubsetWorkload) -> bool {
+    let metadata = &snapshot.united.metadata;
+    let owner = OwnerKey {
+        kind: UNITED_DEPLOYMENTS.owner_kind(),
+        namespace: metadata.namespace.as_deref().unwrap_or_default(),
+        uid: metadata.uid.as_deref().unwrap_or_default(),
+    };
+    let references = workload.object.metadata.owner_references.as_deref().unwrap_or_default();
+    let namespace = workload.object.metadata.namespace.as_deref().unwrap_or_default();
+    references
+        .iter()
+        .any(|reference| reference.controller == Some(true) && owner.owns(namespace, &Reference::from(reference)))
+}
+
+/// Whether the pod is of an earlier workload of the subset, and one of both has pods with identities.
+fn is_leftover(snapshot: &Snapshot, subset: &Subset, kind: SubsetKind, pod: &Pod) -> bool {
+    let revision = pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH).unwrap_or_default();
+    let of_stateful = || pod.metadata.controller().is_some_and(|owner| *owner.kind == *"StatefulSet");
+    pod.metadata.label(SUBSET_NAME) == Some(&subset.name)
+        && snapshot.revisions.iter().any(|one| *one.metadata.name == *revision)
+        && !pod.has_finished()
+        && (kind.is_stateful() || of_stateful())
+}
+
+/// The template in the history, and the name of its revision.
+fn recognise(snapshot: &Snapshot) -> (Recognised, String) {
+    let template = serde_json::to_value(&snapshot.united.spec.template).unwrap_or_default();
+    let recognised = with_history(snapshot, &template, |history| history.recognise());
+    let name = match &recognised {
+        Recognised::Newest(revision) | Recognised::Older(revision, _) => revision.metadata.name.to_string(),
+        Recognised::New(_) => String::new(),
+    };
+    (recognised, name)
+}
+
+/// Hands over the history with this template.
+pub(super) fn with_history<T>(snapshot: &Snapshot, template: &Value, decide: impl FnOnce(&History<'_>) -> T) -> T {
+    let owned = snapshot.workloads.iter().filter(|workload| is_owned(snapshot, workload));
+    let in_use: BTreeSet<&str> =
+        owned.filter_map(|workload| workload.object.label(KRUISE_CONTROLLER_REVISION_HASH)).collect();
+    let metadata = &snapshot.united.metadata;
+    let status = snapshot.united.status.as_ref();
+    decide(&History {
+        namespace: metadata.namespace.as_deref().unwrap_or_default(),
+        name: metadata.name.as_deref().unwrap_or_default(),
+        template,
+        revisions: &snapshot.revisions,
+        in_use: &in_use,
+        collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
+    })
+}
+
+fn schedulability(
+    snapshot: &Snapshot,
+    spec: &Subset,
+    workload: Option<&SubsetWorkload>,
+    pods: &[&Arc<Pod>],
+    revision: &str,
+    now: Timestamp,
+) -> Schedulability {
+    let strategy = &snapshot.united.spec.topology.schedule_strategy;
+    if !strategy.is_adaptive() {
+        return Schedulability::fixed();
+    }
+    let statuses = snapshot.united.status.as_ref().map(|status| &*status.subset_statuses).unwrap_or_default();
+    let replicas = workload.map(|workload| workload.object.replicas());
+    let is_updated = |pod: &Arc<Pod>| pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH) == Some(revision);
+    let updated = pods.iter().filter(|pod| is_updated(pod)).count();
+    let partition = usize::try_from(snapshot.united.spec.update_strategy.partition(&spec.name)).unwrap_or(0);
+    let is_held = partition > 0 && updated + partition >= pods.len();
+    let status = workload.map(|workload| &workload.object.status);
+    let seen = Seen {
+        told: statuses.iter().find(|told| told.name == spec.name),
+        added_later: !statuses.is_empty(),
+        replicas,
+        counted: status.map_or((0, 0), |status| (status.replicas, status.ready_replicas)),
+        pods: pods.to_vec(),
+        is_at_revision: pods.iter().map(|pod| is_held || is_updated(pod)).collect(),
+    };
+    if strategy.reserves() {
+        schedulability::with_reservation(strategy, &seen, now)
+    } else {
+        schedulability::without_reservation(strategy, &seen, now)
+    }
+}
+
+fn divided(snapshot: &Snapshot, subsets: &[SubsetView<'_>]) -> Result<Division, String> {
+    let spec = &snapshot.united.spec;
+    let strategy = match &spec.topology.schedule_strategy {
+        adaptive if adaptive.reserves() => Mode::Reserve,
+        adaptive if adaptive.is_adaptive() => Mode::Adaptive,
+        _ => Mode::Fixed,
+    };
+    let subsets: Vec<_> = subsets
+        .iter()
+        .map(|subset| division::Subset {
+            name: &subset.spec.name,
+            replicas: subset.spec.replicas.as_ref(),
+            min: subset.spec.min_replicas.as_ref(),
+            max: subset.spec.max_replicas.as_ref(),
+            present: subset.workload.map_or(0, |workload| workload.object.replicas()),
+            ready: subset.workload.map_or(0, |workload| workload.object.status.ready_replicas),
+            reserved: subset.schedulability.reserved.saturating_add(subset.schedulability.missing),
+            schedulable: subset.schedulability.schedulable,
+            marked: subset.schedulability.marked,
+        })
+        .collect();
+    divide(strategy, spec.replicas, &subsets)
+}

@@ -1,0 +1,240 @@
+//! The status of a UnitedDeployment, from its workloads and pods.
+
+use std::sync::Arc;
+
+use berth_api::names::condition;
+use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
+use berth_api::v1beta1::uniteddeployment::{SubsetStatus, UnitedDeploymentCondition, UnitedDeploymentStatus};
+use berth_workload::condition::whole_seconds;
+use berth_workload::plan::{Outcome, Plan, Refusal, Verb};
+use berth_workload::pod::Pod;
+use berth_workload::podset::history;
+use berth_workload::resource::{CONTROLLER_REVISIONS, PODS};
+use berth_workload::revision::Recognised;
+use berth_workload::selector::Selector;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::Snapshot;
+use super::decide::named;
+use super::division::{Division, Finding};
+use super::round::{Round, SubsetView};
+
+const UPDATED: &str = "UnitedDeploymentUpdated";
+
+/// Whether the status says this refusal already, so that no event repeats it.
+pub(super) fn says(snapshot: &Snapshot, refusal: &Refusal) -> bool {
+    let status = snapshot.united.status.as_ref();
+    let told = status.and_then(|status| find(&status.conditions, condition::BLOCKED));
+    told.is_some_and(|told| told.reason == refusal.reason && told.message == refusal.message)
+}
+
+/// The status to write, equal to the present one when nothing changed. `None` keeps it: the revision
+/// of a new template is being written, and nobody must take the old numbers for the new generation's.
+pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Option<UnitedDeploymentStatus> {
+    let united = &snapshot.united;
+    let present = united.status.as_ref();
+    if united.metadata.deletion_timestamp.is_some() {
+        return present.cloned();
+    }
+    let mut status = present.cloned().unwrap_or_default();
+    let before = status.collision_count.unwrap_or(0);
+    let collisions = history::collisions(before, outcome);
+    status.collision_count = (collisions > 0).then_some(collisions).or(status.collision_count);
+    let round = Round::of(snapshot, now);
+    if let Ok(round) = &round {
+        if matches!(round.recognised, Recognised::New(_)) && plan.refusal.is_none() && !outcome.has_failed() {
+            return if collisions == before { present.cloned() } else { Some(status) };
+        }
+        count(round, &mut status);
+        status.subset_statuses = round
+            .sized(snapshot)
+            .map(|(subset, share, partition)| SubsetStatus {
+                name: subset.spec.name.clone(),
+                replicas: share.replicas,
+                ready_replicas: subset.workload.map_or(0, |workload| workload.object.status.ready_replicas),
+                partition,
+                reserved_pods: subset.schedulability.reserved,
+                conditions: subset.schedulability.condition.iter().cloned().collect(),
+            })
+            .collect();
+        revisions(round, &mut status, now);
+        progress(round, outcome, &mut status, now);
+    }
+    status.observed_generation = united.metadata.generation.unwrap_or_default();
+    status.label_selector = label_selector(snapshot);
+    let division = round.as_ref().ok().map(|round| &round.division);
+    blocked(snapshot, plan, outcome, division, &mut status, now);
+    Some(status)
+}
+
+fn count(round: &Round<'_>, status: &mut UnitedDeploymentStatus) {
+    let is_updated = |pod: &&&Arc<Pod>| pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH) == Some(&round.revision);
+    let sum = |of: &dyn Fn(&SubsetView<'_>) -> i32| round.subsets.iter().map(of).fold(0_i32, i32::saturating_add);
+    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    let of_workload = |of: fn(&berth_workload::untyped_workload::WorkloadStatus) -> i32| {
+        sum(&|subset| subset.workload.map_or(0, |workload| of(&workload.object.status)))
+    };
+    status.reserved_pods = sum(&|subset| subset.schedulability.reserved);
+    status.replicas = of_workload(|status| status.replicas).saturating_sub(status.reserved_pods).max(0);
+    status.ready_replicas = of_workload(|status| status.ready_replicas);
+    status.available_replicas = of_workload(|status| status.available_replicas);
+    status.updated_replicas = sum(&|subset| number(subset.pods.iter().filter(is_updated).count()));
+    let is_ready = |pod: &&&Arc<Pod>| pod.is_true("Ready");
+    status.updated_ready_replicas =
+        sum(&|subset| number(subset.pods.iter().filter(is_updated).filter(is_ready).count()));
+}
+
+/// The current revision follows when all pods that count are ready at the updated one.
+fn revisions(round: &Round<'_>, status: &mut UnitedDeploymentStatus, now: Timestamp) {
+    if round.revision.is_empty() {
+        return;
+    }
+    status.updated_revision.clone_from(&round.revision);
+    let has_all = status.updated_ready_replicas >= status.replicas && is_created(round);
+    if status.current_revision.is_empty() || has_all {
+        status.current_revision.clone_from(&round.revision);
+    }
+    let (is_updated, reason, verb) = if status.current_revision == round.revision {
+        (true, "UnitedDeploymentRevisionUpdated", "updated")
+    } else {
+        (false, "UnitedDeploymentRevisionUpdating", "updating")
+    };
+    let message = format!("{verb} to revision {}", round.revision);
+    set(&mut status.conditions, UPDATED, is_updated, (reason, message), now);
+}
+
+/// Whether each workload speaks of its present spec. Until then its numbers are those of the last one.
+fn is_created(round: &Round<'_>) -> bool {
+    round.subsets.iter().all(|subset| {
+        subset.workload.is_some_and(|workload| {
+            let generation = workload.object.metadata.generation.unwrap_or_default();
+            workload.object.status.observed_generation >= generation
+                && workload.object.label(KRUISE_CONTROLLER_REVISION_HASH) == Some(&round.revision)
+        })
+    })
+}
+
+/// Whether every subset has its workload, whether they are as they must be, and what holds one back.
+fn progress(round: &Round<'_>, outcome: &Outcome, status: &mut UnitedDeploymentStatus, now: Timestamp) {
+    let is_of_subsets = |resource| resource != PODS && resource != CONTROLLER_REVISIONS;
+    let failed = |verbs: &[Verb]| outcome.first(|deed| verbs.contains(&deed.verb) && is_of_subsets(deed.resource));
+    let conditions = &mut status.conditions;
+    match failed(&[Verb::Create, Verb::Delete]) {
+        Some(message) => set(conditions, condition::SUBSET_PROVISIONED, false, ("Error", message), now),
+        None if round.subsets.iter().all(|subset| subset.workload.is_some()) => {
+            set(conditions, condition::SUBSET_PROVISIONED, true, ("", String::new()), now);
+        }
+        None => {}
+    }
+    match failed(&[Verb::Patch]) {
+        Some(message) => set(conditions, condition::SUBSET_UPDATED, false, ("Error", message), now),
+        None => set(conditions, condition::SUBSET_UPDATED, true, ("", String::new()), now),
+    }
+    let failure = round.subsets.iter().find_map(|subset| {
+        let workload = subset.workload?;
+        Some(format!("subset {}: {}: {}", subset.spec.name, named(workload), workload.object.failure()?))
+    });
+    match failure {
+        Some(message) => set(conditions, condition::SUBSET_FAILURE, true, ("Error", message), now),
+        None => conditions.retain(|condition| condition.type_ != condition::SUBSET_FAILURE),
+    }
+}
+
+/// The selector of the pods that `replicas` counts. In reserve mode an autoscaler must not average reserved pods.
+fn label_selector(snapshot: &Snapshot) -> String {
+    let selector =
+        Selector::new(&snapshot.united.spec.selector).map(|selector| selector.to_string()).unwrap_or_default();
+    if snapshot.united.spec.topology.schedule_strategy.reserves() && !selector.is_empty() {
+        format!("{selector},{RESERVED_POD}!=true")
+    } else {
+        selector
+    }
+}
+
+/// What holds the UnitedDeployment back, the gravest first: its spec, a refused write, a workload, its numbers.
+fn blocked(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    outcome: &Outcome,
+    division: Option<&Division>,
+    status: &mut UnitedDeploymentStatus,
+    now: Timestamp,
+) {
+    let name = snapshot.name();
+    let of_spec = plan.refusal.as_ref().map(|refusal| (refusal.reason, refusal.message.clone()));
+    let of_write = || {
+        let failure = outcome.failures.iter().find(|failure| failure.permanent && !failure.outdated)?;
+        Some(("Refused", format!("UnitedDeployment {name}: {} {}: {}", failure.deed, failure.object, failure.message)))
+    };
+    let of_workload = || {
+        let failure = find(&status.conditions, condition::SUBSET_FAILURE)?;
+        Some(("SubsetBlocked", format!("UnitedDeployment {name}: {}", failure.message)))
+    };
+    let of_numbers = || {
+        let finding = division?.findings.first()?;
+        Some(("ReplicasDiffer", format!("UnitedDeployment {name}: {}", in_words(snapshot, finding))))
+    };
+    let cause = of_spec.or_else(of_write).or_else(of_workload).or_else(of_numbers);
+    match cause {
+        Some((reason, message)) => set(&mut status.conditions, condition::BLOCKED, true, (reason, message), now),
+        None => status.conditions.retain(|condition| condition.type_ != condition::BLOCKED),
+    }
+}
+
+/// Field, value, what the division does, and the remedy.
+fn in_words(snapshot: &Snapshot, finding: &Finding) -> String {
+    match *finding {
+        Finding::MinAboveMax { subset, min, max } => {
+            let name =
+                snapshot.united.spec.topology.subsets.get(subset).map(|subset| &*subset.name).unwrap_or_default();
+            format!(
+                "spec.topology.subsets[{name}]: minReplicas comes to {min} and maxReplicas to {max}, so that the subset gets {min}; \
+                 raise maxReplicas or lower minReplicas"
+            )
+        }
+        Finding::Sum { specified, total } => format!(
+            "spec.topology.subsets: their replicas come to {specified} and spec.replicas is {total}, so that the subsets get them in order; \
+             make them equal, or leave out the replicas of one subset"
+        ),
+        Finding::Unplaced(rest) => format!(
+            "spec.topology.subsets: no subset takes {rest} of the replicas; raise a maxReplicas, or wait until a subset has room"
+        ),
+    }
+}
+
+fn find<'a>(conditions: &'a [UnitedDeploymentCondition], type_: &str) -> Option<&'a UnitedDeploymentCondition> {
+    conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
+/// Puts a condition in the place of the one of its type. Its time stays where the status does.
+fn set(
+    conditions: &mut Vec<UnitedDeploymentCondition>,
+    type_: &str,
+    is_true: bool,
+    (reason, message): (&str, String),
+    now: Timestamp,
+) {
+    let status = if is_true { "True" } else { "False" };
+    let new = |since: Option<Time>| UnitedDeploymentCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        last_transition_time: since.or_else(|| Some(Time(whole_seconds(now)))),
+        reason: reason.to_owned(),
+        message: message.clone(),
+    };
+    match conditions.iter_mut().find(|condition| condition.type_ == type_) {
+        Some(old) if old.status == status => *old = new(old.last_transition_time.clone()),
+        Some(old) => *old = new(None),
+        None => conditions.push(new(None)),
+    }
+}
+
+/// Whether a changed status must be written at once: it speaks of another generation, or of other
+/// replicas, which an autoscaler and whoever scales wait for.
+pub fn is_urgent(old: &Option<UnitedDeploymentStatus>, new: &Option<UnitedDeploymentStatus>) -> bool {
+    let facts = |status: &Option<UnitedDeploymentStatus>| {
+        status.as_ref().map(|status| (status.observed_generation, status.current_revision.clone()))
+    };
+    facts(old) != facts(new)
+}

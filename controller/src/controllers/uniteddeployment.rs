@@ -1,0 +1,248 @@
+//! The UnitedDeployment controller: one workload for each subset.
+
+use std::sync::Arc;
+
+use berth_api::names::label::SUBSET_NAME;
+use berth_api::text::JsonText;
+use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::statefulset::StatefulSet;
+use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
+use berth_kinds::uniteddeployment::{Snapshot, SubsetKind, SubsetWorkload, decide, is_urgent, status};
+use berth_runtime::driver::Next;
+use berth_runtime::object::{UNITED_DEPLOYMENTS, owner_key};
+use berth_runtime::queue::Queue;
+use berth_runtime::store::{Index, pods};
+use berth_runtime::{Change, Key, Object, Resource, Store};
+use berth_workload::owner::{OwnerKey, Reference};
+use berth_workload::plan::Outcome;
+use berth_workload::pod::Pod;
+use berth_workload::revision::{self, Revision};
+use berth_workload::stateful_workload::StatefulWorkload;
+use berth_workload::untyped_workload::{UntypedWorkload, WorkloadStatus};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
+
+use crate::acting::Acting;
+use crate::change::each;
+use crate::controllers::Controller;
+use crate::paced::Paced;
+use crate::reads::{Read, Reader};
+use crate::watched::{CustomResource, Watched};
+
+/// What a decision is made of.
+pub(crate) struct Reads {
+    united: Arc<Store<Watched<UnitedDeployment>>>,
+    workloads: Arc<Workloads>,
+    revisions: Arc<Store<Watched<Revision>>>,
+    pods: Arc<Store<Pod>>,
+    paced: Paced,
+}
+
+/// The workloads of all four kinds.
+struct Workloads {
+    native: Arc<Store<Watched<StatefulWorkload>>>,
+    stateful_sets: Arc<Store<Watched<StatefulSet>>>,
+    clone_sets: Arc<Store<Watched<CloneSet>>>,
+    deployments: Arc<Store<Watched<UntypedWorkload>>>,
+}
+
+impl CustomResource for UnitedDeployment {
+    const RESOURCE: Resource = UNITED_DEPLOYMENTS;
+}
+
+impl Read for Watched<UnitedDeployment> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[BY_NAMESPACE])
+    }
+}
+
+const BY_NAMESPACE: Index<Watched<UnitedDeployment>> =
+    Index::new("namespace", |united| united.0.metadata.namespace.as_deref());
+/// CloneSets with a subset's name, by namespace.
+pub(crate) const SUBSET_CLONE_SETS: Index<Watched<CloneSet>> =
+    Index::new("subsets", |set| namespace_of_subset(&set.0.metadata));
+/// Advanced StatefulSets with a subset's name, by namespace.
+pub(crate) const SUBSET_STATEFUL_SETS: Index<Watched<StatefulSet>> =
+    Index::new("subsets", |set| namespace_of_subset(&set.0.metadata));
+/// Kubernetes' StatefulSets with a subset's name, by namespace.
+pub(crate) const SUBSET_NATIVE_SETS: Index<Watched<StatefulWorkload>> =
+    Index::new("subsets", |set| set.0.subset.as_ref().and_then(|set| namespace_of_subset(&set.metadata)));
+/// Deployments with a subset's name, by namespace.
+pub(crate) const SUBSET_DEPLOYMENTS: Index<Watched<UntypedWorkload>> =
+    Index::new("subsets", |deployment| namespace_of_subset(&deployment.0.metadata));
+
+fn namespace_of_subset(metadata: &ObjectMeta) -> Option<&str> {
+    metadata.labels.as_ref()?.get(SUBSET_NAME)?;
+    metadata.namespace.as_deref()
+}
+
+impl Controller for Reads {
+    const RESOURCE: Resource = UNITED_DEPLOYMENTS;
+    const NAME: &'static str = "uniteddeployment";
+
+    fn new(reader: &mut Reader<'_>) -> Self {
+        let workloads = Workloads {
+            native: reader.read(),
+            stateful_sets: reader.read(),
+            clone_sets: reader.read(),
+            deployments: reader.read(),
+        };
+        Self {
+            united: reader.read(),
+            workloads: Arc::new(workloads),
+            revisions: reader.read(),
+            pods: reader.read(),
+            paced: Paced::default(),
+        }
+    }
+
+    /// Wakes a UnitedDeployment when it, one of its workloads, their pods or one of its revisions changes.
+    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        let (to, acting) = (queue.clone(), acting.clone());
+        self.united.on_change(move |change| match change {
+            Change::Applied { new, .. } => to.add(Key::of(&**new)),
+            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Synced => {}
+        });
+        self.workloads.wake(&self.united, queue);
+        let to = queue.clone();
+        self.revisions.on_change(move |change| {
+            each(change, |revision| {
+                let metadata = &revision.0.metadata;
+                let owner = metadata.controller().map(Reference::from);
+                if let Some(owner) = owner.filter(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(owner)) {
+                    to.add(Key::new(&metadata.namespace, owner.name));
+                }
+            });
+        });
+        let (to, workloads) = (queue.clone(), self.workloads.clone());
+        self.pods.on_change(move |change| {
+            each(change, |pod| {
+                if pod.metadata.label(SUBSET_NAME).is_some()
+                    && let Some(owner) = workloads.united_of(pod)
+                {
+                    to.add(Key::new(&pod.metadata.namespace, &owner));
+                }
+            });
+        });
+    }
+
+    /// One round for one UnitedDeployment.
+    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+        let Some(united) = self.united.get(&key.namespace, &key.name) else { return Next::Done };
+        let united = match acting.seen(&self.united, &*united).await {
+            Ok(united) => united,
+            Err(next) => return next,
+        };
+        let snapshot = self.observe(&united);
+        let now = Timestamp::now();
+        let plan = decide(&snapshot, now);
+        let status = |outcome: &Outcome| status(&snapshot, &plan, outcome, now).map(Some);
+        self.paced.carry_out(acting, &plan, &self.united, &*united, (&united.0.status, status, is_urgent)).await
+    }
+}
+
+impl Reads {
+    /// Everything that a decision reads, from the stores alone.
+    pub(crate) fn observe(&self, united: &Watched<UnitedDeployment>) -> Snapshot {
+        let owner = owner_key(united);
+        let revisions = self.revisions.owned_by(&owner);
+        let mut revisions: Vec<_> = revisions.iter().map(|revision| revision.0.clone()).collect();
+        revision::sort(&mut revisions);
+        let mut workloads = self.workloads.in_namespace(united.namespace());
+        workloads.retain(|workload| is_owned_or_orphaned(&owner, &workload.object.metadata));
+        let pods = self.pods.by_index(&pods::BY_NAMESPACE, united.namespace());
+        let pods = pods.into_iter().filter(|pod| pod.metadata.label(SUBSET_NAME).is_some()).collect();
+        Snapshot { united: united.0.clone(), workloads, revisions, pods }
+    }
+}
+
+fn is_owned_or_orphaned(owner: &OwnerKey<'_>, metadata: &ObjectMeta) -> bool {
+    match controller(metadata) {
+        None => true,
+        Some(reference) => owner.owns(metadata.namespace.as_deref().unwrap_or_default(), &reference),
+    }
+}
+
+fn controller(metadata: &ObjectMeta) -> Option<Reference<'_>> {
+    let references = metadata.owner_references.as_deref().unwrap_or_default();
+    references.iter().find(|reference| reference.controller == Some(true)).map(Reference::from)
+}
+
+impl Workloads {
+    /// The workloads of a namespace that have a subset's name.
+    fn in_namespace(&self, namespace: &str) -> Vec<SubsetWorkload> {
+        let native = self.native.by_index(&SUBSET_NATIVE_SETS, namespace);
+        let native = native.iter().filter_map(|set| Some((SubsetKind::StatefulSet, set.0.subset.clone()?)));
+        let sets = self.stateful_sets.by_index(&SUBSET_STATEFUL_SETS, namespace);
+        let sets = sets
+            .iter()
+            .map(|set| (SubsetKind::AdvancedStatefulSet, untyped(&set.0.metadata, &set.0.spec, &set.0.status)));
+        let clones = self.clone_sets.by_index(&SUBSET_CLONE_SETS, namespace);
+        let clones =
+            clones.iter().map(|set| (SubsetKind::CloneSet, untyped(&set.0.metadata, &set.0.spec, &set.0.status)));
+        let deployments = self.deployments.by_index(&SUBSET_DEPLOYMENTS, namespace);
+        let deployments = deployments.iter().map(|deployment| (SubsetKind::Deployment, deployment.0.clone()));
+        let all = native.chain(sets).chain(clones).chain(deployments);
+        all.map(|(kind, object)| SubsetWorkload { kind, object }).collect()
+    }
+
+    /// Wakes the owner of a workload that changes; of one without an owner all that could adopt it.
+    fn wake(&self, united: &Arc<Store<Watched<UnitedDeployment>>>, queue: &Arc<Queue<Key>>) {
+        let concerned = |united: &Arc<Store<Watched<UnitedDeployment>>>, queue: &Arc<Queue<Key>>| {
+            let (united, to) = (united.clone(), queue.clone());
+            move |metadata: &ObjectMeta| {
+                let Some(namespace) = namespace_of_subset(metadata) else { return };
+                match controller(metadata) {
+                    Some(owner) if UNITED_DEPLOYMENTS.owner_kind().is_of(&owner) => {
+                        to.add(Key::new(namespace, owner.name));
+                    }
+                    Some(_) => {}
+                    None => united.by_index(&BY_NAMESPACE, namespace).iter().for_each(|one| to.add(Key::of(&**one))),
+                }
+            }
+        };
+        let wake = concerned(united, queue);
+        self.native.on_change(move |change| {
+            each(change, |set| set.0.subset.iter().for_each(|set| wake(&set.metadata)));
+        });
+        let wake = concerned(united, queue);
+        self.stateful_sets.on_change(move |change| each(change, |set| wake(&set.0.metadata)));
+        let wake = concerned(united, queue);
+        self.clone_sets.on_change(move |change| each(change, |set| wake(&set.0.metadata)));
+        let wake = concerned(united, queue);
+        self.deployments.on_change(move |change| each(change, |deployment| wake(&deployment.0.metadata)));
+    }
+
+    /// The name of the UnitedDeployment whose workload has this pod.
+    fn united_of(&self, pod: &Pod) -> Option<String> {
+        let owner = pod.metadata.controller()?;
+        let (namespace, name) = (&*pod.metadata.namespace, &*owner.name);
+        let of = |metadata: &ObjectMeta| {
+            let owner = controller(metadata).filter(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(owner))?;
+            Some(owner.name.to_owned())
+        };
+        match &*owner.kind {
+            "CloneSet" => of(&self.clone_sets.get(namespace, name)?.0.metadata),
+            "StatefulSet" => {
+                let advanced = self.stateful_sets.get(namespace, name);
+                let advanced = advanced.filter(|set| *owner.uid == *set.uid()).and_then(|set| of(&set.0.metadata));
+                advanced.or_else(|| of(&self.native.get(namespace, name)?.0.subset.as_ref()?.metadata))
+            }
+            "ReplicaSet" => of(&self.deployments.get(namespace, name.rsplit_once('-')?.0)?.0.metadata),
+            _ => None,
+        }
+    }
+}
+
+/// A typed workload as decisions see all of them.
+fn untyped<S: Serialize, T: Serialize>(metadata: &ObjectMeta, spec: &S, status: &Option<T>) -> Arc<UntypedWorkload> {
+    let status = serde_json::to_value(status).and_then(serde_json::from_value::<Option<WorkloadStatus>>);
+    let spec = serde_json::to_value(spec).unwrap_or_default();
+    Arc::new(UntypedWorkload {
+        metadata: ObjectMeta { managed_fields: None, ..metadata.clone() },
+        spec: JsonText::from(&spec),
+        status: status.ok().flatten().unwrap_or_default(),
+    })
+}

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use super::json::{Json, Object};
 use super::{Mapping, cloneset};
 use crate::kinds::Version;
+use crate::{v1alpha1, v1beta1};
 
 pub(crate) const MAPPING: Mapping = Mapping {
     to_v1beta1,
@@ -219,10 +220,12 @@ fn status_to_v1alpha1(status: &mut Object<'_>) {
     }
 }
 
-/// Whether the types of a version read what the mapping touches of the spec.
+/// Whether the types of a version read the status. They read any template.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let Some(template) = object.at(&["spec", "template", TEMPLATE]) else { return true };
-    // In v1alpha1 it may be of either shape.
-    (cloneset::MAPPING.is_read)(template, Version::V1Beta1)
-        || (version == Version::V1Alpha1 && (cloneset::MAPPING.is_read)(template, version))
+    let Some(status) = object.at(&["status"]) else { return true };
+    let text = status.to_string();
+    match version {
+        Version::V1Alpha1 => serde_json::from_str::<v1alpha1::uniteddeployment::UnitedDeploymentStatus>(&text).is_ok(),
+        Version::V1Beta1 => serde_json::from_str::<v1beta1::uniteddeployment::UnitedDeploymentStatus>(&text).is_ok(),
+    }
 }

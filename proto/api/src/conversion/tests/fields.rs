@@ -82,13 +82,24 @@ fn v1alpha1_has_each_field_or_a_reason() {
 }
 
 /// Where the schemas hold fields of pods and claims.
-const OF_KUBERNETES: [(&str, &[&str]); 6] = [
+const OF_KUBERNETES: [(&str, &[&str]); 7] = [
     ("BroadcastJob", &["template"]),
     ("CloneSet", &["template", "volumeClaimTemplates[]"]),
     ("ContainerRecreateRequest", &["containers[].ports[]", "containers[].preStop"]),
     ("DaemonSet", &["template"]),
     ("SidecarSet", &["containers[]", "initContainers[]", "volumes[]"]),
     ("StatefulSet", &["template", "volumeClaimTemplates[]"]),
+    (
+        "UnitedDeployment",
+        &[
+            "template.advancedStatefulSetTemplate.spec",
+            "template.cloneSetTemplate.metadata",
+            "template.cloneSetTemplate.spec",
+            "template.deploymentTemplate.spec",
+            "template.statefulSetTemplate.spec",
+            "topology.subsets[].patch",
+        ],
+    ),
 ];
 /// Objects of Berth among them.
 const OF_SIDECARS: [&str; 5] =

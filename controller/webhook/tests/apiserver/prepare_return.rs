@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use berth_api::kinds::{
-    CLONE_SET, CONTAINER_RECREATE_REQUEST, Kind, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET, Version,
+    CLONE_SET, CONTAINER_RECREATE_REQUEST, Kind, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET, UNITED_DEPLOYMENT,
+    Version,
 };
 use berth_api::releases::{self, Release};
 use berth_webhook::{Migrated, ReturnError, migrate, prepare_return};
@@ -20,7 +21,8 @@ use crate::stage::{LONG, Replica, Stage};
 /// More than two pages.
 const CLONE_SETS: usize = 45;
 const SETTLE: Duration = Duration::from_secs(2);
-const OLDER: [Kind; 4] = [CLONE_SET, CONTAINER_RECREATE_REQUEST, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET];
+const OLDER: [Kind; 5] =
+    [CLONE_SET, CONTAINER_RECREATE_REQUEST, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET, UNITED_DEPLOYMENT];
 
 fn objects(client: &Client, kind: &Kind, version: Version) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk(kind.group, version.name(), kind.kind);
@@ -36,7 +38,7 @@ async fn create(client: &Client, kind: &Kind, name: &str, spec: Value) -> Result
     Ok(())
 }
 
-/// The version that each of the four definitions stores, and those that its objects may have.
+/// The version that each of the definitions stores, and those that its objects may have.
 async fn stored(client: &Client) -> Result<Vec<(String, Vec<String>)>> {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut found = Vec::new();
@@ -80,6 +82,13 @@ async fn make_objects(admin: &Client) -> Result<()> {
                           "scaleStrategy": {"excludePreparingDelete": true}});
         create(admin, &CLONE_SET, &format!("web-{number}"), spec).await?;
     }
+    let labels = json!({"labels": {"app": "web"}});
+    let update = json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "partition": 1}});
+    let workload = json!({"template": {"metadata": labels}, "updateStrategy": update});
+    let template = json!({"cloneSetTemplate": {"metadata": labels, "spec": workload}});
+    let united =
+        json!({"replicas": 0, "selector": selector, "template": template, "topology": {"subsets": [{"name": "a"}]}});
+    create(admin, &UNITED_DEPLOYMENT, "united", united).await?;
     let target = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"});
     let topology = json!({"keys": ["kubernetes.io/hostname"]});
     let state = json!({"targetRef": target, "requiredPersistentTopology": topology});
@@ -137,7 +146,7 @@ fn objects_go_to_a_release_of_v1alpha1_alone() -> Result<()> {
         ensure!(stored(&admin).await? == all_in("v1beta1"), "{:?}", stored(&admin).await?);
 
         let (done, lines) = prepare(&returner, release).await;
-        ensure!(done? == Migrated { crds: 4, objects: CLONE_SETS + 2 }, "{lines}");
+        ensure!(done? == Migrated { crds: 5, objects: CLONE_SETS + 3 }, "{lines}");
         ensure!(stored(&admin).await? == all_in("v1alpha1"), "{:?}", stored(&admin).await?);
         ensure!(prepare(&returner, release).await.0? == Migrated::default(), "a second step found something to do");
         ensure!(specs(&admin).await? == before, "specs changed");
@@ -156,6 +165,9 @@ fn objects_go_to_a_release_of_v1alpha1_alone() -> Result<()> {
         ensure!(all.items.len() == CLONE_SETS, "{} can be read", all.items.len());
         let update = &all.items[0].data["spec"]["updateStrategy"];
         ensure!(update["type"] == "InPlaceIfPossible" && update["partition"] == "50%", "{update}");
+        let united = objects(&admin, &UNITED_DEPLOYMENT, Version::V1Alpha1).get("united").await?;
+        let update = &united.data["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"];
+        ensure!(*update == json!({"type": "InPlaceOnly", "partition": 1}), "{update}");
         Ok(())
     })
 }

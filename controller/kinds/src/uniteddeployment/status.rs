@@ -142,11 +142,12 @@ fn progress(round: &Round<'_>, outcome: &Outcome, status: &mut UnitedDeploymentS
 }
 
 /// The selector of the pods that `replicas` counts. In reserve mode an autoscaler must not average reserved pods.
+/// kubectl scale reads no `!=`, so that the requirement is a set.
 fn label_selector(snapshot: &Snapshot) -> String {
     let selector =
         Selector::new(&snapshot.united.spec.selector).map(|selector| selector.to_string()).unwrap_or_default();
     if snapshot.united.spec.topology.schedule_strategy.reserves() && !selector.is_empty() {
-        format!("{selector},{RESERVED_POD}!=true")
+        format!("{selector},{RESERVED_POD} notin (true)")
     } else {
         selector
     }

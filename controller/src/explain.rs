@@ -27,6 +27,9 @@ use berth_kinds::podunavailablebudget::{
 };
 use berth_kinds::sidecarset::{Asked as SidecarsAsked, decide as decide_sidecar_set, status as sidecar_set_status};
 use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful_set_status};
+use berth_kinds::uniteddeployment::{
+    decide as decide_united_deployment, explain as explain_united_deployment, status as united_deployment_status,
+};
 use berth_runtime::executor::Owner;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::object::NODES;
@@ -45,7 +48,7 @@ use serde_json::{Value, json};
 
 use crate::controllers::{
     Controller, broadcastjob, cloneset, containerrecreaterequest, daemonset, distributedpoddisruptionbudget,
-    persistentpodstate, podunavailablebudget, sidecarset, statefulset,
+    persistentpodstate, podunavailablebudget, sidecarset, statefulset, uniteddeployment,
 };
 use crate::injection::Injection;
 use crate::kinds::Kinds;
@@ -91,6 +94,7 @@ pub(crate) async fn explain(
         ExplainKind::Podunavailablebudget => look.at_pod_unavailable_budget().await?,
         ExplainKind::Sidecarset => look.at_sidecar_set().await?,
         ExplainKind::Persistentpodstate => look.at_persistent_pod_state(pinning).await?,
+        ExplainKind::Uniteddeployment => look.at_united_deployment().await?,
     };
     let something = Some(explanation.kind).filter(|_| !explanation.plan.is_idle());
     if let Some(kind) = something.and_then(berth_api::kinds::named) {
@@ -237,6 +241,21 @@ impl Look<'_> {
         let mut plan = decide_persistent_pod_state(&snapshot, Timestamp::now());
         plan.waiting = explain_persistent_pod_state(&snapshot);
         Ok(Explained { heading: "Pods:", ..self.explained("PersistentPodState", plan, &Value::Null, &Value::Null) })
+    }
+
+    async fn at_united_deployment(&self) -> anyhow::Result<Explained> {
+        let mut stores = Stores::default();
+        let reads = uniteddeployment::Reads::new(&mut stores.reader());
+        self.read(&stores, || false).await?;
+        let Some(united) = reads.united.get(&self.namespaces.explained, self.name) else {
+            return self.is_missing("UnitedDeployment");
+        };
+        let (snapshot, now) = (reads.observe(&united), Timestamp::now());
+        let mut plan = decide_united_deployment(&snapshot, now);
+        let status = united_deployment_status(&snapshot, &plan, &Outcome::default(), now);
+        plan.waiting = explain_united_deployment(&snapshot, now);
+        let explained = self.explained("UnitedDeployment", plan, &json!(status), &json!(snapshot.united.status));
+        Ok(Explained { heading: "Subsets:", ..explained })
     }
 
     async fn at_pod_unavailable_budget(&self) -> anyhow::Result<Explained> {

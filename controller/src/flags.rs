@@ -108,6 +108,9 @@ pub enum ExplainKind {
     /// `sidecarsets.apps.kruise.io`: which pods are updated next, and what the others wait for.
     #[value(alias = "sidecarsets")]
     Sidecarset,
+    /// `uniteddeployments.apps.kruise.io`: how many replicas each subset gets, and why.
+    #[value(alias = "uniteddeployments", alias = "ud")]
+    Uniteddeployment,
 }
 
 /// How a plan is printed.

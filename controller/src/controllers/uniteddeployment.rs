@@ -32,7 +32,7 @@ use crate::watched::{CustomResource, Watched};
 
 /// What a decision is made of.
 pub(crate) struct Reads {
-    united: Arc<Store<Watched<UnitedDeployment>>>,
+    pub(crate) united: Arc<Store<Watched<UnitedDeployment>>>,
     workloads: Arc<Workloads>,
     revisions: Arc<Store<Watched<Revision>>>,
     pods: Arc<Store<Pod>>,

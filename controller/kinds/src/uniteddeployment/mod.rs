@@ -8,6 +8,7 @@ mod adopt;
 mod change;
 mod decide;
 pub mod division;
+mod explain;
 mod render;
 mod revision;
 mod round;
@@ -28,6 +29,7 @@ use berth_workload::revision::Revision;
 use berth_workload::untyped_workload::UntypedWorkload;
 
 pub use decide::decide;
+pub use explain::explain;
 pub use status::{is_urgent, status};
 pub use subset_kind::SubsetKind;
 

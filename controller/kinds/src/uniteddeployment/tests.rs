@@ -1,6 +1,8 @@
 mod adopt;
 mod change;
 mod render;
+mod rounds;
+mod world;
 
 use std::collections::BTreeMap;
 

@@ -143,6 +143,8 @@ pub mod kind {
     pub const PERSISTENT_POD_STATE: &str = "apps.kruise.io/v1beta1/PersistentPodState";
     /// SidecarSet.
     pub const SIDECAR_SET: &str = "apps.kruise.io/v1beta1/SidecarSet";
+    /// UnitedDeployment.
+    pub const UNITED_DEPLOYMENT: &str = "apps.kruise.io/v1beta1/UnitedDeployment";
     /// Kubernetes' own DaemonSet.
     pub const NATIVE_DAEMON_SET: &str = "apps/v1/DaemonSet";
     /// Kubernetes' own StatefulSet.

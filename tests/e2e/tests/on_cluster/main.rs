@@ -47,6 +47,7 @@ mod stuck_daemons;
 mod stuck_sets;
 mod takeover;
 mod trust;
+mod united_deployment;
 mod wording;
 mod world;
 
@@ -80,6 +81,8 @@ const BESIDE_EACH_OTHER: &[(&str, Test)] = tests![
     newcomer::edit_follows_readme_to_a_restart,
     rollout::partition_keeps_image_over_zero_pods,
     stateful_set::partition_keeps_image_over_zero_pods,
+    united_deployment::subsets_roll_out_in_place_by_partition,
+    united_deployment::reserved_pods_have_substitutes,
     limits::in_place_with_max_unavailable,
     limits::in_place_with_partition,
     limits::in_place_with_surge,

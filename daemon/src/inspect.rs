@@ -12,6 +12,10 @@ use berth_api::image::Reference;
 
 /// The label by which the kubelet marks a container with its pod's uid.
 pub const POD_UID_LABEL: &str = "io.kubernetes.pod.uid";
+/// The label with its pod's namespace.
+pub const POD_NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
+/// The label with its pod's name.
+pub const POD_NAME_LABEL: &str = "io.kubernetes.pod.name";
 
 /// What a runtime said about containers and images.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +35,7 @@ pub struct Facts<'a> {
 pub fn inspect(pods: &[InspectPod], facts: Facts<'_>) -> Vec<InspectedPod> {
     let mut seen = BTreeSet::new();
     let of = |pod: &InspectPod| {
-        let containers = containers_of(&pod.uid, facts);
+        let containers = containers_of(pod, facts);
         InspectedPod { uid: pod.uid.clone(), containers, observed_at: None }
     };
     pods.iter().filter(|pod| seen.insert(&pod.uid)).map(of).collect()
@@ -46,11 +50,18 @@ pub fn timed(mut answers: Vec<InspectedPod>, before: &[InspectedPod], now: Times
     answers
 }
 
-fn containers_of(uid: &str, facts: Facts<'_>) -> Vec<InspectedContainer> {
+/// Whether the container's kubelet made it for the pod of this namespace, name and uid. All three must match, because admission
+/// policies see the namespace alone, and a uid alone may be another namespace's.
+pub fn is_of_pod(container: &Container, (namespace, name, uid): (&str, &str, &str)) -> bool {
+    let has = |label: &str, wanted: &str| container.labels.get(label).is_some_and(|value| value == wanted);
+    !uid.is_empty() && has(POD_UID_LABEL, uid) && has(POD_NAME_LABEL, name) && has(POD_NAMESPACE_LABEL, namespace)
+}
+
+fn containers_of(pod: &InspectPod, facts: Facts<'_>) -> Vec<InspectedContainer> {
     let mut newest: BTreeMap<&str, &Container> = BTreeMap::new();
     for container in facts.containers {
         let Some(metadata) = &container.metadata else { continue };
-        if container.labels.get(POD_UID_LABEL).is_none_or(|of| of != uid) {
+        if !is_of_pod(container, (&pod.namespace, &pod.name, &pod.uid)) {
             continue;
         }
         let entry = newest.entry(&metadata.name).or_insert(container);
@@ -122,7 +133,9 @@ mod tests {
             image: Some(ImageSpec { image: ID.into(), ..ImageSpec::default() }),
             image_ref: ID.into(),
             created_at,
-            labels: [(POD_UID_LABEL.to_owned(), uid.to_owned())].into(),
+            labels: [(POD_UID_LABEL, uid), (POD_NAME_LABEL, "p"), (POD_NAMESPACE_LABEL, "default")]
+                .map(|(label, value)| (label.to_owned(), value.to_owned()))
+                .into(),
             annotations: [(container_hash::ANNOTATION.to_owned(), hash.to_owned())].into(),
             ..Container::default()
         }
@@ -161,6 +174,17 @@ mod tests {
         assert_eq!(ids, ["cri-o://new", "cri-o://b1"]);
         assert_eq!(answer[0].containers[0].created_at, Some(Time(at(2))));
         assert_eq!((answer[1].uid.as_str(), answer[1].containers.len()), ("gone", 0));
+    }
+
+    #[test]
+    fn inspect_needs_namespace_name_and_uid_of_the_pod() {
+        let containers = [container("u", "a", "1", 1, "h")];
+        let facts = Facts { runtime: "containerd", containers: &containers, images: &[], names: &[] };
+        let found = |pod: InspectPod| inspect(&[pod], facts)[0].containers.len();
+        assert_eq!(found(pod("u")), 1);
+        assert_eq!(found(InspectPod { namespace: "kube-system".into(), ..pod("u") }), 0);
+        assert_eq!(found(InspectPod { name: "x".into(), ..pod("u") }), 0);
+        assert_eq!(found(pod("other")), 0);
     }
 
     #[test]

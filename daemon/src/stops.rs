@@ -14,14 +14,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
 use crate::cri::CriError;
-use crate::inspect::POD_UID_LABEL;
+use crate::inspect::is_of_pod;
 use crate::pre_stop::{self, Hook};
 use crate::tasks::{Began, Now};
 
-/// The labels by which the kubelet marks a container.
+/// The label by which the kubelet marks a container with its name.
 const NAME_LABEL: &str = "io.kubernetes.container.name";
-const POD_LABEL: &str = "io.kubernetes.pod.name";
-const NAMESPACE_LABEL: &str = "io.kubernetes.pod.namespace";
 /// A stop that takes longer is told of before it is over: after a minute without a word a request is given up.
 const TOLD_AFTER: Duration = Duration::from_secs(20);
 /// A container that was created so long ago has started by then.
@@ -334,12 +332,8 @@ fn is_running(container: &Container) -> bool {
 
 /// Is it of the pod and the name that are asked for, as its kubelet says?
 fn is_of(container: &Container, stop: &StopContainer) -> bool {
-    let has = |label: &str, wanted: &str| container.labels.get(label).is_some_and(|value| value == wanted);
-    !stop.uid.is_empty()
-        && has(POD_UID_LABEL, &stop.uid)
-        && has(NAME_LABEL, &stop.container)
-        && has(POD_LABEL, &stop.name)
-        && has(NAMESPACE_LABEL, &stop.namespace)
+    container.labels.get(NAME_LABEL).is_some_and(|name| *name == stop.container)
+        && is_of_pod(container, (&stop.namespace, &stop.name, &stop.uid))
 }
 
 fn is_meant(container: &Container, stop: &StopContainer) -> bool {

@@ -2,6 +2,7 @@ use k8s_cri::v1::ContainerMetadata;
 use proptest::prelude::*;
 
 use super::*;
+use crate::inspect::{POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -25,7 +26,7 @@ fn stop(request: &str, container: &str, id: &str) -> StopContainer {
 }
 
 fn container(name: &str, id: &str, created_at: i64) -> Container {
-    let labels = [(POD_UID_LABEL, "u"), (NAME_LABEL, name), (POD_LABEL, "web"), (NAMESPACE_LABEL, "default")];
+    let labels = [(POD_UID_LABEL, "u"), (NAME_LABEL, name), (POD_NAME_LABEL, "web"), (POD_NAMESPACE_LABEL, "default")];
     let attempt = u32::try_from(created_at).unwrap();
     Container {
         id: id.into(),
@@ -61,7 +62,7 @@ fn a_container_that_is_another_in_any_way_is_not_stopped() {
         ("it has not started", |c| c.state = ContainerState::ContainerCreated as i32),
         ("of another pod", |c| drop(c.labels.insert(POD_UID_LABEL.into(), "other".into()))),
         ("of another name", |c| drop(c.labels.insert(NAME_LABEL.into(), "other".into()))),
-        ("of another namespace", |c| drop(c.labels.insert(NAMESPACE_LABEL.into(), "other".into()))),
+        ("of another namespace", |c| drop(c.labels.insert(POD_NAMESPACE_LABEL.into(), "other".into()))),
         ("without labels", |c| c.labels.clear()),
     ];
     let asked = [stop("r", "app", "a")];

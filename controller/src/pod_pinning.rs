@@ -66,9 +66,9 @@ impl PodPinning {
             return Pinning::AtCreation;
         }
         match self.by {
-            PinnedBy::Policy => Pinning::Policy,
             PinnedBy::None => Pinning::Off,
-            PinnedBy::Webhook if self.is_protected(state) => Pinning::Protected,
+            _ if self.is_protected(state) => Pinning::Protected,
+            PinnedBy::Policy => Pinning::Policy,
             PinnedBy::Webhook => {
                 let workload = workload(state);
                 if self.asks.has_written(|asks| asks.pins.has(&workload)) {

@@ -5,7 +5,7 @@ use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use serde_json::{Map, Value, json};
 
 /// Adds to a new pod what its record says: required labels of nodes to its `nodeSelector`, preferred ones to its affinity, and
-/// annotations. What its template says of the same key stays, and so does what is no map or list where there should be one: the
+/// the annotations that the spec lists. What its template says of the same key stays, and so does what is no map or list where there should be one: the
 /// apiserver refuses that. A pod without a record stays as it is.
 pub fn pin(pod: &mut Value, name: &str, records: &PersistentPodState) {
     let Some(record) = records.status.as_ref().and_then(|status| status.pod_states.get(name)) else { return };
@@ -23,8 +23,10 @@ pub fn pin(pod: &mut Value, name: &str, records: &PersistentPodState) {
             prefer(pod, json!({"weight": term.weight, "preference": {"matchExpressions": expressions}}));
         }
     }
-    for (key, value) in &record.annotations {
-        insert(pod, ["metadata", "annotations"], key, value);
+    for key in spec.persistent_pod_annotations.iter().map(|annotation| &annotation.key) {
+        if let Some(value) = record.annotations.get(key) {
+            insert(pod, ["metadata", "annotations"], key, value);
+        }
     }
     let injected = records.metadata.name.as_deref().unwrap_or_default();
     insert(pod, ["metadata", "annotations"], INJECTED_PERSISTENT_POD_STATE, injected);
@@ -68,6 +70,7 @@ mod tests {
             "spec": {
                 "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db"},
                 "requiredPersistentTopology": {"keys": required}, "preferredPersistentTopology": preferred,
+                "persistentPodAnnotations": [{"key": "x"}, {"key": "y"}],
             },
             "status": {"observedGeneration": 1, "podStates": {"db-0": record}},
         }))
@@ -81,7 +84,7 @@ mod tests {
     #[test]
     fn a_pod_gets_what_its_record_says_where_its_template_says_nothing_else() {
         let labels = json!({"zone": "a", "host": "n1", "rack": "r1"});
-        let record = json!({"nodeName": "n1", "nodeTopologyLabels": labels, "annotations": {"x": "1", "y": "2"}});
+        let record = json!({"nodeName": "n1", "nodeTopologyLabels": labels, "annotations": {"x": "1", "y": "2", "unlisted": "3"}});
         let records =
             records(json!(["zone", "host", "gone"]), json!([preferred(7, "rack"), preferred(1, "gone")]), record);
         let template = || json!({"metadata": {"annotations": {"y": "own"}}, "spec": {"nodeSelector": {"zone": "b"}}});

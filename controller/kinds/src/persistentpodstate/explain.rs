@@ -52,7 +52,7 @@ fn of_workload(snapshot: &Snapshot, state: &PersistentPodState) -> String {
 
 fn how(pinning: Pinning) -> &'static str {
     match pinning {
-        Pinning::Protected => "no webhook pins its pods, because its namespace is protected",
+        Pinning::Protected => "nobody pins its pods, because its namespace is protected",
         Pinning::AtCreation => "its controller pins a pod when it makes it",
         Pinning::Policy => "the MutatingAdmissionPolicy kruise-pod-pinning pins a pod when it is created",
         Pinning::Webhook => "the pod webhook pins a pod when it is created",

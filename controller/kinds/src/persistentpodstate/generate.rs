@@ -80,11 +80,10 @@ fn take_over(snapshot: &Snapshot, state: &PersistentPodState) -> Option<Step> {
             && resource.group != group(&target.api_version)
     };
     let mut heirs = snapshot.generators.iter().filter(|heir| is_its(&heir.resource) && heir.name == target.name);
-    let (heir, mut spec) = heirs.find_map(|heir| Some((heir, heir.spec()?))).filter(|_| is_left)?;
-    let differing = change(&json!(state.spec), &spec);
-    let mut patch = differing.unwrap_or_else(|| json!({"spec": {}}));
-    patch["spec"]["targetRef"] = spec["targetRef"].take();
-    patch["metadata"] = json!({"ownerReferences": [heir.owner_reference()]});
+    let (heir, spec) = heirs.find_map(|heir| Some((heir, heir.spec()?))).filter(|_| is_left)?;
+    // The rest of the spec follows when the object is the heir's: this account may write no more of an object of nobody.
+    let patch =
+        json!({"metadata": {"ownerReferences": [heir.owner_reference()]}, "spec": {"targetRef": spec["targetRef"]}});
     let (name, to) = (&target.name, heir.resource.api_version());
     let reason = format!("StatefulSet {name} of {} is gone, and that of {to} asks for its records", target.api_version);
     let message = format!("PersistentPodState {name} keeps the records of the StatefulSet of {to} from now on");

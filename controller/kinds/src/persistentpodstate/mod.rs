@@ -78,7 +78,7 @@ pub enum Pinning {
     Off,
     /// Nobody: the webhook's configuration has no place for such a workload.
     TooMany,
-    /// No webhook is called for pods of protected namespaces.
+    /// Nobody: neither the policy nor the webhook sees pods of protected namespaces.
     Protected,
 }
 
@@ -86,9 +86,9 @@ pub enum Pinning {
 const NO_PLACE: &str = "the names of all such workloads are more than the webhook's configuration holds: delete PersistentPodStates \
     that nobody needs, or set the chart's value podPinning.by to policy";
 
-/// Why no pod of a protected namespace is pinned by the webhook, and the remedy.
-const PROTECTED: &str = "the pod webhook is called for no pod of a namespace that the chart's value \
-    controller.protectedNamespaces names, or of the controller's own: take the namespace off that value, or set podPinning.by to policy";
+/// Why no pod of a protected namespace is pinned, and the remedy.
+const PROTECTED: &str = "its namespace is one of the chart's value controller.protectedNamespaces, or the controller's own, and pods \
+    there stay as their authors write them: take the namespace off that value, or use another namespace";
 
 /// Decides what to do beside the records: the object itself comes and goes with its workload's annotations.
 pub fn decide(snapshot: &Snapshot, _: Timestamp) -> Plan {

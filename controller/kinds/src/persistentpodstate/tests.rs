@@ -136,7 +136,7 @@ fn annotations_make_change_and_delete_what_the_workload_owns_and_nothing_else() 
 fn records_of_a_set_that_is_gone_become_those_of_the_one_that_has_its_pods() {
     let asks = || {
         set(
-            json!({"kruise.io/auto-generate-persistent-pod-state": "true", "kruise.io/required-persistent-topology": "host"}),
+            json!({"kruise.io/auto-generate-persistent-pod-state": "true", "kruise.io/required-persistent-topology": "zone"}),
         )
     };
     let native = json!({"/spec/targetRef/apiVersion": "apps/v1"});
@@ -161,6 +161,10 @@ fn records_of_a_set_that_is_gone_become_those_of_the_one_that_has_its_pods() {
         assert_eq!(actions.len(), usize::from(expected), "{what}: {actions:?}");
         let is_whole = |action: &String| action.contains(r#""uid":"set""#) && action.contains("apps.kruise.io/v1beta1");
         assert!(actions.iter().all(is_whole), "{what}: {actions:?}");
+        assert!(
+            !actions.iter().any(|action| action.contains("zone")),
+            "{what}: the topologies follow later: {actions:?}"
+        );
     }
 }
 

@@ -6,6 +6,7 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 use crate::policy::refused;
+use crate::policy_controller::Caller;
 use crate::stage::{Stage, until};
 
 fn state(name: &str, fields: &Value) -> Result<DynamicObject> {
@@ -76,6 +77,48 @@ fn the_controllers_token_writes_persistent_pod_states_of_workloads_of_their_name
         manager.patch("db", &dry_run, &Patch::Merge(handed)).await.context("a set that moved")?;
         let deleted = manager.delete("db", &DeleteParams::default()).await;
         refused("the deletion of one that somebody made", deleted, "may delete no persistentpodstates")
+    })
+}
+
+#[test]
+fn pinning_gives_listed_annotations_and_spares_system_pods() -> Result<()> {
+    let stage = Stage::with_chart()?;
+    for namespace in ["default", "kube-system"] {
+        let wait = ["wait", "--for=create", "serviceaccount/default", "--timeout=120s", "-n", namespace];
+        stage.kubectl(&wait, None)?;
+    }
+    stage.run(async |admin| {
+        let admin = Caller(admin);
+        let mut object = json!(state("db", &json!({"/metadata/ownerReferences": []}))?);
+        object["spec"]["persistentPodAnnotations"] = json!([{"key": "listed"}]);
+        let record = json!({"nodeName": "n", "nodeTopologyLabels": {"kubernetes.io/hostname": "n"},
+                            "annotations": {"listed": "x", "unlisted": "x"}});
+        let status = json!({"status": {"observedGeneration": 1, "podStates": {"db-0": record}}});
+        let owner =
+            json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": true});
+        let pod = json!({"metadata": {"name": "db-0", "ownerReferences": [owner]},
+                         "spec": {"containers": [{"name": "main", "image": "web:1"}]}});
+        for namespace in ["default", "kube-system"] {
+            let states = format!("/apis/apps.kruise.io/v1beta1/namespaces/{namespace}/persistentpodstates");
+            until("PersistentPodStates are served", async || Ok(admin.create(&states, &object).await.map(drop)?))
+                .await?;
+            admin.merge(&format!("{states}/db/status"), &status).await?;
+        }
+        let made = async |namespace: &str| {
+            admin.create(&format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"), &pod).await
+        };
+        until("the policy is in force", async || {
+            let pinned = made("default").await?;
+            ensure!(pinned["metadata"]["annotations"]["listed"] == "x", "{}", pinned["metadata"]);
+            ensure!(pinned["metadata"]["annotations"]["unlisted"].is_null(), "{}", pinned["metadata"]);
+            ensure!(pinned["spec"]["nodeSelector"]["kubernetes.io/hostname"] == "n", "{}", pinned["spec"]);
+            Ok(())
+        })
+        .await?;
+        let spared = made("kube-system").await?;
+        ensure!(spared["metadata"]["annotations"].is_null(), "{}", spared["metadata"]);
+        ensure!(spared["spec"]["nodeSelector"].is_null(), "{}", spared["spec"]);
+        Ok(())
     })
 }
 

@@ -285,21 +285,19 @@ priorityClassName: {{ . }}
 {{- end }}
 
 {{- /*
-CEL: the workload of a UnitedDeployment's subset, in no protected namespace: made for one, owned by the same one before and after, or
-adopted where no controller has it and nothing else changes.
+CEL: the workload of a UnitedDeployment's subset, in no protected namespace: owned by the same UnitedDeployment before and after, made
+for one, or adopted as it is where it has no controller.
 */ -}}
 {{- define "berth.subset" -}}
 {{- $of := dict "root" . "of" "deployments" -}}
 !(request.namespace in {{ include "berth.protectedNamespaces" . }}) && request.?subResource.orValue('') == '' &&
-(request.operation == 'CREATE'
-? object.metadata.?ownerReferences.orValue([]).exists(owner, {{ include "berth.owner" $of }}) && 'apps.kruise.io/subset-name' in object.metadata.?labels.orValue({})
-: request.operation == 'DELETE'
-? oldObject.metadata.?ownerReferences.orValue([]).exists(owner, {{ include "berth.owner" $of }})
-: oldObject.metadata.?ownerReferences.orValue([]).exists(owner, {{ include "berth.owner" $of }})
-? object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences && object.metadata.?finalizers == oldObject.metadata.?finalizers
-: 'apps.kruise.io/subset-name' in oldObject.metadata.?labels.orValue({}) && object.spec == oldObject.spec &&
-!oldObject.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false)) &&
-oldObject.metadata.?ownerReferences.orValue([]).all(owner, owner in object.metadata.?ownerReferences.orValue([])) &&
-object.metadata.?ownerReferences.orValue([]).all(owner, owner in oldObject.metadata.?ownerReferences.orValue([]) || {{ include "berth.owner" $of }}) &&
-['labels', 'annotations', 'finalizers'].all(field, object.metadata[?field] == oldObject.metadata[?field]))
+(request.operation != 'CREATE' && oldObject.metadata.?ownerReferences.orValue([]).exists(owner, {{ include "berth.owner" $of }})
+? request.operation == 'DELETE' ||
+object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences
+: request.operation != 'DELETE' && object.metadata.?ownerReferences.orValue([]).exists(owner, {{ include "berth.owner" $of }}) &&
+'apps.kruise.io/subset-name' in object.metadata.?labels.orValue({}) &&
+(request.operation == 'CREATE' ||
+(size(object.metadata.ownerReferences) == 1 + size(oldObject.metadata.?ownerReferences.orValue([])) &&
+oldObject.metadata.?ownerReferences.orValue([]).all(owner, !owner.?controller.orValue(false) && owner in object.metadata.ownerReferences) &&
+object.spec == oldObject.spec && ['labels', 'annotations'].all(field, object.metadata[?field] == oldObject.metadata[?field]))))
 {{- end -}}

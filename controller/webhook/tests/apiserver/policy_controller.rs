@@ -402,7 +402,7 @@ async fn revisions(Scene { manager, owner, admin }: &Scene) -> Result<()> {
     let path = &format!("{REVISIONS}/web-1");
     manager.merge(path, &json!({"revision": 2, "metadata": {"annotations": {"a": "b"}}})).await.context("a number")?;
     manager.delete(path).await.context("a deletion")?;
-    let says = "what a BroadcastJob or CloneSet or DaemonSet or StatefulSet controls";
+    let says = "alone controls, before and after";
     refused("a revision of nobody", manager.create(REVISIONS, &revision("x", &json!([]))).await, says)?;
     admin.create(REVISIONS, &revision("theirs", &another_owner())).await?;
     let path = &format!("{REVISIONS}/theirs");

@@ -4,33 +4,20 @@ use berth_api::kinds::CLONE_SET;
 use serde_json::{Value, json};
 
 use super::world::{World, budget, named, of_budget};
-use super::{ALLOWED, FOR_REAL, PROTECTED, Row, Rows, Try};
+use super::{ALLOWED, COLLECTED, FOR_REAL, PROTECTED, Row, Rows, Try};
 use crate::stage::NAMESPACE;
 
-pub(super) fn of_others(all: &mut Vec<Row>, World { owner, lease: held, replica, .. }: &World) {
-    let owners = json!([owner]);
+pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
+    let World { lease: held, replica, .. } = world;
+    of_revisions(all, world);
     let (here, there) = ("default", "kube-system");
     let mut rows = |group: &'static str, version: &'static str, resource: &'static str, rows: Vec<Try<'_>>| {
         let mut of = Rows { all: &mut *all, group, version, resource };
         rows.into_iter().for_each(|(verb, at, what, body, says)| of.add(verb, at, what, body, says));
     };
     let set = |path: &str, value: Value| json!([{"op": "add", "path": path, "value": value}]);
-    let revision = |owners: &Value| named("new", owners, &json!({"revision": 1, "data": {}}));
-    let number = json!([{"op": "replace", "path": "/revision", "value": 2}]);
-    rows(
-        "apps",
-        "v1",
-        "controllerrevisions",
-        vec![
-            ("create", (here, ""), "of a CloneSet", revision(&owners), ALLOWED),
-            ("create", (here, ""), "of nobody", revision(&json!([])), "controls"),
-            ("patch", (here, "ours"), "", number.clone(), ALLOWED),
-            ("patch", (here, "theirs"), "", number.clone(), "controls"),
-            ("patch", (there, "theirs"), "", number, "controls"),
-            ("delete", (here, "ours"), "", json!({}), ALLOWED),
-            ("delete", (there, "theirs"), "", json!({}), "controls"),
-        ],
-    );
+    let mut two = of_budget("v1beta1", "new");
+    two.as_array_mut().into_iter().for_each(|owners| owners.push(second_owner()));
     let fewer = json!([{"op": "replace", "path": "/spec/minAvailable", "value": 0}]);
     rows(
         "policy",
@@ -47,6 +34,8 @@ pub(super) fn of_others(all: &mut Vec<Row>, World { owner, lease: held, replica,
                 "may write those",
             ),
             ("create", (there, ""), "of a budget of its name", budget("new", &of_budget("v1beta1", "new")), PROTECTED),
+            ("create", (here, ""), "of two owners", budget("new", &two), COLLECTED),
+            ("create", (here, ""), "with a finalizer", kept(budget("new", &of_budget("v1beta1", "new"))), COLLECTED),
             ("patch", (here, "web"), "", fewer.clone(), ALLOWED),
             ("patch", (here, "theirs"), "", fewer.clone(), "may write those"),
             ("patch", (there, "theirs"), "", fewer, PROTECTED),
@@ -96,6 +85,7 @@ pub(super) fn of_others(all: &mut Vec<Row>, World { owner, lease: held, replica,
                 "of Secrets kruise-manager",
             ),
             ("create", (NAMESPACE, ""), "", secret("kruise-webhook-certs", "Opaque"), ALLOWED),
+            ("create", (NAMESPACE, ""), "with a finalizer", kept(secret("kruise-webhook-certs", "Opaque")), COLLECTED),
             ("update", (NAMESPACE, "kruise-webhook-certs"), "", secret("kruise-webhook-certs", "Opaque"), ALLOWED),
             ("update", (NAMESPACE, "x"), "", secret("x", "Opaque"), "cannot update resource"),
         ],
@@ -111,6 +101,7 @@ pub(super) fn of_others(all: &mut Vec<Row>, World { owner, lease: held, replica,
             ("patch", (NAMESPACE, "x"), "", json!([]), "cannot patch resource"),
             ("update", (NAMESPACE, "x"), "", lease("x"), "cannot update resource"),
             ("patch", (NAMESPACE, "kruise-manager"), "", set("/spec/holderIdentity", json!("y")), ALLOWED),
+            ("patch", (NAMESPACE, "kruise-manager"), "a finalizer", set("/metadata/finalizers", forever()), COLLECTED),
             ("update", (NAMESPACE, "kruise-manager"), "", held.clone(), ALLOWED),
         ],
     );
@@ -129,6 +120,7 @@ pub(super) fn of_others(all: &mut Vec<Row>, World { owner, lease: held, replica,
         vec![
             ("create", (NAMESPACE, ""), "in the name of its pod", slice(replica), ALLOWED),
             ("create", (NAMESPACE, ""), "in another pod's name", slice("u2"), "to which its token is bound"),
+            ("create", (NAMESPACE, ""), "with a finalizer", kept(slice(replica)), COLLECTED),
             ("delete", (NAMESPACE, "kruise-webhook-service-early-u"), "", json!({}), ALLOWED),
             ("delete", (NAMESPACE, "theirs"), "of Kubernetes", json!({}), "EndpointSlices kruise-manager may create"),
         ],
@@ -188,5 +180,99 @@ pub(super) fn of_others(all: &mut Vec<Row>, World { owner, lease: held, replica,
                 ),
             ],
         );
+    }
+    let of_kinds = json!({"service": {"namespace": NAMESPACE, "name": "kruise-webhook-service", "path": "/validate/x", "port": 443}});
+    let rule = json!({"apiGroups": ["apps.kruise.io"], "apiVersions": ["v1beta1"], "operations": ["CREATE"], "resources": ["clonesets"]});
+    let entry = json!({"name": "validate.apps.kruise.io", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore",
+                       "timeoutSeconds": 5, "clientConfig": of_kinds, "rules": [rule]});
+    let mut of =
+        Rows { all, group: "admissionregistration.k8s.io", version: "v1", resource: "validatingwebhookconfigurations" };
+    let name = "kruise-validating-webhook-configuration";
+    for (what, field, value, says) in [
+        ("its entry", "/timeoutSeconds", json!(5), ALLOWED),
+        ("a long wait", "/timeoutSeconds", json!(30), "objects of its own kinds"),
+        ("subresources", "/rules/0/resources", json!(["*/*"]), "objects of its own kinds"),
+        ("another group", "/rules/0/apiGroups", json!(["apps"]), "objects of its own kinds"),
+        ("writes that wait for it", "/failurePolicy", json!("Fail"), "objects of its own kinds"),
+        ("another port", "/clientConfig/service/port", json!(9443), "no other Service"),
+    ] {
+        let mut entry = entry.clone();
+        if let Some(place) = entry.pointer_mut(field) {
+            *place = value;
+        }
+        of.add("patch", ("", name), what, set("/webhooks", json!([entry])), says);
+    }
+}
+
+/// A finalizer that no program takes away.
+fn forever() -> Value {
+    json!(["thief.example/forever"])
+}
+
+/// An owner that is there, so that the object stays when its controller is gone.
+pub(super) fn second_owner() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "kube-root-ca.crt", "uid": "u"})
+}
+
+/// The object, which stays when its owner is gone.
+pub(super) fn kept(mut object: Value) -> Value {
+    object["metadata"]["finalizers"] = forever();
+    object
+}
+
+fn of_revisions(all: &mut Vec<Row>, World { owner, united: [united, united_there], sidecars, .. }: &World) {
+    let (here, there) = ("default", "kube-system");
+    let mut of = Rows { all, group: "apps", version: "v1", resource: "controllerrevisions" };
+    let revision = |owners: Value| named("new", &owners, &json!({"revision": 1, "data": {}}));
+    let alone = "alone controls, before and after";
+    let map = second_owner();
+    for (namespace, what, object, says) in [
+        (here, "of a CloneSet", revision(json!([owner])), ALLOWED),
+        (here, "of a UnitedDeployment", revision(json!([united])), ALLOWED),
+        (here, "of nobody", revision(json!([])), alone),
+        (here, "of two owners", revision(json!([owner, map])), COLLECTED),
+        (here, "of a SidecarSet", revision(json!([sidecars])), alone),
+        (here, "with a finalizer", kept(revision(json!([owner]))), COLLECTED),
+        (there, "of a CloneSet", revision(json!([owner])), PROTECTED),
+        (there, "of a UnitedDeployment", revision(json!([united_there])), PROTECTED),
+        (NAMESPACE, "of a SidecarSet", revision(json!([sidecars])), ALLOWED),
+        (NAMESPACE, "of a CloneSet", revision(json!([owner])), alone),
+    ] {
+        of.add("create", (namespace, ""), what, object, says);
+    }
+    let number = json!([{"op": "replace", "path": "/revision", "value": 2}]);
+    let owners = |owners: Value| json!([{"op": "add", "path": "/metadata/ownerReferences", "value": owners}]);
+    let finalizers = json!([{"op": "add", "path": "/metadata/finalizers", "value": forever()}]);
+    for (namespace, name, what, patch, says) in [
+        (here, "ours", "its number", number.clone(), ALLOWED),
+        (here, "ours", "its release", owners(json!([])), alone),
+        (here, "ours", "another owner", owners(json!([united])), alone),
+        (here, "ours", "one more owner", owners(json!([owner, map])), alone),
+        (here, "ours", "a finalizer", finalizers, COLLECTED),
+        (here, "united", "its number", number.clone(), ALLOWED),
+        (here, "united", "its release", owners(json!([])), alone),
+        (here, "orphan", "its adoption", owners(json!([owner])), ALLOWED),
+        (here, "orphan", "its adoption by two", owners(json!([owner, map])), alone),
+        (here, "orphan", "its number", number.clone(), alone),
+        (here, "theirs", "its number", number.clone(), alone),
+        (there, "ours", "its number", number.clone(), PROTECTED),
+        (there, "theirs", "its adoption", owners(json!([owner])), PROTECTED),
+        (NAMESPACE, "sidecars", "its number", number.clone(), ALLOWED),
+        (NAMESPACE, "sidecars", "its release", owners(json!([])), alone),
+        (NAMESPACE, "orphan", "its adoption", owners(json!([sidecars])), alone),
+        (NAMESPACE, "theirs", "its number", number, alone),
+    ] {
+        of.add("patch", (namespace, name), what, patch, says);
+    }
+    for (namespace, name, says) in [
+        (here, "ours", ALLOWED),
+        (here, "united", ALLOWED),
+        (here, "orphan", alone),
+        (here, "theirs", alone),
+        (there, "theirs", PROTECTED),
+        (NAMESPACE, "sidecars", ALLOWED),
+        (NAMESPACE, "theirs", alone),
+    ] {
+        of.add("delete", (namespace, name), "", json!({}), says);
     }
 }

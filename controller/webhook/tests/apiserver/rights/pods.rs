@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::others::kept;
 use super::world::{World, claim, named, pod};
-use super::{ALLOWED, PROTECTED, Row, Rows, Try};
+use super::{ALLOWED, COLLECTED, PROTECTED, Row, Rows, Try};
 use crate::stage::NAMESPACE;
 
 pub(super) fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World) {
@@ -17,6 +18,9 @@ pub(super) fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World
     unserved["apiVersion"] = json!("apps.kruise.io/v9");
     let image = json!([{"op": "replace", "path": "/spec/containers/0/image", "value": "web:2"}]);
     let label = json!([{"op": "add", "path": "/metadata/labels", "value": {"pod-template-hash": "released-x"}}]);
+    let of_subset = |key: &str| json!({"op": "add", "path": format!("/metadata/labels/{key}"), "value": "true"});
+    let reserved = json!([of_subset("apps.kruise.io~1united-deployment-reserved-pod")]);
+    let annotation = json!({"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}});
     let tolerate = json!([{"op": "add", "path": "/spec/tolerations/-", "value": {"key": "x", "operator": "Exists"}}]);
     rows(
         "pods",
@@ -29,10 +33,22 @@ pub(super) fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World
             ("patch", (here, "ours"), "a toleration", tolerate, "its containers alone"),
             ("patch", (here, "theirs"), "an image", image.clone(), "controls"),
             ("patch", (here, "theirs"), "a label of its release", label, "controls"),
-            ("patch", (there, "ours"), "an image", image, PROTECTED),
+            ("patch", (there, "ours"), "an image", image.clone(), PROTECTED),
+            ("patch", (here, "of-deployment"), "the label of reserved pods", reserved.clone(), ALLOWED),
+            ("patch", (here, "stuck-0"), "the label of reserved pods", reserved.clone(), ALLOWED),
+            ("patch", (here, "plain-0"), "the label of reserved pods", reserved.clone(), "controls"),
+            ("patch", (there, "stuck-0"), "the label of reserved pods", reserved.clone(), PROTECTED),
+            ("patch", (here, "of-deployment"), "another label", json!([of_subset("a")]), "controls"),
+            ("patch", (here, "of-deployment"), "an annotation, too", json!([reserved[0], annotation]), "controls"),
+            ("patch", (here, "of-deployment"), "an image", image.clone(), "controls"),
             ("delete", (here, "ours"), "", json!({}), ALLOWED),
+            ("delete", (here, "stuck-0"), "of a subset's StatefulSet", json!({}), ALLOWED),
+            ("delete", (here, "ready-0"), "of a subset's StatefulSet that does not wait for it", json!({}), "controls"),
+            ("delete", (here, "plain-0"), "of a StatefulSet, without the label of a revision", json!({}), "controls"),
+            ("delete", (here, "of-deployment"), "of a subset that is none", json!({}), "controls"),
             ("delete", (here, "theirs"), "", json!({}), "controls"),
             ("delete", (there, "ours"), "", json!({}), PROTECTED),
+            ("delete", (there, "stuck-0"), "of a subset's StatefulSet", json!({}), PROTECTED),
         ],
     );
     let status = |status: Value| json!([{"op": "add", "path": "/status/conditions/-", "value": status}]);
@@ -83,12 +99,16 @@ pub(super) fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World
     let consent =
         json!([{"op": "add", "path": "/metadata/annotations", "value": {"apps.kruise.io/owned-by-asts": "db"}}]);
     let label = json!([{"op": "add", "path": "/metadata/labels/a", "value": "b"}]);
+    let forever = json!([{"op": "add", "path": "/metadata/finalizers", "value": ["thief.example/forever"]}]);
     rows(
         "persistentvolumeclaims",
         vec![
             ("create", (here, ""), "of a StatefulSet", allowed.clone(), ALLOWED),
             ("create", (here, ""), "of any name", claim("x", &json!([])), "claims of StatefulSets"),
+            ("create", (here, ""), "with a finalizer", kept(allowed.clone()), COLLECTED),
             ("create", (there, ""), "of a StatefulSet", allowed, PROTECTED),
+            ("patch", (here, "data-db-0"), "a finalizer", forever.clone(), COLLECTED),
+            ("patch", (here, "ours"), "a finalizer", forever.clone(), COLLECTED),
             ("patch", (here, "ours"), "a label", label.clone(), ALLOWED),
             ("patch", (here, "data-db-0"), "an owner that is gone", false_owner.clone(), "claims of StatefulSets"),
             ("patch", (here, "data-db-0"), "what allows an owner", consent, "claims of StatefulSets"),
@@ -106,7 +126,9 @@ pub(super) fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World
             ("create", (here, ""), "of a pod", named("new-barrier", &its_pod, &json!({})), ALLOWED),
             ("create", (here, ""), "of nobody", named("new-barrier", &json!([]), &json!({})), "which its pod owns"),
             ("create", (there, ""), "of a pod", named("new-barrier", &its_pod, &json!({})), "which its pod owns"),
+            ("create", (here, ""), "with a finalizer", kept(named("new-barrier", &its_pod, &json!({}))), COLLECTED),
             ("patch", (here, "ours-barrier"), "", data.clone(), ALLOWED),
+            ("patch", (here, "ours-barrier"), "a finalizer", forever, COLLECTED),
             ("patch", (NAMESPACE, "kruise-ca"), "", data.clone(), ALLOWED),
             ("patch", (here, "theirs"), "", data.clone(), "which its pod owns"),
             ("patch", (there, "theirs"), "", data, "which its pod owns"),

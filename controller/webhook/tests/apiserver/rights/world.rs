@@ -1,7 +1,7 @@
 //! The objects that the rows are about, and objects that a thief would write.
 
 use anyhow::{Context, Result};
-use berth_api::kinds::{BROADCAST_JOB, CLONE_SET, KINDS, Kind, PERSISTENT_POD_STATE};
+use berth_api::kinds::{BROADCAST_JOB, CLONE_SET, KINDS, Kind, PERSISTENT_POD_STATE, UNITED_DEPLOYMENT};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -15,7 +15,15 @@ pub(super) struct World {
     pub(super) lease: Value,
     /// The uid of the pod to which the token is bound.
     pub(super) replica: String,
+    /// The UnitedDeployment of `default` as an owner, and that of `kube-system`.
+    pub(super) united: [Value; 2],
+    /// The SidecarSet as an owner.
+    pub(super) sidecars: Value,
 }
+
+/// The labels of a UnitedDeployment's pods.
+pub(super) const SUBSET: &str = "apps.kruise.io/subset-name";
+const REVISION: &str = "apps.kruise.io/controller-revision-hash";
 
 pub(super) fn named(name: &str, owners: &Value, more: &Value) -> Value {
     let mut object = json!({"metadata": {"name": name, "ownerReferences": owners}});
@@ -90,10 +98,9 @@ pub(super) async fn world(admin: &Client) -> Result<World> {
         Ok(admin.create("/apis/apps.kruise.io/v1beta1/namespaces/default/clonesets", &set).await?)
     })
     .await?;
-    let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web",
-                       "uid": set["metadata"]["uid"], "controller": true});
+    let owner = owned_by(&set);
     let owners = json!([owner]);
-    let unknown = json!([{"apiVersion": "none.example/v1", "kind": "X", "name": "x", "uid": "u", "controller": true}]);
+    let unknown = unknown();
     let mut made = Value::Null;
     for namespace in ["default", "kube-system"] {
         let core = format!("/api/v1/namespaces/{namespace}");
@@ -135,12 +142,18 @@ pub(super) async fn world(admin: &Client) -> Result<World> {
     let taint = json!([{"key": "apps.kruise.io/images-not-ready", "effect": "NoSchedule"}]);
     let node = named("n", &json!([]), &json!({"spec": {"taints": taint, "unschedulable": true}}));
     admin.create("/api/v1/nodes", &node).await?;
+    let (mut united, mut sidecars) = (Value::Null, Value::Null);
     for kind in KINDS.iter().filter(|kind| kind.kind != "CloneSet") {
         let inside = if kind.namespaced { "/namespaces/default" } else { "" };
         let (version, plural) = (kind.stored.name(), kind.plural);
         let object = own_object(kind, "web", spec(kind));
         let path = format!("/apis/{}/{version}{inside}/{plural}", kind.group);
         let made = admin.create(&path, &object).await.with_context(|| kind.kind)?;
+        match kind.kind {
+            "UnitedDeployment" => united = owned_by(&made),
+            "SidecarSet" => sidecars = owned_by(&made),
+            _ => {}
+        }
         if kind.kind == "PodUnavailableBudget" {
             let mut owners = of_budget(version, "web");
             owners[0]["uid"] = made["metadata"]["uid"].clone();
@@ -148,8 +161,96 @@ pub(super) async fn world(admin: &Client) -> Result<World> {
         }
     }
     what_stays(&admin).await?;
+    let united = subsets(&admin, united).await?;
+    revisions(&admin, (&united[0], &sidecars)).await?;
     let replica = replica["metadata"]["uid"].as_str().context("a pod has a uid")?.to_owned();
-    Ok(World { owner, pod: made, lease, replica })
+    Ok(World { owner, pod: made, lease, replica, united, sidecars })
+}
+
+/// The object as a controlling owner.
+fn owned_by(object: &Value) -> Value {
+    let (name, uid) = (&object["metadata"]["name"], &object["metadata"]["uid"]);
+    json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "name": name, "uid": uid, "controller": true})
+}
+
+/// A controller of which the garbage collector knows nothing.
+fn unknown() -> Value {
+    json!([{"apiVersion": "none.example/v1", "kind": "X", "name": "x", "uid": "u", "controller": true}])
+}
+
+/// A workload without replicas that may be a subset's.
+pub(super) fn workload(of: &Workload, name: &str, owners: &Value, subset: Option<&str>) -> Value {
+    let (group, version, _, kind) = of;
+    let more = json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "spec": spec(&CLONE_SET)});
+    let mut workload = named(name, owners, &more);
+    workload["metadata"]["labels"] = subset.map_or_else(|| json!({}), |subset| json!({SUBSET: subset}));
+    workload
+}
+
+/// The kind of a workload: group, version, resource and kind.
+pub(super) type Workload = (&'static str, &'static str, &'static str, &'static str);
+
+const NATIVE: Workload = ("apps", "v1", "statefulsets", "StatefulSet");
+/// The kinds of subsets' workloads.
+pub(super) const WORKLOADS: [Workload; 4] = [
+    ("apps", "v1", "deployments", "Deployment"),
+    NATIVE,
+    ("apps.kruise.io", "v1beta1", "clonesets", "CloneSet"),
+    ("apps.kruise.io", "v1beta1", "statefulsets", "StatefulSet"),
+];
+
+/// Workloads and pods of subsets, and of others; gives the UnitedDeployments of both namespaces as owners.
+async fn subsets(admin: &Caller, here: Value) -> Result<[Value; 2]> {
+    let there = "/apis/apps.kruise.io/v1beta1/namespaces/kube-system";
+    let made = own_object(&UNITED_DEPLOYMENT, "web", spec(&UNITED_DEPLOYMENT));
+    let united = [here, owned_by(&admin.create(&format!("{there}/uniteddeployments"), &made).await?)];
+    for (namespace, united) in ["default", "kube-system"].into_iter().zip(&united) {
+        for of in &WORKLOADS {
+            let (group, version, resource, _) = of;
+            let path = format!("/apis/{group}/{version}/namespaces/{namespace}/{resource}");
+            for (name, owners, subset) in [
+                ("subset", json!([united]), Some("a")),
+                ("orphan", json!([]), Some("a")),
+                ("others", unknown(), Some("a")),
+                ("unlabelled", json!([]), None),
+            ] {
+                admin.create(&path, &workload(of, name, &owners, subset)).await.with_context(|| path.clone())?;
+            }
+        }
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        let mut of_deployment = pod("of-deployment", &unknown());
+        of_deployment["metadata"]["labels"] = json!({SUBSET: "a", REVISION: "web-1"});
+        admin.create(&pods, &of_deployment).await?;
+        // Their pods are Kubernetes' own controller's.
+        let both = json!({SUBSET: "a", REVISION: "web-1"});
+        for (name, mut labels) in [("stuck", both.clone()), ("ready", both), ("plain", json!({SUBSET: "a"}))] {
+            labels["app"] = json!(name);
+            let mut set = workload(&NATIVE, name, &json!([]), None);
+            (set["spec"]["replicas"], set["spec"]["selector"]["matchLabels"]) = (json!(1), labels.clone());
+            set["spec"]["template"]["metadata"]["labels"] = labels;
+            admin.create(&format!("/apis/apps/v1/namespaces/{namespace}/statefulsets"), &set).await?;
+            let pod = format!("{pods}/{name}-0");
+            until("the StatefulSet has its pod", async || Ok(admin.get(&pod).await.map(drop)?)).await?;
+        }
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        admin.merge(&format!("{pods}/ready-0/status"), &ready).await?;
+    }
+    Ok(united)
+}
+
+/// Revisions of a UnitedDeployment and of a SidecarSet, and such of nobody.
+async fn revisions(admin: &Caller, (united, sidecars): (&Value, &Value)) -> Result<()> {
+    for (namespace, name, owners) in [
+        ("default", "united", json!([united])),
+        ("default", "orphan", json!([])),
+        (NAMESPACE, "sidecars", json!([sidecars])),
+        (NAMESPACE, "orphan", json!([])),
+        (NAMESPACE, "theirs", unknown()),
+    ] {
+        let path = format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions");
+        admin.create(&path, &named(name, &owners, &json!({"revision": 1, "data": {}}))).await?;
+    }
+    Ok(())
 }
 
 /// A job without a time to live, and a PersistentPodState that its StatefulSet controls.
@@ -163,6 +264,11 @@ async fn what_stays(admin: &Caller) -> Result<()> {
     let set = named("db", &json!([]), &json!({"spec": set}));
     let set = admin.create("/apis/apps/v1/namespaces/default/statefulsets", &set).await?;
     admin.create(&format!("{own}/persistentpodstates"), &state_of("db", &set["metadata"]["uid"])).await?;
+    let there = own.replace("default", "kube-system");
+    let (native, states) = (there.replace("apps.kruise.io/v1beta1", "apps/v1"), format!("{there}/persistentpodstates"));
+    let set = admin.create(&format!("{native}/statefulsets"), &workload(&NATIVE, "db", &json!([]), None)).await?;
+    admin.create(&states, &state_of("db", &set["metadata"]["uid"])).await?;
+    admin.create(&states, &own_object(&PERSISTENT_POD_STATE, "web", spec(&PERSISTENT_POD_STATE))).await?;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use berth_kinds::sidecarset::names::{FAILURE_POLICY, HASH};
 use berth_kinds::sidecarset::records;
 use berth_kinds::sidecarset::refused::note;
 use berth_kinds::sidecarset::{Asked, LeftOut, Wanted, faults, wanted, without_bases};
-use berth_runtime::{Change, Object, Store};
+use berth_runtime::{Change, Object, Store, turn};
 use berth_webhook::pods::{
     Asks, Injected, Injector, Labels, Lacks, NotYet, PROBE, SidecarAsk, Sidecars, UNTOUCHED, asked_warning,
     left_out_warning,
@@ -382,7 +382,11 @@ impl Injection {
         if !plan.actions().any(is_new_pod) {
             return Cow::Borrowed(plan);
         }
-        let mut plan = plan.clone();
+        // The pods' texts are a tenant's, and large ones take their time.
+        Cow::Owned(turn::alone(true, || self.new_pods_injected(stores, plan.clone())))
+    }
+
+    fn new_pods_injected(&self, stores: &Stores, mut plan: Plan) -> Plan {
         let steps = plan.stages.iter_mut().flat_map(|stage| &mut stage.steps);
         for action in steps.flat_map(|step| &mut step.actions) {
             let Action::CreatePod { body } = action else { continue };
@@ -396,7 +400,7 @@ impl Injection {
                 *body = Body::from(&injected);
             }
         }
-        Cow::Owned(plan)
+        plan
     }
 
     /// What is wrong with a SidecarSet, as far as the stores know others.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use berth_api::names::env::CONTAINER_PRIORITY;
 use berth_api::v1beta1::sidecarset::{ShareVolumePolicy, ShareVolumePolicyType, SidecarContainer};
 use serde_json::{Map, Value, json};
 
@@ -32,11 +33,11 @@ pub(super) fn made(
             Err(why) => without_result = Some(why),
         }
     }
-    let mut variables = taken(&mut container, "env");
+    let mut variables = Variables::new(taken(&mut container, "env"));
     let injected = json!({"name": IS_INJECTED, "value": "true"});
-    set(&mut variables, injected, |variable| variable["value"] == "true");
+    variables.set(injected, |variable| variable["value"] == "true");
     for variable in transferred(sidecar, own) {
-        add(&mut variables, variable);
+        variables.add(variable);
     }
     share(sidecar, own, &mut container, &mut variables);
     if is_hot {
@@ -44,27 +45,45 @@ pub(super) fn made(
             let path = format!("metadata.annotations['{prefix}{name}']");
             let wanted = json!({"name": variable, "valueFrom": {"fieldRef": {"fieldPath": path}}});
             // The apiserver adds its default to it.
-            set(&mut variables, wanted, |variable| variable["valueFrom"]["fieldRef"]["fieldPath"] == *path);
+            variables.set(wanted, |variable| variable["valueFrom"]["fieldRef"]["fieldPath"] == *path);
         }
     }
-    container.insert("env".to_owned(), Value::Array(variables));
+    container.insert("env".to_owned(), Value::Array(variables.list));
     (Value::Object(container), without_result)
 }
 
-/// Adds a variable where there is none of its name.
-fn add(variables: &mut Vec<Value>, variable: &Value) {
-    if !variables.iter().any(|other| other["name"] == variable["name"]) {
-        variables.push(variable.clone());
+/// The variables of a container. A pod may bring thousands of them, so names are looked up in a set.
+struct Variables {
+    list: Vec<Value>,
+    names: BTreeSet<String>,
+}
+
+impl Variables {
+    fn new(list: Vec<Value>) -> Self {
+        let names = list.iter().map(named).map(str::to_owned).collect();
+        Self { list, names }
+    }
+
+    /// Adds a variable where there is none of its name.
+    fn add(&mut self, variable: &Value) {
+        if self.names.insert(named(variable).to_owned()) {
+            self.list.push(variable.clone());
+        }
+    }
+
+    /// Makes a variable the only one of its name.
+    fn set(&mut self, wanted: Value, is_it: impl Fn(&Value) -> bool) {
+        let mut of_name = self.list.iter().filter(|variable| variable["name"] == wanted["name"]);
+        if !(of_name.next().is_some_and(is_it) && of_name.next().is_none()) {
+            self.list.retain(|variable| variable["name"] != wanted["name"]);
+            self.names.insert(named(&wanted).to_owned());
+            self.list.push(wanted);
+        }
     }
 }
 
-/// Makes a variable the only one of its name.
-fn set(variables: &mut Vec<Value>, wanted: Value, is_it: impl Fn(&Value) -> bool) {
-    let mut of_name = variables.iter().filter(|variable| variable["name"] == wanted["name"]);
-    if !(of_name.next().is_some_and(is_it) && of_name.next().is_none()) {
-        variables.retain(|variable| variable["name"] != wanted["name"]);
-        variables.push(wanted);
-    }
+fn named(variable: &Value) -> &str {
+    variable["name"].as_str().unwrap_or_default()
 }
 
 /// The variables that it takes over, as far as the pod has them.
@@ -81,37 +100,38 @@ fn transferred<'a>(sidecar: &'a SidecarContainer, own: &'a Own<'_>) -> impl Iter
     })
 }
 
-/// Adds mounts and devices of the pod's own containers at paths where the container has neither, and the variables that
-/// the paths in those volumes are made of.
-fn share(sidecar: &SidecarContainer, own: &Own<'_>, container: &mut Map<String, Value>, variables: &mut Vec<Value>) {
+/// Adds mounts and devices of the pod's own containers, and the variables that the paths in those
+/// volumes are made of. What lies at, below or above a path of the sidecar's own is left out:
+/// otherwise the pod's creator could put its own files in place of the sidecar's.
+fn share(sidecar: &SidecarContainer, own: &Own<'_>, container: &mut Map<String, Value>, variables: &mut Variables) {
     let is_enabled = |policy: &ShareVolumePolicy| policy.type_ == Some(ShareVolumePolicyType::Enabled);
     let mut mounts = taken(container, "volumeMounts");
     let mut devices = taken(container, "volumeDevices");
-    let path = |of: &Value, key: &str| of[key].as_str().map(str::to_owned);
-    let mut paths: BTreeSet<String> = mounts.iter().filter_map(|mount| path(mount, "mountPath")).collect();
-    paths.extend(devices.iter().filter_map(|device| path(device, "devicePath")));
-    let lists = |key: &'static str| {
-        own.containers.iter().flat_map(move |of| of[key].as_array().into_iter().flatten().map(move |item| (*of, item)))
+    let path = |of: &Value, key: &str| of[key].as_str().map(cleaned);
+    let mut kept: Vec<String> = mounts.iter().filter_map(|mount| path(mount, "mountPath")).collect();
+    kept.extend(devices.iter().filter_map(|device| path(device, "devicePath")));
+    let mut shared = BTreeSet::new();
+    let mut is_free = |item: &Value, key: &str| {
+        let Some(path) = path(item, key) else { return false };
+        !kept.iter().any(|kept| kept.starts_with(&path) || path.starts_with(kept)) && shared.insert(path)
     };
+    let list = |of: &'_ Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
     if is_enabled(&sidecar.share_volume_policy) {
-        for (of, mount) in lists("volumeMounts") {
-            if !path(mount, "mountPath").is_some_and(|path| paths.insert(path)) {
-                continue;
-            }
-            mounts.push(mount.clone());
-            for name in variables_in(mount["subPathExpr"].as_str().unwrap_or_default()) {
-                if let Some(variable) = own::variable(of, name) {
-                    add(variables, variable);
-                }
-            }
+        for of in &own.containers {
+            let new: Vec<Value> =
+                list(of, "volumeMounts").into_iter().filter(|mount| is_free(mount, "mountPath")).collect();
+            let mut used: BTreeSet<&str> =
+                new.iter().filter_map(|mount| mount["subPathExpr"].as_str()).flat_map(variables_in).collect();
+            // The pod's creator gives a sidecar no place in the order in which containers start.
+            used.remove(CONTAINER_PRIORITY);
+            let known = own::variables(of);
+            used.iter().filter_map(|name| known.get(name)).for_each(|variable| variables.add(variable));
+            mounts.extend(new);
         }
     }
     if sidecar.share_volume_device_policy.as_ref().is_some_and(is_enabled) {
-        for (_, device) in lists("volumeDevices") {
-            if path(device, "devicePath").is_some_and(|path| paths.insert(path)) {
-                devices.push(device.clone());
-            }
-        }
+        let all = own.containers.iter().flat_map(|of| list(of, "volumeDevices"));
+        devices.extend(all.filter(|device| is_free(device, "devicePath")));
     }
     for (name, list) in [("volumeMounts", mounts), ("volumeDevices", devices)] {
         if !list.is_empty() {
@@ -120,13 +140,29 @@ fn share(sidecar: &SidecarContainer, own: &Own<'_>, container: &mut Map<String, 
     }
 }
 
+/// A path as the container runtime understands it, with a slash at its end, so that each path below
+/// begins with it.
+fn cleaned(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.iter().fold("/".to_owned(), |path, part| path + part + "/")
+}
+
 /// The variables in a text: `$(NAME)`, but not `$$(NAME)`, which means the text `$(NAME)`.
 fn variables_in(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('$') {
-        rest = match after.strip_prefix('(').and_then(|after| after.split_once(')')) {
-            Some((name, after)) => {
+        rest = match after.strip_prefix('(') {
+            Some(after) => {
+                // Without an end there is none further on, either.
+                let Some((name, after)) = after.split_once(')') else { break };
                 names.push(name);
                 after
             }
@@ -150,9 +186,24 @@ mod tests {
             ("$$(A)/$(B)", &["B"]),
             ("$$$(A)", &["A"]),
             ("$(A", &[]),
+            ("$(A)$(B", &["A"]),
+            ("$(A$(B)$$(C$(D)", &["A$(B", "D"]),
             ("$A/$", &[]),
         ] {
             assert_eq!(variables_in(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn cleaned_path_begins_those_below_it() {
+        for (path, expected) in [
+            ("/etc/agent", "/etc/agent/"),
+            ("/etc//./agent/", "/etc/agent/"),
+            ("etc/x/../agent", "/etc/agent/"),
+            ("/../..", "/"),
+            ("", "/"),
+        ] {
+            assert_eq!(cleaned(path), expected, "{path}");
         }
     }
 }

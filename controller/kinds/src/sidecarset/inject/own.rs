@@ -1,7 +1,7 @@
 //! The pod's own containers: those without the name of a container that a SidecarSet brings. No
 //! variable counts, because the pod's creator may give any container the variable.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -52,6 +52,12 @@ impl<'a> Own<'a> {
 /// A variable of a container.
 pub(super) fn variable<'a>(container: &'a Value, name: &str) -> Option<&'a Value> {
     container["env"].as_array()?.iter().rfind(|variable| variable["name"] == name)
+}
+
+/// The variables of a container by name.
+pub(super) fn variables(container: &Value) -> BTreeMap<&str, &Value> {
+    let all = container["env"].as_array().into_iter().flatten();
+    all.filter_map(|variable| Some((variable["name"].as_str()?, variable))).collect()
 }
 
 /// Whether a container says that a SidecarSet brought it.

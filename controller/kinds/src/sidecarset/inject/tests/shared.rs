@@ -129,6 +129,36 @@ fn mounts_and_devices_are_shared_at_free_paths() {
 }
 
 #[test]
+fn mount_at_below_or_above_a_sidecars_is_not_shared() {
+    let mount = |path: &str| json!({"name": "v", "mountPath": path});
+    let paths = ["/etc/agent/", "//etc/./agent", "/etc/agent/tls", "/etc", "/", "/dev/x/", "/etc/agents", "/etc/b"];
+    let mut old = main_with(json!({"volumeMounts": paths.map(mount)}));
+    old["spec"]["volumes"] = json!([{"name": "v"}]);
+    let fields = json!({
+        "shareVolumePolicy": {"type": "enabled"}, "volumeMounts": [mount("/etc/agent")],
+        "volumeDevices": [{"name": "v", "devicePath": "/dev/x"}],
+    });
+    let new = injected(&old, &[sidecar(fields)]);
+    let expected = json!([mount("/etc/agent"), mount("/etc/agents"), mount("/etc/b")]);
+    assert_eq!(container(&new, "agent")["volumeMounts"], expected);
+}
+
+#[test]
+fn sharing_takes_steps_by_the_size_of_the_pod() {
+    // One look for each pair would be 10^11 steps: minutes.
+    let mount =
+        |at: usize, expression: &str| json!({"name": "v", "mountPath": format!("/v/{at}"), "subPathExpr": expression});
+    let variables: Vec<Value> = (0..4_500).map(|at| json!({"name": format!("V{at}"), "value": "x"})).collect();
+    let used: String = (0..4_500).map(|at| format!("$(V{at})")).collect();
+    let mounts = [mount(0, &"$(".repeat(650_000)), mount(1, &"$(b)".repeat(300_000)), mount(2, &used)];
+    let mut old = main_with(json!({"env": variables, "volumeMounts": mounts}));
+    old["spec"]["volumes"] = json!([{"name": "v"}]);
+    let new = run(&old, &[sidecar(json!({"shareVolumePolicy": {"type": "enabled"}}))], false, NOW);
+    // Beside those that are shared it has IS_INJECTED.
+    assert_eq!(container(&new.pod, "agent")["env"].as_array().unwrap().len(), 4_501);
+}
+
+#[test]
 fn a_shared_path_brings_the_variables_that_it_is_made_of() {
     let mut old = main_with(json!({
         "env": env(&["POD=web-0", "ODD=1", "OTHER=2", "USED=3"]),

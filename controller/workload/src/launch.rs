@@ -70,14 +70,19 @@ fn wait(container: &mut Value, priority: i32, pod: &str) {
     variables.push(barrier);
 }
 
-/// Orders the containers of a pod of this name that is being created, by their priorities, whatever they waited for before. False
-/// if the name is too long for that of its ConfigMap: nobody could let them start.
-pub fn order(pod: &mut Value, name: &str, priorities: &[i32]) -> bool {
+/// Orders the containers of a pod of this name that is being created, by their priorities, whatever they waited for before. A
+/// container without a priority waits for none, and none waits for it. False if the name is too long for that of its ConfigMap:
+/// nobody could let them start.
+pub fn order(pod: &mut Value, name: &str, priorities: impl IntoIterator<Item = Option<i32>>) -> bool {
     if priority::barrier(name).len() > LONGEST_NAME {
         return false;
     }
     let containers = pod["spec"]["containers"].as_array_mut().into_iter().flatten();
-    containers.zip(priorities).for_each(|(container, of)| wait(container, *of, name));
+    for (container, priority) in containers.zip(priorities) {
+        if let Some(priority) = priority {
+            wait(container, priority, name);
+        }
+    }
     // How far another pod was, of which this one is a copy, says nothing of this one, and would hold it for ever.
     if let Some(Value::Object(annotations)) = pod.pointer_mut("/metadata/annotations") {
         annotations.retain(|key, _| !HOW_FAR.contains(&key.as_str()));

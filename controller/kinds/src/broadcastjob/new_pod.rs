@@ -21,7 +21,7 @@ pub(super) fn new_pod(job: &BroadcastJob, template: &Value, name: &str, node: &s
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
     pin_to_node(&mut pod, node);
     if let Ok(Some(priorities)) = launch::priorities(template) {
-        launch::order(&mut pod, name, &priorities);
+        launch::order(&mut pod, name, priorities.into_iter().map(Some));
     }
     pod
 }

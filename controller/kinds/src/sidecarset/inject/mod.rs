@@ -22,6 +22,8 @@ mod place;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use berth_api::v1beta1::sidecarset::SidecarSetSpec;
 use serde_json::Value;
 
@@ -167,10 +169,10 @@ fn all_of(
     }
     brought.note_replaced(pod, sets.iter().map(|set| set.name));
     warnings.append(&mut brought.warnings);
-    let brings = !brought.containers.is_empty();
+    let names: BTreeSet<String> = brought.containers.iter().map(|of| of.name.clone()).collect();
     brought.place(&mut new, settings);
-    if brings {
-        order::order(&mut new, settings.suffix, &mut warnings);
+    if !names.is_empty() {
+        order::order(&mut new, &names, settings.suffix, &mut warnings);
     }
     Ok((new, warnings))
 }

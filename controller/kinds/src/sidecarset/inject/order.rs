@@ -4,14 +4,20 @@
 //! may ask for it. Who lets the containers start one after the other sees the pod alone, so all of them are ordered anew, those
 //! that the pod's workload has ordered before included.
 
+use std::collections::BTreeSet;
+
+use berth_api::names::env::CONTAINER_PRIORITY;
 use berth_workload::launch;
 use serde_json::{Value, json};
+
+use super::own::variable;
 
 /// As the apiserver cuts what it generates a name from.
 const LONGEST_BASE: usize = 58;
 
-/// Orders the containers. A pod whose name is yet to be generated gets it here, `suffix` behind, for the variables need it.
-pub(super) fn order(pod: &mut Value, suffix: &str, warnings: &mut Vec<String>) {
+/// Orders the containers, of which SidecarSets brought those of `brought`. A pod whose name is yet to be generated gets it here,
+/// `suffix` behind, for the variables need it.
+pub(super) fn order(pod: &mut Value, brought: &BTreeSet<String>, suffix: &str, warnings: &mut Vec<String>) {
     let priorities = match launch::priorities(pod) {
         Ok(Some(priorities)) => priorities,
         Ok(None) => return,
@@ -20,12 +26,29 @@ pub(super) fn order(pod: &mut Value, suffix: &str, warnings: &mut Vec<String>) {
             return;
         }
     };
+    let containers = pod["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+    let priorities = without_held(containers, brought, &priorities);
     let Some(name) = name(&pod["metadata"], suffix) else { return };
-    if launch::order(pod, &name, &priorities) {
+    if launch::order(pod, &name, priorities) {
         pod["metadata"]["name"] = json!(name);
     } else {
         warnings.push("containers start in no order: the pod's name is too long for that of its ConfigMap".to_owned());
     }
+}
+
+/// The priorities without those of sidecars that would wait for a container of the pod's own,
+/// unless the SidecarSet itself writes the priority. Otherwise the pod's creator could keep a
+/// sidecar from starting by a container that is never ready.
+fn without_held(containers: &[Value], brought: &BTreeSet<String>, priorities: &[i32]) -> Vec<Option<i32>> {
+    let is_brought = |container: &Value| container["name"].as_str().is_some_and(|name| brought.contains(name));
+    let all = || containers.iter().zip(priorities);
+    let highest = all().filter(|(container, _)| !is_brought(container)).map(|(_, priority)| *priority).max();
+    let of = |(container, priority): (&Value, &i32)| {
+        let waits = highest.is_some_and(|highest| *priority < highest);
+        let is_asked = variable(container, CONTAINER_PRIORITY).is_some();
+        (!is_brought(container) || !waits || is_asked).then_some(*priority)
+    };
+    all().map(of).collect()
 }
 
 fn name(metadata: &Value, suffix: &str) -> Option<String> {

@@ -69,7 +69,14 @@ fn all_containers_are_ordered_by_what_they_say_after_injection() {
             "the pod's own",
             json!([of("main", Some("5")), of("help", None)]),
             after(None),
-            &["main=web-barrier/p_5", "help=web-barrier/p_0", "log=web-barrier/p_0"],
+            &["main=web-barrier/p_5", "help=web-barrier/p_0"],
+        ),
+        ("one of the pod's own", json!([of("main", Some("5"))]), after(None), &["main=web-barrier/p_5"]),
+        (
+            "the pod's own goes behind",
+            json!([of("main", Some("-5"))]),
+            after(None),
+            &["main=web-barrier/p_-5", "log=web-barrier/p_0"],
         ),
         (
             "its workload has ordered them",
@@ -81,7 +88,7 @@ fn all_containers_are_ordered_by_what_they_say_after_injection() {
             "a copy of another pod",
             json!([{"name": "main", "env": [{"name": "KRUISE_CONTAINER_PRIORITY", "value": "2"}, barrier("other", "p_7")]}]),
             after(None),
-            &["main=web-barrier/p_2", "log=web-barrier/p_0"],
+            &["main=web-barrier/p_2"],
         ),
         (
             "a transferred priority",
@@ -108,6 +115,35 @@ fn an_annotation_orders_all_as_they_are_listed_whoever_brings_it() {
         let set = set("log", json!({"containers": [of("log", None)], "patchPodMetadata": patches}));
         let expected = ["log=web-barrier/p_0", "main=web-barrier/p_-1"];
         assert_eq!(waits(&injected(&pod, &[set])), expected, "{patches}");
+    }
+}
+
+#[test]
+fn sidecar_without_a_priority_waits_for_no_own_one() {
+    let sidecar = |place: &str| {
+        json!({
+            "name": "log", "image": "a:1", "podInjectPolicy": place, "shareVolumePolicy": {"type": "enabled"},
+        })
+    };
+    // The path would bring the variable, and the last place, into the sidecar.
+    let mut main = of("main", Some("-9"));
+    main["volumeMounts"] = json!([{"name": "v", "mountPath": "/v", "subPathExpr": "$(KRUISE_CONTAINER_PRIORITY)"}]);
+    let ready_never = || json!([of("help", Some("10")), main.clone()]);
+    let ordered = json!({CONTAINER_LAUNCH_PRIORITY: CONTAINER_LAUNCH_ORDERED});
+    for (what, place, annotations, expected) in [
+        ("by a number", "AfterAppContainer", json!({}), &["help=web-barrier/p_10", "main=web-barrier/p_-9"][..]),
+        ("behind, as listed", "AfterAppContainer", ordered.clone(), &["help=web-barrier/p_0", "main=web-barrier/p_-1"]),
+        (
+            "before, as listed",
+            "BeforeAppContainer",
+            ordered,
+            &["log=web-barrier/p_0", "help=web-barrier/p_-1", "main=web-barrier/p_-2"],
+        ),
+    ] {
+        let mut pod = pod(ready_never());
+        pod["metadata"]["annotations"] = annotations;
+        let set = set("log", json!({"containers": [sidecar(place)]}));
+        assert_eq!(waits(&injected(&pod, &[set])), expected, "{what}");
     }
 }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::v1beta1::cloneset::DEFAULT_REVISION_HISTORY_LIMIT;
-use berth_api::v1beta1::sidecarset::SidecarSetSpec;
+use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetSpec};
 use berth_workload::owner::controller_reference;
 use berth_workload::plan::{Action, Body, Plan, Step};
 use berth_workload::resource::SIDECAR_SETS;
-use berth_workload::revision::{self, HASH_LABEL, Revision, form};
+use berth_workload::revision::{self, HASH_LABEL, Revision, form, revision_name};
 use serde_json::{Value, json};
 
 use super::names::{CUSTOM_VERSION, HASH, HASH_WITHOUT_IMAGE, NAME};
@@ -26,6 +26,9 @@ pub(super) struct History {
 
 /// The fields that a revision keeps.
 pub(super) const KEPT: [&str; 5] = ["containers", "imagePullSecrets", "initContainers", "patchPodMetadata", "volumes"];
+
+/// The most hashes that are tried for the name of a revision: whoever writes statuses writes their number.
+const MOST_COLLISIONS: i32 = 16;
 
 /// What of a SidecarSet a revision keeps.
 pub(super) fn data(spec: &SidecarSetSpec) -> Value {
@@ -84,12 +87,22 @@ pub(super) fn name_of(set: &str, data: &Value, revisions: &[Arc<Revision>], mut 
         return (found.metadata.name.to_string(), collisions);
     }
     loop {
-        let name = revision::revision_name(set, &revision::hash(data, collisions));
+        let name = revision_name(set, &revision::hash(data, collisions));
         if !revisions.iter().any(|revision| *revision.metadata.name == *name) {
             return (name, collisions);
         }
         collisions = collisions.saturating_add(1);
     }
+}
+
+/// Whether the revision's name has the hash of its data. The name is all that a SidecarSet and an
+/// administrator write of a revision, so its data may have been replaced otherwise.
+pub(super) fn is_genuine(set: &SidecarSet, revision: &Revision) -> bool {
+    let name = set.metadata.name.as_deref().unwrap_or_default();
+    let collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let data = revision.data.value();
+    let is_it = |collision| *revision.metadata.name == *revision_name(name, &revision::hash(&data, collision));
+    (0..=collisions.clamp(0, MOST_COLLISIONS)).any(is_it)
 }
 
 /// A revision carries the version that its author gave it last.

@@ -82,6 +82,13 @@ pub fn wanted<'a>(
     if *pinned.metadata.name == *latest.revision {
         return Ok(latest.clone());
     }
+    if !revisions::is_genuine(set, &pinned) {
+        return Err(format!(
+            "spec.injectionStrategy.revision: ControllerRevision {} has other data than its name says, so another writer replaced \
+             it; name another revision",
+            pinned.metadata.name
+        ));
+    }
     Wanted::older(set, &pinned).ok_or_else(|| {
         format!(
             "spec.injectionStrategy.revision: ControllerRevision {} cannot be read; name another",
@@ -151,34 +158,63 @@ pub fn without_bases(sets: Vec<Arc<SidecarSet>>) -> Vec<Arc<SidecarSet>> {
 
 #[cfg(test)]
 mod tests {
+    use berth_workload::revision::{hash, revision_name};
     use serde_json::json;
 
     use super::super::names::{HASH, HASH_WITHOUT_IMAGE};
     use super::*;
 
+    fn of_image(image: &str, revision: &str) -> SidecarSet {
+        let containers = json!([{"name": "agent", "image": image}]);
+        let spec = json!({"containers": containers, "injectionStrategy": {"revision": {"revisionName": revision}}});
+        serde_json::from_value(json!({"metadata": {"name": "log"}, "spec": spec})).unwrap()
+    }
+
+    /// A revision with the data of another spec, and its name with so many collisions.
+    fn revision_of(set: &SidecarSet, collisions: i32, annotations: &Value) -> Arc<Revision> {
+        let data = revisions::data(&set.spec);
+        let name = revision_name("log", &hash(&data, collisions));
+        let metadata = json!({"name": name, "namespace": "kruise-system", "uid": "r", "annotations": annotations});
+        Arc::new(serde_json::from_value(json!({"metadata": metadata, "revision": 1, "data": data})).unwrap())
+    }
+
     #[test]
     fn the_hashes_of_a_pinned_revision_are_computed_whatever_its_annotations_say() {
-        let containers = |image: &str| json!([{"name": "agent", "image": image}]);
-        let of = |image: &str| -> SidecarSet {
-            let revision = json!({"revisionName": "log-1"});
-            let spec = json!({"containers": containers(image), "injectionStrategy": {"revision": revision}});
-            serde_json::from_value(json!({"metadata": {"name": "log"}, "spec": spec})).unwrap()
-        };
-        let (old, set) = (of("agent:1"), of("agent:2"));
+        let old = of_image("agent:1", "");
         for annotations in [
             json!({}),
             json!({HASH: "believed", HASH_WITHOUT_IMAGE: "believed"}),
             json!({HASH: hashes(&old.spec).hash, HASH_WITHOUT_IMAGE: ""}),
         ] {
-            let revision = json!({
-                "metadata": {"name": "log-1", "namespace": "kruise-system", "uid": "r", "annotations": annotations},
-                "revision": 1, "data": revisions::data(&old.spec),
-            });
-            let history = [Arc::new(serde_json::from_value::<Revision>(revision).unwrap())];
+            let history = [revision_of(&old, 0, &annotations)];
+            let name = history[0].metadata.name.to_string();
+            let set = of_image("agent:2", &name);
             let latest = Wanted::latest(&set, &history);
             let wanted = wanted(&set, || history.to_vec(), &latest, |_| None, (0.5, None)).unwrap();
-            assert_eq!((&*wanted.revision, &wanted.hashes), ("log-1", &hashes(&old.spec)), "{annotations}");
+            assert_eq!((&wanted.revision, &wanted.hashes), (&name, &hashes(&old.spec)), "{annotations}");
             assert_ne!(wanted.hashes.hash, latest.hashes.hash);
+        }
+    }
+
+    #[test]
+    fn pinned_revision_with_other_data_is_not_given() {
+        let (old, evil) = (of_image("agent:1", ""), of_image("evil:1", ""));
+        for (what, data, collisions, of_status, is_given) in [
+            ("as it was made", &old, 0, Value::Null, true),
+            ("made after a collision", &old, 1, json!(1), true),
+            ("a collision that was none", &old, 1, json!(0), false),
+            ("a collision beyond all that are tried", &old, 17, json!(i32::MAX), false),
+            ("made anew with other containers", &evil, 0, Value::Null, false),
+        ] {
+            let named = revision_of(&old, collisions, &json!({}));
+            let replaced = Revision { metadata: named.metadata.clone(), ..(*revision_of(data, 0, &json!({}))).clone() };
+            let mut set = of_image("agent:2", &named.metadata.name);
+            set.status = serde_json::from_value(json!({"collisionCount": of_status})).unwrap();
+            let history = [Arc::new(replaced)];
+            let latest = Wanted::latest(&set, &history);
+            let wanted = wanted(&set, || history.to_vec(), &latest, |_| None, (0.5, None));
+            let says_why = |why: &String| why.contains("has other data than its name says");
+            assert_eq!((wanted.is_ok(), wanted.as_ref().is_err_and(says_why)), (is_given, !is_given), "{what}");
         }
     }
 }

@@ -42,7 +42,9 @@ pub struct Bodies {
 
 /// What a request is charged with, given back when this is dropped. Keep it until the answer is taken ([`crate::Answer`]).
 #[derive(Debug, Default)]
-pub struct Share(Option<OwnedSemaphorePermit>);
+pub struct Share {
+    _held: Option<OwnedSemaphorePermit>,
+}
 
 /// A body that is there as a whole.
 #[derive(Debug)]
@@ -51,6 +53,70 @@ pub struct Received {
     pub bytes: Vec<u8>,
     /// What they are charged with.
     pub share: Share,
+}
+
+/// A body of which the beginning is there: all of it, or more than [`SMALL`] bytes.
+#[derive(Debug)]
+pub struct Begun<B> {
+    body: B,
+    bytes: Vec<u8>,
+    is_whole: bool,
+}
+
+impl<B> Begun<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    /// What is there of it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether all of it is there.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Whether it has more bytes than this, as far as they are there or announced.
+    fn is_beyond(&self, largest: usize) -> bool {
+        self.body.size_hint().lower().saturating_add(self.bytes.len() as u64) > largest as u64
+    }
+
+    /// Reads it to its end within this time, keeps the beginning and forgets the rest, so that it needs no memory of the budget.
+    /// A caller that still sends may not see an answer.
+    ///
+    /// # Errors
+    /// It is too slow or broken.
+    pub async fn skim(mut self, deadline: Duration) -> Result<Vec<u8>, BodyError> {
+        let (end, mut read) = (Instant::now() + deadline, 0);
+        while let Some(data) = self.next(end).await? {
+            let room = SMALL.saturating_sub(self.bytes.len()).min(data.len());
+            self.bytes.extend_from_slice(&data[..room]);
+            read += data.len();
+            if read >= TURN {
+                read = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(self.bytes)
+    }
+
+    /// The next bytes; `None` at the end.
+    async fn next(&mut self, end: Instant) -> Result<Option<Bytes>, BodyError> {
+        loop {
+            return match tokio::time::timeout_at(end, self.body.frame()).await {
+                Err(_) => Err(BodyError::TooSlow),
+                Ok(None) => Ok(None),
+                Ok(Some(Err(error))) => Err(BodyError::Broken(error.to_string())),
+                Ok(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => Ok(Some(data)),
+                    // Trailers are of no interest.
+                    Err(_) => continue,
+                },
+            };
+        }
+    }
 }
 
 /// Why a body was not read.
@@ -88,6 +154,15 @@ impl Bodies {
         Self { limits, room: Arc::new(Semaphore::new(limits.total / UNIT)) }
     }
 
+    /// Whether a body is too large to be read.
+    pub fn is_too_large<B>(&self, begun: &Begun<B>) -> bool
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: std::fmt::Display,
+    {
+        begun.is_beyond(self.limits.largest)
+    }
+
     /// What is left of the budget, in bytes.
     pub fn left(&self) -> usize {
         self.room.available_permits() * UNIT
@@ -97,36 +172,63 @@ impl Bodies {
     ///
     /// # Errors
     /// It is too large, too slow, broken, or there is no memory for it.
-    pub async fn read<B>(&self, mut body: B) -> Result<Received, BodyError>
+    pub async fn read<B>(&self, body: B) -> Result<Received, BodyError>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: std::fmt::Display,
+    {
+        self.rest(self.begin(body).await?).await
+    }
+
+    /// Reads the beginning of a body, which needs no memory of the budget. Of one that announces to be too large nothing is read.
+    ///
+    /// # Errors
+    /// It is too slow or broken.
+    pub async fn begin<B>(&self, body: B) -> Result<Begun<B>, BodyError>
+    where
+        B: Body<Data = Bytes> + Unpin,
+        B::Error: std::fmt::Display,
+    {
+        let mut begun = Begun { body, bytes: Vec::new(), is_whole: false };
+        let end = Instant::now() + self.limits.deadline;
+        if begun.is_beyond(self.limits.largest) {
+            return Ok(begun);
+        }
+        while !begun.is_whole && begun.bytes.len() <= SMALL {
+            match begun.next(end).await? {
+                Some(data) => begun.bytes.extend_from_slice(&data),
+                None => begun.is_whole = true,
+            }
+        }
+        Ok(begun)
+    }
+
+    /// Reads a body to its end.
+    ///
+    /// # Errors
+    /// It is too large, too slow, broken, or there is no memory for it.
+    pub async fn rest<B>(&self, mut begun: Begun<B>) -> Result<Received, BodyError>
     where
         B: Body<Data = Bytes> + Unpin,
         B::Error: std::fmt::Display,
     {
         let BodyLimits { largest, deadline, .. } = self.limits;
-        let announced = body.size_hint();
-        // Refused by what it announces, before anything of it is read.
-        if announced.lower() > largest as u64 {
+        if begun.is_beyond(largest) {
             return Err(BodyError::TooLarge(largest));
         }
-        let most = announced.exact().and_then(|exact| usize::try_from(exact).ok()).unwrap_or(largest);
-        let (mut bytes, mut share, mut turn) = (Vec::new(), Share::default(), TURN);
-        let mut end = Instant::now() + deadline;
-        loop {
-            let frame = match tokio::time::timeout_at(end, body.frame()).await {
-                Err(_) => return Err(BodyError::TooSlow),
-                Ok(None) => return Ok(Received { bytes, share }),
-                Ok(Some(frame)) => frame.map_err(|error| BodyError::Broken(error.to_string()))?,
-            };
-            // Trailers are of no interest.
-            let Ok(data) = frame.into_data() else { continue };
-            let length = bytes.len() + data.len();
-            if length > largest {
+        if begun.is_whole {
+            return Ok(Received { bytes: begun.bytes, share: Share::default() });
+        }
+        let mut bytes = std::mem::take(&mut begun.bytes);
+        let left = begun.body.size_hint().exact().and_then(|exact| usize::try_from(exact).ok());
+        let most = left.map_or(largest, |left| bytes.len().saturating_add(left)).min(largest);
+        let share = self.charge(most).await?;
+        let end = Instant::now() + deadline;
+        bytes.reserve_exact(most.saturating_sub(bytes.len()));
+        let mut turn = bytes.len() + TURN;
+        while let Some(data) = begun.next(end).await? {
+            if bytes.len() + data.len() > largest {
                 return Err(BodyError::TooLarge(largest));
-            }
-            if length > SMALL && share.0.is_none() {
-                share = self.charge(most).await?;
-                end = Instant::now() + deadline;
-                bytes.reserve_exact(most.saturating_sub(bytes.len()));
             }
             bytes.extend_from_slice(&data);
             if bytes.len() >= turn {
@@ -134,13 +236,14 @@ impl Bodies {
                 tokio::task::yield_now().await;
             }
         }
+        Ok(Received { bytes, share })
     }
 
     async fn charge(&self, bytes: usize) -> Result<Share, BodyError> {
         let units = u32::try_from(bytes.saturating_mul(self.limits.factor).div_ceil(UNIT)).unwrap_or(u32::MAX);
         let share = self.room.clone().acquire_many_owned(units);
         match tokio::time::timeout(self.limits.wait, share).await {
-            Ok(Ok(share)) => Ok(Share(Some(share))),
+            Ok(Ok(share)) => Ok(Share { _held: Some(share) }),
             _ => Err(BodyError::NoMemory),
         }
     }

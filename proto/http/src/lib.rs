@@ -13,6 +13,6 @@ mod server;
 
 pub use answer::Answer;
 pub use bind::{any, bind};
-pub use bodies::{Bodies, BodyError, BodyLimits, Received, SMALL, Share};
+pub use bodies::{Begun, Bodies, BodyError, BodyLimits, Received, SMALL, Share};
 pub use connections::{Caller, Connection, Connections, Working};
 pub use server::{AnswerBody, Answers, Limits, Protocol, Server, TextBody, text};

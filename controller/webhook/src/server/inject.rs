@@ -9,11 +9,13 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use berth_api::name;
-use berth_api::weight::Limits;
+use berth_workload::pod::Pod;
+use serde::de::Error;
 
 use super::Judge;
 use super::admission::Look;
-use super::pod_review::{Answer, Unanswered, read};
+use super::pod_review::{Answer, Head, Unanswered, read};
+use super::review_kinds::LARGEST;
 use crate::pods::{Injected, Injector, Labels, Lacks, NotYet};
 
 /// The most bytes of a warning; a client shows no longer ones.
@@ -29,18 +31,16 @@ pub(crate) struct Question {
     pod: String,
 }
 
-/// Answers an AdmissionReview of a new pod with the patch that gives it its sidecars, as far as that takes no waiting. A pod that is
-/// too large to be read is refused, because otherwise it would do without them.
+/// Answers an AdmissionReview of a new pod with the patch that gives it its sidecars, as far as that takes no waiting. A pod that no
+/// store could hold is refused, because otherwise it would be in no count and get no update.
 ///
 /// # Errors
 /// There is no answer to it, or none yet.
 pub(crate) fn look(body: &[u8], injector: &dyn Injector) -> Result<Look<Question>, Unanswered> {
     let request = read(body)?;
     let Some(text) = request.object() else { return Ok(Look::Answer(Answer::to(&request.uid).written()?)) };
-    if let Err(why) = Limits::check_pod(text) {
-        let mut answer = Answer::to(&request.uid);
-        answer.refuse(&format!("the pod cannot get its sidecars: {why}"));
-        return Ok(Look::Answer(answer.written()?));
+    if let Err(why) = Pod::read(text) {
+        return Ok(Look::Answer(refused(&request.uid, &why)?));
     }
     let pod = serde_json::from_str(text)?;
     match injector.inject(&request.namespace, None, &pod) {
@@ -51,6 +51,29 @@ pub(crate) fn look(body: &[u8], injector: &dyn Injector) -> Result<Look<Question
         }
         Err(Lacks::Store(not_yet)) => Err(not_yet.into()),
     }
+}
+
+/// Answers a review that is too large to be read, of which this is the beginning: its pod is refused, because otherwise it would do
+/// without its sidecars.
+///
+/// # Errors
+/// The beginning is that of no review.
+pub(crate) fn too_large(begin: &[u8]) -> Result<Vec<u8>, Unanswered> {
+    let Head { uid, .. } = Head::of(begin);
+    if uid.is_empty() {
+        return Err(serde_json::Error::custom("request.uid is not at its beginning").into());
+    }
+    let why = format!(
+        "its review has more than {LARGEST} bytes, which are the limit; characters such as < take six bytes there: \
+         keep large data in a ConfigMap or a volume"
+    );
+    Ok(refused(&uid, &why)?)
+}
+
+fn refused(uid: &str, why: &str) -> Result<Vec<u8>, serde_json::Error> {
+    let mut answer = Answer::to(uid);
+    answer.refuse(&format!("the pod cannot get its sidecars: {why}"));
+    answer.written()
 }
 
 fn answered(uid: &str, pod: &Value, injected: Injected) -> Result<Vec<u8>, serde_json::Error> {
@@ -182,6 +205,11 @@ mod tests {
         let refused = ask("default", &bomb).unwrap()["response"].clone();
         let message = refused["status"]["message"].as_str().unwrap();
         assert!(refused["allowed"] == false && message.contains("sidecars: spec: has 40002 JSON values"), "{message}");
+        let fat =
+            json!({"metadata": {"name": "web", "annotations": {"x.kruise.io/y": "y".repeat(70_000)}}, "spec": {}});
+        let refused = ask("default", &fat).unwrap()["response"].clone();
+        let message = refused["status"]["message"].as_str().unwrap();
+        assert!(refused["allowed"] == false && message.contains("annotations of kruise.io"), "{message}");
     }
 
     /// An apiserver that has one namespace, and answers as often as it is asked.

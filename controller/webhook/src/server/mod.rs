@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use berth_http::{Answer, BodyError, Caller, Limits, Protocol, Received, SMALL, Share};
+use berth_http::{Answer, Begun, BodyError, Caller, Limits, Protocol, Received, SMALL, Share, Working};
 use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -40,8 +40,8 @@ use crate::pods::{
 use crate::secret_path::{SecretPath, is_same};
 use admission::{Asker, Look};
 use kept::Kept;
-use pod_review::Unanswered;
-use review_kinds::Kinds;
+use pod_review::{Head, Unanswered};
+use review_kinds::{Kind, Kinds, LARGEST};
 use turns::Turns;
 
 /// The longest wait for a turn, and for memory that others hold: less than the apiserver waits for an answer.
@@ -311,36 +311,54 @@ async fn answer(
         return Err(Refusal(StatusCode::INTERNAL_SERVER_ERROR, "the caller is not known".to_owned()));
     };
     let is_stranger = matches!(handler, Handler::Validate(Asker::Anybody));
+    // Strangers say any namespace, and share one turn.
+    let turn_of = |namespace: &str| if is_stranger { String::new() } else { namespace.to_owned() };
     let kind = shared.kinds.of(handler, shared.is_apiserver(handler, &caller));
-    let received = kind.bodies.read(request.into_body()).await;
-    let received = received.map_err(|error: BodyError| Refusal(error.status(), error.to_string()))?;
-    let Received { bytes, share } = received;
-    let _working = caller.working();
-    let (look, share) = if bytes.len() <= SMALL {
-        (handler.look(&bytes, &shared.judge), share)
+    let begun = kind.bodies.begin(request.into_body()).await.map_err(unread)?;
+    if kind.bodies.is_too_large(&begun) {
+        if !matches!(handler, Handler::Inject) {
+            return Err(unread(BodyError::TooLarge(LARGEST)));
+        }
+        let answer = inject::too_large(&begun.skim(WAIT).await.map_err(unread)?);
+        return Ok((answer.map_err(unanswered)?, Share::default()));
+    }
+    let (look, share, _working) = if begun.is_whole() {
+        let working = caller.working();
+        (handler.look(begun.bytes(), &shared.judge), Share::default(), working)
     } else {
-        let turn = tokio::time::timeout(WAIT, kind.turn.clone().acquire_owned()).await;
-        let busy = |_| Refusal(StatusCode::TOO_MANY_REQUESTS, "too many large reviews at once: try again".to_owned());
-        let (turn, shared) = (turn.map_err(busy)?, shared.clone());
-        let aside = tokio::task::spawn_blocking(move || {
-            // Turn and memory end with the work, also where nobody waits for that any more.
-            let _turn = turn;
-            (handler.look(&bytes, &shared.judge), share)
-        });
-        aside
-            .await
-            .map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("the review failed: {error}")))?
+        let namespace = turn_of(&Head::of(begun.bytes()).namespace);
+        large_look(begun, (handler, kind), &namespace, (&caller, shared)).await?
     };
     match look? {
         Look::Answer(answer) => Ok((answer, share)),
         Look::Asks(question) => {
             // What waits for the apiserver or for budgets has little of the body, but for a pod's text.
             let share = if matches!(question, Question::Namespace(_)) { share } else { Share::default() };
-            // Strangers say any namespace, and share one turn.
-            let namespace = if is_stranger { String::new() } else { question.namespace().to_owned() };
+            let namespace = turn_of(question.namespace());
             Ok((question.answer(&namespace, shared).await?, share))
         }
     }
+}
+
+/// Reads a review above [`SMALL`] and looks at it, in a turn of its namespace. The connection gives way to others until it is read.
+async fn large_look(
+    begun: Begun<Incoming>,
+    (handler, kind): (Handler, &Kind),
+    namespace: &str,
+    (caller, shared): (&Caller, &Arc<Shared>),
+) -> Result<(Result<Look<Question>, Refusal>, Share, Working), Refusal> {
+    let busy = || Refusal(StatusCode::TOO_MANY_REQUESTS, "too many large reviews at once: try again".to_owned());
+    let turn = kind.turns.take(namespace).await.ok_or_else(busy)?;
+    let Received { bytes, share } = kind.bodies.rest(begun).await.map_err(unread)?;
+    let (working, shared) = (caller.working(), shared.clone());
+    let aside = tokio::task::spawn_blocking(move || {
+        // Turn and memory end with the work, also where nobody waits for that any more.
+        let _turn = turn;
+        (handler.look(&bytes, &shared.judge), share)
+    });
+    let failed = |error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("the review failed: {error}"));
+    let (look, share) = aside.await.map_err(failed)?;
+    Ok((look, share, working))
 }
 
 impl Shared {
@@ -481,6 +499,10 @@ pub fn reads_disruption(body: &[u8]) -> bool {
 /// Whether a body is read as the review of an eviction.
 pub fn reads_eviction(body: &[u8]) -> bool {
     evict::look(body).is_ok()
+}
+
+fn unread(error: BodyError) -> Refusal {
+    Refusal(error.status(), error.to_string())
 }
 
 fn unanswered(error: Unanswered) -> Refusal {

@@ -1,9 +1,11 @@
 //! AdmissionReviews of new pods, on their way in and out: what the handlers of the pod webhook share.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use k8s_openapi::ByteString;
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -38,6 +40,51 @@ pub(super) fn read(body: &[u8]) -> Result<Request<'_>, serde_json::Error> {
         request: Request<'a>,
     }
     serde_json::from_slice(body).map(|Review { request }| request)
+}
+
+/// What a review says first, which is found without the rest of it. The apiserver writes it before the object.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) uid: String,
+    pub(super) namespace: String,
+}
+
+impl Head {
+    /// Of a review's beginning; empty where it is not there.
+    pub(super) fn of(begin: &[u8]) -> Self {
+        let mut head = Self::default();
+        // Where the text is cut, its reader fails, and what it has found before counts.
+        let _ = head.deserialize(&mut serde_json::Deserializer::from_slice(begin));
+        head
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Head {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, review: D) -> Result<(), D::Error> {
+        review.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Head {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a review")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(field) = fields.next_key::<String>()? {
+            match &*field {
+                "request" => fields.next_value_seed(&mut *self)?,
+                "uid" => self.uid = fields.next_value()?,
+                "namespace" => self.namespace = fields.next_value()?,
+                _ => drop(fields.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Why a review of a pod has no answer.
@@ -87,5 +134,27 @@ impl Answer {
     /// None that a review could cause.
     pub(super) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(&json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": self.0}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_is_found_wherever_the_review_is_cut() {
+        let object = json!({"metadata": {"namespace": "other", "uid": "other"}});
+        // The order of the apiserver's fields.
+        let review = format!(
+            r#"{{"kind":"AdmissionReview","request":{{"uid":"u","kind":{{"kind":"Pod"}},"name":"\",\"namespace\":\"x",
+                "namespace":"t1","userInfo":{{"extra":{{"uid":["z"]}}}},"object":{object}}}}}"#
+        );
+        let [after_uid, after_namespace] = [r#""u""#, r#""t1""#].map(|text| review.find(text).unwrap() + text.len());
+        for end in 0..=review.len() {
+            let [uid, namespace] =
+                [("u", after_uid), ("t1", after_namespace)].map(|(text, at)| if end < at { "" } else { text });
+            let expected = Head { uid: uid.to_owned(), namespace: namespace.to_owned() };
+            assert_eq!(Head::of(&review.as_bytes()[..end]), expected, "{end}");
+        }
     }
 }

@@ -1,17 +1,18 @@
 //! The kinds of reviews, and what each may cost.
 
-use std::sync::Arc;
-
 use berth_http::{Bodies, BodyLimits};
-use tokio::sync::Semaphore;
 
+use super::turns::Turns;
 use super::{Handler, WAIT};
+
+/// The most bytes of a review that is read.
+pub(super) const LARGEST: usize = 8 << 20;
 
 /// What bodies of one kind of review may cost. The apiserver converts each object by itself, as it decodes it from etcd, also those of a
 /// list: far above one object's limit (1.5 MiB) is far above every review. A byte is charged as it came, and once more for each text
 /// of about its size that is made of it.
 const fn bodies(factor: usize, total: usize) -> BodyLimits {
-    BodyLimits { largest: 8 << 20, factor, total, wait: WAIT, deadline: WAIT }
+    BodyLimits { largest: LARGEST, factor, total, wait: WAIT, deadline: WAIT }
 }
 
 /// The kinds of reviews. Each has memory and a turn of its own, so that a flood of one holds up no other.
@@ -28,13 +29,14 @@ pub(crate) struct Kinds {
 /// What reviews of a kind share.
 pub(super) struct Kind {
     pub(super) bodies: Bodies,
-    /// Of reviews above [`SMALL`] one is worked on at a time, beside the other tasks, not among them.
-    pub(super) turn: Arc<Semaphore>,
+    /// Of reviews above [`SMALL`] one is read and worked on at a time, beside the other tasks, not among them. Their namespaces
+    /// take turns.
+    pub(super) turns: Turns,
 }
 
 impl Kind {
     fn new(limits: BodyLimits) -> Self {
-        Self { bodies: Bodies::new(limits), turn: Arc::new(Semaphore::new(1)) }
+        Self { bodies: Bodies::new(limits), turns: Turns::new(1) }
     }
 }
 

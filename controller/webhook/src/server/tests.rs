@@ -1,5 +1,6 @@
 //! The handlers by their texts, and what they know of our kinds.
 
+mod large;
 mod paths;
 
 use std::net::Ipv4Addr;
@@ -200,6 +201,11 @@ struct Served {
 
 impl Served {
     async fn start() -> Self {
+        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        Self::start_with(Judge::asking(client)).await
+    }
+
+    async fn start_with(judge: Judge) -> Self {
         let day = SignedDuration::from_hours(24);
         let policy = Policy { ca_validity: day, cert_validity: day, names: ["localhost".to_owned()].into() };
         let material = Material::default().after(Change::Begin, Timestamp::now(), &policy).unwrap();
@@ -209,11 +215,10 @@ impl Served {
         let tls = server_config(resolver, Arc::clone(&provider), "http/1.1").unwrap();
         let listener = berth_http::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
         let (phase, phases) = watch::channel(Phase::Serving);
         let server = Server::new(tls);
         let (connections, kinds) = server.counters();
-        let task = tokio::spawn(server.serve(listener, Judge::asking(client), phases));
+        let task = tokio::spawn(server.serve(listener, judge, phases));
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(material.bundle().as_bytes()).unwrap()).unwrap();
         let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
@@ -389,10 +394,10 @@ async fn hundred_large_bodies_leave_small_ones_answered() {
         let served = served.clone();
         attackers.push(tokio::spawn(async move {
             let mut stream = served.connect().await;
-            let head = format!("POST /convert HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", 4 << 20);
+            let head = format!("POST /convert HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", 8 << 20);
             // All but the last byte, and no more: or the server has hung up.
             let _ = stream.write_all(head.as_bytes()).await;
-            let _ = stream.write_all(&vec![b' '; (4 << 20) - 1]).await;
+            let _ = stream.write_all(&vec![b' '; (8 << 20) - 1]).await;
             stream
         }));
     }

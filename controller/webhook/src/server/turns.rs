@@ -1,7 +1,7 @@
 //! Turns at what few reviews do at once, shared out by the namespaces of the reviews.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -13,25 +13,26 @@ const MOST_OF_NAMESPACE: usize = 48;
 const MOST: usize = 64;
 
 /// A semaphore that serves namespaces in turn. A namespace that sends many reviews waits for itself.
-pub(super) struct Turns(Mutex<Line<oneshot::Sender<()>>>);
+#[derive(Clone)]
+pub(super) struct Turns(Arc<Mutex<Line<oneshot::Sender<()>>>>);
 
 impl Turns {
     /// With so many turns at once.
     pub(super) fn new(places: usize) -> Self {
-        Self(Mutex::new(Line::new(places)))
+        Self(Arc::new(Mutex::new(Line::new(places))))
     }
 
     /// The next turn of this namespace; `None` after [`WAIT`], or at once where too many reviews wait.
-    pub(super) async fn take(&self, namespace: &str) -> Option<Turn<'_>> {
+    pub(super) async fn take(&self, namespace: &str) -> Option<Turn> {
         let (call, called) = oneshot::channel();
         let number = match self.lock().enter(namespace, call) {
-            Entry::Taken => return Some(Turn { turns: self, namespace: namespace.to_owned() }),
+            Entry::Taken => return Some(Turn { turns: self.clone(), namespace: namespace.to_owned() }),
             Entry::Full => return None,
             Entry::Waits(number) => number,
         };
         let mut waiting = Waiting { turns: self, namespace, number, called };
         let called = tokio::time::timeout(WAIT, &mut waiting.called).await;
-        matches!(called, Ok(Ok(()))).then(|| Turn { turns: self, namespace: namespace.to_owned() })
+        matches!(called, Ok(Ok(()))).then(|| Turn { turns: self.clone(), namespace: namespace.to_owned() })
     }
 
     fn give_back(&self, namespace: &str) {
@@ -49,12 +50,12 @@ impl Turns {
 }
 
 /// A turn, which ends when this is dropped.
-pub(super) struct Turn<'a> {
-    turns: &'a Turns,
+pub(super) struct Turn {
+    turns: Turns,
     namespace: String,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         self.turns.give_back(&self.namespace);
     }

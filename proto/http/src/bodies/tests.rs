@@ -84,3 +84,15 @@ async fn bodies_that_do_not_fit_wait_in_their_order() {
     let (second, third, ()) = tokio::join!(bodies.read(body(LARGE)), bodies.read(body(LARGE)), release);
     assert_eq!((second.unwrap().bytes.len(), third.unwrap().bytes.len()), (LARGE, LARGE));
 }
+
+#[tokio::test(start_paused = true)]
+async fn skimmed_body_keeps_its_beginning_and_no_memory() {
+    let bodies = Bodies::new(LIMITS);
+    let begun = bodies.begin(body(64 * LIMITS.largest)).await.unwrap();
+    assert!(bodies.is_too_large(&begun) && begun.bytes().is_empty());
+    assert_eq!(begun.skim(LIMITS.deadline).await.unwrap().len(), SMALL);
+    assert_eq!(bodies.left(), LIMITS.total);
+    let stalled = bodies.begin(Stalled::behind(LARGE)).await.unwrap();
+    assert!(!bodies.is_too_large(&stalled) && !stalled.is_whole());
+    assert_eq!(stalled.skim(LIMITS.deadline).await.unwrap_err().status(), StatusCode::REQUEST_TIMEOUT);
+}

@@ -74,7 +74,24 @@ async fn attacked(case: &Case, tenant: &Tenant, image: &str) -> Result<()> {
     let refused = tenant.create(&init).await.err().context("a pod with an init container of that name is created")?;
     let says = format!("{refused:#}");
     ensure!(says.contains("cannot give the pod its containers") && says.contains("spec.initContainers"), "{says}");
+    for (name, says) in [("long", "its review has more than"), ("fat", "annotations of kruise.io")] {
+        let refused = tenant.create(&unreadable(name, image)).await.err();
+        let refused = refused.with_context(|| format!("the unreadable pod {name} is created"))?;
+        ensure!(format!("{refused:#}").contains(says), "{name}: {refused:#}");
+    }
     unselected(case, tenant, &honest, image).await
+}
+
+/// A pod that Berth could not read: in a review `<` takes six bytes, and of annotations 64 KiB are kept.
+fn unreadable(name: &str, image: &str) -> Value {
+    let mut pod = pod(name, "mandatory", image);
+    if name == "long" {
+        let variable = |at: u8| json!({"name": format!("V{at}"), "value": "<".repeat(112_000)});
+        pod["spec"]["containers"][0]["env"] = (0..13).map(variable).collect();
+    } else {
+        pod["metadata"]["annotations"]["x.kruise.io/y"] = "y".repeat(70_000).into();
+    }
+    pod
 }
 
 /// A mesh gives sidecars another image and probe before and after our webhook. Both stay, and all

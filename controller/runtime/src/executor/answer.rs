@@ -118,6 +118,11 @@ fn describe(owner: Option<&str>) -> String {
 /// The types of causes by which the apiserver says, since Kubernetes 1.36, that no resize of the pod can succeed on its node.
 const INFEASIBLE: [&str; 2] = ["NodeCapacity", "UnsupportedPlatform"];
 
+/// Does a budget answer, and not a server that has too much to do?
+pub(super) fn is_of_budget(failed: &Failed) -> bool {
+    failed.causes.iter().any(|(reason, _)| reason == "DisruptionBudget")
+}
+
 /// A failure as a plan's outcome tells it.
 pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     let taken = write.kind == Kind::Create && failed.reason == TAKEN;

@@ -239,8 +239,9 @@ impl Executor {
             match answer {
                 // An eviction hears it of a disruption budget, which has nothing to do with how busy the server is.
                 Err(failed) if failed.code == 429 && tries < TRIES && write.kind != Kind::Evict => {
+                    let (wait, of_server) = (failed.retry_after.unwrap_or(RETRY_AFTER), !answer::is_of_budget(&failed));
                     let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-                    quiet.heard(owner, Instant::now(), failed.retry_after.unwrap_or(RETRY_AFTER));
+                    quiet.heard(owner, Instant::now(), wait, of_server);
                 }
                 Err(failed) => {
                     let has_no_answer = failed.code == 0 || failed.code >= 500;

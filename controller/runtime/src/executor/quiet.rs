@@ -22,7 +22,8 @@ pub(super) struct Quiet {
 
 #[derive(Debug, Clone, Copy)]
 struct Heard {
-    at: Instant,
+    /// The last time by the server, and not by a budget.
+    of_server: Option<Instant>,
     until: Instant,
 }
 
@@ -33,14 +34,16 @@ impl Quiet {
         own.max(self.everybody).filter(|until| *until > now)
     }
 
-    /// A workload was told to come back after `wait`.
-    pub(super) fn heard(&mut self, owner: &str, now: Instant, wait: Duration) {
+    /// A workload was told to come back after `wait`. `of_server`: not by a budget, which speaks of one pod alone.
+    pub(super) fn heard(&mut self, owner: &str, now: Instant, wait: Duration, of_server: bool) {
         // What is over is of no use any more, so there are never more than hear it within a minute.
-        self.owners.retain(|_, heard| heard.until > now || heard.at + SHORT > now);
+        let is_lately = |heard: &Heard| heard.of_server.is_some_and(|at| at + SHORT > now);
+        self.owners.retain(|_, heard| heard.until > now || is_lately(heard));
         let until = now + wait;
-        let heard = self.owners.entry(owner.into()).or_insert(Heard { at: now, until });
-        *heard = Heard { at: now, until: until.max(heard.until) };
-        let lately = self.owners.values().filter(|heard| heard.at + SHORT > now).count();
+        let heard = self.owners.entry(owner.into()).or_insert(Heard { of_server: None, until });
+        *heard =
+            Heard { of_server: if of_server { Some(now) } else { heard.of_server }, until: until.max(heard.until) };
+        let lately = self.owners.values().filter(|heard| is_lately(heard)).count();
         if lately >= SEVERAL {
             self.everybody = self.everybody.max(Some(until));
         }
@@ -57,7 +60,7 @@ mod tests {
     fn a_429_silences_the_workload_that_heard_it_and_no_other() {
         let (mut quiet, now) = (Quiet::default(), Instant::now());
         for _ in 0..10 {
-            quiet.heard("a", now, WAIT);
+            quiet.heard("a", now, WAIT, true);
         }
         assert_eq!(quiet.until("a", now), Some(now + WAIT));
         assert_eq!(quiet.until("b", now), None);
@@ -69,7 +72,7 @@ mod tests {
         let (mut quiet, now) = (Quiet::default(), Instant::now());
         for owner in ["a", "b", "c"] {
             assert_eq!(quiet.until("d", now), None);
-            quiet.heard(owner, now, WAIT);
+            quiet.heard(owner, now, WAIT, true);
         }
         assert_eq!(quiet.until("d", now), Some(now + WAIT));
     }
@@ -79,7 +82,7 @@ mod tests {
         let (mut quiet, start) = (Quiet::default(), Instant::now());
         for (owner, seconds) in [("a", 0), ("b", 2), ("c", 4), ("d", 6)] {
             let now = start + Duration::from_secs(seconds);
-            quiet.heard(owner, now, WAIT);
+            quiet.heard(owner, now, WAIT, true);
             assert_eq!(quiet.until("z", now), None);
         }
         assert_eq!(quiet.owners.len(), 3, "a's time is over");
@@ -88,8 +91,23 @@ mod tests {
     #[test]
     fn the_longest_silence_counts() {
         let (mut quiet, now) = (Quiet::default(), Instant::now());
-        quiet.heard("a", now, WAIT);
-        quiet.heard("a", now, WAIT / 5);
+        quiet.heard("a", now, WAIT, true);
+        quiet.heard("a", now, WAIT / 5, true);
         assert_eq!(quiet.until("a", now), Some(now + WAIT));
+    }
+
+    #[test]
+    fn budget_429_silences_its_own_workload_alone() {
+        let (mut quiet, now) = (Quiet::default(), Instant::now());
+        for owner in ["a", "b", "c", "d"] {
+            quiet.heard(owner, now, WAIT, false);
+        }
+        assert_eq!((quiet.until("a", now), quiet.until("z", now)), (Some(now + WAIT), None));
+        // What budgets said does not count beside an overloaded server, either.
+        quiet.heard("e", now, WAIT, true);
+        quiet.heard("f", now, WAIT, true);
+        assert_eq!(quiet.until("z", now), None);
+        quiet.heard("a", now, WAIT, true);
+        assert_eq!(quiet.until("z", now), Some(now + WAIT));
     }
 }

@@ -254,7 +254,21 @@ fn refusal(
             };
             let silent = silent(others);
             let shortage = shortage(name, status, (rules, whole), why);
-            format!("{shortage}{kept}{used}{silent}; try again when more are available, or change its spec")
+            let remedy = if allows_none(status, whole) {
+                "with these numbers it never does: change its spec"
+            } else {
+                "try again when more are available, or change its spec"
+            };
+            format!("{shortage}{kept}{used}{silent}; {remedy}")
         }
     }
+}
+
+/// Does the budget let no pod go even if all pods are available?
+fn allows_none(status: &PodUnavailableBudgetStatus, whole: Option<Whole>) -> bool {
+    let (desired, expected) = whole.map_or_else(
+        || (number(status.desired_available), number(status.total_replicas)),
+        |whole| (whole.desired, whole.expected),
+    );
+    expected > 0 && desired >= expected
 }

@@ -116,6 +116,17 @@ fn each_pod_takes_from_what_those_before_it_have_left() {
 }
 
 #[test]
+fn budget_of_no_pod_is_refused_with_no_try_again() {
+    let rules = rules(&json!({"maxUnavailable": 0}));
+    let found = words(vec![budget(WEB, &rules, (2, 2))], Vec::new(), 0, &serving(&["a", "b"]));
+    let said = format!(
+        "would be refused: {WEB} allows no more pods to go: 2 of 2 are available and 2 must be (maxUnavailable 0); with these numbers it \
+         never does: change its spec"
+    );
+    assert_eq!(found, [said.clone(), said]);
+}
+
+#[test]
 fn of_each_pod_that_takes_nothing_it_is_told_why() {
     let ready = |status: &str| json!([{"type": "Ready", "status": status}]);
     let owned = |api_version: &str| json!([{"apiVersion": api_version, "kind": "DaemonSet", "controller": true}]);

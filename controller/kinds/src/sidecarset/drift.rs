@@ -8,7 +8,7 @@ use berth_api::v1beta1::sidecarset::SidecarContainer;
 use berth_workload::pod::Pod;
 use serde::Deserialize;
 
-use super::names::IS_INJECTED;
+use super::names::{HASH, INJECTED_LIST, IS_INJECTED};
 use super::on_pod::Known;
 use super::pods::{image, in_pod};
 use super::sidecar::{self, List, name};
@@ -46,8 +46,8 @@ impl Kept {
 /// Characters of a text that somebody else wrote, in a message.
 const SHOWN: usize = 100;
 
-/// The pods with containers that are not those of the revision that their record names, each with how they differ. Where nobody
-/// knows that revision nobody can tell.
+/// The pods with containers that are not those of the revision that their record names, and those that list the SidecarSet and have no
+/// record of it; each with how they differ. Where nobody knows that revision nobody can tell.
 pub(super) fn drifted(snapshot: &Snapshot) -> Vec<(&Arc<Pod>, String)> {
     let mut forms = Forms::default();
     let injected = snapshot.pods.iter().filter(|pod| pod.is_active() && on_pod::is_injected(pod, snapshot.name()));
@@ -56,7 +56,13 @@ pub(super) fn drifted(snapshot: &Snapshot) -> Vec<(&Arc<Pod>, String)> {
 
 impl Forms {
     fn difference(&mut self, snapshot: &Snapshot, pod: &Pod) -> Option<String> {
-        let record = on_pod::record(pod, snapshot.name())?;
+        let Some(record) = on_pod::record(pod, snapshot.name()) else {
+            return Some(format!(
+                "annotation {INJECTED_LIST} lists SidecarSet {}, of which annotation {HASH} has no record: somebody else wrote the one or \
+                 the other; replace the pod",
+                snapshot.name()
+            ));
+        };
         let difference = |(container, list): (&SidecarContainer, List)| difference(snapshot, container, list, pod);
         let what = if record.hash == snapshot.hashes.hash {
             sidecar::lasting(&snapshot.set.spec).find_map(difference)?
@@ -121,7 +127,6 @@ fn has_another(pod: &Pod, (container, list): (&str, List), wanted: &[&str]) -> O
 mod tests {
     use serde_json::json;
 
-    use super::super::names::HASH;
     use super::super::tests::{hot_pod, hot_snapshot, pod, snapshot};
     use super::*;
 
@@ -160,9 +165,16 @@ mod tests {
         let found = said(&snapshot(&json!({}), &[bare]));
         assert!(found[0].contains("has no container agent"), "{found:?}");
         let mut odd = pod("a", "h2", true);
-        odd["metadata"]["annotations"][HASH] = json!("{");
-        odd["spec"]["containers"][1]["image"] = json!("evil:1");
-        assert!(said(&snapshot(&json!({}), &[odd])).is_empty(), "nobody can tell");
+        for record in [json!("{"), json!("{}")] {
+            odd["metadata"]["annotations"][HASH] = record;
+            let found = said(&snapshot(&json!({}), &[odd.clone()]));
+            assert!(found[0].contains("lists SidecarSet log, of which annotation"), "{found:?}");
+        }
+        odd["metadata"]["annotations"] = json!({INJECTED_LIST: "log"});
+        assert_eq!(said(&snapshot(&json!({}), &[odd.clone()])).len(), 1);
+        // Without a list only a record says that the pod has the containers.
+        odd["metadata"]["annotations"] = json!({});
+        assert!(said(&snapshot(&json!({}), &[odd])).is_empty());
     }
 
     #[test]

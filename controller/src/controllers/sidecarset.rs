@@ -169,6 +169,7 @@ impl Controller for Reads {
                 managing_set(&revision.0.metadata).into_iter().for_each(|set| to.add(Key::new("", &set.name)));
             });
         });
+        self.wake_for_unreadable_pods(queue);
         self.wake_for_the_gone(queue);
         self.wake_for_namespaces(queue);
         self.wake_for_answers(queue);
@@ -267,7 +268,12 @@ impl Reads {
             let node = self.nodeimages.get("", &pod.spec.node_name)?;
             Some((pod.spec.node_name.clone(), node.0.clone()))
         };
+        let unreadable = |pod: &Arc<Pod>| {
+            let odd = self.pods.unreadable(&pod.metadata.namespace, &pod.metadata.name)?;
+            Some((pod.metadata.uid.clone(), odd.error.clone()))
+        };
         Snapshot {
+            unreadable: pods.iter().filter_map(unreadable).collect(),
             hashes: hashes(&set.0.spec),
             node_images: pods.iter().filter_map(node_image).collect(),
             labelled: self.labelled(&selectors, &pods),
@@ -296,7 +302,7 @@ fn is_gone(sets: &Store<Watched<SidecarSet>>, name: &str) -> bool {
     sets.is_synced() && !sets.is_missing() && !is_known()
 }
 
-/// After a pod whose update the apiserver refused, until the next pod's turn.
+/// After a pod whose change failed, until the next pod's turn.
 const ANOTHERS_TURN: Duration = Duration::from_secs(1);
 
 /// After what was written for a SidecarSet that is gone, until it is looked whether all of it is seen.
@@ -350,14 +356,15 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
     };
     let (told, turns) = (Mutex::new(Vec::new()), Mutex::new(None));
     let status = |outcome: &Outcome| {
-        *turns.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(snapshot.turns.after(&snapshot, &plan, outcome, now));
+        let after = snapshot.turns.after(&snapshot, &plan, outcome, now);
         let new = turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
         let of_set = blocked_event(&snapshot, &new).map(|event| (Writer::of(set), event));
-        let of_pods = pod_events(&plan, outcome).into_iter().map(|(Target { namespace, name, uid, .. }, event)| {
-            (Writer { resource: object::PODS, namespace, name, uid }, event)
-        });
+        let of_pods =
+            pod_events(&after, &plan, outcome).into_iter().map(|(Target { namespace, name, uid, .. }, event)| {
+                (Writer { resource: object::PODS, namespace, name, uid }, event)
+            });
         *told.lock().unwrap_or_else(PoisonError::into_inner) = of_set.into_iter().chain(of_pods).collect::<Vec<_>>();
+        *turns.lock().unwrap_or_else(PoisonError::into_inner) = Some(after);
         Some(Some(new))
     };
     let next = reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await;
@@ -367,9 +374,11 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
     let turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
     let is_anothers_turn = turns.is_some_and(|turns| reads.turns.note(set, turns));
     let again = again.into_iter().chain(is_anothers_turn.then_some(ANOTHERS_TURN)).min();
-    match again {
-        Some(again) => at_latest(next, again),
-        None => next,
+    match (next, again) {
+        // The pod that failed is set aside, and no other pod waits for a longer back-off.
+        (Next::Retry(_) | Next::Again(_), Some(again)) if is_anothers_turn => Next::After(again),
+        (next, Some(again)) => at_latest(next, again),
+        (next, None) => next,
     }
 }
 

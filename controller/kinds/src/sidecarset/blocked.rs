@@ -13,6 +13,8 @@ use super::{Snapshot, Turns, on_pod, revisions};
 pub(super) const NO_BUDGET: &str = "NoBudget";
 /// The reason where the apiserver refuses the update of a pod.
 pub(super) const REFUSED: &str = "UpdateRefused";
+/// The reason where the controller cannot read pods as they are now.
+const UNREADABLE: &str = "Unreadable";
 /// The reason where pods differ in more than images.
 pub(super) const NOT_UPGRADABLE: &str = "UpdateImmutableField";
 
@@ -60,6 +62,20 @@ pub(super) fn of_spec_and_pods(
     }
     if settings.has_no_budget() && members.iter().any(|member| settings.reaches(member)) {
         return Some((NO_BUDGET, choose::NO_BUDGET.to_owned()));
+    }
+    let mut unreadable: Vec<_> = members
+        .iter()
+        .filter(|member| settings.reaches(member))
+        .filter_map(|member| Some((&member.pod.metadata.namespace, &member.pod.metadata.name, member.unreadable?)))
+        .collect();
+    unreadable.sort();
+    if let Some((namespace, pod, why)) = unreadable.first() {
+        let more = if unreadable.len() > 1 { format!(" and {} more", unreadable.len() - 1) } else { String::new() };
+        let what = choose::unreadable(why);
+        return Some((
+            UNREADABLE,
+            format!("SidecarSet {}: pod {namespace}/{pod}{more} {what}; other pods go on", snapshot.name()),
+        ));
     }
     not_upgradable(snapshot, members, settings)
 }

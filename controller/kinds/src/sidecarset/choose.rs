@@ -144,8 +144,8 @@ pub(super) fn held(
     member: &Member<'_>,
     now: Timestamp,
 ) -> Option<(String, SignedDuration)> {
-    let refused = snapshot.turns.held(&member.pod.metadata.uid, &snapshot.hashes.hash, now);
-    refused.or_else(|| ahead::held(snapshot, latest, member, now))
+    let aside = snapshot.turns.held(&member.pod.metadata.uid, &snapshot.hashes.hash, now);
+    aside.or_else(|| ahead::held(snapshot, latest, member, now))
 }
 
 /// Chooses. Pods that do not serve anyway wait for nobody, as long as no pod with the new images fails; those that do wait for them.
@@ -160,6 +160,8 @@ pub(super) fn choose<'a>(
     for member in members.iter().filter(|member| !member.is_updated && member.is_upgradable) {
         if !settings.selects(member.pod) {
             chosen.later.push((member, "is not selected by spec.updateStrategy.selector".to_owned()));
+        } else if let Some(why) = member.unreadable {
+            chosen.later.push((member, unreadable(why)));
         } else if let Some(why) = member.unproven.as_ref().filter(|_| member.failing.is_none()) {
             chosen.later.push((member, format!("its last update is under way: {why}")));
         } else {
@@ -193,6 +195,11 @@ pub(super) fn choose<'a>(
     }
     chosen.unavailable = unavailable;
     chosen
+}
+
+/// The message for a pod that cannot be read as it is now.
+pub(super) fn unreadable(why: &str) -> String {
+    format!("stays, because the controller cannot read it: {why}; shorten or remove that field, or delete the pod")
 }
 
 /// The namespaces take turns. Within a namespace the spec gives the order.

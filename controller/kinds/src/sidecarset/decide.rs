@@ -63,11 +63,18 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     repair::next_try(&settings.lost, now).iter().for_each(|left| plan.look_again_after(*left));
     tell(snapshot, &members, (&settings, &chosen), (&mut plan, now));
     note_upgradable(snapshot, &members, &mut plan, now);
+    // A patch of a pod that cannot be read has the version of an earlier state: it is a conflict.
+    let is_read =
+        |step: &Step| !step.actions.iter().filter_map(target).any(|uid| snapshot.unreadable.contains_key(&*uid));
+    plan.stages.iter_mut().for_each(|stage| stage.steps.retain(is_read));
+    plan.stages.retain(|stage| !stage.steps.is_empty());
     plan
 }
 
 /// The stage in which pods get new images.
 pub(super) const UPDATE: &str = "update";
+/// The stage in which a pod is replaced.
+pub(super) const REPAIR: &str = "repair";
 /// The stage in which old containers get the empty image.
 pub(super) const END_OF_HOT_UPGRADE: &str = "end of hot upgrade";
 /// Until pods are looked at whose annotations were not read.
@@ -265,7 +272,7 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
         Turn::Replaces(pod, lack, how) => {
             let is_written = plan.actions().any(|action| target(action).as_deref() == Some(&*pod.metadata.uid));
             if !is_written {
-                plan.add_stage("repair", vec![repair::step(pod, *lack, *how)]);
+                plan.add_stage(REPAIR, vec![repair::step(pod, *lack, *how)]);
             }
         }
         Turn::Soon(wait) => {
@@ -332,6 +339,7 @@ fn tell(
         }
     }
     for (pod, lack) in lacking(snapshot, members, now) {
+        repair::set_aside(snapshot, pod, now).iter().for_each(|(_, left)| plan.look_again_after(*left));
         plan.waiting.push(waiting(pod, &repair::prospect(snapshot, settings, pod, lack)));
     }
     for (pod, why) in drift::drifted(snapshot) {

@@ -1,41 +1,50 @@
 //! Events of pods, and of what only the outcome of a plan tells.
 
 use berth_api::v1beta1::sidecarset::SidecarSetStatus;
-use berth_workload::plan::{Action, Deed, Event, Failure, Outcome, Plan, Target, Verb};
+use berth_workload::plan::{Action, Deed, Event, Failure, Outcome, Plan, Step, Target, Verb};
 use berth_workload::resource::PODS;
 
 use super::blocked::{NO_BUDGET, REFUSED};
 use super::decide::{END_OF_HOT_UPGRADE, UPDATE};
 use super::names::BLOCKED;
-use super::turns::is_refusal;
-use super::{Snapshot, choose, status};
+use super::{Snapshot, Turns, choose, status};
 
-/// How pods are updated, and how a hot upgrade ends.
-const PATCH: Deed = Deed::of(Verb::Patch, PODS);
+/// How pods are updated and replaced, and how a hot upgrade ends.
+const DEEDS: [Deed; 2] = [Deed::of(Verb::Patch, PODS), Deed::of(Verb::Evict, PODS)];
 
-/// The events of pods: the apiserver refused the update, or a hot upgrade ended.
-pub fn pod_events(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
-    let mut events = refusals(plan, outcome);
+/// The events of pods: a pod is set aside after this plan, or a hot upgrade ended.
+pub fn pod_events(turns: &Turns, plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
+    let mut events = refusals(turns, plan, outcome);
     events.extend(ends_of_hot_upgrades(plan, outcome));
     events
 }
 
-/// The failure of a pod's patch. Pods of several namespaces may have one name, and one pod may be
+/// The failure of a pod's change. Pods of several namespaces may have one name, and one pod may be
 /// written in several ways.
 pub(super) fn failure<'a>(outcome: &'a Outcome, target: &Target) -> Option<&'a Failure> {
     let is_its = |failure: &&Failure| {
-        failure.deed == PATCH && (&failure.namespace, &failure.object) == (&target.namespace, &target.name)
+        DEEDS.contains(&failure.deed) && (&failure.namespace, &failure.object) == (&target.namespace, &target.name)
     };
     outcome.failures.iter().find(is_its)
 }
 
-/// Pods whose update the apiserver refused.
-fn refusals(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
-    let steps = plan.stages.iter().filter(|stage| stage.name == UPDATE).flat_map(|stage| &stage.steps);
-    let told = steps.filter_map(|step| {
+/// The steps of the stage of this name; none where a required stage before it failed, because then
+/// none is tried.
+pub(super) fn tried_steps<'a>(plan: &'a Plan, outcome: &Outcome, stage: &'static str) -> Vec<&'a Step> {
+    let before = plan.stages.iter().take_while(|known| known.name != stage).filter(|known| known.required);
+    let mut needed = before.flat_map(|stage| &stage.steps).flat_map(|step| &step.actions).map(Action::deed);
+    if needed.any(|deed| outcome.failures.iter().any(|failure| failure.deed == deed)) {
+        return Vec::new();
+    }
+    plan.stages.iter().filter(|known| known.name == stage).flat_map(|stage| &stage.steps).collect()
+}
+
+/// Pods that are set aside.
+fn refusals(turns: &Turns, plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
+    let told = tried_steps(plan, outcome, UPDATE).into_iter().filter_map(|step| {
         let Some(Action::PatchPod { target, .. }) = step.actions.first() else { return None };
-        let refused = failure(outcome, target).filter(|failure| is_refusal(failure))?;
-        let message = format!("{}, and the apiserver refused that: {}", step.reason, refused.message);
+        let refused = failure(outcome, target).filter(|_| turns.is_aside(&target.uid))?;
+        let message = format!("{}, and the apiserver did not take that: {}", step.reason, refused.message);
         Some((target.clone(), Event { warning: true, reason: REFUSED, message }))
     });
     told.collect()
@@ -43,14 +52,7 @@ fn refusals(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
 
 /// Pods whose hot upgrade was to end: the old container got the empty image, or could not.
 fn ends_of_hot_upgrades(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
-    // Behind a required stage that failed nothing was tried.
-    let before = plan.stages.iter().take_while(|stage| stage.name != END_OF_HOT_UPGRADE).filter(|stage| stage.required);
-    let mut needed = before.flat_map(|stage| &stage.steps).flat_map(|step| &step.actions).map(Action::deed);
-    if needed.any(|deed| outcome.failures.iter().any(|failure| failure.deed == deed)) {
-        return Vec::new();
-    }
-    let ends = plan.stages.iter().filter(|stage| stage.name == END_OF_HOT_UPGRADE).flat_map(|stage| &stage.steps);
-    let told = ends.filter_map(|step| {
+    let told = tried_steps(plan, outcome, END_OF_HOT_UPGRADE).into_iter().filter_map(|step| {
         let Some(Action::PatchPod { target, .. }) = step.actions.first() else { return None };
         let event = match failure(outcome, target) {
             None => Event { warning: false, reason: "ResetContainerSucceed", message: step.reason.clone() },
@@ -104,7 +106,7 @@ mod tests {
             (Verb::PatchStatus, "one", [("one", succeeded), ("two", succeeded)]),
         ] {
             let failure = Failure::of_budget(Deed::of(verb, PODS), (namespace, "a"), "no".to_owned());
-            let told = pod_events(&plan, &Outcome { failures: vec![failure] });
+            let told = pod_events(&Turns::default(), &plan, &Outcome { failures: vec![failure] });
             let told: Vec<_> = told.iter().map(|(pod, event)| (pod.namespace.as_str(), event.reason)).collect();
             assert_eq!(told, expected, "{verb:?} in namespace {namespace}");
         }
@@ -120,7 +122,11 @@ mod tests {
         for (resource, told) in [(CONTROLLER_REVISIONS, 0), (IMAGE_PULL_JOBS, 1)] {
             let deed = Deed::of(Verb::Create, resource);
             let failure = Failure::of_budget(deed, ("kruise-system", "log-1"), "no".to_owned());
-            assert_eq!(pod_events(&plan, &Outcome { failures: vec![failure] }).len(), told, "{deed}");
+            assert_eq!(
+                pod_events(&Turns::default(), &plan, &Outcome { failures: vec![failure] }).len(),
+                told,
+                "{deed}"
+            );
         }
     }
 }

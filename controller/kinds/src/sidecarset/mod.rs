@@ -98,8 +98,11 @@ pub struct Snapshot {
     pub asked: Asked,
     /// Why the successor of the pod that its status says is replaced would lack the containers, by a dry run of its creation.
     pub fruitless: Option<String>,
-    /// Whose turn it was, and which pods the apiserver did not let the controller update.
+    /// The turns so far, and the pods whose last change failed.
     pub turns: Arc<Turns>,
+    /// By uid: the pods that cannot be read in the version that they have now, each with the cause.
+    /// The other fields have what the controller read last.
+    pub unreadable: BTreeMap<Box<str>, String>,
 }
 
 /// Does the apiserver ask for the pods that are created?

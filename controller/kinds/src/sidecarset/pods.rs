@@ -26,6 +26,9 @@ const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 /// A pod that has the containers.
 pub(super) struct Member<'a> {
     pub(super) pod: &'a Arc<Pod>,
+    /// The reason why the pod cannot be read as it is now. What the controller read last may stay
+    /// wrong for ever.
+    pub(super) unreadable: Option<&'a str>,
     /// Its containers are those of the SidecarSet as it is now.
     pub(super) is_updated: bool,
     /// An update in place can bring it there: it differs in images alone.
@@ -83,7 +86,7 @@ impl<'a> Member<'a> {
     /// `None` if it is not: it is on its way out, or does not have all its `containers` with the
     /// mark that the webhook gives them. Without the mark the admission policies let no container
     /// be updated. One that lacks a native sidecar counts, and cannot be updated.
-    fn of(snapshot: &Snapshot, names: &[(String, List)], pod: &'a Arc<Pod>) -> Option<Self> {
+    fn of(snapshot: &'a Snapshot, names: &[(String, List)], pod: &'a Arc<Pod>) -> Option<Self> {
         let set = &snapshot.set;
         let name = snapshot.name();
         if !pod.is_active() || !on_pod::is_injected(pod, name) {
@@ -129,6 +132,7 @@ impl<'a> Member<'a> {
             failing,
             handed_over,
             upgrading,
+            unreadable: snapshot.unreadable.get(&pod.metadata.uid).map(String::as_str),
             pod,
         })
     }
@@ -145,14 +149,14 @@ impl<'a> Member<'a> {
     /// How long it still counts against `maxUnavailable` for its last update at most; `None` if it
     /// does not. It counts from its patch until the SidecarSet's containers run the new images, of
     /// now or of an earlier form, and are ready. What its other containers are keeps no other pod
-    /// waiting: a pod that was not Ready before its patch, and one of which only the older half of
-    /// a hot upgrade is left, count for [`PATIENCE`] at most.
+    /// waiting: a pod that was not Ready before its patch, one of which only the older half of a hot
+    /// upgrade is left, and one that cannot be read count for [`PATIENCE`] at most.
     pub(super) fn counts_for(&self, now: Timestamp) -> Option<SignedDuration> {
         let (at, was_ready) = self.patched?;
         let is_handed_over = self.upgrading.iter().all(|pair| self.handed_over.contains(&pair.name));
         let waits_for_sidecars =
             self.unproven.is_some() || !is_handed_over || (self.is_updated && !self.has_ready_sidecars);
-        if waits_for_sidecars && was_ready {
+        if waits_for_sidecars && was_ready && self.unreadable.is_none() {
             return Some(SignedDuration::MAX);
         }
         // A clock that is set back must not lengthen the wait.

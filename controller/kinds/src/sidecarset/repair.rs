@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::v1beta1::sidecarset::{SidecarSetLostPod, SidecarSetRepair};
+use berth_workload::budget::surge::is_leftover;
 use berth_workload::intstr::{self, Round};
 use berth_workload::plan::{Action, Event, PodPatch, Step, Target};
 use berth_workload::pod::Pod;
@@ -23,8 +24,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::audit::{Lack, lacking};
-use super::choose::Settings;
-use super::names::REPAIR;
+use super::choose::{Settings, unreadable};
+use super::names::{REPAIR, REPAIRING};
 use super::pods::Member;
 use super::{Asked, Snapshot, Turns, refused};
 use course::go_on;
@@ -169,6 +170,9 @@ fn stays(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> Opt
     if let Err(why) = How::of(pod) {
         return Some(why);
     }
+    if let Some(why) = snapshot.unreadable.get(&pod.metadata.uid) {
+        return Some(unreadable(why));
+    }
     if let Some(why) = lost::stays(&settings.lost, pod, settings.now) {
         return Some(why);
     }
@@ -202,7 +206,8 @@ fn begin<'a>(
     let mut left = Vec::new();
     let lost = settings.lost.clone();
     lacking.retain(|(pod, lack)| {
-        let why = stays(snapshot, settings, pod, *lack);
+        let why = goes_already(pod).or_else(|| stays(snapshot, settings, pod, *lack));
+        let why = why.or_else(|| Some(set_aside(snapshot, pod, now)?.0));
         left.extend(why.iter().map(|why| (place(pod), why.clone())));
         why.is_none()
     });
@@ -229,7 +234,7 @@ fn begin<'a>(
         ));
     }
     if let Some(last) = last.filter(|last| last.refused && seconds_since(last, now) < REFUSED.as_secs()) {
-        return Turn::Waits(format!("pod {}/{} was not let go: another try follows", last.namespace, last.pod));
+        return Turn::Waits(refusal(snapshot, last));
     }
     let newest = newest(snapshot, pod);
     // A clock that was set back makes nobody wait longer.
@@ -238,6 +243,25 @@ fn begin<'a>(
         return Turn::Soon(APART.saturating_sub(age));
     }
     Turn::Begins(pod, begun(pod, newest, lost, now))
+}
+
+/// The reason why the last pod was not let go, as the condition has it until another pod is next.
+fn refusal(snapshot: &Snapshot, last: &SidecarSetRepair) -> String {
+    let pod = format!("pod {}/{} ", last.namespace, last.pod);
+    let mut conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
+    let said = conditions.find(|known| known.type_ == REPAIRING && known.message.starts_with(&pod));
+    said.map_or_else(|| format!("{pod}was not let go: another try follows"), |said| said.message.clone())
+}
+
+/// The reason why repair does not begin a turn for a pod that a budget lets go when another has
+/// come, because the budget had it taken from its ReplicaSet.
+fn goes_already(pod: &Pod) -> Option<String> {
+    is_leftover(pod).then(|| "goes when another has come in its place, or after 10 minutes".to_owned())
+}
+
+/// The reason why a pod is set aside, and the time that is left.
+pub(super) fn set_aside(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<(String, SignedDuration)> {
+    snapshot.turns.held(&pod.metadata.uid, &snapshot.hashes.hash, now)
 }
 
 /// The next pod: of the namespace after the one that had the last turn, and there the one after its
@@ -347,7 +371,8 @@ pub(super) fn prospect(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack
         let value = if lack == Lack::Missed { "Missed or All" } else { "All" };
         return format!("{words}: replace the pod, or set metadata.annotations[{REPAIR}] to {value}");
     }
-    match stays(snapshot, settings, pod, lack) {
+    let aside = || Some(set_aside(snapshot, pod, settings.now)?.0);
+    match goes_already(pod).or_else(|| stays(snapshot, settings, pod, lack)).or_else(aside) {
         Some(why) => format!("{words}; {why}"),
         None => format!("{words}: it is replaced in its turn"),
     }

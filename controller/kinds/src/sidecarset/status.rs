@@ -1,7 +1,8 @@
 //! The status of a SidecarSet.
 
 use berth_api::v1beta1::sidecarset::{SidecarSetCondition, SidecarSetInjection, SidecarSetRepair, SidecarSetStatus};
-use berth_workload::plan::{Failure, Outcome, Plan, Verb};
+use berth_workload::budget::surge;
+use berth_workload::plan::{Outcome, Plan, Target};
 use berth_workload::pod::Pod;
 use berth_workload::podset::history::collisions;
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::audit::{Lack, in_force_since, lacking, selector_hash};
 use super::choose::{Settings, choose, held};
+use super::events::failure;
 use super::names::{BLOCKED, INJECTION_READY, REPAIRING};
 use super::pods::{Member, members};
 use super::repair::{self, Scope, Turn};
@@ -76,6 +78,7 @@ fn repair(
         repair::turn(snapshot, members, (settings, unavailable), now)
     };
     // Only the turn that waits for its workload says since when.
+    let missing = old.as_ref().and_then(|record| record.missing.clone());
     let old = old.map(|record| SidecarSetRepair { missing: None, ..record });
     let of_pod = |pod: &Pod| format!("pod {}/{} is replaced", pod.metadata.namespace, pod.metadata.name);
     let (says, record) = match turn {
@@ -90,7 +93,7 @@ fn repair(
         Turn::Waits(why) => (("False", "Waiting", why), old),
         Turn::Soon(_) => (("True", "Replacing", NEXT.to_owned()), old),
         Turn::Begins(pod, record) => (("True", "Replacing", of_pod(pod)), Some(record)),
-        Turn::Replaces(pod, _, _) => replaced(pod, &of_pod(pod), old, outcome),
+        Turn::Replaces(pod, _, _) => replaced(pod, (old, missing), outcome, now),
         Turn::UnderWay(what, _) => (("True", "Replacing", what), old),
         Turn::Missing(what, since, _) => {
             let missing = |record: SidecarSetRepair| SidecarSetRepair { missing: Some(Time(since)), ..record };
@@ -114,25 +117,27 @@ fn not_let_go(record: SidecarSetRepair) -> SidecarSetRepair {
     SidecarSetRepair { refused: true, ..over(record) }
 }
 
-/// What came of the replacement of a pod. One that the apiserver does not let go, for a disruption budget as a rule, is another's turn.
+/// What came of the replacement of a pod, which waits for its workload since `missing`. A pod that
+/// a disruption budget does not let go ends the turn, unless the budget lets it go when another has
+/// come.
 fn replaced(
     pod: &Pod,
-    what: &str,
-    record: Option<SidecarSetRepair>,
+    (record, missing): (Option<SidecarSetRepair>, Option<Time>),
     outcome: &Outcome,
+    now: Timestamp,
 ) -> ((&'static str, &'static str, String), Option<SidecarSetRepair>) {
-    let is_its = |failure: &&Failure| {
-        let is_of_pod = *failure.namespace == *pod.metadata.namespace && *failure.object == *pod.metadata.name;
-        is_of_pod && matches!(failure.deed.verb, Verb::Evict | Verb::Patch) && !failure.outdated
+    let what = format!("pod {}/{} is replaced", pod.metadata.namespace, pod.metadata.name);
+    let Some(failure) = failure(outcome, &Target::from(&pod.metadata)) else {
+        return (("True", "Replacing", what), record);
     };
-    let refused = outcome.failures.iter().find(is_its);
-    match refused {
-        None => (("True", "Replacing", what.to_owned()), record),
-        Some(failure) => {
-            let record = if failure.permanent { record.map(not_let_go) } else { record };
-            (("False", "Waiting", format!("{what} later: {}", failure.message)), record)
-        }
+    let message = format!("{what} later: {}", failure.message);
+    if failure.is_of_budget() && (missing.is_some() || surge::is_first(&failure.message)) {
+        let missing = missing.or(Some(Time(now)));
+        return (("True", "Replacing", message), record.map(|record| SidecarSetRepair { missing, ..record }));
     }
+    // Where it is not known whether it was done, the next round sees that.
+    let record = if failure.permanent { record.map(not_let_go) } else { record };
+    (("False", "Waiting", message), record)
 }
 
 /// What the pods have that the selectors match.

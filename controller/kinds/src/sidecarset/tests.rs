@@ -19,7 +19,7 @@ use super::names::{
     HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE, IS_INJECTED, UPGRADABLE,
     WORKING_HOT_CONTAINER as WORKING,
 };
-use super::{Asked, Reach, Snapshot, annotations_to_read, decide, pod_events, status};
+use super::{Asked, Reach, Snapshot, Turns, annotations_to_read, decide, pod_events, status};
 
 pub(super) const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -58,6 +58,7 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         asked: Asked::Yes,
         fruitless: None,
         turns: Arc::default(),
+        unreadable: BTreeMap::new(),
     };
     let data = super::revisions::data(&snapshot.set.spec);
     let latest =
@@ -290,7 +291,8 @@ fn a_hot_upgrade_gives_the_empty_container_the_image_and_empties_the_old_one_whe
         assert_eq!(images, expected, "{ready:?} {strategy}");
         assert_eq!(status(&snapshot, &plan, &Default::default(), NOW).ready_pods, 0, "two containers work");
         let told = |outcome: &Outcome| {
-            let events = pod_events(&plan, outcome).into_iter().map(|(pod, event)| (pod.name, event.reason));
+            let events =
+                pod_events(&Turns::default(), &plan, outcome).into_iter().map(|(pod, event)| (pod.name, event.reason));
             events.collect::<Vec<_>>()
         };
         let failure = Failure::of_budget(Deed::of(Verb::Patch, PODS), ("default", "pod"), "no".to_owned());

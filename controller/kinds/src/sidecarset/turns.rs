@@ -1,6 +1,6 @@
-//! Whose turn an update is: the namespaces take turns, and a pod whose patch the apiserver refused
-//! is set aside for a while. The leader keeps this in memory, because a tenant writes the
-//! annotations of its pods. A new leader begins without it.
+//! Whose turn it is: the namespaces take turns, and a pod whose change fails again and again is set
+//! aside for a while. The leader keeps this in memory, because a tenant writes the annotations of
+//! its pods. A new leader begins without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,12 +10,14 @@ use berth_workload::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;
-use super::decide::UPDATE;
-use super::events::failure;
+use super::decide::{REPAIR, UPDATE};
+use super::events::{failure, tried_steps};
 
-/// The time that a pod is set aside after its first refusal, and the longest such time.
+/// The time that a pod is set aside after its second failed try, and the longest such time.
 const FIRST: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST: SignedDuration = SignedDuration::from_mins(60);
+/// The failed try from which on a pod is set aside. One alone may be a conflict or an outage.
+const ASIDE: u32 = 2;
 /// The most characters of the apiserver's words.
 const SHOWN: usize = 300;
 
@@ -26,55 +28,77 @@ pub struct Turns {
     count: u64,
     /// By namespace: the number of its last turn.
     last: BTreeMap<Box<str>, u64>,
-    /// By uid: the pods whose last patch was refused.
-    refused: BTreeMap<Box<str>, Refused>,
+    /// By uid: the pods whose last update or replacement failed.
+    failed: BTreeMap<Box<str>, Failed>,
     /// By namespace: the name of the pod that repair took last.
     repaired: BTreeMap<Box<str>, Box<str>>,
 }
 
-/// A pod whose patch the apiserver refused.
+/// A pod whose last update or replacement failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Refused {
+struct Failed {
     /// Namespace and name.
     pod: String,
     /// The hash that it was to get: other images may be let through.
     hash: String,
+    /// The failed tries in a row; 0 where a budget holds the pod, because a budget sets no pod
+    /// aside.
     tries: u32,
+    /// The number of its last turn.
+    turn: u64,
     at: Timestamp,
     why: String,
 }
 
-impl Refused {
-    fn left(&self, hash: &str, now: Timestamp) -> Option<SignedDuration> {
-        let wait = FIRST.saturating_mul(1 << (self.tries.saturating_sub(1)).min(6)).min(LONGEST);
+impl Failed {
+    /// The rest of the time that the pod is set aside.
+    fn left(&self, now: Timestamp) -> Option<SignedDuration> {
+        let doubled = self.tries.checked_sub(ASIDE)?.min(6);
+        let wait = FIRST.saturating_mul(1 << doubled).min(LONGEST);
         // A clock that is set back must not lengthen the wait.
         let left = wait.saturating_sub(now.duration_since(self.at).abs());
-        (self.hash == hash && left.is_positive()).then_some(left)
+        left.is_positive().then_some(left)
     }
 }
 
 impl Turns {
+    fn failed(&self, uid: &str, hash: &str) -> Option<&Failed> {
+        self.failed.get(uid).filter(|failed| failed.hash == hash)
+    }
+
     /// The reason why the pod with this uid is set aside for this hash, and the time that is left.
     pub(super) fn held(&self, uid: &str, hash: &str, now: Timestamp) -> Option<(String, SignedDuration)> {
-        let refused = self.refused.get(uid)?;
-        let left = refused.left(hash, now)?;
+        let failed = self.failed(uid, hash)?;
+        let left = failed.left(now)?;
         let minutes = (left.as_secs() + 59) / 60;
-        Some((format!("the apiserver refused its update: {}; tried again within {minutes} min", refused.why), left))
+        let Failed { tries, why, .. } = failed;
+        Some((format!("is set aside after {tries} failed tries: {why}; tried again within {minutes} min"), left))
+    }
+
+    /// The reason why the pod's last try failed, and the time of that try, if it was in the turn
+    /// that began then.
+    pub(super) fn failed_since(&self, uid: &str, since: Option<Timestamp>) -> Option<(&str, Timestamp)> {
+        let failed = self.failed.get(uid).filter(|failed| since.is_none_or(|since| failed.at >= since))?;
+        Some((&failed.why, failed.at))
     }
 
     /// The pods in the order of their turns. Each namespace has one pod in each round, first the
-    /// namespace whose last turn is the longest ago. Within a namespace the order stays. Pods that
-    /// are set aside come last.
-    pub(super) fn by_namespace(&self, pods: Vec<Arc<Pod>>, hash: &str, now: Timestamp) -> Vec<Arc<Pod>> {
+    /// namespace whose last turn is the longest ago. Within a namespace the order stays. Pods whose
+    /// last try failed come after all others, the longest ago first, and pods that are set aside
+    /// come last.
+    pub(super) fn by_namespace(&self, mut pods: Vec<Arc<Pod>>, hash: &str, now: Timestamp) -> Vec<Arc<Pod>> {
+        let failed = |pod: &Pod| self.failed(&pod.metadata.uid, hash);
+        // Stable: where the rest is equal the order stays.
+        pods.sort_by_key(|pod| failed(pod).map(|failed| failed.turn));
         let mut rounds = BTreeMap::new();
         let mut place = |pod: &Pod| {
-            let is_aside = self.held(&pod.metadata.uid, hash, now).is_some();
-            let round: &mut usize = rounds.entry((is_aside, pod.metadata.namespace.clone())).or_default();
+            let failed = failed(pod);
+            let rank = (failed.is_some(), failed.is_some_and(|failed| failed.left(now).is_some()));
+            let round: &mut usize = rounds.entry((rank, pod.metadata.namespace.clone())).or_default();
             *round += 1;
-            (is_aside, *round, self.last.get(&pod.metadata.namespace).copied())
+            (rank, *round, self.last.get(&pod.metadata.namespace).copied())
         };
         let mut placed: Vec<_> = pods.into_iter().map(|pod| (place(&pod), pod)).collect();
-        // Stable: where the rest is equal the order stays.
         placed.sort_by_key(|(place, _)| *place);
         placed.into_iter().map(|(_, pod)| pod).collect()
     }
@@ -88,9 +112,9 @@ impl Turns {
     #[must_use]
     pub fn after(&self, snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Self {
         let mut next = self.clone();
-        let updates = plan.stages.iter().filter(|stage| stage.name == UPDATE).flat_map(|stage| &stage.steps);
-        for action in updates.flat_map(|step| &step.actions) {
-            if let Action::PatchPod { target, .. } = action {
+        let tried = [UPDATE, REPAIR].into_iter().flat_map(|stage| tried_steps(plan, outcome, stage));
+        for action in tried.flat_map(|step| &step.actions) {
+            if let Action::PatchPod { target, .. } | Action::EvictPod { target } = action {
                 next.note(target, failure(outcome, target), (&snapshot.hashes.hash, now));
             }
         }
@@ -99,55 +123,59 @@ impl Turns {
         }
         let uids: BTreeSet<&str> = snapshot.pods.iter().map(|pod| &*pod.metadata.uid).collect();
         let namespaces: BTreeSet<&str> = snapshot.pods.iter().map(|pod| &*pod.metadata.namespace).collect();
-        next.refused.retain(|uid, _| uids.contains(&**uid));
+        next.failed.retain(|uid, _| uids.contains(&**uid));
         next.last.retain(|namespace, _| namespaces.contains(&**namespace));
         next.repaired.retain(|namespace, _| namespaces.contains(&**namespace));
         next
     }
 
+    /// Notes a try, which ends the turn of the pod's namespace whatever came of it.
     fn note(&mut self, target: &Target, failure: Option<&Failure>, (hash, now): (&str, Timestamp)) {
-        let is_refused = failure.is_some_and(is_refusal);
-        if failure.is_some() && !is_refused {
-            return;
-        }
         self.count += 1;
         self.last.insert(target.namespace.as_str().into(), self.count);
-        let before = self.refused.remove(target.uid.as_str()).filter(|before| before.hash == hash);
-        if let Some(failure) = failure {
-            let refused = Refused {
-                pod: format!("{}/{}", target.namespace, target.name),
-                hash: hash.to_owned(),
-                tries: before.map_or(0, |before| before.tries).saturating_add(1),
-                at: now,
-                why: failure.message.chars().take(SHOWN).collect(),
-            };
-            self.refused.insert(target.uid.as_str().into(), refused);
-        }
+        let before = self.failed.remove(target.uid.as_str()).filter(|before| before.hash == hash);
+        let Some(failure) = failure else { return };
+        let tries = before.map_or(0, |before| before.tries).saturating_add(1);
+        let failed = Failed {
+            pod: format!("{}/{}", target.namespace, target.name),
+            hash: hash.to_owned(),
+            tries: if failure.is_of_budget() { 0 } else { tries },
+            turn: self.count,
+            at: now,
+            why: failure.message.chars().take(SHOWN).collect(),
+        };
+        self.failed.insert(target.uid.as_str().into(), failed);
     }
 
-    /// Has the apiserver refused any patch since then?
-    pub fn has_new_refusals(&self, before: &Self) -> bool {
-        self.refused.iter().any(|(uid, refused)| before.refused.get(uid) != Some(refused))
+    /// Has another try of a pod failed since then? What a budget holds is tried again without it.
+    pub fn has_new_failures(&self, before: &Self) -> bool {
+        let tries = |turns: &Self, uid: &str| turns.failed.get(uid).map_or(0, |failed| failed.tries);
+        self.failed.keys().any(|uid| tries(self, uid) > tries(before, uid))
     }
 
-    /// The message about refused pods: the first one, the cause and the remedy.
+    /// Is the pod with this uid set aside, or was until its next try?
+    pub(super) fn is_aside(&self, uid: &str) -> bool {
+        self.failed.get(uid).is_some_and(|failed| failed.tries >= ASIDE)
+    }
+
+    /// The message about pods that are set aside: the first one, the cause and the remedy.
     pub(super) fn told(&self, set: &str, hash: &str) -> Option<String> {
-        let aside = || self.refused.values().filter(|refused| refused.hash == hash);
+        let aside = || self.failed.values().filter(|failed| failed.tries >= ASIDE && failed.hash == hash);
         let first = aside().min_by(|one, other| one.pod.cmp(&other.pod))?;
         let more = aside().count() - 1;
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let Failed { pod, why, .. } = first;
+        // Its deletion writes a time into it first, so an object of the largest size cannot be deleted, either.
+        let remedy = if why.contains("too large") {
+            "remove annotations or labels from the pod"
+        } else {
+            "correct what refuses it, or delete the pod"
+        };
         Some(format!(
-            "SidecarSet {set}: pod {}{more} is not updated, because the apiserver refused the patch: {}; correct what refuses it, or \
-             delete the pod; other pods go on, and the controller tries this one again after a minute, and up to an hour later each time",
-            first.pod, first.why
+            "SidecarSet {set}: pod {pod}{more} stays as it is, because the apiserver did not take the change: {why}; {remedy}; other \
+             pods go on, and the controller tries this one again after a minute, and up to an hour later each time"
         ))
     }
-}
-
-/// Will the apiserver refuse the same patch again? A budget allows the patch later, and a conflict
-/// leads to a new decision.
-pub(super) fn is_refusal(failure: &Failure) -> bool {
-    failure.permanent && !failure.outdated && !failure.is_of_budget()
 }
 
 #[cfg(test)]

@@ -20,12 +20,12 @@ impl KnownTurns {
         known.unwrap_or_default()
     }
 
-    /// Notes the turns, and says whether the apiserver refused the update of a pod: then the next
-    /// turn comes at once.
+    /// Notes the turns, and says whether another try of a pod failed: then the next turn comes at
+    /// once.
     pub(super) fn note(&self, set: &Watched<SidecarSet>, turns: Turns) -> bool {
-        let has_refused = turns.has_new_refusals(&self.of(set));
+        let has_failed = turns.has_new_failures(&self.of(set));
         self.lock().insert(set.name().to_owned(), (set.uid().to_owned(), Arc::new(turns)));
-        has_refused
+        has_failed
     }
 
     /// To be called when the SidecarSet is gone.

@@ -19,6 +19,16 @@ use super::{Reads, is_gone};
 const GATHER: Duration = Duration::from_secs(1);
 
 impl Reads {
+    /// A pod that cannot be read any more is no candidate of an update.
+    pub(super) fn wake_for_unreadable_pods(&self, queue: &Arc<Queue<Key>>) {
+        let (to, selectors, namespaces) = (queue.clone(), self.selectors.clone(), self.namespaces.clone());
+        let pods = Arc::downgrade(&self.pods);
+        self.pods.on_unreadable(move |odd| {
+            let Some(pod) = pods.upgrade().and_then(|pods| pods.get(&odd.namespace, &odd.name)) else { return };
+            selectors.of(&pod, &namespaces).into_iter().for_each(|set| to.add(Key::new("", &set)));
+        });
+    }
+
     /// A pod whose condition speaks of a SidecarSet that is gone: whoever was to take it back may have died before.
     pub(super) fn wake_for_the_gone(&self, queue: &Arc<Queue<Key>>) {
         let (to, sets) = (queue.clone(), self.sets.clone());

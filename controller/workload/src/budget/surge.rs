@@ -82,8 +82,16 @@ impl Instead {
     }
 }
 
+/// What the message begins with where another pod is to come first.
+const FIRST: &str = "replacement first: ";
+
+/// Does a refusal say that the pod may go when another has come?
+pub fn is_first(refusal: &str) -> bool {
+    refusal.contains(FIRST)
+}
+
 fn first(which: &str, budget: &str) -> String {
-    format!("replacement first: another pod {which} is to come, then this one may go ({budget}); try again")
+    format!("{FIRST}another pod {which} is to come, then this one may go ({budget}); try again")
 }
 
 /// Whether a pod was taken from its ReplicaSet so that this makes another. Its Deployment's Services still find it.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::v1beta1::sidecarset::SidecarSetRepair;
+use berth_workload::budget::surge::is_leftover;
 use berth_workload::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 
@@ -12,7 +13,7 @@ use super::super::audit::Lack;
 use super::super::choose::Settings;
 use super::super::pods::Member;
 use super::how::How;
-use super::{Turn, held, is_later, lost, pods_of, stays};
+use super::{REFUSED, Turn, held, is_later, lost, pods_of, stays};
 
 /// The longest time that repair waits for a deleted pod, because any pod may ask for days.
 const LONGEST_END: SignedDuration = SignedDuration::from_mins(10);
@@ -41,13 +42,15 @@ pub(super) fn go_on<'a>(
         Some(pod) if pod.is_active() => {
             let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
             let Some((pod, lack)) = found else { return Turn::Over };
-            let Ok(how) = How::of(pod) else { return Turn::Over };
+            // A budget may have had it taken from its ReplicaSet, which has made another since.
+            let how = if is_leftover(pod) { Ok(How::Eviction) } else { How::of(pod) };
+            let Ok(how) = how else { return Turn::Over };
             if how == How::Label && pod.metadata.label(SPECIFIED_DELETE).is_some() {
                 let what = format!("pod {name} is to be deleted by its workload, by the label {SPECIFIED_DELETE}");
                 return lost::waits(record, what, lost::OF_WORKLOAD, now);
             }
             // A canary may have come since.
-            if stays(snapshot, settings, pod, *lack).is_some() {
+            if !is_leftover(pod) && stays(snapshot, settings, pod, *lack).is_some() {
                 return Turn::Over;
             }
             if let Some(why) = held(snapshot) {
@@ -63,9 +66,31 @@ pub(super) fn go_on<'a>(
                     "pod {name} waits for spec.updateStrategy.maxUnavailable: {unavailable} of {most} that may be are out of service"
                 ));
             }
-            Turn::Replaces(pod, *lack, how)
+            after_failure(snapshot, record, pod, now).unwrap_or(Turn::Replaces(pod, *lack, how))
         }
         _ => successor(snapshot, (members, lacking), (record, now)),
+    }
+}
+
+/// What follows a failed try of this turn; `None` where the pod is tried now. The pod is as it was,
+/// because a round begins when all that the controller wrote is seen.
+fn after_failure<'a>(snapshot: &Snapshot, record: &SidecarSetRepair, pod: &Pod, now: Timestamp) -> Option<Turn<'a>> {
+    let name = format!("{}/{}", record.namespace, record.pod);
+    let since = record.since.as_ref().map(|since| since.0);
+    let failed = snapshot.turns.failed_since(&pod.metadata.uid, since);
+    if record.missing.is_none() {
+        let (why, _) = failed?;
+        return Some(Turn::Fruitless(format!("pod {name} stays for now: {why}")));
+    }
+    // Its budget lets it go when another has come.
+    let what = format!("pod {name} goes when another has come in its place");
+    let paused = failed.map(|(_, at)| REFUSED.saturating_sub(now.duration_since(at).abs()));
+    match lost::waits(record, what, lost::OF_WORKLOAD, now) {
+        Turn::Missing(what, since, left) => {
+            let paused = paused.filter(|paused| paused.is_positive())?;
+            Some(Turn::Missing(what, since, left.min(paused)))
+        }
+        lost => Some(lost),
     }
 }
 

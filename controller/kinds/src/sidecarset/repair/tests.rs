@@ -1,5 +1,6 @@
 //! Which pods are replaced and how, by table; that limits hold in whatever happens meanwhile is in `model.rs`.
 
+mod failed;
 mod lost;
 mod model;
 

@@ -1,7 +1,7 @@
 //! Whose turn it is, by table and in whole rollouts of several namespaces.
 
 use berth_workload::plan::{Deed, Failure};
-use berth_workload::resource::PODS;
+use berth_workload::resource::{CONTROLLER_REVISIONS, PODS};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -49,14 +49,15 @@ fn patches(plan: &Plan) -> Vec<String> {
 struct World {
     pods: Vec<Value>,
     turns: Arc<Turns>,
-    /// A part of the uids of pods that are refused.
+    /// A part of the uids of pods that are refused, and the code of the refusals.
     refuses: &'static str,
+    code: u16,
     max_unavailable: usize,
 }
 
 impl World {
     fn of(pods: Vec<Value>, refuses: &'static str) -> Self {
-        Self { pods, turns: Arc::default(), refuses, max_unavailable: 1 }
+        Self { pods, turns: Arc::default(), refuses, code: 403, max_unavailable: 1 }
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -70,7 +71,7 @@ impl World {
         let plan = decide(&snapshot, now);
         let tried = patches(&plan);
         let is_refused = |uid: &&String| !self.refuses.is_empty() && uid.contains(self.refuses);
-        let failures = tried.iter().filter(is_refused).map(|uid| failed(uid, 403)).collect();
+        let failures = tried.iter().filter(is_refused).map(|uid| failed(uid, self.code)).collect();
         self.turns = Arc::new(snapshot.turns.after(&snapshot, &plan, &Outcome { failures }, now));
         for pod in &mut self.pods {
             let uid = pod["metadata"]["uid"].as_str().unwrap().to_owned();
@@ -103,12 +104,33 @@ fn old(pod: &Value) -> Value {
     of(namespace, name, "h1")
 }
 
+/// A budget holds its pod and sets it not aside, so it is tried again and again, after all others.
 #[test]
-fn refused_pod_is_set_aside_and_others_go_on() {
-    let mut world = World::of(vec![of("t1", "fake", "h1"), of("victim", "a", "h1"), of("victim", "b", "h1")], "fake");
-    let order: Vec<_> = (0..4).map(|second| world.round(at(second)).join(" ")).collect();
-    assert_eq!(order, ["t1/fake", "victim/a", "victim/b", ""]);
-    // Each time it waits twice as long, an hour at most.
+fn failed_pod_waits_for_others_whatever_the_code() {
+    for (code, is_aside) in [(403, true), (422, true), (409, true), (500, true), (0, true), (429, false)] {
+        let pods = vec![of("t1", "fake", "h1"), of("t1", "b", "h1"), of("victim", "a", "h1"), of("victim", "b", "h1")];
+        let mut world = World { code, ..World::of(pods, "fake") };
+        let order: Vec<_> = (0..7).map(|second| world.round(at(second)).join(" ")).collect();
+        let last = if is_aside { "" } else { "t1/fake" };
+        assert_eq!(order, ["t1/fake", "victim/a", "t1/b", "victim/b", "t1/fake", last, last], "{code}");
+    }
+}
+
+#[test]
+fn pods_that_budgets_hold_are_tried_one_after_the_other() {
+    let pods = ["fake1", "fake2", "fake3"].map(|name| of("t1", name, "h1")).to_vec();
+    let mut world = World { code: 429, ..World::of(pods, "fake") };
+    let order: Vec<_> = (0..6).flat_map(|second| world.round(at(second))).collect();
+    assert_eq!(order[..3], order[3..]);
+    assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 3);
+}
+
+#[test]
+fn failed_pod_is_set_aside_for_longer_each_time() {
+    let mut world = World::of(vec![of("t1", "fake", "h1")], "fake");
+    // After the first failure it is only the last one.
+    let order: Vec<_> = (0..3).map(|_| world.round(at(0)).join(" ")).collect();
+    assert_eq!(order, ["t1/fake", "t1/fake", ""]);
     let mut now = 0;
     for minutes in [1, 2, 4, 8, 16, 32, 60, 60] {
         let left = decide(&world.snapshot(), at(now)).look_again.unwrap();
@@ -118,40 +140,75 @@ fn refused_pod_is_set_aside_and_others_go_on() {
         assert_eq!(world.round(at(now)), ["t1/fake"], "after {now} s");
     }
     // Other images are tried at once, and a pod that is let through is forgotten.
-    world.max_unavailable = 3;
     let mut other = world.snapshot();
     other.hashes.hash = "h3".to_owned();
-    assert!(patches(&decide(&other, at(now))).contains(&"t1/fake".to_owned()));
+    assert_eq!(patches(&decide(&other, at(now))), ["t1/fake"]);
     world.refuses = "";
     assert_eq!(world.round(at(now + 3600)), ["t1/fake"]);
-    assert!(world.turns.refused.is_empty());
+    assert!(world.turns.failed.is_empty());
 }
 
 #[test]
-fn refused_pods_are_the_ones_that_a_partition_keeps() {
+fn failed_pods_are_the_ones_that_a_partition_keeps() {
     let pods = vec![of("t1", "fake", "h1"), of("victim", "a", "h1"), of("victim", "b", "h1")];
     let mut world = World::of(pods, "fake");
     world.round(at(0));
     let strategy = json!({"/spec/updateStrategy": {"maxUnavailable": 3, "partition": 1}});
     let snapshot = Snapshot { turns: world.turns, ..snapshot(&strategy, &world.pods) };
-    assert_eq!(patches(&decide(&snapshot, at(1))), ["victim/a", "victim/b"], "the one that stays is the refused one");
+    assert_eq!(patches(&decide(&snapshot, at(1))), ["victim/a", "victim/b"], "the one that stays is the failed one");
 }
 
 #[test]
-fn only_refusals_set_a_pod_aside() {
+fn unreadable_pod_is_no_candidate_and_is_named() {
+    let mut pods = vec![of("t1", "fake", "h1"), of("victim", "a", "h1")];
+    let unreadable = |snapshot: Snapshot| {
+        let why = "metadata.annotations[x.kruise.io/y]: 70000 bytes".to_owned();
+        Snapshot { unreadable: [("t1/fake".into(), why)].into(), ..snapshot }
+    };
+    let of_pods = |pods: &[Value]| unreadable(snapshot(&json!({}), pods));
+    let plan = decide(&of_pods(&pods), at(0));
+    assert_eq!(patches(&plan), ["victim/a"]);
+    let blocked = |snapshot: &Snapshot| {
+        let conditions = status(snapshot, &Default::default(), &Default::default(), at(0)).conditions;
+        conditions.into_iter().find(|known| known.type_ == "Blocked").map(|it| (it.reason, it.message))
+    };
+    let (reason, message) = blocked(&of_pods(&pods)).unwrap();
+    assert_eq!(reason, "Unreadable");
+    let said = "SidecarSet log: pod t1/fake stays, because the controller cannot read it: metadata.annotations[x.kruise.io/y]: 70000 bytes; \
+                shorten or remove that field, or delete the pod; other pods go on";
+    assert_eq!(message, said);
+    assert!(plan.waiting.iter().any(|waiting| waiting.pod == "t1/fake" && said.contains(&waiting.reason)));
+    // An update that was under way when it became unreadable counts for five minutes.
+    let state = json!({"log": {"revision": "h1", "updateTimestamp": at(0), "berthWasReady": true, "updateImages": true,
+        "lastContainerStatuses": {"agent": {"imageID": "id-agent:1", "containerID": "c://1"}}}});
+    pods[0] = of("t1", "fake", "h2");
+    pods[0]["metadata"]["annotations"][super::super::names::INPLACE_UPDATE_STATE] = json!(state.to_string());
+    pods[0]["status"]["containerStatuses"][1]["imageID"] = json!("id-agent:1");
+    for (is_readable, second, expected) in [(true, 299, 0), (true, 301, 0), (false, 299, 0), (false, 301, 1)] {
+        let snapshot = if is_readable { snapshot(&json!({}), &pods) } else { of_pods(&pods) };
+        assert_eq!(patches(&decide(&snapshot, at(second))).len(), expected, "{is_readable} {second}");
+    }
+    assert_eq!(blocked(&of_pods(&pods)), None, "it has its image");
+}
+
+#[test]
+fn failures_are_told_when_a_pod_is_set_aside() {
     let snapshot = snapshot(&json!({}), &[of("t1", "a", "h1")]);
     let plan = decide(&snapshot, at(0));
-    for (code, is_aside) in [(403, true), (422, true), (429, false), (409, false), (500, false), (0, false)] {
+    for (code, is_aside) in [(403, true), (409, true), (500, true), (0, true), (429, false)] {
         let outcome = Outcome { failures: vec![failed("t1/a", code)] };
-        let turns = Turns::default().after(&snapshot, &plan, &outcome, at(0));
-        assert_eq!(turns.held("t1/a", "h2", at(1)).is_some(), is_aside, "{code}");
-        assert_eq!(turns.has_new_refusals(&Turns::default()), is_aside, "{code}");
-        assert_eq!(pod_events(&plan, &outcome).len(), usize::from(is_aside), "{code}");
-        assert_eq!(turns.count, u64::from(is_aside), "{code}: what was not tried is no turn");
+        let first = Turns::default().after(&snapshot, &plan, &outcome, at(0));
+        assert_eq!((first.count, first.held("t1/a", "h2", at(0))), (1, None), "{code}: one may be a conflict");
+        assert!(pod_events(&first, &plan, &outcome).is_empty(), "{code}");
+        assert_eq!(first.has_new_failures(&Turns::default()), is_aside, "{code}");
+        let second = first.after(&snapshot, &plan, &outcome, at(1));
+        assert_eq!(second.held("t1/a", "h2", at(2)).is_some(), is_aside, "{code}");
+        assert_eq!(second.has_new_failures(&first), is_aside, "{code}");
+        assert_eq!(pod_events(&second, &plan, &outcome).len(), usize::from(is_aside), "{code}");
     }
     let of_another = Outcome { failures: vec![failed("t2/a", 403)] };
     let turns = Turns::default().after(&snapshot, &plan, &of_another, at(0));
-    assert!(turns.refused.is_empty(), "a pod of this name in another namespace is another");
+    assert!(turns.failed.is_empty(), "a pod of this name in another namespace is another");
     let gone = Snapshot { pods: Vec::new(), ..snapshot.clone() };
     let turns = turns.after(&snapshot, &plan, &Outcome { failures: vec![failed("t1/a", 403)] }, at(0));
     let after = turns.after(&gone, &Plan::default(), &Outcome::default(), at(1));
@@ -159,20 +216,34 @@ fn only_refusals_set_a_pod_aside() {
 }
 
 #[test]
-fn refusal_is_told_once_with_its_remedy() {
+fn untried_pods_have_no_turn() {
+    let mut snapshot = snapshot(&json!({}), &[of("t1", "a", "h1")]);
+    snapshot.revisions.clear();
+    let plan = decide(&snapshot, at(0));
+    let deed = Deed::of(Verb::Create, CONTROLLER_REVISIONS);
+    let failure = Failure::of_budget(deed, ("kruise-system", "log-1"), "no".to_owned());
+    let turns = Turns::default().after(&snapshot, &plan, &Outcome { failures: vec![failure] }, at(0));
+    assert_eq!((patches(&plan).len(), turns), (1, Turns::default()));
+}
+
+#[test]
+fn pod_set_aside_is_told_once_with_its_remedy() {
     let snapshot = snapshot(&json!({}), &[of("t1", "fake", "h1"), of("victim", "a", "h1")]);
     let plan = decide(&snapshot, at(0));
-    let outcome = Outcome { failures: vec![failed("t1/fake", 403)] };
+    let outcome = Outcome { failures: vec![failed("t1/fake", 500)] };
+    let first = Arc::new(snapshot.turns.after(&snapshot, &plan, &outcome, at(0)));
+    let snapshot = Snapshot { turns: first, ..snapshot };
     let told = |snapshot: &Snapshot, plan: &Plan, outcome: &Outcome| {
         let new = status(snapshot, plan, outcome, at(0));
         let event = super::super::blocked_event(snapshot, &new).map(|event| (event.reason, event.message));
         let blocked = new.conditions.iter().find(|known| known.type_ == "Blocked");
         (blocked.map(|it| (it.reason.clone(), it.message.clone())), event, new)
     };
+    assert_eq!(told(&snapshot, &Plan::default(), &Outcome::default()).0, None);
     let (blocked, event, new) = told(&snapshot, &plan, &outcome);
     let (reason, message) = blocked.unwrap();
     assert_eq!((reason.as_str(), event), ("UpdateRefused", Some(("UpdateRefused", message.clone()))));
-    let said = "SidecarSet log: pod t1/fake is not updated, because the apiserver refused the patch: policy says no; ";
+    let said = "SidecarSet log: pod t1/fake stays as it is, because the apiserver did not take the change: policy says no; correct";
     assert!(message.starts_with(said) && message.contains("delete the pod"), "{message}");
     let mut next = Snapshot { turns: Arc::new(snapshot.turns.after(&snapshot, &plan, &outcome, at(0))), ..snapshot };
     Arc::make_mut(&mut next.set).status = Some(new);
@@ -180,7 +251,12 @@ fn refusal_is_told_once_with_its_remedy() {
     let (still, event, _) = told(&next, &plan, &Outcome::default());
     assert_eq!((still.map(|(_, still)| still), event), (Some(message), None), "it was told");
     let waits = plan.waiting.iter().find(|waiting| waiting.pod == "t1/fake").unwrap();
-    assert_eq!(waits.reason, "the apiserver refused its update: policy says no; tried again within 1 min");
+    assert_eq!(waits.reason, "is set aside after 2 failed tries: policy says no; tried again within 1 min");
+    // A pod of the largest size cannot be deleted, either.
+    let mut turns = Turns::clone(&next.turns);
+    turns.failed.values_mut().for_each(|failed| failed.why = "etcdserver: request is too large".to_owned());
+    let message = turns.told("log", "h2").unwrap();
+    assert!(message.contains("remove annotations or labels from the pod") && !message.contains("delete"), "{message}");
 }
 
 proptest! {
@@ -202,8 +278,11 @@ proptest! {
         let pods = of_neighbours.chain(of_tenant).collect();
         let mut world = World { max_unavailable, ..World::of(pods, if refuses { "fake" } else { "" }) };
         let all = counts.iter().sum::<usize>() + hostile;
-        let order: Vec<_> = (0..all).flat_map(|_| world.round(at(0))).collect();
-        prop_assert_eq!(order.len(), all, "each has one turn: {:?}", order);
+        let order: Vec<_> = (0..2 * all).flat_map(|_| world.round(at(0))).collect();
+        let again = if refuses { hostile } else { 0 };
+        prop_assert_eq!(order.len(), all + again, "each has one turn, and a failed one two: {:?}", order);
+        let is_hostile = |uid: &String| uid.starts_with("t/");
+        prop_assert!(order[all.min(order.len())..].iter().all(is_hostile), "{:?}", order);
         for (at, many) in counts.iter().enumerate() {
             let prefix = format!("n{at}/");
             let turns: Vec<_> = (0..order.len()).filter(|turn| order[*turn].starts_with(&prefix)).collect();

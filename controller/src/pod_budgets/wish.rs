@@ -101,7 +101,11 @@ impl PodBudgets {
         if let Some(stored) = stored.filter(|stored| is_as_shown(&stored.metadata, disruption)) {
             return Ok(Some(Ok(stored)));
         }
-        let Ok(path) = PODS.path(&disruption.namespace, &disruption.pod) else { return Ok(None) };
+        let path = match PODS.path(&disruption.namespace, &disruption.pod) {
+            Ok(path) => path,
+            // No review that an apiserver sends lacks the name, so nothing follows from this one.
+            Err(invalid) => return Ok(Some(Err(format!("the review names no pod: {invalid}")))),
+        };
         let text = match client::get::<Box<RawValue>>(&self.client, &path).await {
             Ok(text) => text,
             Err(Failed { code: 404, .. }) => {

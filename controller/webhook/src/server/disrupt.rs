@@ -16,7 +16,7 @@ use super::pod_review::Unanswered;
 use crate::pods::{Change, Changed, Disruption, NotYet};
 
 /// Less than the apiserver waits for an answer about a pod that is to go.
-const PATIENCE: Duration = Duration::from_secs(4);
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 /// The longest name of a user that is told.
 const LONGEST_USER: usize = 256;
 
@@ -47,6 +47,19 @@ struct Request<'a> {
     object: Option<&'a RawValue>,
     #[serde(borrow)]
     old_object: Option<&'a RawValue>,
+}
+
+/// What names the object of a review.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Named {
+    metadata: NameOf,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct NameOf {
+    name: String,
 }
 
 #[derive(Deserialize, Default)]
@@ -97,6 +110,9 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
     let eviction = eviction.map(|text| serde_json::from_str::<Eviction>(text.get())).transpose()?;
     let options = eviction.and_then(|eviction| eviction.delete_options).unwrap_or_default();
     let is_dry_run = dry_run || options.dry_run.is_some_and(|all| !all.is_empty());
+    // The review of a pod that goes with a collection has the pod's name in the object alone.
+    let shown = old_object.and_then(|text| serde_json::from_str::<Named>(text.get()).ok());
+    let shown = shown.map(|shown| shown.metadata.name).filter(|name| !name.is_empty());
     let object = old_object.map(|text| Pod::read(text.get()));
     let new = new.filter(|new| Limits::check_pod(new.get()).is_ok() && !matches!(object, Some(Err(_))));
     // Both trees end here: what waits for budgets holds a slim pod.
@@ -107,7 +123,7 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
     user.truncate(user.floor_char_boundary(LONGEST_USER));
     let disruption = Disruption {
         namespace,
-        pod: name,
+        pod: shown.unwrap_or(name),
         object,
         uid: options.preconditions.and_then(|preconditions| preconditions.uid),
         change,
@@ -292,6 +308,26 @@ mod tests {
             assert_eq!((found.change, found.new.is_some(), found.object.is_some()), (change, true, true));
         }
         assert!(look(b"{}").is_err());
+    }
+
+    #[test]
+    fn pod_of_a_collection_is_named_by_the_object() {
+        let sound = json!({"metadata": {"name": "web-1", "uid": "u"}});
+        let broken = json!({"metadata": {"name": "web-1"}, "spec": 7});
+        for (name, object, expected) in [
+            (json!(""), sound.clone(), "web-1"),
+            (Value::Null, sound.clone(), "web-1"),
+            (json!(""), broken.clone(), "web-1"),
+            (json!("web-1"), broken, "web-1"),
+            (json!("web-1"), json!({}), "web-1"),
+            (json!("other"), sound, "web-1"),
+        ] {
+            let mut request = json!({"uid": "u", "namespace": "a", "operation": "DELETE", "oldObject": object});
+            if !name.is_null() {
+                request["name"] = name;
+            }
+            assert_eq!(asked(request.clone()).pod, expected, "{request}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -54,7 +55,11 @@ pub(crate) struct Slot {
 
 /// Who sent a request. The server puts it into the request's extensions.
 #[derive(Debug, Clone)]
-pub struct Caller(Arc<State>);
+pub struct Caller {
+    state: Arc<State>,
+    /// Since when the request waits: the first one of a connection since the connection came.
+    since: Instant,
+}
 
 /// A connection, for who must not keep it open.
 #[derive(Debug, Clone)]
@@ -174,7 +179,7 @@ impl Drop for OpenRequest {
 impl Connection {
     /// The one that a request came by.
     pub fn of(caller: &Caller) -> Self {
-        Self(Arc::downgrade(&caller.0))
+        Self(Arc::downgrade(&caller.state))
     }
 
     /// Whether it is not closed yet.
@@ -184,30 +189,40 @@ impl Connection {
 
     /// Whether a request came by it.
     pub fn is_of(&self, caller: &Caller) -> bool {
-        self.0.as_ptr() == Arc::as_ptr(&caller.0)
+        self.0.as_ptr() == Arc::as_ptr(&caller.state)
     }
 }
 
 impl Caller {
+    /// To be called before the request counts as open.
     pub(crate) fn new(state: Arc<State>) -> Self {
-        Self(state)
+        let requests = state.requests();
+        let since = if requests.ever { Instant::now() } else { requests.since };
+        Self { state, since }
     }
 
     /// A caller that no server took in, for tests of handlers.
     pub fn detached(peer: IpAddr) -> Self {
-        Self(Arc::new(State::new(peer)))
+        Self::new(Arc::new(State::new(peer)))
     }
 
     /// The address that the request came from.
     pub fn peer(&self) -> IpAddr {
-        self.0.peer
+        self.state.peer
+    }
+
+    /// Since when the caller waits for the answer, with the handshake of a new connection, but for `most` at most: a caller may
+    /// have opened the connection long before.
+    pub fn waits_since(&self, most: Duration) -> Instant {
+        let now = Instant::now();
+        self.since.max(now.checked_sub(most).unwrap_or(now))
     }
 
     /// To be called once all of the request that will be read is there: until then the connection waits for its caller, and
     /// gives way to others.
     pub fn working(&self) -> Working {
-        self.0.working.fetch_add(1, Ordering::Relaxed);
-        Working(self.0.clone())
+        self.state.working.fetch_add(1, Ordering::Relaxed);
+        Working(self.state.clone())
     }
 }
 
@@ -249,6 +264,20 @@ mod tests {
         let slots: Vec<_> = (0..5).map(|_| connections.admit(GREEDY).unwrap()).collect();
         assert_eq!((connections.of_peer(GREEDY), connections.of_peer(MODEST)), (2, 1));
         drop((slots, modest));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn first_request_waits_since_its_connection_came() {
+        const MOST: Duration = Duration::from_secs(2);
+        let (connections, second) = (Connections::new(3, 3), Duration::from_secs(1));
+        let (slot, idle) = (connections.admit(MODEST).unwrap(), connections.admit(MODEST).unwrap());
+        let came = Instant::now();
+        tokio::time::advance(second).await;
+        assert_eq!(Caller::new(slot.state.clone()).waits_since(MOST), came, "the handshake took a second");
+        drop(slot.state.open());
+        tokio::time::advance(second * 9).await;
+        assert_eq!(Caller::new(slot.state.clone()).waits_since(MOST), came + second * 10);
+        assert_eq!(Caller::new(idle.state.clone()).waits_since(MOST), came + second * 8, "it was opened for another");
     }
 
     #[tokio::test]

@@ -284,8 +284,8 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        let open = self.state.open();
         request.extensions_mut().insert(Caller::new(self.state.clone()));
+        let open = self.state.open();
         let answer = self.inner.call(request);
         Box::pin(async move { Ok(answer.await?.map(|inner| Counted { inner, _open: open })) })
     }

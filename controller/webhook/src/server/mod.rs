@@ -313,6 +313,7 @@ async fn answer(
     let is_stranger = matches!(handler, Handler::Validate(Asker::Anybody));
     // Strangers say any namespace, and share one turn.
     let turn_of = |namespace: &str| if is_stranger { String::new() } else { namespace.to_owned() };
+    let began = caller.waits_since(WAIT);
     let kind = shared.kinds.of(handler, shared.is_apiserver(handler, &caller));
     let begun = kind.bodies.begin(request.into_body()).await.map_err(unread)?;
     if kind.bodies.is_too_large(&begun) {
@@ -335,7 +336,7 @@ async fn answer(
             // What waits for the apiserver or for budgets has little of the body, but for a pod's text.
             let share = if matches!(question, Question::Namespace(_)) { share } else { Share::default() };
             let namespace = turn_of(question.namespace());
-            Ok((question.answer(&namespace, shared).await?, share))
+            Ok((question.answer(&namespace, shared, began).await?, share))
         }
     }
 }
@@ -399,7 +400,8 @@ impl Question {
         }
     }
 
-    async fn answer(self, namespace: &str, shared: &Shared) -> Result<Vec<u8>, Refusal> {
+    /// The answer to a review whose caller waits since then.
+    async fn answer(self, namespace: &str, shared: &Shared, began: Instant) -> Result<Vec<u8>, Refusal> {
         match self {
             Self::Template(question) => {
                 let answered = match shared.templates.take(namespace).await {
@@ -419,8 +421,8 @@ impl Question {
                 answered.unwrap_or_else(|_| Err(inject::Question::unasked())).map_err(unanswered)
             }
             Self::Budgets(question) => {
-                let began = Instant::now();
-                let answered = match shared.budgets.take(namespace).await {
+                let turn = tokio::time::timeout_at(began + disrupt::PATIENCE, shared.budgets.take(namespace)).await;
+                let answered = match turn.ok().flatten() {
                     Some(_asking) => question.answer(&shared.judge, began).await,
                     None => question.unasked(&shared.judge),
                 };

@@ -12,13 +12,13 @@ use berth_workload::native_budget::NativeBudget;
 use berth_workload::node::Node;
 use berth_workload::node::image::NodeImage;
 use berth_workload::owner::{self, Reference};
-use berth_workload::pod::{Metadata, Pod};
+use berth_workload::pod::{self, Metadata, Pod};
 use berth_workload::revision::Revision;
 use berth_workload::stateful_workload::StatefulWorkload;
 use berth_workload::untyped_workload::UntypedWorkload;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer};
+use serde::de::{DeserializeOwned, Deserializer, Error};
 
 use crate::controllers::sidecarset::{REVISIONS_OF_SIDECAR_SETS, managing_set};
 use crate::controllers::uniteddeployment::{SUBSET_DEPLOYMENTS, SUBSET_NATIVE_SETS};
@@ -38,11 +38,21 @@ pub(crate) trait Kind: DeserializeOwned + Send + Sync + 'static {
     fn identity(&self) -> [&str; 4];
     /// It is being deleted.
     fn terminating(&self) -> bool;
+
+    /// Leaves out what no decision reads, where the type has more than that.
+    ///
+    /// # Errors
+    /// What is left goes beyond a bound.
+    fn slim(&mut self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl<'de, T: Kind> Deserialize<'de> for Watched<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::deserialize(deserializer).map(|object| Self(Arc::new(object)))
+        let mut object = T::deserialize(deserializer)?;
+        object.slim().map_err(D::Error::custom)?;
+        Ok(Self(Arc::new(object)))
     }
 }
 
@@ -112,6 +122,9 @@ impl<T: CustomResource> Kind for T {
     }
     fn terminating(&self) -> bool {
         self.meta().deletion_timestamp.is_some()
+    }
+    fn slim(&mut self) -> Result<(), String> {
+        pod::slim(self.meta_mut())
     }
 }
 

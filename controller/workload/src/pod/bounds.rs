@@ -2,6 +2,7 @@
 //! bounds neither an image nor an owner's kind.
 
 use berth_api::weight::Limits;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
@@ -13,6 +14,9 @@ const IMAGE: usize = 1 << 10;
 const KEPT: usize = 64 << 10;
 /// The most bytes that are told of why a pod cannot be read.
 const ERROR: usize = 1 << 10;
+/// What is kept of metadata, and what helps where that is too much.
+const METADATA: &str = "metadata: labels, annotations of kruise.io, owners and finalizers";
+const REMEDY: &str = "remove those that nobody reads";
 /// What an entry of a list takes beside its texts, in bytes.
 const ENTRY: usize = 32;
 
@@ -48,13 +52,29 @@ fn texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
     texts.into_iter().map(|text| text.len() + ENTRY).sum()
 }
 
+/// Leaves of the metadata of an object of ours what decisions read: managed fields go, and annotations as those of pods do.
+///
+/// # Errors
+/// What is left goes beyond the bound.
+pub fn slim(metadata: &mut ObjectMeta) -> Result<(), String> {
+    metadata.managed_fields = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.retain(|key, _| Metadata::keeps_annotation(key));
+    }
+    let maps = [&metadata.labels, &metadata.annotations].into_iter().flatten().flatten();
+    let maps = maps.flat_map(|(key, value)| [&**key, &**value]);
+    let owners = metadata.owner_references.iter().flatten();
+    let owners = owners.flat_map(|owner| [&*owner.api_version, &*owner.kind, &*owner.name, &*owner.uid]);
+    let finalizers = metadata.finalizers.iter().flatten().map(|text| &**text);
+    kept(METADATA, texts(maps.chain(owners).chain(finalizers)), REMEDY)
+}
+
 impl Metadata {
     fn check(&self) -> Result<(), String> {
         for (at, owner) in self.owner_references.iter().enumerate() {
             owner.check().map_err(|why| format!("metadata.ownerReferences[{at}].{why}"))?;
         }
-        let remedy = "remove those that nobody reads";
-        kept("metadata: labels, annotations of kruise.io, owners and finalizers", self.bytes(), remedy)
+        kept(METADATA, self.bytes(), REMEDY)
     }
 
     fn bytes(&self) -> usize {
@@ -169,6 +189,29 @@ mod tests {
             &json!({"containerStatuses": statuses}),
         );
         assert_eq!(read.map(|pod| pod.spec.containers.len()), Ok(64));
+    }
+
+    #[test]
+    fn slim_metadata_keeps_what_is_read_and_is_bounded() {
+        let many = |domain: &str| (0..2_000).map(|at| (format!("{domain}/a{at}"), json!(""))).collect::<Value>();
+        let slimmed = |field: &str, value: Value| {
+            let mut metadata: ObjectMeta = serde_json::from_value(json!({field: value})).unwrap();
+            let kept = slim(&mut metadata).map(|()| metadata.annotations.map_or(0, |all| all.len()));
+            (kept, metadata.labels.map_or(0, |all| all.len()), metadata.managed_fields.is_some())
+        };
+        let long = "x".repeat(250_000);
+        let mixed = json!({
+            "apps.kruise.io/wait-after-node": "1s", "deprecated.daemonset.template.generation": "2", "other.io/a": long,
+            "apps.kruise.io/berth-conversion": long,
+        });
+        assert_eq!(slimmed("annotations", mixed), (Ok(2), 0, false));
+        assert_eq!(slimmed("annotations", many("other.io")), (Ok(0), 0, false));
+        assert_eq!(slimmed("labels", json!({"app": "web"})), (Ok(0), 1, false));
+        assert_eq!(slimmed("managedFields", json!([{"manager": "m", "fieldsV1": {"f:spec": {}}}])), (Ok(0), 0, false));
+        for (field, value) in [("labels", many("other.io")), ("annotations", many("kruise.io"))] {
+            let why = slimmed(field, value).0.unwrap_err();
+            assert!(why.starts_with("metadata: labels, annotations of kruise.io") && why.contains("65536"), "{why}");
+        }
     }
 
     #[test]

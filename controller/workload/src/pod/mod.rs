@@ -17,6 +17,7 @@ mod volumes;
 mod word;
 
 pub use availability::{Availability, availability};
+pub use bounds::slim;
 pub use env::Env;
 pub use word::Word;
 
@@ -60,7 +61,7 @@ pub struct Metadata {
     /// All labels, sorted by key.
     #[serde(deserialize_with = "pairs::all")]
     pub labels: Box<[(Word, Word)]>,
-    /// Annotations that decisions read, sorted by key: those of the `kruise.io` domain and its subdomains, and a few others.
+    /// Annotations that decisions read, sorted by key: of the `kruise.io` domain and its subdomains nearly all, and a few others.
     #[serde(deserialize_with = "pairs::known_annotations")]
     pub annotations: Box<[(Word, Box<str>)]>,
     /// Owners.
@@ -294,7 +295,10 @@ mod pairs {
     use std::marker::PhantomData;
     use std::ops::Deref;
 
-    use berth_api::names::annotation::{INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD, MIRROR_POD};
+    use berth_api::names::annotation::{
+        CONVERSION, DAEMONSET_TEMPLATE_GENERATION, INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD, MIRROR_POD,
+        RUNTIME_CONTAINERS_META,
+    };
     use serde::Deserialize;
     use serde::de::{Deserializer, MapAccess, Visitor};
 
@@ -316,16 +320,20 @@ mod pairs {
     }
 
     /// Those outside of the domain.
-    const KNOWN_ANNOTATIONS: [&str; 4] =
-        ["controller.kubernetes.io/pod-deletion-cost", INPLACE_UPDATE_STATE_OLD, INPLACE_UPDATE_GRACE_OLD, MIRROR_POD];
+    const KNOWN_ANNOTATIONS: [&str; 5] = [
+        "controller.kubernetes.io/pod-deletion-cost",
+        INPLACE_UPDATE_STATE_OLD,
+        INPLACE_UPDATE_GRACE_OLD,
+        MIRROR_POD,
+        DAEMONSET_TEMPLATE_GENERATION,
+    ];
+    /// Those of the domain that are long, and that no decision reads.
+    const LEFT_OUT: [&str; 2] = [RUNTIME_CONTAINERS_META, CONVERSION];
 
     pub(super) fn is_known(key: &str) -> bool {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-        // Long, and of no use here: what it says is known from the node.
-        if key == berth_api::names::annotation::RUNTIME_CONTAINERS_META {
-            return false;
-        }
-        domain == "kruise.io" || domain.ends_with(".kruise.io") || KNOWN_ANNOTATIONS.contains(&key)
+        let is_ours = domain == "kruise.io" || domain.ends_with(".kruise.io");
+        (is_ours && !LEFT_OUT.contains(&key)) || KNOWN_ANNOTATIONS.contains(&key)
     }
 
     struct Keep<V>(fn(&str) -> bool, PhantomData<V>);

@@ -6,6 +6,7 @@ use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetStatus, Replacement, TargetReference};
+use berth_api::weight::{Limits, without_managed_fields};
 use berth_runtime::{Key, Resource};
 use berth_workload::budget::federation::{Brings, Origin, Shared, Told};
 use berth_workload::budget::judge::Account;
@@ -19,6 +20,8 @@ use berth_workload::selector::Selector;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
+
+use crate::watched::Watched;
 
 /// A budget of either kind.
 #[derive(Debug, Clone)]
@@ -44,14 +47,18 @@ impl BudgetKey {
 }
 
 impl Budget {
-    /// An object as it is written; `None` where it is no budget.
+    /// An object as it is written; `None` where it is no budget, or beyond the limits.
     pub(super) fn read(resource: &str, object: &str) -> Option<Self> {
-        if resource == POD_UNAVAILABLE_BUDGETS.plural {
-            serde_json::from_str(object).ok().map(|budget| Self::Unavailable(Arc::new(budget)))
-        } else if resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS.plural {
-            serde_json::from_str(object).ok().map(|budget| Self::Distributed(Arc::new(budget)))
+        let is_distributed = resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS.plural;
+        if !is_distributed && resource != POD_UNAVAILABLE_BUDGETS.plural {
+            return None;
+        }
+        let object = without_managed_fields(object);
+        Limits::of_budgets().check_object(&object).ok()?;
+        if is_distributed {
+            serde_json::from_str::<Watched<_>>(&object).ok().map(|budget| Self::Distributed(budget.0))
         } else {
-            None
+            serde_json::from_str::<Watched<_>>(&object).ok().map(|budget| Self::Unavailable(budget.0))
         }
     }
 

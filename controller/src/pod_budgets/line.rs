@@ -14,6 +14,7 @@ use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -231,13 +232,8 @@ impl PodBudgets {
         }
         let BudgetKey { resource, key } = budget;
         let Ok(path) = resource.path(&key.namespace, &key.name) else { return Ok(None) };
-        let read = if *resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
-            client::get(&self.client, &path).await.map(|budget| Budget::Distributed(Arc::new(budget)))
-        } else {
-            client::get(&self.client, &path).await.map(|budget| Budget::Unavailable(Arc::new(budget)))
-        };
-        match read {
-            Ok(budget) => Ok(Some(budget)),
+        match client::get::<Box<RawValue>>(&self.client, &path).await {
+            Ok(text) => Budget::read(resource.plural, text.get()).map(Some).ok_or(UNREAD),
             // One of a kind that is not served for a moment may hold the pod.
             Err(failed) if failed.is_not_found() => Ok(None),
             Err(_) => Err(UNREAD),

@@ -49,6 +49,7 @@ use futures::future::{BoxFuture, try_join};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::clusters::{self, Clusters};
@@ -114,6 +115,8 @@ pub(crate) struct PodBudgets {
     holds: Mutex<BTreeMap<String, (Version, Arc<Holds>)>>,
     lines: Lines,
     looks: Looks,
+    /// One permit: pages and budgets have as much metadata as anybody wrote, so one of them at a time is in memory.
+    whole: Semaphore,
     entered: Entered,
     awaited: Arc<Awaited>,
     refusals: Refusals,
@@ -159,6 +162,7 @@ impl PodBudgets {
         let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
         let (unavailable, distributed, stores, recorder, holds, lines, entered, awaited, written) = Default::default();
         let (looks, copies, missing) = (Looks::default(), OnceLock::new(), Missing::default());
+        let whole = Semaphore::new(1);
         let expected = ExpectedPods::new(client.clone());
         let (counted, changed, members) = (expected.apart(), Mutex::default(), Recent::default());
         Arc::new_cyclic(|this| Self {
@@ -182,6 +186,7 @@ impl PodBudgets {
             holds,
             lines,
             looks,
+            whole,
             entered,
             awaited,
             refusals,

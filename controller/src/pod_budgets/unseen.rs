@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use berth_api::weight::{Limits, without_managed_fields};
 use berth_runtime::client::{self, metadata};
 use berth_runtime::{Key, Resource};
 use berth_webhook::pods::NotYet;
@@ -12,7 +13,9 @@ use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILAB
 use berth_workload::selector::Selector;
 use berth_workload::share;
 use futures::future::{join_all, try_join};
-use serde_json::Value;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::queues::Queues;
@@ -141,7 +144,7 @@ impl PodBudgets {
         if !is_followed {
             return Ok(Vec::new());
         }
-        let listed = metadata::identities(&self.client, &resource, namespace).await.map_err(|_| UNREAD)?;
+        let listed = metadata::identities(&self.client, &resource, namespace, &self.whole).await.map_err(|_| UNREAD)?;
         let counting = if listed.len() > share::MOST { self.counting(resource, namespace) } else { Vec::new() };
         let counting: BTreeSet<_> = counting.iter().map(Budget::key).collect();
         let unseen = listed.into_iter().filter_map(|listed| {
@@ -164,8 +167,9 @@ impl PodBudgets {
     /// The pods of a budget that the stores lack; `None` where it is gone by now, or over.
     async fn held(&self, BudgetKey { resource, key }: &BudgetKey) -> Result<Option<Held>, NotYet> {
         let Ok(path) = resource.path(&key.namespace, &key.name) else { return Ok(None) };
-        match client::get::<Value>(&self.client, &path).await {
-            Ok(object) => Ok(held(resource.plural, &object).map(|held| match held {
+        let _reading = self.whole.acquire().await.map_err(|_| UNREAD)?;
+        match client::get::<Box<RawValue>>(&self.client, &path).await {
+            Ok(text) => Ok(held(resource.plural, text.get()).map(|held| match held {
                 Held::By(holds) => Held::By(Box::new(holds.with_gates(self.gates))),
                 unreadable => unreadable,
             })),
@@ -175,11 +179,23 @@ impl PodBudgets {
     }
 }
 
+/// The part of a budget that tells of its pods.
+#[derive(Deserialize)]
+struct Selecting {
+    spec: SelectingSpec,
+}
+
+#[derive(Deserialize)]
+struct SelectingSpec {
+    selector: LabelSelector,
+}
+
 /// The pods of a budget, as it is written.
-fn held(plural: &str, object: &Value) -> Option<Held> {
-    let Some(budget) = Budget::read(plural, &object.to_string()) else {
-        let selector = serde_json::from_value(object["spec"]["selector"].clone()).ok();
-        let selector = selector.and_then(|selector| Selector::new(&selector).ok());
+fn held(plural: &str, object: &str) -> Option<Held> {
+    let Some(budget) = Budget::read(plural, object) else {
+        let is_light = Limits::of_budgets().check_object(&without_managed_fields(object)).is_ok();
+        let read = is_light.then(|| serde_json::from_str::<Selecting>(object).ok()).flatten();
+        let selector = read.and_then(|read| Selector::new(&read.spec.selector).ok());
         return Some(Held::Unreadable(selector.filter(|selector| !selector.is_empty())));
     };
     (!budget.is_over()).then(|| Held::By(Box::new(Holds::of(&budget))))
@@ -202,7 +218,7 @@ mod tests {
         ] {
             let object = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec});
             let pod = |app: &str| serde_json::from_value::<Metadata>(json!({"labels": {"app": app}})).unwrap();
-            let held = held("podunavailablebudgets", &object).unwrap();
+            let held = held("podunavailablebudgets", &object.to_string()).unwrap();
             let holds = |pod: &Metadata| match &held {
                 Held::By(holds) => holds.holds(pod),
                 Held::Unreadable(selector) => selector.as_ref().is_none_or(|all| all.matches(|key| pod.label(key))),
@@ -212,6 +228,6 @@ mod tests {
         }
         let over =
             json!({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"selector": web}});
-        assert!(held("podunavailablebudgets", &over).is_none(), "it goes, and holds nobody");
+        assert!(held("podunavailablebudgets", &over.to_string()).is_none(), "it goes, and holds nobody");
     }
 }

@@ -112,9 +112,14 @@ impl Limits {
         Self { foreign: true, ..Self::fixed(MOST_STORED) }
     }
 
-    /// Of each part of a PodDisruptionBudget, whose selector is kept as it is.
+    /// Of the `spec` of a budget, whose selector is kept as it is.
+    pub const fn of_budgets() -> Self {
+        Self { values: 4_096, ..Self::fixed(64 << 10) }
+    }
+
+    /// Of each part of a PodDisruptionBudget.
     pub const fn of_native_budgets() -> Self {
-        Self { values: 4_096, foreign: true, ..Self::fixed(64 << 10) }
+        Self { foreign: true, ..Self::of_budgets() }
     }
 
     /// That no flag changes.

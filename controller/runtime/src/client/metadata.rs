@@ -7,6 +7,7 @@ use http::header::{ACCEPT, HeaderValue};
 use kube::Client;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::{Failed, decode, request, send};
@@ -14,7 +15,9 @@ use crate::object::Resource;
 
 const METADATA_ONLY: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
-/// For the answer.
+/// Identities of one page: the metadata of an object may have as much text as fits into etcd.
+const IDENTITIES: &str = "20";
+/// For the answer, and for all pages of identities.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A page of a list.
@@ -76,18 +79,35 @@ pub(crate) async fn page(
     namespace: &str,
     parameters: &[(&str, &str)],
 ) -> Result<Page, Failed> {
-    let List::<ItemMeta> { metadata, items } = list(client, resource, namespace, parameters).await?;
+    let deadline = Instant::now() + TIMEOUT;
+    let List::<ItemMeta> { metadata, items } = list(client, resource, namespace, parameters, deadline).await?;
     let versions = items.into_iter().flatten().map(|item| item.metadata.resource_version).collect();
     Ok(Page { version: metadata.resource_version, next: metadata.next, versions })
 }
 
-/// Which objects of a namespace there are at this moment, in one answer that no cache is behind.
+/// Which objects of a namespace there are at the moment of the first page, by no cache. Each page takes a permit of `pages`, so
+/// that no more pages than permits are in memory at once, and long lists hold up short ones by a page at a time.
 ///
 /// # Errors
 /// The server's answer, or what went wrong on the way.
-pub async fn identities(client: &Client, resource: &Resource, namespace: &str) -> Result<Vec<Identity>, Failed> {
-    let List::<Identity> { items, .. } = list(client, resource, namespace, &[]).await?;
-    Ok(items.into_iter().flatten().map(|item| item.metadata).collect())
+pub async fn identities(
+    client: &Client,
+    resource: &Resource,
+    namespace: &str,
+    pages: &Semaphore,
+) -> Result<Vec<Identity>, Failed> {
+    let (mut all, mut next, deadline) = (Vec::new(), Box::<str>::default(), Instant::now() + TIMEOUT);
+    loop {
+        let closed = |_| Failed::unsent("no page is read any more");
+        let _reading = pages.acquire().await.map_err(closed)?;
+        let parameters = [("limit", IDENTITIES), ("continue", &*next)];
+        let List::<Identity> { metadata, items } = list(client, resource, namespace, &parameters, deadline).await?;
+        all.extend(items.into_iter().flatten().map(|item| item.metadata));
+        next = metadata.next;
+        if next.is_empty() {
+            return Ok(all);
+        }
+    }
 }
 
 async fn list<M: DeserializeOwned>(
@@ -95,8 +115,9 @@ async fn list<M: DeserializeOwned>(
     resource: &Resource,
     namespace: &str,
     parameters: &[(&str, &str)],
+    deadline: Instant,
 ) -> Result<List<M>, Failed> {
     let mut request = request(Method::GET, &resource.list(namespace, parameters)?, "", Vec::new())?;
     request.headers_mut().insert(ACCEPT, METADATA_ONLY);
-    decode(&send(client, request, Instant::now() + TIMEOUT).await?)
+    decode(&send(client, request, deadline).await?)
 }

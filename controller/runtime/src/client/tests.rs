@@ -1,3 +1,6 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
 use tokio::io::AsyncReadExt;
 
 use super::*;
@@ -47,6 +50,34 @@ fn an_object_that_is_not_there_is_no_path_that_is_not_served() {
     ] {
         assert_eq!(refusal(code, &headers(None), body.as_bytes()).is_not_found(), expected, "{code} {body}");
     }
+}
+
+#[tokio::test]
+async fn identities_are_read_page_by_page() {
+    let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (now, ever) = (open.clone(), most.clone());
+    let client = fake::apiserver(move |request| {
+        let (open, most) = (now.clone(), ever.clone());
+        async move {
+            most.fetch_max(open.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            open.fetch_sub(1, Ordering::Relaxed);
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            assert!(query.contains("limit=20"), "{query}");
+            let page = query.split("continue=p").nth(1).map_or(0, |page| page.parse::<usize>().unwrap());
+            let next = if page < 2 { format!("p{}", page + 1) } else { String::new() };
+            let item = json!({"metadata": {"name": format!("b{page}"), "uid": "u", "annotations": {"a": "x"}}});
+            let list = json!({"metadata": {"resourceVersion": "7", "continue": next}, "items": [item]});
+            fake::answer(http::StatusCode::OK, &list)
+        }
+    });
+    let pages = tokio::sync::Semaphore::new(1);
+    let list = || metadata::identities(&client, &crate::object::PODS, "a", &pages);
+    for found in futures::future::join_all([list(), list(), list()]).await {
+        let names: Vec<_> = found.unwrap().into_iter().map(|found| found.name).collect();
+        assert_eq!(names, ["b0", "b1", "b2"]);
+    }
+    assert_eq!(most.load(Ordering::Relaxed), 1, "one page is in memory");
 }
 
 #[tokio::test]

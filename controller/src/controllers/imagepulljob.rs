@@ -77,6 +77,11 @@ impl Controller for Reads {
             }
         });
         let (to, jobs) = (queue.clone(), self.jobs.clone());
+        self.nodeimages.on_unreadable(move |_| {
+            let all = jobs.all();
+            all.iter().filter(|job| concerns(&job.0, None, None)).for_each(|job| to.add(Key::of(&**job)));
+        });
+        let (to, jobs) = (queue.clone(), self.jobs.clone());
         self.pods.on_change(move |change| {
             let Some((old, new)) = sides(change) else { return };
             // Pods change all the time and jobs are few: most clusters have none, and then nothing is looked at.
@@ -104,6 +109,7 @@ impl Controller for Reads {
         let snapshot = Snapshot {
             job: job.0.clone(),
             node_images: self.nodeimages.all().iter().map(|image| image.0.clone()).collect(),
+            unreadable: self.nodeimages.all_unreadable(),
             pods: if needs_pods(&job.0) { of_namespace() } else { Vec::new() },
             leaving: if is_leaving(&job) { leaving() } else { BTreeSet::new() },
             gates: acting.gates,

@@ -310,8 +310,14 @@ pub(crate) fn image_pull_job(data: &[u8]) {
     let refused = imagepulljob::validate(&job);
     assert!(refused.as_ref().is_ok() || refused.is_err_and(|refusal| !refusal.message.is_empty()));
     let leaving = job.metadata.uid.iter().cloned().collect();
-    let snapshot =
-        imagepulljob::Snapshot { job: job.clone(), node_images: images, pods, leaving, gates: world.gates() };
+    let snapshot = imagepulljob::Snapshot {
+        job: job.clone(),
+        node_images: images,
+        unreadable: Vec::new(),
+        pods,
+        leaving,
+        gates: world.gates(),
+    };
     let (plan, now) = (imagepulljob::decide(&snapshot, world.now()), world.now());
     sound(&plan);
     let again = |status| {

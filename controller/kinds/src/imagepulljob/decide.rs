@@ -202,6 +202,9 @@ fn wait(settings: &Settings<'_>, round: &Round<'_>, plan: &mut Plan) {
             }
         });
     }
+    for node in round.unreadable.iter().take(NAMED) {
+        say(format!("NodeImage {node} cannot be read"));
+    }
     let later = round.open.len() - round.next(settings).len();
     if later > 0 {
         let limit = settings.parallelism(round.desired);

@@ -38,6 +38,8 @@ pub struct Snapshot {
     pub job: Arc<ImagePullJob>,
     /// Every NodeImage, in any order.
     pub node_images: Vec<Arc<NodeImage>>,
+    /// The names of the NodeImages that cannot be read.
+    pub unreadable: Vec<String>,
     /// The pods of the job's namespace, if it [needs them](needs_pods).
     pub pods: Vec<Arc<Pod>>,
     /// Where the job is being deleted: the uids of all jobs that are. Their entries go along: each write of a NodeImage makes

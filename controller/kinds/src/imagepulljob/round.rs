@@ -33,6 +33,8 @@ pub(super) struct Round<'a> {
     pub(super) strays: Vec<Stray<'a>>,
     /// Nodes that are named and do not exist.
     pub(super) missing: Vec<&'a str>,
+    /// Nodes whose NodeImages cannot be read, so that the job cannot end.
+    pub(super) unreadable: Vec<&'a str>,
     /// When the next silent daemon is given up.
     pub(super) silence: Option<SignedDuration>,
 }
@@ -53,7 +55,10 @@ impl<'a> Round<'a> {
         let mut nodes: Vec<&NodeImage> = snapshot.node_images.iter().map(|node| &**node).collect();
         nodes.retain(|node| node.metadata.deletion_timestamp.is_none());
         nodes.sort_unstable_by_key(|node| name(node));
-        let mut round = Self { missing: wanted.missing(&nodes), ..Self::default() };
+        let unreadable = wanted.unreadable(&snapshot.unreadable, &nodes);
+        let mut missing = wanted.missing(&nodes);
+        missing.retain(|name| !unreadable.contains(name));
+        let mut round = Self { desired: unreadable.len(), missing, unreadable, ..Self::default() };
         // The entries of thousands of nodes are walked only where there can be strays.
         let edited = snapshot.job.metadata.generation != Some(1);
         let wish = Wish::of(&snapshot.job, &settings.image, &settings.tag);
@@ -152,6 +157,17 @@ impl<'a, 'b> Wanted<'a, 'b> {
 
     fn has(&self, node: &NodeImage) -> bool {
         self.nodes.have(node) || self.of_pods.contains(name(node))
+    }
+
+    /// Those that may be the job's, and of which nothing was ever read. Labels that cannot be read may match.
+    fn unreadable(&self, unreadable: &'a [String], nodes: &[&NodeImage]) -> Vec<&'a str> {
+        let is_wanted = |name: &str| match self.nodes {
+            Nodes::All | Nodes::Labelled(_) => true,
+            Nodes::Named(names) => names.contains(name),
+            Nodes::OfPods(_) => self.of_pods.contains(name),
+        };
+        let is_known = |wanted: &str| nodes.binary_search_by_key(&wanted, |node| name(node)).is_ok();
+        unreadable.iter().map(|name| &**name).filter(|name| is_wanted(name) && !is_known(name)).collect()
     }
 
     /// `nodes` are sorted by name.

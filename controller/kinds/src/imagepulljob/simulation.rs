@@ -34,6 +34,8 @@ pub(super) struct World {
     pub(super) gates: Gates,
     pub(super) daemons: BTreeMap<String, Daemon>,
     pub(super) pods: Vec<Arc<Pod>>,
+    /// NodeImages that cannot be read.
+    pub(super) unreadable: Vec<String>,
     /// Events since somebody last looked.
     pub(super) events: Vec<String>,
     /// As the apiserver has them, and as they are read.
@@ -50,6 +52,7 @@ impl World {
             gates: Gates::default().with(Gate::ImagePullJob, true),
             daemons: BTreeMap::new(),
             pods: Vec::new(),
+            unreadable: Vec::new(),
             events: Vec::new(),
             nodes: BTreeMap::new(),
             jobs: BTreeMap::new(),
@@ -162,7 +165,8 @@ impl World {
             Some(_) => going.filter_map(|job| job["metadata"]["uid"].as_str().map(str::to_owned)).collect(),
             None => BTreeSet::new(),
         };
-        Snapshot { job, node_images, pods: self.pods.clone(), leaving, gates: self.gates }
+        let (pods, unreadable) = (self.pods.clone(), self.unreadable.clone());
+        Snapshot { job, node_images, unreadable, pods, leaving, gates: self.gates }
     }
 
     pub(super) fn plan(&self, name: &str) -> Plan {

@@ -39,7 +39,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     let mut active = round.active.len() + begun(plan, outcome);
     if too_late {
         // Whoever is not done by now has failed.
-        failed.extend(round.active.iter().chain(&round.waiting));
+        failed.extend(round.active.iter().chain(&round.waiting).chain(&round.unreadable));
         failed.extend(round.full.iter().map(|(node, _)| node));
         failed.extend(round.open.iter().map(|node| name(node)));
         failed.sort_unstable();
@@ -104,6 +104,12 @@ fn message(
     }
     if !round.missing.is_empty() {
         text.push_str(&format!("; there is no NodeImage {}", some(&round.missing)));
+    }
+    if !round.unreadable.is_empty() {
+        text.push_str(&format!(
+            "; NodeImage {} cannot be read: delete it, so that it is made anew",
+            some(&round.unreadable)
+        ));
     }
     let (for_all, for_namespace): (Vec<_>, Vec<_>) = round.full.iter().partition(|(_, full)| *full == Full::ForAll);
     let named = |nodes: &[(&str, Full)]| some(&nodes.iter().map(|(node, _)| *node).collect::<Vec<_>>());

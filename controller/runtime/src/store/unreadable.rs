@@ -58,6 +58,13 @@ impl<T: Object> Store<T> {
         inner.unreadable.0.get(&(namespace.to_owned(), name.to_owned())).map(|(odd, _)| odd.clone())
     }
 
+    /// The names of all that cannot be decoded and are not being deleted.
+    pub fn all_unreadable(&self) -> Vec<String> {
+        let inner = self.read();
+        let all = inner.unreadable.0.values().filter(|(odd, _)| !odd.terminating);
+        all.map(|(odd, _)| odd.name.clone()).collect()
+    }
+
     /// The objects that name this owner and cannot be decoded, by name.
     pub fn unreadable_of(&self, owner: &OwnerKey<'_>) -> Vec<Arc<Odd>> {
         let inner = self.read();

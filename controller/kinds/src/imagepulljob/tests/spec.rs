@@ -8,6 +8,31 @@ use crate::imagepulljob::simulation::World;
 use crate::imagepulljob::{needs_pods, validate};
 
 #[test]
+fn unreadable_node_image_keeps_the_job_going() {
+    let says = "; NodeImage n9 cannot be read: delete it, so that it is made anew";
+    for (spec, unreadable, desired) in [
+        (json!({}), "n9", 3),
+        (json!({"selector": {"names": ["n1", "n9"]}}), "n9", 2),
+        (json!({"selector": {"matchLabels": {"number": "1"}}}), "n9", 2),
+        (json!({"selector": {"names": ["n1"]}}), "n9", 1),
+        (json!({"podSelector": {"matchLabels": {"app": "web"}}}), "n9", 0),
+        // What was last read of it stays in force.
+        (json!({}), "n1", 2),
+    ] {
+        let mut world = World::new(2);
+        world.unreadable = vec![unreadable.to_owned()];
+        world.create("job", &spec);
+        world.edit("job", &json!({"parallelism": 9}));
+        world.run(10);
+        let counts = unreadable == "n9" && desired > 1;
+        let status = world.status("job");
+        assert_eq!((status.desired, status.completion_time.is_none()), (desired, counts), "{spec} {unreadable}");
+        assert_eq!(status.message.contains(says), counts, "{spec}: {}", status.message);
+        assert!(!status.message.contains("there is no NodeImage n"), "{}", status.message);
+    }
+}
+
+#[test]
 fn nodes_are_chosen() {
     let table = [
         (json!({}), 4),

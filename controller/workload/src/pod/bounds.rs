@@ -2,6 +2,7 @@
 //! bounds neither an image nor an owner's kind.
 
 use berth_api::weight::Limits;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -146,6 +147,13 @@ impl ContainerStatus {
     }
 }
 
+/// A time that somebody wrote. What the apiserver takes and no type reads, such as the end of the year 9999, is the last time that
+/// there is: the pod would be unreadable otherwise, and budgets would keep it.
+pub(super) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.map(|text| text.parse().unwrap_or(Timestamp::MAX)))
+}
+
 impl<'de> Deserialize<'de> for Metadata {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = Self::deserialize(deserializer)?;
@@ -189,6 +197,21 @@ mod tests {
             &json!({"containerStatuses": statuses}),
         );
         assert_eq!(read.map(|pod| pod.spec.containers.len()), Ok(64));
+    }
+
+    #[test]
+    fn pod_of_a_time_that_no_type_reads_is_read() {
+        for (time, expected) in [
+            ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z".parse().unwrap()),
+            ("9999-12-31T23:59:59Z", Timestamp::MAX),
+            ("10000-01-01T00:00:00Z", Timestamp::MAX),
+        ] {
+            let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": time}]);
+            let status = json!({"startTime": time, "conditions": conditions});
+            let pod = pod(&json!({"name": "a"}), &json!({}), &status).unwrap();
+            let times = (pod.status.start_time, pod.condition("Ready").unwrap().last_transition_time);
+            assert_eq!(times, (Some(expected), Some(expected)), "{time}");
+        }
     }
 
     #[test]

@@ -158,6 +158,7 @@ pub struct Status {
     /// The node's words for that.
     pub message: Box<str>,
     /// When its kubelet took it.
+    #[serde(deserialize_with = "bounds::time")]
     pub start_time: Option<Timestamp>,
     /// The generation that the kubelet has seen (Kubernetes 1.34 and later; 0 before).
     pub observed_generation: i64,
@@ -179,7 +180,7 @@ pub struct Condition {
     /// True, False or Unknown.
     pub status: Word,
     /// When the status last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "bounds::time")]
     pub last_transition_time: Option<Timestamp>,
     /// CamelCase reason. Written even when it is empty: the reason of another's False is none for our True.
     pub reason: Word,

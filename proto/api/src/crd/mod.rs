@@ -77,12 +77,19 @@ fn definition(kind: &Kind, schema: &Schema) -> Result<Value, CrdError> {
     Ok(definition)
 }
 
+/// The times that a schema takes. Its format alone takes some of the last day of the year 9999, of any offset and with any end:
+/// no type reads those, and the object would be unreadable for good.
+const TIME: &str = r"^[0-8][0-9]{3}-[01][0-9]-[0-3][0-9][Tt][0-2][0-9]:[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?([Zz]|[+-][01][0-9]:[0-5][0-9])$";
+
 /// Takes back what derives add and Kubernetes would misread: `nullable` stores nulls instead of dropping them, and
 /// serde's defaults are not the API's.
 fn tidy(schema: &mut Value) {
     let Some(object) = schema.as_object_mut() else { return };
     for key in ["nullable", "default", "title"] {
         object.remove(key);
+    }
+    if object.get("format").is_some_and(|format| format == "date-time") {
+        object.insert("pattern".to_owned(), TIME.into());
     }
     if let Some(Value::String(description)) = object.get_mut("description") {
         // Doc comments wrap; `kubectl explain` does so by itself.

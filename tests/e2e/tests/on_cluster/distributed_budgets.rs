@@ -31,7 +31,7 @@ async fn deployed(case: &Case, namespace: &str, app: &str, replicas: usize) -> R
     Ok(())
 }
 
-fn budget(app: &str, spec: Value) -> Value {
+pub(crate) fn budget(app: &str, spec: Value) -> Value {
     let mut all = json!({"selector": {"matchLabels": {"app": app}}});
     spec.as_object().into_iter().flatten().for_each(|(key, value)| all[key] = value.clone());
     json!({
@@ -44,7 +44,7 @@ fn condition<'a>(budget: &'a Value, type_: &str) -> Option<&'a Value> {
 }
 
 /// The budget, once it is counted and asked about, with so many pods that may go.
-async fn enforced(case: &Case, name: &str, allowed: i64) -> Result<Value> {
+pub(crate) async fn enforced(case: &Case, name: &str, allowed: i64) -> Result<Value> {
     let is_enforced = |budget: &Value| {
         let enforced = condition(budget, "Enforced").is_some_and(|condition| condition["status"] == "True");
         enforced && budget["status"]["disruptionsAllowed"] == allowed

@@ -213,6 +213,7 @@ const ALONE: &[(&str, Test)] = tests![
     attacks::a_namespace_with_a_fragment_makes_nothing,
     attacks::forged_reviews_take_one_pod_at_most,
     attacks::released_pods_outlive_no_budget,
+    attacks::collections_pass_no_budget,
     attacks::long_namespaces_make_no_metrics,
     attacks::pre_stop_hooks_scan_no_ports,
     attacks::budgets_tell_of_no_secret,

@@ -1,11 +1,16 @@
 //! Budgets of a tenant's that are to keep Kubernetes itself from deleting pods, and pods that such a budget left behind.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use berth_e2e::objects::{self, kind};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams};
+use kube::core::Status;
 use serde_json::{Value, json};
 
+use crate::distributed_budgets;
 use crate::no_controller::scale;
-use crate::pod_budgets::{budget, deployed, enforced, names, take};
+use crate::pod_budgets::{budget, deployed, enforced, names, take, unretried};
 use crate::world::Case;
 
 const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
@@ -13,6 +18,47 @@ const DEPLOYMENT: &str = "apps/v1/Deployment";
 const PRIORITY: &str = "berth-attacks-important";
 /// Of this resource one node has one, so one pod fills it.
 const SLOT: &str = "berth.test/slot";
+
+/// A collection is reviewed pod by pod, and no review has a pod's name: each budget refuses, and counts what goes.
+pub(crate) async fn collections_pass_no_budget(case: &Case) -> Result<()> {
+    deployed(case, 3).await?;
+    let before = names(case).await?;
+    let one = format!("metadata.name={}", before[0]);
+    let lists = [ListParams::default(), ListParams::default().labels("app=web"), ListParams::default().fields(&one)];
+    let selector = json!({"matchLabels": {"app": "web"}});
+    for kind in ["PodUnavailableBudget", "DistributedPodDisruptionBudget"] {
+        if kind == "PodUnavailableBudget" {
+            case.create(&budget(json!({"selector": selector, "maxUnavailable": 0}))).await?;
+            enforced(case, 0).await?;
+        } else {
+            case.create(&distributed_budgets::budget("web", json!({"minAvailable": 3}))).await?;
+            distributed_budgets::enforced(case, "web", 0).await?;
+        }
+        for list in &lists {
+            let refusal = take_all(case, list).await?;
+            ensure!(refusal.code == 429 && refusal.message.contains(kind), "{list:?}: {refusal:?}");
+        }
+        ensure!(names(case).await? == before, "{kind} lets pods go");
+        case.kubectl(&["delete", kind, "web", "-n", &case.namespace]).await?;
+    }
+    case.create(&budget(json!({"selector": selector, "maxUnavailable": 1}))).await?;
+    enforced(case, 1).await?;
+    let refusal = take_all(case, &lists[1]).await?;
+    ensure!(refusal.message.contains("used up by web-"), "{refusal:?}");
+    let left = names(case).await?;
+    let stayed = before.iter().filter(|name| left.contains(name)).count();
+    ensure!(stayed == 2, "{stayed} of 3 pods stayed, and the budget lets one go");
+    Ok(())
+}
+
+/// Deletes a collection of pods; gives the refusal.
+async fn take_all(case: &Case, list: &ListParams) -> Result<Box<Status>> {
+    let pods = Api::<Pod>::namespaced(unretried(case).await?, &case.namespace);
+    match pods.delete_collection(&DeleteParams::default(), list).await {
+        Err(kube::Error::Api(status)) => Ok(status),
+        other => bail!("{list:?} is not refused: {}", other.is_ok()),
+    }
+}
 
 /// Preemption takes a pod past a budget: counted and reported while replicas answer, and just so while none does.
 pub(crate) async fn preemption_passes_budgets(case: &Case) -> Result<()> {

@@ -130,7 +130,7 @@ impl Acting {
     ) -> Result<bool, Failure> {
         match serde_json::to_value(old).and_then(|old| Ok((old, serde_json::to_value(new)?))) {
             Ok((old, new)) => {
-                if let Some(event) = stuck::resized::event(&old, &new) {
+                if let Some(event) = stuck::announced::event(&old, &new) {
                     self.executor.record(&Owner::of(object), &event);
                 }
                 self.executor.write_status(&T::RESOURCE, &target, &old, &new).await

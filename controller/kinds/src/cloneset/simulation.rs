@@ -230,7 +230,7 @@ impl World {
         self.outcome = self.execute(&plan, usize::MAX);
         self.last = plan.clone();
         let status = status(&self.snapshot(), &plan, &self.outcome, self.now);
-        plan.events.extend(stuck::resized::event(&json!(self.set.status), &json!(status)));
+        plan.events.extend(stuck::announced::event(&json!(self.set.status), &json!(status)));
         Arc::make_mut(&mut self.set).status = status;
         self.schedule();
         plan

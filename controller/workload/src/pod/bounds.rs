@@ -141,7 +141,8 @@ impl ContainerStatus {
         let states = [&self.state, &self.last_state].into_iter();
         let waiting = states.clone().filter_map(|state| state.waiting.as_deref());
         let waiting = waiting.flat_map(|waiting| [&*waiting.reason, &*waiting.message]);
-        let ended = states.filter_map(|state| state.terminated.as_deref()).map(|ended| &*ended.reason);
+        let ended = states.filter_map(|state| state.terminated.as_deref());
+        let ended = ended.flat_map(|ended| [&*ended.reason, &*ended.message]);
         let own = [&*self.name, &*self.image, &*self.image_id, &*self.container_id];
         size_of::<Self>() + texts(own.into_iter().chain(waiting).chain(ended))
     }

@@ -21,8 +21,8 @@ pub use bounds::slim;
 pub use env::Env;
 pub use word::Word;
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use resources::Resources;
 
@@ -222,7 +222,17 @@ pub struct ContainerState {
     /// Set while it waits to run.
     pub waiting: Option<Box<ContainerWaiting>>,
     /// Set once it has ended.
+    #[serde(deserialize_with = "ended")]
     pub terminated: Option<Box<ContainerTerminated>>,
+}
+
+/// Drops the message of a container that has run, because its own process may have written the message.
+fn ended<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<ContainerTerminated>>, D::Error> {
+    let mut read = Option::<Box<ContainerTerminated>>::deserialize(deserializer)?;
+    if let Some(ended) = read.as_mut().filter(|ended| !ended.has_never_run()) {
+        ended.message = Box::default();
+    }
+    Ok(read)
 }
 
 /// Why a container waits.
@@ -243,6 +253,28 @@ pub struct ContainerTerminated {
     pub exit_code: i32,
     /// CamelCase, e.g. `OOMKilled`.
     pub reason: Box<str>,
+    /// The runtime's words, where the runtime could not start the container.
+    pub message: Box<str>,
+    /// When it began.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Option<Timestamp>,
+}
+
+/// A kubelet starts a container without a pause again that has run for this long.
+const BACK_OFF_RESET: SignedDuration = SignedDuration::from_mins(10);
+
+impl ContainerTerminated {
+    /// Whether the runtime could not start the container.
+    pub fn has_never_run(&self) -> bool {
+        matches!(&*self.reason, "StartError" | "ContainerCannotRun")
+    }
+
+    /// Whether the container ran for less time than resets the kubelet's back-off. True where the times are missing.
+    pub fn is_short(&self) -> bool {
+        let ran = self.finished_at.zip(self.started_at).map(|(end, start)| end.duration_since(start));
+        ran.is_none_or(|ran| ran < BACK_OFF_RESET)
+    }
 }
 
 impl Metadata {

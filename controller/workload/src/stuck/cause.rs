@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::OTHERS;
 use crate::podset::Blocked;
 
 /// How long something that may pass by itself lasts before it is told.
@@ -61,9 +62,14 @@ pub fn gravest(mut causes: Vec<Cause>, told: Option<Blocked<'_>>, now: Timestamp
 /// Was this very cause told? Numbers may differ: they run.
 fn is_same(told: Blocked<'_>, cause: &Cause) -> bool {
     let words = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    told.reason == cause.reason
-        && head(told.message) == head(&cause.message)
-        && words(told.message) == words(&cause.message)
+    // A cause that counts only where it was told keeps its words, whichever other pods are out of service by now.
+    let own = |message| if cause.only_if_told { without_others(message) } else { message };
+    let (told, new) = (Blocked { message: own(told.message), ..told }, own(&cause.message));
+    told.reason == cause.reason && head(told.message) == head(new) && words(told.message) == words(new)
+}
+
+fn without_others(message: &str) -> &str {
+    message.split(OTHERS).next().unwrap_or_default()
 }
 
 /// What numbers count in.

@@ -8,10 +8,11 @@
 //! than a budget that is used up, which has room again when other pods serve. A message rests: it has no count that runs,
 //! and a cause that is told already stays in its words as long as only numbers in it differ.
 
+pub mod announced;
 mod cause;
+mod container;
 mod pod;
 mod refused;
-pub mod resized;
 mod sidecar;
 mod unavailable;
 
@@ -25,10 +26,12 @@ use crate::pod::{Pod, availability};
 use crate::podset::{Scene, Uids};
 
 pub use cause::{Cause, Grade, gravest};
-pub use pod::NO_IMAGE;
+pub use container::NO_IMAGE;
 pub use refused::is_of_write;
 pub use unavailable::tell_of_unavailable;
 
+/// Stands before the pods that are out of service, which change.
+const OTHERS: &str = ". Other pods wait for maxUnavailable";
 /// As many pods a message names.
 const NAMED: usize = 3;
 
@@ -92,10 +95,13 @@ fn budget(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option
         scene.pods.iter().filter(is_counted).filter(|pod| !availability(pod, seconds, now).is_available());
     let mut names: Vec<_> = unavailable.map(|pod| &*pod.metadata.name).collect();
     names.sort_unstable();
+    if names.is_empty() {
+        return None;
+    }
     let are = if names.len() == 1 { "is" } else { "are" };
     let more = if names.len() > NAMED { " and others" } else { "" };
     names.truncate(NAMED);
-    Some(format!(". Other pods wait for maxUnavailable, and {}{more} {are} out of service", names.join(", ")))
+    Some(format!("{OTHERS}, and {}{more} {are} out of service", names.join(", ")))
 }
 
 /// The names of new pods are new with every try: without them, the same refusal reads the same.

@@ -1,59 +1,17 @@
 //! What holds one pod.
 
-use std::cell::LazyCell;
-
 use berth_api::commands;
 use berth_api::names::lifecycle_state::{PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED};
 use jiff::Timestamp;
 
 use super::cause::{Cause, DETAIL, Grade, LASTING};
-use super::sidecar;
+use super::container::{Fault, container, exit, fault, states};
 use crate::inplace::exact::Verdict;
 use crate::inplace::resize::{INFEASIBLE, refused};
-use crate::inplace::state::State;
 use crate::inplace::steps::Phase;
 use crate::lifecycle::{self, hook};
 use crate::pod::{Availability, Condition, ContainerStatus, Pod, availability, priority};
 use crate::podset::Scene;
-use berth_api::image;
-
-/// The reasons with which a kubelet says that a container's image is not there.
-pub const NO_IMAGE: [&str; 6] = [
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "ErrImageNeverPull",
-    "RegistryUnavailable",
-    "SignatureValidationFailed",
-];
-/// How runtimes put it that a registry refuses the credentials, or that there are none.
-const DENIED: [&str; 8] = [
-    "401 Unauthorized",
-    "403 Forbidden",
-    "access denied",
-    "authentication required",
-    "authorization failed",
-    "failed to authorize",
-    "is denied",
-    "no basic auth credentials",
-];
-/// Why a container with an image does not start.
-const NO_START: [&str; 6] = [
-    "CreateContainerConfigError",
-    "CreateContainerError",
-    "RunContainerError",
-    "PreCreateHookError",
-    "PreStartHookError",
-    "PostStartHookError",
-];
-
-/// What is wrong with a container.
-struct Fault {
-    reason: &'static str,
-    what: String,
-    remedy: String,
-    only_if_told: bool,
-}
 
 /// The pod's causes, whether they count by now or later.
 pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause> {
@@ -72,7 +30,10 @@ pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause>
             causes.extend(hook(scene, pod).or_else(|| unproven(scene, pod)));
             return causes;
         }
-        Availability::Available | Availability::After(_) => return causes,
+        Availability::Available | Availability::After(_) => {
+            causes.extend(crashed(scene, pod, now));
+            return causes;
+        }
     }
     if pod.spec.node_name.is_empty() {
         causes.push(unscheduled(scene, pod));
@@ -106,9 +67,13 @@ pub(super) fn why_not_ready(pod: &Pod) -> String {
     // Init containers that end are done with by now.
     let lasting = states(pod).filter(|(status, init)| !init || pod.container(&status.name).is_some());
     let unready = lasting.map(|(status, _)| status).filter(|c| !c.ready && !priority::is_held_back(pod, &c.name));
-    let unready: Vec<_> = unready.map(|c| &*c.name).collect();
+    let unready: Vec<_> = unready.collect();
+    if let Some(what) = unready.iter().find_map(|status| not_running(status)) {
+        return what;
+    }
     if !unready.is_empty() {
-        return format!("its container {} runs and does not pass its startup or readiness probe", unready.join(", "));
+        let names: Vec<_> = unready.iter().map(|c| &*c.name).collect();
+        return format!("its container {} runs and does not pass its startup or readiness probe", names.join(", "));
     }
     if pod.is_called_away() {
         return format!("its containers are ready and it is not, as when its node {} is not Ready", pod.spec.node_name);
@@ -118,6 +83,14 @@ pub(super) fn why_not_ready(pod: &Pod) -> String {
         || "is not ready yet".to_owned(),
         |gate| format!("its readiness gate {} is not open", gate.condition_type),
     )
+}
+
+/// What a container does that does not run.
+fn not_running(status: &ContainerStatus) -> Option<String> {
+    let (name, state) = (&status.name, &status.state);
+    let ended = state.terminated.as_ref().map(|ended| format!("its container {name} has ended{}", exit(ended)));
+    let waits = || Some(format!("its container {name} is in {}", state.waiting.as_ref()?.reason));
+    ended.or_else(waits)
 }
 
 /// Why a pod that is to be gone is not.
@@ -178,113 +151,15 @@ fn unscheduled(scene: &Scene<'_>, pod: &Pod) -> Cause {
     lasting("PodUnschedulable", sentence(scene, pod, &what, &remedy), since)
 }
 
-/// Init containers first: the others wait for them.
-fn states(pod: &Pod) -> impl Iterator<Item = (&ContainerStatus, bool)> {
-    let init = pod.status.init_container_statuses.iter().map(|status| (status, true));
-    init.chain(pod.status.container_statuses.iter().map(|status| (status, false)))
-}
-
-/// What the kubelet calls a failure of one of the pod's containers, once it has seen the pod's present spec.
-fn fault(pod: &Pod) -> Option<Fault> {
-    let observed = pod.status.observed_generation;
-    if observed != 0 && observed < pod.metadata.generation {
-        return None;
-    }
-    let unsettled = LazyCell::new(|| State::of(pod).filter(|state| !state.is_settled()));
-    let mut told = None;
-    for (status, init) in states(pod).filter(|(status, _)| !status.ready || status.state.waiting.is_some()) {
-        if !init && priority::is_held_back(pod, &status.name) {
-            continue;
-        }
-        // The container from before the update that is under way.
-        let stale = unsettled.as_ref().is_some_and(|state| {
-            let of_image = state.last_container_statuses.get(&*status.name).map(|before| &before.container_id);
-            let id = status.container_id.rsplit("://").next().unwrap_or_default();
-            let mut before = of_image.into_iter().chain(state.restarts.get(&*status.name));
-            !id.is_empty() && before.any(|before| before.rsplit("://").next() == Some(id))
-        });
-        match container(pod, status, init, stale) {
-            Some(fault) if fault.only_if_told => told = told.or(Some(fault)),
-            Some(fault) => return Some(fault),
-            None => {}
-        }
-    }
-    told
-}
-
-fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: bool) -> Option<Fault> {
-    let name = &status.name;
-    let (kind, list) = if init { ("init container", "initContainers") } else { ("container", "containers") };
-    let field = |of: &str| field_of(pod, (list, name), of);
-    let image = pod.container(name).map_or(&*status.image, |c| &*c.image);
-    if let Some(waiting) = &status.state.waiting {
-        if NO_IMAGE.contains(&&*waiting.reason) {
-            let what = format!(
-                "the image {image:?} of {kind} {name} cannot be had; the node{DETAIL}{}",
-                pull_error(&waiting.reason, &waiting.message, image)
-            );
-            let remedy = image_remedy(pod, (list, name), &waiting.reason, &what);
-            return Some(Fault { reason: "ImageUnavailable", what, remedy, only_if_told: false });
-        }
-        // A kubelet takes a while to see that the barrier is open.
-        let at_barrier = waiting.message.contains(&priority::barrier(&pod.metadata.name));
-        if NO_START.contains(&&*waiting.reason) && !at_barrier {
-            let what = format!("{kind} {name} cannot start ({}); the node{DETAIL}{}", waiting.reason, waiting.message);
-            let remedy = format!("correct {}, or make what it names", field(""));
-            return Some(Fault { reason: "ContainerCannotStart", what, remedy, only_if_told: false });
-        }
-    }
-    let backing_off = status.state.waiting.as_ref().is_some_and(|waiting| &*waiting.reason == "CrashLoopBackOff");
-    let ended = status.last_state.terminated.as_ref().or(status.state.terminated.as_ref());
-    if stale || !(backing_off || (status.restart_count > 0 && ended.is_some())) {
-        return None;
-    }
-    let how = ended.map(|ended| match &*ended.reason {
-        "" | "Error" | "Completed" => format!(" with exit code {}", ended.exit_code),
-        reason => format!(" with exit code {} ({reason})", ended.exit_code),
-    });
-    let what = format!("{kind} {name} with image {image:?} ends again and again{}", how.unwrap_or_default());
-    let log = commands::previous_log(&pod.metadata.namespace, &pod.metadata.name, name);
-    let remedy = format!("see its log by {log}, and correct {}", field(""));
-    // Between two crashes it runs for a while, and looks like one that was restarted for an update.
-    Some(Fault { reason: "ContainerCrashLooping", what, remedy, only_if_told: !backing_off })
-}
-
-/// How a node gets the image of a container, by what the node says.
-fn image_remedy(pod: &Pod, (list, name): (&str, &str), reason: &str, said: &str) -> String {
-    let field = |of: &str| field_of(pod, (list, name), of);
-    // A kubelet that verifies credentials says so of an image that is there, too: it recorded no pull of it.
-    if reason == "ErrImageNeverPull" {
-        return format!("set {} to IfNotPresent, so that the node asks the registry", field(".imagePullPolicy"));
-    }
-    let image = field(".image");
-    if !DENIED.iter().any(|words| said.contains(words)) {
-        return format!("correct the image in {image}, its registry or imagePullSecrets");
-    }
-    let secrets = sidecar::brought(pod, name).map_or_else(
-        || "spec.template.spec.imagePullSecrets".to_owned(),
-        |(set, _)| format!("spec.imagePullSecrets of SidecarSet {set}"),
-    );
-    format!("add a Secret that opens the registry to {secrets}, or correct the image in {image}")
-}
-
-/// Where a field of a container is written: in the workload's template, or in the SidecarSet that brought the container.
-fn field_of(pod: &Pod, (list, container): (&str, &str), of: &str) -> String {
-    match sidecar::brought(pod, container) {
-        Some((set, name)) => format!("spec.{list}[{name}]{of} of SidecarSet {set}"),
-        None => format!("spec.template.spec.{list}[{container}]{of}"),
-    }
-}
-
-/// The node's own words, which are the same while it tries and while it pauses. Without the image: it is named already.
-fn pull_error(reason: &str, message: &str, wanted: &str) -> String {
-    let error = message.split_once("ErrImagePull: ").map_or(message, |(_, error)| error);
-    let error = error.strip_prefix("rpc error: ").unwrap_or(error).trim();
-    if error.is_empty() || error.starts_with("Back-off pulling image") {
-        let told = if reason == "ErrImagePull" { "ImagePullBackOff" } else { reason };
-        return told.to_owned();
-    }
-    error.replace(&image::normalised(wanted), wanted)
+/// A container that crashes without a readiness probe is ready between two crashes, so the cause stays until the pod has been
+/// ready for a while.
+fn crashed(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
+    let until = pod.condition("Ready")?.last_transition_time?.checked_add(LASTING).ok()?;
+    let faults = states(pod).filter_map(|(status, init)| container(pod, status, init, false));
+    let Fault { reason, what, remedy, only_if_told } =
+        faults.filter(|_| until > now).find(|fault| fault.only_if_told)?;
+    let message = sentence(scene, pod, &what, &remedy);
+    Some(Cause { grade: Grade::Failing, reason, message, from: until, only_if_told })
 }
 
 /// A change of resources that the node refuses or puts off.

@@ -73,7 +73,7 @@ fn words(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<Words> {
     };
     let words =
         |reason, done, remedy: &str| Words { grade: Grade::Refused, reason, kind, done, remedy: remedy.to_owned() };
-    Some(match failure.deed.verb {
+    let mut words = match failure.deed.verb {
         _ if failure.is_of_budget() => Words { grade: Grade::Waiting, ..words("NoBudget", "", "") },
         Verb::Validate => Words { kind: "", ..words("TemplateRefused", "", "correct the field") },
         // Images that are not pulled ahead hold nothing up.
@@ -92,8 +92,15 @@ fn words(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<Words> {
         Verb::Adopt => words("AdoptionRefused", "be adopted", "change what refuses it"),
         Verb::Delete => words("DeleteRefused", "be deleted", "change what refuses it"),
         _ => words("UpdateRefused", "be updated", OF_TEMPLATE),
-    })
+    };
+    if failure.message.contains(PROTECTED_NAMESPACES) {
+        words.remedy = format!("take the namespace out of {PROTECTED_NAMESPACES}, or use another namespace");
+    }
+    Some(words)
 }
+
+/// The value of the chart that the apiserver's answer names where a policy protects a namespace.
+const PROTECTED_NAMESPACES: &str = "controller.protectedNamespaces";
 
 /// What helps where the server refuses a pod of the newest revision.
 const OF_TEMPLATE: &str = "change spec.template, or what refuses it";

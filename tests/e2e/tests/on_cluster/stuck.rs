@@ -89,7 +89,7 @@ fn stuck(nowhere: &str) -> Vec<Stuck> {
         },
         Stuck {
             container: json!({"command": ["/nowhere"]}),
-            ..of("command", "ContainerCrashLooping", &["pod command-", "container main", "exit code 128"])
+            ..of("command", "ContainerCannotStart", &["pod command-", "container main", "/nowhere"])
         },
     ]
 }

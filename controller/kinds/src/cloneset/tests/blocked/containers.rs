@@ -37,6 +37,7 @@ fn a_loop_that_was_told_is_over_with_the_container_that_ran_in_it() {
         ("a new one runs, and is not ready yet", first(json!({"running": {}})), false),
         // It may end well the next time.
         ("a new one has ended once", first(ended), false),
+        ("it is ready for a moment", ready_since(1), true),
     ];
     for (what, pod, stays) in table {
         let mut set = snapshot(&loops, &json!({}));
@@ -44,6 +45,93 @@ fn a_loop_that_was_told_is_over_with_the_container_that_ran_in_it() {
         let found = reason(&mut with(&set, &pod), 1);
         assert_eq!(found.as_deref(), stays.then_some("ContainerCrashLooping"), "{what}");
     }
+}
+
+/// A pod that crashed, and is ready since so many seconds after the beginning.
+fn ready_since(seconds: i64) -> Value {
+    let mut pod = crash(json!({"running": {}}));
+    pod["status"]["containerStatuses"][0]["ready"] = json!(true);
+    pod["status"]["conditions"] =
+        json!([{"type": "Ready", "status": "True", "lastTransitionTime": at(seconds).to_string()}]);
+    pod
+}
+
+#[test]
+fn crash_without_probe_stays_told_between_restarts() {
+    let short = json!({"terminated": {"exitCode": 1, "reason": "Error", "startedAt": BEGAN, "finishedAt": BEGAN}});
+    let mut set = snapshot(&crash(short.clone()), &json!({}));
+    let first = told(&mut set, &Outcome::default(), 0).unwrap();
+    assert_eq!(first.reason, "ContainerCrashLooping");
+    assert!(first.message.contains("ends again and again with exit code 1"), "{}", first.message);
+    for (seconds, pod) in [
+        (1, ready_since(1)),
+        (2, crash(short.clone())),
+        (80, crash(json!({"waiting": {"reason": "CrashLoopBackOff"}}))),
+        (85, ready_since(85)),
+        (144, ready_since(85)),
+    ] {
+        set = with(&set, &pod);
+        assert_eq!(told(&mut set, &Outcome::default(), seconds).as_ref(), Some(&first), "after {seconds} s");
+    }
+    let plan = decide(&set, at(144));
+    assert_eq!(plan.look_again, Some(SignedDuration::from_secs(1)), "the end of the condition needs no event");
+    assert_eq!(reason(&mut set, 145), None);
+}
+
+#[test]
+fn container_that_ran_long_is_no_crash_loop() {
+    let ended = |exit: i32| json!({"terminated": {"exitCode": exit, "reason": "Error", "startedAt": at(-600).to_string(), "finishedAt": BEGAN}});
+    let mut set = snapshot(&crash(ended(1)), &json!({}));
+    assert_eq!(reason(&mut set, 0), None);
+    let cause = told(&mut set, &Outcome::default(), 60).unwrap();
+    assert!(cause.message.contains("its container main has ended with exit code 1"), "{}", cause.message);
+    // A container that a pod starts only after a failure ends well.
+    let mut pod = crash(json!({"terminated": {"exitCode": 0, "reason": "Completed"}}));
+    for (policy, told) in [("OnFailure", false), ("Always", true)] {
+        pod["spec"]["restartPolicy"] = json!(policy);
+        assert_eq!(reason(&mut snapshot(&pod, &json!({})), 0).is_some(), told, "{policy}");
+    }
+}
+
+#[test]
+fn command_that_does_not_exist_keeps_one_message() {
+    let ended = json!({"terminated": {
+        "exitCode": 128, "reason": "StartError", "message": "exec: \"/nowhere\": no such file",
+        "startedAt": "1970-01-01T00:00:00Z", "finishedAt": BEGAN,
+    }});
+    let waits = |reason: &str| json!({"waiting": {"reason": reason, "message": "other words"}});
+    let mut set = snapshot(&json!({}), &json!({}));
+    for (state, last, restarts) in [
+        (ended.clone(), json!({"terminated": null}), 0),
+        (waits("RunContainerError"), ended.clone(), 1),
+        (waits("CrashLoopBackOff"), ended.clone(), 1),
+        (ended.clone(), ended.clone(), 1),
+    ] {
+        let pod = container(json!({"restartCount": restarts, "state": state, "lastState": last}));
+        set = with(&set, &pod);
+        let cause = told(&mut set, &Outcome::default(), 0).unwrap();
+        assert_eq!(cause.reason, "ContainerCannotStart", "{pod}");
+        let words =
+            "container main cannot start (StartError); the node says: exec: \"/nowhere\": no such file; correct";
+        assert!(cause.message.contains(words), "{}", cause.message);
+    }
+}
+
+#[test]
+fn event_tells_of_a_crash_loop_once() {
+    let mut set = snapshot(&json!({}), &json!({}));
+    let mut events = Vec::new();
+    for (seconds, pod) in [
+        (0, crash(json!({"waiting": {"reason": "CrashLoopBackOff"}}))),
+        (1, ready_since(1)),
+        (2, crash(json!({"terminated": {"exitCode": 1}}))),
+    ] {
+        let old = json!(set.set.status);
+        set = with(&set, &pod);
+        told(&mut set, &Outcome::default(), seconds);
+        events.extend(stuck::announced::event(&old, &json!(set.set.status)).map(|event| event.reason));
+    }
+    assert_eq!(events, ["ContainerCrashLooping"]);
 }
 
 #[test]

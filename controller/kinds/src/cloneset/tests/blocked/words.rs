@@ -65,6 +65,16 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             "no",
             Some(("TemplateRefused", "CloneSet default/web: no; correct the field")),
         ),
+        (
+            Deed::of(Verb::Create, PODS),
+            422,
+            true,
+            "vault is one of the value controller.protectedNamespaces of the chart",
+            Some((
+                "CreateRefused",
+                "of the chart; take the namespace out of controller.protectedNamespaces, or use another namespace",
+            )),
+        ),
         // What may be done the next time.
         (Deed::of(Verb::Create, PODS), 500, false, "no", None),
         (Deed::of(Verb::Create, PODS), 403, false, "no", None),

@@ -102,6 +102,11 @@ impl PodAsks {
         self.webhook.get().map_or_else(|| Some(Added::default()), |webhook| webhook.added.borrow().clone())
     }
 
+    /// Whether an apiserver calls without the token that it is to show.
+    pub(crate) fn lacks_token(&self) -> bool {
+        self.webhook.get().is_some_and(|webhook| *webhook.lacks_token.borrow())
+    }
+
     fn tell(&self) {
         self.hooks.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|hook| hook());
     }
@@ -124,7 +129,7 @@ impl PodAsks {
         let Some(webhook) = self.keeper(has_entries) else {
             return stop.cancelled().await;
         };
-        let PodWebhook { wanted, mut written, mut added } = webhook;
+        let PodWebhook { wanted, mut written, mut added, mut lacks_token } = webhook;
         loop {
             // A replica that never leads is asked to end all the same.
             tokio::select! {
@@ -152,6 +157,7 @@ impl PodAsks {
                         }
                         _ = written.changed() => self.tell(),
                         _ = added.changed() => self.tell(),
+                        Ok(()) = lacks_token.changed() => self.tell(),
                     }
                 }
             };

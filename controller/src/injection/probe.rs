@@ -9,6 +9,7 @@ use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_kinds::sidecarset::Asked;
 use berth_runtime::client::{self, DryRun, Failed};
 use berth_runtime::object::PODS;
+use berth_webhook::NO_TOKEN;
 use berth_webhook::pods::{PROBE, says_asked, says_left_out};
 use berth_workload::pod::Pod;
 use kube::Client;
@@ -122,11 +123,17 @@ impl Injection {
                 let why = tried(client, &name, after.iter().chain(before), labels).await;
                 let failures = if why.is_some() { failures.saturating_add(1) } else { 0 };
                 let calls = Calls { selectors, at: Instant::now(), failures, why };
-                self.probes.lock().entry(name).or_default().calls = Some(calls.clone());
+                self.probes.lock().entry(name.clone()).or_default().calls = Some(calls.clone());
                 calls
             }
         };
-        (calls.asked(), Some(calls.due_after(sets, Instant::now())))
+        // Dry runs go on, because by them calls come that show a valid token again.
+        let asked = if self.asks.lacks_token() {
+            Asked::Unanswered(format!("SidecarSet {name}: {NO_TOKEN}"))
+        } else {
+            calls.asked()
+        };
+        (asked, Some(calls.due_after(sets, Instant::now())))
     }
 
     /// Why the successor of the pod would lack the containers of the SidecarSet.

@@ -33,6 +33,7 @@ use berth_runtime::events::Recorder;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Key, Resource, Store};
+use berth_webhook::NO_TOKEN;
 use berth_webhook::missing::Missing;
 use berth_webhook::pods::{Asks, Budgets, Change, DISRUPTIONS, Disruption, Disruptions, NotYet};
 use berth_workload::budget::asked::Asked;
@@ -294,13 +295,20 @@ impl PodBudgets {
     pub(crate) fn asked(&self, budget: &Budget, told: &[Condition]) -> (Asked, Option<Duration>) {
         let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
         if self.protected.contains(namespace) {
-            return (Asked::Never(format!("pods of namespace {namespace} may always go")), None);
+            let why = format!(
+                "pods of namespace {namespace} may always go, because the chart's value controller.protectedNamespaces has the \
+                 namespace, or the controller runs there: take the namespace out of the value, or delete this budget"
+            );
+            return (Asked::Never(why), None);
         }
         // What is not known to be protected is refused altogether.
         let asked = match &self.holds(budget).rules {
             Ok(rules) => Asked::of(rules.operations(), self.gates),
             Err(_) => Asked::of(&[], self.gates),
         };
+        if !matches!(asked, Asked::Never(_)) && self.asks.lacks_token() {
+            return (Asked::Unanswered(NO_TOKEN.to_owned()), None);
+        }
         let has_asked = is_true(told, ENFORCED);
         if matches!(asked, Asked::Never(_)) || (has_asked && !self.asks.has_written(|_| true)) {
             return (asked, None);

@@ -50,6 +50,7 @@ pub use migrate::{Migrated, migrate};
 pub use prepare_return::{ReturnError, prepare_return};
 pub use proof::PORT_NAME;
 pub use readiness::Readiness;
+pub use server::NO_TOKEN;
 
 use crate::certs::issue;
 use crate::certs::plan::Policy;
@@ -213,13 +214,15 @@ pub struct PodWebhook {
     pub written: watch::Receiver<Option<Asks>>,
     /// What others have added to the entries of SidecarSets; `None` before this replica has read them.
     pub added: watch::Receiver<Option<Added>>,
+    /// Whether an apiserver calls this replica without the token that the configuration asks for.
+    pub lacks_token: watch::Receiver<bool>,
 }
 
 impl PodWebhook {
     /// For whoever only looks: nobody asks for anything, and this was added.
     pub fn looked_at(added: Option<Added>) -> Self {
         let (wanted, written) = (watch::channel(None).0, watch::channel(None).1);
-        Self { wanted, written, added: watch::channel(added).1 }
+        Self { wanted, written, added: watch::channel(added).1, lacks_token: watch::channel(false).1 }
     }
 
     /// Is it called for pods of whom this is so, and will it be? What is not wanted any more may go at any moment.
@@ -309,6 +312,8 @@ pub async fn run(
     };
     let closed = std::mem::take(&mut config.closed);
     let (records, injector, budgets) = (config.records.take(), config.injector.take(), config.budgets.take());
+    let token = server::Token::new(config.token.take());
+    let lacks_token = token.is_missing();
     let judge = server::Judge {
         client,
         closed,
@@ -317,7 +322,7 @@ pub async fn run(
         injector,
         budgets,
         secret_path,
-        token: config.token.take(),
+        token,
         reviews: config.reviews.clone(),
         refused_deletions: config.refused_deletions.clone(),
     };
@@ -335,7 +340,7 @@ pub async fn run(
             Ok(())
         }),
     ];
-    Ok(Handle { readiness, tls: h2, address, pods: PodWebhook { wanted, written, added }, tasks })
+    Ok(Handle { readiness, tls: h2, address, pods: PodWebhook { wanted, written, added, lacks_token }, tasks })
 }
 
 fn endpoint(config: &Config) -> Endpoint {

@@ -56,7 +56,7 @@ fn deaf_apiserver() -> Option<(tokio::runtime::Runtime, Judge)> {
             records: None,
             budgets: None,
             secret_path: Default::default(),
-            token: None,
+            token: Default::default(),
             injector: None,
             reviews: Default::default(),
             refused_deletions: Default::default(),

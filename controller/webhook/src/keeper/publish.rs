@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn an_entry_that_was_taken_out_stands_before_nothing_until_it_is_written_again() {
         let ((wanted, wishes), (write_down, written)) = (watch::channel(None), watch::channel(None));
-        let webhook = PodWebhook { wanted, written, added: watch::channel(None).1 };
+        let webhook = PodWebhook { wanted, written, ..PodWebhook::looked_at(None) };
         let stands = |name: &str| webhook.stands_before(|asks| asks.pins.has(&workload(name)));
         webhook.wanted.send_replace(asks(&["db", "web"]));
         assert_eq!(to_publish(&wishes, &write_down), asks(&["db", "web"]));
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn who_leads_again_knows_nothing_of_what_was_written_before() {
         let ((wanted, wishes), (write_down, written)) = (watch::channel(None), watch::channel(asks(&["db"])));
-        let webhook = PodWebhook { wanted, written, added: watch::channel(None).1 };
+        let webhook = PodWebhook { wanted, written, ..PodWebhook::looked_at(None) };
         assert_eq!(to_publish(&wishes, &write_down), None);
         webhook.wanted.send_replace(asks(&["db"]));
         assert!(!webhook.stands_before(|asks| asks.pins.has(&workload("db"))));

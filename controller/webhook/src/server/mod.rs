@@ -12,6 +12,7 @@ pub(crate) mod pin;
 mod pod_review;
 mod recreate;
 mod review_kinds;
+mod token;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,8 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_http::{Answer, Begun, BodyError, Caller, Limits, Protocol, Received, SMALL, Share, Working};
-use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use kube::Client;
@@ -37,11 +38,13 @@ use crate::places::{CONVERT_PATH, VALIDATE_PATH};
 use crate::pods::{
     Budgets, DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, Injector, NotYet, PIN_PATH, RECREATE_PATH, Records,
 };
-use crate::secret_path::{SecretPath, is_same};
+use crate::secret_path::SecretPath;
 use admission::{Asker, Look};
 use kept::Kept;
 use pod_review::{Head, Unanswered};
 use review_kinds::{Kind, Kinds, LARGEST};
+pub use token::NO_TOKEN;
+pub(crate) use token::Token;
 use turns::Turns;
 
 /// The longest wait for a turn, and for memory that others hold: less than the apiserver waits for an answer.
@@ -103,20 +106,12 @@ pub struct Judge {
     pub budgets: Option<Arc<dyn Budgets>>,
     /// The paths by which the apiserver asks about what not everybody may know.
     pub secret_path: SecretPath,
-    /// What the apiserver shows beside the path; `None` where the path is enough.
-    pub token: Option<String>,
+    /// What the apiserver shows beside the path.
+    pub token: Token,
     /// Who counts the reviews.
     pub reviews: ReviewMetrics,
     /// Who counts the deletions that are refused here.
     pub refused_deletions: RefusedDeletions,
-}
-
-impl Judge {
-    /// Whether a request shows the apiserver's token, where it has one.
-    fn is_shown_token(&self, headers: &HeaderMap) -> bool {
-        let shown = headers.get(AUTHORIZATION).and_then(|shown| shown.to_str().ok()?.strip_prefix("Bearer "));
-        self.token.as_ref().is_none_or(|token| shown.is_some_and(|shown| is_same(token, shown)))
-    }
 }
 
 #[cfg(test)]
@@ -132,7 +127,7 @@ impl Judge {
             injector: None,
             budgets: None,
             secret_path: SecretPath::default(),
-            token: None,
+            token: Token::default(),
             reviews,
             refused_deletions: RefusedDeletions::default(),
         }
@@ -258,7 +253,12 @@ async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Ve
         return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}")));
     };
     let is_secret = handler.is_secret();
-    if is_secret && !shared.judge.is_shown_token(request.headers()) {
+    if is_secret && shared.judge.token.is_shown(request.headers()) {
+        shared.judge.token.shown(Instant::now());
+    } else if is_secret {
+        if shared.judge.token.refused(Instant::now()) {
+            tracing::warn!("{path}: {NO_TOKEN}");
+        }
         return Err(Refusal(
             StatusCode::UNAUTHORIZED,
             "by this path the apiserver asks, which shows a token".to_owned(),

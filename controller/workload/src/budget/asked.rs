@@ -10,6 +10,8 @@ use crate::gates::{Gate, Gates};
 
 /// The reason where it asks about a part.
 const IN_PART: &str = "AskedInPart";
+/// The reason where calls fail.
+const UNANSWERED: &str = "NotAnswered";
 /// Stands before what is missing.
 const BUT: &str = ", but ";
 
@@ -20,6 +22,8 @@ pub enum Asked {
     Always,
     /// Not about all: what is missing, and the remedy.
     InPart(String),
+    /// About all, and the calls fail: why, and the remedy.
+    Unanswered(String),
     /// About nothing: why, and the remedy.
     Never(String),
 }
@@ -52,6 +56,7 @@ impl Asked {
     pub fn told<'a>(conditions: impl IntoIterator<Item = &'a Condition>) -> Self {
         let told = conditions.into_iter().find(|told| told.type_ == ENFORCED);
         match told.map(|told| (&*told.status, &*told.reason, &told.message)) {
+            Some(("False", UNANSWERED, message)) => Self::Unanswered(message.clone()),
             Some(("False", _, message)) => Self::Never(message.clone()),
             Some((_, IN_PART, message)) => {
                 Self::InPart(message.split_once(BUT).map_or(&**message, |(_, missing)| missing).to_owned())
@@ -65,6 +70,7 @@ impl Asked {
         match self {
             Self::Always => None,
             Self::InPart(message) => Some(format!("not everybody is refused: {message}")),
+            Self::Unanswered(why) => Some(format!("the apiserver gets no answer: {why}")),
             Self::Never(why) => Some(format!("nobody is refused: {why}")),
         }
     }
@@ -75,6 +81,7 @@ impl Asked {
         let (is_enforced, reason, message) = match self {
             Self::Always => (true, "Asked", asks.to_owned()),
             Self::InPart(message) => (true, IN_PART, format!("{asks}{BUT}{message}")),
+            Self::Unanswered(why) => (false, UNANSWERED, why.clone()),
             Self::Never(why) => (false, "NotAsked", why.clone()),
         };
         condition(ENFORCED, is_enforced, reason, message, now)
@@ -151,5 +158,17 @@ mod tests {
             assert_eq!((&*found.status, &*found.reason), (status, reason), "{operations:?} {gates:?}");
             assert!(found.message.contains(says), "{}", found.message);
         }
+    }
+
+    #[test]
+    fn unanswered_calls_are_told_as_such() {
+        let asked = Asked::Unanswered("set webhookTokenSecret".to_owned());
+        let found = asked.condition(Timestamp::UNIX_EPOCH);
+        assert_eq!(
+            (&*found.status, &*found.reason, &*found.message),
+            ("False", "NotAnswered", "set webhookTokenSecret")
+        );
+        assert_eq!(Asked::told([&found]), asked);
+        assert_eq!(asked.missing().as_deref(), Some("the apiserver gets no answer: set webhookTokenSecret"));
     }
 }

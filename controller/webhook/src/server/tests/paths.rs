@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::pods::{Budgets, Disruption, Injected, Injector, Labels, Lacks, NotYet, Records};
 use crate::secret_path::told;
 use crate::server::admission::{self, Asker, Look};
-use crate::server::{Judge, evict, route};
+use crate::server::{Judge, Token, evict, route};
 
 /// Knows something of whatever is asked for, of all namespaces.
 #[derive(Debug)]
@@ -119,9 +119,9 @@ async fn token_is_no_other_than_the_one_that_is_set() {
         (Some("secret"), Some("Bearer secret2"), false),
         (Some("secret"), Some("Bearer Secret"), false),
     ] {
-        let judge = Judge { token: token.map(str::to_owned), ..judge() };
+        let token = Token::new(token.map(str::to_owned));
         let shown = shown.map(|shown| (http::header::AUTHORIZATION, shown.parse().unwrap()));
-        assert_eq!(judge.is_shown_token(&shown.clone().into_iter().collect()), expected, "{token:?} {shown:?}");
+        assert_eq!(token.is_shown(&shown.clone().into_iter().collect()), expected, "{shown:?}");
     }
 }
 

@@ -1,0 +1,109 @@
+//! The token that the apiserver shows beside the secret paths.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::secret_path::is_same;
+
+/// The time between two warnings.
+const WARNS_EVERY: Duration = Duration::from_secs(60);
+/// How long a refused call counts, whatever others show: one of several apiservers may lack the token.
+const COUNTS_FOR: Duration = Duration::from_secs(60);
+
+/// Why calls are refused, and the remedy.
+pub const NO_TOKEN: &str = "webhook calls show no valid token, so each of them fails: the Secret that the chart's value webhookTokenSecret names and \
+     the kubeconfig that an apiserver reads for webhooks have different tokens, or the apiserver reads none: give both the same token, or set \
+     webhookTokenSecret to nothing until the apiservers have it";
+
+/// What the apiserver shows beside the secret paths, and whether callers show it.
+pub struct Token {
+    /// `None` where the path is enough.
+    expected: Option<String>,
+    calls: Mutex<Calls>,
+    is_missing: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    refused: Option<Instant>,
+    warned: Option<Instant>,
+}
+
+impl Default for Token {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl Token {
+    pub(crate) fn new(expected: Option<String>) -> Self {
+        Self { expected, calls: Mutex::default(), is_missing: watch::channel(false).0 }
+    }
+
+    /// Whether a request shows the token, where there is one.
+    pub(super) fn is_shown(&self, headers: &HeaderMap) -> bool {
+        let shown = headers.get(AUTHORIZATION).and_then(|shown| shown.to_str().ok()?.strip_prefix("Bearer "));
+        self.expected.as_ref().is_none_or(|token| shown.is_some_and(|shown| is_same(token, shown)))
+    }
+
+    /// Whether an apiserver calls without a valid token, and changes of that.
+    pub(crate) fn is_missing(&self) -> watch::Receiver<bool> {
+        self.is_missing.subscribe()
+    }
+
+    /// A call shows the token.
+    pub(super) fn shown(&self, now: Instant) {
+        if !*self.is_missing.borrow() {
+            return;
+        }
+        let refused = self.calls.lock().unwrap_or_else(PoisonError::into_inner).refused;
+        if refused.is_none_or(|refused| now.duration_since(refused) >= COUNTS_FOR) {
+            self.is_missing.send_replace(false);
+        }
+    }
+
+    /// A call shows none, or another one. True at most once a minute, for a warning.
+    pub(super) fn refused(&self, now: Instant) -> bool {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.refused = Some(now);
+        let warns = calls.warned.is_none_or(|warned| now.duration_since(warned) >= WARNS_EVERY);
+        if warns {
+            calls.warned = Some(now);
+        }
+        drop(calls);
+        self.is_missing.send_if_modified(|is_missing| !std::mem::replace(is_missing, true));
+        warns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_tokens_warn_once_a_minute() {
+        let (token, start) = (Token::default(), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut seen = token.is_missing();
+        token.shown(start);
+        assert!(!seen.has_changed().unwrap());
+        let warned: Vec<_> = [0, 1, 59, 60, 61, 120].into_iter().filter(|at| token.refused(after(*at))).collect();
+        assert_eq!((warned, *seen.borrow_and_update()), (vec![0, 60, 120], true));
+    }
+
+    #[test]
+    fn shown_token_ends_the_fault_after_a_minute() {
+        let (token, start) = (Token::default(), Instant::now());
+        token.refused(start);
+        // Another apiserver may still lack the token.
+        for (seconds, is_missing) in [(1, true), (59, true), (60, false)] {
+            token.shown(start + Duration::from_secs(seconds));
+            assert_eq!(*token.is_missing().borrow(), is_missing, "{seconds}");
+        }
+    }
+}

@@ -127,6 +127,8 @@ fn is_new(metadata: &Metadata) -> bool {
     metadata.creation_timestamp.is_some_and(|made| Timestamp::now().duration_since(made) < NEW)
 }
 
+/// `spec.targetRef` and `spec.selector` never change.
+const ANOTHER: &str = "delete this budget and make one with spec.selector in place of spec.targetRef";
 const REMEDY: &str = "set spec.protectTotalReplicas to how many pods are expected";
 
 fn fault<T>(message: String) -> Result<T, Uncounted> {
@@ -151,7 +153,7 @@ impl ExpectedPods {
         let TargetReference { api_version, kind, name } = target;
         let said = format!("{kind} {name} of spec.targetRef");
         let kind = self.kind(api_version, kind, &said).await?;
-        let unscaled = || fault(format!("{said} has no scale: use spec.selector, and {REMEDY}"));
+        let unscaled = || fault(format!("{said} has no scale: {ANOTHER}, and {REMEDY}"));
         // The controller reads more than the budget's author may, so the message must not say whether the object exists.
         if kind.says == Says::Nothing {
             return unscaled();
@@ -163,7 +165,7 @@ impl ExpectedPods {
             return unscaled();
         };
         let Some(selector) = wants.selector.filter(|selector| !selector.is_empty()) else {
-            let message = format!("{said} does not say which pods are its: use spec.selector");
+            let message = format!("{said} does not say which pods are its: {ANOTHER}");
             return if is_new(&object.metadata) { Err(Uncounted::Silent(silent(0, &message))) } else { fault(message) };
         };
         let is_going = object.metadata.deletion_timestamp.is_some();
@@ -530,7 +532,12 @@ mod tests {
         };
         let found = pods.of_target("t1", &target("v1", "Secret")).await;
         let Err(Uncounted::Fault(Unknown { message })) = found else { panic!("{found:?}") };
-        assert!(message.starts_with("Secret web of spec.targetRef has no scale: use spec.selector"), "{message}");
+        assert!(
+            message.starts_with(
+                "Secret web of spec.targetRef has no scale: delete this budget and make one with spec.selector"
+            ),
+            "{message}"
+        );
         let found = pods.of_target("t1", &target("apps/v1", "Deployment")).await;
         assert!(matches!(found, Err(Uncounted::Silent(_))), "{found:?}");
     }

@@ -28,7 +28,7 @@ pub(super) struct Contexts {
 impl Contexts {
     /// None, for no kubeconfig was given.
     pub(super) fn none() -> Self {
-        let remedy = "this controller knows no other clusters: set the chart's clusters.kubeconfigSecret";
+        let remedy = "this controller knows no other clusters: set the chart's value clusters.kubeconfigSecret";
         Self { text: String::new(), clusters: Err(remedy.to_owned()) }
     }
 
@@ -51,15 +51,19 @@ impl Contexts {
     /// # Errors
     /// In words: there is none of that name, or what is wrong with it.
     pub(super) fn client(&self, cluster: &str) -> Result<Client, String> {
-        let clusters = self.clusters.as_ref().map_err(Clone::clone)?;
+        let elsewhere = |why: &String| format!("is in another cluster, and {why}");
+        let clusters = self.clusters.as_ref().map_err(elsewhere)?;
         if let Some(found) = clusters.get(cluster) {
-            return found.clone();
+            return found.as_ref().map(Clone::clone).map_err(elsewhere);
         }
         let mut known: Vec<_> = clusters.keys().map(String::as_str).take(NAMED).collect();
         if clusters.len() > NAMED {
             known.push("…");
         }
-        Err(format!("cluster {cluster:?} is no context of the kubeconfig, which has {}", known.join(", ")))
+        Err(format!(
+            "is in cluster {cluster:?}, which is no context of the kubeconfig: the contexts are {}",
+            known.join(", ")
+        ))
     }
 }
 
@@ -177,7 +181,10 @@ contexts:
             ("bare", "by https"),
             ("skips", "by https"),
             ("gone", "is unfit"),
-            ("west", "is no context of the kubeconfig, which has bare, east, file, gone, reads, runs, skips"),
+            (
+                "west",
+                "is in cluster \"west\", which is no context of the kubeconfig: the contexts are bare, east, file, gone, reads, runs, skips",
+            ),
         ] {
             let why = why(&contexts, cluster);
             assert!(why.contains(words), "{cluster}: {why}");

@@ -1,5 +1,6 @@
 //! What a budget and those that it names have, and who uses it up, in words.
 
+use berth_api::names::condition::BLOCKED;
 use berth_workload::budget::count::Unknown;
 use berth_workload::budget::ledger::users;
 use berth_workload::budget::{Fault, Rules, floor};
@@ -22,15 +23,15 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
         return vec![of_all(format!("its pods are refused, for how many are expected is not known: {message}"))];
     }
     let next = status(snapshot, now);
-    let mut lines = vec![of_all(format!(
-        "{} of {} pods are healthy, {} of them its own; {} must be ({}): {} of its own may go",
-        next.current_healthy,
-        next.expected_pods,
-        next.own.healthy,
-        next.desired_healthy,
-        rules.amount.words(),
-        next.disruptions_allowed
-    ))];
+    let (healthy, own, amount) = (next.current_healthy, next.own.healthy, rules.amount.words());
+    let unknown = next.conditions.iter().find(|told| told.type_ == BLOCKED).map(|told| &told.message);
+    let mut lines = vec![of_all(match unknown {
+        Some(why) => format!("{healthy} pods are healthy, {own} of them its own; its pods are refused: {why}"),
+        None => format!(
+            "{healthy} of {} pods are healthy, {own} of them its own; {} must be ({amount}): {} of its own may go",
+            next.expected_pods, next.desired_healthy, next.disruptions_allowed
+        ),
+    })];
     lines.extend(next.federated_statuses.iter().map(|other| {
         let name = format!("{} {}", other.kind, place(other));
         let shared =

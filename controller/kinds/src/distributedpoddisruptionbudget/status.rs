@@ -35,11 +35,13 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> DistributedPodDisruptionBu
         let expected = usize::try_from(next.own.expected).unwrap_or(0);
         snapshot.whole(&rules, expected).map_err(|why| ("FederationUnknown", why))
     });
-    next.disruptions_allowed = 0;
+    // Without the total, what is known to be healthy still is.
+    let known = snapshot.others.iter().map(|other| other.brings.as_ref().map_or_else(|it| it.keeps, |it| it.healthy));
+    let known = known.fold(usize::try_from(next.own.healthy).unwrap_or(0), usize::saturating_add);
+    (next.disruptions_allowed, next.current_healthy) = (0, number(known));
     if let Ok(whole) = &whole {
         let healthy = usize::try_from(next.own.healthy).unwrap_or(0);
         next.disruptions_allowed = number(whole.allowed(healthy));
-        next.current_healthy = number(healthy + whole.others);
         next.desired_healthy = number(whole.desired);
         next.expected_pods = number(whole.expected);
     }
@@ -150,7 +152,7 @@ fn set_conditions(snapshot: &Snapshot, next: &mut Status, whole: &Result<Whole, 
     let is_allowed = next.disruptions_allowed > 0;
     let (floor, expected) = (snapshot.budget.spec.floor, next.own.expected);
     let (reason, words) = if is_allowed {
-        ("SufficientPods", "one of its own pods may go".to_owned())
+        ("SufficientPods", format!("{} of its own pods may go", next.disruptions_allowed))
     } else if floor > expected && whole.is_ok() {
         (
             "FloorAboveExpected",

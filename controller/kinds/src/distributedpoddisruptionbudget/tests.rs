@@ -108,8 +108,22 @@ fn a_silent_budget_brings_nothing_and_blocks_what_is_of_all_expected_pods() {
     assert_eq!(numbers(&enough), [1, 2, 1, 2, 2]);
     assert_eq!(told(&enough, "Federated"), Some(("False", "NotAllKnown")));
     assert_eq!(told(&enough, "Blocked"), None);
+    let allowed = enough.conditions.iter().find(|condition| condition.type_ == "DisruptionAllowed").unwrap();
+    assert_eq!(allowed.message, "1 of its own pods may go");
     let unknown = status(&snapshot(json!({"maxUnavailable": 1}), Value::Null, &two, &silent()), now());
     assert_eq!((unknown.disruptions_allowed, told(&unknown, "Blocked")), (0, Some(("True", "FederationUnknown"))));
+    assert_eq!(unknown.current_healthy, 2);
+    let blocked = unknown.conditions.iter().find(|condition| condition.type_ == "Blocked").unwrap();
+    let words = "maxUnavailable 1 is of all expected pods, and how many spec.federation[0] expects is not known: it does not exist: create it; or \
+                 set spec.minAvailable to a number of pods";
+    assert_eq!(blocked.message, words);
+    let printed = explain(&snapshot(json!({"maxUnavailable": 1}), Value::Null, &two, &silent()), now());
+    assert!(
+        printed[0].reason.starts_with("2 pods are healthy, 2 of them its own; its pods are refused: "),
+        "{}",
+        printed[0].reason
+    );
+    assert!(printed[1].reason.contains("brings none: it does not exist: create it"), "{}", printed[1].reason);
     // To those that name it, it brings its own pods all the same.
     assert!(unknown.own.healthy == 2 && !unknown.ledger.unwrap().counted.is_empty());
 }

@@ -73,9 +73,10 @@ impl View {
                 let active = self.members(rules, &none).filter(|pod| pod.is_active());
                 Ok(Expected { total: active.count(), selector: None })
             }
-            Err(Unknown { message }) if rules.amount.depends_on_total() => {
-                Err(Unknown { message: format!("{message}, or spec.minAvailable to a number of pods that must stay") })
-            }
+            // Which pods a budget without a selector holds, its workload alone says.
+            Err(Unknown { message }) if rules.selector.is_some() => Err(Unknown {
+                message: format!("{message}, or set spec.minAvailable to a number of pods that must stay"),
+            }),
             known => known.clone(),
         }
     }

@@ -197,8 +197,15 @@ impl Whole {
         (expected, floor): (usize, usize),
         others: &[Result<Brings, Silence>],
     ) -> Result<Self, String> {
-        if amount.depends_on_total() && others.iter().any(Result::is_err) {
-            return Err(format!("{} is of all expected pods, and not all are known", amount.words()));
+        let silent = others.iter().enumerate().find_map(|(at, other)| Some((at, other.as_ref().err()?)));
+        if amount.depends_on_total()
+            && let Some((at, Silence { why, .. })) = silent
+        {
+            return Err(format!(
+                "{} is of all expected pods, and how many spec.federation[{at}] expects is not known: it {why}; or set \
+                 spec.minAvailable to a number of pods",
+                amount.words()
+            ));
         }
         // As other clusters tell them, such numbers are anybody's.
         let sum = |all: usize, more: usize| all.saturating_add(more);

@@ -189,6 +189,15 @@ fn numbers(status: &PodUnavailableBudgetStatus, whole: Option<Whole>) -> String 
     }
 }
 
+/// How many pods are out of service that no entry names: an entry ends when its pod is being deleted.
+fn down(status: &PodUnavailableBudgetStatus) -> String {
+    match status.total_replicas.saturating_sub(status.current_available) {
+        ..=0 => String::new(),
+        1 => "; 1 pod is Terminating, not ready or not created yet".to_owned(),
+        down => format!("; {down} pods are Terminating, not ready or not created yet"),
+    }
+}
+
 /// Which of the others do not bring what they have, and why: each replica reads other clusters for itself, and may know less than the
 /// status tells.
 fn silent(others: &[Result<Brings, Silence>]) -> String {
@@ -244,7 +253,7 @@ fn refusal(
             if entries.len() > NAMED {
                 users.push(format!("{} more", entries.len() - NAMED));
             }
-            let used = if users.is_empty() { String::new() } else { format!("; used up by {}", users.join(", ")) };
+            let used = if users.is_empty() { down(status) } else { format!("; used up by {}", users.join(", ")) };
             let own = usize::try_from(status.current_available).unwrap_or(0);
             let kept = whole.map_or(0, |whole| whole.floor);
             let kept = if kept >= own.max(1) {

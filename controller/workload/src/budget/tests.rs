@@ -525,6 +525,19 @@ fn an_eviction_of_a_pod_that_does_not_serve_takes_nothing_and_is_noted_for_it_ma
     assert_eq!(status.disrupted_pods.keys().collect::<Vec<_>>(), ["web-a"]);
 }
 
+#[test]
+fn refusal_without_entries_tells_of_pods_that_are_down() {
+    use ProtectedOperation::Evict;
+    let rules = Ok(rules(json!({"maxUnavailable": 1})));
+    for (available, words) in [(3, "; 1 pod is Terminating, not ready"), (2, "; 2 pods are Terminating, not ready")] {
+        let status = counted(available, 4, rules.as_ref().unwrap());
+        let mut account = judge::Account { name: "web", rules: &rules, generation: 1, status, floor: None };
+        let judged = account.judge(&[(request("a", Evict), false)], (None, &[]), now());
+        let judge::Ruling::UsedUp(told) = &judged.rulings[0] else { panic!("{:?}", judged.rulings) };
+        assert!(told.contains(words) && !told.contains("used up by"), "{told}");
+    }
+}
+
 proptest! {
     /// Whatever is asked, in whatever order: never are more pods granted than there was room for, and each is granted once.
     #[test]

@@ -85,7 +85,7 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
         "-p",
         r#"{"spec":{"federation":[{"cluster":"pink","namespace":"shop","name":"bar"}]}}"#,
     ])?;
-    told(red, "foo", "is no context of the kubeconfig, which has kind-blue, kind-green").await?;
+    told(red, "foo", "is no context of the kubeconfig: the contexts are kind-blue, kind-green").await?;
     Ok(())
 }
 

@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> Result<Gates, String> {
         };
         match known.meaning {
             Ok(gate) => gates = gates.with(gate, on),
-            Err(why) => tracing::info!("feature gate {name} has no meaning in Berth: {why}"),
+            Err(why) => tracing::info!("feature gate {name} changes nothing in the controller: {why}"),
         }
     }
     Ok(depend(gates))

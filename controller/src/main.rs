@@ -39,6 +39,7 @@ use anyhow::Context;
 use berth_controller::flags::{Cli, Command, LogFormat};
 use berth_controller::{gates, timings};
 use clap::Parser;
+use tracing::subscriber::NoSubscriber;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -57,7 +58,12 @@ fn main() -> anyhow::Result<()> {
         let config = kube::Config::infer()
             .await
             .context("no cluster: set KUBECONFIG, or run in a pod with a service account")?;
-        let gates = gates::parse(&cli.run.feature_gates).map_err(anyhow::Error::msg)?;
+        let parse = || gates::parse(&cli.run.feature_gates).map_err(anyhow::Error::msg);
+        // Of a gate without effect the controller's own log tells.
+        let gates = match cli.command {
+            None => parse()?,
+            Some(_) => tracing::subscriber::with_default(NoSubscriber::default(), parse)?,
+        };
         match &cli.command {
             Some(Command::Explain(explain)) => {
                 let run = &cli.run;

@@ -132,14 +132,14 @@ pub const KNOWN: &[Known] = &[
         Maturity::Beta,
         false,
         Err(
-            "the chart goes by it: by its policy kruise-deletion-protection, and by the webhook that guard-deletion.policy.kruise.io asks",
+            "the chart reads it, and installs the policy kruise-deletion-protection and the webhook guard-deletion.policy.kruise.io",
         ),
     ),
     known(
         "DeletionProtectionForCRDCascadingGate",
         Maturity::Alpha,
         false,
-        Err("the chart goes by it, not the controller: off, its policy kruise-deletion-protection refuses"),
+        Err("the chart reads it: without it the policy kruise-deletion-protection refuses such deletions"),
     ),
     known("InPlacePodVerticalScaling", Maturity::Alpha, false, Ok(Gate::InPlacePodVerticalScaling)),
 ];

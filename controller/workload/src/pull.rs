@@ -46,10 +46,10 @@ pub fn permitted(gates: Gates, kind: &str, name: &str) -> Result<(), Refusal> {
 pub fn closed(gates: Gates) -> Option<String> {
     let remedy = if !gates.has(Gate::KruiseDaemon) {
         "feature gate KruiseDaemon is off: without daemons no image is pulled; remove KruiseDaemon=false from \
-         --feature-gates, and set ImagePullJobGate=true there"
+         the chart's value controller.featureGates (the flag --feature-gates), and set ImagePullJobGate=true there"
     } else if !gates.has(Gate::ImagePullJob) {
-        "feature gate ImagePullJobGate is off: no image is pulled; set ImagePullJobGate=true in the controller's \
-         --feature-gates"
+        "feature gate ImagePullJobGate is off: no image is pulled; set ImagePullJobGate=true in the chart's \
+         value controller.featureGates (the flag --feature-gates)"
     } else {
         return None;
     };

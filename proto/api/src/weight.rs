@@ -154,7 +154,11 @@ impl Limits {
     /// The field, how much it is, the limit, and the remedy.
     pub fn check(&self, field: &str, text: &str) -> Result<(), String> {
         if text.len() > self.bytes {
-            let or_raise = if self.by_flag { ", or raise the controller's --object-max-bytes" } else { "" };
+            let or_raise = if self.by_flag {
+                ", or raise the chart's value controller.objectMaxBytes (the flag --object-max-bytes)"
+            } else {
+                ""
+            };
             return Err(format!(
                 "{field}: has {} bytes of JSON, and {} are the limit: keep large data in a ConfigMap or a volume{or_raise}",
                 text.len(),

@@ -195,7 +195,7 @@ fn policies_match_no_pod_resource_without_need() -> Result<()> {
     };
     let gates = "controller.featureGates=ResourcesDeletionProtection=true";
     let always: [(&str, &[&str]); 4] = [
-        // Only of objects with a label that protects nothing.
+        // Only of objects with a label other than Always.
         ("kruise-deletion-protection-values", &["*"]),
         ("kruise-manager-evictions", &["pods/eviction"]),
         ("kruise-manager-owned", &["pods", "pods/resize"]),

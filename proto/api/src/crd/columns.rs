@@ -1,8 +1,6 @@
-//! The columns of `kubectl get`: OpenKruise's, in its order.
+//! The columns of `kubectl get`: OpenKruise's, in its order, and `BLOCKED`.
 
 use serde_json::{Value, json};
-
-use crate::kinds::Version;
 
 /// A column.
 #[derive(Clone, Copy)]
@@ -13,16 +11,22 @@ pub(crate) struct Column {
     description: &'static str,
     /// Only `kubectl get -o wide` shows it.
     is_wide: bool,
-    /// No other version has it.
-    only_in: Option<Version>,
 }
 
 impl Column {
     /// The time since the creation, which every kind has.
     pub(crate) const AGE: Self = Self::new("AGE", "date", ".metadata.creationTimestamp", "Time since the creation.");
 
+    /// The cause that holds the object back, where there is one.
+    pub(crate) const BLOCKED: Self = Self::string(
+        "BLOCKED",
+        ".status.conditions[?(@.type=='Blocked')].reason",
+        "The reason of the condition Blocked, which is there as long as something holds the object back.",
+    )
+    .wide();
+
     const fn new(name: &'static str, type_: &'static str, path: &'static str, description: &'static str) -> Self {
-        Self { name, type_, path, description, is_wide: false, only_in: None }
+        Self { name, type_, path, description, is_wide: false }
     }
 
     /// A column of numbers.
@@ -40,13 +44,8 @@ impl Column {
         Self { is_wide: true, ..self }
     }
 
-    /// The same, in one version alone.
-    pub(crate) const fn only_in(self, version: Version) -> Self {
-        Self { only_in: Some(version), ..self }
-    }
-
     fn to_json(self) -> Value {
-        let Self { name, type_, path, description, is_wide, .. } = self;
+        let Self { name, type_, path, description, is_wide } = self;
         let mut column = json!({"name": name, "type": type_, "jsonPath": path, "description": description});
         if is_wide {
             column["priority"] = json!(1);
@@ -55,8 +54,7 @@ impl Column {
     }
 }
 
-/// Those of a version.
-pub(super) fn of(columns: &[Column], version: Version) -> Vec<Value> {
-    let shown = columns.iter().filter(|column| column.only_in.is_none_or(|only_in| only_in == version));
-    shown.map(|column| column.to_json()).collect()
+/// All of them, as a definition has them.
+pub(super) fn all(columns: &[Column]) -> Vec<Value> {
+    columns.iter().map(|column| column.to_json()).collect()
 }

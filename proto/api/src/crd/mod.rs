@@ -63,7 +63,7 @@ fn definition(kind: &Kind, schema: &Schema) -> Result<Value, CrdError> {
     let served = definition.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
     for served in served.into_iter().flatten() {
         let Some(version) = kind.versions().find(|version| served["name"] == version.name()) else { continue };
-        served["additionalPrinterColumns"] = Value::from(columns::of(schema.columns, version));
+        served["additionalPrinterColumns"] = Value::from(columns::all(schema.columns));
         let Some(fields) = served.pointer_mut("/schema/openAPIV3Schema") else { continue };
         tidy(fields);
         for rule in (schema.rules)(version) {

@@ -21,6 +21,7 @@ const COLUMNS: &[Column] = &[
     Column::integer("Succeeded", ".status.succeeded", "Nodes whose pod has succeeded."),
     Column::integer("Failed", ".status.failed", "Nodes whose pod has failed."),
     Column::AGE,
+    Column::BLOCKED,
 ];
 
 /// The longest name: it is the value of a label of its pods.

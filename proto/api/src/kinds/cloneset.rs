@@ -29,6 +29,7 @@ const COLUMNS: &[Column] = &[
     Column::string("CONTAINERS", ".spec.template.spec.containers[*].name", "The template's containers.").wide(),
     Column::string("IMAGES", ".spec.template.spec.containers[*].image", "The template's images.").wide(),
     Column::string("SELECTOR", ".status.labelSelector", "The selector of the pods.").wide(),
+    Column::BLOCKED,
 ];
 
 fn rules(version: Version) -> Vec<Patch> {

@@ -20,7 +20,7 @@ const COLUMNS: &[Column] = &[
     Column::integer("SUCCEED", ".status.succeeded", "Nodes that have the image."),
     Column::integer("FAILED", ".status.failed", "Nodes that gave up."),
     Column::AGE,
-    Column::string("MESSAGE", ".status.message", "What is going on.").only_in(Version::V1Alpha1),
+    Column::string("MESSAGE", ".status.message", "What is going on."),
 ];
 
 /// An image reference: an optional registry with port, a name of several parts, a tag, a digest.

@@ -23,6 +23,7 @@ const COLUMNS: &[Column] = &[
     Column::AGE,
     Column::string("CONTAINERS", ".spec.template.spec.containers[*].name", "The template's containers.").wide(),
     Column::string("IMAGES", ".spec.template.spec.containers[*].image", "The template's images.").wide(),
+    Column::BLOCKED,
 ];
 
 /// The longest name: with a dash and ten characters behind it, it is the value of a label of its pods.

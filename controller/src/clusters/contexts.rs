@@ -54,7 +54,7 @@ impl Contexts {
         let elsewhere = |why: &String| format!("is in another cluster, and {why}");
         let clusters = self.clusters.as_ref().map_err(elsewhere)?;
         if let Some(found) = clusters.get(cluster) {
-            return found.as_ref().map(Clone::clone).map_err(elsewhere);
+            return found.clone().map_err(|why| elsewhere(&why));
         }
         let mut known: Vec<_> = clusters.keys().map(String::as_str).take(NAMED).collect();
         if clusters.len() > NAMED {

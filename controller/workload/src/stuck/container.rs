@@ -92,15 +92,15 @@ pub(super) fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: 
     let (kind, list) = if init { ("init container", "initContainers") } else { ("container", "containers") };
     let field = |of: &str| field_of(pod, (list, name), of);
     let image = pod.container(name).map_or(&*status.image, |c| &*c.image);
-    if let Some(waiting) = &status.state.waiting {
-        if NO_IMAGE.contains(&&*waiting.reason) {
-            let what = format!(
-                "the image {image:?} of {kind} {name} cannot be had; the node{DETAIL}{}",
-                pull_error(&waiting.reason, &waiting.message, image)
-            );
-            let remedy = image_remedy(pod, (list, name), &waiting.reason, &what);
-            return Some(Fault { reason: "ImageUnavailable", what, remedy, only_if_told: false });
-        }
+    if let Some(waiting) = &status.state.waiting
+        && NO_IMAGE.contains(&&*waiting.reason)
+    {
+        let what = format!(
+            "the image {image:?} of {kind} {name} cannot be had; the node{DETAIL}{}",
+            pull_error(&waiting.reason, &waiting.message, image)
+        );
+        let remedy = image_remedy(pod, (list, name), &waiting.reason, &what);
+        return Some(Fault { reason: "ImageUnavailable", what, remedy, only_if_told: false });
     }
     if let Some((why, said)) = no_start(pod, status, stale) {
         let what = format!("{kind} {name} cannot start ({why}); the node{DETAIL}{said}");

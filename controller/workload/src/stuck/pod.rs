@@ -155,9 +155,11 @@ fn unscheduled(scene: &Scene<'_>, pod: &Pod) -> Cause {
 /// ready for a while.
 fn crashed(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
     let until = pod.condition("Ready")?.last_transition_time?.checked_add(LASTING).ok()?;
-    let faults = states(pod).filter_map(|(status, init)| container(pod, status, init, false));
-    let Fault { reason, what, remedy, only_if_told } =
-        faults.filter(|_| until > now).find(|fault| fault.only_if_told)?;
+    if until <= now {
+        return None;
+    }
+    let mut faults = states(pod).filter_map(|(status, init)| container(pod, status, init, false));
+    let Fault { reason, what, remedy, only_if_told } = faults.find(|fault| fault.only_if_told)?;
     let message = sentence(scene, pod, &what, &remedy);
     Some(Cause { grade: Grade::Failing, reason, message, from: until, only_if_told })
 }

@@ -28,7 +28,7 @@ use crate::change::each;
 use crate::controllers::Controller;
 use crate::paced::Paced;
 use crate::reads::{Read, Reader};
-use crate::watched::{CustomResource, Watched};
+use crate::watched::{CustomResource, ORPHANED_REVISIONS, Watched};
 
 /// What a decision is made of.
 pub(crate) struct Reads {
@@ -119,11 +119,8 @@ impl Controller for Reads {
         let (to, workloads) = (queue.clone(), self.workloads.clone());
         self.pods.on_change(move |change| {
             each(change, |pod| {
-                if pod.metadata.label(SUBSET_NAME).is_some()
-                    && let Some(owner) = workloads.united_of(pod)
-                {
-                    to.add(Key::new(&pod.metadata.namespace, &owner));
-                }
+                let owner = pod.metadata.label(SUBSET_NAME).and_then(|_| workloads.united_of(pod));
+                owner.iter().for_each(|owner| to.add(Key::new(&pod.metadata.namespace, owner)));
             });
         });
     }
@@ -152,9 +149,11 @@ impl Reads {
         revision::sort(&mut revisions);
         let mut workloads = self.workloads.in_namespace(united.namespace());
         workloads.retain(|workload| is_owned_or_orphaned(&owner, &workload.object.metadata));
+        let orphans = self.revisions.by_index(&ORPHANED_REVISIONS, united.namespace());
+        let orphans = orphans.iter().map(|revision| revision.0.clone()).collect();
         let pods = self.pods.by_index(&pods::BY_NAMESPACE, united.namespace());
         let pods = pods.into_iter().filter(|pod| pod.metadata.label(SUBSET_NAME).is_some()).collect();
-        Snapshot { united: united.0.clone(), workloads, revisions, pods }
+        Snapshot { united: united.0.clone(), workloads, revisions, orphans, pods }
     }
 }
 

@@ -8,6 +8,7 @@ use berth_api::names::annotation::{
 };
 use berth_api::names::label::{NAMESPACE_NAME, SIDECARSET_CUSTOM_VERSION, SIDECARSET_NAME};
 use berth_webhook::pods::Labels;
+use berth_workload::revision::{hash, revision_name};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
@@ -264,11 +265,12 @@ impl Set {
     pub(super) fn revision(&self, uid: &Value) -> Option<Value> {
         let owner =
             json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "name": self.name, "uid": uid});
+        let data = json!({"spec": self.kept("old:1")});
         let metadata = json!({
-            "generateName": "old-", "ownerReferences": [owner],
+            "name": revision_name(&self.name, &hash(&data, 0)), "ownerReferences": [owner],
             "labels": {SIDECARSET_NAME: self.name, SIDECARSET_CUSTOM_VERSION: "old"},
         });
-        let mut revision = json!({"metadata": metadata, "revision": 1, "data": {"spec": self.kept("old:1")}});
+        let mut revision = json!({"metadata": metadata, "revision": 1, "data": data});
         revision["metadata"]["ownerReferences"][0]["controller"] = json!(true);
         ["pinned", "partial"].contains(&self.revision).then_some(revision)
     }

@@ -85,11 +85,11 @@ impl UntypedWorkload {
         self.status.observed_generation >= generation && self.status.ready_replicas >= self.replicas()
     }
 
-    /// What holds it back, in its own words: `Blocked` of Berth's kinds, `ReplicaFailure` of Kubernetes'.
+    /// What holds it back, in its own words: `Blocked` of Berth's kinds, `ReplicaFailure` or a deadline
+    /// that has passed (`Progressing` is False) of Kubernetes'.
     pub fn failure(&self) -> Option<&str> {
-        let is_failure = |told: &&WorkloadCondition| {
-            told.status == "True" && ["Blocked", "ReplicaFailure"].contains(&told.type_.as_str())
-        };
+        const FAILURES: [(&str, &str); 3] = [("Blocked", "True"), ("ReplicaFailure", "True"), ("Progressing", "False")];
+        let is_failure = |told: &&WorkloadCondition| FAILURES.contains(&(told.type_.as_str(), told.status.as_str()));
         self.status.conditions.iter().find(is_failure).map(|told| told.message.as_str())
     }
 }

@@ -1,19 +1,24 @@
 //! What to do for a UnitedDeployment now.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
 use berth_workload::owner::controller_reference;
-use berth_workload::plan::{Action, Body, Event, IfExists, Plan, PodPatch, Step, Target};
+use berth_workload::plan::{Action, Body, Event, IfExists, Plan, PodPatch, Refusal, Step, Target};
+use berth_workload::pod::Pod;
 use berth_workload::resource::UNITED_DEPLOYMENTS;
-use berth_workload::revision::Recognised;
-use jiff::Timestamp;
+use berth_workload::revision::{Recognised, Revision, form};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::division::Share;
 use super::render::{self, Size, Template};
 use super::round::{Round, SubsetView, with_history};
 use super::{Snapshot, SubsetWorkload, change, stuck_pods, validate};
+
+/// How often a pod is looked for that has to end first.
+const LEFTOVER: SignedDuration = SignedDuration::from_secs(2);
 
 /// What to do now. An empty plan means that nothing is to be done until something changes.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -31,7 +36,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         }
     };
     if let Recognised::New(number) = round.recognised {
-        plan.add_required_stage("revision", vec![create_revision(snapshot, number)]);
+        plan.add_required_stage("revision", vec![new_revision(snapshot, number)]);
         return plan;
     }
     if let Recognised::Older(revision, number) = &round.recognised {
@@ -63,10 +68,21 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan
 }
 
-fn create_revision(snapshot: &Snapshot, number: i64) -> Step {
+/// Creates the revision of a new template, or adopts the one that an earlier UnitedDeployment of this
+/// name has left: its name is in the pods, so that another one would restart them.
+fn new_revision(snapshot: &Snapshot, number: i64) -> Step {
     let owner = controller_reference(&UNITED_DEPLOYMENTS, &snapshot.united.metadata);
     let template = serde_json::to_value(&snapshot.united.spec.template).unwrap_or_default();
-    let body = with_history(snapshot, &template, |history| history.new_revision(owner, number));
+    let body = with_history(snapshot, &template, |history| history.new_revision(owner.clone(), number));
+    let data = form::text(&body["data"]);
+    let is_left = |orphan: &&Arc<Revision>| {
+        body["metadata"]["name"] == *orphan.metadata.name && form::text(&orphan.data.value()) == data
+    };
+    if let Some(orphan) = snapshot.orphans.iter().find(is_left) {
+        let target = Target::as_seen(&orphan.metadata);
+        let reason = format!("revision {} is adopted: an earlier UnitedDeployment of this name left it", target.name);
+        return Step::new(Action::AdoptRevision { target, owner }, reason);
+    }
     let reason = format!("the template is new, and becomes revision {number}");
     let mut step = Step::new(Action::CreateRevision { body: Body::from(&body) }, reason);
     let message = "failed to take over spec.template".to_owned();
@@ -76,7 +92,7 @@ fn create_revision(snapshot: &Snapshot, number: i64) -> Step {
 
 /// Writes which pods are reserved into their labels.
 fn label_pods(subset: &SubsetView<'_>) -> Vec<Step> {
-    let label = |(pod, reserved): &(std::sync::Arc<berth_workload::pod::Pod>, bool)| {
+    let label = |(pod, reserved): &(Arc<Pod>, bool)| {
         let labels = [(RESERVED_POD.to_owned(), Some(reserved.to_string()))];
         let patch = PodPatch { labels: labels.into(), ..PodPatch::default() };
         let (name, subset) = (&pod.metadata.name, &subset.spec.name);
@@ -126,7 +142,7 @@ fn bring(snapshot: &Snapshot, round: &Round<'_>, subset: &SubsetView<'_>, size: 
                 format!("spec.template.{}.{invalid}", round.kind.template_field())
             };
             let message = format!("UnitedDeployment {}: {field}", snapshot.name());
-            let refusal = berth_workload::plan::Refusal { reason: "InvalidSpec", message };
+            let refusal = Refusal { reason: "InvalidSpec", message };
             let is_known = super::status::says(snapshot, &refusal);
             plan.refuse(refusal, is_known);
             return None;
@@ -135,6 +151,8 @@ fn bring(snapshot: &Snapshot, round: &Round<'_>, subset: &SubsetView<'_>, size: 
     let event = |warning, reason, message: String| Some(Event { warning, reason, message });
     let Some(workload) = subset.workload else {
         if let Some(pod) = subset.leftover {
+            // Its workload is gone, so that its end may wake no one.
+            plan.look_again_after(LEFTOVER);
             plan.wait(format!("subset {}: pod {} of its last workload has to end first", spec.name, pod.metadata.name));
         }
         if subset.orphan.is_some() || subset.leftover.is_some() || subset.waits_for_former(round.kind) {
@@ -153,8 +171,11 @@ fn bring(snapshot: &Snapshot, round: &Round<'_>, subset: &SubsetView<'_>, size: 
         let body = wanted.object(namespace, &name, &owner);
         let resource = round.kind.resource();
         let action = Action::Create { resource, body, if_exists: IfExists::IsOfSameOwner };
-        let what = format!("{} {name} for subset {} with {} replicas", resource.kind, spec.name, size.replicas);
-        let mut step = Step::new(action, format!("subset {} has no workload", spec.name));
+        let what = format!("{} {name} for subset {} with {} replicas", round.kind.title(), spec.name, size.replicas);
+        // The store may show the end of a workload before that of the UnitedDeployment with which it goes.
+        let confirm = Action::Confirm { resource: UNITED_DEPLOYMENTS, target: Target::from(metadata) };
+        let mut step = Step::new(confirm, format!("subset {} has no workload", spec.name));
+        step.actions.push(action);
         step.done = event(false, "SuccessfulUpdateSubset", format!("created {what}"));
         step.failed = event(true, "FailedUpdateSubset", format!("failed to create {what}"));
         return Some(step);
@@ -211,8 +232,7 @@ fn delete(round: &Round<'_>) -> Vec<Step> {
     let former = round.subsets.iter().flat_map(|subset| {
         let goes =
             subset.waits_for_former(round.kind) || subset.workload.is_some_and(|workload| workload.object.is_ready());
-        let kind = round.kind.resource().kind;
-        let why = format!("subset {} is a {kind} now", subset.spec.name);
+        let why = format!("the template of subset {} is that of a {} now", subset.spec.name, round.kind.title());
         subset
             .former
             .iter()
@@ -251,5 +271,5 @@ fn drop_history(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan) {
 
 /// Kind and name of a workload, for people.
 pub(super) fn named(workload: &SubsetWorkload) -> String {
-    format!("{} {}", workload.kind.resource().kind, workload.name())
+    format!("{} {}", workload.kind.title(), workload.name())
 }

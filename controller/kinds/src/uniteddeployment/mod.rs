@@ -43,6 +43,8 @@ pub struct Snapshot {
     pub workloads: Vec<SubsetWorkload>,
     /// The revisions that it controls, sorted oldest first.
     pub revisions: Vec<Arc<Revision>>,
+    /// Revisions of its namespace that no object controls.
+    pub orphans: Vec<Arc<Revision>>,
     /// The pods of its namespace that have a subset's name in their labels.
     pub pods: Vec<Arc<Pod>>,
 }

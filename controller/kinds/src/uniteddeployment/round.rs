@@ -245,7 +245,7 @@ fn schedulability(
 
 fn divided(snapshot: &Snapshot, subsets: &[SubsetView<'_>]) -> Result<Division, String> {
     let spec = &snapshot.united.spec;
-    let strategy = match &spec.topology.schedule_strategy {
+    let mode = match &spec.topology.schedule_strategy {
         adaptive if adaptive.reserves() => Mode::Reserve,
         adaptive if adaptive.is_adaptive() => Mode::Adaptive,
         _ => Mode::Fixed,
@@ -257,12 +257,21 @@ fn divided(snapshot: &Snapshot, subsets: &[SubsetView<'_>]) -> Result<Division, 
             replicas: subset.spec.replicas.as_ref(),
             min: subset.spec.min_replicas.as_ref(),
             max: subset.spec.max_replicas.as_ref(),
-            present: subset.workload.map_or(0, |workload| workload.object.replicas()),
+            present: present(snapshot, subset, mode),
             ready: subset.workload.map_or(0, |workload| workload.object.status.ready_replicas),
             reserved: subset.schedulability.reserved.saturating_add(subset.schedulability.missing),
             schedulable: subset.schedulability.schedulable,
             marked: subset.schedulability.marked,
         })
         .collect();
-    divide(strategy, spec.replicas, &subsets)
+    divide(mode, spec.replicas, &subsets)
+}
+
+/// The replicas that a subset has. Without adaptive scheduling they are those of the last division,
+/// so that a foreign change of a workload moves no pod of another.
+fn present(snapshot: &Snapshot, subset: &SubsetView<'_>, mode: Mode) -> i32 {
+    let statuses = snapshot.united.status.as_ref().map(|status| &*status.subset_statuses).unwrap_or_default();
+    let told = statuses.iter().find(|told| mode == Mode::Fixed && told.name == subset.spec.name);
+    let has = || subset.workload.map_or(0, |workload| workload.object.replicas());
+    told.map_or_else(has, |told| told.replicas)
 }

@@ -53,7 +53,7 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
                 name: subset.spec.name.clone(),
                 replicas: share.replicas,
                 ready_replicas: subset.workload.map_or(0, |workload| workload.object.status.ready_replicas),
-                partition,
+                partition: if round.kind.has_partition(&round.template.spec) { partition } else { 0 },
                 reserved_pods: subset.schedulability.reserved,
                 conditions: subset.schedulability.condition.iter().cloned().collect(),
             })
@@ -95,7 +95,12 @@ fn revisions(round: &Round<'_>, status: &mut UnitedDeploymentStatus, now: Timest
     if status.current_revision.is_empty() || has_all {
         status.current_revision.clone_from(&round.revision);
     }
-    let (is_updated, reason, verb) = if status.current_revision == round.revision {
+    let has_revision = |subset: &SubsetView<'_>| {
+        let label = subset.workload.and_then(|workload| workload.object.label(KRUISE_CONTROLLER_REVISION_HASH));
+        label == Some(&round.revision)
+    };
+    let is_updated = status.current_revision == round.revision && round.subsets.iter().all(has_revision);
+    let (is_updated, reason, verb) = if is_updated {
         (true, "UnitedDeploymentRevisionUpdated", "updated")
     } else {
         (false, "UnitedDeploymentRevisionUpdating", "updating")
@@ -166,7 +171,11 @@ fn blocked(
     let of_spec = plan.refusal.as_ref().map(|refusal| (refusal.reason, refusal.message.clone()));
     let of_write = || {
         let failure = outcome.failures.iter().find(|failure| failure.permanent && !failure.outdated)?;
-        Some(("Refused", format!("UnitedDeployment {name}: {} {}: {}", failure.deed, failure.object, failure.message)))
+        let remedy = "correct spec.template, or the patch of the subset in spec.topology.subsets";
+        Some((
+            "Refused",
+            format!("UnitedDeployment {name}: {} {}: {}; {remedy}", failure.deed, failure.object, failure.message),
+        ))
     };
     let of_workload = || {
         let failure = find(&status.conditions, condition::SUBSET_FAILURE)?;

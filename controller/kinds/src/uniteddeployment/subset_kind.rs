@@ -33,6 +33,16 @@ impl SubsetKind {
         }
     }
 
+    /// The kind for people, who cannot tell the two StatefulSets by their kind.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::StatefulSet => "StatefulSet",
+            Self::AdvancedStatefulSet => "Advanced StatefulSet",
+            Self::CloneSet => "CloneSet",
+            Self::Deployment => "Deployment",
+        }
+    }
+
     /// The field of `spec.template` that holds the kind's template.
     pub const fn template_field(self) -> &'static str {
         match self {

@@ -28,6 +28,7 @@ const COLUMNS: &[Column] = &[
     Column::integer("UPDATED", ".status.updatedReplicas", "Pods of the updated revision."),
     Column::integer("READY", ".status.readyReplicas", "Pods that are ready."),
     Column::AGE,
+    Column::BLOCKED,
 ];
 
 /// The fields that hold a template, one for each kind of workload.

@@ -1,4 +1,8 @@
-use super::super::*;
+use std::sync::Arc;
+
+use berth_workload::plan::Action;
+
+use super::super::{Snapshot, SubsetKind, decide};
 use super::world::World;
 use super::*;
 
@@ -228,4 +232,20 @@ fn division_that_differs_is_told_and_done() {
     let status = world.status();
     let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked").unwrap();
     assert!(blocked.message.contains("come to 4 and spec.replicas is 3"), "{}", blocked.message);
+}
+
+#[test]
+fn revision_of_an_earlier_namesake_is_adopted() {
+    let mut world = World::new("cloneSetTemplate", 2, names(1));
+    world.rest();
+    let mut left = world.revisions.remove(0);
+    left["metadata"]["ownerReferences"] = json!([]);
+    left["metadata"]["uid"] = json!("revision");
+    let mut snapshot = world.snapshot();
+    snapshot.orphans.push(Arc::new(serde_json::from_value(left.clone()).unwrap()));
+    let actions = |snapshot: &Snapshot| decide(snapshot, world.now).actions().cloned().collect::<Vec<_>>();
+    assert!(matches!(&actions(&snapshot)[..], [Action::AdoptRevision { target, .. }] if target.uid == "revision"));
+    left["data"]["spec"]["template"]["cloneSetTemplate"]["spec"]["minReadySeconds"] = json!(5);
+    snapshot.orphans[0] = Arc::new(serde_json::from_value(left).unwrap());
+    assert!(matches!(&actions(&snapshot)[..], [Action::CreateRevision { .. }]), "other data");
 }

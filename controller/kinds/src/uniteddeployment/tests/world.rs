@@ -73,6 +73,7 @@ impl World {
                 .map(|(kind, it)| SubsetWorkload { kind: *kind, object: Arc::new(object(it)) })
                 .collect(),
             revisions,
+            orphans: Vec::new(),
             pods: self.pods.iter().map(|(_, pod)| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect(),
         }
     }
@@ -153,6 +154,7 @@ impl World {
                     pod["metadata"]["labels"][key] = json!(value);
                 }
             }
+            Action::Confirm { .. } => {}
             Action::DeletePod { target } => self.pods.retain(|(_, pod)| pod["metadata"]["name"] != target.name),
             other => panic!("{other:?}"),
         }

@@ -122,6 +122,9 @@ fn containers_are_inspected(node: &Node) {
     let [fact] = status.image_facts.as_slice() else { panic!("{:?}", status.image_facts) };
     assert_eq!(fact.image, "app:1-same");
     assert!(fact.image_ids.iter().any(|id| id == digest), "{digest} is not in {:?}", fact.image_ids);
+    // The uid does not suffice: admission policies see the namespace.
+    node.patch(&json!({"spec": {"inspectPods": [{"namespace": "kube-system", "name": "p", "uid": uid}]}}));
+    node.until("no container is found", |s| s.inspected_pods.first().is_some_and(|p| p.containers.is_empty()));
     node.cluster.kubectl(&["delete", "pod", "p", "--wait=true"]).unwrap();
     node.patch(&json!({"spec": {"inspectPods": []}}));
     node.until("nobody is inspected", |s| s.inspected_pods.is_empty() && s.image_facts.is_empty());

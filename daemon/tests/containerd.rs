@@ -15,7 +15,7 @@ use berth_cluster::Valve;
 use berth_daemon::container_hash::{self, container_hash};
 use berth_daemon::cri::{Cri, CriError};
 use berth_daemon::env;
-use berth_daemon::inspect::{self, Facts, POD_UID_LABEL};
+use berth_daemon::inspect::{self, Facts, POD_NAME_LABEL, POD_NAMESPACE_LABEL, POD_UID_LABEL};
 use berth_daemon::manifest::Bytes;
 use berth_daemon::pull::Try;
 use berth_daemon::pull_secrets::PullSecrets;
@@ -478,7 +478,9 @@ impl Pod {
         let config = ContainerConfig {
             metadata: Some(ContainerMetadata { name: name.into(), attempt }),
             image: Some(image_spec),
-            labels: HashMap::from([(POD_UID_LABEL.to_owned(), "uid-1".to_owned())]),
+            labels: [(POD_UID_LABEL, "uid-1"), (POD_NAME_LABEL, "p"), (POD_NAMESPACE_LABEL, "default")]
+                .map(|(label, value)| (label.to_owned(), value.to_owned()))
+                .into(),
             annotations: HashMap::from([(container_hash::ANNOTATION.to_owned(), container_hash(name, image))]),
             envs: env.iter().map(|(key, value)| KeyValue { key: (*key).into(), value: (*value).into() }).collect(),
             ..ContainerConfig::default()

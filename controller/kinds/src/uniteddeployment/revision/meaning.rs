@@ -101,8 +101,9 @@ fn says_nothing(kind: &str, holder: &str, name: &str, value: &Value) -> bool {
     if (holder, name) == ("rollingUpdate", "partition") || (EMPTY.contains(&name) && *value == json!({})) {
         return true;
     }
-    let is_default =
-        |(of, field, default): (&str, &str, &str)| (of, field) == (holder, name) && value.to_string() == default;
+    let is_default = |(of, field, default): (&str, &str, &str)| {
+        (of, field) == (holder, name) && serde_json::from_str::<Value>(default).is_ok_and(|default| default == *value)
+    };
     DEFAULTS.into_iter().any(is_default)
         || OF_KIND.into_iter().any(|(of, holder, name, default)| of == kind && is_default((holder, name, default)))
 }

@@ -338,7 +338,12 @@ fn new_revision_has_form_of_newest() {
         assert_eq!(metadata["name"], fact.name, "{}", fact.what);
         assert_eq!(metadata["ownerReferences"][0]["apiVersion"], api_version, "{}", fact.what);
         let written: Arc<Revision> = Arc::new(serde_json::from_value(body).unwrap());
-        assert_eq!(recognised(&stored, &[written.clone()], &[]), Recognised::Newest(written), "{}", fact.what);
+        assert_eq!(
+            recognised(&stored, std::slice::from_ref(&written), &[]),
+            Recognised::Newest(written),
+            "{}",
+            fact.what
+        );
     }
 }
 
@@ -401,6 +406,6 @@ fn data_of_any_shape_is_read() {
     }
     for odd in [json!(null), json!([]), json!({"deploymentTemplate": {"spec": {"template": 3, "selector": []}}})] {
         let revision = named("web-a", 1, &odd);
-        assert_eq!(recognised(&odd, &[revision.clone()], &[]), Recognised::Newest(revision), "{odd}");
+        assert_eq!(recognised(&odd, std::slice::from_ref(&revision), &[]), Recognised::Newest(revision), "{odd}");
     }
 }

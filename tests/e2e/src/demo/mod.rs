@@ -1,11 +1,12 @@
 //! The demo: an image changed in place, and the same by new pods; then pods of StatefulSets that come back to their nodes,
-//! and what there is of each node.
+//! what there is of each node, and one application over three of them.
 
 mod nodes;
 pub mod report;
 pub mod screen;
 mod sets;
 pub mod verify;
+mod zones;
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -134,7 +135,8 @@ async fn show(site: &Arc<Site>, options: &Options) -> Result<()> {
     let kept = in_place.summary.in_place;
     ensure!(kept == demo.pods, "only {kept} of {} pods were updated in place: see the table above", demo.pods);
     sets::show(site, NAMESPACE, &demo.images).await?;
-    nodes::show(site, NAMESPACE, &demo.images).await
+    nodes::show(site, NAMESPACE, &demo.images).await?;
+    zones::show(site, NAMESPACE, &demo.images).await
 }
 
 /// Pushes all images and installs the chart; gives three images for the pods.

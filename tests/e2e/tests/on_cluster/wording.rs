@@ -12,7 +12,8 @@ const COLUMNS: [(&str, &str, &str); 6] = [
     ("clonesets", "v1alpha1", "NAME DESIRED UPDATED UPDATED_READY UPDATED_AVAILABLE READY TOTAL AGE"),
     ("nodeimages", "v1beta1", "NAME DESIRED PULLING SUCCEED FAILED AGE"),
     ("nodeimages", "v1alpha1", "NAME DESIRED PULLING SUCCEED FAILED AGE"),
-    ("imagepulljobs", "v1beta1", "NAME TOTAL ACTIVE SUCCEED FAILED AGE"),
+    // OpenKruise shows MESSAGE in v1alpha1 alone.
+    ("imagepulljobs", "v1beta1", "NAME TOTAL ACTIVE SUCCEED FAILED AGE MESSAGE"),
     ("imagepulljobs", "v1alpha1", "NAME TOTAL ACTIVE SUCCEED FAILED AGE MESSAGE"),
 ];
 

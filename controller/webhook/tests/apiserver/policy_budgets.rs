@@ -32,7 +32,7 @@ fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone()
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let manager = stage.manager().await?;
-        let by_hand = Api::<PodDisruptionBudget>::namespaced(admin, "default");
+        let by_hand = Api::<PodDisruptionBudget>::namespaced(admin.clone(), "default");
         let own = Api::<PodDisruptionBudget>::namespaced(manager.clone(), "default");
         let (create, write) = (PostParams::default(), PatchParams::default());
         let trial = PostParams { dry_run: true, ..create.clone() };
@@ -59,8 +59,15 @@ fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone()
         let there = Api::<PodDisruptionBudget>::namespaced(manager, "kube-system");
         let answer = there.create(&trial, &native("web", &owner("PodUnavailableBudget", "web"))?).await;
         refused("in kube-system", answer, "controller.protectedNamespaces")?;
-        // An owner that is not there: nobody collects what a policy judges meanwhile.
-        let ours = owner("PodUnavailableBudget", "ours");
+        // Without its owner the garbage collector would take it meanwhile.
+        let resource =
+            ApiResource::from_gvk(&GroupVersionKind::gvk("policy.kruise.io", "v1beta1", "PodUnavailableBudget"));
+        let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1});
+        let budget = DynamicObject::new("ours", &resource).data(json!({"spec": spec}));
+        let budget =
+            Api::<DynamicObject>::namespaced_with(admin, "default", &resource).create(&create, &budget).await?;
+        let mut ours = owner("PodUnavailableBudget", "ours");
+        ours["uid"] = json!(budget.metadata.uid);
         own.create(&create, &native("ours", &ours)?).await.context("its own")?;
         own.patch("ours", &PatchParams::default().dry_run(), &less).await.context("minAvailable")?;
         let policy = merge(json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}));

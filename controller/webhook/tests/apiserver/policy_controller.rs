@@ -565,9 +565,12 @@ async fn fields_of_others(Scene { manager, admin, .. }: &Scene) -> Result<()> {
     ] {
         refused(&spec.to_string(), manager.merge(set, &json!({"spec": spec})).await, says)?;
     }
-    for field in [json!({"labels": {"a": "b"}}), json!({"finalizers": ["example.com/x"]})] {
+    for (field, says) in [
+        (json!({"labels": {"a": "b"}}), "of the metadata of clonesets"),
+        (json!({"finalizers": ["example.com/x"]}), "metadata.finalizers: kruise-manager may write none"),
+    ] {
         let answer = manager.merge(set, &json!({"metadata": field})).await;
-        refused(&field.to_string(), answer, "of the metadata of clonesets")?;
+        refused(&field.to_string(), answer, says)?;
     }
     let job = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob", "metadata": {"name": "own"}, "spec": {"image": "evil:1"}});
     refused("a job of its own", manager.create(JOBS, &job).await, "ImagePullJobs that a CloneSet")?;

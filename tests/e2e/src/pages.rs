@@ -21,6 +21,7 @@ pub const NOT_RUN: &[(&str, &str)] = &[
     ("kubectl -n NAMESPACE", "NAMESPACE is the reader's"),
     ("annotate --overwrite sidecarset NAME", "NAME is the reader's"),
     ("annotate --overwrite containerrecreaterequest NAME", "NAME is the reader's"),
+    ("explain dpdb foo -n default", "foo is the reader's"),
     ("kubectl get nodeimage <node>", "<node> is the reader's"),
 ];
 

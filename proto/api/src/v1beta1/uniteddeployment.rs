@@ -68,10 +68,10 @@ pub struct UnitedDeploymentSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SubsetTemplate {
-    /// Each subset is a StatefulSet of Kubernetes, see `kubectl explain statefulset.apps.spec`.
+    /// Each subset is a StatefulSet of Kubernetes, see `kubectl explain statefulset.spec --api-version=apps/v1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stateful_set_template: Option<WorkloadTemplate>,
-    /// Each subset is an Advanced StatefulSet, see `kubectl explain statefulset.apps.kruise.io.spec`.
+    /// Each subset is an Advanced StatefulSet, see `kubectl explain statefulset.spec --api-version=apps.kruise.io/v1beta1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advanced_stateful_set_template: Option<WorkloadTemplate>,
     /// Each subset is a CloneSet, see `kubectl explain cloneset.spec`.

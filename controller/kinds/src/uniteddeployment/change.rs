@@ -39,8 +39,8 @@ fn metadata(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Optio
     let mut patch = Map::new();
     for (field, wanted) in [("labels", &wanted.labels), ("annotations", &wanted.annotations)] {
         let existing = texts(existing.get("metadata"), field);
-        let gone =
-            texts(older, field).into_keys().filter(|key| !wanted.contains_key(key) && existing.contains_key(key));
+        // Stores keep no annotations of other domains, so that a key may be there unseen.
+        let gone = texts(older, field).into_keys().filter(|key| !wanted.contains_key(key));
         let changed = wanted.iter().filter(|(key, value)| existing.get(*key) != Some(value));
         let changed = changed.map(|(key, value)| (key.clone(), json!(value)));
         let changes: Map<String, Value> = changed.chain(gone.map(|key| (key, Value::Null))).collect();

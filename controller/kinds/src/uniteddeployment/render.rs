@@ -19,9 +19,9 @@ use serde_json::{Map, Value, json};
 
 use super::subset_kind::SubsetKind;
 
-/// The longest patch, in bytes of JSON: the workload has it in an annotation, and Kubernetes allows
-/// 256 KiB for all annotations of an object.
-pub(super) const LONGEST_PATCH: usize = 200_000;
+/// The longest patch, in bytes of JSON: the workload has it in an annotation, and stores read no object
+/// of ours with 64 KiB of metadata.
+pub(super) const LONGEST_PATCH: usize = 32_768;
 
 /// The part of a UnitedDeployment that its workloads share.
 #[derive(Debug, Clone, Copy)]

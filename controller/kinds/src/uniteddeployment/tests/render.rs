@@ -137,7 +137,7 @@ fn refused_template_or_patch_names_its_field() {
         (with_term, "spec.template.spec.affinity.nodeAffinity: is no object", false),
         (patched(json!(3)), "patch: is a number", true),
         (patched(json!({"spec": {"containers": [{}]}})), "patch.spec.containers[0]: has no \"name\"", true),
-        (patched(json!({"metadata": {"labels": {"a": "x".repeat(LONGEST_PATCH)}}})), "patch: is 200032 bytes", true),
+        (patched(json!({"metadata": {"labels": {"a": "x".repeat(LONGEST_PATCH)}}})), "patch: is 32800 bytes", true),
     ];
     for (source, says, of_subset) in table {
         let error = source.render().unwrap_err();

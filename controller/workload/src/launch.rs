@@ -70,9 +70,9 @@ fn wait(container: &mut Value, priority: i32, pod: &str) {
     variables.push(barrier);
 }
 
-/// Orders the containers of a pod of this name that is being created, by their priorities, whatever they waited for before. A
+/// Orders the containers of a pod of this name that is being created, by their priorities, and drops what they waited for before. A
 /// container without a priority waits for none, and none waits for it. False if the name is too long for that of its ConfigMap:
-/// nobody could let them start.
+/// no barrier could let them start.
 pub fn order(pod: &mut Value, name: &str, priorities: impl IntoIterator<Item = Option<i32>>) -> bool {
     if priority::barrier(name).len() > LONGEST_NAME {
         return false;

@@ -81,7 +81,7 @@ fn take_over(snapshot: &Snapshot, state: &PersistentPodState) -> Option<Step> {
     };
     let mut heirs = snapshot.generators.iter().filter(|heir| is_its(&heir.resource) && heir.name == target.name);
     let (heir, spec) = heirs.find_map(|heir| Some((heir, heir.spec()?))).filter(|_| is_left)?;
-    // The rest of the spec follows when the object is the heir's: this account may write no more of an object of nobody.
+    // The rest of the spec follows when the object is the heir's: this account may write no more of an object without an owner.
     let patch =
         json!({"metadata": {"ownerReferences": [heir.owner_reference()]}, "spec": {"targetRef": spec["targetRef"]}});
     let (name, to) = (&target.name, heir.resource.api_version());

@@ -47,7 +47,7 @@ impl Kept {
 const SHOWN: usize = 100;
 
 /// The pods with containers that are not those of the revision that their record names, and those that list the SidecarSet and have no
-/// record of it; each with how they differ. Where nobody knows that revision nobody can tell.
+/// record of it; each with how they differ. A record of a revision that is gone is no drift.
 pub(super) fn drifted(snapshot: &Snapshot) -> Vec<(&Arc<Pod>, String)> {
     let mut forms = Forms::default();
     let injected = snapshot.pods.iter().filter(|pod| pod.is_active() && on_pod::is_injected(pod, snapshot.name()));

@@ -27,7 +27,7 @@ pub(super) struct History {
 /// The fields that a revision keeps.
 pub(super) const KEPT: [&str; 5] = ["containers", "imagePullSecrets", "initContainers", "patchPodMetadata", "volumes"];
 
-/// The most hashes that are tried for the name of a revision: whoever writes statuses writes their number.
+/// The most hashes that are tried for the name of a revision: a thief who writes statuses writes their number.
 const MOST_COLLISIONS: i32 = 16;
 
 /// What of a SidecarSet a revision keeps.

@@ -129,7 +129,7 @@ impl Turns {
         next
     }
 
-    /// Notes a try, which ends the turn of the pod's namespace whatever came of it.
+    /// Notes a try, which ends the turn of the pod's namespace also if it fails.
     fn note(&mut self, target: &Target, failure: Option<&Failure>, (hash, now): (&str, Timestamp)) {
         self.count += 1;
         self.last.insert(target.namespace.as_str().into(), self.count);

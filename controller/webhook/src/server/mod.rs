@@ -353,7 +353,7 @@ async fn large_look(
     let Received { bytes, share } = kind.bodies.rest(begun).await.map_err(unread)?;
     let (working, shared) = (caller.working(), shared.clone());
     let aside = tokio::task::spawn_blocking(move || {
-        // Turn and memory end with the work, also where nobody waits for that any more.
+        // Turn and memory end with the work, also if the caller waits for it no longer.
         let _turn = turn;
         (handler.look(&bytes, &shared.judge), share)
     });
@@ -459,7 +459,7 @@ impl Question {
 }
 
 impl Handler {
-    /// Whether only the apiserver is told the path.
+    /// Whether only the apiserver knows the path.
     fn is_secret(self) -> bool {
         !matches!(self, Self::Convert | Self::Validate(Asker::Anybody))
     }

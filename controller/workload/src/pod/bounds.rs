@@ -17,7 +17,7 @@ const KEPT: usize = 64 << 10;
 const ERROR: usize = 1 << 10;
 /// What is kept of metadata, and what helps where that is too much.
 const METADATA: &str = "metadata: labels, annotations of kruise.io, owners and finalizers";
-const REMEDY: &str = "remove those that nobody reads";
+const REMEDY: &str = "remove those that no program reads";
 /// What an entry of a list takes beside its texts, in bytes.
 const ENTRY: usize = 32;
 

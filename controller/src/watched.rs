@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use berth_api::names::label;
+use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_runtime::object::owner_key;
 use berth_runtime::store::{Index, pods};
 use berth_runtime::{Object, Owned, Resource, Store, object};
@@ -21,7 +23,6 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error};
 
 use crate::controllers::sidecarset::{REVISIONS_OF_SIDECAR_SETS, managing_set};
-use crate::controllers::uniteddeployment::{SUBSET_DEPLOYMENTS, SUBSET_NATIVE_SETS};
 use crate::custom_workloads::Configuration;
 use crate::reads::Read;
 
@@ -198,6 +199,10 @@ impl Kind for UntypedWorkload {
     fn terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
+    /// Of Deployments that are not kept nothing is checked.
+    fn slim(&mut self) -> Result<(), String> {
+        if self.label(label::SUBSET_NAME).is_some() { pod::slim(&mut self.metadata) } else { Ok(()) }
+    }
 }
 
 /// Deployments, of which those of UnitedDeployments' subsets are kept.
@@ -220,6 +225,25 @@ pub(crate) const ORPHANED_CLAIMS: Index<Watched<Claim>> = Index::new("orphans", 
     let is_of_clone_set = metadata.label(label::CLONESET_INSTANCE_ID).is_some();
     (is_of_clone_set && claim.owner().is_none() && is_nobodys(metadata)).then(|| claim.namespace())
 });
+
+/// CloneSets with a subset's name, by namespace.
+pub(crate) const SUBSET_CLONE_SETS: Index<Watched<CloneSet>> =
+    Index::new("subsets", |set| namespace_of_subset(&set.0.metadata));
+/// Advanced StatefulSets with a subset's name, by namespace.
+pub(crate) const SUBSET_STATEFUL_SETS: Index<Watched<StatefulSet>> =
+    Index::new("subsets", |set| namespace_of_subset(&set.0.metadata));
+/// Kubernetes' StatefulSets with a subset's name, by namespace.
+pub(crate) const SUBSET_NATIVE_SETS: Index<Watched<StatefulWorkload>> =
+    Index::new("subsets", |set| set.0.subset.as_ref().and_then(|set| namespace_of_subset(&set.metadata)));
+/// Deployments with a subset's name, by namespace.
+pub(crate) const SUBSET_DEPLOYMENTS: Index<Watched<UntypedWorkload>> =
+    Index::new("subsets", |deployment| namespace_of_subset(&deployment.0.metadata));
+
+/// The namespace of an object that has a subset's name.
+pub(crate) fn namespace_of_subset(metadata: &ObjectMeta) -> Option<&str> {
+    metadata.labels.as_ref()?.get(label::SUBSET_NAME)?;
+    metadata.namespace.as_deref()
+}
 
 fn is_nobodys(metadata: &Metadata) -> bool {
     metadata.controller().is_none()

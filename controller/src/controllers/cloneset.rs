@@ -20,14 +20,13 @@ use crate::acting::{Acting, LARGE};
 use crate::change;
 use crate::controllers::Controller;
 use crate::controllers::nodeimage::PREPULLED_CLONE_SETS;
-use crate::controllers::uniteddeployment::SUBSET_CLONE_SETS;
 use crate::ended::EndedPods;
 use crate::overlapping;
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
-use crate::watched::{CustomResource, Watched};
+use crate::watched::{CustomResource, SUBSET_CLONE_SETS, Watched};
 
 /// What a decision about a CloneSet is made of.
 pub(crate) struct Reads {

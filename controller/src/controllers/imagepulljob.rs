@@ -12,7 +12,7 @@ use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store, turn};
 use berth_workload::gates::Gates;
 use berth_workload::node::image::NodeImage;
-use berth_workload::owner::Reference;
+use berth_workload::owner::{self, Reference};
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::Pod;
 use berth_workload::pull::closed;
@@ -43,8 +43,7 @@ impl Read for Watched<ImagePullJob> {
 
 impl Owned for Watched<ImagePullJob> {
     fn owner(&self) -> Option<Reference<'_>> {
-        let mut owners = self.0.metadata.owner_references.iter().flatten();
-        owners.find(|owner| owner.controller == Some(true)).map(Reference::from)
+        owner::controller(&self.0.metadata)
     }
 }
 

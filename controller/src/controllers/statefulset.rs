@@ -21,14 +21,13 @@ use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
-use crate::controllers::uniteddeployment::SUBSET_STATEFUL_SETS;
 use crate::controllers::{Controller, persistentpodstate};
 use crate::paced::{Paced, nothing_is_urgent};
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
-use crate::watched::{CustomResource, Watched};
+use crate::watched::{CustomResource, SUBSET_STATEFUL_SETS, Watched};
 
 /// What a decision about a StatefulSet is made of.
 pub(crate) struct Reads {

@@ -11,9 +11,9 @@ use berth_kinds::uniteddeployment::{Snapshot, SubsetKind, SubsetWorkload, decide
 use berth_runtime::driver::Next;
 use berth_runtime::object::{UNITED_DEPLOYMENTS, owner_key};
 use berth_runtime::queue::Queue;
-use berth_runtime::store::{Index, pods};
+use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Resource, Store};
-use berth_workload::owner::{OwnerKey, Reference};
+use berth_workload::owner::{self, OwnerKey, Reference};
 use berth_workload::plan::Outcome;
 use berth_workload::pod::Pod;
 use berth_workload::revision::{self, Revision};
@@ -26,9 +26,13 @@ use serde::Serialize;
 use crate::acting::Acting;
 use crate::change::each;
 use crate::controllers::Controller;
+use crate::overlapping::by_namespace;
 use crate::paced::Paced;
 use crate::reads::{Read, Reader};
-use crate::watched::{CustomResource, ORPHANED_REVISIONS, Watched};
+use crate::watched::{
+    CustomResource, ORPHANED_REVISIONS, SUBSET_CLONE_SETS, SUBSET_DEPLOYMENTS, SUBSET_NATIVE_SETS,
+    SUBSET_STATEFUL_SETS, Watched, namespace_of_subset,
+};
 
 /// What a decision is made of.
 pub(crate) struct Reads {
@@ -53,28 +57,8 @@ impl CustomResource for UnitedDeployment {
 
 impl Read for Watched<UnitedDeployment> {
     fn store() -> Arc<Store<Self>> {
-        Store::new(&[BY_NAMESPACE])
+        Store::new(&[by_namespace()])
     }
-}
-
-const BY_NAMESPACE: Index<Watched<UnitedDeployment>> =
-    Index::new("namespace", |united| united.0.metadata.namespace.as_deref());
-/// CloneSets with a subset's name, by namespace.
-pub(crate) const SUBSET_CLONE_SETS: Index<Watched<CloneSet>> =
-    Index::new("subsets", |set| namespace_of_subset(&set.0.metadata));
-/// Advanced StatefulSets with a subset's name, by namespace.
-pub(crate) const SUBSET_STATEFUL_SETS: Index<Watched<StatefulSet>> =
-    Index::new("subsets", |set| namespace_of_subset(&set.0.metadata));
-/// Kubernetes' StatefulSets with a subset's name, by namespace.
-pub(crate) const SUBSET_NATIVE_SETS: Index<Watched<StatefulWorkload>> =
-    Index::new("subsets", |set| set.0.subset.as_ref().and_then(|set| namespace_of_subset(&set.metadata)));
-/// Deployments with a subset's name, by namespace.
-pub(crate) const SUBSET_DEPLOYMENTS: Index<Watched<UntypedWorkload>> =
-    Index::new("subsets", |deployment| namespace_of_subset(&deployment.0.metadata));
-
-fn namespace_of_subset(metadata: &ObjectMeta) -> Option<&str> {
-    metadata.labels.as_ref()?.get(SUBSET_NAME)?;
-    metadata.namespace.as_deref()
 }
 
 impl Controller for Reads {
@@ -147,8 +131,7 @@ impl Reads {
         let revisions = self.revisions.owned_by(&owner);
         let mut revisions: Vec<_> = revisions.iter().map(|revision| revision.0.clone()).collect();
         revision::sort(&mut revisions);
-        let mut workloads = self.workloads.in_namespace(united.namespace());
-        workloads.retain(|workload| is_owned_or_orphaned(&owner, &workload.object.metadata));
+        let workloads = self.workloads.of(&owner);
         let orphans = self.revisions.by_index(&ORPHANED_REVISIONS, united.namespace());
         let orphans = orphans.iter().map(|revision| revision.0.clone()).collect();
         let pods = self.pods.by_index(&pods::BY_NAMESPACE, united.namespace());
@@ -158,31 +141,29 @@ impl Reads {
 }
 
 fn is_owned_or_orphaned(owner: &OwnerKey<'_>, metadata: &ObjectMeta) -> bool {
-    match controller(metadata) {
+    match owner::controller(metadata) {
         None => true,
         Some(reference) => owner.owns(metadata.namespace.as_deref().unwrap_or_default(), &reference),
     }
 }
 
-fn controller(metadata: &ObjectMeta) -> Option<Reference<'_>> {
-    let references = metadata.owner_references.as_deref().unwrap_or_default();
-    references.iter().find(|reference| reference.controller == Some(true)).map(Reference::from)
-}
-
 impl Workloads {
-    /// The workloads of a namespace that have a subset's name.
-    fn in_namespace(&self, namespace: &str) -> Vec<SubsetWorkload> {
-        let native = self.native.by_index(&SUBSET_NATIVE_SETS, namespace);
-        let native = native.iter().filter_map(|set| Some((SubsetKind::StatefulSet, set.0.subset.clone()?)));
-        let sets = self.stateful_sets.by_index(&SUBSET_STATEFUL_SETS, namespace);
-        let sets = sets
-            .iter()
-            .map(|set| (SubsetKind::AdvancedStatefulSet, untyped(&set.0.metadata, &set.0.spec, &set.0.status)));
-        let clones = self.clone_sets.by_index(&SUBSET_CLONE_SETS, namespace);
-        let clones =
-            clones.iter().map(|set| (SubsetKind::CloneSet, untyped(&set.0.metadata, &set.0.spec, &set.0.status)));
-        let deployments = self.deployments.by_index(&SUBSET_DEPLOYMENTS, namespace);
-        let deployments = deployments.iter().map(|deployment| (SubsetKind::Deployment, deployment.0.clone()));
+    /// The workloads with a subset's name that this owner controls, and those of its namespace that no object controls.
+    fn of(&self, owner: &OwnerKey<'_>) -> Vec<SubsetWorkload> {
+        let is = |metadata: &ObjectMeta| is_owned_or_orphaned(owner, metadata);
+        let native = self.native.by_index(&SUBSET_NATIVE_SETS, owner.namespace);
+        let native = native.iter().filter_map(|set| set.0.subset.as_ref()).filter(|set| is(&set.metadata));
+        let native = native.map(|set| (SubsetKind::StatefulSet, set.clone()));
+        let sets = self.stateful_sets.by_index(&SUBSET_STATEFUL_SETS, owner.namespace);
+        let sets = sets.iter().filter(|set| is(&set.0.metadata));
+        let sets =
+            sets.map(|set| (SubsetKind::AdvancedStatefulSet, untyped(&set.0.metadata, &set.0.spec, &set.0.status)));
+        let clones = self.clone_sets.by_index(&SUBSET_CLONE_SETS, owner.namespace);
+        let clones = clones.iter().filter(|set| is(&set.0.metadata));
+        let clones = clones.map(|set| (SubsetKind::CloneSet, untyped(&set.0.metadata, &set.0.spec, &set.0.status)));
+        let deployments = self.deployments.by_index(&SUBSET_DEPLOYMENTS, owner.namespace);
+        let deployments = deployments.iter().filter(|deployment| is(&deployment.0.metadata));
+        let deployments = deployments.map(|deployment| (SubsetKind::Deployment, deployment.0.clone()));
         let all = native.chain(sets).chain(clones).chain(deployments);
         all.map(|(kind, object)| SubsetWorkload { kind, object }).collect()
     }
@@ -193,12 +174,12 @@ impl Workloads {
             let (united, to) = (united.clone(), queue.clone());
             move |metadata: &ObjectMeta| {
                 let Some(namespace) = namespace_of_subset(metadata) else { return };
-                match controller(metadata) {
+                match owner::controller(metadata) {
                     Some(owner) if UNITED_DEPLOYMENTS.owner_kind().is_of(&owner) => {
                         to.add(Key::new(namespace, owner.name));
                     }
                     Some(_) => {}
-                    None => united.by_index(&BY_NAMESPACE, namespace).iter().for_each(|one| to.add(Key::of(&**one))),
+                    None => united.by_index(&by_namespace(), namespace).iter().for_each(|one| to.add(Key::of(&**one))),
                 }
             }
         };
@@ -219,7 +200,7 @@ impl Workloads {
         let owner = pod.metadata.controller()?;
         let (namespace, name) = (&*pod.metadata.namespace, &*owner.name);
         let of = |metadata: &ObjectMeta| {
-            let owner = controller(metadata).filter(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(owner))?;
+            let owner = owner::controller(metadata).filter(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(owner))?;
             Some(owner.name.to_owned())
         };
         match &*owner.kind {
@@ -239,9 +220,6 @@ impl Workloads {
 fn untyped<S: Serialize, T: Serialize>(metadata: &ObjectMeta, spec: &S, status: &Option<T>) -> Arc<UntypedWorkload> {
     let status = serde_json::to_value(status).and_then(serde_json::from_value::<Option<WorkloadStatus>>);
     let spec = serde_json::to_value(spec).unwrap_or_default();
-    Arc::new(UntypedWorkload {
-        metadata: ObjectMeta { managed_fields: None, ..metadata.clone() },
-        spec: JsonText::from(&spec),
-        status: status.ok().flatten().unwrap_or_default(),
-    })
+    let status = status.ok().flatten().unwrap_or_default();
+    Arc::new(UntypedWorkload::new(metadata.clone(), JsonText::from(&spec), status))
 }

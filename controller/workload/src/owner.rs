@@ -44,6 +44,12 @@ pub fn controller_reference(resource: &Resource, metadata: &ObjectMeta) -> Value
     })
 }
 
+/// The owner that manages an object.
+pub fn controller(metadata: &ObjectMeta) -> Option<Reference<'_>> {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true)).map(Reference::from)
+}
+
 /// Whether the reference names a kind of ours that owns pods.
 pub fn is_workload(reference: &Reference<'_>) -> bool {
     is_owner_of(reference, resource::PODS.plural)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::ordinals::Ordinals;
-use crate::pod::Metadata;
+use crate::pod::{self, Metadata};
 use crate::untyped_workload::UntypedWorkload;
 
 /// A workload, stripped to what decisions read. The feed decodes watch events straight into it.
@@ -35,7 +35,9 @@ impl<'de> Deserialize<'de> for StatefulWorkload {
         let text = JsonText::deserialize(deserializer)?;
         let Slim { metadata, ordinals } = serde_json::from_str(text.as_str()).map_err(D::Error::custom)?;
         let is_subset = metadata.label(SUBSET_NAME).is_some();
-        let subset = if is_subset { text.read().map(Arc::new) } else { None };
+        let mut subset = if is_subset { text.read::<UntypedWorkload>() } else { None };
+        subset.as_mut().map_or(Ok(()), |subset| pod::slim(&mut subset.metadata)).map_err(D::Error::custom)?;
+        let subset = subset.map(Arc::new);
         Ok(Self { metadata, ordinals, subset })
     }
 }
@@ -64,7 +66,8 @@ mod tests {
     #[test]
     fn stateful_workload_of_a_subset_keeps_its_spec() {
         let read = |labels: Value| -> StatefulWorkload {
-            let metadata = json!({"name": "web", "labels": labels, "annotations": {"team": "a"}});
+            let metadata =
+                json!({"name": "web", "labels": labels, "annotations": {"apps.kruise.io/subset-patch": "{}"}});
             serde_json::from_value(
                 json!({"metadata": metadata, "spec": {"replicas": 3}, "status": {"readyReplicas": 2}}),
             )
@@ -72,8 +75,8 @@ mod tests {
         };
         assert_eq!(read(json!({"app": "web"})).subset, None);
         let subset = read(json!({"apps.kruise.io/subset-name": "a"})).subset.unwrap();
-        assert_eq!((subset.replicas(), subset.status.ready_replicas), (3, 2));
-        assert_eq!(subset.metadata.annotations.as_ref().unwrap()["team"], "a");
+        assert_eq!((subset.replicas, subset.status.ready_replicas), (3, 2));
+        assert_eq!(subset.metadata.annotations.as_ref().unwrap()["apps.kruise.io/subset-patch"], "{}");
     }
 
     #[test]

@@ -8,10 +8,12 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(from = "Read")]
 pub struct UntypedWorkload {
-    /// Name, uid, labels, annotations, owners. Without managed fields.
+    /// Name, uid, labels, annotations, owners.
     pub metadata: ObjectMeta,
     /// The spec as the apiserver has it.
     pub spec: JsonText,
+    /// `spec.replicas`, by default 1.
+    pub replicas: i32,
     /// What its controller says.
     pub status: WorkloadStatus,
 }
@@ -27,9 +29,7 @@ struct Read {
 
 impl From<Read> for UntypedWorkload {
     fn from(read: Read) -> Self {
-        let Read { mut metadata, spec, status } = read;
-        metadata.managed_fields = None;
-        Self { metadata, spec, status }
+        Self::new(read.metadata, read.spec, read.status)
     }
 }
 
@@ -69,9 +69,10 @@ struct Numbers {
 }
 
 impl UntypedWorkload {
-    /// `spec.replicas`, by default 1.
-    pub fn replicas(&self) -> i32 {
-        self.spec.read::<Numbers>().and_then(|numbers| numbers.replicas).unwrap_or(1)
+    /// A workload from its parts.
+    pub fn new(metadata: ObjectMeta, spec: JsonText, status: WorkloadStatus) -> Self {
+        let replicas = spec.read::<Numbers>().and_then(|numbers| numbers.replicas).unwrap_or(1);
+        Self { metadata, spec, replicas, status }
     }
 
     /// The value of a label.
@@ -82,7 +83,7 @@ impl UntypedWorkload {
     /// Whether all its pods are ready, by a status that speaks of the present spec.
     pub fn is_ready(&self) -> bool {
         let generation = self.metadata.generation.unwrap_or_default();
-        self.status.observed_generation >= generation && self.status.ready_replicas >= self.replicas()
+        self.status.observed_generation >= generation && self.status.ready_replicas >= self.replicas
     }
 
     /// What holds it back, in its own words: `Blocked` of Berth's kinds, `ReplicaFailure` or a deadline

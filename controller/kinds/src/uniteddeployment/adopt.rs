@@ -1,6 +1,7 @@
 //! Which workload a subset may adopt.
 
 use berth_api::names::label::SUBSET_NAME;
+use berth_workload::owner;
 use berth_workload::selector::Selector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -8,10 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 /// has no controller, is not being deleted, and has the labels of the selector and of the subset. An
 /// empty selector adopts nothing.
 pub(super) fn is_orphan_of(selector: &Selector, subset: &str, orphan: &ObjectMeta) -> bool {
-    let owners = orphan.owner_references.as_deref().unwrap_or_default();
     let label = |key: &str| orphan.labels.as_ref()?.get(key).map(String::as_str);
     orphan.deletion_timestamp.is_none()
-        && owners.iter().all(|owner| owner.controller != Some(true))
+        && owner::controller(orphan).is_none()
         && label(SUBSET_NAME) == Some(subset)
         && !selector.is_empty()
         && selector.matches(label)

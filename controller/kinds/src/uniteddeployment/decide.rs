@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
+use berth_api::v1beta1::uniteddeployment::DEFAULT_REVISION_HISTORY_LIMIT;
 use berth_workload::owner::controller_reference;
 use berth_workload::plan::{Action, Body, Event, IfExists, Plan, PodPatch, Refusal, Step, Target};
 use berth_workload::pod::Pod;
@@ -30,8 +31,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let round = match round {
         Ok(round) => round,
         Err(refusal) => {
-            let is_known = super::status::says(snapshot, &refusal);
-            plan.refuse(refusal, is_known);
+            refuse(snapshot, refusal, &mut plan);
             return plan;
         }
     };
@@ -119,6 +119,26 @@ fn adopt(snapshot: &Snapshot, subset: &SubsetView<'_>) -> Option<Step> {
 
 /// Creates the workload of a subset, or changes it where it differs from what it must be.
 fn bring(snapshot: &Snapshot, round: &Round<'_>, subset: &SubsetView<'_>, size: Size, plan: &mut Plan) -> Option<Step> {
+    let wanted = match wanted(snapshot, round, subset, size) {
+        Ok(wanted) => wanted,
+        Err(refusal) => {
+            refuse(snapshot, refusal, plan);
+            return None;
+        }
+    };
+    match subset.workload {
+        Some(workload) => update(snapshot, round, (subset, workload), size, &wanted),
+        None => create(snapshot, round, subset, size, &wanted, plan),
+    }
+}
+
+/// What the workload of a subset must be.
+fn wanted(
+    snapshot: &Snapshot,
+    round: &Round<'_>,
+    subset: &SubsetView<'_>,
+    size: Size,
+) -> Result<render::Workload, Refusal> {
     let spec = subset.spec;
     let template = Template {
         kind: round.kind,
@@ -133,54 +153,60 @@ fn bring(snapshot: &Snapshot, round: &Round<'_>, subset: &SubsetView<'_>, size: 
         tolerations: &spec.tolerations,
         patch: spec.patch.as_ref(),
     };
-    let wanted = match render::render(&template, &of_spec, size) {
-        Ok(wanted) => wanted,
-        Err(invalid) => {
-            let field = if invalid.of_subset {
-                format!("spec.topology.subsets[{}].{invalid}", spec.name)
-            } else {
-                format!("spec.template.{}.{invalid}", round.kind.template_field())
-            };
-            let message = format!("UnitedDeployment {}: {field}", snapshot.name());
-            let refusal = Refusal { reason: "InvalidSpec", message };
-            let is_known = super::status::says(snapshot, &refusal);
-            plan.refuse(refusal, is_known);
-            return None;
-        }
-    };
-    let event = |warning, reason, message: String| Some(Event { warning, reason, message });
-    let Some(workload) = subset.workload else {
-        if let Some(pod) = subset.leftover {
-            // Its workload is gone, so that its end may wake no one.
-            plan.look_again_after(LEFTOVER);
-            plan.wait(format!("subset {}: pod {} of its last workload has to end first", spec.name, pod.metadata.name));
-        }
-        if subset.orphan.is_some() || subset.leftover.is_some() || subset.waits_for_former(round.kind) {
-            return None;
-        }
-        let metadata = &snapshot.united.metadata;
-        let [namespace, name, uid] =
-            [&metadata.namespace, &metadata.name, &metadata.uid].map(|part| part.as_deref().unwrap_or_default());
-        let name = render::name(name, uid, &spec.name, round.kind, 0);
-        let is_there = |other: &&SubsetWorkload| other.kind == round.kind && other.name() == name;
-        if let Some(other) = snapshot.workloads.iter().find(is_there) {
-            plan.wait(format!("subset {}: {} has to end before it is created anew", spec.name, named(other)));
-            return None;
-        }
-        let owner = controller_reference(&UNITED_DEPLOYMENTS, metadata);
-        let body = wanted.object(namespace, &name, &owner);
-        let resource = round.kind.resource();
-        let action = Action::Create { resource, body, if_exists: IfExists::IsOfSameOwner };
-        let what = format!("{} {name} for subset {} with {} replicas", round.kind.title(), spec.name, size.replicas);
-        // The store may show the end of a workload before that of the UnitedDeployment with which it goes.
-        let confirm = Action::Confirm { resource: UNITED_DEPLOYMENTS, target: Target::from(metadata) };
-        let mut step = Step::new(confirm, format!("subset {} has no workload", spec.name));
-        step.actions.push(action);
-        step.done = event(false, "SuccessfulUpdateSubset", format!("created {what}"));
-        step.failed = event(true, "FailedUpdateSubset", format!("failed to create {what}"));
-        return Some(step);
-    };
-    let object = &workload.object;
+    render::render(&template, &of_spec, size).map_err(|invalid| {
+        let field = if invalid.of_subset {
+            format!("spec.topology.subsets[{}].{invalid}", spec.name)
+        } else {
+            format!("spec.template.{}.{invalid}", round.kind.template_field())
+        };
+        snapshot.refusal(&field)
+    })
+}
+
+fn create(
+    snapshot: &Snapshot,
+    round: &Round<'_>,
+    subset: &SubsetView<'_>,
+    size: Size,
+    wanted: &render::Workload,
+    plan: &mut Plan,
+) -> Option<Step> {
+    let spec = subset.spec;
+    if let Some(pod) = subset.leftover {
+        // Its workload is gone, so that its end wakes no UnitedDeployment.
+        plan.look_again_after(LEFTOVER);
+        plan.wait(format!("subset {}: pod {} of its last workload has to end first", spec.name, pod.metadata.name));
+    }
+    if subset.orphan.is_some() || subset.leftover.is_some() || subset.waits_for_former(round.kind) {
+        return None;
+    }
+    let metadata = &snapshot.united.metadata;
+    let [namespace, name, uid] =
+        [&metadata.namespace, &metadata.name, &metadata.uid].map(|part| part.as_deref().unwrap_or_default());
+    let name = render::name(name, uid, &spec.name, round.kind, 0);
+    let is_there = |other: &&SubsetWorkload| other.kind == round.kind && other.name() == name;
+    if let Some(other) = snapshot.workloads.iter().find(is_there) {
+        plan.wait(format!("subset {}: {} has to end before it is created anew", spec.name, named(other)));
+        return None;
+    }
+    let body = wanted.object(namespace, &name, &controller_reference(&UNITED_DEPLOYMENTS, metadata));
+    let action = Action::Create { resource: round.kind.resource(), body, if_exists: IfExists::IsOfSameOwner };
+    let what = format!("{} {name} for subset {} with {} replicas", round.kind.title(), spec.name, size.replicas);
+    // The store may show the end of a workload before that of the UnitedDeployment with which it goes.
+    let confirm = Action::Confirm { resource: UNITED_DEPLOYMENTS, target: Target::from(metadata) };
+    let mut step = Step::new(confirm, format!("subset {} has no workload", spec.name));
+    step.actions.push(action);
+    Some(told(step, format!("created {what}"), format!("failed to create {what}")))
+}
+
+fn update(
+    snapshot: &Snapshot,
+    round: &Round<'_>,
+    (subset, workload): (&SubsetView<'_>, &SubsetWorkload),
+    size: Size,
+    wanted: &render::Workload,
+) -> Option<Step> {
+    let (object, subset, name) = (&workload.object, &subset.spec.name, named(workload));
     let existing = json!({
         "metadata": {"labels": object.metadata.labels, "annotations": object.metadata.annotations},
         "spec": object.spec.value(),
@@ -189,26 +215,33 @@ fn bring(snapshot: &Snapshot, round: &Round<'_>, subset: &SubsetView<'_>, size: 
         let revision = snapshot.revisions.iter().find(|revision| *revision.metadata.name == *label)?;
         revision.template().pointer(&format!("/{}/metadata", round.kind.template_field())).cloned()
     });
-    let patch = change::change(&existing, &wanted, older.as_ref())?;
+    let patch = change::change(&existing, wanted, older.as_ref())?;
     let target =
         Target { resource_version: object.metadata.resource_version.clone(), ..Target::from(&object.metadata) };
-    let is_size = patch.get("metadata").is_none();
-    let what = if is_size {
-        format!(
-            "{} of subset {} to {} replicas, partition {}",
-            named(workload),
-            spec.name,
-            size.replicas,
-            size.partition
-        )
+    let what = if patch.get("metadata").is_none() {
+        format!("{name} of subset {subset} to {} replicas, partition {}", size.replicas, size.partition)
     } else {
-        format!("{} of subset {} to revision {}", named(workload), spec.name, round.revision)
+        format!("{name} of subset {subset} to revision {}", round.revision)
     };
     let action = Action::Patch { resource: workload.kind.resource(), target, patch };
-    let mut step = Step::new(action, format!("{} differs from subset {}", named(workload), spec.name));
-    step.done = event(false, "SuccessfulUpdateSubset", format!("changed {what}"));
-    step.failed = event(true, "FailedUpdateSubset", format!("failed to change {what}"));
-    Some(step)
+    let step = Step::new(action, format!("{name} differs from subset {subset}"));
+    Some(told(step, format!("changed {what}"), format!("failed to change {what}")))
+}
+
+/// The step with the events of a write to a subset.
+fn told(step: Step, done: String, failed: String) -> Step {
+    let event = |warning, reason, message| Some(Event { warning, reason, message });
+    Step {
+        done: event(false, "SuccessfulUpdateSubset", done),
+        failed: event(true, "FailedUpdateSubset", failed),
+        ..step
+    }
+}
+
+/// The spec is refused until its author changes it.
+fn refuse(snapshot: &Snapshot, refusal: Refusal, plan: &mut Plan) {
+    let is_known = super::status::says(snapshot, &refusal);
+    plan.refuse(refusal, is_known);
 }
 
 /// Says what a subset waits for.
@@ -243,12 +276,9 @@ fn delete(round: &Round<'_>) -> Vec<Step> {
     let step = |(workload, why): (&SubsetWorkload, String)| {
         let target = Target::from(&workload.object.metadata);
         let name = named(workload);
-        let event = |warning, reason, message| Some(Event { warning, reason, message });
-        let mut step =
-            Step::new(Action::Delete { resource: workload.kind.resource(), target }, format!("{name} goes: {why}"));
-        step.done = event(false, "SuccessfulUpdateSubset", format!("deleted {name}: {why}"));
-        step.failed = event(true, "FailedUpdateSubset", format!("failed to delete {name}"));
-        step
+        let action = Action::Delete { resource: workload.kind.resource(), target };
+        let step = Step::new(action, format!("{name} goes: {why}"));
+        told(step, format!("deleted {name}: {why}"), format!("failed to delete {name}"))
     };
     all.map(step).collect()
 }
@@ -258,7 +288,7 @@ fn drop_history(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan) {
     if !plan.is_idle() {
         return;
     }
-    let limit = snapshot.united.spec.revision_history_limit.unwrap_or(10).max(0);
+    let limit = snapshot.united.spec.revision_history_limit.unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT).max(0);
     let current = snapshot.united.status.as_ref().map(|status| &*status.current_revision).unwrap_or_default();
     let dropped =
         with_history(snapshot, &Value::Null, |history| history.beyond_limit(limit, &[&round.revision, current]));

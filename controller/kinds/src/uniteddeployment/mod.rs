@@ -6,6 +6,7 @@
 
 mod adopt;
 mod change;
+mod condition;
 mod decide;
 pub mod division;
 mod explain;
@@ -24,8 +25,9 @@ mod tests;
 use std::sync::Arc;
 
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
+use berth_workload::plan::Refusal;
 use berth_workload::pod::Pod;
-use berth_workload::revision::Revision;
+use berth_workload::revision::{Revision, TEMPLATE_HASH_LABEL};
 use berth_workload::untyped_workload::UntypedWorkload;
 
 pub use decide::decide;
@@ -64,6 +66,12 @@ impl Snapshot {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
         format!("{}/{}", part(&self.united.metadata.namespace), part(&self.united.metadata.name))
     }
+
+    /// The refusal of a field of the spec.
+    fn refusal(&self, field_and_problem: &str) -> Refusal {
+        let message = format!("UnitedDeployment {}: {field_and_problem}", self.name());
+        Refusal { reason: "InvalidSpec", message }
+    }
 }
 
 impl SubsetWorkload {
@@ -89,7 +97,8 @@ impl SubsetWorkload {
         if self.kind != SubsetKind::Deployment {
             return *owner.uid == *self.uid();
         }
-        let hash = pod.metadata.label("pod-template-hash").unwrap_or_default();
-        *owner.kind == *"ReplicaSet" && *owner.name == *format!("{}-{hash}", self.name())
+        let hash = owner.name.strip_prefix(self.name()).and_then(|rest| rest.strip_prefix('-'));
+        let own_hash = pod.metadata.label(TEMPLATE_HASH_LABEL).unwrap_or_default();
+        *owner.kind == *"ReplicaSet" && hash == Some(own_hash)
     }
 }

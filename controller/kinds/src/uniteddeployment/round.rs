@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use berth_api::v1beta1::uniteddeployment::{Subset, WorkloadTemplate};
-use berth_workload::owner::{OwnerKey, Reference};
+use berth_workload::owner::{self, OwnerKey};
 use berth_workload::plan::Refusal;
 use berth_workload::pod::Pod;
 use berth_workload::resource::UNITED_DEPLOYMENTS;
@@ -71,10 +71,7 @@ impl<'a> Round<'a> {
     /// # Errors
     /// The refusal names object, field, value and remedy.
     pub(super) fn of(snapshot: &'a Snapshot, now: Timestamp) -> Result<Self, Refusal> {
-        let refuse = |field_and_problem: String| Refusal {
-            reason: "InvalidSpec",
-            message: format!("UnitedDeployment {}: {field_and_problem}", snapshot.name()),
-        };
+        let refuse = |field_and_problem: String| snapshot.refusal(&field_and_problem);
         let (kind, template) = template(snapshot).map_err(refuse)?;
         let selector = Selector::new(&snapshot.united.spec.selector)
             .map_err(|problem| refuse(format!("spec.selector: {problem}")))?;
@@ -118,7 +115,7 @@ impl<'a> Round<'a> {
         let division = divided(snapshot, &subsets).map_err(refuse)?;
         if snapshot.united.spec.topology.schedule_strategy.reserves() {
             for (subset, share) in subsets.iter_mut().zip(&division.shares) {
-                let present = subset.workload.map(|workload| workload.object.replicas());
+                let present = subset.workload.map(|workload| workload.object.replicas);
                 subset.schedulability.mark_if_it_grows(present, share.replicas, now);
             }
         }
@@ -164,11 +161,8 @@ fn is_owned(snapshot: &Snapshot, workload: &SubsetWorkload) -> bool {
         namespace: metadata.namespace.as_deref().unwrap_or_default(),
         uid: metadata.uid.as_deref().unwrap_or_default(),
     };
-    let references = workload.object.metadata.owner_references.as_deref().unwrap_or_default();
     let namespace = workload.object.metadata.namespace.as_deref().unwrap_or_default();
-    references
-        .iter()
-        .any(|reference| reference.controller == Some(true) && owner.owns(namespace, &Reference::from(reference)))
+    owner::controller(&workload.object.metadata).is_some_and(|reference| owner.owns(namespace, &reference))
 }
 
 /// Whether the pod is of an earlier workload of the subset, and one of both has pods with identities.
@@ -222,7 +216,7 @@ fn schedulability(
         return Schedulability::fixed();
     }
     let statuses = snapshot.united.status.as_ref().map(|status| &*status.subset_statuses).unwrap_or_default();
-    let replicas = workload.map(|workload| workload.object.replicas());
+    let replicas = workload.map(|workload| workload.object.replicas);
     let is_updated = |pod: &Arc<Pod>| pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH) == Some(revision);
     let updated = pods.iter().filter(|pod| is_updated(pod)).count();
     let partition = usize::try_from(snapshot.united.spec.update_strategy.partition(&spec.name)).unwrap_or(0);
@@ -272,6 +266,6 @@ fn divided(snapshot: &Snapshot, subsets: &[SubsetView<'_>]) -> Result<Division, 
 fn present(snapshot: &Snapshot, subset: &SubsetView<'_>, mode: Mode) -> i32 {
     let statuses = snapshot.united.status.as_ref().map(|status| &*status.subset_statuses).unwrap_or_default();
     let told = statuses.iter().find(|told| mode == Mode::Fixed && told.name == subset.spec.name);
-    let has = || subset.workload.map_or(0, |workload| workload.object.replicas());
+    let has = || subset.workload.map_or(0, |workload| workload.object.replicas);
     told.map_or_else(has, |told| told.replicas)
 }

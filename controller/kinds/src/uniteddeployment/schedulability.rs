@@ -6,15 +6,12 @@
 
 use std::sync::Arc;
 
+use super::condition;
+use berth_api::names::condition::SCHEDULABLE;
 use berth_api::names::label::RESERVED_POD;
 use berth_api::v1beta1::uniteddeployment::{ScheduleStrategy, SubsetStatus, UnitedDeploymentCondition};
-use berth_workload::condition::whole_seconds;
 use berth_workload::pod::{Condition, Pod};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
-/// The condition of a subset.
-pub(super) const SCHEDULABLE: &str = "Schedulable";
 
 /// What the last status says of a subset, and what its workload shows.
 pub(super) struct Seen<'a> {
@@ -91,11 +88,7 @@ pub(super) fn without_reservation(strategy: &ScheduleStrategy, seen: &Seen<'_>, 
     let (replicas, ready) = seen.counted;
     if ready < replicas {
         for pod in &seen.pods {
-            match waits_for_node(pod, strategy, now) {
-                Some(left) if left.is_positive() => found.look_again_after(left),
-                Some(_) => found.waiting.push(pod.metadata.name.to_string()),
-                None => {}
-            }
+            waits_too_long(pod, strategy, now, &mut found);
         }
     }
     if !found.waiting.is_empty() {
@@ -167,7 +160,7 @@ fn serves(
     true
 }
 
-/// Whether a pod that is not reserved has waited too long for a node.
+/// Whether a pod has waited too long for a node. One that may wait longer asks to look again.
 fn waits_too_long(pod: &Pod, strategy: &ScheduleStrategy, now: Timestamp, found: &mut Schedulability) -> bool {
     match waits_for_node(pod, strategy, now) {
         Some(left) if left.is_positive() => {
@@ -204,7 +197,7 @@ pub(super) fn condition_of(told: Option<&SubsetStatus>) -> Option<&UnitedDeploym
     told?.conditions.iter().find(|condition| condition.type_ == SCHEDULABLE)
 }
 
-/// The condition, with the time of the one before where the status stays.
+/// The condition in the place of the one before.
 fn since(
     before: Option<UnitedDeploymentCondition>,
     is_true: bool,
@@ -212,14 +205,5 @@ fn since(
     message: String,
     now: Timestamp,
 ) -> UnitedDeploymentCondition {
-    let status = if is_true { "True" } else { "False" };
-    let before = before.filter(|before| before.status == status);
-    let time = before.and_then(|before| before.last_transition_time);
-    UnitedDeploymentCondition {
-        type_: SCHEDULABLE.to_owned(),
-        status: status.to_owned(),
-        last_transition_time: Some(time.unwrap_or_else(|| Time(whole_seconds(now)))),
-        reason: reason.to_owned(),
-        message,
-    }
+    condition::since(before.as_ref(), SCHEDULABLE, is_true, (reason, message), now)
 }

@@ -5,22 +5,20 @@ use std::sync::Arc;
 use berth_api::names::condition;
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
 use berth_api::v1beta1::uniteddeployment::{SubsetStatus, UnitedDeploymentCondition, UnitedDeploymentStatus};
-use berth_workload::condition::whole_seconds;
 use berth_workload::plan::{Outcome, Plan, Refusal, Verb};
 use berth_workload::pod::Pod;
 use berth_workload::podset::history;
 use berth_workload::resource::{CONTROLLER_REVISIONS, PODS};
 use berth_workload::revision::Recognised;
 use berth_workload::selector::Selector;
+use berth_workload::untyped_workload::WorkloadStatus;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Snapshot;
+use super::condition::since;
 use super::decide::named;
 use super::division::{Division, Finding};
 use super::round::{Round, SubsetView};
-
-const UPDATED: &str = "UnitedDeploymentUpdated";
 
 /// Whether the status says this refusal already, so that no event repeats it.
 pub(super) fn says(snapshot: &Snapshot, refusal: &Refusal) -> bool {
@@ -30,7 +28,7 @@ pub(super) fn says(snapshot: &Snapshot, refusal: &Refusal) -> bool {
 }
 
 /// The status to write, equal to the present one when nothing changed. `None` keeps it: the revision
-/// of a new template is being written, and nobody must take the old numbers for the new generation's.
+/// of a new template is being written, and the old numbers must not pass for those of the new generation.
 pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Option<UnitedDeploymentStatus> {
     let united = &snapshot.united;
     let present = united.status.as_ref();
@@ -72,7 +70,7 @@ fn count(round: &Round<'_>, status: &mut UnitedDeploymentStatus) {
     let is_updated = |pod: &&&Arc<Pod>| pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH) == Some(&round.revision);
     let sum = |of: &dyn Fn(&SubsetView<'_>) -> i32| round.subsets.iter().map(of).fold(0_i32, i32::saturating_add);
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-    let of_workload = |of: fn(&berth_workload::untyped_workload::WorkloadStatus) -> i32| {
+    let of_workload = |of: fn(&WorkloadStatus) -> i32| {
         sum(&|subset| subset.workload.map_or(0, |workload| of(&workload.object.status)))
     };
     status.reserved_pods = sum(&|subset| subset.schedulability.reserved);
@@ -106,7 +104,7 @@ fn revisions(round: &Round<'_>, status: &mut UnitedDeploymentStatus, now: Timest
         (false, "UnitedDeploymentRevisionUpdating", "updating")
     };
     let message = format!("{verb} to revision {}", round.revision);
-    set(&mut status.conditions, UPDATED, is_updated, (reason, message), now);
+    set(&mut status.conditions, condition::UNITED_DEPLOYMENT_UPDATED, is_updated, (reason, message), now);
 }
 
 /// Whether each workload speaks of its present spec. Until then its numbers are those of the last one.
@@ -222,26 +220,17 @@ fn set(
     conditions: &mut Vec<UnitedDeploymentCondition>,
     type_: &str,
     is_true: bool,
-    (reason, message): (&str, String),
+    told: (&str, String),
     now: Timestamp,
 ) {
-    let status = if is_true { "True" } else { "False" };
-    let new = |since: Option<Time>| UnitedDeploymentCondition {
-        type_: type_.to_owned(),
-        status: status.to_owned(),
-        last_transition_time: since.or_else(|| Some(Time(whole_seconds(now)))),
-        reason: reason.to_owned(),
-        message: message.clone(),
-    };
     match conditions.iter_mut().find(|condition| condition.type_ == type_) {
-        Some(old) if old.status == status => *old = new(old.last_transition_time.clone()),
-        Some(old) => *old = new(None),
-        None => conditions.push(new(None)),
+        Some(old) => *old = since(Some(old), type_, is_true, told, now),
+        None => conditions.push(since(None, type_, is_true, told, now)),
     }
 }
 
-/// Whether a changed status must be written at once: it speaks of another generation, or of other
-/// replicas, which an autoscaler and whoever scales wait for.
+/// Whether a changed status must be written at once: it speaks of another generation or
+/// another current revision, for which clients wait.
 pub fn is_urgent(old: &Option<UnitedDeploymentStatus>, new: &Option<UnitedDeploymentStatus>) -> bool {
     let facts = |status: &Option<UnitedDeploymentStatus>| {
         status.as_ref().map(|status| (status.observed_generation, status.current_revision.clone()))

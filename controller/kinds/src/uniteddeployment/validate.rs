@@ -13,10 +13,7 @@ use super::Snapshot;
 /// # Errors
 /// The refusal names object, field, value and remedy.
 pub(super) fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
-    let refuse = |field_and_problem: String| {
-        let message = format!("UnitedDeployment {}: {field_and_problem}", snapshot.name());
-        Err(Refusal { reason: "InvalidSpec", message })
-    };
+    let refuse = |field_and_problem: String| Err(snapshot.refusal(&field_and_problem));
     let spec = &snapshot.united.spec;
     let selector = &spec.selector;
     let has_labels = selector.match_labels.as_ref().is_some_and(|labels| !labels.is_empty());

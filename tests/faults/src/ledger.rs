@@ -11,6 +11,9 @@ use tokio::time::Instant;
 use crate::fault::{Fault, Lag, Refusal, Side};
 use crate::write::{Write, is_of_run};
 
+/// Has the secret paths of the webhooks, which every start of the controller writes anew.
+const PATHS: &str = "mutatingwebhookconfigurations";
+
 /// A write that the controller sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -204,9 +207,12 @@ impl Ledger {
             return Verdict::Beside;
         }
         let index = self.entries.len();
+        // Each life begins with it, so that a controller that dies of it each time never comes to anything else.
+        let begins_life = write.resource == PATHS;
         self.entries.push(Entry { life, write, body, answer: None, arrived_by_then: 0 });
-        self.passed_in_life += 1;
+        self.passed_in_life += usize::from(!begins_life);
         let dies = match self.fault {
+            Fault::Each(_) if begins_life => None,
             Fault::Each(Side::Before) => (self.passed_in_life == 2).then_some(Side::Before),
             Fault::Each(side) => Some(side),
             fault if fault.write() != Some(index + 1) || self.triggered => None,
@@ -332,6 +338,18 @@ mod tests {
         ledger.begin("a", Fault::Each(Side::After));
         assert_eq!(life(&mut ledger, 9), [Fatal(0, Side::After)]);
         assert_eq!(life(&mut ledger, 9), [Fatal(1, Side::After)]);
+    }
+
+    #[test]
+    fn ledger_told_to_kill_each_time_spares_new_paths() {
+        let paths = || Write { resource: PATHS.to_owned(), namespace: String::new(), ..write("a") };
+        for (side, admitted) in [(Side::After, Verdict::Fatal(1, Side::After)), (Side::Before, Verdict::Pass(1))] {
+            let mut ledger = Ledger::new();
+            ledger.begin("a", Fault::Each(side));
+            let life = ledger.begin_life();
+            assert_eq!(ledger.admit(life, paths(), Value::Null), Verdict::Pass(0));
+            assert_eq!(ledger.admit(life, write("a"), Value::Null), admitted);
+        }
     }
 
     #[test]

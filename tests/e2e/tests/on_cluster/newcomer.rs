@@ -82,7 +82,8 @@ pub(crate) async fn edit_follows_readme_to_a_restart(case: &Case) -> Result<()> 
     as_user(case, &["scale", "cloneset", "web", "--replicas=2"]).await?;
     case.done("web").await?;
 
-    let pod = as_user(case, &["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[0].metadata.name}"]).await?;
+    let pods = case.pods("web").await?;
+    let pod = &pods.values().find(|pod| !pod.terminating).context("web has no pod that runs")?.name;
     let request = json!({
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "ContainerRecreateRequest",

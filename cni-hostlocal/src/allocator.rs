@@ -22,7 +22,11 @@ pub fn offers(set: &RangeSet, last: Option<IpAddr>) -> impl Iterator<Item = Offe
         Some((index, bits(last)))
     });
     let (begin, behind) = last.map_or((0, None), |(index, last)| (index, Some(last)));
-    let whole = |index: usize| ranges.get(index).map(|range| (range, bits(range.start), bits(range.end)));
+    let whole = |index: usize| {
+        ranges
+            .get(index)
+            .map(|range| (range, bits(range.start), bits(range.end)))
+    };
     // The range of `last` comes in two pieces: what is behind it first, and what leads up to it at the very end.
     let first = whole(begin).and_then(|(range, start, end)| match behind {
         None => Some((range, start, end)),
@@ -30,11 +34,18 @@ pub fn offers(set: &RangeSet, last: Option<IpAddr>) -> impl Iterator<Item = Offe
     });
     let others = (begin + 1..ranges.len()).chain(0..begin).filter_map(whole);
     let rest = behind.and_then(|last| whole(begin).map(|(range, start, _)| (range, start, last)));
-    first.into_iter().chain(others).chain(rest).flat_map(|(range, from, to)| {
-        (from..=to)
-            .map(move |number| Offer { address: from_bits(range.start, number), range })
-            .filter(|offer| offer.address != offer.range.gateway)
-    })
+    first
+        .into_iter()
+        .chain(others)
+        .chain(rest)
+        .flat_map(|(range, from, to)| {
+            (from..=to)
+                .map(move |number| Offer {
+                    address: from_bits(range.start, number),
+                    range,
+                })
+                .filter(|offer| offer.address != offer.range.gateway)
+        })
 }
 
 #[cfg(test)]

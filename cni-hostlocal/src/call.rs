@@ -65,12 +65,20 @@ pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Call, Failure> {
         "STATUS" => Command::Status,
         "VERSION" => Command::Version,
         "" => return Err(missing(&["CNI_COMMAND"])),
-        _ => return Err(Failure::new(INVALID_ENVIRONMENT, format!("unknown CNI_COMMAND: {named}"))),
+        _ => {
+            return Err(Failure::new(
+                INVALID_ENVIRONMENT,
+                format!("unknown CNI_COMMAND: {named}"),
+            ));
+        }
     };
     let attachment = matches!(command, Command::Add | Command::Del | Command::Check);
     let required = [
         ("CNI_CONTAINERID", attachment),
-        ("CNI_NETNS", matches!(command, Command::Add | Command::Check)),
+        (
+            "CNI_NETNS",
+            matches!(command, Command::Add | Command::Check),
+        ),
         ("CNI_IFNAME", attachment),
         ("CNI_PATH", command != Command::Version),
     ];
@@ -79,9 +87,14 @@ pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Call, Failure> {
         check_container(&container)?;
         check_interface(&interface)?;
     }
-    let absent: Vec<_> = required.iter().filter(|(name, needed)| *needed && get(name).is_empty()).collect();
+    let absent: Vec<_> = required
+        .iter()
+        .filter(|(name, needed)| *needed && get(name).is_empty())
+        .collect();
     if !absent.is_empty() {
-        return Err(missing(&absent.iter().map(|(name, _)| *name).collect::<Vec<_>>()));
+        return Err(missing(
+            &absent.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ));
     }
     let netns_override = get("CNI_NETNS_OVERRIDE");
     Ok(Call {
@@ -89,26 +102,37 @@ pub fn read(get: impl Fn(&str) -> Option<String>) -> Result<Call, Failure> {
         owner: Owner::new(&container, &interface),
         netns: get("CNI_NETNS"),
         netns_override: netns_override == "1" || netns_override.eq_ignore_ascii_case("true"),
-        arguments: if attachment { arguments(&get("CNI_ARGS"))? } else { Arguments::default() },
+        arguments: if attachment {
+            arguments(&get("CNI_ARGS"))?
+        } else {
+            Arguments::default()
+        },
     })
 }
 
 fn missing(names: &[&str]) -> Failure {
-    Failure::new(INVALID_ENVIRONMENT, format!("required env variables [{}] missing", names.join(",")))
+    Failure::new(
+        INVALID_ENVIRONMENT,
+        format!("required env variables [{}] missing", names.join(",")),
+    )
 }
 
 /// Whether `name` is what CNI allows for containers and networks.
 pub fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
 }
 
 fn check_container(id: &str) -> Result<(), Failure> {
     if id.is_empty() || is_name(id) {
         return Ok(());
     }
-    Err(Failure::new(INVALID_ENVIRONMENT, "invalid characters in containerID")
-        .with(format!("CNI_CONTAINERID is {id:?}")))
+    Err(
+        Failure::new(INVALID_ENVIRONMENT, "invalid characters in containerID")
+            .with(format!("CNI_CONTAINERID is {id:?}")),
+    )
 }
 
 fn check_interface(name: &str) -> Result<(), Failure> {
@@ -132,10 +156,21 @@ fn arguments(text: &str) -> Result<Arguments, Failure> {
     let mut unknown = Vec::new();
     let mut ignore_unknown = false;
     for pair in text.split(';').filter(|_| !text.is_empty()) {
-        let Some((key, value)) = pair.split_once('=').filter(|(_, value)| !value.contains('=')) else {
-            return Err(Failure::new(INTERNAL, format!("ARGS: invalid pair {pair:?}")));
+        let Some((key, value)) = pair
+            .split_once('=')
+            .filter(|(_, value)| !value.contains('='))
+        else {
+            return Err(Failure::new(
+                INTERNAL,
+                format!("ARGS: invalid pair {pair:?}"),
+            ));
         };
-        let bad = |why: String| Failure::new(INTERNAL, format!("ARGS: error parsing value of pair {pair:?}: {why}"));
+        let bad = |why: String| {
+            Failure::new(
+                INTERNAL,
+                format!("ARGS: error parsing value of pair {pair:?}: {why}"),
+            )
+        };
         match key {
             "IP" if value.is_empty() => {}
             "IP" => match parse_cidr(value) {
@@ -145,7 +180,11 @@ fn arguments(text: &str) -> Result<Arguments, Failure> {
             "IgnoreUnknown" => match value.to_ascii_lowercase().as_str() {
                 "1" | "true" => ignore_unknown = true,
                 "0" | "false" => ignore_unknown = false,
-                other => return Err(bad(format!("boolean unmarshal error: invalid input {other}"))),
+                other => {
+                    return Err(bad(format!(
+                        "boolean unmarshal error: invalid input {other}"
+                    )));
+                }
             },
             "K8S_POD_NAMESPACE" => namespace = Some(value),
             "K8S_POD_NAME" => name = Some(value),
@@ -154,7 +193,10 @@ fn arguments(text: &str) -> Result<Arguments, Failure> {
         }
     }
     if !unknown.is_empty() && !ignore_unknown {
-        return Err(Failure::new(INTERNAL, format!("ARGS: unknown args {unknown:?}")));
+        return Err(Failure::new(
+            INTERNAL,
+            format!("ARGS: unknown args {unknown:?}"),
+        ));
     }
     if let (Some(namespace), Some(name)) = (namespace, name) {
         found.pod = Pod::parse(&format!("{namespace}/{name}"));

@@ -10,7 +10,9 @@ use crate::{
     allocator::offers,
     call::{Call, Command},
     config::{Config, WhenExhausted},
-    failure::{Failure, INCOMPATIBLE_VERSION, INTERNAL, INVALID_NAMESPACE, IO_FAILURE, NOT_AVAILABLE},
+    failure::{
+        Failure, INCOMPATIBLE_VERSION, INTERNAL, INVALID_NAMESPACE, IO_FAILURE, NOT_AVAILABLE,
+    },
     lease::Owner,
     node,
     record::{Attachment, Pod, Reservation},
@@ -20,19 +22,25 @@ use crate::{
 /// The version of CNI that VERSION's input names; empty when it names none.
 pub fn asked_version(json: &[u8]) -> String {
     let input: Option<serde_json::Value> = serde_json::from_slice(json).ok();
-    let version = input.as_ref().and_then(|input| input.get("cniVersion")?.as_str());
+    let version = input
+        .as_ref()
+        .and_then(|input| input.get("cniVersion")?.as_str());
     version.unwrap_or_default().into()
 }
 
 fn open(config: &Config) -> io::Result<Store> {
-    Ok(Store::open(&config.data_dir, &config.network, config.sync)?.with_max_minutes(config.max_minutes()))
+    Ok(Store::open(&config.data_dir, &config.network, config.sync)?
+        .with_max_minutes(config.max_minutes()))
 }
 
 fn check_namespace(call: &Call) -> Result<(), Failure> {
     if call.netns_override || call.netns.is_empty() || !node::is_own_namespace(&call.netns) {
         return Ok(());
     }
-    Err(Failure::new(INVALID_NAMESPACE, "plugin's netns and netns from CNI_NETNS should not be the same"))
+    Err(Failure::new(
+        INVALID_NAMESPACE,
+        "plugin's netns and netns from CNI_NETNS should not be the same",
+    ))
 }
 
 /// What an attachment has: what the index says, as far as the leases agree.
@@ -78,7 +86,10 @@ fn free_unsettled(mut store: Store, owner: &Owner) -> io::Result<()> {
         }
     }
     let reservations = store.all_reservations()?;
-    for own in reservations.iter().filter(|found| found.owner == *owner && found.released.is_none()) {
+    for own in reservations
+        .iter()
+        .filter(|found| found.owner == *owner && found.released.is_none())
+    {
         store.drop_reservation(own)?;
     }
     forget(&mut store, owner)?;
@@ -89,15 +100,24 @@ fn free_unsettled(mut store: Store, owner: &Owner) -> io::Result<()> {
 ///
 /// # Errors
 /// A file cannot be removed.
-pub fn take_back(store: &mut Store, owner: &Owner, pod: Option<&Pod>, minutes: Option<u32>) -> io::Result<()> {
+pub fn take_back(
+    store: &mut Store,
+    owner: &Owner,
+    pod: Option<&Pod>,
+    minutes: Option<u32>,
+) -> io::Result<()> {
     let attachment = owned(store, owner)?;
     let pod = pod.cloned().or(attachment.pod);
-    let minutes = minutes.filter(|minutes| *minutes > 0).unwrap_or(attachment.minutes);
+    let minutes = minutes
+        .filter(|minutes| *minutes > 0)
+        .unwrap_or(attachment.minutes);
     let reservation = match &pod {
         Some(pod) => store.reservation(pod, &owner.interface)?,
         None => None,
     };
-    let own = reservation.as_ref().filter(|reservation| reservation.owner == *owner);
+    let own = reservation
+        .as_ref()
+        .filter(|reservation| reservation.owner == *owner);
     if own.is_some_and(|own| own.released.is_some()) {
         // DEL again: the time runs since the first.
         return forget(store, owner);
@@ -144,7 +164,10 @@ fn forget(store: &mut Store, owner: &Owner) -> io::Result<()> {
 }
 
 fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 /// CHECK: whether the attachment still has what ADD gave it.
@@ -153,21 +176,29 @@ fn is_full(error: &io::Error) -> bool {
 /// It has not.
 pub fn check(call: &Call, config: &Config) -> Result<(), Failure> {
     if !config.is_at_least("0.4.0") {
-        return Err(Failure::new(INCOMPATIBLE_VERSION, "config version does not allow CHECK"));
+        return Err(Failure::new(
+            INCOMPATIBLE_VERSION,
+            "config version does not allow CHECK",
+        ));
     }
     let request = config.request(&call.arguments)?;
     let mut store = open(config)?;
     store.settle()?;
     let has = owned(&mut store, &call.owner)?.addresses;
     store.finish()?;
-    let lost = config
-        .previous
-        .iter()
-        .find(|address| request.sets.iter().any(|set| set.range_of(**address).is_some()) && !has.contains(address));
+    let lost = config.previous.iter().find(|address| {
+        request
+            .sets
+            .iter()
+            .any(|set| set.range_of(**address).is_some())
+            && !has.contains(address)
+    });
     let container = &call.owner.container;
     let not_found = format!("host-local: Failed to find address added by container {container}");
     match lost {
-        Some(lost) => Err(Failure::new(INTERNAL, not_found).with(format!("{lost} is not leased to it"))),
+        Some(lost) => {
+            Err(Failure::new(INTERNAL, not_found).with(format!("{lost} is not leased to it")))
+        }
         None if has.is_empty() => Err(Failure::new(INTERNAL, not_found)),
         None => Ok(()),
     }
@@ -179,14 +210,21 @@ pub fn check(call: &Call, config: &Config) -> Result<(), Failure> {
 /// What could not be taken back; everything else was.
 pub fn gc(config: &Config) -> Result<(), Failure> {
     if !config.is_at_least("1.1.0") {
-        return Err(Failure::new(INCOMPATIBLE_VERSION, "config version does not allow GC"));
+        return Err(Failure::new(
+            INCOMPATIBLE_VERSION,
+            "config version does not allow GC",
+        ));
     }
     let mut store = open(config)?;
     store.settle()?;
     let valid: HashSet<_> = config.valid.iter().map(Owner::file_name).collect();
     let failed = collect(&mut store, |entry| valid.contains(entry))?;
     store.finish()?;
-    if failed.is_empty() { Ok(()) } else { Err(Failure::new(IO_FAILURE, failed.join("; "))) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(IO_FAILURE, failed.join("; ")))
+    }
 }
 
 /// Takes back what the attachments have of which `is_valid` is false (by the names of their files). Returns what failed.
@@ -216,7 +254,12 @@ pub fn collect(store: &mut Store, is_valid: impl Fn(&str) -> bool) -> io::Result
     }
     for mut reservation in store.all_reservations()? {
         if reservation.released.is_none() && !is_valid(&reservation.owner.file_name()) {
-            failed.extend(store.release(&mut reservation).err().map(|error| format!("{}: {error}", reservation.pod)));
+            failed.extend(
+                store
+                    .release(&mut reservation)
+                    .err()
+                    .map(|error| format!("{}: {error}", reservation.pod)),
+            );
         }
     }
     Ok(failed)
@@ -229,7 +272,10 @@ pub fn collect(store: &mut Store, is_valid: impl Fn(&str) -> bool) -> io::Result
 pub fn status(call: &Call, config: &Config) -> Result<(), Failure> {
     debug_assert_eq!(call.command, Command::Status);
     if !config.is_at_least("1.1.0") {
-        return Err(Failure::new(INCOMPATIBLE_VERSION, "config version does not allow STATUS"));
+        return Err(Failure::new(
+            INCOMPATIBLE_VERSION,
+            "config version does not allow STATUS",
+        ));
     }
     let request = config.request(&call.arguments)?;
     let unavailable = |error: io::Error| Failure::new(NOT_AVAILABLE, error.to_string());
@@ -240,9 +286,15 @@ pub fn status(call: &Call, config: &Config) -> Result<(), Failure> {
         let free = offers(set, None).any(|offer| !held.contains(&offer.address));
         let gives_way = config.keep.when_exhausted == WhenExhausted::TakeOldest
             && !free
-            && store.next_to_give_way(|address| set.range_of(address).is_some()).map_err(unavailable)?.is_some();
+            && store
+                .next_to_give_way(|address| set.range_of(address).is_some())
+                .map_err(unavailable)?
+                .is_some();
         if !free && !gives_way {
-            return Err(Failure { code: NOT_AVAILABLE, ..exhausted(&store, config, set) });
+            return Err(Failure {
+                code: NOT_AVAILABLE,
+                ..exhausted(&store, config, set)
+            });
         }
     }
     store.finish().map_err(unavailable)

@@ -13,7 +13,9 @@ use crate::{
 };
 
 /// The versions of CNI that are spoken, the oldest first.
-pub const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+pub const VERSIONS: [&str; 7] = [
+    "0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0",
+];
 /// Where leases are unless `dataDir` says otherwise.
 pub const DATA_DIR: &str = "/var/lib/cni/networks";
 /// The most minutes that addresses are kept unless `reservedIPs.maxMinutes` says otherwise: a day.
@@ -203,7 +205,9 @@ struct PreviousAddress {
     address: String,
 }
 
-fn or_default<'a, T: DeserializeOwned + Default, D: serde::Deserializer<'a>>(from: D) -> Result<T, D::Error> {
+fn or_default<'a, T: DeserializeOwned + Default, D: serde::Deserializer<'a>>(
+    from: D,
+) -> Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
@@ -217,30 +221,54 @@ impl Config {
     /// # Errors
     /// Why it is none.
     pub fn read(json: &[u8]) -> Result<Self, Failure> {
-        let document: Document = serde_json::from_slice(json)
-            .map_err(|error| Failure::new(UNDECODABLE, format!("error unmarshall network config: {error}")))?;
+        let document: Document = serde_json::from_slice(json).map_err(|error| {
+            Failure::new(
+                UNDECODABLE,
+                format!("error unmarshall network config: {error}"),
+            )
+        })?;
         if document.name.is_empty() {
             return Err(invalid("missing network name"));
         }
         if !is_name(&document.name) {
             return Err(invalid("invalid characters found in network name").with(document.name));
         }
-        let asked = if document.cni_version.is_empty() { "0.1.0" } else { &document.cni_version };
-        let Some(version) = VERSIONS.iter().find(|version| **version == asked) else {
-            return Err(Failure::new(INCOMPATIBLE_VERSION, "incompatible CNI versions")
-                .with(format!("config is {asked:?}, plugin supports {VERSIONS:?}")));
+        let asked = if document.cni_version.is_empty() {
+            "0.1.0"
+        } else {
+            &document.cni_version
         };
-        let Some(ipam) = &document.ipam else { return Err(invalid("IPAM config missing 'ipam' key")) };
+        let Some(version) = VERSIONS.iter().find(|version| **version == asked) else {
+            return Err(
+                Failure::new(INCOMPATIBLE_VERSION, "incompatible CNI versions")
+                    .with(format!("config is {asked:?}, plugin supports {VERSIONS:?}")),
+            );
+        };
+        let Some(ipam) = &document.ipam else {
+            return Err(invalid("IPAM config missing 'ipam' key"));
+        };
         let valid = document.valid_attachments.iter().flatten();
-        let previous = document.prev_result.iter().filter_map(|result| result.ips.as_ref()).flatten();
+        let previous = document
+            .prev_result
+            .iter()
+            .filter_map(|result| result.ips.as_ref())
+            .flatten();
         Ok(Self {
             network: document.name.clone(),
             version,
-            data_dir: if ipam.data_dir.is_empty() { DATA_DIR.into() } else { ipam.data_dir.clone().into() },
+            data_dir: if ipam.data_dir.is_empty() {
+                DATA_DIR.into()
+            } else {
+                ipam.data_dir.clone().into()
+            },
             keep: ipam.reserved.clone(),
             sync: ipam.sync,
-            valid: valid.map(|valid| Owner::new(&valid.container, &valid.ifname)).collect(),
-            previous: previous.filter_map(|ip| Some(parse_cidr(&ip.address)?.0)).collect(),
+            valid: valid
+                .map(|valid| Owner::new(&valid.container, &valid.ifname))
+                .collect(),
+            previous: previous
+                .filter_map(|ip| Some(parse_cidr(&ip.address)?.0))
+                .collect(),
             annotations: document.runtime_config.annotations.clone(),
             document,
         })
@@ -261,9 +289,20 @@ impl Config {
     /// does, and never for more than [`Self::max_minutes`].
     pub fn minutes(&self, pod: Option<&Pod>) -> u32 {
         let Some(pod) = pod else { return 0 };
-        let has = |namespaces: &[String]| namespaces.iter().any(|name| *name == "*" || *name == pod.namespace);
-        let configured = if has(&self.keep.namespaces) { self.keep.minutes } else { 0 };
-        let annotated = self.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
+        let has = |namespaces: &[String]| {
+            namespaces
+                .iter()
+                .any(|name| *name == "*" || *name == pod.namespace)
+        };
+        let configured = if has(&self.keep.namespaces) {
+            self.keep.minutes
+        } else {
+            0
+        };
+        let annotated = self
+            .annotations
+            .as_ref()
+            .and_then(|annotations| annotations.get(ANNOTATION));
         let minutes = match annotated.map(|text| annotated_minutes(text)) {
             None => configured,
             Some(annotated) if has(&self.keep.annotation_namespaces) => annotated,
@@ -279,10 +318,16 @@ impl Config {
     pub fn request(&self, arguments: &Arguments) -> Result<Request, Failure> {
         let default = Ipam::default();
         let ipam = self.document.ipam.as_ref().unwrap_or(&default);
-        let asked = self.document.args.iter().flat_map(|args| &args.cni.ips).chain(&self.document.runtime_config.ips);
+        let asked = self
+            .document
+            .args
+            .iter()
+            .flat_map(|args| &args.cni.ips)
+            .chain(&self.document.runtime_config.ips);
         let mut wanted: Vec<IpAddr> = arguments.address.into_iter().collect();
         for text in asked.filter(|text| !text.is_empty()) {
-            let (address, _) = parse_cidr(text).ok_or_else(|| invalid(format!("invalid IP address {text}")))?;
+            let (address, _) =
+                parse_cidr(text).ok_or_else(|| invalid(format!("invalid IP address {text}")))?;
             wanted.push(address);
         }
         wanted.sort_unstable();
@@ -302,7 +347,14 @@ impl Config {
     /// The runtime's ranges first, then the single one of old configurations, then the others.
     fn sets(&self, ipam: &Ipam) -> Result<Vec<RangeSet>, Failure> {
         let single = (!ipam.range.subnet.is_empty()).then(|| vec![ipam.range.clone()]);
-        let texts: Vec<_> = self.document.runtime_config.ip_ranges.iter().chain(&single).chain(&ipam.ranges).collect();
+        let texts: Vec<_> = self
+            .document
+            .runtime_config
+            .ip_ranges
+            .iter()
+            .chain(&single)
+            .chain(&ipam.ranges)
+            .collect();
         if texts.is_empty() {
             return Err(invalid("no IP ranges specified"));
         }
@@ -318,7 +370,8 @@ impl Config {
             )));
         }
         for (index, set) in sets.iter().enumerate() {
-            if let Some(other) = (index + 1..sets.len()).find(|other| sets.get(*other).is_some_and(|o| set.overlaps(o)))
+            if let Some(other) = (index + 1..sets.len())
+                .find(|other| sets.get(*other).is_some_and(|o| set.overlaps(o)))
             {
                 return Err(invalid(format!("range set {index} overlaps with {other}")));
             }
@@ -339,12 +392,19 @@ fn annotated_minutes(text: &str) -> u32 {
 fn set(texts: &[RangeText], index: usize) -> Result<RangeSet, Failure> {
     let address = |text: &str| {
         let parsed = (!text.is_empty()).then(|| text.parse().map(canonical));
-        parsed.transpose().map_err(|_| invalid(format!("invalid IP address: {text}")))
+        parsed
+            .transpose()
+            .map_err(|_| invalid(format!("invalid IP address: {text}")))
     };
     let mut ranges = Vec::with_capacity(texts.len());
     for text in texts {
-        let subnet = text.subnet.contains('/').then(|| parse_cidr(&text.subnet)).flatten();
-        let subnet = subnet.ok_or_else(|| invalid(format!("invalid CIDR address: {}", text.subnet)))?;
+        let subnet = text
+            .subnet
+            .contains('/')
+            .then(|| parse_cidr(&text.subnet))
+            .flatten();
+        let subnet =
+            subnet.ok_or_else(|| invalid(format!("invalid CIDR address: {}", text.subnet)))?;
         let (start, end) = (address(&text.range_start)?, address(&text.range_end)?);
         let range = Range::new(subnet, start, end, address(&text.gateway)?);
         ranges.push(range.map_err(|why| invalid(format!("invalid range set {index}: {why}")))?);
@@ -353,12 +413,20 @@ fn set(texts: &[RangeText], index: usize) -> Result<RangeSet, Failure> {
 }
 
 fn check_route(route: &mut Route) -> Result<(), Failure> {
-    let cidr = route.dst.contains('/').then(|| parse_cidr(&route.dst)).flatten();
-    let (address, length) = cidr.ok_or_else(|| invalid(format!("invalid CIDR address: {}", route.dst)))?;
+    let cidr = route
+        .dst
+        .contains('/')
+        .then(|| parse_cidr(&route.dst))
+        .flatten();
+    let (address, length) =
+        cidr.ok_or_else(|| invalid(format!("invalid CIDR address: {}", route.dst)))?;
     route.dst = format!("{address}/{length}");
     route.gw = route.gw.take().filter(|gateway| !gateway.is_empty());
     match route.gw.as_ref().map(|gateway| gateway.parse::<IpAddr>()) {
-        Some(Err(_)) => Err(invalid(format!("invalid IP address: {}", route.gw.as_deref().unwrap_or_default()))),
+        Some(Err(_)) => Err(invalid(format!(
+            "invalid IP address: {}",
+            route.gw.as_deref().unwrap_or_default()
+        ))),
         _ => Ok(()),
     }
 }
@@ -378,19 +446,33 @@ mod tests {
             "runtimeConfig": {"io.kubernetes.cri.pod-annotations": annotations},
         });
         let config = Config::read(config.to_string().as_bytes()).unwrap();
-        config.minutes(Some(&Pod { namespace: "ns".into(), name: "web-0".into() }))
+        config.minutes(Some(&Pod {
+            namespace: "ns".into(),
+            name: "web-0".into(),
+        }))
     }
 
     #[test]
     fn an_annotation_keeps_addresses_only_in_namespaces_that_may_have_it() {
-        for (namespaces, expected) in [(json!([]), 0), (json!(["other"]), 0), (json!(["ns"]), 10), (json!(["*"]), 10)] {
+        for (namespaces, expected) in [
+            (json!([]), 0),
+            (json!(["other"]), 0),
+            (json!(["ns"]), 10),
+            (json!(["*"]), 10),
+        ] {
             let reserved = json!({"annotationNamespaces": namespaces});
             assert_eq!(minutes(&reserved, Some("10")), expected, "{reserved}");
         }
         assert_eq!(minutes(&json!({}), Some("10")), 0);
         // It may ask for less where it may not ask for more.
         let reserved = json!({"minutes": 5, "namespaces": ["ns"]});
-        for (annotation, expected) in [(None, 5), (Some("0"), 0), (Some("3"), 3), (Some("10"), 5), (Some("x"), 0)] {
+        for (annotation, expected) in [
+            (None, 5),
+            (Some("0"), 0),
+            (Some("3"), 3),
+            (Some("10"), 5),
+            (Some("x"), 0),
+        ] {
             assert_eq!(minutes(&reserved, annotation), expected, "{annotation:?}");
         }
     }
@@ -398,15 +480,35 @@ mod tests {
     #[test]
     fn nothing_is_kept_for_longer_than_the_most_minutes() {
         let all = json!({"annotationNamespaces": ["*"]});
-        for annotation in ["1441", "4294967295", "4294967296", "99999999999999999999999"] {
+        for annotation in [
+            "1441",
+            "4294967295",
+            "4294967296",
+            "99999999999999999999999",
+        ] {
             assert_eq!(minutes(&all, Some(annotation)), MAX_MINUTES, "{annotation}");
         }
         assert_eq!(
-            minutes(&json!({"annotationNamespaces": ["*"], "maxMinutes": 4_000_000_000_u32}), Some("99999999999")),
+            minutes(
+                &json!({"annotationNamespaces": ["*"], "maxMinutes": 4_000_000_000_u32}),
+                Some("99999999999")
+            ),
             4_000_000_000
         );
-        assert_eq!(minutes(&json!({"namespaces": ["*"], "minutes": 50, "maxMinutes": 20}), None), 20);
-        assert_eq!(minutes(&json!({"annotationNamespaces": ["*"], "maxMinutes": 0}), Some("5")), 0);
+        assert_eq!(
+            minutes(
+                &json!({"namespaces": ["*"], "minutes": 50, "maxMinutes": 20}),
+                None
+            ),
+            20
+        );
+        assert_eq!(
+            minutes(
+                &json!({"annotationNamespaces": ["*"], "maxMinutes": 0}),
+                Some("5")
+            ),
+            0
+        );
     }
 
     proptest! {

@@ -35,26 +35,41 @@ pub const INTERNAL: u32 = 999;
 impl Failure {
     /// A failure without details.
     pub fn new(code: u32, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: String::new() }
+        Self {
+            code,
+            message: message.into(),
+            details: String::new(),
+        }
     }
 
     /// The same with details.
     #[must_use]
     pub fn with(self, details: impl Into<String>) -> Self {
-        Self { details: details.into(), ..self }
+        Self {
+            details: details.into(),
+            ..self
+        }
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.message)?;
-        if self.details.is_empty() { Ok(()) } else { write!(out, "; {}", self.details) }
+        if self.details.is_empty() {
+            Ok(())
+        } else {
+            write!(out, "; {}", self.details)
+        }
     }
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        let code = if error.kind() == io::ErrorKind::TimedOut { TRY_AGAIN_LATER } else { IO_FAILURE };
+        let code = if error.kind() == io::ErrorKind::TimedOut {
+            TRY_AGAIN_LATER
+        } else {
+            IO_FAILURE
+        };
         Self::new(code, error.to_string())
     }
 }

@@ -35,7 +35,11 @@ pub fn install(program: &Path, directory: &Path) -> io::Result<&'static str> {
     }
     let new = directory.join(NEW);
     absent_is_fine(fs::remove_file(&new))?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o755).open(&new)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o755)
+        .open(&new)?;
     file.write_all(&content)?;
     file.sync_all()?;
     fs::rename(&new, &place)?;
@@ -65,7 +69,9 @@ pub fn restore(directory: &Path) -> io::Result<&'static str> {
 }
 
 fn is_ours(program: &[u8]) -> bool {
-    program.windows(SIGN.len()).any(|part| part == SIGN.as_bytes())
+    program
+        .windows(SIGN.len())
+        .any(|part| part == SIGN.as_bytes())
 }
 
 fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
@@ -92,19 +98,31 @@ mod tests {
         }
         fs::write(&ours, format!("{SIGN} newer")).unwrap();
         assert_eq!(install(&ours, directory.path()).unwrap(), "is installed");
-        assert_eq!(restore(directory.path()).unwrap(), "gave way to what was there before");
-        assert_eq!(fs::read_link(&place).unwrap(), Path::new("/nowhere/host-local"));
+        assert_eq!(
+            restore(directory.path()).unwrap(),
+            "gave way to what was there before"
+        );
+        assert_eq!(
+            fs::read_link(&place).unwrap(),
+            Path::new("/nowhere/host-local")
+        );
         // The distribution's package was upgraded meanwhile: that one is to come back.
         install(&ours, directory.path()).unwrap();
         fs::remove_file(&place).unwrap();
         fs::write(&place, "upgraded").unwrap();
         assert_eq!(install(&ours, directory.path()).unwrap(), "is installed");
-        assert_eq!(restore(directory.path()).unwrap(), "gave way to what was there before");
+        assert_eq!(
+            restore(directory.path()).unwrap(),
+            "gave way to what was there before"
+        );
         assert_eq!(fs::read(&place).unwrap(), b"upgraded");
         assert_eq!(restore(directory.path()).unwrap(), "was not there");
         fs::remove_file(&place).unwrap();
         install(&ours, directory.path()).unwrap();
-        assert_eq!(restore(directory.path()).unwrap(), "is removed, for there was nothing before");
+        assert_eq!(
+            restore(directory.path()).unwrap(),
+            "is removed, for there was nothing before"
+        );
         assert!(!place.exists());
     }
 }

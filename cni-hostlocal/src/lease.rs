@@ -19,7 +19,10 @@ pub const LONGEST_INTERFACE: usize = 15;
 impl Owner {
     /// The owner with blanks around its parts taken off, as the reference writes and compares them.
     pub fn new(container: &str, interface: &str) -> Self {
-        Self { container: container.trim().into(), interface: interface.trim().into() }
+        Self {
+            container: container.trim().into(),
+            interface: interface.trim().into(),
+        }
     }
 
     /// What is in the file.
@@ -32,8 +35,10 @@ impl Owner {
         let text = std::str::from_utf8(content).ok()?.trim();
         let (container, interface) = text.split_once("\r\n").unwrap_or((text, ""));
         let printable = |part: &str| part.chars().all(|c| c.is_ascii_graphic());
-        (!container.is_empty() && printable(container) && printable(interface))
-            .then(|| Self { container: container.into(), interface: interface.into() })
+        (!container.is_empty() && printable(container) && printable(interface)).then(|| Self {
+            container: container.into(),
+            interface: interface.into(),
+        })
     }
 
     /// The name of the file that says what this attachment has. Names that are too long are cut and get a sum of the whole.
@@ -43,20 +48,31 @@ impl Owner {
 
     /// Reads the name of such a file. `None`: it is cut, or no attachment's.
     pub fn from_file_name(name: &str) -> Option<Self> {
-        let whole = |part: &str| part.replace("%2f", "/").replace("%40", "@").replace("%25", "%");
+        let whole = |part: &str| {
+            part.replace("%2f", "/")
+                .replace("%40", "@")
+                .replace("%25", "%")
+        };
         let (container, interface) = name.split_once('@')?;
-        let owner = Self { container: whole(container), interface: whole(interface) };
+        let owner = Self {
+            container: whole(container),
+            interface: whole(interface),
+        };
         (owner.interface.len() <= LONGEST_INTERFACE && owner.file_name() == name).then_some(owner)
     }
 
     /// The same container, with no interface: what a very old plugin wrote.
     pub fn without_interface(&self) -> Self {
-        Self { container: self.container.clone(), interface: String::new() }
+        Self {
+            container: self.container.clone(),
+            interface: String::new(),
+        }
     }
 
     /// Whether a lease with the owner `found` is this one's.
     pub fn is(&self, found: &Self) -> bool {
-        self.container == found.container && (found.interface.is_empty() || found.interface == self.interface)
+        self.container == found.container
+            && (found.interface.is_empty() || found.interface == self.interface)
     }
 }
 
@@ -78,9 +94,14 @@ pub fn file_name(parts: &[&str]) -> String {
     if name.len() <= LONGEST_NAME {
         return name;
     }
-    let sum =
-        name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    let cut: String = name.chars().filter(char::is_ascii).take(LONGEST_NAME - 17).collect();
+    let sum = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let cut: String = name
+        .chars()
+        .filter(char::is_ascii)
+        .take(LONGEST_NAME - 17)
+        .collect();
     format!("{cut}~{sum:016x}")
 }
 

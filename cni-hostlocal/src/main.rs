@@ -19,7 +19,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let variable = |name: &str| env::var(name).ok();
     if !arguments.is_empty() || variable("CNI_COMMAND").is_none_or(|command| command.is_empty()) {
-        return admin::run(&arguments, &mut io::stdout().lock(), &mut io::stderr().lock());
+        return admin::run(
+            &arguments,
+            &mut io::stdout().lock(),
+            &mut io::stderr().lock(),
+        );
     }
     let [.., mut version] = VERSIONS;
     let answer = call::read(variable).and_then(|call| answer(&call, &mut version));

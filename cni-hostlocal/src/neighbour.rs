@@ -8,7 +8,9 @@ use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use nix::net::if_::if_nameindex;
-use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, sendto, socket};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, sendto, socket,
+};
 
 /// From linux/netlink.h and linux/neighbour.h.
 const RTM_DELNEIGH: u16 = 29;
@@ -28,12 +30,22 @@ pub fn forget(addresses: &[IpAddr]) {
 
 fn try_to_forget(addresses: &[IpAddr]) -> nix::Result<()> {
     let kernel = NetlinkAddr::new(0, 0);
-    let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
+    let socket = socket(
+        AddressFamily::Netlink,
+        SockType::Raw,
+        SockFlag::SOCK_CLOEXEC,
+        SockProtocol::NetlinkRoute,
+    )?;
     bind(socket.as_raw_fd(), &kernel)?;
     for interface in &if_nameindex()? {
         for address in addresses {
             // The answer, mostly that there is no such entry, is not waited for.
-            sendto(socket.as_raw_fd(), &message(interface.index(), *address), &kernel, MsgFlags::empty())?;
+            sendto(
+                socket.as_raw_fd(),
+                &message(interface.index(), *address),
+                &kernel,
+                MsgFlags::empty(),
+            )?;
         }
     }
     Ok(())
@@ -55,7 +67,11 @@ fn message(interface: u32, address: IpAddr) -> Vec<u8> {
     message.extend([0; 3]);
     message.extend(interface.to_ne_bytes());
     message.extend([0; 4]);
-    message.extend(u16::try_from(ATTRIBUTE + octets.len()).unwrap_or_default().to_ne_bytes());
+    message.extend(
+        u16::try_from(ATTRIBUTE + octets.len())
+            .unwrap_or_default()
+            .to_ne_bytes(),
+    );
     message.extend(NDA_DST.to_ne_bytes());
     message.extend(octets);
     message
@@ -75,20 +91,36 @@ mod tests {
         let neighbours = std::thread::spawn(|| {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             let ip = |arguments: &str| {
-                let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
-                assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+                let output = Command::new("ip")
+                    .args(arguments.split(' '))
+                    .output()
+                    .unwrap();
+                assert!(
+                    output.status.success(),
+                    "ip {arguments}: {}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
                 String::from_utf8(output.stdout).unwrap()
             };
             ip("link add name old type bridge");
             ip("link set old up");
             for address in ["10.9.0.5", "10.9.0.6", "fd00::5", "fd00::6"] {
-                ip(&format!("neigh add {address} lladdr 02:00:00:00:00:01 dev old nud reachable"));
+                ip(&format!(
+                    "neigh add {address} lladdr 02:00:00:00:00:01 dev old nud reachable"
+                ));
             }
-            forget(&["10.9.0.5".parse().unwrap(), "fd00::5".parse().unwrap(), "10.9.0.7".parse().unwrap()]);
+            forget(&[
+                "10.9.0.5".parse().unwrap(),
+                "fd00::5".parse().unwrap(),
+                "10.9.0.7".parse().unwrap(),
+            ]);
             ip("neigh show nud reachable")
         });
         let left = neighbours.join().unwrap();
-        let mut left: Vec<_> = left.lines().filter_map(|line| line.split(' ').next()).collect();
+        let mut left: Vec<_> = left
+            .lines()
+            .filter_map(|line| line.split(' ').next())
+            .collect();
         left.sort_unstable();
         assert_eq!(left, ["10.9.0.6", "fd00::6"]);
     }

@@ -21,7 +21,8 @@ pub fn boot() -> Option<String> {
 /// When this boot began, in seconds since 1970, by the clock of now.
 pub fn booted() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
-    stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
+    stat.lines()
+        .find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
 }
 
 /// No clock that is set says less, in seconds since 1970: the beginning of 2026. A node without a battery-backed clock boots
@@ -30,7 +31,9 @@ pub const EARLIEST: u64 = 1_767_225_600;
 
 /// Seconds since 1970.
 pub fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |now| now.as_secs())
 }
 
 /// Whether the path is that of a network namespace. A file that is left of one is none.
@@ -40,6 +43,8 @@ pub fn is_namespace(path: &str) -> bool {
 
 /// Whether the path is that of the namespace this program runs in.
 pub fn is_own_namespace(path: &str) -> bool {
-    let (Ok(given), Ok(own)) = (fs::metadata(path), fs::metadata("/proc/self/ns/net")) else { return false };
+    let (Ok(given), Ok(own)) = (fs::metadata(path), fs::metadata("/proc/self/ns/net")) else {
+        return false;
+    };
     given.dev() == own.dev() && given.ino() == own.ino()
 }

@@ -77,7 +77,8 @@ impl Subnet {
 
     /// Whether `address` lies in it.
     pub fn contains(&self, address: IpAddr) -> bool {
-        address.is_ipv4() == self.address.is_ipv4() && bits(address) & !self.host_bits() == bits(self.address)
+        address.is_ipv4() == self.address.is_ipv4()
+            && bits(address) & !self.host_bits() == bits(self.address)
     }
 }
 
@@ -99,7 +100,10 @@ impl Range {
         end: Option<IpAddr>,
         gateway: Option<IpAddr>,
     ) -> Result<Self, String> {
-        let subnet = Subnet { address: subnet.0, prefix: subnet.1 };
+        let subnet = Subnet {
+            address: subnet.0,
+            prefix: subnet.1,
+        };
         if subnet.prefix > longest(subnet.address) - 2 {
             return Err(format!("Network {subnet} too small to allocate from"));
         }
@@ -121,14 +125,22 @@ impl Range {
         let start = within("RangeStart", start, first)?;
         let end = within("RangeEnd", end, last)?;
         if bits(end) < bits(start) {
-            return Err(format!("RangeEnd {end} not in network {subnet} from RangeStart {start} on"));
+            return Err(format!(
+                "RangeEnd {end} not in network {subnet} from RangeStart {start} on"
+            ));
         }
-        Ok(Self { subnet, start, end, gateway: gateway.map_or(first, canonical) })
+        Ok(Self {
+            subnet,
+            start,
+            end,
+            gateway: gateway.map_or(first, canonical),
+        })
     }
 
     /// Whether `address` is between the first and the last, the gateway among them.
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.start.is_ipv4() == address.is_ipv4() && (bits(self.start)..=bits(self.end)).contains(&bits(address))
+        self.start.is_ipv4() == address.is_ipv4()
+            && (bits(self.start)..=bits(self.end)).contains(&bits(address))
     }
 
     fn overlaps(&self, other: &Self) -> bool {
@@ -150,12 +162,21 @@ impl RangeSet {
     /// # Errors
     /// Why these are none: no range, two families, or two that overlap.
     pub fn new(ranges: Vec<Range>) -> Result<Self, String> {
-        let Some(first) = ranges.first() else { return Err("empty range set".into()) };
-        if ranges.iter().any(|range| range.start.is_ipv4() != first.start.is_ipv4()) {
+        let Some(first) = ranges.first() else {
+            return Err("empty range set".into());
+        };
+        if ranges
+            .iter()
+            .any(|range| range.start.is_ipv4() != first.start.is_ipv4())
+        {
             return Err("mixed address families".into());
         }
         for (index, range) in ranges.iter().enumerate() {
-            if let Some(other) = ranges.iter().skip(index + 1).find(|other| range.overlaps(other)) {
+            if let Some(other) = ranges
+                .iter()
+                .skip(index + 1)
+                .find(|other| range.overlaps(other))
+            {
                 return Err(format!("subnets {range} and {other} overlap"));
             }
         }
@@ -179,7 +200,9 @@ impl RangeSet {
 
     /// Whether an address is in both.
     pub fn overlaps(&self, other: &Self) -> bool {
-        self.0.iter().any(|range| other.0.iter().any(|other| range.overlaps(other)))
+        self.0
+            .iter()
+            .any(|range| other.0.iter().any(|other| range.overlaps(other)))
     }
 }
 

@@ -52,7 +52,10 @@ impl Pod {
     /// `namespace/name`.
     pub fn parse(text: &str) -> Option<Self> {
         let (namespace, name) = text.split_once('/')?;
-        (!namespace.is_empty() && !name.is_empty()).then(|| Self { namespace: namespace.into(), name: name.into() })
+        (!namespace.is_empty() && !name.is_empty()).then(|| Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        })
     }
 
     /// The name of the file with its reservation for this interface.
@@ -111,8 +114,11 @@ impl Reservation {
         Some(Self {
             pod: Pod::parse(&value(line, "pod")?)?,
             addresses: addresses(line),
-            owner: Some(Owner::new(&value(line, "container")?, &value(line, "interface")?))
-                .filter(|owner| !owner.container.is_empty() && !owner.interface.is_empty())?,
+            owner: Some(Owner::new(
+                &value(line, "container")?,
+                &value(line, "interface")?,
+            ))
+            .filter(|owner| !owner.container.is_empty() && !owner.interface.is_empty())?,
             before: value(line, "before").filter(|before| !before.is_empty()),
             netns: value(line, "netns").unwrap_or_default(),
             minutes: number(line, "minutes").unwrap_or_default(),
@@ -124,7 +130,8 @@ impl Reservation {
     pub fn holds(&self, found: &Owner) -> bool {
         self.owner.is(found)
             || self.before.as_ref().is_some_and(|before| {
-                *before == found.container && (found.interface.is_empty() || found.interface == self.owner.interface)
+                *before == found.container
+                    && (found.interface.is_empty() || found.interface == self.owner.interface)
             })
     }
 
@@ -171,15 +178,24 @@ impl Line {
 }
 
 fn value(line: &str, name: &str) -> Option<String> {
-    let raw = line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='))?;
+    let raw = line
+        .split(' ')
+        .find_map(|field| field.strip_prefix(name)?.strip_prefix('='))?;
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw.as_bytes();
     while let [first, tail @ ..] = rest {
         let escaped = (*first == b'%')
-            .then(|| tail.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()))
+            .then(|| {
+                tail.get(..2)
+                    .and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok())
+            })
             .flatten();
         bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { tail.get(2..).unwrap_or_default() } else { tail };
+        rest = if escaped.is_some() {
+            tail.get(2..).unwrap_or_default()
+        } else {
+            tail
+        };
     }
     String::from_utf8(bytes).ok()
 }
@@ -189,7 +205,11 @@ fn number<T: std::str::FromStr>(line: &str, name: &str) -> Option<T> {
 }
 
 fn addresses(line: &str) -> Vec<IpAddr> {
-    value(line, "addresses").unwrap_or_default().split(',').filter_map(|address| address.parse().ok()).collect()
+    value(line, "addresses")
+        .unwrap_or_default()
+        .split(',')
+        .filter_map(|address| address.parse().ok())
+        .collect()
 }
 
 #[cfg(test)]
@@ -199,9 +219,18 @@ mod tests {
 
     #[test]
     fn a_reservation_without_an_owner_is_none() {
-        let of = |more: &str| Reservation::parse(&format!("pod=ns/web-0 addresses=10.0.0.2 {more}"));
-        assert_eq!(of("container=one interface=eth0 before=").map(|found| found.before), Some(None));
-        for more in ["container=one", "container=one interface=", "container=%20 interface=eth0", "interface=eth0"] {
+        let of =
+            |more: &str| Reservation::parse(&format!("pod=ns/web-0 addresses=10.0.0.2 {more}"));
+        assert_eq!(
+            of("container=one interface=eth0 before=").map(|found| found.before),
+            Some(None)
+        );
+        for more in [
+            "container=one",
+            "container=one interface=",
+            "container=%20 interface=eth0",
+            "interface=eth0",
+        ] {
             assert_eq!(of(more), None, "{more}");
         }
     }

@@ -16,11 +16,26 @@ pub fn repair(data_dir: &Path, network: Option<&str>, sandboxes: Option<&str>) -
         words.extend(["--data-dir".into(), data_dir.display().to_string()]);
     }
     for (option, value) in [("--network", network), ("--sandboxes", sandboxes)] {
-        words.extend(value.into_iter().flat_map(|value| [option.into(), value.into()]));
+        words.extend(
+            value
+                .into_iter()
+                .flat_map(|value| [option.into(), value.into()]),
+        );
     }
     // What standard input was is not known any more. This is what it should be.
-    let input = if sandboxes == Some("-") { "crictl pods -q | " } else { "" };
-    format!("{input}{}", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+    let input = if sandboxes == Some("-") {
+        "crictl pods -q | "
+    } else {
+        ""
+    };
+    format!(
+        "{input}{}",
+        words
+            .iter()
+            .map(|word| quoted(word))
+            .collect::<Vec<_>>()
+            .join(" ")
+    )
 }
 
 /// The command that removes whatever a path names.
@@ -48,9 +63,24 @@ mod tests {
         let program = program.display();
         for (data_dir, network, sandboxes, wanted) in [
             (DATA_DIR, None, None, format!("{program} doctor --fix")),
-            (DATA_DIR, Some("pods"), None, format!("{program} doctor --fix --network pods")),
-            ("/a b", None, Some("/c'd"), format!(r"{program} doctor --fix --data-dir '/a b' --sandboxes '/c'\''d'")),
-            (DATA_DIR, None, Some("-"), format!("crictl pods -q | {program} doctor --fix --sandboxes -")),
+            (
+                DATA_DIR,
+                Some("pods"),
+                None,
+                format!("{program} doctor --fix --network pods"),
+            ),
+            (
+                "/a b",
+                None,
+                Some("/c'd"),
+                format!(r"{program} doctor --fix --data-dir '/a b' --sandboxes '/c'\''d'"),
+            ),
+            (
+                DATA_DIR,
+                None,
+                Some("-"),
+                format!("crictl pods -q | {program} doctor --fix --sandboxes -"),
+            ),
         ] {
             assert_eq!(repair(Path::new(data_dir), network, sandboxes), wanted);
         }

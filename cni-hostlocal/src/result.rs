@@ -47,9 +47,15 @@ impl Dns {
     /// Reads the text of one.
     pub fn parse(text: &str) -> Self {
         let mut dns = Self::default();
-        for line in text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';'])) {
+        for line in text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.starts_with(['#', ';']))
+        {
             let mut words = line.split_whitespace();
-            let (Some(key), rest) = (words.next(), words.map(ToString::to_string)) else { continue };
+            let (Some(key), rest) = (words.next(), words.map(ToString::to_string)) else {
+                continue;
+            };
             let mut rest = rest.peekable();
             if rest.peek().is_none() {
                 continue;
@@ -127,35 +133,66 @@ pub fn added(version: &str, given: &[Given], routes: &[Route], dns: &Dns) -> Str
     if matches!(version, "0.1.0" | "0.2.0") {
         let family = |v4: bool| {
             let given = given.iter().find(|given| given.address.is_ipv4() == v4)?;
-            let routes = routes.iter().filter(|route| route.dst.contains(':') != v4).collect();
-            Some(OldAddress { ip: cidr(given), gateway: given.gateway, routes })
+            let routes = routes
+                .iter()
+                .filter(|route| route.dst.contains(':') != v4)
+                .collect();
+            Some(OldAddress {
+                ip: cidr(given),
+                gateway: given.gateway,
+                routes,
+            })
         };
-        return pretty(&OldAnswer { cni_version: version, ip4: family(true), ip6: family(false), dns });
+        return pretty(&OldAnswer {
+            cni_version: version,
+            ip4: family(true),
+            ip6: family(false),
+            dns,
+        });
     }
     // 1.0.0 dropped the family, which the address says itself.
-    let family =
-        |given: &Given| Some(if given.address.is_ipv4() { "4" } else { "6" }).filter(|_| version.starts_with("0."));
-    let ips =
-        given.iter().map(|given| Address { version: family(given), address: cidr(given), gateway: given.gateway });
-    pretty(&Answer { cni_version: version, ips: ips.collect(), routes, dns })
+    let family = |given: &Given| {
+        Some(if given.address.is_ipv4() { "4" } else { "6" }).filter(|_| version.starts_with("0."))
+    };
+    let ips = given.iter().map(|given| Address {
+        version: family(given),
+        address: cidr(given),
+        gateway: given.gateway,
+    });
+    pretty(&Answer {
+        cni_version: version,
+        ips: ips.collect(),
+        routes,
+        dns,
+    })
 }
 
 /// The answer of a call that failed.
 pub fn failed(version: &str, failure: &Failure) -> String {
-    pretty(&Error { cni_version: version, code: failure.code, msg: &failure.message, details: &failure.details })
+    pretty(&Error {
+        cni_version: version,
+        code: failure.code,
+        msg: &failure.message,
+        details: &failure.details,
+    })
 }
 
 /// VERSION's answer.
 pub fn versions(asked: &str) -> String {
     let [.., newest] = VERSIONS;
     let known = VERSIONS.iter().find(|version| **version == asked);
-    pretty(&Versions { cni_version: known.unwrap_or(&newest), supported_versions: &VERSIONS })
+    pretty(&Versions {
+        cni_version: known.unwrap_or(&newest),
+        supported_versions: &VERSIONS,
+    })
 }
 
 fn pretty(answer: &impl Serialize) -> String {
     let mut out = Vec::with_capacity(512);
-    let mut json =
-        serde_json::Serializer::with_formatter(&mut out, serde_json::ser::PrettyFormatter::with_indent(b"    "));
+    let mut json = serde_json::Serializer::with_formatter(
+        &mut out,
+        serde_json::ser::PrettyFormatter::with_indent(b"    "),
+    );
     // Writing to memory does not fail, and every key is a string.
     _ = answer.serialize(&mut json);
     _ = out.write_all(b"\n");

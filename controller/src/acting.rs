@@ -62,10 +62,15 @@ impl Acting {
     ///
     /// # Errors
     /// When to look again if not all is seen yet; whoever is gone by then is done.
-    pub(crate) async fn seen<T: Object>(&self, store: &Store<T>, object: &T) -> Result<Arc<T>, Next> {
+    pub(crate) async fn seen<T: Object>(
+        &self,
+        store: &Store<T>,
+        object: &T,
+    ) -> Result<Arc<T>, Next> {
         self.settled(object.uid()).await?;
         let now = store.get(object.namespace(), object.name());
-        now.filter(|now| now.uid() == object.uid()).ok_or(Next::Done)
+        now.filter(|now| now.uid() == object.uid())
+            .ok_or(Next::Done)
     }
 
     /// To be asked before a decision about these pods: is what was done to them for others seen in them?
@@ -73,12 +78,19 @@ impl Acting {
     /// # Errors
     /// When to look again if not.
     pub(crate) fn has_all_of_others(&self, uid: &str, pods: &[Arc<Pod>]) -> Result<(), Next> {
-        if self.expectations.others_wrote(uid, pods) { Err(Next::After(AT_LATEST)) } else { Ok(()) }
+        if self.expectations.others_wrote(uid, pods) {
+            Err(Next::After(AT_LATEST))
+        } else {
+            Ok(())
+        }
     }
 
     /// To be called when a round is over: what was written for an object that is gone by then is waited for by nobody.
     pub(crate) fn forget_if_gone<T: Object>(&self, store: &Store<T>, of: &T) {
-        if store.get(of.namespace(), of.name()).is_none_or(|now| now.uid() != of.uid()) {
+        if store
+            .get(of.namespace(), of.name())
+            .is_none_or(|now| now.uid() != of.uid())
+        {
             self.expectations.forget(of.uid());
         }
     }
@@ -93,7 +105,10 @@ impl Acting {
         (old, status): (&S, impl FnOnce(&Outcome) -> Option<S>),
     ) -> Next {
         let owner = Owner::of(object);
-        let (admitted, held) = self.pod_budgets.admitted(self.injection.with_sidecars(plan), &owner).await;
+        let (admitted, held) = self
+            .pod_budgets
+            .admitted(self.injection.with_sidecars(plan), &owner)
+            .await;
         let mut outcome = self.executor.act(&admitted, &owner).await;
         outcome.failures.extend(held);
         let written = match status(&outcome) {
@@ -113,7 +128,10 @@ impl Acting {
         object: &T,
         (old, new): (&S, &S),
     ) -> Result<bool, Failure> {
-        let target = Target { resource_version: Some(object.resource_version().to_owned()), ..target(object) };
+        let target = Target {
+            resource_version: Some(object.resource_version().to_owned()),
+            ..target(object)
+        };
         self.write_status(object, target, old, new).await
     }
 
@@ -133,7 +151,9 @@ impl Acting {
                 if let Some(event) = stuck::announced::event(&old, &new) {
                     self.executor.record(&Owner::of(object), &event);
                 }
-                self.executor.write_status(&T::RESOURCE, &target, &old, &new).await
+                self.executor
+                    .write_status(&T::RESOURCE, &target, &old, &new)
+                    .await
             }
             Err(error) => Err(Failure {
                 deed: Deed::of(Verb::PatchStatus, T::RESOURCE),
@@ -176,8 +196,15 @@ const REFUSED: Duration = Duration::from_secs(60);
 /// nothing tells when a policy is mended; everything else is tried again, ever more slowly. What somebody else changed
 /// meanwhile is no failure.
 pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>) -> Next {
-    let failures = || outcome.failures.iter().chain(status.as_ref().err()).filter(|failure| !failure.permanent);
-    let told = |failure: &Failure| format!("{} {}: {}", failure.deed, failure.object, failure.message);
+    let failures = || {
+        outcome
+            .failures
+            .iter()
+            .chain(status.as_ref().err())
+            .filter(|failure| !failure.permanent)
+    };
+    let told =
+        |failure: &Failure| format!("{} {}: {}", failure.deed, failure.object, failure.message);
     if let Some(failure) = failures().find(|failure| !failure.outdated) {
         return Next::Retry(told(failure));
     }
@@ -185,10 +212,17 @@ pub(crate) fn next(plan: &Plan, outcome: &Outcome, status: Result<bool, Failure>
         return Next::Again(told(outdated));
     }
     let is_held = outcome.failures.iter().any(Failure::is_of_budget);
-    let is_mended_by_its_author = |failure: &Failure| failure.deed.verb == Verb::Validate && failure.code != 403;
-    let refused = outcome.failures.iter().any(|failure| !is_mended_by_its_author(failure)) || status.is_err();
+    let is_mended_by_its_author =
+        |failure: &Failure| failure.deed.verb == Verb::Validate && failure.code != 403;
+    let refused = outcome
+        .failures
+        .iter()
+        .any(|failure| !is_mended_by_its_author(failure))
+        || status.is_err();
     match plan.look_again {
-        look_again if is_held => Next::After(look_again.map_or(HELD, |wait| wait.unsigned_abs().min(HELD))),
+        look_again if is_held => {
+            Next::After(look_again.map_or(HELD, |wait| wait.unsigned_abs().min(HELD)))
+        }
         Some(wait) if refused => Next::After(wait.unsigned_abs().min(REFUSED)),
         Some(wait) => Next::After(wait.unsigned_abs()),
         None if refused => Next::After(REFUSED),
@@ -206,40 +240,103 @@ mod tests {
     fn failure(code: u16, permanent: bool, outdated: bool) -> Failure {
         let [namespace, object, message] = ["default", "web-1", "no"].map(str::to_owned);
         let deed = Deed::of(Verb::Patch, PODS);
-        Failure { deed, namespace, object, message, code, permanent, outdated, taken: false, infeasible: false }
+        Failure {
+            deed,
+            namespace,
+            object,
+            message,
+            code,
+            permanent,
+            outdated,
+            taken: false,
+            infeasible: false,
+        }
     }
 
     #[test]
     fn the_worst_of_what_came_of_a_plan_says_when_to_look_again() {
-        let (conflict, broken, refused) =
-            (failure(409, false, true), failure(500, false, false), failure(403, true, false));
+        let (conflict, broken, refused) = (
+            failure(409, false, true),
+            failure(500, false, false),
+            failure(403, true, false),
+        );
         let after = |seconds| Next::After(Duration::from_secs(seconds));
         let said = || "PatchPod web-1: no".to_owned();
         for (failures, status, look_again, next_) in [
             (vec![], Ok(true), None, Next::Done),
             (vec![], Ok(false), Some(7), after(7)),
-            (vec![conflict.clone()], Ok(true), Some(7), Next::Again(said())),
+            (
+                vec![conflict.clone()],
+                Ok(true),
+                Some(7),
+                Next::Again(said()),
+            ),
             (vec![], Err(conflict.clone()), None, Next::Again(said())),
-            (vec![conflict.clone(), broken.clone()], Ok(true), None, Next::Retry(said())),
-            (vec![conflict.clone()], Err(broken), None, Next::Retry(said())),
+            (
+                vec![conflict.clone(), broken.clone()],
+                Ok(true),
+                None,
+                Next::Retry(said()),
+            ),
+            (
+                vec![conflict.clone()],
+                Err(broken),
+                None,
+                Next::Retry(said()),
+            ),
             (vec![refused.clone()], Ok(true), None, after(60)),
             (vec![refused.clone()], Ok(true), Some(7), after(7)),
             (vec![refused.clone()], Ok(true), Some(600), after(60)),
-            (vec![refused.clone(), conflict], Ok(true), Some(600), Next::Again(said())),
+            (
+                vec![refused.clone(), conflict],
+                Ok(true),
+                Some(600),
+                Next::Again(said()),
+            ),
             // What a budget holds is tried again soon.
-            (vec![failure(429, true, false)], Ok(true), None, Next::After(HELD)),
-            (vec![failure(429, true, false)], Ok(true), Some(2), Next::After(HELD)),
+            (
+                vec![failure(429, true, false)],
+                Ok(true),
+                None,
+                Next::After(HELD),
+            ),
+            (
+                vec![failure(429, true, false)],
+                Ok(true),
+                Some(2),
+                Next::After(HELD),
+            ),
             // Of the status alone.
             (vec![], Err(refused), None, after(60)),
         ] {
-            let plan = Plan { look_again: look_again.map(SignedDuration::from_secs), ..Plan::default() };
+            let plan = Plan {
+                look_again: look_again.map(SignedDuration::from_secs),
+                ..Plan::default()
+            };
             let outcome = Outcome { failures };
-            assert_eq!(next(&plan, &outcome, status.clone()), next_, "{outcome:?} {status:?} {look_again:?}");
+            assert_eq!(
+                next(&plan, &outcome, status.clone()),
+                next_,
+                "{outcome:?} {status:?} {look_again:?}"
+            );
         }
         // A template waits for its author; a policy or a right may be mended by another.
         for (code, next_) in [(422, Next::Done), (400, Next::Done), (403, after(60))] {
-            let template = Failure { deed: Deed::of(Verb::Validate, POD_TEMPLATES), ..failure(code, true, false) };
-            assert_eq!(next(&Plan::default(), &Outcome { failures: vec![template] }, Ok(true)), next_, "{code}");
+            let template = Failure {
+                deed: Deed::of(Verb::Validate, POD_TEMPLATES),
+                ..failure(code, true, false)
+            };
+            assert_eq!(
+                next(
+                    &Plan::default(),
+                    &Outcome {
+                        failures: vec![template]
+                    },
+                    Ok(true)
+                ),
+                next_,
+                "{code}"
+            );
         }
     }
 }

@@ -29,7 +29,15 @@ pub(crate) fn is_news<S: Clone + Default + PartialEq>(
         status
     };
     let (a, b) = (old.0, new.0);
-    (a.generation, &a.labels, &a.annotations, &a.deletion_timestamp)
-        != (b.generation, &b.labels, &b.annotations, &b.deletion_timestamp)
-        || told(old.1) != told(new.1)
+    (
+        a.generation,
+        &a.labels,
+        &a.annotations,
+        &a.deletion_timestamp,
+    ) != (
+        b.generation,
+        &b.labels,
+        &b.annotations,
+        &b.deletion_timestamp,
+    ) || told(old.1) != told(new.1)
 }

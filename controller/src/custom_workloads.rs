@@ -82,10 +82,16 @@ fn listed(list: &str) -> Result<Vec<GroupVersionKind>, String> {
     let List { workloads } = serde_json::from_str(list).map_err(|error| {
         format!("{LIST} of ConfigMap {CONFIGURATION} is not read: {error}; write {{\"workloads\": [{{\"group\": …, \"version\": …, \"kind\": …}}]}}")
     })?;
-    let kinds = workloads.into_iter().map(|entry| GroupVersionKind::gvk(&entry.group, &entry.version, &entry.kind));
+    let kinds = workloads
+        .into_iter()
+        .map(|entry| GroupVersionKind::gvk(&entry.group, &entry.version, &entry.kind));
     let is_known = |kind: &GroupVersionKind| {
         kind.kind == "StatefulSet"
-            && [object::STATEFUL_SETS.group, object::NATIVE_STATEFUL_SETS.group].contains(&&*kind.group)
+            && [
+                object::STATEFUL_SETS.group,
+                object::NATIVE_STATEFUL_SETS.group,
+            ]
+            .contains(&&*kind.group)
     };
     Ok(kinds.filter(|kind| !is_known(kind)).take(MOST).collect())
 }
@@ -93,7 +99,12 @@ fn listed(list: &str) -> Result<Vec<GroupVersionKind>, String> {
 impl Default for CustomWorkloads {
     fn default() -> Self {
         let configuration = Store::new(&[]);
-        Self { configuration, followed: RwLock::default(), known: Mutex::default(), hooks: Arc::default() }
+        Self {
+            configuration,
+            followed: RwLock::default(),
+            known: Mutex::default(),
+            hooks: Arc::default(),
+        }
     }
 }
 
@@ -110,24 +121,38 @@ impl CustomWorkloads {
 
     /// Told of each workload that changes, and with `None` when kinds come or go.
     pub(crate) fn on_change(&self, hook: impl Fn(Option<&Key>) + Send + Sync + 'static) {
-        self.hooks.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
+        self.hooks
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(hook));
     }
 
     /// The workloads of a kind, if it is followed.
     pub(crate) fn of(&self, group: &str, kind: &str) -> Option<(Resource, Arc<Workloads>)> {
         let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
-        let found = followed.iter().find(|it| it.resource.group == group && it.resource.kind == kind)?;
+        let found = followed
+            .iter()
+            .find(|it| it.resource.group == group && it.resource.kind == kind)?;
         Some((found.resource, found.store.clone()))
     }
 
     /// Those of this name.
     pub(crate) fn of_name(&self, key: &Key) -> Vec<(Resource, Arc<Watched<StatefulWorkload>>)> {
         let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
-        followed.iter().filter_map(|it| Some((it.resource, it.store.get(&key.namespace, &key.name)?))).collect()
+        followed
+            .iter()
+            .filter_map(|it| Some((it.resource, it.store.get(&key.namespace, &key.name)?)))
+            .collect()
     }
 
     /// Follows the ConfigMap of this namespace, and the kinds that it lists, until `stop`.
-    pub(crate) async fn run(&self, client: Client, namespace: String, metrics: FeedMetrics, stop: CancellationToken) {
+    pub(crate) async fn run(
+        &self,
+        client: Client,
+        namespace: String,
+        metrics: FeedMetrics,
+        stop: CancellationToken,
+    ) {
         let configuration = self.configuration.clone();
         let changed = Arc::new(Notify::new());
         let notify = changed.clone();
@@ -139,12 +164,22 @@ impl CustomWorkloads {
             ..feed::Options::default()
         };
         let mut feeds = JoinSet::new();
-        feeds.spawn(feed::run(client.clone(), configuration.clone(), options, stop.clone()));
+        feeds.spawn(feed::run(
+            client.clone(),
+            configuration.clone(),
+            options,
+            stop.clone(),
+        ));
         while !stop.is_cancelled() {
-            let list = configuration.get(&namespace, CONFIGURATION).and_then(|found| found.0.data.get(LIST).cloned());
+            let list = configuration
+                .get(&namespace, CONFIGURATION)
+                .and_then(|found| found.0.data.get(LIST).cloned());
             let wanted = list.map_or(Ok(Vec::new()), |list| listed(&list));
             let complete = match wanted {
-                Ok(wanted) => self.bring_to(&client, &wanted, &metrics, &mut feeds, &stop).await,
+                Ok(wanted) => {
+                    self.bring_to(&client, &wanted, &metrics, &mut feeds, &stop)
+                        .await
+                }
                 Err(error) => {
                     tracing::warn!(error, "the kinds that were listed before stay");
                     true
@@ -156,7 +191,12 @@ impl CustomWorkloads {
                 () = stop.cancelled() => {}
             }
         }
-        for followed in self.followed.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        for followed in self
+            .followed
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+        {
             followed.stop.cancel();
         }
         feeds.join_all().await;
@@ -164,16 +204,37 @@ impl CustomWorkloads {
 
     /// Reads once what is there of them in a namespace: for commands that look and leave. Without the right to the ConfigMap there
     /// are none.
-    pub(crate) async fn load(&self, client: &Client, own: &str, namespace: &str) -> Result<(), Failed> {
+    pub(crate) async fn load(
+        &self,
+        client: &Client,
+        own: &str,
+        namespace: &str,
+    ) -> Result<(), Failed> {
         let path = object::CONFIG_MAPS.path(own, CONFIGURATION)?;
-        let Ok(found) = berth_runtime::client::get::<Configuration>(client, &path).await else { return Ok(()) };
-        let wanted = found.data.get(LIST).map_or(Ok(Vec::new()), |list| listed(list)).map_err(Failed::unsent)?;
+        let Ok(found) = berth_runtime::client::get::<Configuration>(client, &path).await else {
+            return Ok(());
+        };
+        let wanted = found
+            .data
+            .get(LIST)
+            .map_or(Ok(Vec::new()), |list| listed(list))
+            .map_err(Failed::unsent)?;
         for kind in wanted {
-            let Some(resource) = self.discover(client, &kind).await else { continue };
+            let Some(resource) = self.discover(client, &kind).await else {
+                continue;
+            };
             let store = Workloads::new(&[]);
-            let options = feed::Options { resource, namespace: namespace.to_owned(), ..feed::Options::default() };
+            let options = feed::Options {
+                resource,
+                namespace: namespace.to_owned(),
+                ..feed::Options::default()
+            };
             feed::load(client.clone(), store.clone(), options).await?;
-            self.all().push(Followed { resource, store, stop: CancellationToken::new() });
+            self.all().push(Followed {
+                resource,
+                store,
+                stop: CancellationToken::new(),
+            });
         }
         Ok(())
     }
@@ -188,10 +249,13 @@ impl CustomWorkloads {
         stop: &CancellationToken,
     ) -> bool {
         let is = |resource: &Resource, kind: &GroupVersionKind| {
-            (resource.group, resource.version, resource.kind) == (&*kind.group, &*kind.version, &*kind.kind)
+            (resource.group, resource.version, resource.kind)
+                == (&*kind.group, &*kind.version, &*kind.kind)
         };
-        let gone =
-            self.all().extract_if(.., |it| !wanted.iter().any(|kind| is(&it.resource, kind))).collect::<Vec<_>>();
+        let gone = self
+            .all()
+            .extract_if(.., |it| !wanted.iter().any(|kind| is(&it.resource, kind)))
+            .collect::<Vec<_>>();
         gone.iter().for_each(|it| it.stop.cancel());
         let mut news = !gone.is_empty();
         let mut complete = true;
@@ -206,14 +270,30 @@ impl CustomWorkloads {
             let (store, stop) = (Workloads::new(&[]), stop.child_token());
             let hooks = self.hooks.clone();
             store.on_change(move |change| tell(&hooks, change));
-            let options = feed::Options { resource, metrics: metrics.clone(), ..feed::Options::default() };
+            let options = feed::Options {
+                resource,
+                metrics: metrics.clone(),
+                ..feed::Options::default()
+            };
             feeds.spawn(feed::run(client.clone(), store.clone(), options, stop.clone()).boxed());
-            tracing::info!(kind = resource.kind, group = resource.group, "records are kept of this kind, too");
-            self.all().push(Followed { resource, store, stop });
+            tracing::info!(
+                kind = resource.kind,
+                group = resource.group,
+                "records are kept of this kind, too"
+            );
+            self.all().push(Followed {
+                resource,
+                store,
+                stop,
+            });
             news = true;
         }
         if news {
-            self.hooks.read().unwrap_or_else(PoisonError::into_inner).iter().for_each(|hook| hook(None));
+            self.hooks
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .iter()
+                .for_each(|hook| hook(None));
         }
         complete
     }
@@ -233,13 +313,20 @@ impl CustomWorkloads {
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let names = [&*found.group, &*found.version, &*found.plural, &*found.kind];
-        let same = known.iter().find(|it| [it.group, it.version, it.plural, it.kind] == names).copied();
+        let same = known
+            .iter()
+            .find(|it| [it.group, it.version, it.plural, it.kind] == names)
+            .copied();
         same.or_else(|| {
             if known.len() >= MOST_EVER {
-                tracing::warn!(?kind, "{LIST} has named too many kinds: start this process again");
+                tracing::warn!(
+                    ?kind,
+                    "{LIST} has named too many kinds: start this process again"
+                );
                 return None;
             }
-            let [group, version, plural, kind] = names.map(|name| &*Box::leak(Box::<str>::from(name)));
+            let [group, version, plural, kind] =
+                names.map(|name| &*Box::leak(Box::<str>::from(name)));
             let resource = Resource::new(group, version, plural, kind);
             known.push(resource);
             Some(resource)
@@ -247,7 +334,9 @@ impl CustomWorkloads {
     }
 
     fn all(&self) -> std::sync::RwLockWriteGuard<'_, Vec<Followed>> {
-        self.followed.write().unwrap_or_else(PoisonError::into_inner)
+        self.followed
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -255,7 +344,9 @@ fn tell(hooks: &RwLock<Vec<Hook>>, change: &Change<Watched<StatefulWorkload>>) {
     let hooks = hooks.read().unwrap_or_else(PoisonError::into_inner);
     let tell = |key: Option<&Key>| hooks.iter().for_each(|hook| hook(key));
     match change {
-        Change::Applied { new: workload, .. } | Change::Deleted { old: workload } => tell(Some(&Key::of(&**workload))),
+        Change::Applied { new: workload, .. } | Change::Deleted { old: workload } => {
+            tell(Some(&Key::of(&**workload)))
+        }
         Change::Synced => tell(None),
     }
 }
@@ -268,15 +359,24 @@ mod tests {
     fn the_list_is_read_in_either_spelling_and_names_no_kind_that_is_followed_anyway() {
         let kinds = |list: &str| {
             listed(list).map(|kinds| {
-                kinds.into_iter().map(|kind| format!("{}/{}", kind.api_version(), kind.kind)).collect::<Vec<_>>()
+                kinds
+                    .into_iter()
+                    .map(|kind| format!("{}/{}", kind.api_version(), kind.kind))
+                    .collect::<Vec<_>>()
             })
         };
         let list = r#"{"workloads": [{"group": "a.example", "version": "v1", "kind": "Db"}, {"Group": "apps", "Version": "v1", "Kind": "StatefulSet"}]}"#;
         assert_eq!(kinds(list), Ok(vec!["a.example/v1/Db".to_owned()]));
         assert_eq!(kinds("{}"), Ok(Vec::new()));
         let error = kinds("[1").unwrap_err();
-        assert!(error.contains("PPS_Watch_Custom_Workload_WhiteList of ConfigMap kruise-configuration"), "{error}");
-        let many = format!(r#"{{"workloads": [{}]}}"#, vec![r#"{"version": "v1", "kind": "X"}"#; 99].join(","));
+        assert!(
+            error.contains("PPS_Watch_Custom_Workload_WhiteList of ConfigMap kruise-configuration"),
+            "{error}"
+        );
+        let many = format!(
+            r#"{{"workloads": [{}]}}"#,
+            vec![r#"{"version": "v1", "kind": "X"}"#; 99].join(",")
+        );
         assert_eq!(kinds(&many).unwrap().len(), MOST);
     }
 }

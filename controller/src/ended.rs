@@ -22,7 +22,12 @@ impl<T> Clone for EndedPods<T> {
 impl<T: Clone + Default> EndedPods<T> {
     /// Those of a workload.
     pub(crate) fn of(&self, uid: &str) -> T {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned().unwrap_or_default()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(uid)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Changes what is known of a workload's.
@@ -33,6 +38,9 @@ impl<T: Clone + Default> EndedPods<T> {
 
     /// The workload is gone.
     pub(crate) fn forget(&self, uid: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(uid);
     }
 }

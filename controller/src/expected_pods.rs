@@ -66,13 +66,26 @@ impl Kind {
 
     /// By what an answer about an object of this kind is found, which names the object by `said` where it is a fault.
     fn asked(&self, namespace: &str, name: &str, said: &str) -> String {
-        let Self { name: GroupVersionKind { group, version, kind }, .. } = self;
+        let Self {
+            name:
+                GroupVersionKind {
+                    group,
+                    version,
+                    kind,
+                },
+            ..
+        } = self;
         format!("{group}/{version}/{kind}/{namespace}/{name} {said}")
     }
 
     /// Why an object of this kind is not counted that the controller may not read. What says nothing of its pods need not be read.
     fn unreadable(&self, said: &str) -> String {
-        let Self { plural, name: GroupVersionKind { group, .. }, says, .. } = self;
+        let Self {
+            plural,
+            name: GroupVersionKind { group, .. },
+            says,
+            ..
+        } = self;
         let resources = match says {
             Says::Scale => format!("{plural} and {plural}/scale"),
             Says::Nodes => plural.clone(),
@@ -124,11 +137,14 @@ struct Object {
 const NEW: SignedDuration = SignedDuration::from_secs(10);
 
 fn is_new(metadata: &Metadata) -> bool {
-    metadata.creation_timestamp.is_some_and(|made| Timestamp::now().duration_since(made) < NEW)
+    metadata
+        .creation_timestamp
+        .is_some_and(|made| Timestamp::now().duration_since(made) < NEW)
 }
 
 /// `spec.targetRef` and `spec.selector` never change.
-const ANOTHER: &str = "delete this budget and make one with spec.selector in place of spec.targetRef";
+const ANOTHER: &str =
+    "delete this budget and make one with spec.selector in place of spec.targetRef";
 const REMEDY: &str = "set spec.protectTotalReplicas to how many pods are expected";
 
 fn fault<T>(message: String) -> Result<T, Uncounted> {
@@ -137,20 +153,37 @@ fn fault<T>(message: String) -> Result<T, Uncounted> {
 
 impl ExpectedPods {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, kinds: Arc::default(), objects: Arc::default(), wants: Arc::default() }
+        Self {
+            client,
+            kinds: Arc::default(),
+            objects: Arc::default(),
+            wants: Arc::default(),
+        }
     }
 
     /// The same, for those who must not go by what others were told a moment ago.
     pub(crate) fn apart(&self) -> Self {
-        Self { objects: Arc::default(), wants: Arc::default(), ..self.clone() }
+        Self {
+            objects: Arc::default(),
+            wants: Arc::default(),
+            ..self.clone()
+        }
     }
 
     /// How many pods a workload wants, and which are its.
     ///
     /// # Errors
     /// It does not exist, nothing says how many pods it wants, or the apiserver did not say.
-    pub(crate) async fn of_target(&self, namespace: &str, target: &TargetReference) -> Result<Expected, Uncounted> {
-        let TargetReference { api_version, kind, name } = target;
+    pub(crate) async fn of_target(
+        &self,
+        namespace: &str,
+        target: &TargetReference,
+    ) -> Result<Expected, Uncounted> {
+        let TargetReference {
+            api_version,
+            kind,
+            name,
+        } = target;
         let said = format!("{kind} {name} of spec.targetRef");
         let kind = self.kind(api_version, kind, &said).await?;
         let unscaled = || fault(format!("{said} has no scale: {ANOTHER}, and {REMEDY}"));
@@ -159,17 +192,26 @@ impl ExpectedPods {
             return unscaled();
         }
         let Some(object) = self.object(&kind, namespace, name, &said).await? else {
-            return fault(format!("{said} does not exist: create it, or delete this budget and make one for another"));
+            return fault(format!(
+                "{said} does not exist: create it, or delete this budget and make one for another"
+            ));
         };
         let Some(wants) = self.wants(&kind, namespace, name, &said).await? else {
             return unscaled();
         };
         let Some(selector) = wants.selector.filter(|selector| !selector.is_empty()) else {
             let message = format!("{said} does not say which pods are its: {ANOTHER}");
-            return if is_new(&object.metadata) { Err(Uncounted::Silent(silent(0, &message))) } else { fault(message) };
+            return if is_new(&object.metadata) {
+                Err(Uncounted::Silent(silent(0, &message)))
+            } else {
+                fault(message)
+            };
         };
         let is_going = object.metadata.deletion_timestamp.is_some();
-        Ok(Expected { total: if is_going { 0 } else { wants.replicas }, selector: Some(selector) })
+        Ok(Expected {
+            total: if is_going { 0 } else { wants.replicas },
+            selector: Some(selector),
+        })
     }
 
     /// How many pods the workloads of these pods want, each of them once. A pod that has ended may lie there for ever: where its workload
@@ -177,7 +219,11 @@ impl ExpectedPods {
     ///
     /// # Errors
     /// A pod that has not ended has none, or one without a scale, or the apiserver did not say.
-    pub(crate) async fn of_owners(&self, namespace: &str, pods: &[Arc<Pod>]) -> Result<usize, Uncounted> {
+    pub(crate) async fn of_owners(
+        &self,
+        namespace: &str,
+        pods: &[Arc<Pod>],
+    ) -> Result<usize, Uncounted> {
         let (owners, of_ended) = owners(pods)?;
         let (mut total, mut seen) = (0_usize, BTreeSet::new());
         for owner in owners {
@@ -190,9 +236,16 @@ impl ExpectedPods {
     }
 
     /// The kind and the metadata of the topmost owner, where it is there.
-    pub(crate) async fn top_object(&self, namespace: &str, owner: &Owner) -> Option<(String, Metadata)> {
+    pub(crate) async fn top_object(
+        &self,
+        namespace: &str,
+        owner: &Owner,
+    ) -> Option<(String, Metadata)> {
         let (kind, owner) = self.top(namespace, owner.clone()).await.ok()??;
-        let object = self.object(&kind, namespace, &owner.name, "a workload").await.ok()??;
+        let object = self
+            .object(&kind, namespace, &owner.name, "a workload")
+            .await
+            .ok()??;
         Some((kind.name.kind, object.metadata.clone()))
     }
 
@@ -202,8 +255,15 @@ impl ExpectedPods {
     }
 
     /// How many pods the topmost owner wants; none where one on the way is gone or goes, or the topmost was counted before.
-    async fn of_top(&self, namespace: &str, owner: Owner, seen: &mut BTreeSet<String>) -> Result<usize, Uncounted> {
-        let Some((kind, owner)) = self.top(namespace, owner).await? else { return Ok(0) };
+    async fn of_top(
+        &self,
+        namespace: &str,
+        owner: Owner,
+        seen: &mut BTreeSet<String>,
+    ) -> Result<usize, Uncounted> {
+        let Some((kind, owner)) = self.top(namespace, owner).await? else {
+            return Ok(0);
+        };
         if !seen.insert(owner.uid.to_string()) {
             return Ok(0);
         }
@@ -216,18 +276,32 @@ impl ExpectedPods {
 
     /// The topmost owner, and what it wants.
     async fn top_that_wants(&self, namespace: &str, owner: Owner) -> Result<Top, Uncounted> {
-        let Some((kind, owner)) = self.top(namespace, owner).await? else { return Ok(Top::Gone) };
+        let Some((kind, owner)) = self.top(namespace, owner).await? else {
+            return Ok(Top::Gone);
+        };
         if kind.says == Says::Nothing {
             return Ok(Top::Unscaled);
         }
-        let wants = self.wants(&kind, namespace, &owner.name, &owner.kind).await?;
-        Ok(wants.map_or(Top::Gone, |wants| Top::Wants(owner.uid.to_string(), wants.replicas)))
+        let wants = self
+            .wants(&kind, namespace, &owner.name, &owner.kind)
+            .await?;
+        Ok(wants.map_or(Top::Gone, |wants| {
+            Top::Wants(owner.uid.to_string(), wants.replicas)
+        }))
     }
 
     /// The same of a workload of which only pods are left that have ended; none where it does not say.
-    async fn of_ended(&self, namespace: &str, owner: &Owner, seen: &mut BTreeSet<String>) -> Result<usize, Uncounted> {
+    async fn of_ended(
+        &self,
+        namespace: &str,
+        owner: &Owner,
+        seen: &mut BTreeSet<String>,
+    ) -> Result<usize, Uncounted> {
         let said = format!("{} {}", owner.kind, owner.name);
-        let says = self.kind(&owner.api_version, &owner.kind, &said).await.map(|kind| kind.says);
+        let says = self
+            .kind(&owner.api_version, &owner.kind, &said)
+            .await
+            .map(|kind| kind.says);
         let counted = match says {
             // As that of a Job, of which a namespace may have many: nobody asks for it.
             Ok(Says::Nothing) => return Ok(0),
@@ -241,12 +315,18 @@ impl ExpectedPods {
     }
 
     /// The topmost owner; `None` where it, or one on the way, is gone or goes.
-    async fn top(&self, namespace: &str, mut owner: Owner) -> Result<Option<(Kind, Owner)>, Uncounted> {
+    async fn top(
+        &self,
+        namespace: &str,
+        mut owner: Owner,
+    ) -> Result<Option<(Kind, Owner)>, Uncounted> {
         for _ in 0..MOST_LEVELS {
             let said = format!("{} {}", owner.kind, owner.name);
             let kind = self.kind(&owner.api_version, &owner.kind, &said).await?;
             let object = self.object(&kind, namespace, &owner.name, &said).await?;
-            let Some(object) = object.filter(|object| object.metadata.uid == owner.uid) else { return Ok(None) };
+            let Some(object) = object.filter(|object| object.metadata.uid == owner.uid) else {
+                return Ok(None);
+            };
             if object.metadata.deletion_timestamp.is_some() {
                 return Ok(None);
             }
@@ -255,7 +335,10 @@ impl ExpectedPods {
                 None => return Ok(Some((kind, owner))),
             }
         }
-        fault(format!("{} {} has more than {MOST_LEVELS} owners above it: {REMEDY}", owner.kind, owner.name))
+        fault(format!(
+            "{} {} has more than {MOST_LEVELS} owners above it: {REMEDY}",
+            owner.kind, owner.name
+        ))
     }
 
     /// Where a kind is served.
@@ -267,9 +350,15 @@ impl ExpectedPods {
         let is_name = (group.is_empty() || is_dns_subdomain(group)) && is_dns_label(version);
         let name = GroupVersionKind::gvk(group, version, kind);
         if !is_name {
-            return fault(format!("{said} is of {api_version:?}, which is no group and version: {REMEDY}"));
+            return fault(format!(
+                "{said} is of {api_version:?}, which is no group and version: {REMEDY}"
+            ));
         }
-        if let Some(known) = self.kinds().iter().find(|known| known.name == name && known.is_current()) {
+        if let Some(known) = self
+            .kinds()
+            .iter()
+            .find(|known| known.name == name && known.is_current())
+        {
             return Ok(known.clone());
         }
         let found = discovery::pinned_kind(&self.client, &name).await;
@@ -279,17 +368,28 @@ impl ExpectedPods {
                 return Err(Uncounted::Silent(silent(status.code, &status.message)));
             }
             Err(kube::Error::Api(_) | kube::Error::Discovery(_)) => {
-                return fault(format!("{said} is of {api_version}, which the apiserver does not know: {REMEDY}"));
+                return fault(format!(
+                    "{said} is of {api_version}, which the apiserver does not know: {REMEDY}"
+                ));
             }
             Err(error) => return Err(Uncounted::Silent(silent(0, &error.to_string()))),
         };
         if capabilities.scope != Scope::Namespaced || !is_dns_label(&resource.plural) {
-            return fault(format!("{said} is of a kind that is in no namespace: {REMEDY}"));
+            return fault(format!(
+                "{said} is of a kind that is in no namespace: {REMEDY}"
+            ));
         }
-        let has_scale =
-            capabilities.subresources.iter().any(|(sub, _)| sub.plural.ends_with("/scale") || sub.plural == "scale");
+        let has_scale = capabilities
+            .subresources
+            .iter()
+            .any(|(sub, _)| sub.plural.ends_with("/scale") || sub.plural == "scale");
         let says = Says::of(group, kind, has_scale);
-        let kind = Kind { name, plural: resource.plural, says, since: Instant::now() };
+        let kind = Kind {
+            name,
+            plural: resource.plural,
+            says,
+            since: Instant::now(),
+        };
         let mut kinds = self.kinds();
         kinds.retain(|known| known.name != kind.name);
         if kinds.len() < MOST_KINDS {
@@ -302,9 +402,22 @@ impl ExpectedPods {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn object(&self, kind: &Kind, namespace: &str, name: &str, said: &str) -> Read<Arc<Object>> {
-        let read = async { Ok(self.read(kind, namespace, name, "", said).await?.map(Arc::new)) };
-        self.objects.or(&kind.asked(namespace, name, said), read).await
+    async fn object(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        said: &str,
+    ) -> Read<Arc<Object>> {
+        let read = async {
+            Ok(self
+                .read(kind, namespace, name, "", said)
+                .await?
+                .map(Arc::new))
+        };
+        self.objects
+            .or(&kind.asked(namespace, name, said), read)
+            .await
     }
 
     /// What a workload wants; `None` where it is gone, or nothing says so.
@@ -312,15 +425,19 @@ impl ExpectedPods {
         let read = async {
             match kind.says {
                 Says::Scale => {
-                    let scale: Option<Scale> = self.read(kind, namespace, name, "/scale", said).await?;
+                    let scale: Option<Scale> =
+                        self.read(kind, namespace, name, "/scale", said).await?;
                     Ok(scale.map(|scale| scale.wants()))
                 }
                 Says::Nodes => {
-                    let set = self.read::<DaemonSet>(kind, namespace, name, "", said).await?;
+                    let set = self
+                        .read::<DaemonSet>(kind, namespace, name, "", said)
+                        .await?;
                     let Some(set) = set else { return Ok(None) };
                     let uncounted = || {
-                        let message =
-                            format!("the controller of {said} has not counted its nodes since its spec changed");
+                        let message = format!(
+                            "the controller of {said} has not counted its nodes since its spec changed"
+                        );
                         Uncounted::Silent(silent(0, &message))
                     };
                     set.wants().map(Some).ok_or_else(uncounted)
@@ -328,7 +445,9 @@ impl ExpectedPods {
                 Says::Nothing => Ok(None),
             }
         };
-        self.wants.or(&kind.asked(namespace, name, said), read).await
+        self.wants
+            .or(&kind.asked(namespace, name, said), read)
+            .await
     }
 
     async fn read<T: serde::de::DeserializeOwned>(
@@ -339,25 +458,38 @@ impl ExpectedPods {
         subresource: &str,
         said: &str,
     ) -> Read<T> {
-        let (Ok(namespace), Ok(name)) = (Namespace::parse(namespace), Name::parse(name)) else { return Ok(None) };
-        let path = |Kind { name: GroupVersionKind { group, version, .. }, plural, .. }: &Kind| {
-            let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        let (Ok(namespace), Ok(name)) = (Namespace::parse(namespace), Name::parse(name)) else {
+            return Ok(None);
+        };
+        let path = |Kind {
+                        name: GroupVersionKind { group, version, .. },
+                        plural,
+                        ..
+                    }: &Kind| {
+            let root = if group.is_empty() {
+                format!("/api/{version}")
+            } else {
+                format!("/apis/{group}/{version}")
+            };
             format!("{root}/namespaces/{namespace}/{plural}/{name}{subresource}")
         };
         let mut read: Result<T, Failed> = client::get(&self.client, &path(kind)).await;
         if read.as_ref().is_err_and(is_not_served) {
             // Where it is served may have changed since that was asked.
             self.kinds().retain(|known| known.name != kind.name);
-            let now = self.kind(&kind.name.api_version(), &kind.name.kind, said).await?;
+            let now = self
+                .kind(&kind.name.api_version(), &kind.name.kind, said)
+                .await?;
             read = client::get(&self.client, &path(&now)).await;
         }
         match read {
             Ok(read) => Ok(Some(read)),
             Err(failed) if failed.is_not_found() => Ok(None),
             // Whether it is there nobody knows: it may be served in another version.
-            Err(failed) if is_not_served(&failed) => {
-                fault(format!("{said} is of {}, which the apiserver does not serve: {REMEDY}", kind.name.api_version()))
-            }
+            Err(failed) if is_not_served(&failed) => fault(format!(
+                "{said} is of {}, which the apiserver does not serve: {REMEDY}",
+                kind.name.api_version()
+            )),
             Err(failed) if failed.code == 403 => fault(kind.unreadable(said)),
             Err(failed) => Err(Uncounted::Silent(failed)),
         }
@@ -366,7 +498,10 @@ impl ExpectedPods {
 
 impl<'a> Workloads<'a> {
     pub(crate) fn new(by: &'a ExpectedPods) -> Self {
-        Self { by, tops: BTreeMap::new() }
+        Self {
+            by,
+            tops: BTreeMap::new(),
+        }
     }
 
     /// How many pods each workload of these pods wants. A pod that is nobody's, or of a workload without a scale, is by itself. None at all
@@ -374,7 +509,11 @@ impl<'a> Workloads<'a> {
     ///
     /// # Errors
     /// The apiserver did not say.
-    pub(crate) async fn of(&mut self, namespace: &str, pods: &[Arc<Pod>]) -> Result<Wanted, Failed> {
+    pub(crate) async fn of(
+        &mut self,
+        namespace: &str,
+        pods: &[Arc<Pod>],
+    ) -> Result<Wanted, Failed> {
         let mut all = Wanted::new();
         // Those that were taken from their ReplicaSet have others in their place, or soon.
         for pod in pods.iter().filter(|pod| !is_released(&pod.metadata)) {
@@ -427,10 +566,14 @@ fn owners(pods: &[Arc<Pod>]) -> Result<(Vec<&Owner>, Vec<&Owner>), Uncounted> {
             owners.push(owner);
         }
         if owners.len() > MOST_OWNERS {
-            return fault(format!("its pods are of more than {MOST_OWNERS} workloads: {REMEDY}"));
+            return fault(format!(
+                "its pods are of more than {MOST_OWNERS} workloads: {REMEDY}"
+            ));
         }
     }
-    let of_ended = ended.into_iter().filter_map(|pod| pod.metadata.controller());
+    let of_ended = ended
+        .into_iter()
+        .filter_map(|pod| pod.metadata.controller());
     let of_ended = of_ended.filter(|owner| !owners.iter().any(|known| known.uid == owner.uid));
     // The same ones each time, whatever order pods are in.
     let of_ended: BTreeMap<&str, &Owner> = of_ended.map(|owner| (&*owner.uid, owner)).collect();
@@ -443,7 +586,11 @@ fn is_not_served(failed: &Failed) -> bool {
 }
 
 fn silent(code: u16, message: &str) -> Failed {
-    Failed { code, message: message.to_owned(), ..Failed::default() }
+    Failed {
+        code,
+        message: message.to_owned(),
+        ..Failed::default()
+    }
 }
 
 fn without_scale(said: &str) -> String {
@@ -472,29 +619,61 @@ mod tests {
     fn a_pod_that_has_ended_tells_of_its_workload_and_needs_none() {
         let (run, go, fail) = ("Running", "Succeeded", "Failed");
         for (pods, expected) in [
-            (vec![(run, Some("a")), (run, Some("a")), (run, Some("b"))], Ok((vec!["a", "b"], vec![]))),
-            (vec![(run, Some("a")), (run, None)], Err("has no controller")),
-            (vec![(go, None), (run, Some("a")), (fail, None)], Ok((vec!["a"], vec![]))),
-            (vec![(fail, Some("a")), (run, Some("a"))], Ok((vec!["a"], vec![]))),
-            (vec![(go, Some("c")), (fail, Some("b")), (fail, Some("b"))], Ok((vec![], vec!["b", "c"]))),
+            (
+                vec![(run, Some("a")), (run, Some("a")), (run, Some("b"))],
+                Ok((vec!["a", "b"], vec![])),
+            ),
+            (
+                vec![(run, Some("a")), (run, None)],
+                Err("has no controller"),
+            ),
+            (
+                vec![(go, None), (run, Some("a")), (fail, None)],
+                Ok((vec!["a"], vec![])),
+            ),
+            (
+                vec![(fail, Some("a")), (run, Some("a"))],
+                Ok((vec!["a"], vec![])),
+            ),
+            (
+                vec![(go, Some("c")), (fail, Some("b")), (fail, Some("b"))],
+                Ok((vec![], vec!["b", "c"])),
+            ),
             (vec![], Ok((vec![], vec![]))),
         ] {
-            let pods: Vec<_> = pods.into_iter().map(|(phase, owner)| pod(phase, owner)).collect();
+            let pods: Vec<_> = pods
+                .into_iter()
+                .map(|(phase, owner)| pod(phase, owner))
+                .collect();
             match (owners(&pods), expected) {
-                (Ok((asked, of_ended)), Ok(expected)) => assert_eq!((uids(&asked), uids(&of_ended)), expected),
-                (Err(Uncounted::Fault(unknown)), Err(expected)) => assert!(unknown.message.contains(expected)),
+                (Ok((asked, of_ended)), Ok(expected)) => {
+                    assert_eq!((uids(&asked), uids(&of_ended)), expected)
+                }
+                (Err(Uncounted::Fault(unknown)), Err(expected)) => {
+                    assert!(unknown.message.contains(expected))
+                }
                 (found, expected) => panic!("{found:?} is not {expected:?}"),
             }
         }
-        let many: Vec<_> = (0..=MOST_OWNERS).map(|uid| pod(go, Some(&uid.to_string()))).collect();
+        let many: Vec<_> = (0..=MOST_OWNERS)
+            .map(|uid| pod(go, Some(&uid.to_string())))
+            .collect();
         assert_eq!(owners(&many).unwrap().1.len(), MOST_OF_ENDED);
     }
 
     #[test]
     fn a_workload_is_new_for_ten_seconds_by_its_time_of_creation() {
         let made = |seconds: i64| Some(Timestamp::now() - SignedDuration::from_secs(seconds));
-        for (creation_timestamp, expected) in [(made(0), true), (made(5), true), (made(11), false), (None, false)] {
-            let metadata = Metadata { creation_timestamp, ..Metadata::default() };
+        for (creation_timestamp, expected) in [
+            (made(0), true),
+            (made(5), true),
+            (made(11), false),
+            (None, false),
+        ] {
+            let metadata = Metadata {
+                creation_timestamp,
+                ..Metadata::default()
+            };
             assert_eq!(is_new(&metadata), expected, "{creation_timestamp:?}");
         }
     }
@@ -516,22 +695,33 @@ mod tests {
 
     fn kind(group: &str, kind: &str, says: Says) -> Kind {
         let name = GroupVersionKind::gvk(group, "v1", kind);
-        Kind { name, plural: format!("{}s", kind.to_lowercase()), says, since: Instant::now() }
+        Kind {
+            name,
+            plural: format!("{}s", kind.to_lowercase()),
+            says,
+            since: Instant::now(),
+        }
     }
 
     /// No apiserver answers, so a read would be `Silent`.
     #[tokio::test]
     async fn target_without_scale_is_never_read() {
-        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let client =
+            Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
         let pods = ExpectedPods::new(client);
-        pods.kinds().extend([kind("", "Secret", Says::Nothing), kind("apps", "Deployment", Says::Scale)]);
+        pods.kinds().extend([
+            kind("", "Secret", Says::Nothing),
+            kind("apps", "Deployment", Says::Scale),
+        ]);
         let target = |api_version: &str, kind: &str| TargetReference {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
             name: "web".to_owned(),
         };
         let found = pods.of_target("t1", &target("v1", "Secret")).await;
-        let Err(Uncounted::Fault(Unknown { message })) = found else { panic!("{found:?}") };
+        let Err(Uncounted::Fault(Unknown { message })) = found else {
+            panic!("{found:?}")
+        };
         assert!(
             message.starts_with(
                 "Secret web of spec.targetRef has no scale: delete this budget and make one with spec.selector"
@@ -549,11 +739,20 @@ mod tests {
                 kind("example.com", "Foo", Says::Scale),
                 "give kruise-manager get on foos and foos/scale of \"example.com\"",
             ),
-            (kind("apps", "DaemonSet", Says::Nodes), "give kruise-manager get on daemonsets of \"apps\" by"),
-            (kind("batch", "Job", Says::Nothing), "Foo web, which owns its pods, has no scale: set spec."),
+            (
+                kind("apps", "DaemonSet", Says::Nodes),
+                "give kruise-manager get on daemonsets of \"apps\" by",
+            ),
+            (
+                kind("batch", "Job", Says::Nothing),
+                "Foo web, which owns its pods, has no scale: set spec.",
+            ),
         ] {
             let message = kind.unreadable("Foo web");
-            assert!(message.contains(expected) && message.ends_with(REMEDY), "{message}");
+            assert!(
+                message.contains(expected) && message.ends_with(REMEDY),
+                "{message}"
+            );
         }
     }
 }

@@ -22,7 +22,13 @@ pub struct Cli {
     #[command(flatten)]
     pub run: Run,
     /// `json` for machines, `text` for people.
-    #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json", global = true)]
+    #[arg(
+        long,
+        env = "LOG_FORMAT",
+        value_enum,
+        default_value = "json",
+        global = true
+    )]
     pub log_format: LogFormat,
 }
 
@@ -266,15 +272,28 @@ pub struct HostAndPort {
 
 /// `HOST` or `HOST:PORT`; an IPv6 address with a port is in brackets.
 fn host_and_port(text: &str) -> Result<HostAndPort, String> {
-    let wrong = || format!("{text:?} is not a host such as 10.0.0.7, example.org or [fd00::1]:9876");
+    let wrong =
+        || format!("{text:?} is not a host such as 10.0.0.7, example.org or [fd00::1]:9876");
     if let Ok(address) = text.parse::<SocketAddr>() {
-        return Ok(HostAndPort { host: address.ip().to_string(), port: Some(address.port()) });
+        return Ok(HostAndPort {
+            host: address.ip().to_string(),
+            port: Some(address.port()),
+        });
     }
     let (host, port) = match text.split_once(':') {
-        Some((host, port)) if text.parse::<IpAddr>().is_err() => (host, Some(port.parse().map_err(|_| wrong())?)),
+        Some((host, port)) if text.parse::<IpAddr>().is_err() => {
+            (host, Some(port.parse().map_err(|_| wrong())?))
+        }
         _ => (text, None),
     };
-    if host.is_empty() { Err(wrong()) } else { Ok(HostAndPort { host: host.to_owned(), port }) }
+    if host.is_empty() {
+        Err(wrong())
+    } else {
+        Ok(HostAndPort {
+            host: host.to_owned(),
+            port,
+        })
+    }
 }
 
 /// An object's name: it becomes part of requests.
@@ -293,15 +312,24 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
 /// A time above zero, as Go and Kubernetes write it (`15s`, `1m30s`, `8760h`), or a bare number of seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     let bare = text.parse().ok().map(SignedDuration::from_secs);
-    let parsed = bare.or_else(|| text.parse().ok()).filter(|time| time.is_positive() && *time <= LONGEST);
-    let wrong = || format!("{text:?} is not a time above 0 and below 100 years, such as 15s, 1m30s or 8760h");
+    let parsed = bare
+        .or_else(|| text.parse().ok())
+        .filter(|time| time.is_positive() && *time <= LONGEST);
+    let wrong = || {
+        format!("{text:?} is not a time above 0 and below 100 years, such as 15s, 1m30s or 8760h")
+    };
     parsed.map(SignedDuration::unsigned_abs).ok_or_else(wrong)
 }
 
 /// An address; `:8080` means all of the machine's, of both families, as in Go.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let full = if text.starts_with(':') { format!("[::]{text}") } else { text.to_owned() };
-    full.parse().map_err(|_| format!("{text:?} is not an address such as :8080 or 127.0.0.1:8080"))
+    let full = if text.starts_with(':') {
+        format!("[::]{text}")
+    } else {
+        text.to_owned()
+    };
+    full.parse()
+        .map_err(|_| format!("{text:?} is not an address such as :8080 or 127.0.0.1:8080"))
 }
 
 #[cfg(test)]
@@ -325,29 +353,54 @@ mod tests {
         }
         assert_eq!(cli.run.metrics_bind_address.to_string(), "[::]:0");
         assert_eq!(cli.log_format, LogFormat::Text);
-        assert!(Cli::try_parse_from(["berth-controller", "--leader-elect"]).unwrap().run.leader_elect);
+        assert!(
+            Cli::try_parse_from(["berth-controller", "--leader-elect"])
+                .unwrap()
+                .run
+                .leader_elect
+        );
     }
 
     #[test]
     fn a_node_may_be_named_to_explain_a_budget() {
-        for (arguments, expected) in
-            [(vec![], Some(None)), (vec!["--node", "node-1"], Some(Some("node-1"))), (vec!["--node", "a/b"], None)]
-        {
-            let all = ["berth-controller", "explain", "pub", "web"].into_iter().chain(arguments.clone());
+        for (arguments, expected) in [
+            (vec![], Some(None)),
+            (vec!["--node", "node-1"], Some(Some("node-1"))),
+            (vec!["--node", "a/b"], None),
+        ] {
+            let all = ["berth-controller", "explain", "pub", "web"]
+                .into_iter()
+                .chain(arguments.clone());
             let node = Cli::try_parse_from(all).ok().map(|cli| match cli.command {
-                Some(Command::Explain(Explain { kind: ExplainKind::Podunavailablebudget, node, .. })) => node,
+                Some(Command::Explain(Explain {
+                    kind: ExplainKind::Podunavailablebudget,
+                    node,
+                    ..
+                })) => node,
                 other => panic!("{other:?}"),
             });
-            assert_eq!(node.as_ref().map(Option::as_deref), expected, "{arguments:?}");
+            assert_eq!(
+                node.as_ref().map(Option::as_deref),
+                expected,
+                "{arguments:?}"
+            );
         }
     }
 
     #[test]
     fn a_port_may_stand_behind_a_host() {
-        let is = |host: &str, port| Ok(HostAndPort { host: host.to_owned(), port });
+        let is = |host: &str, port| {
+            Ok(HostAndPort {
+                host: host.to_owned(),
+                port,
+            })
+        };
         assert_eq!(host_and_port("10.0.0.7"), is("10.0.0.7", None));
         assert_eq!(host_and_port("10.0.0.7:1"), is("10.0.0.7", Some(1)));
-        assert_eq!(host_and_port("example.org:9876"), is("example.org", Some(9876)));
+        assert_eq!(
+            host_and_port("example.org:9876"),
+            is("example.org", Some(9876))
+        );
         assert_eq!(host_and_port("fd00::1"), is("fd00::1", None));
         assert_eq!(host_and_port("[fd00::1]:2"), is("fd00::1", Some(2)));
     }
@@ -363,7 +416,9 @@ mod tests {
             ("--namespace=a/b#", "is no namespace"),
             ("--webhook-secret=a?b", "is no object's name"),
         ] {
-            let error = Cli::try_parse_from(["berth-controller", flag]).unwrap_err().to_string();
+            let error = Cli::try_parse_from(["berth-controller", flag])
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(says), "{error}");
         }
     }

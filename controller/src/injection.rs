@@ -18,8 +18,8 @@ use berth_kinds::sidecarset::refused::note;
 use berth_kinds::sidecarset::{Asked, LeftOut, Wanted, faults, wanted, without_bases};
 use berth_runtime::{Change, Object, Store, turn};
 use berth_webhook::pods::{
-    Asks, Injected, Injector, Labels, Lacks, NotYet, PROBE, SidecarAsk, Sidecars, UNTOUCHED, asked_warning,
-    left_out_warning,
+    Asks, Injected, Injector, Labels, Lacks, NotYet, PROBE, SidecarAsk, Sidecars, UNTOUCHED,
+    asked_warning, left_out_warning,
 };
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::namespace::Namespace;
@@ -74,12 +74,20 @@ struct Latest {
 
 /// The namespaces of the flag, separated by commas, and the controller's own.
 pub(crate) fn protected_namespaces(own_namespace: &str, flag: &str) -> BTreeSet<String> {
-    let named = flag.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let named = flag
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
     named.chain([own_namespace]).map(str::to_owned).collect()
 }
 
 impl Injection {
-    pub(crate) fn new(asks: Arc<PodAsks>, gates: Gates, own_namespace: &str, protected: &str) -> Arc<Self> {
+    pub(crate) fn new(
+        asks: Arc<PodAsks>,
+        gates: Gates,
+        own_namespace: &str,
+        protected: &str,
+    ) -> Arc<Self> {
         let protected = protected_namespaces(own_namespace, protected);
         let own_namespace = own_namespace.to_owned();
         Arc::new(Self {
@@ -118,7 +126,10 @@ impl Injection {
                 asks.changed();
             }
             if let (Change::Deleted { old }, Some(this)) = (change, this.upgrade()) {
-                this.latest.lock().unwrap_or_else(PoisonError::into_inner).remove(old.name());
+                this.latest
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .remove(old.name());
                 this.probes.forget(old.name());
             }
         });
@@ -138,7 +149,9 @@ impl Injection {
     pub(crate) fn leaves_alone(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> bool {
         self.protected.contains(&*pod.metadata.namespace)
             || pod.metadata.annotation(MIRROR_POD).is_some()
-            || namespaces.get("", &pod.metadata.namespace).is_some_and(|namespace| is_untouched(&namespace))
+            || namespaces
+                .get("", &pod.metadata.namespace)
+                .is_some_and(|namespace| is_untouched(&namespace))
     }
 
     /// Namespaces whose pods are left alone.
@@ -167,7 +180,9 @@ impl Injection {
 
     /// How many SidecarSets there are.
     fn sets(&self) -> usize {
-        self.stores.get().map_or(0, |stores| stores.sets.all().len())
+        self.stores
+            .get()
+            .map_or(0, |stores| stores.sets.all().len())
     }
 
     /// Is the webhook called for pods that the SidecarSet selects, by its selectors as they are here?
@@ -187,7 +202,12 @@ impl Injection {
     /// For which pods that the SidecarSet selects the webhook is called, by what others have made of its entry.
     pub(crate) fn narrowed(&self, set: &SidecarSet) -> Narrowed {
         let entry = ask_of(set).map(|ask| ask.entry(&self.protected));
-        Narrowed::new(self.asks.added().as_ref().map(|added| entry.map(|entry| added.to(&entry)).unwrap_or_default()))
+        Narrowed::new(
+            self.asks
+                .added()
+                .as_ref()
+                .map(|added| entry.map(|entry| added.to(&entry)).unwrap_or_default()),
+        )
     }
 
     fn latest(&self, set: &Watched<SidecarSet>) -> Arc<Latest> {
@@ -199,7 +219,10 @@ impl Injection {
             *read = set.0.clone();
             return latest.clone();
         }
-        let new = Arc::new(Latest { selectors: Compiled::new(&set.0), wanted: OnceLock::new() });
+        let new = Arc::new(Latest {
+            selectors: Compiled::new(&set.0),
+            wanted: OnceLock::new(),
+        });
         all.insert(set.name().to_owned(), (set.0.clone(), new.clone()));
         new
     }
@@ -213,7 +236,14 @@ impl Injection {
 fn is_the_same(read: &Arc<SidecarSet>, now: &Arc<SidecarSet>) -> bool {
     let named = |set: &SidecarSet| {
         let status = set.status.as_ref();
-        status.map(|status| (status.latest_revision.clone(), status.collision_count.unwrap_or(0))).unwrap_or_default()
+        status
+            .map(|status| {
+                (
+                    status.latest_revision.clone(),
+                    status.collision_count.unwrap_or(0),
+                )
+            })
+            .unwrap_or_default()
     };
     Arc::ptr_eq(read, now) || (read.spec == now.spec && named(read) == named(now))
 }
@@ -228,7 +258,9 @@ fn suffix() -> String {
 fn recorded_revisions(pod: &Value) -> BTreeMap<String, String> {
     let text = pod["metadata"]["annotations"][HASH].as_str();
     let records = records::read(text).into_iter();
-    records.map(|(set, record)| (set, record.controller_revision)).collect()
+    records
+        .map(|(set, record)| (set, record.controller_revision))
+        .collect()
 }
 
 fn is_untouched(namespace: &Watched<Namespace>) -> bool {
@@ -248,7 +280,9 @@ pub(crate) fn is_paused(set: &SidecarSet) -> bool {
 
 fn fails_closed(set: &SidecarSet) -> bool {
     let annotations = set.metadata.annotations.as_ref();
-    annotations.and_then(|all| all.get(FAILURE_POLICY)).is_some_and(|policy| policy == "Fail")
+    annotations
+        .and_then(|all| all.get(FAILURE_POLICY))
+        .is_some_and(|policy| policy == "Fail")
 }
 
 /// What the SidecarSet asks for; a paused one asks for nothing.
@@ -263,7 +297,9 @@ fn ask_of(set: &SidecarSet) -> Option<SidecarAsk> {
 
 impl Asking for Injection {
     fn add_to(&self, asks: &mut Asks) -> bool {
-        let Some(stores) = self.stores.get().filter(|stores| stores.sets.is_synced()) else { return false };
+        let Some(stores) = self.stores.get().filter(|stores| stores.sets.is_synced()) else {
+            return false;
+        };
         let sets = stores.sets.all();
         let all = sets.iter().filter_map(|set| ask_of(&set.0));
         asks.sidecars = Sidecars::new(all, self.protected.iter().cloned());
@@ -274,15 +310,26 @@ impl Asking for Injection {
 impl Injector for Injection {
     fn faults(&self, set: &str, old: Option<&str>) -> Vec<String> {
         let before = old.map(|old| self.faults_of(old)).unwrap_or_default();
-        self.faults_of(set).into_iter().filter(|fault| !before.contains(fault)).collect()
+        self.faults_of(set)
+            .into_iter()
+            .filter(|fault| !before.contains(fault))
+            .collect()
     }
 
-    fn inject(&self, namespace: &str, labels: Option<&Labels>, pod: &Value) -> Result<Injected, Lacks> {
+    fn inject(
+        &self,
+        namespace: &str,
+        labels: Option<&Labels>,
+        pod: &Value,
+    ) -> Result<Injected, Lacks> {
         self.answer((namespace, labels), pod, false)
     }
 
     fn inject_ahead(&self, namespace: &str, pod: &Value) -> Option<Value> {
-        self.answer((namespace, None), pod, true).ok().filter(|injected| injected.refused.is_none())?.pod
+        self.answer((namespace, None), pod, true)
+            .ok()
+            .filter(|injected| injected.refused.is_none())?
+            .pod
     }
 }
 
@@ -297,7 +344,10 @@ impl Injection {
         pod: &Value,
         is_ahead: bool,
     ) -> Result<Injected, Lacks> {
-        let stores = self.stores.get().ok_or(Lacks::Store(NotYet("SidecarSets")))?;
+        let stores = self
+            .stores
+            .get()
+            .ok_or(Lacks::Store(NotYet("SidecarSets")))?;
         for (is_synced, what) in [
             (stores.sets.is_synced(), "SidecarSets"),
             (stores.namespaces.is_synced(), "namespaces"),
@@ -318,12 +368,20 @@ impl Injection {
         let mut chosen = Vec::new();
         for set in without_bases(known.values().map(|(set, _)| set.0.clone()).collect()) {
             let name = set.metadata.name.clone().unwrap_or_default();
-            let Some((watched, latest)) = known.get(&name) else { continue };
-            if is_ahead && self.narrowed(&set).leaves_out(label, of_namespace.as_deref()) {
+            let Some((watched, latest)) = known.get(&name) else {
+                continue;
+            };
+            if is_ahead
+                && self
+                    .narrowed(&set)
+                    .leaves_out(label, of_namespace.as_deref())
+            {
                 continue;
             }
             let history = || self.history(stores, watched);
-            let latest = latest.wanted.get_or_init(|| Wanted::latest(&set, &history()));
+            let latest = latest
+                .wanted
+                .get_or_init(|| Wanted::latest(&set, &history()));
             let had = recorded.get(&name).map(String::as_str);
             match wanted(&set, history, latest, label, (fastrand::f64(), had)) {
                 Ok(wanted) => chosen.push((name, set, wanted)),
@@ -332,7 +390,9 @@ impl Injection {
         }
         let mut injected = self.injected(pod, &chosen, refused);
         if pod["metadata"]["generateName"] == PROBE {
-            injected.warnings.splice(0..0, known.keys().map(|set| asked_warning(set)));
+            injected
+                .warnings
+                .splice(0..0, known.keys().map(|set| asked_warning(set)));
         }
         Ok(injected)
     }
@@ -352,13 +412,18 @@ impl Injection {
         let is_known = namespace.is_some() || asked.is_some();
         let (mut matching, mut left_out) = (BTreeMap::new(), false);
         for name in stores.selectors.of_labels(&label) {
-            let Some(set) = stores.sets.get("", &name) else { continue };
+            let Some(set) = stores.sets.get("", &name) else {
+                continue;
+            };
             if is_paused(&set.0) {
                 continue;
             }
             let latest = self.latest(&set);
             // Without its namespace's labels nobody knows.
-            if !is_known && latest.selectors.asks_for_namespaces() && latest.selectors.selects_pod(&label) {
+            if !is_known
+                && latest.selectors.asks_for_namespaces()
+                && latest.selectors.selects_pod(&label)
+            {
                 return Err(Lacks::Namespace);
             }
             if latest.selectors.selects(&label, of_namespace) {
@@ -368,7 +433,11 @@ impl Injection {
             }
         }
         // The apiserver asks about no pod that none selects: it has other labels of the namespace, which may have changed a moment ago.
-        if left_out && matching.is_empty() { Err(Lacks::Namespace) } else { Ok(matching) }
+        if left_out && matching.is_empty() {
+            Err(Lacks::Namespace)
+        } else {
+            Ok(matching)
+        }
     }
 
     /// The plan, whose new pods have the containers already. The webhook finds nothing to do then, and where no replica answers it, as
@@ -383,13 +452,17 @@ impl Injection {
             return Cow::Borrowed(plan);
         }
         // The pods' texts are a tenant's, and large ones take their time.
-        Cow::Owned(turn::alone(true, || self.new_pods_injected(stores, plan.clone())))
+        Cow::Owned(turn::alone(true, || {
+            self.new_pods_injected(stores, plan.clone())
+        }))
     }
 
     fn new_pods_injected(&self, stores: &Stores, mut plan: Plan) -> Plan {
         let steps = plan.stages.iter_mut().flat_map(|stage| &mut stage.steps);
         for action in steps.flat_map(|step| &mut step.actions) {
-            let Action::CreatePod { body } = action else { continue };
+            let Action::CreatePod { body } = action else {
+                continue;
+            };
             let pod = body.value();
             let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
             let known = stores.namespaces.get("", namespace);
@@ -405,26 +478,42 @@ impl Injection {
 
     /// What is wrong with a SidecarSet, as far as the stores know others.
     fn faults_of(&self, text: &str) -> Vec<String> {
-        let (Some(stores), Ok(set)) = (self.stores.get(), serde_json::from_str::<SidecarSet>(text)) else {
+        let (Some(stores), Ok(set)) = (self.stores.get(), serde_json::from_str::<SidecarSet>(text))
+        else {
             return Vec::new();
         };
         if !stores.sets.is_synced() {
             return Vec::new();
         }
-        let others: Vec<_> = stores.sets.all().iter().map(|other| other.0.clone()).collect();
-        let known = stores.sets.get("", set.metadata.name.as_deref().unwrap_or_default());
+        let others: Vec<_> = stores
+            .sets
+            .all()
+            .iter()
+            .map(|other| other.0.clone())
+            .collect();
+        let known = stores
+            .sets
+            .get("", set.metadata.name.as_deref().unwrap_or_default());
         let history = match known.filter(|_| stores.revisions.is_synced()) {
             Some(known) => Some(self.history(stores, &known)),
             None => stores.revisions.is_synced().then(Vec::new),
         };
-        let allowed = stores.configuration.is_known().then(|| self.allowed(&set, &set.spec));
+        let allowed = stores
+            .configuration
+            .is_known()
+            .then(|| self.allowed(&set, &set.spec));
         faults(&set, &others, history.as_deref(), allowed.as_ref())
     }
 
     /// Which annotations SidecarSets may put on pods. What cannot be read allows nothing.
     fn rules(&self) -> Arc<Rules> {
-        let text = self.stores.get().and_then(|stores| stores.configuration.configured(allowed::KEY));
-        let Some(text) = text else { return Arc::default() };
+        let text = self
+            .stores
+            .get()
+            .and_then(|stores| stores.configuration.configured(allowed::KEY));
+        let Some(text) = text else {
+            return Arc::default();
+        };
         let mut known = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         if known.0 != text {
             let rules = Rules::read(&text).unwrap_or_else(|error| {
@@ -442,7 +531,10 @@ impl Injection {
         if patches.is_empty() {
             return BTreeSet::new();
         }
-        let (rules, labels) = (self.rules(), set.metadata.labels.clone().unwrap_or_default());
+        let (rules, labels) = (
+            self.rules(),
+            set.metadata.labels.clone().unwrap_or_default(),
+        );
         let allowed = rules.of(&labels, self.gates.has(Gate::AnyPodMetadata));
         let keys = patches.iter().flat_map(|patch| patch.annotations.keys());
         keys.filter(|key| allowed.allows(key)).cloned().collect()
@@ -463,35 +555,57 @@ impl Injection {
                 hashes: &wanted.hashes,
             })
             .collect();
-        let allowed =
-            |(name, set, wanted): &(String, Arc<SidecarSet>, Wanted)| (name.clone(), self.allowed(set, &wanted.spec));
+        let allowed = |(name, set, wanted): &(String, Arc<SidecarSet>, Wanted)| {
+            (name.clone(), self.allowed(set, &wanted.spec))
+        };
         let allowed: BTreeMap<_, _> = chosen.iter().map(allowed).collect();
-        let allows = |set: &str, key: &str| allowed.get(set).is_some_and(|allowed| allowed.contains(key));
+        let allows = |set: &str, key: &str| {
+            allowed
+                .get(set)
+                .is_some_and(|allowed| allowed.contains(key))
+        };
         let settings = Settings {
             sort_containers_by_name: self.gates.has(Gate::SortSidecarContainersByName),
             allows: &allows,
             suffix: &suffix(),
         };
-        let mut injected = inject(pod, &matched, &settings, &records::second(Timestamp::now()).to_string());
+        let mut injected = inject(
+            pod,
+            &matched,
+            &settings,
+            &records::second(Timestamp::now()).to_string(),
+        );
         for refusal in injected.refusals {
-            let set = chosen.iter().find(|(name, ..)| *name == refusal.sidecar_set);
+            let set = chosen
+                .iter()
+                .find(|(name, ..)| *name == refusal.sidecar_set);
             let is_denied = refusal.is_of_pod || set.is_some_and(|(_, set, _)| fails_closed(set));
             refused.push((refusal.sidecar_set, refusal.reason, is_denied));
         }
         let mut warnings = injected.warnings;
         let words = |(set, why, _): &(String, String, bool)| left_out_warning(set, why);
         let is_refused = refused.iter().find(|(.., is_denied)| *is_denied);
-        let is_refused =
-            is_refused.map(|(set, why, _)| format!("SidecarSet {set} cannot give the pod its containers: {why}"));
+        let is_refused = is_refused.map(|(set, why, _)| {
+            format!("SidecarSet {set} cannot give the pod its containers: {why}")
+        });
         warnings.extend(refused.iter().map(words));
-        note(&mut injected.pod, refused.iter().map(|(set, why, _)| (&**set, &**why)));
-        Injected { pod: (injected.pod != *pod).then_some(injected.pod), warnings, refused: is_refused }
+        note(
+            &mut injected.pod,
+            refused.iter().map(|(set, why, _)| (&**set, &**why)),
+        );
+        Injected {
+            pod: (injected.pod != *pod).then_some(injected.pod),
+            warnings,
+            refused: is_refused,
+        }
     }
 }
 
 impl fmt::Debug for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Injection").field("protected", &self.protected).finish_non_exhaustive()
+        f.debug_struct("Injection")
+            .field("protected", &self.protected)
+            .finish_non_exhaustive()
     }
 }
 

@@ -12,8 +12,15 @@ pub(crate) struct Kinds {
 impl Kinds {
     /// Reads the list. Where nothing is said, all are worked on.
     pub(crate) fn parse(text: &str) -> Self {
-        let named = text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned);
-        Self { named: named.collect(), known: BTreeSet::new() }
+        let named = text
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned);
+        Self {
+            named: named.collect(),
+            known: BTreeSet::new(),
+        }
     }
 
     /// Is this kind, for which there is a controller, worked on?
@@ -25,12 +32,16 @@ impl Kinds {
     /// Says in the log which names nobody has asked for. A kind of OpenKruise that Berth does not have is accepted.
     pub(crate) fn tell_of_unknown(&self) {
         for name in self.unknown() {
-            tracing::warn!("CUSTOM_RESOURCE_ENABLE names {name}, which Berth has no controller for");
+            tracing::warn!(
+                "CUSTOM_RESOURCE_ENABLE names {name}, which Berth has no controller for"
+            );
         }
     }
 
     fn unknown(&self) -> impl Iterator<Item = &String> {
-        self.named.iter().filter(|name| !self.known.contains(name.as_str()))
+        self.named
+            .iter()
+            .filter(|name| !self.known.contains(name.as_str()))
     }
 }
 
@@ -43,7 +54,10 @@ mod tests {
         let mut all = Kinds::parse("");
         assert!(all.has("CloneSet") && all.has("NodeImage"));
         let mut some = Kinds::parse("CloneSet, SidecarSet,ImagePullJob");
-        assert_eq!(["CloneSet", "NodeImage", "ImagePullJob"].map(|kind| some.has(kind)), [true, false, true]);
+        assert_eq!(
+            ["CloneSet", "NodeImage", "ImagePullJob"].map(|kind| some.has(kind)),
+            [true, false, true]
+        );
         assert_eq!(some.unknown().collect::<Vec<_>>(), ["SidecarSet"]);
     }
 }

@@ -53,7 +53,10 @@ fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     log(cli.log_format)?;
     // Two threads for everything: feeds, decisions of every kind, and webhooks take turns.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let config = kube::Config::infer()
             .await
@@ -67,11 +70,19 @@ fn main() -> anyhow::Result<()> {
         match &cli.command {
             Some(Command::Explain(explain)) => {
                 let run = &cli.run;
-                let protected = injection::protected_namespaces(&run.namespace, &run.protected_namespaces);
-                let pinning = PodPinning::new(run.pod_pinning, run.pod_pinning_fail_closed, protected, Arc::default());
+                let protected =
+                    injection::protected_namespaces(&run.namespace, &run.protected_namespaces);
+                let pinning = PodPinning::new(
+                    run.pod_pinning,
+                    run.pod_pinning_fail_closed,
+                    protected,
+                    Arc::default(),
+                );
                 explain::explain(explain, config, gates, (&cli.run, &pinning)).await
             }
-            Some(Command::PrepareReturn(flags)) => prepare_return::prepare_return(flags, config).await,
+            Some(Command::PrepareReturn(flags)) => {
+                prepare_return::prepare_return(flags, config).await
+            }
             None => {
                 timings::check(&cli.run).map_err(anyhow::Error::msg)?;
                 run::run(&cli.run, config, gates).await
@@ -82,7 +93,9 @@ fn main() -> anyhow::Result<()> {
 
 fn log(format: LogFormat) -> anyhow::Result<()> {
     let filter: Targets = match std::env::var("RUST_LOG") {
-        Ok(words) => words.parse().with_context(|| format!("RUST_LOG={words:?} is no list of TARGET=LEVEL"))?,
+        Ok(words) => words
+            .parse()
+            .with_context(|| format!("RUST_LOG={words:?} is no list of TARGET=LEVEL"))?,
         Err(_) => Targets::new().with_default(LevelFilter::INFO),
     };
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);

@@ -37,7 +37,9 @@ pub(crate) const fn by_namespace<T: CustomResource>() -> Index<Watched<T>> {
 /// The names of older ones that overlap with this one, sorted. Nothing is written to an object because another came after it.
 pub(crate) fn older<T: Overlapping>(sets: &Store<Watched<T>>, set: &Watched<T>) -> Vec<String> {
     let neighbours = sets.by_index(&by_namespace(), set.namespace());
-    let overlapping = neighbours.iter().filter(|other| age(other) < age(set) && set.0.overlaps(&other.0));
+    let overlapping = neighbours
+        .iter()
+        .filter(|other| age(other) < age(set) && set.0.overlaps(&other.0));
     let mut names: Vec<_> = overlapping.map(|other| other.name().to_owned()).collect();
     names.sort();
     names
@@ -56,7 +58,10 @@ pub(crate) fn wake<T: Overlapping>(sets: &Arc<Store<Watched<T>>>, queue: &Arc<Qu
         let Some(sets) = of.upgrade() else { return };
         // The first list wakes every one of them anyway.
         let changed: Vec<&Arc<Watched<T>>> = match change {
-            Change::Applied { old: Some(old), new } if old.0.meta().generation != new.0.meta().generation => {
+            Change::Applied {
+                old: Some(old),
+                new,
+            } if old.0.meta().generation != new.0.meta().generation => {
                 vec![old, new]
             }
             Change::Applied { old: None, new } if sets.is_synced() => vec![new],
@@ -65,7 +70,9 @@ pub(crate) fn wake<T: Overlapping>(sets: &Arc<Store<Watched<T>>>, queue: &Arc<Qu
         };
         for set in changed {
             let neighbours = sets.by_index(&by_namespace(), set.namespace());
-            let younger = neighbours.iter().filter(|other| age(set) < age(other) && set.0.overlaps(&other.0));
+            let younger = neighbours
+                .iter()
+                .filter(|other| age(set) < age(other) && set.0.overlaps(&other.0));
             younger.for_each(|other| queue.add(Key::of(&**other)));
         }
     });

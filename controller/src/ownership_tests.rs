@@ -61,8 +61,14 @@ fn stores() -> (Reads, nodeimage::Reads) {
     ];
     for (namespace, name, owner) in places {
         stores.of_pods.pods.apply(read(pod(namespace, name, owner)));
-        stores.of_pods.revisions.apply(read(object(namespace, name, owner)));
-        stores.of_pods.claims.apply(read(object(namespace, name, owner)));
+        stores
+            .of_pods
+            .revisions
+            .apply(read(object(namespace, name, owner)));
+        stores
+            .of_pods
+            .claims
+            .apply(read(object(namespace, name, owner)));
         stores.of_pods.jobs.apply(read(job(namespace, name, owner)));
     }
     let of_nodes = nodeimage::Reads::new(&mut all.reader());
@@ -75,10 +81,32 @@ fn objects_of_another_namespace_or_owner_kind_with_our_uid_are_not_ours() {
     let set = stores.clonesets.get("victim", "web").unwrap();
     let seen = observe(&stores, &set, Gates::default(), Ability::Off);
     let names = |names: Vec<&str>| assert_eq!(names, ["genuine"]);
-    names(seen.pods.iter().chain(&seen.strays).map(|pod| &*pod.metadata.name).collect());
-    names(seen.revisions.iter().map(|revision| &*revision.metadata.name).collect());
-    names(seen.claims.iter().map(|claim| &*claim.metadata.name).collect());
-    names(seen.jobs.iter().flatten().map(|job| job.metadata.name.as_deref().unwrap()).collect());
+    names(
+        seen.pods
+            .iter()
+            .chain(&seen.strays)
+            .map(|pod| &*pod.metadata.name)
+            .collect(),
+    );
+    names(
+        seen.revisions
+            .iter()
+            .map(|revision| &*revision.metadata.name)
+            .collect(),
+    );
+    names(
+        seen.claims
+            .iter()
+            .map(|claim| &*claim.metadata.name)
+            .collect(),
+    );
+    names(
+        seen.jobs
+            .iter()
+            .flatten()
+            .map(|job| job.metadata.name.as_deref().unwrap())
+            .collect(),
+    );
 }
 
 #[test]
@@ -93,7 +121,10 @@ fn claims_with_the_uid_of_our_pod_in_another_namespace_are_not_our_pods() {
         stores.of_pods.claims.apply(read(claim));
     }
     let claims = observe(&stores, &set, Gates::default(), Ability::Off).claims;
-    let mut places: Vec<_> = claims.iter().map(|claim| (&*claim.metadata.namespace, &*claim.metadata.name)).collect();
+    let mut places: Vec<_> = claims
+        .iter()
+        .map(|claim| (&*claim.metadata.namespace, &*claim.metadata.name))
+        .collect();
     places.sort_unstable();
     assert_eq!(places, [("victim", "genuine"), ("victim", "taken-along")]);
 }
@@ -101,7 +132,10 @@ fn claims_with_the_uid_of_our_pod_in_another_namespace_are_not_our_pods() {
 #[test]
 fn a_node_is_asked_about_pods_of_clonesets_in_the_store_only() {
     let (stores, of_nodes) = stores();
-    stores.of_pods.pods.apply(read(pod("attacker", "bare", "v1 Nothing")));
+    stores
+        .of_pods
+        .pods
+        .apply(read(pod("attacker", "bare", "v1 Nothing")));
     let names = || -> Vec<_> {
         managed_pods(&of_nodes, "n1")
             .iter()
@@ -136,14 +170,36 @@ fn what_cannot_be_read_holds_its_owner_alone() {
             ..Odd::default()
         }
     };
-    stores.of_pods.pods.apply_unreadable(odd("attacker", "forged", GENUINE));
-    stores.of_pods.pods.apply_unreadable(odd("victim", "foreign-kind", "none.example/v1 Nothing"));
+    stores
+        .of_pods
+        .pods
+        .apply_unreadable(odd("attacker", "forged", GENUINE));
+    stores
+        .of_pods
+        .pods
+        .apply_unreadable(odd("victim", "foreign-kind", "none.example/v1 Nothing"));
     assert!(seen().unreadable.is_empty());
-    stores.of_pods.pods.apply_unreadable(odd("victim", "genuine", GENUINE));
-    stores.of_pods.pods.apply_unreadable(odd("victim", "never-read", GENUINE));
-    stores.of_pods.revisions.apply_unreadable(odd("victim", "revision", GENUINE));
-    stores.of_pods.claims.apply_unreadable(odd("victim", "claim", GENUINE));
-    let names: Vec<_> = seen().unreadable.iter().map(|it| (it.kind, it.name.clone())).collect();
+    stores
+        .of_pods
+        .pods
+        .apply_unreadable(odd("victim", "genuine", GENUINE));
+    stores
+        .of_pods
+        .pods
+        .apply_unreadable(odd("victim", "never-read", GENUINE));
+    stores
+        .of_pods
+        .revisions
+        .apply_unreadable(odd("victim", "revision", GENUINE));
+    stores
+        .of_pods
+        .claims
+        .apply_unreadable(odd("victim", "claim", GENUINE));
+    let names: Vec<_> = seen()
+        .unreadable
+        .iter()
+        .map(|it| (it.kind, it.name.clone()))
+        .collect();
     let expected = [
         ("Pod", "genuine"),
         ("Pod", "never-read"),

@@ -35,7 +35,11 @@ impl Paced {
         plan: &Plan,
         store: &Store<T>,
         object: &T,
-        (old, status, is_urgent): (&S, impl FnOnce(&Outcome) -> Option<S>, impl FnOnce(&S, &S) -> bool),
+        (old, status, is_urgent): (
+            &S,
+            impl FnOnce(&Outcome) -> Option<S>,
+            impl FnOnce(&S, &S) -> bool,
+        ),
     ) -> Next {
         let (mut wait, mut is_written) = (Duration::ZERO, false);
         let in_time = |outcome: &Outcome| {
@@ -48,7 +52,11 @@ impl Paced {
         if is_written {
             self.note(object.uid());
         }
-        if wait.is_zero() { next } else { at_latest(next, wait) }
+        if wait.is_zero() {
+            next
+        } else {
+            at_latest(next, wait)
+        }
     }
 
     /// As [`Paced::carry_out`], for a status that is a ledger too: it is written only over the one that was read, whatever the outcome
@@ -60,9 +68,19 @@ impl Paced {
         plan: &Plan,
         store: &Store<T>,
         object: &T,
-        (old, new, is_urgent, awaited_pace): (&S, &S, impl FnOnce(&S, &S) -> bool, Option<Duration>),
+        (old, new, is_urgent, awaited_pace): (
+            &S,
+            &S,
+            impl FnOnce(&S, &S) -> bool,
+            Option<Duration>,
+        ),
     ) -> Next {
-        let wait = waits(old, new, (self.since(object.uid()), awaited_pace.unwrap_or(PACE)), is_urgent);
+        let wait = waits(
+            old,
+            new,
+            (self.since(object.uid()), awaited_pace.unwrap_or(PACE)),
+            is_urgent,
+        );
         if !wait.is_zero() && plan.stages.is_empty() {
             return Next::After(wait);
         }
@@ -82,7 +100,11 @@ impl Paced {
 
     /// How long it is since the status of this object was written, unless that is long ago.
     fn since(&self, uid: &str) -> Option<Duration> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid).map(Instant::elapsed)
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(uid)
+            .map(Instant::elapsed)
     }
 
     /// It was written now.
@@ -142,16 +164,34 @@ mod tests {
         ] {
             let told = since.map(milliseconds);
             let what = format!("{old:?} {new:?} {told:?}");
-            assert_eq!(waits(&old, &new, (told, PACE), nothing_is_urgent), milliseconds(wait), "{what}");
+            assert_eq!(
+                waits(&old, &new, (told, PACE), nothing_is_urgent),
+                milliseconds(wait),
+                "{what}"
+            );
             let sooner = milliseconds(wait).saturating_sub(milliseconds(750));
-            assert_eq!(waits(&old, &new, (told, awaited_pace(1000)), nothing_is_urgent), sooner, "awaited: {what}");
-            assert_eq!(waits(&old, &new, (told, PACE), |_, _| true), Duration::ZERO, "urgent: {what}");
+            assert_eq!(
+                waits(&old, &new, (told, awaited_pace(1000)), nothing_is_urgent),
+                sooner,
+                "awaited: {what}"
+            );
+            assert_eq!(
+                waits(&old, &new, (told, PACE), |_, _| true),
+                Duration::ZERO,
+                "urgent: {what}"
+            );
         }
     }
 
     #[test]
     fn what_is_awaited_is_written_the_sooner_the_fewer_pods_it_tells_of() {
-        for (pods, pace) in [(0, 100), (10, 101), (1000, 250), (6000, 1000), (usize::MAX, 1000)] {
+        for (pods, pace) in [
+            (0, 100),
+            (10, 101),
+            (1000, 250),
+            (6000, 1000),
+            (usize::MAX, 1000),
+        ] {
             assert_eq!(awaited_pace(pods), Duration::from_millis(pace), "{pods}");
         }
     }
@@ -171,9 +211,12 @@ mod tests {
     fn the_sooner_of_two_looks_counts_unless_something_failed() {
         let after = |seconds| Next::After(Duration::from_secs(seconds));
         let failed = || Next::Retry("no".to_owned());
-        for (next, expected) in
-            [(Next::Done, after(2)), (after(1), after(1)), (after(3), after(2)), (failed(), failed())]
-        {
+        for (next, expected) in [
+            (Next::Done, after(2)),
+            (after(1), after(1)),
+            (after(3), after(2)),
+            (failed(), failed()),
+        ] {
             assert_eq!(at_latest(next, Duration::from_secs(2)), expected);
         }
     }

@@ -58,12 +58,18 @@ pub(crate) struct PodAsks {
 impl PodAsks {
     /// One more that asks.
     pub(crate) fn ask(&self, asking: Arc<dyn Asking>) {
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner).push(asking);
+        self.asking
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(asking);
     }
 
     /// To be told when what is asked for was written, or others have added to it.
     pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
-        self.hooks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(hook));
+        self.hooks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(hook));
     }
 
     /// Something else may be asked for now.
@@ -79,12 +85,16 @@ impl PodAsks {
 
     /// Is it so of what was written last, and is it still asked for?
     pub(crate) fn has_written(&self, is_so: impl Fn(&Asks) -> bool) -> bool {
-        self.webhook.get().is_some_and(|webhook| webhook.stands_before(is_so))
+        self.webhook
+            .get()
+            .is_some_and(|webhook| webhook.stands_before(is_so))
     }
 
     /// Is it so of what is asked for?
     pub(crate) fn wants(&self, is_so: impl Fn(&Asks) -> bool) -> bool {
-        self.webhook.get().is_some_and(|webhook| webhook.wanted.borrow().as_ref().is_some_and(is_so))
+        self.webhook
+            .get()
+            .is_some_and(|webhook| webhook.wanted.borrow().as_ref().is_some_and(is_so))
     }
 
     /// Whether no other replica has the say in the entries, as far as this one knows: it leads and has written them, or nobody asks here,
@@ -94,42 +104,70 @@ impl PodAsks {
     }
 
     fn nobody_asks(&self) -> bool {
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.asking
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
     }
 
     /// What others have added to the entries of SidecarSets; `None` before they were read. Where there is no webhook it is nothing.
     pub(crate) fn added(&self) -> Option<Added> {
-        self.webhook.get().map_or_else(|| Some(Added::default()), |webhook| webhook.added.borrow().clone())
+        self.webhook.get().map_or_else(
+            || Some(Added::default()),
+            |webhook| webhook.added.borrow().clone(),
+        )
     }
 
     /// Whether an apiserver calls without the token that it is to show.
     pub(crate) fn lacks_token(&self) -> bool {
-        self.webhook.get().is_some_and(|webhook| *webhook.lacks_token.borrow())
+        self.webhook
+            .get()
+            .is_some_and(|webhook| *webhook.lacks_token.borrow())
     }
 
     fn tell(&self) {
-        self.hooks.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|hook| hook());
+        self.hooks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .for_each(|hook| hook());
     }
 
     /// What all ask for, once all know.
     fn all(&self) -> Option<Asks> {
         let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let mut asks = Asks::default();
-        asking.iter().all(|asking| asking.add_to(&mut asks)).then_some(asks)
+        asking
+            .iter()
+            .all(|asking| asking.add_to(&mut asks))
+            .then_some(asks)
     }
 
     /// Where it is told what is asked for. Where nobody asks, and there are entries of ours, that is nothing: what kinds asked for that
     /// are switched off is taken out.
     fn keeper(&self, has_entries: bool) -> Option<PodWebhook> {
-        self.webhook.get().filter(|_| has_entries || !self.nobody_asks()).cloned()
+        self.webhook
+            .get()
+            .filter(|_| has_entries || !self.nobody_asks())
+            .cloned()
     }
 
     /// Tells the webhook's keeper, as long as this replica leads, and the hooks when it is written.
-    pub(crate) async fn keep(self: Arc<Self>, has_entries: bool, leadership: Leadership, stop: CancellationToken) {
+    pub(crate) async fn keep(
+        self: Arc<Self>,
+        has_entries: bool,
+        leadership: Leadership,
+        stop: CancellationToken,
+    ) {
         let Some(webhook) = self.keeper(has_entries) else {
             return stop.cancelled().await;
         };
-        let PodWebhook { wanted, mut written, mut added, mut lacks_token } = webhook;
+        let PodWebhook {
+            wanted,
+            mut written,
+            mut added,
+            mut lacks_token,
+        } = webhook;
         loop {
             // A replica that never leads is asked to end all the same.
             tokio::select! {
@@ -137,9 +175,11 @@ impl PodAsks {
                 () = stop.cancelled() => return,
             }
             let leading = async {
-                let want = |wanted: &watch::Sender<Option<Asks>>, written: &watch::Receiver<Option<Asks>>| {
+                let want = |wanted: &watch::Sender<Option<Asks>>,
+                            written: &watch::Receiver<Option<Asks>>| {
                     let Some(asks) = self.all() else { return false };
-                    let is_other = wanted.send_if_modified(|old| old.replace(asks.clone()).as_ref() != Some(&asks));
+                    let is_other = wanted
+                        .send_if_modified(|old| old.replace(asks.clone()).as_ref() != Some(&asks));
                     // What came back before it was taken out is written by nobody, so nobody tells of it.
                     if is_other && *written.borrow() == Some(asks) {
                         self.tell();
@@ -185,16 +225,29 @@ mod tests {
 
     #[test]
     fn where_nobody_asks_any_more_the_entries_that_are_there_are_emptied() {
-        for (is_asked, has_entries, is_kept) in
-            [(false, false, false), (false, true, true), (true, false, true), (true, true, true)]
-        {
+        for (is_asked, has_entries, is_kept) in [
+            (false, false, false),
+            (false, true, true),
+            (true, false, true),
+            (true, true, true),
+        ] {
             let asks = PodAsks::default();
             asks.connect(PodWebhook::looked_at(None));
             if is_asked {
                 asks.ask(Arc::new(AllRequests));
             }
-            assert_eq!(asks.keeper(has_entries).is_some(), is_kept, "{is_asked} {has_entries}");
-            assert_eq!(asks.all(), Some(Asks { requests: is_asked, ..Asks::default() }));
+            assert_eq!(
+                asks.keeper(has_entries).is_some(),
+                is_kept,
+                "{is_asked} {has_entries}"
+            );
+            assert_eq!(
+                asks.all(),
+                Some(Asks {
+                    requests: is_asked,
+                    ..Asks::default()
+                })
+            );
         }
     }
 
@@ -205,14 +258,20 @@ mod tests {
         let metrics = Metrics::new(|_| {});
         let settings = Settings::new("ns", "lease", "me");
         // Nobody stands for election, so it is never won.
-        let (leadership, _standing) =
-            election::run(client, settings, metrics, Default::default, CancellationToken::new());
+        let (leadership, _standing) = election::run(
+            client,
+            settings,
+            metrics,
+            Default::default,
+            CancellationToken::new(),
+        );
         let asks = Arc::<PodAsks>::default();
         asks.ask(Arc::new(AllGated(BTreeSet::new())));
         asks.connect(PodWebhook::looked_at(None));
         let stop = CancellationToken::new();
         stop.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(5), asks.keep(true, leadership, stop)).await;
+        let ended =
+            tokio::time::timeout(Duration::from_secs(5), asks.keep(true, leadership, stop)).await;
         assert!(ended.is_ok(), "it waits to be elected");
     }
 }

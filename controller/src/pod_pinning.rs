@@ -34,9 +34,22 @@ pub(crate) struct PodPinning {
 }
 
 impl PodPinning {
-    pub(crate) fn new(by: PinnedBy, fail_closed: bool, protected: BTreeSet<String>, asks: Arc<PodAsks>) -> Arc<Self> {
+    pub(crate) fn new(
+        by: PinnedBy,
+        fail_closed: bool,
+        protected: BTreeSet<String>,
+        asks: Arc<PodAsks>,
+    ) -> Arc<Self> {
         let (records, changes, scope) = Default::default();
-        Arc::new(Self { by, fail_closed, protected, asks, records, changes, scope })
+        Arc::new(Self {
+            by,
+            fail_closed,
+            protected,
+            asks,
+            records,
+            changes,
+            scope,
+        })
     }
 
     /// To be told when it was written for whose pods the webhook is called.
@@ -52,7 +65,8 @@ impl PodPinning {
         self.asks.ask(self.clone());
         let (asks, this) = (self.asks.clone(), Arc::downgrade(self));
         states.on_change(move |change| {
-            let is_same = matches!(change, Change::Applied { old: Some(old), new } if is_same(old, new));
+            let is_same =
+                matches!(change, Change::Applied { old: Some(old), new } if is_same(old, new));
             if let Some(this) = this.upgrade().filter(|_| !is_same) {
                 this.changes.fetch_add(1, Ordering::AcqRel);
             }
@@ -83,7 +97,11 @@ impl PodPinning {
     }
 
     fn is_protected(&self, state: &PersistentPodState) -> bool {
-        state.metadata.namespace.as_ref().is_some_and(|namespace| self.protected.contains(namespace))
+        state
+            .metadata
+            .namespace
+            .as_ref()
+            .is_some_and(|namespace| self.protected.contains(namespace))
     }
 
     /// For whose pods the webhook is to be called.
@@ -100,20 +118,34 @@ impl PodPinning {
 
     fn scope_now(&self) -> Option<Scope> {
         let records = self.records.get()?.all();
-        let is_asked =
-            |state: &PersistentPodState| TargetKind::of(state) != TargetKind::Ours && !self.is_protected(state);
-        let mut foreign: Vec<_> =
-            records.into_iter().filter(|state| is_asked(&state.0) && !state.terminating()).collect();
+        let is_asked = |state: &PersistentPodState| {
+            TargetKind::of(state) != TargetKind::Ours && !self.is_protected(state)
+        };
+        let mut foreign: Vec<_> = records
+            .into_iter()
+            .filter(|state| is_asked(&state.0) && !state.terminating())
+            .collect();
         foreign.sort_by_cached_key(|state| age(state));
-        let waits = |state: &PersistentPodState| self.fail_closed && state.spec.required_persistent_topology.is_some();
-        Some(Scope::new(foreign.iter().map(|state| (workload(&state.0), waits(&state.0)))))
+        let waits = |state: &PersistentPodState| {
+            self.fail_closed && state.spec.required_persistent_topology.is_some()
+        };
+        Some(Scope::new(
+            foreign
+                .iter()
+                .map(|state| (workload(&state.0), waits(&state.0))),
+        ))
     }
 }
 
 impl Asking for PodPinning {
     fn add_to(&self, asks: &mut Asks) -> bool {
         // Changes of the store come after it is complete, too, so nothing more is to be waited for.
-        let Some(scope) = self.records.get().filter(|records| records.is_synced()).and_then(|_| self.scope()) else {
+        let Some(scope) = self
+            .records
+            .get()
+            .filter(|records| records.is_synced())
+            .and_then(|_| self.scope())
+        else {
             return false;
         };
         asks.pins = Scope::clone(&scope);
@@ -124,7 +156,11 @@ impl Asking for PodPinning {
 /// Whether a change of a record bears on no scope, as that of a status.
 fn is_same(old: &Watched<PersistentPodState>, new: &Watched<PersistentPodState>) -> bool {
     let of = |state: &Watched<PersistentPodState>| {
-        (state.0.metadata.uid.clone(), state.0.metadata.generation, state.terminating())
+        (
+            state.0.metadata.uid.clone(),
+            state.0.metadata.generation,
+            state.terminating(),
+        )
     };
     of(old) == of(new)
 }
@@ -151,17 +187,34 @@ impl fmt::Debug for PodPinning {
 
 impl Records for PodPinning {
     fn keeper(&self, namespace: &str, workload: (&str, &str, &str)) -> Option<String> {
-        of_workload(self.records.get()?, namespace, workload)?.metadata.name.clone()
+        of_workload(self.records.get()?, namespace, workload)?
+            .metadata
+            .name
+            .clone()
     }
 
     fn pin(&self, namespace: &str, pod: &mut Value) -> Result<bool, NotYet> {
-        let records = self.records.get().filter(|records| records.is_synced()).ok_or(NotYet("PersistentPodStates"))?;
-        let mut owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-        let Some(owner) = owners.find(|owner| owner["controller"] == true) else { return Ok(false) };
+        let records = self
+            .records
+            .get()
+            .filter(|records| records.is_synced())
+            .ok_or(NotYet("PersistentPodStates"))?;
+        let mut owners = pod["metadata"]["ownerReferences"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let Some(owner) = owners.find(|owner| owner["controller"] == true) else {
+            return Ok(false);
+        };
         let text = |field: &str| owner[field].as_str().unwrap_or_default();
         let (api_version, kind, workload) = (text("apiVersion"), text("kind"), text("name"));
-        let Some(state) = of_workload(records, namespace, (api_version, kind, workload)) else { return Ok(false) };
-        let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let Some(state) = of_workload(records, namespace, (api_version, kind, workload)) else {
+            return Ok(false);
+        };
+        let name = pod["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         let before = pod.clone();
         pin(pod, &name, &state);
         Ok(*pod != before)

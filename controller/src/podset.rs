@@ -76,12 +76,21 @@ impl PodSetReads {
     }
 
     /// Wakes a workload of this kind when something changes that belongs to it.
-    pub(crate) fn wake<T: CustomResource>(&self, workloads: &Arc<Store<Watched<T>>>, queue: &Arc<Queue<Key>>) {
+    pub(crate) fn wake<T: CustomResource>(
+        &self,
+        workloads: &Arc<Store<Watched<T>>>,
+        queue: &Arc<Queue<Key>>,
+    ) {
         let kind = <T as CustomResource>::RESOURCE.owner_kind();
         let to = queue.clone();
-        self.pods.on_change(move |change| each(change, |pod| wake_owner(&to, kind, &pod.metadata)));
+        self.pods
+            .on_change(move |change| each(change, |pod| wake_owner(&to, kind, &pod.metadata)));
         let to = queue.clone();
-        self.revisions.on_change(move |change| each(change, |revision| wake_owner(&to, kind, &revision.0.metadata)));
+        self.revisions.on_change(move |change| {
+            each(change, |revision| {
+                wake_owner(&to, kind, &revision.0.metadata)
+            })
+        });
         self.wake_for_claims(kind, queue);
         self.wake_for_answers(kind, queue);
         self.wake_for_jobs(kind, queue);
@@ -98,8 +107,11 @@ impl PodSetReads {
                 wake_owner(&to, kind, metadata);
                 for reference in metadata.owner_references.iter().map(Reference::from) {
                     let pod = pods.get(&metadata.namespace, reference.name);
-                    let owns = |pod: &Arc<Pod>| owner_key(&**pod).owns(&metadata.namespace, &reference);
-                    pod.filter(owns).iter().for_each(|pod| wake_owner(&to, kind, &pod.metadata));
+                    let owns =
+                        |pod: &Arc<Pod>| owner_key(&**pod).owns(&metadata.namespace, &reference);
+                    pod.filter(owns)
+                        .iter()
+                        .for_each(|pod| wake_owner(&to, kind, &pod.metadata));
                 }
             });
         });
@@ -109,10 +121,24 @@ impl PodSetReads {
     fn wake_for_answers(&self, kind: OwnerKind, queue: &Arc<Queue<Key>>) {
         let (to, pods) = (queue.clone(), self.pods.clone());
         self.nodeimages.on_change(move |change| {
-            let Change::Applied { new, .. } = change else { return };
-            let Some(status) = new.0.status.as_ref().filter(|status| !status.inspected_pods.is_empty()) else { return };
+            let Change::Applied { new, .. } = change else {
+                return;
+            };
+            let Some(status) = new
+                .0
+                .status
+                .as_ref()
+                .filter(|status| !status.inspected_pods.is_empty())
+            else {
+                return;
+            };
             let on_node = pods.by_index(&pods::BY_NODE, new.name());
-            for pod in on_node.iter().filter(|pod| status.inspected_pods.iter().any(|p| *p.uid == *pod.metadata.uid)) {
+            for pod in on_node.iter().filter(|pod| {
+                status
+                    .inspected_pods
+                    .iter()
+                    .any(|p| *p.uid == *pod.metadata.uid)
+            }) {
                 wake_owner(&to, kind, &pod.metadata);
             }
         });
@@ -125,7 +151,9 @@ impl PodSetReads {
             let job = match change {
                 Change::Deleted { old } => old,
                 Change::Applied { old, new }
-                    if old.as_ref().is_none_or(|old| old.terminating() != new.terminating()) =>
+                    if old
+                        .as_ref()
+                        .is_none_or(|old| old.terminating() != new.terminating()) =>
                 {
                     new
                 }
@@ -138,16 +166,24 @@ impl PodSetReads {
     }
 
     /// Wakes a workload when a node gets an image that its updates may wait for.
-    fn wake_for_images<T: CustomResource>(&self, workloads: &Arc<Store<Watched<T>>>, queue: &Arc<Queue<Key>>) {
+    fn wake_for_images<T: CustomResource>(
+        &self,
+        workloads: &Arc<Store<Watched<T>>>,
+        queue: &Arc<Queue<Key>>,
+    ) {
         let kind = <T as CustomResource>::RESOURCE.owner_kind();
         let (to, pods, workloads) = (queue.clone(), self.pods.clone(), workloads.clone());
         self.nodeimages.on_change(move |change| {
-            let Change::Applied { old, new } = change else { return };
+            let Change::Applied { old, new } = change else {
+                return;
+            };
             if !brings_images(old.as_ref().map(|old| &*old.0), &new.0) {
                 return;
             }
             for pod in pods.by_index(&pods::BY_NODE, new.name()) {
-                let Some(owner) = managed_by(kind, &pod.metadata) else { continue };
+                let Some(owner) = managed_by(kind, &pod.metadata) else {
+                    continue;
+                };
                 let workload = workloads.get(&pod.metadata.namespace, owner.name);
                 if workload.is_some_and(|workload| waits_for_images(workload.0.meta())) {
                     to.add(Key::new(&pod.metadata.namespace, owner.name));
@@ -165,7 +201,8 @@ impl PodSetReads {
                     to.add(Key::new(&odd.namespace, reference.name));
                 } else if owner::POD.is_of(&reference) {
                     let pod = pods.get(&odd.namespace, reference.name);
-                    pod.iter().for_each(|pod| wake_owner(&to, kind, &pod.metadata));
+                    pod.iter()
+                        .for_each(|pod| wake_owner(&to, kind, &pod.metadata));
                 }
             }
         });
@@ -192,10 +229,25 @@ impl PodSetReads {
         let nodes = self.nodes_of(template, &pods);
         let claims = self.claims_of(owner, &pods);
         let unreadable = self.unreadable_of(owner, &pods);
-        let jobs = || self.jobs.owned_by(owner).iter().map(|job| job.0.clone()).collect();
+        let jobs = || {
+            self.jobs
+                .owned_by(owner)
+                .iter()
+                .map(|job| job.0.clone())
+                .collect()
+        };
         let jobs = (!self.jobs.is_missing()).then(jobs);
         let (pods, strays) = split_by_selector(selector, pods);
-        Observed { pods, strays, revisions, node_images, nodes, jobs, claims, unreadable }
+        Observed {
+            pods,
+            strays,
+            revisions,
+            node_images,
+            nodes,
+            jobs,
+            claims,
+            unreadable,
+        }
     }
 
     /// What the daemons of the pods' nodes report.
@@ -204,14 +256,18 @@ impl PodSetReads {
         if !gates.has(Gate::KruiseDaemon) {
             return BTreeMap::new();
         }
-        by_node(pods, |name| self.nodeimages.get("", name).map(|image| image.0.clone()))
+        by_node(pods, |name| {
+            self.nodeimages.get("", name).map(|image| image.0.clone())
+        })
     }
 
     fn nodes_of(&self, template: &PodTemplate, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Arc<Node>> {
         if !spread::is_constrained(template) {
             return BTreeMap::new();
         }
-        by_node(pods, |name| self.nodes.get("", name).map(|node| node.0.clone()))
+        by_node(pods, |name| {
+            self.nodes.get("", name).map(|node| node.0.clone())
+        })
     }
 
     /// The claims of the workload and of its pods.
@@ -238,14 +294,20 @@ impl PodSetReads {
         Orphaned {
             pods: self.pods.by_index(&pods::ORPHANS, namespace),
             claims: claims.iter().map(|claim| claim.0.clone()).collect(),
-            revisions: revisions.iter().map(|revision| revision.0.clone()).collect(),
+            revisions: revisions
+                .iter()
+                .map(|revision| revision.0.clone())
+                .collect(),
         }
     }
 }
 
 /// The owner of this kind that manages an object, if one does.
 fn managed_by(kind: OwnerKind, metadata: &Metadata) -> Option<Reference<'_>> {
-    metadata.controller().map(Reference::from).filter(|reference| kind.is_of(reference))
+    metadata
+        .controller()
+        .map(Reference::from)
+        .filter(|reference| kind.is_of(reference))
 }
 
 /// By name, in the object's namespace: whose the object is in truth is asked when the workload is decided on.
@@ -256,7 +318,10 @@ pub(crate) fn wake_owner(queue: &Queue<Key>, kind: OwnerKind, metadata: &Metadat
 }
 
 /// Something for each node that the pods are on, asked once for each.
-pub(crate) fn by_node<T>(pods: &[Arc<Pod>], get: impl Fn(&str) -> Option<Arc<T>>) -> BTreeMap<Box<str>, Arc<T>> {
+pub(crate) fn by_node<T>(
+    pods: &[Arc<Pod>],
+    get: impl Fn(&str) -> Option<Arc<T>>,
+) -> BTreeMap<Box<str>, Arc<T>> {
     let mut all = BTreeMap::new();
     for name in pods.iter().map(|pod| &pod.spec.node_name) {
         if !all.contains_key(name)
@@ -270,6 +335,14 @@ pub(crate) fn by_node<T>(pods: &[Arc<Pod>], get: impl Fn(&str) -> Option<Arc<T>>
 
 /// Those of one owner in a store.
 fn unreadable_in<T: Object>(store: &Store<T>, owner: &OwnerKey<'_>) -> Vec<Unreadable> {
-    let of = |odd: &Odd| Unreadable { kind: T::RESOURCE.kind, name: odd.name.clone(), error: odd.error.clone() };
-    store.unreadable_of(owner).iter().map(|odd| of(odd)).collect()
+    let of = |odd: &Odd| Unreadable {
+        kind: T::RESOURCE.kind,
+        name: odd.name.clone(),
+        error: odd.error.clone(),
+    };
+    store
+        .unreadable_of(owner)
+        .iter()
+        .map(|odd| of(odd))
+        .collect()
 }

@@ -20,22 +20,38 @@ const RIGHTS: &str = "the step needs the rights of an administrator, which the c
 ///
 /// # Errors
 /// An object would lose fields, or the apiserver refused or did not answer.
-pub(crate) async fn prepare_return(flags: &PrepareReturn, mut config: kube::Config) -> anyhow::Result<()> {
-    let release = releases::named(&flags.to).with_context(|| format!("--to {:?} is no known release", flags.to))?;
+pub(crate) async fn prepare_return(
+    flags: &PrepareReturn,
+    mut config: kube::Config,
+) -> anyhow::Result<()> {
+    let release = releases::named(&flags.to)
+        .with_context(|| format!("--to {:?} is no known release", flags.to))?;
     if flags.token_stdin {
         let mut token = String::new();
-        std::io::stdin().take(LONGEST_TOKEN).read_to_string(&mut token).context("cannot read the token")?;
+        std::io::stdin()
+            .take(LONGEST_TOKEN)
+            .read_to_string(&mut token)
+            .context("cannot read the token")?;
         let token = token.trim();
-        ensure!(!token.is_empty(), "--token-stdin: the standard input is empty: {RIGHTS}");
-        config.auth_info = serde_json::from_value(json!({"token": token})).context("cannot use the token")?;
+        ensure!(
+            !token.is_empty(),
+            "--token-stdin: the standard input is empty: {RIGHTS}"
+        );
+        config.auth_info =
+            serde_json::from_value(json!({"token": token})).context("cannot use the token")?;
     }
     let client = berth_runtime::client::connect(config, Metrics::new(|_| {}))?;
-    let done = berth_webhook::prepare_return(&client, release, SETTLE, &mut |line| println!("{line}")).await;
+    let done =
+        berth_webhook::prepare_return(&client, release, SETTLE, &mut |line| println!("{line}"))
+            .await;
     let done = match done {
         Err(error) if is_forbidden(&error) => return Err(error).context(RIGHTS),
         done => done?,
     };
-    println!("wrote {} objects of {} definitions: go on with the next step of the way back", done.objects, done.crds);
+    println!(
+        "wrote {} objects of {} definitions: go on with the next step of the way back",
+        done.objects, done.crds
+    );
     Ok(())
 }
 

@@ -37,7 +37,10 @@ pub(crate) struct Stores(Vec<Box<dyn Fed>>);
 impl Stores {
     /// For what one controller reads.
     pub(crate) fn reader(&mut self) -> Reader<'_> {
-        Reader { stores: self, synced: Vec::new() }
+        Reader {
+            stores: self,
+            synced: Vec::new(),
+        }
     }
 
     /// Starts the feed of each store. Register every hook before.
@@ -91,7 +94,11 @@ impl Reader<'_> {
 
     /// The one that another controller was given, or a new one.
     fn shared<F: Fed + Clone + 'static>(&mut self, make: impl FnOnce() -> F) -> F {
-        let existing = self.stores.0.iter().find_map(|fed| fed.any().downcast_ref::<F>().cloned());
+        let existing = self
+            .stores
+            .0
+            .iter()
+            .find_map(|fed| fed.any().downcast_ref::<F>().cloned());
         existing.unwrap_or_else(|| {
             let new = make();
             self.stores.0.push(Box::new(new.clone()));
@@ -111,7 +118,11 @@ trait Fed {
     fn any(&self) -> &dyn Any;
     fn resource(&self) -> Resource;
     fn follow(&self, follow: &Follow<'_>);
-    fn load<'a>(&'a self, client: &'a Client, namespaces: &'a Namespaces) -> BoxFuture<'a, Result<(), Failed>>;
+    fn load<'a>(
+        &'a self,
+        client: &'a Client,
+        namespaces: &'a Namespaces,
+    ) -> BoxFuture<'a, Result<(), Failed>>;
 }
 
 impl<T: Read> Fed for Arc<Store<T>> {
@@ -127,15 +138,41 @@ impl<T: Read> Fed for Arc<Store<T>> {
         let name = name_of_feed(T::RESOURCE);
         let metrics = follow.metrics.feed(name);
         let odd = Some(say_unreadable(T::RESOURCE, follow.recorder.clone()));
-        let options = feed::Options { odd, metrics, object_max_bytes: follow.object_max_bytes, ..options() };
+        let options = feed::Options {
+            odd,
+            metrics,
+            object_max_bytes: follow.object_max_bytes,
+            ..options()
+        };
         follow.expectations.follow(self);
-        let feed = feed::run(follow.client.clone(), self.clone(), options, follow.tasks.stop().clone());
+        let feed = feed::run(
+            follow.client.clone(),
+            self.clone(),
+            options,
+            follow.tasks.stop().clone(),
+        );
         follow.tasks.spawn(format!("feed of {name}"), feed);
     }
 
-    fn load<'a>(&'a self, client: &'a Client, namespaces: &'a Namespaces) -> BoxFuture<'a, Result<(), Failed>> {
-        let namespace = if T::RESOURCE.namespaced { namespaces.explained.clone() } else { String::new() };
-        feed::load(client.clone(), self.clone(), feed::Options { namespace, ..options() }).boxed()
+    fn load<'a>(
+        &'a self,
+        client: &'a Client,
+        namespaces: &'a Namespaces,
+    ) -> BoxFuture<'a, Result<(), Failed>> {
+        let namespace = if T::RESOURCE.namespaced {
+            namespaces.explained.clone()
+        } else {
+            String::new()
+        };
+        feed::load(
+            client.clone(),
+            self.clone(),
+            feed::Options {
+                namespace,
+                ..options()
+            },
+        )
+        .boxed()
     }
 }
 
@@ -150,24 +187,39 @@ impl Fed for Arc<CustomWorkloads> {
 
     fn follow(&self, follow: &Follow<'_>) {
         let metrics = follow.metrics.feed("CustomWorkload");
-        let (custom, client, stop) = (self.clone(), follow.client.clone(), follow.tasks.stop().clone());
+        let (custom, client, stop) = (
+            self.clone(),
+            follow.client.clone(),
+            follow.tasks.stop().clone(),
+        );
         let namespace = follow.namespace.to_owned();
         let feeds = async move { custom.run(client, namespace, metrics, stop).await };
         follow.tasks.spawn("feeds of custom workloads", feeds);
     }
 
-    fn load<'a>(&'a self, client: &'a Client, namespaces: &'a Namespaces) -> BoxFuture<'a, Result<(), Failed>> {
+    fn load<'a>(
+        &'a self,
+        client: &'a Client,
+        namespaces: &'a Namespaces,
+    ) -> BoxFuture<'a, Result<(), Failed>> {
         CustomWorkloads::load(self, client, &namespaces.own, &namespaces.explained).boxed()
     }
 }
 
 fn options<T: Read>() -> feed::Options<T> {
-    feed::Options { keep: T::is_kept, ..feed::Options::default() }
+    feed::Options {
+        keep: T::is_kept,
+        ..feed::Options::default()
+    }
 }
 
 /// Its kind; where another of the same name is ours, with the group.
 fn name_of_feed(resource: Resource) -> &'static str {
-    if resource == object::NATIVE_STATEFUL_SETS { "StatefulSet.apps" } else { resource.kind }
+    if resource == object::NATIVE_STATEFUL_SETS {
+        "StatefulSet.apps"
+    } else {
+        resource.kind
+    }
 }
 
 /// What every feed needs.
@@ -191,8 +243,25 @@ pub(crate) struct Follow<'a> {
 /// Says of an object that nothing is done for it: what the schema lets through and the types do not.
 fn say_unreadable(resource: Resource, recorder: Recorder) -> feed::OddHook {
     Arc::new(move |odd: &feed::Odd| {
-        let event = Event { warning: true, reason: "Unreadable", message: unreadable::message(&resource, odd) };
-        let feed::Odd { namespace, name, uid, .. } = odd.clone();
-        recorder.record(&Owner { resource, namespace, name, uid }, &event);
+        let event = Event {
+            warning: true,
+            reason: "Unreadable",
+            message: unreadable::message(&resource, odd),
+        };
+        let feed::Odd {
+            namespace,
+            name,
+            uid,
+            ..
+        } = odd.clone();
+        recorder.record(
+            &Owner {
+                resource,
+                namespace,
+                name,
+                uid,
+            },
+            &event,
+        );
     })
 }

@@ -9,17 +9,44 @@ use serde_json::Value;
 /// A client of the cluster, for whoever is in its network.
 pub(crate) async fn connect(cluster: &Cluster) -> Result<Client> {
     let mut kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
-    for entry in kubeconfig.clusters.iter_mut().filter_map(|entry| entry.cluster.as_mut()) {
-        entry.server = Some(format!("https://{}:{}", address::CONTROL_PLANE, address::APISERVER_PORT));
+    for entry in kubeconfig
+        .clusters
+        .iter_mut()
+        .filter_map(|entry| entry.cluster.as_mut())
+    {
+        entry.server = Some(format!(
+            "https://{}:{}",
+            address::CONTROL_PLANE,
+            address::APISERVER_PORT
+        ));
     }
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
 }
 
 /// Sends a request; a PATCH is a merge patch, and where there is nothing to send there is no body.
-pub(crate) async fn request(client: &Client, method: &str, path: &str, body: &Value) -> kube::Result<Value> {
-    let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    let request = http::Request::builder().method(method).uri(path).header("content-type", content);
-    client.request(request.body(bytes).map_err(kube::Error::HttpError)?).await
+pub(crate) async fn request(
+    client: &Client,
+    method: &str,
+    path: &str,
+    body: &Value,
+) -> kube::Result<Value> {
+    let content = if method == "PATCH" {
+        "application/merge-patch+json"
+    } else {
+        "application/json"
+    };
+    let bytes = if body.is_null() {
+        Vec::new()
+    } else {
+        body.to_string().into_bytes()
+    };
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content);
+    client
+        .request(request.body(bytes).map_err(kube::Error::HttpError)?)
+        .await
 }

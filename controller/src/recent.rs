@@ -46,7 +46,9 @@ impl<T: Clone> Recent<T> {
         let slot = Slot::default();
         if all.len() >= MOST {
             // Those that are being answered stay.
-            let is_of_use = |last: &Option<(Instant, T)>| last.as_ref().is_some_and(|(at, _)| at.elapsed() < MOMENT);
+            let is_of_use = |last: &Option<(Instant, T)>| {
+                last.as_ref().is_some_and(|(at, _)| at.elapsed() < MOMENT)
+            };
             all.retain(|_, slot| slot.try_lock().map_or(true, |last| is_of_use(&last)));
         }
         if all.len() < MOST {
@@ -84,11 +86,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn answers_are_bounded_and_given_up_ones_asked_again() {
         let recent = Recent::default();
-        let given_up = tokio::time::timeout(MOMENT, recent.or("0", std::future::pending::<usize>()));
+        let given_up =
+            tokio::time::timeout(MOMENT, recent.or("0", std::future::pending::<usize>()));
         assert!(given_up.await.is_err());
         assert_eq!(recent.or("0", std::future::ready(7)).await, 7);
         for number in 0..MOST + 10 {
-            recent.or(&number.to_string(), std::future::ready(number)).await;
+            recent
+                .or(&number.to_string(), std::future::ready(number))
+                .await;
         }
         assert_eq!(recent.0.lock().unwrap().len(), MOST);
         tokio::time::advance(MOMENT).await;

@@ -21,7 +21,10 @@ pub(crate) async fn ability(client: &Client, gates: Gates) -> Result<Ability, Fa
         return Ok(Ability::Off);
     }
     let served: APIResourceList = client::get(client, "/api/v1").await?;
-    let has = served.resources.iter().any(|resource| resource.name == "pods/resize");
+    let has = served
+        .resources
+        .iter()
+        .any(|resource| resource.name == "pods/resize");
     Ok(if has { Ability::On } else { Ability::Missing })
 }
 
@@ -37,7 +40,9 @@ pub(crate) async fn discover(client: &Client, gates: Gates, stop: &CancellationT
                 return Ability::Missing;
             }
             Ok(ability) => return ability,
-            Err(error) => tracing::warn!(%error, "cannot ask whether the cluster resizes pods in place; asks again"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot ask whether the cluster resizes pods in place; asks again")
+            }
         }
         tokio::select! {
             () = stop.cancelled() => return Ability::Off,

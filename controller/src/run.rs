@@ -57,7 +57,10 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let tasks = Supervisor::new(stop.clone());
     tokio::spawn(end_on_signal(stop.clone())?);
     let expectations = Expectations::new(DOUBT);
-    let (validity, reviews) = (berth_webhook::Validity::default(), berth_webhook::ReviewMetrics::default());
+    let (validity, reviews) = (
+        berth_webhook::Validity::default(),
+        berth_webhook::ReviewMetrics::default(),
+    );
     let (sidecar_pods, refusals) = (SidecarSetPods::default(), Refusals::default());
     let (refused_deletions, answering) = (RefusedDeletions::default(), Answering::default());
     let metrics = Metrics::new(|registry| {
@@ -72,9 +75,19 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let client = client::connect(config, metrics.clone())?;
     let clusters = Clusters::new(other_clusters(flags), metrics.clone(), answering);
     let asks = Arc::<PodAsks>::default();
-    let injection = Injection::new(asks.clone(), gates, &flags.namespace, &flags.protected_namespaces);
+    let injection = Injection::new(
+        asks.clone(),
+        gates,
+        &flags.namespace,
+        &flags.protected_namespaces,
+    );
     let protected = injection.protected().clone();
-    let pod_pinning = PodPinning::new(flags.pod_pinning, flags.pod_pinning_fail_closed, protected, asks.clone());
+    let pod_pinning = PodPinning::new(
+        flags.pod_pinning,
+        flags.pod_pinning_fail_closed,
+        protected,
+        asks.clone(),
+    );
     if gates.has(Gate::KruisePodReadinessGate) {
         asks.ask(Arc::new(AllGated(injection.protected().clone())));
     }
@@ -83,7 +96,11 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         asks.clone(),
         gates,
         injection.protected().clone(),
-        (flags.budgets_fail_open, flags.budgets_exempt.iter().cloned().collect(), &flags.namespace),
+        (
+            flags.budgets_fail_open,
+            flags.budgets_exempt.iter().cloned().collect(),
+            &flags.namespace,
+        ),
         refusals.clone(),
         timings::patience(flags),
     );
@@ -101,25 +118,54 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         budgets: Some(pod_budgets.clone()),
         ..webhook_config(flags, gates)
     };
-    let webhook = berth_webhook::run(webhook_config, client.clone(), stop.clone().cancelled_owned()).await?;
+    let webhook = berth_webhook::run(
+        webhook_config,
+        client.clone(),
+        stop.clone().cancelled_owned(),
+    )
+    .await?;
     asks.connect(webhook.pods());
     serve_http(flags, webhook.readiness(), (&metrics, &pod_budgets), &tasks).await?;
-    tasks.watch("server of pull secrets", serve_pull_secrets(flags, &client, webhook.tls(), &stop).await?);
+    tasks.watch(
+        "server of pull secrets",
+        serve_pull_secrets(flags, &client, webhook.tls(), &stop).await?,
+    );
     tasks.spawn_fallible("webhooks", webhook.join());
 
     // The lease is given back only when the last write has ended.
     let stop_election = CancellationToken::new();
     let identity = identity(flags);
-    let leadership = elect(flags, &identity, &client, &metrics, &expectations, (&tasks, &stop_election));
-    let (recorder, events) =
-        Recorder::new(client.clone(), "berth-controller", &identity, metrics.clone(), stop_election.clone());
+    let leadership = elect(
+        flags,
+        &identity,
+        &client,
+        &metrics,
+        &expectations,
+        (&tasks, &stop_election),
+    );
+    let (recorder, events) = Recorder::new(
+        client.clone(),
+        "berth-controller",
+        &identity,
+        metrics.clone(),
+        stop_election.clone(),
+    );
     tasks.spawn_until(&stop_election, "recorder of events", events);
     pod_budgets.tell_by(recorder.clone());
 
     let resize = resize::discover(&client, gates, &stop).await;
-    let settings =
-        executor::Settings { timeout: flags.write_timeout, stop: stop.clone(), ..executor::Settings::default() };
-    let executor = Executor::new(client.clone(), leadership.clone(), expectations.clone(), recorder.clone(), settings);
+    let settings = executor::Settings {
+        timeout: flags.write_timeout,
+        stop: stop.clone(),
+        ..executor::Settings::default()
+    };
+    let executor = Executor::new(
+        client.clone(),
+        leadership.clone(),
+        expectations.clone(),
+        recorder.clone(),
+        settings,
+    );
     let acting = Arc::new(Acting {
         client: client.clone(),
         expectations: expectations.clone(),
@@ -132,7 +178,12 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         injection,
         sidecar_pods,
     });
-    let (handover, catching_up) = handover::run(client.clone(), &leadership, expectations.clone(), stop.clone());
+    let (handover, catching_up) = handover::run(
+        client.clone(),
+        &leadership,
+        expectations.clone(),
+        stop.clone(),
+    );
     let mut starter = Starter {
         flags,
         kinds,
@@ -147,8 +198,13 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     starter.start_all();
     let (named, stop_reads) = (acting.pod_budgets.clone(), stop.clone());
     let here = flags.leader_elect.then(|| client.clone());
-    tasks.spawn("reads of other clusters", async move { clusters.follow(here, || named.named(), stop_reads).await });
-    tasks.spawn("entries of the pod webhook", asks.keep(may_have_pod_entries, leadership.clone(), stop.clone()));
+    tasks.spawn("reads of other clusters", async move {
+        clusters.follow(here, || named.named(), stop_reads).await
+    });
+    tasks.spawn(
+        "entries of the pod webhook",
+        asks.keep(may_have_pod_entries, leadership.clone(), stop.clone()),
+    );
     let follow = Follow {
         client: &client,
         namespace: &flags.namespace,
@@ -160,7 +216,12 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     };
     starter.stores.follow(&follow);
     tasks.spawn("handover", catching_up);
-    tokio::spawn(migrate(client.clone(), left_out, leadership.clone(), stop.clone()));
+    tokio::spawn(migrate(
+        client.clone(),
+        left_out,
+        leadership.clone(),
+        stop.clone(),
+    ));
 
     stop.cancelled().await;
     starter.drivers.wait().await;
@@ -181,7 +242,10 @@ fn elect(
     if !flags.leader_elect {
         return Leadership::always();
     }
-    let namespace = flags.leader_elect_namespace.as_ref().unwrap_or(&flags.namespace);
+    let namespace = flags
+        .leader_elect_namespace
+        .as_ref()
+        .unwrap_or(&flags.namespace);
     let settings = election::Settings {
         lease: flags.lease_duration,
         renew: flags.renew_deadline,
@@ -191,7 +255,13 @@ fn elect(
     };
     let expectations = expectations.clone();
     let seen = move || expectations.newest_versions();
-    let (leadership, standing) = election::run(client.clone(), settings, metrics.clone(), seen, stop.clone());
+    let (leadership, standing) = election::run(
+        client.clone(),
+        settings,
+        metrics.clone(),
+        seen,
+        stop.clone(),
+    );
     tasks.spawn_until(stop, "election", standing);
     leadership
 }
@@ -199,24 +269,40 @@ fn elect(
 /// Who this life of the process is: the pod's name, or the machine's, and something random from the operating system. The process
 /// id would not do, which is 1 in every container.
 fn identity(flags: &Run) -> String {
-    let name = flags.pod_name.clone().or_else(|| std::env::var("HOSTNAME").ok());
+    let name = flags
+        .pod_name
+        .clone()
+        .or_else(|| std::env::var("HOSTNAME").ok());
     let life = RandomState::new().build_hasher().finish();
-    format!("{}_{life:016x}", name.unwrap_or_else(|| "berth-controller".to_owned()))
+    format!(
+        "{}_{life:016x}",
+        name.unwrap_or_else(|| "berth-controller".to_owned())
+    )
 }
 
 /// Where the other clusters are found. Their controllers hold a Lease of the same name.
 fn other_clusters(flags: &Run) -> clusters::Settings {
-    let namespace = flags.leader_elect_namespace.as_ref().unwrap_or(&flags.namespace);
+    let namespace = flags
+        .leader_elect_namespace
+        .as_ref()
+        .unwrap_or(&flags.namespace);
     clusters::Settings {
         own: flags.cluster_name.clone(),
         kubeconfig: flags.clusters_kubeconfig.clone(),
-        lease: format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{}", flags.leader_elect_name),
+        lease: format!(
+            "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{}",
+            flags.leader_elect_name
+        ),
     }
 }
 
 fn webhook_config(flags: &Run, gates: Gates) -> berth_webhook::Config {
     let pod = match (&flags.pod_name, &flags.pod_uid, flags.pod_ip) {
-        (Some(name), Some(uid), Some(ip)) => Some(PodIdentity { name: name.clone(), uid: uid.clone(), ip }),
+        (Some(name), Some(uid), Some(ip)) => Some(PodIdentity {
+            name: name.clone(),
+            uid: uid.clone(),
+            ip,
+        }),
         _ => None,
     };
     berth_webhook::Config {
@@ -254,13 +340,21 @@ fn has_pod_entries(flags: &Run, gates: Gates) -> bool {
 /// ContainerRecreateRequests are not, and no budget is asked about anything, there is no webhook about pods.
 fn of_kinds(gates: Gates, custom_resource_enable: &str) -> Gates {
     let mut kinds = Kinds::parse(custom_resource_enable);
-    let (injects, fills_in) = (kinds.has("SidecarSet"), kinds.has(CONTAINER_RECREATE_REQUESTS.kind));
-    let has_budgets = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS].iter().any(|of| kinds.has(of.kind));
-    let protects =
-        has_budgets && (gates.has(Gate::PodUnavailableBudgetDelete) || gates.has(Gate::PodUnavailableBudgetUpdate));
+    let (injects, fills_in) = (
+        kinds.has("SidecarSet"),
+        kinds.has(CONTAINER_RECREATE_REQUESTS.kind),
+    );
+    let has_budgets = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS]
+        .iter()
+        .any(|of| kinds.has(of.kind));
+    let protects = has_budgets
+        && (gates.has(Gate::PodUnavailableBudgetDelete)
+            || gates.has(Gate::PodUnavailableBudgetUpdate));
     let gated = injects && gates.has(Gate::KruisePodReadinessGate);
     let served = (injects || fills_in || protects) && gates.has(Gate::PodWebhook);
-    gates.with(Gate::PodWebhook, served).with(Gate::KruisePodReadinessGate, gated)
+    gates
+        .with(Gate::PodWebhook, served)
+        .with(Gate::KruisePodReadinessGate, gated)
 }
 
 /// Probes and metrics, on one address or two.
@@ -271,7 +365,11 @@ async fn serve_http(
     tasks: &Supervisor,
 ) -> anyhow::Result<()> {
     let (probes, scrapes) = (flags.health_probe_bind_address, flags.metrics_bind_address);
-    let addresses = if probes == scrapes && probes.port() != 0 { vec![probes] } else { vec![probes, scrapes] };
+    let addresses = if probes == scrapes && probes.port() != 0 {
+        vec![probes]
+    } else {
+        vec![probes, scrapes]
+    };
     for address in addresses {
         let listener = berth_http::bind(address).await.with_context(|| {
             format!(
@@ -284,7 +382,10 @@ async fn serve_http(
             metrics: metrics.clone(),
             waits: Box::new(move |object| pod_budgets.wait_of(object)),
         };
-        tasks.spawn(format!("server on {address}"), http::serve(listener, server, tasks.stop().clone()));
+        tasks.spawn(
+            format!("server on {address}"),
+            http::serve(listener, server, tasks.stop().clone()),
+        );
     }
     Ok(())
 }
@@ -299,13 +400,29 @@ async fn serve_pull_secrets(
     let port = flags.grpc_port;
     let listener = berth_http::bind(berth_http::any(port))
         .await
-        .with_context(|| format!("cannot listen on port {port} for daemons; choose another with --grpc-port"))?;
-    let service = PullSecretsService::new(client.clone(), &flags.namespace, &flags.daemon_service_account);
-    Ok(tokio::spawn(secrets::serve(listener, tls, service, stop.clone().cancelled_owned())))
+        .with_context(|| {
+            format!("cannot listen on port {port} for daemons; choose another with --grpc-port")
+        })?;
+    let service = PullSecretsService::new(
+        client.clone(),
+        &flags.namespace,
+        &flags.daemon_service_account,
+    );
+    Ok(tokio::spawn(secrets::serve(
+        listener,
+        tls,
+        service,
+        stop.clone().cancelled_owned(),
+    )))
 }
 
 /// The leader rewrites what is still stored in an older version, and what objects of kinds that are left out say of themselves.
-async fn migrate(client: Client, left_out: Vec<Promise>, leadership: Leadership, stop: CancellationToken) {
+async fn migrate(
+    client: Client,
+    left_out: Vec<Promise>,
+    leadership: Leadership,
+    stop: CancellationToken,
+) {
     leadership.acquired().await;
     tokio::select! {
         () = stop.cancelled() => {}
@@ -313,8 +430,13 @@ async fn migrate(client: Client, left_out: Vec<Promise>, leadership: Leadership,
     }
 }
 
-fn end_on_signal(stop: CancellationToken) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+fn end_on_signal(
+    stop: CancellationToken,
+) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -342,7 +464,10 @@ mod tests {
 
     #[test]
     fn a_webhook_about_pods_is_served_where_a_kind_or_one_of_the_budgets_gates_asks_for_it() {
-        let (deletes, updates) = (Gate::PodUnavailableBudgetDelete, Gate::PodUnavailableBudgetUpdate);
+        let (deletes, updates) = (
+            Gate::PodUnavailableBudgetDelete,
+            Gate::PodUnavailableBudgetUpdate,
+        );
         let none = Gates::default().with(deletes, false).with(updates, false);
         for (kinds, gates, is_served) in [
             ("", none, true),
@@ -351,10 +476,22 @@ mod tests {
             ("PodUnavailableBudget", none, false),
             ("PodUnavailableBudget", none.with(deletes, true), true),
             ("PodUnavailableBudget", none.with(updates, true), true),
-            ("DistributedPodDisruptionBudget", none.with(updates, true), true),
-            ("DistributedPodDisruptionBudget", none.with(updates, true).with(Gate::PodWebhook, false), false),
+            (
+                "DistributedPodDisruptionBudget",
+                none.with(updates, true),
+                true,
+            ),
+            (
+                "DistributedPodDisruptionBudget",
+                none.with(updates, true).with(Gate::PodWebhook, false),
+                false,
+            ),
         ] {
-            assert_eq!(of_kinds(gates, kinds).has(Gate::PodWebhook), is_served, "{kinds} {gates:?}");
+            assert_eq!(
+                of_kinds(gates, kinds).has(Gate::PodWebhook),
+                is_served,
+                "{kinds} {gates:?}"
+            );
         }
     }
 }

@@ -73,10 +73,16 @@ impl Gate {
     fn new(service: PullSecretsService) -> Self {
         let tokens = service.tokens.clone();
         let service = PullSecretsServer::new(service).max_decoding_message_size(REQUEST_MAX);
-        Self { tokens, service: TowerToHyperService::new(service) }
+        Self {
+            tokens,
+            service: TowerToHyperService::new(service),
+        }
     }
 
-    async fn answer(self, mut request: http::Request<Incoming>) -> http::Response<tonic::body::Body> {
+    async fn answer(
+        self,
+        mut request: http::Request<Incoming>,
+    ) -> http::Response<tonic::body::Body> {
         let Some(caller) = request.extensions().get::<Caller>().cloned() else {
             return Status::internal("the caller is not known").into_http();
         };
@@ -98,9 +104,10 @@ impl Gate {
         match tokio::time::timeout(ANSWER, self.service.call(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(never)) => match never {},
-            Err(_) => {
-                Status::deadline_exceeded("the request did not come, or the apiserver did not answer").into_http()
-            }
+            Err(_) => Status::deadline_exceeded(
+                "the request did not come, or the apiserver did not answer",
+            )
+            .into_http(),
         }
     }
 }
@@ -119,14 +126,25 @@ impl PullSecretsService {
     /// A service that answers to one service account, the daemons'.
     pub fn new(client: Client, namespace: &str, service_account: &str) -> PullSecretsService {
         let username = format!("system:serviceaccount:{namespace}:{service_account}");
-        PullSecretsService { tokens: Arc::new(Tokens::new(client.clone(), username)), client }
+        PullSecretsService {
+            tokens: Arc::new(Tokens::new(client.clone(), username)),
+            client,
+        }
     }
 
     /// What the node's NodeImage names for the pull.
-    async fn references(&self, node: &Name, ask: &GetRequest) -> Result<Vec<ReferenceObject>, Status> {
-        let object = Api::<NodeImage>::all(self.client.clone()).get_opt(node.as_str()).await;
+    async fn references(
+        &self,
+        node: &Name,
+        ask: &GetRequest,
+    ) -> Result<Vec<ReferenceObject>, Status> {
+        let object = Api::<NodeImage>::all(self.client.clone())
+            .get_opt(node.as_str())
+            .await;
         let object = object.map_err(|e| unavailable(&format!("NodeImage {node}"), &e))?;
-        let named = object.as_ref().and_then(|object| named(object, &ask.image, &ask.tag));
+        let named = object
+            .as_ref()
+            .and_then(|object| named(object, &ask.image, &ask.tag));
         named.map(|secrets| secrets.into_iter().cloned().collect()).ok_or_else(|| {
             Status::permission_denied(format!(
                 "node {node} asked for the pull secrets of image {:?} tag {:?}, but NodeImage {node} asks for no such pull",
@@ -137,13 +155,17 @@ impl PullSecretsService {
 
     /// Reads the secrets, in order, each once.
     async fn read(&self, references: &[ReferenceObject]) -> Result<(Keyring, Vec<String>), Status> {
-        let (mut keyring, mut problems, mut seen) = (Keyring::default(), Vec::new(), BTreeSet::new());
+        let (mut keyring, mut problems, mut seen) =
+            (Keyring::default(), Vec::new(), BTreeSet::new());
         for reference in references {
             let name = format!("{}/{}", reference.namespace, reference.name);
             if !seen.insert(name.clone()) {
                 continue;
             }
-            let (namespace, secret) = match (Namespace::parse(&reference.namespace), Name::parse(&reference.name)) {
+            let (namespace, secret) = match (
+                Namespace::parse(&reference.namespace),
+                Name::parse(&reference.name),
+            ) {
                 (Ok(namespace), Ok(secret)) => (namespace, secret),
                 (Err(error), _) | (_, Err(error)) => {
                     problems.push(format!("pull secret {name:?}: {error}"));
@@ -151,8 +173,10 @@ impl PullSecretsService {
                 }
             };
             let secrets = Api::<Secret>::namespaced(self.client.clone(), namespace.as_str());
-            let secret =
-                secrets.get_opt(secret.as_str()).await.map_err(|e| unavailable(&format!("secret {name}"), &e))?;
+            let secret = secrets
+                .get_opt(secret.as_str())
+                .await
+                .map_err(|e| unavailable(&format!("secret {name}"), &e))?;
             let Some(secret) = secret else {
                 problems.push(format!("pull secret {name} does not exist"));
                 continue;
@@ -177,7 +201,10 @@ impl PullSecrets for PullSecretsService {
         let answer = async {
             let references = self.references(&node, &ask).await?;
             let (keyring, problems) = self.read(&references).await?;
-            Ok::<_, Status>(GetResponse { credentials: keyring.lookup(&ask.image), problems })
+            Ok::<_, Status>(GetResponse {
+                credentials: keyring.lookup(&ask.image),
+                problems,
+            })
         };
         match answer.await {
             Ok(answer) => {
@@ -200,7 +227,9 @@ fn named<'a>(object: &'a NodeImage, image: &str, tag: &str) -> Option<Vec<&'a Re
 }
 
 fn unavailable(what: &str, error: &kube::Error) -> Status {
-    Status::unavailable(format!("{what} could not be read from the apiserver: {error}"))
+    Status::unavailable(format!(
+        "{what} could not be read from the apiserver: {error}"
+    ))
 }
 
 /// Serves until `shutdown`; calls that are under way then are finished, within a few seconds. `tls` must offer `h2` by ALPN.

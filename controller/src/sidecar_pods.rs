@@ -36,13 +36,28 @@ impl SidecarSetPods {
 
 impl Collector for SidecarSetPods {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Some(sets) = self.0.get() else { return Ok(()) };
-        let (name, help) = ("berth_sidecarset_pods", "Pods that a SidecarSet selects, by what they have of it");
+        let Some(sets) = self.0.get() else {
+            return Ok(());
+        };
+        let (name, help) = (
+            "berth_sidecarset_pods",
+            "Pods that a SidecarSet selects, by what they have of it",
+        );
         let mut encoder = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for set in sets.all() {
-            let Some(injection) = set.0.status.as_ref().and_then(|status| status.injection.as_ref()) else { continue };
+            let Some(injection) = set
+                .0
+                .status
+                .as_ref()
+                .and_then(|status| status.injection.as_ref())
+            else {
+                continue;
+            };
             for (state, count) in states(injection) {
-                let labels = Labels { sidecarset: set.name().to_owned(), state };
+                let labels = Labels {
+                    sidecarset: set.name().to_owned(),
+                    state,
+                };
                 ConstGauge::<i64>::new(count.into()).encode(encoder.encode_family(&labels)?)?;
             }
         }
@@ -92,7 +107,10 @@ mod tests {
     fn there_is_a_series_for_each_state_of_each_sidecar_set_until_it_is_deleted() {
         let pods = SidecarSetPods::default();
         let metrics = Metrics::new(|registry| pods.register(registry));
-        assert!(!metrics.encode().contains("sidecarset"), "nobody follows SidecarSets");
+        assert!(
+            !metrics.encode().contains("sidecarset"),
+            "nobody follows SidecarSets"
+        );
         let sets = Store::new(&[]);
         pods.follow(&sets);
         let set = |name: &str, missed: i32| {
@@ -105,10 +123,20 @@ mod tests {
         sets.apply(set("log", 1));
         sets.apply(set("mesh", 0));
         let text = metrics.encode();
-        assert!(text.contains("berth_sidecarset_pods{sidecarset=\"log\",state=\"missed\"} 1"), "{text}");
-        assert!(text.contains("berth_sidecarset_pods{sidecarset=\"mesh\",state=\"not_upgradable\"} 0"), "{text}");
+        assert!(
+            text.contains("berth_sidecarset_pods{sidecarset=\"log\",state=\"missed\"} 1"),
+            "{text}"
+        );
+        assert!(
+            text.contains("berth_sidecarset_pods{sidecarset=\"mesh\",state=\"not_upgradable\"} 0"),
+            "{text}"
+        );
         sets.remove("", "log", None);
-        let series = |text: String| text.lines().filter(|line| line.starts_with("berth_sidecarset_pods{")).count();
+        let series = |text: String| {
+            text.lines()
+                .filter(|line| line.starts_with("berth_sidecarset_pods{"))
+                .count()
+        };
         assert_eq!((series(text), series(metrics.encode())), (16, 8));
     }
 }

@@ -29,29 +29,46 @@ pub(crate) struct Promise {
 }
 
 const PROMISES: [Promise; 3] = [
-    Promise { kind: &kinds::SIDECAR_SET, condition: INJECTION_READY, instead: "no pod gets the containers" },
-    Promise { kind: &kinds::POD_UNAVAILABLE_BUDGET, condition: ENFORCED, instead: UNASKED },
-    Promise { kind: &kinds::DISTRIBUTED_POD_DISRUPTION_BUDGET, condition: ENFORCED, instead: UNASKED },
+    Promise {
+        kind: &kinds::SIDECAR_SET,
+        condition: INJECTION_READY,
+        instead: "no pod gets the containers",
+    },
+    Promise {
+        kind: &kinds::POD_UNAVAILABLE_BUDGET,
+        condition: ENFORCED,
+        instead: UNASKED,
+    },
+    Promise {
+        kind: &kinds::DISTRIBUTED_POD_DISRUPTION_BUDGET,
+        condition: ENFORCED,
+        instead: UNASKED,
+    },
 ];
 const UNASKED: &str = "nobody asks before pods are taken out of service";
 
 impl Promise {
     /// Those of kinds that are not worked on.
     pub(crate) fn of_kinds_left_out(kinds: &mut Kinds) -> Vec<Self> {
-        PROMISES.into_iter().filter(|promise| !kinds.has(promise.kind.kind)).collect()
+        PROMISES
+            .into_iter()
+            .filter(|promise| !kinds.has(promise.kind.kind))
+            .collect()
     }
 
     /// The object's conditions without the promise; `None` where it makes none.
     fn taken_back(&self, object: &Value, now: Timestamp) -> Option<Value> {
         let mut conditions = object["status"]["conditions"].clone();
         let mut all = conditions.as_array_mut()?.iter_mut();
-        let promise = all.find(|known| known["type"] == self.condition && known["status"] == "True")?;
+        let promise =
+            all.find(|known| known["type"] == self.condition && known["status"] == "True")?;
         let Self { kind, instead, .. } = self;
         let kind = kind.kind;
         promise["status"] = json!("False");
         promise["reason"] = json!("KindSwitchedOff");
-        promise["message"] =
-            json!(format!("{instead}: the controller's CUSTOM_RESOURCE_ENABLE does not name {kind}; add it there"));
+        promise["message"] = json!(format!(
+            "{instead}: the controller's CUSTOM_RESOURCE_ENABLE does not name {kind}; add it there"
+        ));
         promise["lastTransitionTime"] = json!(now.strftime("%FT%TZ").to_string());
         Some(conditions)
     }
@@ -71,7 +88,12 @@ pub(crate) async fn take_back(client: &Client, promises: &[Promise]) {
 }
 
 async fn take_back_one(client: &Client, promise: &Promise) -> kube::Result<()> {
-    let Kind { group, kind, plural, .. } = promise.kind;
+    let Kind {
+        group,
+        kind,
+        plural,
+        ..
+    } = promise.kind;
     let gvk = GroupVersionKind::gvk(group, promise.kind.stored.name(), kind);
     let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
     let all = Api::<DynamicObject>::all_with(client.clone(), &resource);
@@ -83,7 +105,9 @@ async fn take_back_one(client: &Client, promise: &Promise) -> kube::Result<()> {
             page => page?,
         };
         for object in &page.items {
-            let Some(conditions) = promise.taken_back(&object.data, Timestamp::now()) else { continue };
+            let Some(conditions) = promise.taken_back(&object.data, Timestamp::now()) else {
+                continue;
+            };
             let of = match object.metadata.namespace.as_deref() {
                 Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
                 None => all.clone(),
@@ -98,11 +122,22 @@ async fn take_back_one(client: &Client, promise: &Promise) -> kube::Result<()> {
 }
 
 /// Unless the object has changed meanwhile.
-async fn write(of: &Api<DynamicObject>, object: &DynamicObject, conditions: &Value) -> kube::Result<()> {
+async fn write(
+    of: &Api<DynamicObject>,
+    object: &DynamicObject,
+    conditions: &Value,
+) -> kube::Result<()> {
     let version = object.metadata.resource_version.as_deref();
-    let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
-    let params = PatchParams { field_manager: Some("berth-controller".to_owned()), ..PatchParams::default() };
-    match of.patch_status(&object.name_any(), &params, &Patch::Merge(patch)).await {
+    let patch =
+        json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
+    let params = PatchParams {
+        field_manager: Some("berth-controller".to_owned()),
+        ..PatchParams::default()
+    };
+    match of
+        .patch_status(&object.name_any(), &params, &Patch::Merge(patch))
+        .await
+    {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         written => written.map(|_| ()),
     }
@@ -131,8 +166,16 @@ mod tests {
                 "message": "no pod gets the containers: the controller's CUSTOM_RESOURCE_ENABLE does not name SidecarSet; add it there",
             })
         );
-        for promises_nothing in [said("False"), json!({}), json!({"status": {"conditions": "broken"}})] {
-            assert_eq!(promise.taken_back(&promises_nothing, now), None, "{promises_nothing}");
+        for promises_nothing in [
+            said("False"),
+            json!({}),
+            json!({"status": {"conditions": "broken"}}),
+        ] {
+            assert_eq!(
+                promise.taken_back(&promises_nothing, now),
+                None,
+                "{promises_nothing}"
+            );
         }
     }
 
@@ -140,9 +183,15 @@ mod tests {
     fn only_kinds_that_are_left_out_take_promises_back() {
         let left_out = |named: &str| {
             let promises = Promise::of_kinds_left_out(&mut Kinds::parse(named));
-            promises.iter().map(|promise| promise.kind.kind).collect::<Vec<_>>()
+            promises
+                .iter()
+                .map(|promise| promise.kind.kind)
+                .collect::<Vec<_>>()
         };
         assert_eq!(left_out(""), [""; 0]);
-        assert_eq!(left_out("SidecarSet,DistributedPodDisruptionBudget"), ["PodUnavailableBudget"]);
+        assert_eq!(
+            left_out("SidecarSet,DistributedPodDisruptionBudget"),
+            ["PodUnavailableBudget"]
+        );
     }
 }

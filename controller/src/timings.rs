@@ -25,7 +25,12 @@ pub fn patience(flags: &Run) -> Duration {
 /// # Errors
 /// Which flags do not, with their values, what would happen, and what to do.
 pub fn check(flags: &Run) -> Result<(), String> {
-    let Run { lease_duration: lease, renew_deadline: renew, retry_period: retry, .. } = flags;
+    let Run {
+        lease_duration: lease,
+        renew_deadline: renew,
+        retry_period: retry,
+        ..
+    } = flags;
     if flags.leader_elect && renew >= lease {
         return Err(format!(
             "--renew-deadline={renew:?} is not shorter than --lease-duration={lease:?}: a leader would go on when another has \
@@ -83,8 +88,18 @@ mod tests {
     #[test]
     fn default_times_and_those_of_kubernetes_components_are_accepted() {
         assert_eq!(checked(&[]), Ok(()));
-        assert_eq!(checked(&["--lease-duration=15s", "--renew-deadline=10s", "--retry-period=2s"]), Ok(()));
-        assert_eq!(checked(&["--cert-validity=10m", "--ca-validity=10m"]), Ok(()));
+        assert_eq!(
+            checked(&[
+                "--lease-duration=15s",
+                "--renew-deadline=10s",
+                "--retry-period=2s"
+            ]),
+            Ok(())
+        );
+        assert_eq!(
+            checked(&["--cert-validity=10m", "--ca-validity=10m"]),
+            Ok(())
+        );
     }
 
     #[test]
@@ -96,7 +111,10 @@ mod tests {
         ] {
             let error = checked(flags).unwrap_err();
             let named = flags.iter().all(|flag| error.contains(flag));
-            assert!(named && error.contains("raise") && error.contains("another has taken"), "{flags:?}: {error}");
+            assert!(
+                named && error.contains("raise") && error.contains("another has taken"),
+                "{flags:?}: {error}"
+            );
         }
     }
 
@@ -109,17 +127,20 @@ mod tests {
         ] {
             let checked = checked(&flags);
             assert_eq!(checked.is_ok(), fits, "{flags:?}: {checked:?}");
-            assert!(
-                checked
-                    .err()
-                    .is_none_or(|error| flags.iter().all(|flag| error.contains(&flag.replace("2500ms", "2.5s"))))
-            );
+            assert!(checked.err().is_none_or(|error| {
+                flags
+                    .iter()
+                    .all(|flag| error.contains(&flag.replace("2500ms", "2.5s")))
+            }));
         }
     }
 
     #[test]
     fn without_an_election_its_times_do_not_matter() {
-        assert_eq!(checked(&["--leader-elect=false", "--renew-deadline=10s"]), Ok(()));
+        assert_eq!(
+            checked(&["--leader-elect=false", "--renew-deadline=10s"]),
+            Ok(())
+        );
     }
 
     #[test]
@@ -129,15 +150,25 @@ mod tests {
             (Some("--apiserver-request-timeout=5s"), Ok(20)),
             (Some("--apiserver-request-timeout=90"), Ok(105)),
             (Some("--apiserver-request-timeout=1h"), Ok(3615)),
-            (Some("--apiserver-request-timeout=4999ms"), Err("is shorter than 5s")),
-            (Some("--apiserver-request-timeout=61m"), Err("is longer than 3600s")),
+            (
+                Some("--apiserver-request-timeout=4999ms"),
+                Err("is shorter than 5s"),
+            ),
+            (
+                Some("--apiserver-request-timeout=61m"),
+                Err("is longer than 3600s"),
+            ),
         ] {
-            let run = Cli::try_parse_from(["berth-controller"].into_iter().chain(flag)).unwrap().run;
+            let run = Cli::try_parse_from(["berth-controller"].into_iter().chain(flag))
+                .unwrap()
+                .run;
             match (check(&run), expected) {
-                (Ok(()), Ok(seconds)) => assert_eq!(patience(&run), Duration::from_secs(seconds), "{flag:?}"),
+                (Ok(()), Ok(seconds)) => {
+                    assert_eq!(patience(&run), Duration::from_secs(seconds), "{flag:?}")
+                }
                 (Err(error), Err(says)) => {
-                    let helps =
-                        error.contains("--apiserver-request-timeout=") && error.contains("give the apiserver's");
+                    let helps = error.contains("--apiserver-request-timeout=")
+                        && error.contains("give the apiserver's");
                     assert!(helps && error.contains(says), "{flag:?}: {error}");
                 }
                 (found, expected) => panic!("{flag:?}: {found:?}, expected {expected:?}"),
@@ -147,9 +178,15 @@ mod tests {
 
     #[test]
     fn certificates_that_end_too_soon_are_refused() {
-        for flags in [&["--cert-validity=9m"][..], &["--cert-validity=2h", "--ca-validity=1h"]] {
+        for flags in [
+            &["--cert-validity=9m"][..],
+            &["--cert-validity=2h", "--ca-validity=1h"],
+        ] {
             let error = checked(flags).unwrap_err();
-            assert!(error.contains("--cert-validity=") && error.contains("raise"), "{error}");
+            assert!(
+                error.contains("--cert-validity=") && error.contains("raise"),
+                "{error}"
+            );
         }
     }
 }

@@ -40,7 +40,10 @@ mod tests {
         let (told, key) = (Told::default(), Key::new("default", "web"));
         assert!(!told.was_told(&key, "1"));
         told.note(&key, "1");
-        assert_eq!([told.was_told(&key, "1"), told.was_told(&key, "2")], [true, false]);
+        assert_eq!(
+            [told.was_told(&key, "1"), told.was_told(&key, "2")],
+            [true, false]
+        );
         told.forget(&key);
         assert!(!told.was_told(&key, "1"));
     }

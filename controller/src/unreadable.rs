@@ -55,7 +55,9 @@ pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
     };
     let Some(odd) = store.unreadable(&key.namespace, &key.name) else {
         told.forget(&key);
-        let Some(workload) = workload else { return Next::Done };
+        let Some(workload) = workload else {
+            return Next::Done;
+        };
         return round(workload).await;
     };
     let told = tell(acting, T::RESOURCE, told, &key, &odd).await;
@@ -74,7 +76,13 @@ pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
 ///
 /// # Errors
 /// Why the condition is not written.
-async fn tell(acting: &Acting, resource: Resource, told: &Told, key: &Key, odd: &Odd) -> Result<(), String> {
+async fn tell(
+    acting: &Acting,
+    resource: Resource,
+    told: &Told,
+    key: &Key,
+    odd: &Odd,
+) -> Result<(), String> {
     if told.was_told(key, &odd.version) {
         return Ok(());
     }
@@ -85,8 +93,14 @@ async fn tell(acting: &Acting, resource: Resource, told: &Told, key: &Key, odd: 
 
 /// Reads the workload as it is, and replaces its conditions with those and one more, if it is still of that version.
 async fn write_condition(acting: &Acting, resource: Resource, odd: &Odd) -> Result<(), String> {
-    let path = resource.path(&odd.namespace, &odd.name).map_err(|error| error.to_string())?;
-    let Seen { metadata, spec, status } = match client::get::<Seen>(&acting.client, &path).await {
+    let path = resource
+        .path(&odd.namespace, &odd.name)
+        .map_err(|error| error.to_string())?;
+    let Seen {
+        metadata,
+        spec,
+        status,
+    } = match client::get::<Seen>(&acting.client, &path).await {
         Ok(seen) => seen,
         Err(failed) if failed.code == 404 => return Ok(()),
         Err(failed) => return Err(failed.to_string()),
@@ -102,18 +116,32 @@ async fn write_condition(acting: &Acting, resource: Resource, odd: &Odd) -> Resu
         uid: odd.uid.clone(),
         resource_version: Some(metadata.resource_version),
     };
-    let written = acting.executor.write_status(&resource, &target, &old, &new).await;
+    let written = acting
+        .executor
+        .write_status(&resource, &target, &old, &new)
+        .await;
     written.map(drop).map_err(|failure| failure.message)
 }
 
 /// The status with the condition in place of an older one. Counts that the schema demands are 0 where there are none.
 fn with_condition(old: &Value, message: &str, now: Timestamp) -> Value {
     let mut new = old.as_object().cloned().unwrap_or_default();
-    for count in ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas", "updatedReadyReplicas"] {
+    for count in [
+        "replicas",
+        "readyReplicas",
+        "availableReplicas",
+        "updatedReplicas",
+        "updatedReadyReplicas",
+    ] {
         new.entry(count).or_insert(json!(0));
     }
-    let mut conditions = new.remove("conditions").and_then(|c| c.as_array().cloned()).unwrap_or_default();
-    let told = conditions.iter().any(|c| c["type"] == condition::BLOCKED && c["message"] == message);
+    let mut conditions = new
+        .remove("conditions")
+        .and_then(|c| c.as_array().cloned())
+        .unwrap_or_default();
+    let told = conditions
+        .iter()
+        .any(|c| c["type"] == condition::BLOCKED && c["message"] == message);
     if !told {
         conditions.retain(|c| c["type"] != condition::BLOCKED);
         let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -136,10 +164,19 @@ mod tests {
         let old = json!({"replicas": 3, "odd": {"x": 1}, "conditions": [{"type": "FailedScale"}, {"type": "Blocked"}]});
         let new = with_condition(&old, "spec: broken", now);
         assert_eq!((&new["replicas"], &new["odd"]["x"]), (&json!(3), &json!(1)));
-        let types: Vec<_> = new["conditions"].as_array().unwrap().iter().map(|c| c["type"].clone()).collect();
+        let types: Vec<_> = new["conditions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| c["type"].clone())
+            .collect();
         assert_eq!(types, ["FailedScale", "Blocked"]);
         assert_eq!(new["conditions"][1]["message"], "spec: broken");
         let later = Timestamp::from_second(99).unwrap();
-        assert_eq!(with_condition(&new, "spec: broken", later), new, "nothing to write again");
+        assert_eq!(
+            with_condition(&new, "spec: broken", later),
+            new,
+            "nothing to write again"
+        );
     }
 }

@@ -78,18 +78,28 @@ impl<T: Kind> Object for Watched<T> {
 }
 
 fn identity(metadata: &ObjectMeta) -> [&str; 4] {
-    [&metadata.namespace, &metadata.name, &metadata.uid, &metadata.resource_version]
-        .map(|part| part.as_deref().unwrap_or_default())
+    [
+        &metadata.namespace,
+        &metadata.name,
+        &metadata.uid,
+        &metadata.resource_version,
+    ]
+    .map(|part| part.as_deref().unwrap_or_default())
 }
 
 /// The workload of a kind of ours that manages an object of this plural, if one does.
 fn managing_workload<'a>(metadata: &'a Metadata, plural: &str) -> Option<Reference<'a>> {
-    metadata.controller().map(Reference::from).filter(|reference| owner::is_owner_of(reference, plural))
+    metadata
+        .controller()
+        .map(Reference::from)
+        .filter(|reference| owner::is_owner_of(reference, plural))
 }
 
 /// Does a workload that the store has manage the object? In the object's namespace, with the uid that the owner reference names.
 pub(crate) fn is_managed<T: Object>(workloads: &Store<T>, metadata: &Metadata) -> bool {
-    let Some(reference) = metadata.controller().map(Reference::from) else { return false };
+    let Some(reference) = metadata.controller().map(Reference::from) else {
+        return false;
+    };
     let workload = workloads.get(&metadata.namespace, reference.name);
     workload.is_some_and(|workload| owner_key(&*workload).owns(&metadata.namespace, &reference))
 }
@@ -110,7 +120,9 @@ impl Owned for Watched<Claim> {
 }
 
 /// A kind of ours. Its controller's file says so of its type.
-pub(crate) trait CustomResource: kube::Resource + DeserializeOwned + Send + Sync + 'static {
+pub(crate) trait CustomResource:
+    kube::Resource + DeserializeOwned + Send + Sync + 'static
+{
     /// Where it is served.
     const RESOURCE: Resource;
 }
@@ -136,7 +148,13 @@ macro_rules! slim {
 
             fn identity(&self) -> [&str; 4] {
                 let metadata = &self.metadata;
-                [&metadata.namespace, &metadata.name, &metadata.uid, &metadata.resource_version].map(|part| &**part)
+                [
+                    &metadata.namespace,
+                    &metadata.name,
+                    &metadata.uid,
+                    &metadata.resource_version,
+                ]
+                .map(|part| &**part)
             }
             fn terminating(&self) -> bool {
                 self.metadata.deletion_timestamp.is_some()
@@ -156,7 +174,12 @@ slim!(Configuration, object::CONFIG_MAPS);
 
 impl Read for Pod {
     fn store() -> Arc<Store<Self>> {
-        Store::with_owners(&[pods::BY_NODE, pods::BY_NAMESPACE, pods::ORPHANS, pods::BY_DAEMON_SET])
+        Store::with_owners(&[
+            pods::BY_NODE,
+            pods::BY_NAMESPACE,
+            pods::ORPHANS,
+            pods::BY_DAEMON_SET,
+        ])
     }
 }
 
@@ -167,7 +190,9 @@ impl Read for Watched<Revision> {
 
     /// Revisions of other workloads are never held: there are as many as ten of each. Those of nobody may be taken over.
     fn is_kept(&self) -> bool {
-        self.owner().is_some() || is_nobodys(&self.0.metadata) || managing_set(&self.0.metadata).is_some()
+        self.owner().is_some()
+            || is_nobodys(&self.0.metadata)
+            || managing_set(&self.0.metadata).is_some()
     }
 }
 
@@ -201,7 +226,11 @@ impl Kind for UntypedWorkload {
     }
     /// Of Deployments that are not kept nothing is checked.
     fn slim(&mut self) -> Result<(), String> {
-        if self.label(label::SUBSET_NAME).is_some() { pod::slim(&mut self.metadata) } else { Ok(()) }
+        if self.label(label::SUBSET_NAME).is_some() {
+            pod::slim(&mut self.metadata)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -217,8 +246,9 @@ impl Read for Watched<UntypedWorkload> {
 }
 
 /// By namespace, those that nobody controls.
-pub(crate) const ORPHANED_REVISIONS: Index<Watched<Revision>> =
-    Index::new("orphans", |revision| is_nobodys(&revision.0.metadata).then(|| revision.namespace()));
+pub(crate) const ORPHANED_REVISIONS: Index<Watched<Revision>> = Index::new("orphans", |revision| {
+    is_nobodys(&revision.0.metadata).then(|| revision.namespace())
+});
 /// By namespace, those of CloneSets' pods that neither a workload nor a pod owns.
 pub(crate) const ORPHANED_CLAIMS: Index<Watched<Claim>> = Index::new("orphans", |claim| {
     let metadata = &claim.0.metadata;
@@ -234,10 +264,17 @@ pub(crate) const SUBSET_STATEFUL_SETS: Index<Watched<StatefulSet>> =
     Index::new("subsets", |set| namespace_of_subset(&set.0.metadata));
 /// Kubernetes' StatefulSets with a subset's name, by namespace.
 pub(crate) const SUBSET_NATIVE_SETS: Index<Watched<StatefulWorkload>> =
-    Index::new("subsets", |set| set.0.subset.as_ref().and_then(|set| namespace_of_subset(&set.metadata)));
+    Index::new("subsets", |set| {
+        set.0
+            .subset
+            .as_ref()
+            .and_then(|set| namespace_of_subset(&set.metadata))
+    });
 /// Deployments with a subset's name, by namespace.
 pub(crate) const SUBSET_DEPLOYMENTS: Index<Watched<UntypedWorkload>> =
-    Index::new("subsets", |deployment| namespace_of_subset(&deployment.0.metadata));
+    Index::new("subsets", |deployment| {
+        namespace_of_subset(&deployment.0.metadata)
+    });
 
 /// The namespace of an object that has a subset's name.
 pub(crate) fn namespace_of_subset(metadata: &ObjectMeta) -> Option<&str> {
@@ -265,13 +302,24 @@ mod tests {
             serde_json::from_value::<Watched<PodUnavailableBudget>>(budget)
         };
         let annotations = json!({"other.io/a": "x".repeat(250_000), "kruise.io/pub-protect-operations": "DELETE"});
-        let kept = read(json!({"name": "a", "labels": {"app": "web"}, "annotations": annotations})).unwrap();
+        let kept = read(json!({"name": "a", "labels": {"app": "web"}, "annotations": annotations}))
+            .unwrap();
         let metadata = &kept.0.metadata;
-        let keys: Vec<_> = metadata.annotations.iter().flatten().map(|(key, _)| key.as_str()).collect();
+        let keys: Vec<_> = metadata
+            .annotations
+            .iter()
+            .flatten()
+            .map(|(key, _)| key.as_str())
+            .collect();
         assert_eq!(keys, ["kruise.io/pub-protect-operations"]);
         assert_eq!(metadata.labels.as_ref().map(|labels| labels.len()), Some(1));
         let finalizers = vec!["a.example/b"; 9_000];
-        let why = read(json!({"name": "a", "finalizers": finalizers})).unwrap_err().to_string();
-        assert!(why.contains("finalizers: have 387000 bytes, and 65536 are the limit"), "{why}");
+        let why = read(json!({"name": "a", "finalizers": finalizers}))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            why.contains("finalizers: have 387000 bytes, and 65536 are the limit"),
+            "{why}"
+        );
     }
 }

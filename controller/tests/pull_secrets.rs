@@ -1,6 +1,11 @@
 //! Pull secrets from end to end: the daemon's client, TLS, a real apiserver's tokens, reviews and secrets. Needs root,
 //! as the cluster does.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail by panicking"
+)]
 
 use std::fs;
 use std::sync::Arc;
@@ -27,14 +32,40 @@ async fn each_daemon_gets_what_its_own_pulls_name() {
     let stage = Stage::up().await;
     let (one, two) = (stage.daemon("node-1"), stage.daemon("node-2"));
 
-    let answer = stage.ask(&one, "registry.example/team/app", "1").await.unwrap();
-    let found: Vec<(&str, &str)> =
-        answer.credentials.iter().map(|c| (c.registry.as_str(), c.password.as_str())).collect();
-    assert_eq!(found, [("registry.example/team", "for-one"), ("registry.example", "for-all")]);
-    assert_eq!(answer.problems, ["pull secret default/missing does not exist"]);
-    let answer = stage.ask(&two, "registry.example/team/app", "1").await.unwrap();
-    let found: Vec<&str> = answer.credentials.iter().map(|c| c.password.as_str()).collect();
-    assert_eq!(found, ["for-all"], "the other node's NodeImage names one secret only");
+    let answer = stage
+        .ask(&one, "registry.example/team/app", "1")
+        .await
+        .unwrap();
+    let found: Vec<(&str, &str)> = answer
+        .credentials
+        .iter()
+        .map(|c| (c.registry.as_str(), c.password.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("registry.example/team", "for-one"),
+            ("registry.example", "for-all")
+        ]
+    );
+    assert_eq!(
+        answer.problems,
+        ["pull secret default/missing does not exist"]
+    );
+    let answer = stage
+        .ask(&two, "registry.example/team/app", "1")
+        .await
+        .unwrap();
+    let found: Vec<&str> = answer
+        .credentials
+        .iter()
+        .map(|c| c.password.as_str())
+        .collect();
+    assert_eq!(
+        found,
+        ["for-all"],
+        "the other node's NodeImage names one secret only"
+    );
     let answer = stage.ask(&one, "plain", "1").await.unwrap();
     assert!(answer.credentials.is_empty() && answer.problems.is_empty());
 
@@ -56,16 +87,36 @@ async fn each_daemon_gets_what_its_own_pulls_name() {
         ),
         (
             "another account on the node",
-            stage.ask(&stage.token("default", "node-1", TOKEN_AUDIENCE), "plain", "1").await,
+            stage
+                .ask(
+                    &stage.token("default", "node-1", TOKEN_AUDIENCE),
+                    "plain",
+                    "1",
+                )
+                .await,
             "which only system:serviceaccount:kruise-system:kruise-daemon may",
         ),
         (
             "the apiserver's audience",
-            stage.ask(&stage.token("kruise-daemon", "node-1", "https://kubernetes.default.svc"), "plain", "1").await,
+            stage
+                .ask(
+                    &stage.token("kruise-daemon", "node-1", "https://kubernetes.default.svc"),
+                    "plain",
+                    "1",
+                )
+                .await,
             "Unauthenticated",
         ),
-        ("a token of no node", stage.ask(&stage.unbound(), "plain", "1").await, "has no claim"),
-        ("no token at all", stage.ask("x.y.z", "plain", "1").await, "Unauthenticated"),
+        (
+            "a token of no node",
+            stage.ask(&stage.unbound(), "plain", "1").await,
+            "has no claim",
+        ),
+        (
+            "no token at all",
+            stage.ask("x.y.z", "plain", "1").await,
+            "Unauthenticated",
+        ),
     ];
     for (what, answer, says) in table {
         let why = answer.expect_err(what);
@@ -73,11 +124,23 @@ async fn each_daemon_gets_what_its_own_pulls_name() {
     }
     // The server must prove itself, too.
     let stranger = stage.client(&one, "another.name");
-    assert!(stranger.get(&key("plain", "1")).await.unwrap_err().contains("cannot be reached"));
+    assert!(
+        stranger
+            .get(&key("plain", "1"))
+            .await
+            .unwrap_err()
+            .contains("cannot be reached")
+    );
 
     stage.end.send(()).unwrap();
     stage.server.await.unwrap();
-    assert!(PullSecrets { ..stage.client }.get(&key("plain", "1")).await.unwrap_err().contains("cannot be reached"));
+    assert!(
+        PullSecrets { ..stage.client }
+            .get(&key("plain", "1"))
+            .await
+            .unwrap_err()
+            .contains("cannot be reached")
+    );
 }
 
 struct Stage {
@@ -95,24 +158,60 @@ impl Stage {
         for mut definition in berth_api::crd::definitions().unwrap() {
             // Without the webhook nobody converts.
             definition["spec"]["conversion"] = json!({"strategy": "None"});
-            cluster.kubectl_with(&["create", "-f", "-"], Some(&definition.to_string())).unwrap();
+            cluster
+                .kubectl_with(&["create", "-f", "-"], Some(&definition.to_string()))
+                .unwrap();
         }
-        cluster.kubectl(&["wait", "--for=condition=Established", "crd/nodeimages.apps.kruise.io"]).unwrap();
-        cluster.kubectl(&["create", "namespace", "kruise-system"]).unwrap();
-        cluster.kubectl(&["-n", "kruise-system", "create", "serviceaccount", "kruise-daemon"]).unwrap();
-        let account = ["wait", "--for=create", "serviceaccount/default", "--timeout=120s", "-n", "kruise-system"];
+        cluster
+            .kubectl(&[
+                "wait",
+                "--for=condition=Established",
+                "crd/nodeimages.apps.kruise.io",
+            ])
+            .unwrap();
+        cluster
+            .kubectl(&["create", "namespace", "kruise-system"])
+            .unwrap();
+        cluster
+            .kubectl(&[
+                "-n",
+                "kruise-system",
+                "create",
+                "serviceaccount",
+                "kruise-daemon",
+            ])
+            .unwrap();
+        let account = [
+            "wait",
+            "--for=create",
+            "serviceaccount/default",
+            "--timeout=120s",
+            "-n",
+            "kruise-system",
+        ];
         cluster.kubectl(&account).unwrap();
         for object in objects() {
-            cluster.kubectl_with(&["create", "-f", "-"], Some(&object.to_string())).unwrap();
+            cluster
+                .kubectl_with(&["create", "-f", "-"], Some(&object.to_string()))
+                .unwrap();
         }
         for node in ["node-1", "node-2", "node-3"] {
             for account in ["kruise-daemon", "default"] {
-                cluster.kubectl_with(&["create", "-f", "-"], Some(&pod(account, node).to_string())).unwrap();
+                cluster
+                    .kubectl_with(
+                        &["create", "-f", "-"],
+                        Some(&pod(account, node).to_string()),
+                    )
+                    .unwrap();
             }
         }
         let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig()).unwrap();
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-        let service = PullSecretsService::new(config.try_into().unwrap(), "kruise-system", "kruise-daemon");
+        let config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+                .await
+                .unwrap();
+        let service =
+            PullSecretsService::new(config.try_into().unwrap(), "kruise-system", "kruise-daemon");
 
         let directory = TempDir::new().unwrap();
         let (tls, ca) = certificates();
@@ -128,17 +227,32 @@ impl Stage {
         let serving = secrets::serve(listener, Arc::new(tls), service, async {
             let _ = ended.await;
         });
-        Stage { cluster, directory, client, server: tokio::spawn(serving), end }
+        Stage {
+            cluster,
+            directory,
+            client,
+            server: tokio::spawn(serving),
+            end,
+        }
     }
 
-    async fn ask(&self, token: &str, image: &str, tag: &str) -> Result<berth_grpc::v1::GetResponse, String> {
+    async fn ask(
+        &self,
+        token: &str,
+        image: &str,
+        tag: &str,
+    ) -> Result<berth_grpc::v1::GetResponse, String> {
         self.client(token, NAME).get(&key(image, tag)).await
     }
 
     fn client(&self, token: &str, name: &str) -> PullSecrets {
         let path = self.directory.path().join("token");
         fs::write(&path, token).unwrap();
-        PullSecrets { server_name: Some(name.into()), token: path, ..self.client.clone() }
+        PullSecrets {
+            server_name: Some(name.into()),
+            token: path,
+            ..self.client.clone()
+        }
     }
 
     /// What the kubelet of that node mounts into the daemon's pod.
@@ -148,7 +262,13 @@ impl Stage {
 
     fn token(&self, account: &str, node: &str, audience: &str) -> String {
         let pod = format!("{account}-{node}");
-        let bound = ["--bound-object-kind=Pod", "--bound-object-name", &pod, "--audience", audience];
+        let bound = [
+            "--bound-object-kind=Pod",
+            "--bound-object-name",
+            &pod,
+            "--audience",
+            audience,
+        ];
         self.create_token(account, &bound)
     }
 
@@ -157,13 +277,20 @@ impl Stage {
     }
 
     fn create_token(&self, account: &str, arguments: &[&str]) -> String {
-        let words = [&["-n", "kruise-system", "create", "token", account], arguments].concat();
+        let words = [
+            &["-n", "kruise-system", "create", "token", account],
+            arguments,
+        ]
+        .concat();
         self.cluster.kubectl(&words).unwrap()
     }
 }
 
 fn key(image: &str, tag: &str) -> Key {
-    Key { image: image.into(), tag: tag.into() }
+    Key {
+        image: image.into(),
+        tag: tag.into(),
+    }
 }
 
 fn pod(account: &str, node: &str) -> Value {
@@ -175,14 +302,18 @@ fn pod(account: &str, node: &str) -> Value {
 
 fn objects() -> Vec<Value> {
     let secret = |name: &str, registry: &str, password: &str| {
-        let config = json!({"auths": {registry: {"username": "robot", "password": password}}}).to_string();
+        let config =
+            json!({"auths": {registry: {"username": "robot", "password": password}}}).to_string();
         json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"},
             "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": config},
         })
     };
     let named = |names: &[&str]| -> Vec<Value> {
-        names.iter().map(|name| json!({"namespace": "default", "name": name})).collect()
+        names
+            .iter()
+            .map(|name| json!({"namespace": "default", "name": name}))
+            .collect()
     };
     let node_image = |name: &str, images: Value| json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": {"name": name}, "spec": {"images": images}});
     let node = |name: &str| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
@@ -202,7 +333,10 @@ fn objects() -> Vec<Value> {
                 "plain": {"tags": tags},
             }),
         ),
-        node_image("node-2", json!({"registry.example/team/app": {"pullSecrets": named(&["all"]), "tags": tags}})),
+        node_image(
+            "node-2",
+            json!({"registry.example/team/app": {"pullSecrets": named(&["all"]), "tags": tags}}),
+        ),
     ]
 }
 
@@ -212,12 +346,18 @@ fn certificates() -> (ServerConfig, String) {
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let leaf = CertificateParams::new(vec![NAME.to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    let leaf = CertificateParams::new(vec![NAME.to_owned()])
+        .unwrap()
+        .signed_by(&key, &authority)
+        .unwrap();
     let mut tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![leaf.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+        .with_single_cert(
+            vec![leaf.der().clone()],
+            PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+        )
         .unwrap();
     tls.alpn_protocols = vec![b"h2".to_vec()];
     (tls, authority.pem())

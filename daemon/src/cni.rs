@@ -46,7 +46,10 @@ pub async fn reclaim(leases: Leases, socket: SocketChoice) {
         tokio::time::sleep(pause).await;
         match reclaim_once(&leases, &socket).await {
             Ok(addresses) if addresses.is_empty() => {}
-            Ok(addresses) => info!(?addresses, "leases of sandboxes that are no more are taken back"),
+            Ok(addresses) => info!(
+                ?addresses,
+                "leases of sandboxes that are no more are taken back"
+            ),
             Err(why) => warn!(%why, "leases were not looked at"),
         }
     }
@@ -54,7 +57,11 @@ pub async fn reclaim(leases: Leases, socket: SocketChoice) {
 
 async fn reclaim_once(leases: &Leases, socket: &SocketChoice) -> Result<Vec<String>, String> {
     let runtime = Runtime::find(socket).await?;
-    let sandboxes = runtime.cri.sandboxes().await.map_err(|error| error.to_string())?;
+    let sandboxes = runtime
+        .cri
+        .sandboxes()
+        .await
+        .map_err(|error| error.to_string())?;
     let (leases, host_root) = (leases.clone(), socket.host_root.clone());
     let lives = move |netns: &str| {
         // /var/run is a link to /run on the host, and only the latter is mounted here.
@@ -63,7 +70,9 @@ async fn reclaim_once(leases: &Leases, socket: &SocketChoice) -> Result<Vec<Stri
     };
     let age = leases.reclaim_after.as_secs();
     let work = move || admin::reclaim(&leases.data_dir, &sandboxes, age, lives);
-    let reclaimed = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+    let reclaimed = tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| error.to_string())?;
     let reclaimed = reclaimed.map_err(|error| error.to_string())?;
     Ok(reclaimed.iter().map(ToString::to_string).collect())
 }
@@ -82,7 +91,11 @@ impl Sign {
         let api: Api<ConfigMap> = Api::namespaced(client, namespace);
         let taken_away = Arc::new(AtomicBool::new(false));
         let watching = tokio::spawn(watch(api.clone(), Arc::clone(&taken_away)));
-        Sign { api, taken_away, watching }
+        Sign {
+            api,
+            taken_away,
+            watching,
+        }
     }
 
     /// To be called when the daemon ends. An upgrade, a deleted pod or a reboot leave the sign, and so the plugin. A helm
@@ -113,7 +126,9 @@ impl Sign {
                 // Newer than what the watch saw: the chart may be installed again already, and the next daemon at work.
                 Ok(Ok(_)) => self.taken_away.store(false, Ordering::Relaxed),
                 Ok(Err(Error::Api(status))) if status.code == 404 => return true,
-                Ok(Err(Error::Api(status))) if status.code == 403 => patience = PARTING_WITHOUT_RIGHT,
+                Ok(Err(Error::Api(status))) if status.code == 403 => {
+                    patience = PARTING_WITHOUT_RIGHT
+                }
                 _ => {}
             }
             if self.taken_away.load(Ordering::Relaxed) {
@@ -123,7 +138,9 @@ impl Sign {
         }
         let gone = self.taken_away.load(Ordering::Relaxed);
         if !gone && patience == PARTING_WITHOUT_RIGHT {
-            warn!("the ConfigMap {SIGN} may not be read, and no deletion of it was seen: the plugin host-local stays");
+            warn!(
+                "the ConfigMap {SIGN} may not be read, and no deletion of it was seen: the plugin host-local stays"
+            );
         }
         gone
     }

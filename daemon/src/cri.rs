@@ -10,9 +10,10 @@ use hyper_util::rt::TokioIo;
 use k8s_cri::v1::image_service_client::ImageServiceClient;
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
 use k8s_cri::v1::{
-    AuthConfig, Container, ContainerFilter, ContainerStatusRequest, ExecSyncRequest, Image, ImageFsInfoRequest,
-    ImageSpec, ImageStatusRequest, ListContainersRequest, ListImagesRequest, ListPodSandboxRequest, PodSandboxConfig,
-    PodSandboxStatusRequest, PullImageRequest, StatusRequest, StopContainerRequest, VersionRequest,
+    AuthConfig, Container, ContainerFilter, ContainerStatusRequest, ExecSyncRequest, Image,
+    ImageFsInfoRequest, ImageSpec, ImageStatusRequest, ListContainersRequest, ListImagesRequest,
+    ListPodSandboxRequest, PodSandboxConfig, PodSandboxStatusRequest, PullImageRequest,
+    StatusRequest, StopContainerRequest, VersionRequest,
 };
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -74,10 +75,20 @@ impl Cri {
         };
         // The address is not used, but must be one. Lazy: every lost connection is made anew with the next call, by the
         // path, so that a restarted runtime's new socket is found.
-        let channel = Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(connect));
-        let runtime = RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(MESSAGE_MAX);
-        let images = ImageServiceClient::new(channel.clone()).max_decoding_message_size(MESSAGE_MAX);
-        Cri { socket: socket.to_owned(), channel, runtime, images, name: String::new(), version: String::new() }
+        let channel = Endpoint::from_static("http://localhost")
+            .connect_with_connector_lazy(tower::service_fn(connect));
+        let runtime =
+            RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(MESSAGE_MAX);
+        let images =
+            ImageServiceClient::new(channel.clone()).max_decoding_message_size(MESSAGE_MAX);
+        Cri {
+            socket: socket.to_owned(),
+            channel,
+            runtime,
+            images,
+            name: String::new(),
+            version: String::new(),
+        }
     }
 
     /// The runtime's name, which is also the scheme of container ids.
@@ -106,7 +117,11 @@ impl Cri {
     /// When it does not answer.
     pub async fn identify(&self) -> Result<(String, String), CriError> {
         let mut client = self.runtime.clone();
-        let answer = self.ask(client.version(VersionRequest { version: "v1".into() })).await?;
+        let answer = self
+            .ask(client.version(VersionRequest {
+                version: "v1".into(),
+            }))
+            .await?;
         Ok((answer.runtime_name, answer.runtime_version))
     }
 
@@ -116,9 +131,13 @@ impl Cri {
     /// When it does not answer.
     pub async fn status(&self) -> Result<(Result<(), String>, Option<String>), CriError> {
         let mut client = self.runtime.clone();
-        let mut answer = self.ask(client.status(StatusRequest { verbose: true })).await?;
+        let mut answer = self
+            .ask(client.status(StatusRequest { verbose: true }))
+            .await?;
         let conditions = answer.status.map(|s| s.conditions).unwrap_or_default();
-        let broken = conditions.iter().find(|c| c.r#type == "RuntimeReady" && !c.status);
+        let broken = conditions
+            .iter()
+            .find(|c| c.r#type == "RuntimeReady" && !c.status);
         let ready = broken.map_or(Ok(()), |c| Err(format!("{}: {}", c.reason, c.message)));
         Ok((ready, answer.info.remove("config")))
     }
@@ -129,7 +148,9 @@ impl Cri {
     /// When the runtime does not answer.
     pub async fn sandboxes(&self) -> Result<Vec<String>, CriError> {
         let mut client = self.runtime.clone();
-        let answer = self.ask(client.list_pod_sandbox(ListPodSandboxRequest { filter: None })).await?;
+        let answer = self
+            .ask(client.list_pod_sandbox(ListPodSandboxRequest { filter: None }))
+            .await?;
         Ok(answer.items.into_iter().map(|sandbox| sandbox.id).collect())
     }
 
@@ -144,10 +165,21 @@ impl Cri {
         auth: Option<AuthConfig>,
         sandbox: Option<PodSandboxConfig>,
     ) -> Result<String, CriError> {
-        let image = ImageSpec { image: reference.to_owned(), ..ImageSpec::default() };
-        let request = PullImageRequest { image: Some(image), auth, sandbox_config: sandbox };
+        let image = ImageSpec {
+            image: reference.to_owned(),
+            ..ImageSpec::default()
+        };
+        let request = PullImageRequest {
+            image: Some(image),
+            auth,
+            sandbox_config: sandbox,
+        };
         let mut client = self.images.clone();
-        client.pull_image(request).await.map(|r| r.into_inner().image_ref).map_err(|status| self.error(&status))
+        client
+            .pull_image(request)
+            .await
+            .map(|r| r.into_inner().image_ref)
+            .map_err(|status| self.error(&status))
     }
 
     /// The image of that name, if the node has it.
@@ -155,9 +187,18 @@ impl Cri {
     /// # Errors
     /// When the runtime does not answer, or refuses the name.
     pub async fn image(&self, reference: &str) -> Result<Option<Image>, CriError> {
-        let image = ImageSpec { image: reference.to_owned(), ..ImageSpec::default() };
+        let image = ImageSpec {
+            image: reference.to_owned(),
+            ..ImageSpec::default()
+        };
         let mut client = self.images.clone();
-        Ok(self.ask(client.image_status(ImageStatusRequest { image: Some(image), verbose: false })).await?.image)
+        Ok(self
+            .ask(client.image_status(ImageStatusRequest {
+                image: Some(image),
+                verbose: false,
+            }))
+            .await?
+            .image)
     }
 
     /// All images of the node.
@@ -166,7 +207,10 @@ impl Cri {
     /// When the runtime does not answer.
     pub async fn images(&self) -> Result<Vec<Image>, CriError> {
         let mut client = self.images.clone();
-        Ok(self.ask(client.list_images(ListImagesRequest { filter: None })).await?.images)
+        Ok(self
+            .ask(client.list_images(ListImagesRequest { filter: None }))
+            .await?
+            .images)
     }
 
     /// The containers of one pod, or of all, running or not.
@@ -179,7 +223,10 @@ impl Cri {
             ..ContainerFilter::default()
         });
         let mut client = self.runtime.clone();
-        Ok(self.ask(client.list_containers(ListContainersRequest { filter })).await?.containers)
+        Ok(self
+            .ask(client.list_containers(ListContainersRequest { filter }))
+            .await?
+            .containers)
     }
 
     /// What the runtime tells of one container beside its status, as JSON; `None` where it tells nothing, or the
@@ -189,7 +236,10 @@ impl Cri {
     /// When the runtime does not answer.
     pub async fn container_info(&self, id: &str) -> Result<Option<String>, CriError> {
         let mut client = self.runtime.clone();
-        let request = ContainerStatusRequest { container_id: id.to_owned(), verbose: true };
+        let request = ContainerStatusRequest {
+            container_id: id.to_owned(),
+            verbose: true,
+        };
         match self.ask(client.container_status(request)).await {
             Ok(mut answer) => Ok(answer.info.remove("info")),
             Err(CriError::Refused(_)) => Ok(None),
@@ -203,9 +253,15 @@ impl Cri {
     /// What the runtime said.
     pub async fn sandbox_ip(&self, id: &str) -> Result<Option<String>, CriError> {
         let mut client = self.runtime.clone();
-        let request = PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
+        let request = PodSandboxStatusRequest {
+            pod_sandbox_id: id.to_owned(),
+            verbose: false,
+        };
         let status = self.ask(client.pod_sandbox_status(request)).await?.status;
-        Ok(status.and_then(|status| status.network).map(|network| network.ip).filter(|ip| !ip.is_empty()))
+        Ok(status
+            .and_then(|status| status.network)
+            .map(|network| network.ip)
+            .filter(|ip| !ip.is_empty()))
     }
 
     /// Stops a container: it is asked to end, and killed after `grace`.
@@ -215,19 +271,37 @@ impl Cri {
     pub async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), CriError> {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         let mut client = self.runtime.clone();
-        let call = client.stop_container(StopContainerRequest { container_id: id.to_owned(), timeout });
-        self.ask_within(grace.saturating_add(ANSWER), call).await.map(drop)
+        let call = client.stop_container(StopContainerRequest {
+            container_id: id.to_owned(),
+            timeout,
+        });
+        self.ask_within(grace.saturating_add(ANSWER), call)
+            .await
+            .map(drop)
     }
 
     /// Runs a command in a container and waits for its end, but not for longer than `limit`.
     ///
     /// # Errors
     /// What the runtime said, or that the command failed.
-    pub async fn exec(&self, id: &str, command: Vec<String>, limit: Duration) -> Result<(), CriError> {
+    pub async fn exec(
+        &self,
+        id: &str,
+        command: Vec<String>,
+        limit: Duration,
+    ) -> Result<(), CriError> {
         let timeout = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
         let mut client = self.runtime.clone();
-        let call = client.exec_sync(ExecSyncRequest { container_id: id.to_owned(), cmd: command, timeout });
-        match self.ask_within(limit.saturating_add(ANSWER), call).await?.exit_code {
+        let call = client.exec_sync(ExecSyncRequest {
+            container_id: id.to_owned(),
+            cmd: command,
+            timeout,
+        });
+        match self
+            .ask_within(limit.saturating_add(ANSWER), call)
+            .await?
+            .exit_code
+        {
             0 => Ok(()),
             code => Err(CriError::Refused(format!("the command ended with {code}"))),
         }
@@ -239,9 +313,14 @@ impl Cri {
     /// When the runtime does not answer.
     pub async fn image_mountpoint(&self) -> Result<Option<String>, CriError> {
         let mut client = self.images.clone();
-        let answer = self.ask(client.image_fs_info(ImageFsInfoRequest {})).await?;
+        let answer = self
+            .ask(client.image_fs_info(ImageFsInfoRequest {}))
+            .await?;
         let first = answer.image_filesystems.into_iter().next();
-        Ok(first.and_then(|fs| fs.fs_id).map(|id| id.mountpoint).filter(|path| !path.is_empty()))
+        Ok(first
+            .and_then(|fs| fs.fs_id)
+            .map(|id| id.mountpoint)
+            .filter(|path| !path.is_empty()))
     }
 
     async fn ask<T>(
@@ -268,15 +347,19 @@ impl Cri {
         match status.source() {
             Some(source) => self.away(innermost(source)),
             None if status.message().contains(STARTING) => self.away(status.message().to_owned()),
-            None if status.code() == tonic::Code::Unimplemented => {
-                CriError::Refused(format!("{} (is it a runtime that serves CRI v1?)", status.message()))
-            }
+            None if status.code() == tonic::Code::Unimplemented => CriError::Refused(format!(
+                "{} (is it a runtime that serves CRI v1?)",
+                status.message()
+            )),
             None => CriError::Refused(status.message().to_owned()),
         }
     }
 
     fn away(&self, why: String) -> CriError {
-        CriError::Away { socket: self.socket.display().to_string(), why }
+        CriError::Away {
+            socket: self.socket.display().to_string(),
+            why,
+        }
     }
 }
 
@@ -297,9 +380,21 @@ mod tests {
     async fn a_runtime_that_starts_has_refused_nothing() {
         let cri = Cri::at(Path::new("/run/none.sock"));
         let said = |message: &str| cri.error(&tonic::Status::unknown(message));
-        assert!(matches!(said("server is not initialized yet"), CriError::Away { .. }));
-        assert!(matches!(said("failed to pull and unpack image: not found"), CriError::Refused(_)));
-        let old = cri.error(&tonic::Status::unimplemented("unknown service runtime.v1.RuntimeService"));
-        assert!(old.to_string().contains("is it a runtime that serves CRI v1?"), "{old}");
+        assert!(matches!(
+            said("server is not initialized yet"),
+            CriError::Away { .. }
+        ));
+        assert!(matches!(
+            said("failed to pull and unpack image: not found"),
+            CriError::Refused(_)
+        ));
+        let old = cri.error(&tonic::Status::unimplemented(
+            "unknown service runtime.v1.RuntimeService",
+        ));
+        assert!(
+            old.to_string()
+                .contains("is it a runtime that serves CRI v1?"),
+            "{old}"
+        );
     }
 }

@@ -33,17 +33,33 @@ pub fn environment(info: &str) -> Option<BTreeMap<String, String>> {
     }
     let info: Info = serde_json::from_str(info).ok()?;
     let pairs = info.runtime_spec.process.env.into_iter();
-    Some(pairs.filter_map(|pair| pair.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()))).collect())
+    Some(
+        pairs
+            .filter_map(|pair| {
+                pair.split_once('=')
+                    .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            })
+            .collect(),
+    )
 }
 
 /// The question about the container of this name.
 fn question<'a>(pods: &'a [InspectPod], uid: &str, name: &str) -> Option<&'a InspectEnv> {
-    pods.iter().find(|pod| pod.uid == uid)?.env.iter().find(|env| env.container == name)
+    pods.iter()
+        .find(|pod| pod.uid == uid)?
+        .env
+        .iter()
+        .find(|env| env.container == name)
 }
 
 /// The ids, without their scheme, of the containers whose variables are asked for.
-pub fn asked<'a>(pods: &'a [InspectPod], answers: &'a [InspectedPod]) -> impl Iterator<Item = &'a str> {
-    let containers = answers.iter().flat_map(|pod| pod.containers.iter().map(move |container| (pod, container)));
+pub fn asked<'a>(
+    pods: &'a [InspectPod],
+    answers: &'a [InspectedPod],
+) -> impl Iterator<Item = &'a str> {
+    let containers = answers
+        .iter()
+        .flat_map(|pod| pod.containers.iter().map(move |container| (pod, container)));
     containers
         .filter(|(pod, container)| {
             question(pods, &pod.uid, &container.name).is_some_and(|asked| !asked.values.is_empty())
@@ -60,14 +76,26 @@ pub fn answer(
 ) {
     for pod in answers {
         for container in &mut pod.containers {
-            let Some(question) = question(pods, &pod.uid, &container.name) else { continue };
-            let Some(env) = known.get(id(container)).filter(|_| !stopping(id(container))) else { continue };
+            let Some(question) = question(pods, &pod.uid, &container.name) else {
+                continue;
+            };
+            let Some(env) = known
+                .get(id(container))
+                .filter(|_| !stopping(id(container)))
+            else {
+                continue;
+            };
             let value = |name: &str| env.get(name).map_or("", String::as_str);
-            let values: BTreeMap<&str, &str> =
-                question.values.keys().map(|name| (name.as_str(), value(name))).collect();
+            let values: BTreeMap<&str, &str> = question
+                .values
+                .keys()
+                .map(|name| (name.as_str(), value(name)))
+                .collect();
             container.update.clone_from(&question.update);
-            container.env =
-                values.iter().map(|(name, value)| ((*name).to_owned(), env_hash::of_value(value))).collect();
+            container.env = values
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), env_hash::of_value(value)))
+                .collect();
             container.env_hash = format!("{:x}", env_hash::of_all(&values));
         }
     }
@@ -101,24 +129,35 @@ impl Stop {
 
 /// The containers that were created with other variables than are wanted, and those that are to run no more. One of another image
 /// than wanted is left alone: the kubelet is about to restart it anyway, and knows all of its hooks.
-pub fn to_stop(pods: &[InspectPod], answers: &[InspectedPod], containers: &[Container]) -> Vec<Stop> {
+pub fn to_stop(
+    pods: &[InspectPod],
+    answers: &[InspectedPod],
+    containers: &[Container],
+) -> Vec<Stop> {
     let mut stops = Vec::new();
     for pod in answers {
         let asked = pods.iter().find(|asked| asked.uid == pod.uid);
         for container in &pod.containers {
-            let Some((asked, question)) = asked.zip(question(pods, &pod.uid, &container.name)) else { continue };
+            let Some((asked, question)) = asked.zip(question(pods, &pod.uid, &container.name))
+            else {
+                continue;
+            };
             let differs = |(name, wanted): (&String, &String)| {
                 !wanted.is_empty() && container.env.get(name).is_some_and(|hash| hash != wanted)
             };
-            let other_image =
-                !question.image.is_empty() && container.hash != container_hash(&container.name, &question.image);
-            let has_others = container.update == question.update && question.values.iter().any(differs);
-            let is_named = !question.container_id.is_empty() && question.container_id == id(container);
+            let other_image = !question.image.is_empty()
+                && container.hash != container_hash(&container.name, &question.image);
+            let has_others =
+                container.update == question.update && question.values.iter().any(differs);
+            let is_named =
+                !question.container_id.is_empty() && question.container_id == id(container);
             if other_image || !(has_others || is_named) {
                 continue;
             }
             let running = ContainerState::ContainerRunning as i32;
-            let found = containers.iter().find(|c| c.id == id(container) && c.state == running);
+            let found = containers
+                .iter()
+                .find(|c| c.id == id(container) && c.state == running);
             stops.extend(found.map(|found| stop(asked, question, found)));
         }
     }
@@ -144,7 +183,10 @@ fn stop(pod: &InspectPod, question: &InspectEnv, found: &Container) -> Stop {
 
 /// The runtime's own id: `containerd://abc` is `abc`.
 pub fn id(container: &InspectedContainer) -> &str {
-    container.container_id.rsplit_once("://").map_or(&*container.container_id, |(_, id)| id)
+    container
+        .container_id
+        .rsplit_once("://")
+        .map_or(&*container.container_id, |(_, id)| id)
 }
 
 #[cfg(test)]

@@ -39,10 +39,18 @@ pub struct Flags {
     #[arg(long, env = "CONTROLLER_SERVER_NAME")]
     pub controller_server_name: Option<String>,
     /// CA certificate that the controller's certificate is checked against. Read with every call.
-    #[arg(long, env = "CONTROLLER_CA", default_value = "/var/run/berth/ca/ca.crt")]
+    #[arg(
+        long,
+        env = "CONTROLLER_CA",
+        default_value = "/var/run/berth/ca/ca.crt"
+    )]
     pub controller_ca: PathBuf,
     /// The daemon's own service account token for the audience berth-controller. Read with every call.
-    #[arg(long, env = "TOKEN_FILE", default_value = "/var/run/secrets/berth/token")]
+    #[arg(
+        long,
+        env = "TOKEN_FILE",
+        default_value = "/var/run/secrets/berth/token"
+    )]
     pub token_file: PathBuf,
     /// Most pulls at once.
     #[arg(long, env = "MAX_PARALLEL_PULLS", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
@@ -95,22 +103,33 @@ pub enum LogFormat {
 impl Flags {
     /// The flags as the agent takes them.
     pub fn settings(&self) -> Settings {
-        let secrets =
-            self.controller.as_ref().filter(|controller| !controller.is_empty()).map(|controller| PullSecrets {
+        let secrets = self
+            .controller
+            .as_ref()
+            .filter(|controller| !controller.is_empty())
+            .map(|controller| PullSecrets {
                 controller: controller.clone(),
-                server_name: self.controller_server_name.clone().filter(|name| !name.is_empty()),
+                server_name: self
+                    .controller_server_name
+                    .clone()
+                    .filter(|name| !name.is_empty()),
                 ca: self.controller_ca.clone(),
                 token: self.token_file.clone(),
             });
         Settings {
             node_name: self.node_name.clone(),
-            node_ip: self.node_ip.as_deref().and_then(|address| address.parse().ok()),
+            node_ip: self
+                .node_ip
+                .as_deref()
+                .and_then(|address| address.parse().ok()),
             socket: SocketChoice {
                 host_root: self.host_root.clone(),
                 socket: self.cri_socket.clone().filter(|socket| !socket.is_empty()),
             },
             secrets,
-            limits: Limits { parallel: self.max_parallel_pulls.into() },
+            limits: Limits {
+                parallel: self.max_parallel_pulls.into(),
+            },
             progress_interval: Duration::from_secs(self.progress_interval.into()),
         }
     }
@@ -125,7 +144,10 @@ impl Flags {
     /// The leases to look after.
     pub fn leases(&self) -> Option<Leases> {
         let reclaim_after = Duration::from_secs(self.cni_reclaim_after.into());
-        Some(Leases { data_dir: self.on_host(self.cni_data_dir.as_ref())?, reclaim_after })
+        Some(Leases {
+            data_dir: self.on_host(self.cni_data_dir.as_ref())?,
+            reclaim_after,
+        })
     }
 
     fn on_host(&self, path: Option<&PathBuf>) -> Option<PathBuf> {
@@ -149,19 +171,32 @@ mod tests {
                 continue;
             }
             let variable = argument.get_env().map(|v| v.to_string_lossy().into_owned());
-            assert_eq!(variable.as_deref(), Some(name.replace('-', "_").to_uppercase().as_str()));
+            assert_eq!(
+                variable.as_deref(),
+                Some(name.replace('-', "_").to_uppercase().as_str())
+            );
         }
     }
 
     #[test]
     fn a_node_name_that_changes_a_url_is_refused() {
         let parsed = Flags::try_parse_from(["berth-daemon", "--node-name=a/status?x#"]);
-        assert!(parsed.unwrap_err().to_string().contains("is no object's name"));
+        assert!(
+            parsed
+                .unwrap_err()
+                .to_string()
+                .contains("is no object's name")
+        );
     }
 
     #[test]
     fn empty_values_are_no_values() {
-        let flags = Flags::parse_from(["berth-daemon", "--node-name=n", "--cri-socket=", "--controller="]);
+        let flags = Flags::parse_from([
+            "berth-daemon",
+            "--node-name=n",
+            "--cri-socket=",
+            "--controller=",
+        ]);
         let settings = flags.settings();
         assert!(settings.socket.socket.is_none() && settings.secrets.is_none());
     }

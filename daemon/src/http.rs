@@ -19,7 +19,11 @@ const LIMITS: (usize, usize) = (32, 16);
 
 /// Answers `/healthz`, `/readyz` and `/metrics` until it is dropped.
 pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
-    let limits = Limits { connections: LIMITS.0, connections_per_peer: LIMITS.1, ..Limits::default() };
+    let limits = Limits {
+        connections: LIMITS.0,
+        connections_per_peer: LIMITS.1,
+        ..Limits::default()
+    };
     let service = service_fn(move |request: Request<Incoming>| {
         let response = respond(request.uri().path(), &metrics);
         async move { Ok::<_, Infallible>(response) }
@@ -32,10 +36,20 @@ pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>) {
 fn respond(path: &str, metrics: &Metrics) -> Response<TextBody> {
     match path {
         "/healthz" => text(StatusCode::OK, TEXT, "ok\n".to_owned()),
-        "/readyz" if metrics.watching.load(Ordering::Relaxed) => text(StatusCode::OK, TEXT, "ok\n".to_owned()),
-        "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, TEXT, "the NodeImage is not watched yet\n".to_owned()),
+        "/readyz" if metrics.watching.load(Ordering::Relaxed) => {
+            text(StatusCode::OK, TEXT, "ok\n".to_owned())
+        }
+        "/readyz" => text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            TEXT,
+            "the NodeImage is not watched yet\n".to_owned(),
+        ),
         "/metrics" => text(StatusCode::OK, OPENMETRICS, metrics.text()),
-        _ => text(StatusCode::NOT_FOUND, TEXT, "there are /healthz, /readyz and /metrics\n".to_owned()),
+        _ => text(
+            StatusCode::NOT_FOUND,
+            TEXT,
+            "there are /healthz, /readyz and /metrics\n".to_owned(),
+        ),
     }
 }
 
@@ -47,7 +61,10 @@ mod tests {
     fn ready_means_that_the_node_image_is_watched() {
         let metrics = Metrics::default();
         assert_eq!(respond("/healthz", &metrics).status(), StatusCode::OK);
-        assert_eq!(respond("/readyz", &metrics).status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            respond("/readyz", &metrics).status(),
+            StatusCode::SERVICE_UNAVAILABLE
+        );
         metrics.watching.store(true, Ordering::Relaxed);
         assert_eq!(respond("/readyz", &metrics).status(), StatusCode::OK);
         assert_eq!(respond("/", &metrics).status(), StatusCode::NOT_FOUND);
@@ -59,7 +76,10 @@ mod tests {
         metrics.pulled("failed");
         metrics.runtime_ready.set(1);
         let text = metrics.text();
-        assert!(text.contains(r#"berth_daemon_image_pulls_total{result="failed"} 1"#), "{text}");
+        assert!(
+            text.contains(r#"berth_daemon_image_pulls_total{result="failed"} 1"#),
+            "{text}"
+        );
         assert!(text.contains("berth_daemon_runtime_ready 1"), "{text}");
     }
 }

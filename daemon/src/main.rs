@@ -19,12 +19,18 @@ fn main() -> anyhow::Result<()> {
     log_to_stderr(&flags)?;
     end_at_a_panic();
     // One thread: the daemon waits most of the time, and threads cost memory on every node.
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(flags))
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(run(flags))
 }
 
 fn log_to_stderr(flags: &Flags) -> anyhow::Result<()> {
     // Not the filter with spans and patterns: its regular expressions would be a tenth of the process.
-    let filter: Targets = flags.log_level.parse().with_context(|| format!("--log-level={}", flags.log_level))?;
+    let filter: Targets = flags
+        .log_level
+        .parse()
+        .with_context(|| format!("--log-level={}", flags.log_level))?;
     let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
     match flags.log_format {
@@ -35,12 +41,23 @@ fn log_to_stderr(flags: &Flags) -> anyhow::Result<()> {
 }
 
 async fn run(flags: Flags) -> anyhow::Result<()> {
-    let client = Client::try_default().await.context("no way to the apiserver")?;
+    let client = Client::try_default()
+        .await
+        .context("no way to the apiserver")?;
     let listener = berth_http::bind(flags.http_address)
         .await
-        .with_context(|| format!("--http-address={} cannot be listened on", flags.http_address))?;
+        .with_context(|| {
+            format!(
+                "--http-address={} cannot be listened on",
+                flags.http_address
+            )
+        })?;
     let metrics = Arc::new(Metrics::default());
-    info!(node = flags.node_name, version = env!("CARGO_PKG_VERSION"), "the daemon begins");
+    info!(
+        node = flags.node_name,
+        version = env!("CARGO_PKG_VERSION"),
+        "the daemon begins"
+    );
     let mut server = tokio::spawn(http::serve(listener, metrics.clone()));
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -51,8 +68,15 @@ async fn run(flags: Flags) -> anyhow::Result<()> {
         }
     };
     let settings = flags.settings();
-    let leases = flags.leases().map(|leases| tokio::spawn(cni::reclaim(leases, settings.socket.clone())));
-    let plugins = flags.plugins().map(|plugins| (plugins, cni::Sign::watch(client.clone(), &flags.pod_namespace)));
+    let leases = flags
+        .leases()
+        .map(|leases| tokio::spawn(cni::reclaim(leases, settings.socket.clone())));
+    let plugins = flags.plugins().map(|plugins| {
+        (
+            plugins,
+            cni::Sign::watch(client.clone(), &flags.pod_namespace),
+        )
+    });
     let ended = tokio::select! {
         ended = agent::run(settings, Api::all(client), metrics, end) => ended.map_err(anyhow::Error::from),
         _ = &mut server => Err(anyhow::anyhow!("the server of probes and metrics ended by itself: the process ends")),

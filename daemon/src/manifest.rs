@@ -45,10 +45,18 @@ struct Raw {
 pub fn parse(json: &[u8]) -> Option<Document> {
     let raw: Raw = serde_json::from_slice(json).ok()?;
     match raw {
-        Raw { manifests: Some(manifests), .. } => Some(Document::Index { manifests }),
-        Raw { config: Some(config), layers, .. } => {
-            Some(Document::Manifest { config, layers: layers.unwrap_or_default() })
-        }
+        Raw {
+            manifests: Some(manifests),
+            ..
+        } => Some(Document::Index { manifests }),
+        Raw {
+            config: Some(config),
+            layers,
+            ..
+        } => Some(Document::Manifest {
+            config,
+            layers: layers.unwrap_or_default(),
+        }),
         _ => None,
     }
 }
@@ -64,7 +72,10 @@ pub struct Bytes {
 
 impl Bytes {
     /// Sums up blobs: `here` says how many bytes of a blob have arrived. A layer that is named twice counts once.
-    pub fn of<'a>(blobs: impl IntoIterator<Item = &'a Blob>, mut here: impl FnMut(&Blob) -> u64) -> Bytes {
+    pub fn of<'a>(
+        blobs: impl IntoIterator<Item = &'a Blob>,
+        mut here: impl FnMut(&Blob) -> u64,
+    ) -> Bytes {
         let mut seen = HashSet::new();
         let mut bytes = Bytes::default();
         for blob in blobs {
@@ -98,16 +109,27 @@ mod tests {
     use proptest::prelude::*;
 
     fn blob(digest: &str, size: u64) -> Blob {
-        Blob { digest: digest.into(), size }
+        Blob {
+            digest: digest.into(),
+            size,
+        }
     }
 
     #[test]
     fn documents_are_told_apart() {
         let manifest = br#"{"schemaVersion":2,"config":{"digest":"sha256:c","size":3},"layers":[{"digest":"sha256:l","size":5,"mediaType":"x"}]}"#;
-        let expected = Document::Manifest { config: blob("sha256:c", 3), layers: vec![blob("sha256:l", 5)] };
+        let expected = Document::Manifest {
+            config: blob("sha256:c", 3),
+            layers: vec![blob("sha256:l", 5)],
+        };
         assert_eq!(parse(manifest), Some(expected));
         let index = br#"{"manifests":[{"digest":"sha256:m","size":7,"platform":{"os":"linux"}}]}"#;
-        assert_eq!(parse(index), Some(Document::Index { manifests: vec![blob("sha256:m", 7)] }));
+        assert_eq!(
+            parse(index),
+            Some(Document::Index {
+                manifests: vec![blob("sha256:m", 7)]
+            })
+        );
         assert_eq!(parse(br#"{"architecture":"amd64"}"#), None);
         assert_eq!(parse(b"\x1f\x8b not json"), None);
     }
@@ -115,7 +137,10 @@ mod tests {
     #[test]
     fn a_layer_named_twice_counts_once() {
         let blobs = [blob("a", 10), blob("a", 10), blob("b", 5)];
-        assert_eq!(Bytes::of(&blobs, |b| if b.digest == "a" { 4 } else { 99 }), Bytes { done: 9, total: 15 });
+        assert_eq!(
+            Bytes::of(&blobs, |b| if b.digest == "a" { 4 } else { 99 }),
+            Bytes { done: 9, total: 15 }
+        );
     }
 
     proptest! {

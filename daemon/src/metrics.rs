@@ -29,11 +29,30 @@ impl Default for Metrics {
         let mut registry = Registry::with_prefix("berth_daemon");
         let (pulls, writes) = (ByResult::default(), ByResult::default());
         let (running, runtime_ready) = (Gauge::default(), Gauge::default());
-        registry.register("image_pulls", "Tries to pull an image that ended, by result", pulls.clone());
-        registry.register("status_writes", "Writes of the NodeImage's status, by result", writes.clone());
+        registry.register(
+            "image_pulls",
+            "Tries to pull an image that ended, by result",
+            pulls.clone(),
+        );
+        registry.register(
+            "status_writes",
+            "Writes of the NodeImage's status, by result",
+            writes.clone(),
+        );
         registry.register("image_pulls_running", "Pulls under way", running.clone());
-        registry.register("runtime_ready", "1 while the container runtime answers", runtime_ready.clone());
-        Metrics { registry, pulls, writes, running, runtime_ready, watching: AtomicBool::new(false) }
+        registry.register(
+            "runtime_ready",
+            "1 while the container runtime answers",
+            runtime_ready.clone(),
+        );
+        Metrics {
+            registry,
+            pulls,
+            writes,
+            running,
+            runtime_ready,
+            watching: AtomicBool::new(false),
+        }
     }
 }
 

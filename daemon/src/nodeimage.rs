@@ -62,11 +62,17 @@ async fn list_and_watch(
     let selector = format!("metadata.name={name}");
     let list = in_time(api.list(&ListParams::default().fields(&selector))).await?;
     let version = list.metadata.resource_version.unwrap_or_default();
-    if tell.send(list.items.into_iter().next().map(Box::new)).await.is_err() {
+    if tell
+        .send(list.items.into_iter().next().map(Box::new))
+        .await
+        .is_err()
+    {
         return Ok(());
     }
     *retry = RETRY;
-    let params = WatchParams::default().fields(&selector).timeout(WATCH_SECONDS);
+    let params = WatchParams::default()
+        .fields(&selector)
+        .timeout(WATCH_SECONDS);
     let stream = in_time(api.watch(&params, &version)).await?;
     tokio::pin!(stream);
     loop {
@@ -106,11 +112,14 @@ pub async fn write_status(
         {"op": "test", "path": "/metadata/uid", "value": uid},
         {"op": "add", "path": "/status", "value": status},
     ]))?;
-    let written = in_time(api.patch_status(name, &PatchParams::default(), &Patch::<()>::Json(patch))).await?;
+    let written =
+        in_time(api.patch_status(name, &PatchParams::default(), &Patch::<()>::Json(patch))).await?;
     Ok(written.metadata.resource_version.unwrap_or_default())
 }
 
-async fn in_time<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, NodeImageError> {
+async fn in_time<T>(
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, NodeImageError> {
     match tokio::time::timeout(ANSWER, call).await {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(NodeImageError::Silent),

@@ -58,13 +58,19 @@ pub struct HttpGet {
 
 /// The grace period that the container's kubelet gives it.
 pub fn grace(container: &Container) -> Duration {
-    let seconds = container.annotations.get(GRACE_ANNOTATION).and_then(|seconds| seconds.parse().ok());
+    let seconds = container
+        .annotations
+        .get(GRACE_ANNOTATION)
+        .and_then(|seconds| seconds.parse().ok());
     seconds.map_or(GRACE, Duration::from_secs).max(GRACE_MIN)
 }
 
 /// The hook that the kubelet would run.
 pub fn hook(container: &Container) -> Hook {
-    container.annotations.get(HOOK_ANNOTATION).map_or(Hook::None, |json| parse(json, &container.annotations))
+    container
+        .annotations
+        .get(HOOK_ANNOTATION)
+        .map_or(Hook::None, |json| parse(json, &container.annotations))
 }
 
 fn parse(json: &str, annotations: &HashMap<String, String>) -> Hook {
@@ -85,9 +91,16 @@ fn parse(json: &str, annotations: &HashMap<String, String>) -> Hook {
         seconds: u64,
     }
     match serde_json::from_str(json) {
-        Ok(Handler { exec: Some(exec), .. }) => Hook::Exec(exec.command),
-        Ok(Handler { sleep: Some(sleep), .. }) => Hook::Sleep(Duration::from_secs(sleep.seconds)),
-        Ok(Handler { http_get: Some(get), .. }) => match get.resolve(annotations) {
+        Ok(Handler {
+            exec: Some(exec), ..
+        }) => Hook::Exec(exec.command),
+        Ok(Handler {
+            sleep: Some(sleep), ..
+        }) => Hook::Sleep(Duration::from_secs(sleep.seconds)),
+        Ok(Handler {
+            http_get: Some(get),
+            ..
+        }) => match get.resolve(annotations) {
             Ok(get) => Hook::Http(get),
             Err(why) => Hook::Unknown(why),
         },
@@ -132,16 +145,37 @@ impl Get {
             Value::String(name) => name.parse().ok().or_else(|| named(name, annotations)),
             _ => None,
         };
-        let port = port.filter(|port| *port > 0).ok_or_else(|| format!("its container has no port {}", self.port))?;
-        let path = if self.path.starts_with('/') { self.path } else { format!("/{}", self.path) };
-        let headers: Vec<_> = self.http_headers.into_iter().map(|Header { name, value }| (name, value)).collect();
+        let port = port
+            .filter(|port| *port > 0)
+            .ok_or_else(|| format!("its container has no port {}", self.port))?;
+        let path = if self.path.starts_with('/') {
+            self.path
+        } else {
+            format!("/{}", self.path)
+        };
+        let headers: Vec<_> = self
+            .http_headers
+            .into_iter()
+            .map(|Header { name, value }| (name, value))
+            .collect();
         // What would be another request.
         let is_odd = |text: &str| text.bytes().any(|byte| byte.is_ascii_control());
         let odd = is_odd(&self.host) || is_odd(&path) || path.contains(' ');
-        if odd || headers.iter().any(|(name, value)| is_odd(name) || is_odd(value) || name.contains([' ', ':'])) {
-            return Err("its httpGet has a host, a path or a header that cannot be sent".to_owned());
+        if odd
+            || headers
+                .iter()
+                .any(|(name, value)| is_odd(name) || is_odd(value) || name.contains([' ', ':']))
+        {
+            return Err(
+                "its httpGet has a host, a path or a header that cannot be sent".to_owned(),
+            );
         }
-        Ok(HttpGet { host: self.host, port, path, headers })
+        Ok(HttpGet {
+            host: self.host,
+            port,
+            path,
+            headers,
+        })
     }
 }
 
@@ -155,7 +189,10 @@ fn named(name: &str, annotations: &HashMap<String, String>) -> Option<u16> {
         container_port: u16,
     }
     let ports: Vec<Port> = serde_json::from_str(annotations.get(PORTS_ANNOTATION)?).ok()?;
-    ports.into_iter().find(|port| port.name == name).map(|port| port.container_port)
+    ports
+        .into_iter()
+        .find(|port| port.name == name)
+        .map(|port| port.container_port)
 }
 
 /// What is left of the grace period for the container itself, after its hook.
@@ -186,7 +223,11 @@ pub async fn run(
             ended.map_err(|error| error.to_string())
         }
         Hook::Http(get) => {
-            let own = runtime.cri.sandbox_ip(sandbox).await.map_err(|error| error.to_string())?;
+            let own = runtime
+                .cri
+                .sandbox_ip(sandbox)
+                .await
+                .map_err(|error| error.to_string())?;
             // A sandbox without an address has its node's.
             let own = own.and_then(|ip| ip.parse().ok()).or(node_ip);
             let own = own.ok_or("the pod has the node's network, and --node-ip is not set")?;
@@ -202,7 +243,10 @@ impl HttpGet {
     /// Sends the request to the pod's own address. As for the kubelet, any answer will do.
     async fn send(&self, own: IpAddr) -> Result<(), String> {
         if !self.host.is_empty() && self.host.parse() != Ok(own) {
-            return Err("its httpGet names a host that is not the pod's own address: remove httpGet.host".to_owned());
+            return Err(
+                "its httpGet names a host that is not the pod's own address: remove httpGet.host"
+                    .to_owned(),
+            );
         }
         match self.answer(SocketAddr::new(own, self.port)).await {
             Ok(answer) if answer == *PROTOCOL => Ok(()),
@@ -214,7 +258,11 @@ impl HttpGet {
     async fn answer(&self, to: SocketAddr) -> std::io::Result<[u8; PROTOCOL.len()]> {
         let mut stream = TcpStream::connect(to).await?;
         let mut text = format!("GET {} HTTP/1.1\r\nConnection: close\r\n", self.path);
-        if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        if !self
+            .headers
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("host"))
+        {
             text.push_str(&format!("Host: {to}\r\n"));
         }
         for (name, value) in &self.headers {

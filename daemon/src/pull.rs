@@ -20,7 +20,10 @@ use crate::tasks::{Key, Outcome, Resolved};
 /// How often the bytes of a pull are looked at.
 const PROGRESS: Duration = Duration::from_millis(500);
 /// In the sandbox config of every pull: some runtimes fail without any annotation there, and it says who asks.
-const PULLER_ANNOTATION: (&str, &str) = (berth_api::names::annotation::PULLING_IMAGE_BY, "berth-daemon");
+const PULLER_ANNOTATION: (&str, &str) = (
+    berth_api::names::annotation::PULLING_IMAGE_BY,
+    "berth-daemon",
+);
 
 /// What to pull, and with what.
 #[derive(Debug)]
@@ -53,7 +56,8 @@ impl Try {
             Err(why) => return Outcome::Held(why),
         };
         // As the kubelet does: each credential that applies, and nobody's only where none does.
-        let mut auths: Vec<Option<AuthConfig>> = credentials.into_iter().map(|c| Some(auth(c))).collect();
+        let mut auths: Vec<Option<AuthConfig>> =
+            credentials.into_iter().map(|c| Some(auth(c))).collect();
         if auths.is_empty() {
             auths.push(None);
         }
@@ -61,7 +65,9 @@ impl Try {
         for auth in auths {
             match self.pull(auth).await {
                 Ok(id) if problems.is_empty() => return Outcome::Pulled(self.resolve(id).await),
-                Ok(id) => return Outcome::PulledAlthough(self.resolve(id).await, problems.join("; ")),
+                Ok(id) => {
+                    return Outcome::PulledAlthough(self.resolve(id).await, problems.join("; "));
+                }
                 Err(Stopped::Final(outcome)) => return outcome,
                 Err(Stopped::Refused(why)) if errors.contains(&why) => {}
                 Err(Stopped::Refused(why)) => errors.push(why),
@@ -85,7 +91,10 @@ impl Try {
     async fn pull(&self, auth: Option<AuthConfig>) -> Result<String, Stopped> {
         let reference = self.key.reference();
         let mut watch = self.watch(&reference).await;
-        let pull = self.runtime.cri.pull(&reference, auth, Some(sandbox(self.sandbox.as_ref())));
+        let pull = self
+            .runtime
+            .cri
+            .pull(&reference, auth, Some(sandbox(self.sandbox.as_ref())));
         tokio::pin!(pull);
         let (mut measured, mut seen_before) = (false, false);
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + PROGRESS, PROGRESS);
@@ -135,7 +144,11 @@ impl Try {
     /// A watch over the bytes, where the runtime tells of them.
     async fn watch(&self, reference: &str) -> Option<PullWatch> {
         let begun = PullWatch::begin(self.runtime.containerd.clone()?, reference).await;
-        begun.inspect_err(|error| debug!(image = reference, %error, "the progress of a pull cannot be seen")).ok()
+        begun
+            .inspect_err(
+                |error| debug!(image = reference, %error, "the progress of a pull cannot be seen"),
+            )
+            .ok()
     }
 
     async fn resolve(&self, id: String) -> Resolved {
@@ -143,8 +156,15 @@ impl Try {
             Ok(Some(resolved)) => resolved,
             // The runtime's word that it pulled the image counts; what it is called comes with the next look.
             Ok(None) | Err(_) => {
-                warn!(image = self.key.reference(), id, "pulled, but the runtime does not know the image by its name");
-                Resolved { ids: vec![id.clone()], id, bytes: None }
+                warn!(
+                    image = self.key.reference(),
+                    id, "pulled, but the runtime does not know the image by its name"
+                );
+                Resolved {
+                    ids: vec![id.clone()],
+                    id,
+                    bytes: None,
+                }
             }
         }
     }
@@ -187,6 +207,9 @@ fn sandbox(wanted: Option<&SandboxConfig>) -> PodSandboxConfig {
         ..PodSandboxConfig::default()
     };
     let (key, value) = PULLER_ANNOTATION;
-    config.annotations.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    config
+        .annotations
+        .entry(key.to_owned())
+        .or_insert_with(|| value.to_owned());
     config
 }

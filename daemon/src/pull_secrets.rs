@@ -38,29 +38,52 @@ impl PullSecrets {
     pub async fn get(&self, key: &Key) -> Result<GetResponse, String> {
         match tokio::time::timeout(ANSWER, self.ask(key)).await {
             Ok(answer) => answer,
-            Err(_) => Err(format!("the controller at {} gave no answer in {} s", self.controller, ANSWER.as_secs())),
+            Err(_) => Err(format!(
+                "the controller at {} gave no answer in {} s",
+                self.controller,
+                ANSWER.as_secs()
+            )),
         }
     }
 
     async fn ask(&self, key: &Key) -> Result<GetResponse, String> {
         let read = |what: &str, path: &PathBuf| {
-            std::fs::read_to_string(path).map_err(|error| format!("{what} {} cannot be read: {error}", path.display()))
+            std::fs::read_to_string(path)
+                .map_err(|error| format!("{what} {} cannot be read: {error}", path.display()))
         };
         let ca = read("the controller's CA certificate", &self.ca)?;
         let token = read("the token for the controller", &self.token)?;
         let authorization = MetadataValue::try_from(format!("Bearer {}", token.trim()))
             .map_err(|_| format!("the token in {} is not a token", self.token.display()))?;
-        let host = self.controller.rsplit_once(':').map_or(self.controller.as_str(), |(host, _)| host);
+        let host = self
+            .controller
+            .rsplit_once(':')
+            .map_or(self.controller.as_str(), |(host, _)| host);
         let tls = ClientTlsConfig::new()
             .ca_certificate(Certificate::from_pem(ca))
             .domain_name(self.server_name.as_deref().unwrap_or(host));
         let away = |error: tonic::transport::Error| {
-            format!("the controller at {} cannot be reached: {}", self.controller, innermost(&error))
+            format!(
+                "the controller at {} cannot be reached: {}",
+                self.controller,
+                innermost(&error)
+            )
         };
-        let endpoint = Endpoint::from_shared(format!("https://{}", self.controller)).map_err(away)?;
-        let channel = endpoint.tls_config(tls).map_err(away)?.connect().await.map_err(away)?;
-        let mut request = tonic::Request::new(GetRequest { image: key.image.clone(), tag: key.tag.clone() });
-        request.metadata_mut().insert("authorization", authorization);
+        let endpoint =
+            Endpoint::from_shared(format!("https://{}", self.controller)).map_err(away)?;
+        let channel = endpoint
+            .tls_config(tls)
+            .map_err(away)?
+            .connect()
+            .await
+            .map_err(away)?;
+        let mut request = tonic::Request::new(GetRequest {
+            image: key.image.clone(),
+            tag: key.tag.clone(),
+        });
+        request
+            .metadata_mut()
+            .insert("authorization", authorization);
         let answer = PullSecretsClient::new(channel).get(request).await;
         answer.map(tonic::Response::into_inner).map_err(|status| {
             format!(

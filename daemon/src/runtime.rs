@@ -13,7 +13,11 @@ use crate::space::{self, Space};
 use crate::tasks::Resolved;
 
 /// Where runtimes listen on a host, in the order in which they are tried.
-pub const SOCKETS: [&str; 3] = ["/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"];
+pub const SOCKETS: [&str; 3] = [
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/cri-dockerd.sock",
+];
 /// The pause after the first failure to connect; it doubles up to [`RETRY_MAX`].
 const RETRY: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(15);
@@ -84,7 +88,10 @@ impl Runtime {
             Some(_) => "check --cri-socket, and that its directory is mounted",
             None => "set --cri-socket if the runtime listens elsewhere",
         };
-        Err(format!("no container runtime: {}; {remedy}", failures.join("; ")))
+        Err(format!(
+            "no container runtime: {}; {remedy}",
+            failures.join("; ")
+        ))
     }
 
     /// Connects to the runtime on one socket, given as this process sees it.
@@ -98,8 +105,17 @@ impl Runtime {
         // A containerd that drops the layers it has unpacked does not fetch them again for the next image: what a
         // manifest names is then no measure for what a pull takes.
         let discards = config.is_some_and(|json| json.contains(r#""discardUnpackedLayers":true"#));
-        let image_mountpoint = if discards { None } else { cri.image_mountpoint().await? };
-        Ok(Runtime { containerd: Containerd::of(&cri), cri, host_root: host_root.to_owned(), image_mountpoint })
+        let image_mountpoint = if discards {
+            None
+        } else {
+            cri.image_mountpoint().await?
+        };
+        Ok(Runtime {
+            containerd: Containerd::of(&cri),
+            cri,
+            host_root: host_root.to_owned(),
+            image_mountpoint,
+        })
     }
 
     /// The image file system; `None` where it cannot be measured.
@@ -119,25 +135,45 @@ impl Runtime {
     /// # Errors
     /// When the runtime does not answer, or refuses the name.
     pub async fn resolve(&self, reference: &str) -> Result<Option<Resolved>, CriError> {
-        let Some(image) = self.cri.image(reference).await? else { return Ok(None) };
+        let Some(image) = self.cri.image(reference).await? else {
+            return Ok(None);
+        };
         let content = match &self.containerd {
-            Some(containerd) => containerd.image(reference).await.map_err(|e| CriError::Refused(e.to_string()))?,
+            Some(containerd) => containerd
+                .image(reference)
+                .await
+                .map_err(|e| CriError::Refused(e.to_string()))?,
             None => None,
         }
         .unwrap_or_default();
-        let digests = image.repo_digests.iter().filter_map(|d| d.rsplit_once('@')).map(|(_, digest)| digest.to_owned());
-        let mut ids: Vec<String> = digests.chain(content.ids).chain([image.id.clone()]).collect();
+        let digests = image
+            .repo_digests
+            .iter()
+            .filter_map(|d| d.rsplit_once('@'))
+            .map(|(_, digest)| digest.to_owned());
+        let mut ids: Vec<String> = digests
+            .chain(content.ids)
+            .chain([image.id.clone()])
+            .collect();
         ids.retain(|id| !id.is_empty());
         ids.sort();
         ids.dedup();
-        Ok(Some(Resolved { id: image.id, ids, bytes: content.bytes }))
+        Ok(Some(Resolved {
+            id: image.id,
+            ids,
+            bytes: content.bytes,
+        }))
     }
 }
 
 /// Finds the runtime, tells what happens to it, and finds it again when it went. Ends when nobody listens.
 ///
 /// `waiting` says whether somebody waits for news about containers.
-pub async fn watch(choice: SocketChoice, waiting: watch::Receiver<bool>, tell: mpsc::Sender<RuntimeEvent>) {
+pub async fn watch(
+    choice: SocketChoice,
+    waiting: watch::Receiver<bool>,
+    tell: mpsc::Sender<RuntimeEvent>,
+) {
     let mut retry = RETRY;
     let mut told = String::new();
     while !tell.is_closed() {
@@ -151,7 +187,11 @@ pub async fn watch(choice: SocketChoice, waiting: watch::Receiver<bool>, tell: m
                     "the container runtime answers"
                 );
                 (retry, told) = (RETRY, String::new());
-                if tell.send(RuntimeEvent::Ready(runtime.clone())).await.is_err() {
+                if tell
+                    .send(RuntimeEvent::Ready(runtime.clone()))
+                    .await
+                    .is_err()
+                {
                     return;
                 }
                 follow(&runtime, waiting.clone(), &tell).await;
@@ -174,12 +214,20 @@ pub async fn watch(choice: SocketChoice, waiting: watch::Receiver<bool>, tell: m
 }
 
 /// Tells what happens in a runtime until it stops to answer.
-async fn follow(runtime: &Runtime, mut waiting: watch::Receiver<bool>, tell: &mpsc::Sender<RuntimeEvent>) {
+async fn follow(
+    runtime: &Runtime,
+    mut waiting: watch::Receiver<bool>,
+    tell: &mpsc::Sender<RuntimeEvent>,
+) {
     let with_events = runtime.containerd.is_some();
     let events = forward(runtime.containerd.as_ref(), tell);
     tokio::pin!(events);
     let mut polls = tokio::time::interval(POLL);
-    let mut quick = tokio::time::interval(if with_events { POLL_BESIDE_EVENTS } else { POLL_CONTAINERS });
+    let mut quick = tokio::time::interval(if with_events {
+        POLL_BESIDE_EVENTS
+    } else {
+        POLL_CONTAINERS
+    });
     quick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         let somebody_waits = *waiting.borrow_and_update();
@@ -209,7 +257,9 @@ async fn follow(runtime: &Runtime, mut waiting: watch::Receiver<bool>, tell: &mp
 
 /// Passes on containerd's events until they end, which they do when containerd does. Without containerd it never ends.
 async fn forward(containerd: Option<&Containerd>, tell: &mpsc::Sender<RuntimeEvent>) {
-    let Some(containerd) = containerd else { return std::future::pending().await };
+    let Some(containerd) = containerd else {
+        return std::future::pending().await;
+    };
     let mut events = match containerd.subscribe().await {
         Ok(events) => events,
         Err(error) => return warn!(%error, "containerd gives no events"),

@@ -87,12 +87,19 @@ impl Stops {
     /// What a daemon before this one has answered. One that it was at is begun again, if it still runs.
     pub fn take_over(&mut self, answers: &[StoppedContainer], now: Now) {
         let known = self.answers.iter().map(key).collect::<Vec<_>>();
-        for answer in answers.iter().filter(|answer| !known.contains(&key(answer))) {
+        for answer in answers
+            .iter()
+            .filter(|answer| !known.contains(&key(answer)))
+        {
             if answer.phase.is_final() {
                 self.answers.push(answer.clone());
             } else if let Some(at) = &answer.begun_at {
                 // Whether its hook was done, nobody knows any more.
-                let begun = Begun { at: Began::told(at.0, now), is_cut_short: true, is_hook_done: false };
+                let begun = Begun {
+                    at: Began::told(at.0, now),
+                    is_cut_short: true,
+                    is_hook_done: false,
+                };
                 self.begun.entry(key(answer)).or_insert(begun);
             }
         }
@@ -123,12 +130,18 @@ impl Stops {
     fn is_open(&self, stop: &StopContainer) -> bool {
         match self.answer(stop) {
             None => true,
-            Some(answer) => stop.min_started_seconds > 0 && !stop.cancelled && answer.lasting_container_id.is_empty(),
+            Some(answer) => {
+                stop.min_started_seconds > 0
+                    && !stop.cancelled
+                    && answer.lasting_container_id.is_empty()
+            }
         }
     }
 
     fn answer(&self, stop: &StopContainer) -> Option<&StoppedContainer> {
-        self.answers.iter().find(|answer| stop.is_answered_by(answer))
+        self.answers
+            .iter()
+            .find(|answer| stop.is_answered_by(answer))
     }
 
     /// Are the containers to be seen now? It says so once.
@@ -146,7 +159,11 @@ impl Stops {
         let told = asked.iter().filter_map(|stop| self.stopping_since(stop));
         let told = told.map(|since| since + TOLD_AFTER).filter(|at| *at > now);
         // What is past already waits for the runtime, whose return is told.
-        [self.wake, told.min()].into_iter().flatten().filter(|at| *at > now).min()
+        [self.wake, told.min()]
+            .into_iter()
+            .flatten()
+            .filter(|at| *at > now)
+            .min()
     }
 
     /// The containers were seen, or could not be: says which are stopped now. `is_stopped_otherwise` is true of those that are being
@@ -164,12 +181,23 @@ impl Stops {
             return Vec::new();
         };
         let mut begins = Vec::new();
-        let elsewhere = asked.iter().map(|stop| id(&stop.container_id)).filter(|id| is_stopped_otherwise(id));
-        let since = |id: &str| (id.to_owned(), self.elsewhere.get(id).copied().unwrap_or(now.steady));
+        let elsewhere = asked
+            .iter()
+            .map(|stop| id(&stop.container_id))
+            .filter(|id| is_stopped_otherwise(id));
+        let since = |id: &str| {
+            (
+                id.to_owned(),
+                self.elsewhere.get(id).copied().unwrap_or(now.steady),
+            )
+        };
         self.elsewhere = elsewhere.map(since).collect();
         for stop in asked {
             let id = id(&stop.container_id);
-            if self.answer(stop).is_some() || self.at_work.contains_key(id) || is_stopped_otherwise(id) {
+            if self.answer(stop).is_some()
+                || self.at_work.contains_key(id)
+                || is_stopped_otherwise(id)
+            {
                 continue;
             }
             let begun = self.begun.get(&asked_key(stop)).copied();
@@ -180,10 +208,18 @@ impl Stops {
             if self.is_behind_another(stop, begun.is_some()) {
                 continue;
             }
-            match containers.iter().find(|container| is_meant(container, stop)) {
+            match containers
+                .iter()
+                .find(|container| is_meant(container, stop))
+            {
                 Some(container) => {
-                    self.at_work.insert(container.id.clone(), (stop.clone(), now.steady));
-                    let first = Begun { at: Began::now(now, now.time), is_cut_short: false, is_hook_done: false };
+                    self.at_work
+                        .insert(container.id.clone(), (stop.clone(), now.steady));
+                    let first = Begun {
+                        at: Began::now(now, now.time),
+                        is_cut_short: false,
+                        is_hook_done: false,
+                    };
                     self.begun.entry(asked_key(stop)).or_insert(first);
                     begins.push(begin(stop, container, begun, now));
                 }
@@ -209,7 +245,9 @@ impl Stops {
                 id(container_id) == id(&stop.container_id)
             }
         };
-        self.at_work.values().any(|(other, _)| other.request == stop.request)
+        self.at_work
+            .values()
+            .any(|(other, _)| other.request == stop.request)
             || !has_begun && self.begun.keys().any(is_other)
     }
 
@@ -217,14 +255,24 @@ impl Stops {
     pub fn not_begun(&mut self, begin: &Begin) {
         self.at_work.remove(&begin.id);
         let key = asked_key(&begin.asked);
-        if self.begun.get(&key).is_some_and(|begun| !begun.is_cut_short) {
+        if self
+            .begun
+            .get(&key)
+            .is_some_and(|begun| !begun.is_cut_short)
+        {
             self.begun.remove(&key);
         }
         self.due = true;
     }
 
     /// A stop is over.
-    pub fn over(&mut self, begin: &Begin, hook: Option<&str>, result: Result<(), &CriError>, now: Now) {
+    pub fn over(
+        &mut self,
+        begin: &Begin,
+        hook: Option<&str>,
+        result: Result<(), &CriError>,
+        now: Now,
+    ) {
         self.at_work.remove(&begin.id);
         self.due = true;
         let (is_hook_done, hook) = (hook.is_none(), hook.unwrap_or_default());
@@ -234,7 +282,8 @@ impl Stops {
             // Whether it has stopped, the runtime knows when it is back.
             Err(CriError::Away { .. }) => {
                 if let Some(begun) = self.begun.get_mut(&asked_key(&begin.asked)) {
-                    (begun.is_cut_short, begun.is_hook_done) = (true, begun.is_hook_done || is_hook_done);
+                    (begun.is_cut_short, begun.is_hook_done) =
+                        (true, begun.is_hook_done || is_hook_done);
                 }
                 self.due = false;
                 self.wake = Some(now.steady + AGAIN);
@@ -244,7 +293,9 @@ impl Stops {
 
     fn note(&mut self, stop: &StopContainer, phase: StopPhase, message: &str, hook: &str) {
         self.begun.remove(&asked_key(stop));
-        self.answers.retain(|answer| (&answer.request, &answer.container) != (&stop.request, &stop.container));
+        self.answers.retain(|answer| {
+            (&answer.request, &answer.container) != (&stop.request, &stop.container)
+        });
         self.answers.push(StoppedContainer {
             request: stop.request.clone(),
             container: stop.container.clone(),
@@ -259,15 +310,23 @@ impl Stops {
 
     /// Tells those that have run for long enough, by this node's clock alone.
     fn look_for_next_ones(&mut self, asked: &[StopContainer], containers: &[Container], now: Now) {
-        self.running.retain(|id, _| containers.iter().any(|container| container.id == *id));
+        self.running
+            .retain(|id, _| containers.iter().any(|container| container.id == *id));
         for answer in &mut self.answers {
-            let Some(stop) = asked.iter().find(|stop| stop.is_answered_by(answer)) else { continue };
-            let is_due = matches!(answer.phase, StopPhase::Stopped | StopPhase::Gone) && !stop.cancelled;
+            let Some(stop) = asked.iter().find(|stop| stop.is_answered_by(answer)) else {
+                continue;
+            };
+            let is_due =
+                matches!(answer.phase, StopPhase::Stopped | StopPhase::Gone) && !stop.cancelled;
             if !is_due || stop.min_started_seconds == 0 {
                 continue;
             }
-            let next = containers.iter().filter(|c| is_running(c) && is_of(c, stop) && c.id != id(&stop.container_id));
-            let Some(next) = next.max_by_key(|c| (c.metadata.as_ref().map_or(0, |m| m.attempt), c.created_at)) else {
+            let next = containers
+                .iter()
+                .filter(|c| is_running(c) && is_of(c, stop) && c.id != id(&stop.container_id));
+            let Some(next) =
+                next.max_by_key(|c| (c.metadata.as_ref().map_or(0, |m| m.attempt), c.created_at))
+            else {
                 answer.lasting_container_id.clear();
                 continue;
             };
@@ -278,7 +337,10 @@ impl Stops {
                 let at = now.steady + left.unsigned_abs();
                 self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
             } else if id(&answer.lasting_container_id) != next.id {
-                let scheme = stop.container_id.split_once("://").map_or("", |(scheme, _)| scheme);
+                let scheme = stop
+                    .container_id
+                    .split_once("://")
+                    .map_or("", |(scheme, _)| scheme);
                 answer.lasting_container_id = format!("{scheme}://{}", next.id);
             }
         }
@@ -298,7 +360,9 @@ impl Stops {
             // At once where the daemon after this one would take it for one that it must not begin, or where it was told already.
             let is_told = since.is_some_and(|since| now.duration_since(since) >= TOLD_AFTER)
                 || begun.is_some_and(|begun| begun.is_cut_short || stop.cancelled);
-            self.answer(stop).cloned().or_else(|| is_told.then(stopping))
+            self.answer(stop)
+                .cloned()
+                .or_else(|| is_told.then(stopping))
         };
         asked.iter().filter_map(of).collect()
     }
@@ -306,12 +370,17 @@ impl Stops {
     /// Since when the container is being stopped, for whomever.
     fn stopping_since(&self, stop: &StopContainer) -> Option<Instant> {
         let id = id(&stop.container_id);
-        self.at_work.get(id).map(|(_, since)| since).or_else(|| self.elsewhere.get(id)).copied()
+        self.at_work
+            .get(id)
+            .map(|(_, since)| since)
+            .or_else(|| self.elsewhere.get(id))
+            .copied()
     }
 
     /// Drops the answers to what nobody asks any more, and what has begun for it and is not at work.
     pub fn drop_others(&mut self, asked: &[StopContainer]) {
-        self.answers.retain(|answer| asked.iter().any(|stop| stop.is_answered_by(answer)));
+        self.answers
+            .retain(|answer| asked.iter().any(|stop| stop.is_answered_by(answer)));
         let at_work = self.at_work.values().map(|(stop, _)| stop);
         let known: HashSet<_> = asked.iter().chain(at_work).map(asked_key).collect();
         self.begun.retain(|key, _| known.contains(key));
@@ -319,11 +388,19 @@ impl Stops {
 }
 
 fn key(answer: &StoppedContainer) -> StopKey {
-    (answer.request.clone(), answer.container.clone(), answer.container_id.clone())
+    (
+        answer.request.clone(),
+        answer.container.clone(),
+        answer.container_id.clone(),
+    )
 }
 
 fn asked_key(stop: &StopContainer) -> StopKey {
-    (stop.request.clone(), stop.container.clone(), stop.container_id.clone())
+    (
+        stop.request.clone(),
+        stop.container.clone(),
+        stop.container_id.clone(),
+    )
 }
 
 fn is_running(container: &Container) -> bool {
@@ -332,28 +409,42 @@ fn is_running(container: &Container) -> bool {
 
 /// Is it of the pod and the name that are asked for, as its kubelet says?
 fn is_of(container: &Container, stop: &StopContainer) -> bool {
-    container.labels.get(NAME_LABEL).is_some_and(|name| *name == stop.container)
+    container
+        .labels
+        .get(NAME_LABEL)
+        .is_some_and(|name| *name == stop.container)
         && is_of_pod(container, (&stop.namespace, &stop.name, &stop.uid))
 }
 
 fn is_meant(container: &Container, stop: &StopContainer) -> bool {
     // Of one that lived on while its runtime was away, the runtime may not know the state.
-    let may_run = is_running(container) || container.state == ContainerState::ContainerUnknown as i32;
+    let may_run =
+        is_running(container) || container.state == ContainerState::ContainerUnknown as i32;
     container.id == id(&stop.container_id) && may_run && is_of(container, stop)
 }
 
 /// One that was begun before has what is left of its grace period.
 fn begin(stop: &StopContainer, container: &Container, before: Option<Begun>, now: Now) -> Begin {
-    let asked = stop.grace_period_seconds.map(|seconds| u64::try_from(seconds).unwrap_or(0));
-    let grace = asked.map_or_else(|| pre_stop::grace(container), Duration::from_secs).min(MAX_GRACE);
+    let asked = stop
+        .grace_period_seconds
+        .map(|seconds| u64::try_from(seconds).unwrap_or(0));
+    let grace = asked
+        .map_or_else(|| pre_stop::grace(container), Duration::from_secs)
+        .min(MAX_GRACE);
     let has_no_hook = asked == Some(0) || before.is_some_and(|before| before.is_hook_done);
     Begin {
         id: container.id.clone(),
         sandbox: container.pod_sandbox_id.clone(),
         uid: stop.uid.clone(),
         what: format!("{}/{} {}", stop.namespace, stop.name, stop.container),
-        grace: before.map_or(grace, |before| pre_stop::left(grace, before.at.lasted(now.steady))),
-        hook: if has_no_hook { Hook::None } else { pre_stop::hook(container) },
+        grace: before.map_or(grace, |before| {
+            pre_stop::left(grace, before.at.lasted(now.steady))
+        }),
+        hook: if has_no_hook {
+            Hook::None
+        } else {
+            pre_stop::hook(container)
+        },
         asked: stop.clone(),
     }
 }
@@ -366,17 +457,23 @@ fn time_left(next: &Container, stop: &StopContainer, now: Now, since: Instant) -
     if now.time.duration_since(created) > wanted.saturating_add(STARTS_WITHIN) {
         return SignedDuration::ZERO;
     }
-    let seen = SignedDuration::try_from(now.steady.duration_since(since)).unwrap_or(SignedDuration::MAX);
+    let seen =
+        SignedDuration::try_from(now.steady.duration_since(since)).unwrap_or(SignedDuration::MAX);
     wanted.saturating_sub(seen)
 }
 
 /// The runtime's own id: `containerd://abc` is `abc`.
 fn id(container_id: &str) -> &str {
-    container_id.rsplit_once("://").map_or(container_id, |(_, id)| id)
+    container_id
+        .rsplit_once("://")
+        .map_or(container_id, |(_, id)| id)
 }
 
 fn cut(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(MESSAGE_MAX).collect()
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(MESSAGE_MAX)
+        .collect()
 }
 
 #[cfg(test)]

@@ -43,7 +43,11 @@ fn without_gone(written: &NodeImageStatus, wanted: &NodeImageStatus) -> Option<N
 
 fn without_progress(status: &NodeImageStatus) -> NodeImageStatus {
     let mut status = status.clone();
-    for tag in status.image_statuses.values_mut().flat_map(|image| &mut image.tags) {
+    for tag in status
+        .image_statuses
+        .values_mut()
+        .flat_map(|image| &mut image.tags)
+    {
         if tag.phase == ImagePullPhase::Pulling {
             tag.progress = 0;
             tag.bytes_done = None;
@@ -68,7 +72,11 @@ mod tests {
             ..ImageTagStatus::default()
         };
         let images = [("app".to_owned(), ImageStatus { tags: vec![tag] })].into();
-        NodeImageStatus { desired: 1, image_statuses: images, ..NodeImageStatus::default() }
+        NodeImageStatus {
+            desired: 1,
+            image_statuses: images,
+            ..NodeImageStatus::default()
+        }
     }
 
     #[test]

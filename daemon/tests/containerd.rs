@@ -1,6 +1,15 @@
 //! The adapters on a real containerd and a real registry. Needs root.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
-#![allow(missing_docs, unreachable_pub, reason = "nobody else uses a test's parts")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail by panicking"
+)]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    reason = "nobody else uses a test's parts"
+)]
 
 mod node;
 
@@ -24,9 +33,9 @@ use berth_daemon::tasks::{Key, Outcome};
 use berth_grpc::v1::{Credential, GetRequest, GetResponse, pull_secrets_server};
 use k8s_cri::v1::runtime_service_client::RuntimeServiceClient;
 use k8s_cri::v1::{
-    AuthConfig, ContainerConfig, ContainerMetadata, CreateContainerRequest, ImageSpec, KeyValue, LinuxPodSandboxConfig,
-    LinuxSandboxSecurityContext, NamespaceMode, NamespaceOption, PodSandboxConfig, PodSandboxMetadata,
-    RunPodSandboxRequest, StartContainerRequest,
+    AuthConfig, ContainerConfig, ContainerMetadata, CreateContainerRequest, ImageSpec, KeyValue,
+    LinuxPodSandboxConfig, LinuxSandboxSecurityContext, NamespaceMode, NamespaceOption,
+    PodSandboxConfig, PodSandboxMetadata, RunPodSandboxRequest, StartContainerRequest,
 };
 use node::oci::{Content, Layout};
 use node::{Containerd, Node, Registry, wait};
@@ -37,7 +46,11 @@ use tonic::transport::{Identity, Server, ServerTlsConfig};
 const MIB: usize = 1 << 20;
 
 fn layout(layers: &[usize], seed: u64) -> Layout {
-    Layout::write(&Content { layers, seed, ..Content::default() })
+    Layout::write(&Content {
+        layers,
+        seed,
+        ..Content::default()
+    })
 }
 
 async fn connect(containerd: &Containerd) -> Arc<Runtime> {
@@ -62,13 +75,24 @@ struct Pull {
 
 fn pull(runtime: &Arc<Runtime>, image: &str, tag: &str) -> Pull {
     let (tell, progress) = mpsc::channel(1);
-    Pull { progress, outcome: tokio::spawn(attempt(runtime, image, tag, tell).run()) }
+    Pull {
+        progress,
+        outcome: tokio::spawn(attempt(runtime, image, tag, tell).run()),
+    }
 }
 
-fn attempt(runtime: &Arc<Runtime>, image: &str, tag: &str, progress: mpsc::Sender<(u64, Bytes)>) -> Try {
+fn attempt(
+    runtime: &Arc<Runtime>,
+    image: &str,
+    tag: &str,
+    progress: mpsc::Sender<(u64, Bytes)>,
+) -> Try {
     Try {
         attempt: 7,
-        key: Key { image: image.into(), tag: tag.into() },
+        key: Key {
+            image: image.into(),
+            tag: tag.into(),
+        },
         sandbox: None,
         has_secrets: false,
         runtime: runtime.clone(),
@@ -107,8 +131,12 @@ async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
 #[tokio::test]
 async fn the_bytes_of_a_pull_grow_and_every_id_is_known() {
     let node = Node::start();
-    let layout =
-        Layout::write(&Content { layers: &[3 * MIB, 2 * MIB, MIB], seed: 1, indexed: true, ..Content::default() });
+    let layout = Layout::write(&Content {
+        layers: &[3 * MIB, 2 * MIB, MIB],
+        seed: 1,
+        indexed: true,
+        ..Content::default()
+    });
     node.registry.push(&layout, "library/app:1");
     let runtime = connect(&node.containerd).await;
     assert_eq!(runtime.resolve("app:1").await.unwrap(), None);
@@ -121,15 +149,34 @@ async fn the_bytes_of_a_pull_grow_and_every_id_is_known() {
     // The runtime writes down whole MiB: of each of three layers it may hold back nearly one.
     node.relay.allow(7 * MIB as i64 / 2);
     let second = pull.until(|bytes| bytes.done > first.done).await;
-    assert!(second.total == layout.bytes && second.done < 5 * MIB as u64, "{second:?}");
+    assert!(
+        second.total == layout.bytes && second.done < 5 * MIB as u64,
+        "{second:?}"
+    );
     node.relay.open();
-    let Outcome::Pulled(resolved) = pull.end().await else { panic!("not pulled") };
-    let mut ids = vec![layout.config.clone(), layout.manifest.clone(), layout.index.clone().unwrap()];
+    let Outcome::Pulled(resolved) = pull.end().await else {
+        panic!("not pulled")
+    };
+    let mut ids = vec![
+        layout.config.clone(),
+        layout.manifest.clone(),
+        layout.index.clone().unwrap(),
+    ];
     ids.sort();
-    assert_eq!((resolved.id, resolved.ids, resolved.bytes), (layout.config.clone(), ids, Some(layout.bytes)));
+    assert_eq!(
+        (resolved.id, resolved.ids, resolved.bytes),
+        (layout.config.clone(), ids, Some(layout.bytes))
+    );
     // By whatever name.
-    for name in ["docker.io/library/app:1".to_owned(), format!("app@{}", layout.index.clone().unwrap())] {
-        assert_eq!(runtime.resolve(&name).await.unwrap().unwrap().id, layout.config, "{name}");
+    for name in [
+        "docker.io/library/app:1".to_owned(),
+        format!("app@{}", layout.index.clone().unwrap()),
+    ] {
+        assert_eq!(
+            runtime.resolve(&name).await.unwrap().unwrap().id,
+            layout.config,
+            "{name}"
+        );
     }
 }
 
@@ -141,12 +188,18 @@ async fn only_what_is_missing_is_counted_as_to_come() {
     node.registry.push(&small, "team/app:1");
     node.registry.push(&large, "team/app:2");
     let runtime = connect(&node.containerd).await;
-    assert!(matches!(pull(&runtime, "team/app", "1").end().await, Outcome::Pulled(_)));
+    assert!(matches!(
+        pull(&runtime, "team/app", "1").end().await,
+        Outcome::Pulled(_)
+    ));
     node.relay.allow_only(64 << 10);
     let mut second = pull(&runtime, "team/app", "2");
     let bytes = second.until(|_| true).await;
     assert_eq!(bytes.total, large.bytes);
-    assert!(bytes.done >= 2 * MIB as u64 && bytes.done < 3 * MIB as u64, "{bytes:?}");
+    assert!(
+        bytes.done >= 2 * MIB as u64 && bytes.done < 3 * MIB as u64,
+        "{bytes:?}"
+    );
     node.relay.open();
     assert!(matches!(second.end().await, Outcome::Pulled(_)));
 }
@@ -162,7 +215,9 @@ async fn a_pull_that_is_dropped_stops() {
     assert!(node.relay.connections() > 0);
     pull.outcome.abort();
     tokio::task::spawn_blocking(move || {
-        wait("the runtime lets go of the registry", || node.relay.connections() == 0);
+        wait("the runtime lets go of the registry", || {
+            node.relay.connections() == 0
+        });
         assert!(node.relay.passed() < 2 * MIB as u64);
     })
     .await
@@ -177,30 +232,56 @@ async fn an_image_that_cannot_fit_is_given_up_before_it_is_here() {
     registry.push(&layout(&[20 * MIB, 10 * MIB], 3), "library/huge:1");
     registry.push(&layout(&[MIB], 4), "library/small:1");
     let runtime = connect(&containerd).await;
-    let space = runtime.space().expect("containerd tells its image file system");
+    let space = runtime
+        .space()
+        .expect("containerd tells its image file system");
     assert_eq!(space.total, 12 * MIB as u64, "{space:?}");
 
     relay.allow_only(MIB as i64);
-    let Outcome::Failed(why) = pull(&runtime, "huge", "1").end().await else { panic!("not given up") };
-    for part in ["huge:1", "30.0 MiB", "free of 12.0 MiB", "free space on the node"] {
+    let Outcome::Failed(why) = pull(&runtime, "huge", "1").end().await else {
+        panic!("not given up")
+    };
+    for part in [
+        "huge:1",
+        "30.0 MiB",
+        "free of 12.0 MiB",
+        "free space on the node",
+    ] {
         assert!(why.contains(part), "{part} is not in: {why}");
     }
-    assert!(relay.passed() < 2 * MIB as u64, "given up by the manifest, not by a full disk");
+    assert!(
+        relay.passed() < 2 * MIB as u64,
+        "given up by the manifest, not by a full disk"
+    );
     relay.open();
-    assert!(matches!(pull(&runtime, "small", "1").end().await, Outcome::Pulled(_)), "others go on");
+    assert!(
+        matches!(pull(&runtime, "small", "1").end().await, Outcome::Pulled(_)),
+        "others go on"
+    );
 }
 
 #[tokio::test]
 async fn what_the_registry_refuses_is_told() {
     let node = Node::start();
     let runtime = connect(&node.containerd).await;
-    let Outcome::Failed(why) = pull(&runtime, "library/none", "1").end().await else { panic!("pulled") };
-    assert!(why.contains("not found") && why.contains("library/none:1"), "{why}");
+    let Outcome::Failed(why) = pull(&runtime, "library/none", "1").end().await else {
+        panic!("pulled")
+    };
+    assert!(
+        why.contains("not found") && why.contains("library/none:1"),
+        "{why}"
+    );
     // A registry that is down is no fault of the runtime's.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let containerd = Containerd::start(silent);
     let runtime = connect(&containerd).await;
-    let Outcome::Failed(why) = pull(&runtime, "library/none", "1").end().await else { panic!("pulled") };
+    let Outcome::Failed(why) = pull(&runtime, "library/none", "1").end().await else {
+        panic!("pulled")
+    };
     assert!(why.contains("connection refused"), "{why}");
 }
 
@@ -210,12 +291,30 @@ async fn credentials_open_a_registry() {
     registry.push(&layout(&[1000], 6), "team/private:1");
     let containerd = Containerd::start(registry.port);
     let runtime = connect(&containerd).await;
-    let Outcome::Failed(why) = pull(&runtime, "team/private", "1").end().await else { panic!("pulled") };
-    assert!(why.contains("authorization") || why.contains("401"), "{why}");
-    let auth =
-        |password: &str| AuthConfig { username: "robot".into(), password: password.into(), ..AuthConfig::default() };
-    assert!(runtime.cri.pull("team/private:1", Some(auth("wrong")), None).await.is_err());
-    runtime.cri.pull("team/private:1", Some(auth("secret")), None).await.unwrap();
+    let Outcome::Failed(why) = pull(&runtime, "team/private", "1").end().await else {
+        panic!("pulled")
+    };
+    assert!(
+        why.contains("authorization") || why.contains("401"),
+        "{why}"
+    );
+    let auth = |password: &str| AuthConfig {
+        username: "robot".into(),
+        password: password.into(),
+        ..AuthConfig::default()
+    };
+    assert!(
+        runtime
+            .cri
+            .pull("team/private:1", Some(auth("wrong")), None)
+            .await
+            .is_err()
+    );
+    runtime
+        .cri
+        .pull("team/private:1", Some(auth("secret")), None)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -237,13 +336,22 @@ async fn credentials_from_the_controller_are_tried_in_turn() {
         attempt.run()
     };
     let problem = "pull secret default/gone does not exist";
-    let wrong =
-        Controller::start(GetResponse { credentials: vec![credential("wrong")], problems: vec![problem.into()] });
-    let Outcome::Failed(why) = in_time("a refusal", pull(&wrong)).await else { panic!("pulled") };
+    let wrong = Controller::start(GetResponse {
+        credentials: vec![credential("wrong")],
+        problems: vec![problem.into()],
+    });
+    let Outcome::Failed(why) = in_time("a refusal", pull(&wrong)).await else {
+        panic!("pulled")
+    };
     assert!(why.contains("401") && why.contains(problem), "{why}");
-    let right =
-        Controller::start(GetResponse { credentials: ["wrong", "secret"].map(credential).into(), problems: vec![] });
-    assert!(matches!(in_time("the pull", pull(&right)).await, Outcome::Pulled(_)));
+    let right = Controller::start(GetResponse {
+        credentials: ["wrong", "secret"].map(credential).into(),
+        problems: vec![],
+    });
+    assert!(matches!(
+        in_time("the pull", pull(&right)).await,
+        Outcome::Pulled(_)
+    ));
     right.server.abort();
     let _ = right.server.await;
     let attempt = Try {
@@ -251,7 +359,9 @@ async fn credentials_from_the_controller_are_tried_in_turn() {
         secrets: Some(right.client),
         ..attempt(&runtime, "team/private", "1", mpsc::channel(1).0)
     };
-    let Outcome::Held(why) = in_time("an answer", attempt.run()).await else { panic!("not held") };
+    let Outcome::Held(why) = in_time("an answer", attempt.run()).await else {
+        panic!("not held")
+    };
     assert!(why.contains("cannot be reached"), "{why}");
 }
 
@@ -266,9 +376,21 @@ struct Answer(GetResponse);
 
 #[tonic::async_trait]
 impl pull_secrets_server::PullSecrets for Answer {
-    async fn get(&self, request: tonic::Request<GetRequest>) -> Result<tonic::Response<GetResponse>, tonic::Status> {
-        assert_eq!(request.metadata().get("authorization").unwrap(), "Bearer a-token");
-        assert_eq!((request.get_ref().image.as_str(), request.get_ref().tag.as_str()), ("team/private", "1"));
+    async fn get(
+        &self,
+        request: tonic::Request<GetRequest>,
+    ) -> Result<tonic::Response<GetResponse>, tonic::Status> {
+        assert_eq!(
+            request.metadata().get("authorization").unwrap(),
+            "Bearer a-token"
+        );
+        assert_eq!(
+            (
+                request.get_ref().image.as_str(),
+                request.get_ref().tag.as_str()
+            ),
+            ("team/private", "1")
+        );
         Ok(tonic::Response::new(self.0.clone()))
     }
 }
@@ -277,7 +399,10 @@ impl Controller {
     fn start(answer: GetResponse) -> Controller {
         let directory = tempfile::TempDir::new().unwrap();
         let key = rcgen::KeyPair::generate().unwrap();
-        let certificate = rcgen::CertificateParams::new(vec!["controller".into()]).unwrap().self_signed(&key).unwrap();
+        let certificate = rcgen::CertificateParams::new(vec!["controller".into()])
+            .unwrap()
+            .self_signed(&key)
+            .unwrap();
         let client = |address: std::net::SocketAddr| PullSecrets {
             controller: address.to_string(),
             server_name: Some("controller".into()),
@@ -289,14 +414,25 @@ impl Controller {
         std::fs::write(&client.ca, certificate.pem()).unwrap();
         std::fs::write(&client.token, "a-token\n").unwrap();
         listener.set_nonblocking(true).unwrap();
-        let incoming =
-            tonic::transport::server::TcpIncoming::from(tokio::net::TcpListener::from_std(listener).unwrap());
-        let tls = ServerTlsConfig::new().identity(Identity::from_pem(certificate.pem(), key.serialize_pem()));
+        let incoming = tonic::transport::server::TcpIncoming::from(
+            tokio::net::TcpListener::from_std(listener).unwrap(),
+        );
+        let tls = ServerTlsConfig::new()
+            .identity(Identity::from_pem(certificate.pem(), key.serialize_pem()));
         let mut server = Server::builder().tls_config(tls).unwrap();
         let service = pull_secrets_server::PullSecretsServer::new(Answer(answer));
-        let server =
-            tokio::spawn(async move { server.add_service(service).serve_with_incoming(incoming).await.unwrap() });
-        Controller { client, server, _directory: directory }
+        let server = tokio::spawn(async move {
+            server
+                .add_service(service)
+                .serve_with_incoming(incoming)
+                .await
+                .unwrap()
+        });
+        Controller {
+            client,
+            server,
+            _directory: directory,
+        }
     }
 }
 
@@ -320,11 +456,19 @@ async fn a_runtime_that_comes_and_goes_is_followed() {
     let (tell, mut events) = mpsc::channel(16);
     let (_waiting, waited) = watch::channel(false);
     let socket = node.containerd.socket().display().to_string();
-    let choice = SocketChoice { host_root: "/".into(), socket: Some(socket.clone()) };
+    let choice = SocketChoice {
+        host_root: "/".into(),
+        socket: Some(socket.clone()),
+    };
     let watching = tokio::spawn(runtime::watch(choice, waited, tell));
 
-    let RuntimeEvent::Lost(why) = in_time("bad news", events.recv()).await.unwrap() else { panic!("not lost") };
-    assert!(why.contains(&socket) && why.contains("does not exist") && why.contains("--cri-socket"), "{why}");
+    let RuntimeEvent::Lost(why) = in_time("bad news", events.recv()).await.unwrap() else {
+        panic!("not lost")
+    };
+    assert!(
+        why.contains(&socket) && why.contains("does not exist") && why.contains("--cri-socket"),
+        "{why}"
+    );
     node.containerd.run();
     let runtime = ready(&mut events).await;
     // A pull that the runtime's end cuts off is held against nobody.
@@ -333,16 +477,26 @@ async fn a_runtime_that_comes_and_goes_is_followed() {
     tokio::task::yield_now().await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     node.containerd.stop();
-    let Outcome::Held(why) = cut.end().await else { panic!("not held") };
+    let Outcome::Held(why) = cut.end().await else {
+        panic!("not held")
+    };
     assert!(why.contains("does not answer"), "{why}");
-    let RuntimeEvent::Lost(_) = in_time("bad news", events.recv()).await.unwrap() else { panic!("not lost") };
+    let RuntimeEvent::Lost(_) = in_time("bad news", events.recv()).await.unwrap() else {
+        panic!("not lost")
+    };
     node.relay.open();
     node.containerd.run();
     let runtime = ready(&mut events).await;
     // The old connection finds the new socket, too.
-    assert!(matches!(pull(&runtime, "app", "1").end().await, Outcome::Pulled(_)));
+    assert!(matches!(
+        pull(&runtime, "app", "1").end().await,
+        Outcome::Pulled(_)
+    ));
     loop {
-        if matches!(in_time("news of an image", events.recv()).await.unwrap(), RuntimeEvent::Images) {
+        if matches!(
+            in_time("news of an image", events.recv()).await.unwrap(),
+            RuntimeEvent::Images
+        ) {
             break;
         }
     }
@@ -360,8 +514,13 @@ async fn what_is_no_runtime_is_no_crash() {
             drop(stream);
         }
     });
-    let choice = SocketChoice { host_root: directory.path().into(), socket: None };
-    let why = in_time("an answer", Runtime::find(&choice)).await.unwrap_err();
+    let choice = SocketChoice {
+        host_root: directory.path().into(),
+        socket: None,
+    };
+    let why = in_time("an answer", Runtime::find(&choice))
+        .await
+        .unwrap_err();
     for part in [
         "/run/containerd/containerd.sock: the runtime does not answer",
         "/run/crio/crio.sock does not exist",
@@ -376,29 +535,60 @@ async fn what_is_no_runtime_is_no_crash() {
 async fn two_tags_of_one_digest_are_told_apart() {
     let node = Node::start();
     let program = Path::new("/bin/busybox");
-    let content = |words| Content { program: Some((program, words)), ..Content::default() };
+    let content = |words| Content {
+        program: Some((program, words)),
+        ..Content::default()
+    };
     let pause = Layout::write(&content(&["sleep", "100000"]));
     for name in ["test/pause:1", "library/app:1", "library/app:1-same"] {
         node.registry.push(&pause, name);
     }
     let runtime = connect(&node.containerd).await;
     for tag in ["1", "1-same"] {
-        assert!(matches!(pull(&runtime, "app", tag).end().await, Outcome::Pulled(_)));
+        assert!(matches!(
+            pull(&runtime, "app", tag).end().await,
+            Outcome::Pulled(_)
+        ));
     }
     let pod = Pod::run(&runtime.cri).await;
-    for (attempt, image) in ["app:1", "app:1-same", "docker.io/app:1"].into_iter().enumerate() {
+    for (attempt, image) in ["app:1", "app:1-same", "docker.io/app:1"]
+        .into_iter()
+        .enumerate()
+    {
         let id = pod.create("c", attempt as u32, image, &[]).await;
         let containers = runtime.cri.containers(Some("uid-1")).await.unwrap();
         let images = runtime.cri.images().await.unwrap();
-        let facts = Facts { runtime: runtime.cri.name(), containers: &containers, images: &images, names: &[] };
-        let asked = InspectPod { namespace: "default".into(), name: "p".into(), uid: "uid-1".into(), env: Vec::new() };
+        let facts = Facts {
+            runtime: runtime.cri.name(),
+            containers: &containers,
+            images: &images,
+            names: &[],
+        };
+        let asked = InspectPod {
+            namespace: "default".into(),
+            name: "p".into(),
+            uid: "uid-1".into(),
+            env: Vec::new(),
+        };
         let answer = inspect::inspect(&[asked], facts);
-        let [container] = answer[0].containers.as_slice() else { panic!("{answer:?}") };
-        assert_eq!((container.name.as_str(), container.image.as_str()), ("c", image));
+        let [container] = answer[0].containers.as_slice() else {
+            panic!("{answer:?}")
+        };
+        assert_eq!(
+            (container.name.as_str(), container.image.as_str()),
+            ("c", image)
+        );
         assert_eq!(container.container_id, format!("containerd://{id}"));
         assert_eq!(container.image_id, pause.config);
     }
-    assert!(runtime.cri.containers(Some("uid-2")).await.unwrap().is_empty());
+    assert!(
+        runtime
+            .cri
+            .containers(Some("uid-2"))
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -406,41 +596,115 @@ async fn a_container_with_other_variables_is_stopped() {
     let node = Node::start();
     let program = Path::new("/bin/busybox");
     let words = ["sleep", "100000"];
-    let pause = Layout::write(&Content { program: Some((program, &words)), ..Content::default() });
+    let pause = Layout::write(&Content {
+        program: Some((program, &words)),
+        ..Content::default()
+    });
     for name in ["test/pause:1", "library/app:1"] {
         node.registry.push(&pause, name);
     }
     let runtime = connect(&node.containerd).await;
-    assert!(matches!(pull(&runtime, "app", "1").end().await, Outcome::Pulled(_)));
+    assert!(matches!(
+        pull(&runtime, "app", "1").end().await,
+        Outcome::Pulled(_)
+    ));
     let pod = Pod::run(&runtime.cri).await;
-    let id = pod.create("c", 0, "app:1", &[("TIER", "a"), ("NOTE", "x=y")]).await;
-    pod.client.clone().start_container(StartContainerRequest { container_id: id.clone() }).await.unwrap();
+    let id = pod
+        .create("c", 0, "app:1", &[("TIER", "a"), ("NOTE", "x=y")])
+        .await;
+    pod.client
+        .clone()
+        .start_container(StartContainerRequest {
+            container_id: id.clone(),
+        })
+        .await
+        .unwrap();
 
     let info = runtime.cri.container_info(&id).await.unwrap().unwrap();
     let known = [(id.clone(), env::environment(&info).unwrap())].into();
     let asked = |tier: &str| {
-        let values = [("TIER".to_owned(), env_hash::of_value(tier)), ("NOTE".to_owned(), String::new())].into();
+        let values = [
+            ("TIER".to_owned(), env_hash::of_value(tier)),
+            ("NOTE".to_owned(), String::new()),
+        ]
+        .into();
         let (container, image, update) = ("c".into(), "app:1".into(), "1".into());
-        let env = InspectEnv { container, image, update, values, container_id: String::new() };
-        [InspectPod { namespace: "default".into(), name: "p".into(), uid: "uid-1".into(), env: vec![env] }]
+        let env = InspectEnv {
+            container,
+            image,
+            update,
+            values,
+            container_id: String::new(),
+        };
+        [InspectPod {
+            namespace: "default".into(),
+            name: "p".into(),
+            uid: "uid-1".into(),
+            env: vec![env],
+        }]
     };
     let stops = async |tier: &str| {
         let containers = runtime.cri.containers(Some("uid-1")).await.unwrap();
-        let facts = Facts { runtime: runtime.cri.name(), containers: &containers, images: &[], names: &[] };
+        let facts = Facts {
+            runtime: runtime.cri.name(),
+            containers: &containers,
+            images: &[],
+            names: &[],
+        };
         let mut answers = inspect::inspect(&asked(tier), facts);
         env::answer(&asked(tier), &mut answers, &known, |_| false);
-        assert_eq!(answers[0].containers[0].env["NOTE"], env_hash::of_value("x=y"));
+        assert_eq!(
+            answers[0].containers[0].env["NOTE"],
+            env_hash::of_value("x=y")
+        );
         env::to_stop(&asked(tier), &answers, &containers)
     };
     assert_eq!(stops("a").await, []);
     let wanted = stops("b").await;
-    assert_eq!(wanted.iter().map(|stop| stop.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
-    runtime.cri.exec(&id, ["/busybox", "true"].map(Into::into).into(), Duration::from_secs(60)).await.unwrap();
-    runtime.cri.exec(&id, ["/busybox", "false"].map(Into::into).into(), Duration::from_secs(60)).await.unwrap_err();
-    runtime.cri.stop_container(&id, wanted[0].grace.min(Duration::from_secs(1))).await.unwrap();
+    assert_eq!(
+        wanted
+            .iter()
+            .map(|stop| stop.id.as_str())
+            .collect::<Vec<_>>(),
+        [id.as_str()]
+    );
+    runtime
+        .cri
+        .exec(
+            &id,
+            ["/busybox", "true"].map(Into::into).into(),
+            Duration::from_secs(60),
+        )
+        .await
+        .unwrap();
+    runtime
+        .cri
+        .exec(
+            &id,
+            ["/busybox", "false"].map(Into::into).into(),
+            Duration::from_secs(60),
+        )
+        .await
+        .unwrap_err();
+    runtime
+        .cri
+        .stop_container(&id, wanted[0].grace.min(Duration::from_secs(1)))
+        .await
+        .unwrap();
     assert_eq!(stops("b").await, [], "what has ended is not stopped again");
-    runtime.cri.stop_container(&id, Duration::from_secs(1)).await.expect("to stop it twice is no error");
-    assert_eq!(runtime.cri.container_info("no-such-container").await.unwrap(), None);
+    runtime
+        .cri
+        .stop_container(&id, Duration::from_secs(1))
+        .await
+        .expect("to stop it twice is no error");
+    assert_eq!(
+        runtime
+            .cri
+            .container_info("no-such-container")
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 /// A sandbox, and containers in it that are created and not started, as a kubelet would create them.
@@ -453,8 +717,14 @@ struct Pod {
 
 impl Pod {
     async fn run(cri: &Cri) -> Pod {
-        let host = NamespaceOption { network: NamespaceMode::Node.into(), ..NamespaceOption::default() };
-        let security = LinuxSandboxSecurityContext { namespace_options: Some(host), ..Default::default() };
+        let host = NamespaceOption {
+            network: NamespaceMode::Node.into(),
+            ..NamespaceOption::default()
+        };
+        let security = LinuxSandboxSecurityContext {
+            namespace_options: Some(host),
+            ..Default::default()
+        };
         let sandbox = PodSandboxConfig {
             metadata: Some(PodSandboxMetadata {
                 name: "p".into(),
@@ -462,27 +732,64 @@ impl Pod {
                 namespace: "default".into(),
                 attempt: 0,
             }),
-            linux: Some(LinuxPodSandboxConfig { security_context: Some(security), ..Default::default() }),
+            linux: Some(LinuxPodSandboxConfig {
+                security_context: Some(security),
+                ..Default::default()
+            }),
             ..PodSandboxConfig::default()
         };
-        let mut client = RuntimeServiceClient::new(containerd_client::connect(cri.socket()).await.unwrap());
-        let request = RunPodSandboxRequest { config: Some(sandbox.clone()), runtime_handler: String::new() };
-        let id = client.run_pod_sandbox(request).await.unwrap().into_inner().pod_sandbox_id;
-        Pod { client, cri: cri.clone(), sandbox, id }
+        let mut client =
+            RuntimeServiceClient::new(containerd_client::connect(cri.socket()).await.unwrap());
+        let request = RunPodSandboxRequest {
+            config: Some(sandbox.clone()),
+            runtime_handler: String::new(),
+        };
+        let id = client
+            .run_pod_sandbox(request)
+            .await
+            .unwrap()
+            .into_inner()
+            .pod_sandbox_id;
+        Pod {
+            client,
+            cri: cri.clone(),
+            sandbox,
+            id,
+        }
     }
 
     async fn create(&self, name: &str, attempt: u32, image: &str, env: &[(&str, &str)]) -> String {
         // The kubelet resolves the image and hands over its id, and the name that the pod's spec has.
         let resolved = self.cri.image(image).await.unwrap().unwrap().id;
-        let image_spec = ImageSpec { image: resolved, user_specified_image: image.into(), ..ImageSpec::default() };
+        let image_spec = ImageSpec {
+            image: resolved,
+            user_specified_image: image.into(),
+            ..ImageSpec::default()
+        };
         let config = ContainerConfig {
-            metadata: Some(ContainerMetadata { name: name.into(), attempt }),
+            metadata: Some(ContainerMetadata {
+                name: name.into(),
+                attempt,
+            }),
             image: Some(image_spec),
-            labels: [(POD_UID_LABEL, "uid-1"), (POD_NAME_LABEL, "p"), (POD_NAMESPACE_LABEL, "default")]
-                .map(|(label, value)| (label.to_owned(), value.to_owned()))
-                .into(),
-            annotations: HashMap::from([(container_hash::ANNOTATION.to_owned(), container_hash(name, image))]),
-            envs: env.iter().map(|(key, value)| KeyValue { key: (*key).into(), value: (*value).into() }).collect(),
+            labels: [
+                (POD_UID_LABEL, "uid-1"),
+                (POD_NAME_LABEL, "p"),
+                (POD_NAMESPACE_LABEL, "default"),
+            ]
+            .map(|(label, value)| (label.to_owned(), value.to_owned()))
+            .into(),
+            annotations: HashMap::from([(
+                container_hash::ANNOTATION.to_owned(),
+                container_hash(name, image),
+            )]),
+            envs: env
+                .iter()
+                .map(|(key, value)| KeyValue {
+                    key: (*key).into(),
+                    value: (*value).into(),
+                })
+                .collect(),
             ..ContainerConfig::default()
         };
         let request = CreateContainerRequest {
@@ -490,6 +797,12 @@ impl Pod {
             config: Some(config),
             sandbox_config: Some(self.sandbox.clone()),
         };
-        self.client.clone().create_container(request).await.unwrap().into_inner().container_id
+        self.client
+            .clone()
+            .create_container(request)
+            .await
+            .unwrap()
+            .into_inner()
+            .container_id
     }
 }

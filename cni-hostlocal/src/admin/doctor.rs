@@ -52,16 +52,25 @@ pub(super) enum Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Corrupt(address) => write!(out, "corrupt: the lease of {address} names no container"),
+            Self::Corrupt(address) => {
+                write!(out, "corrupt: the lease of {address} names no container")
+            }
             Self::Lost(address, sandbox) => write!(
                 out,
                 "lost: no lease keeps {address}, which {} has, whose namespace {} lives",
                 sandbox.owner.container, sandbox.netns
             ),
             Self::Leaked(address, owner, why) => {
-                write!(out, "leaked: {address} is leased to {}, {why}", owner.container)
+                write!(
+                    out,
+                    "leaked: {address} is leased to {}, {why}",
+                    owner.container
+                )
             }
-            Self::Foreign(path) => write!(out, "foreign: {path:?} is no file of host-local (left alone)"),
+            Self::Foreign(path) => write!(
+                out,
+                "foreign: {path:?} is no file of host-local (left alone)"
+            ),
             Self::EmptyDirectory(path, address) => write!(
                 out,
                 "foreign: {path:?} is an empty directory, so {address} is given to no pod; doctor --fix removes it"
@@ -72,11 +81,21 @@ impl fmt::Display for Finding {
                 remedy::remove(path)
             ),
             Self::Last(name) => write!(out, "corrupt: {name} holds no address"),
-            Self::Duplicate(name, address) => write!(out, "duplicate: {name:?} is another name of {address}"),
-            Self::Reservation(found, address) => {
-                write!(out, "duplicate: {address} is reserved for {}, and leased to somebody else", found.pod)
+            Self::Duplicate(name, address) => {
+                write!(out, "duplicate: {name:?} is another name of {address}")
             }
-            Self::Empty(found) => write!(out, "stale: the reservation of {} holds no address", found.pod),
+            Self::Reservation(found, address) => {
+                write!(
+                    out,
+                    "duplicate: {address} is reserved for {}, and leased to somebody else",
+                    found.pod
+                )
+            }
+            Self::Empty(found) => write!(
+                out,
+                "stale: the reservation of {} holds no address",
+                found.pod
+            ),
             Self::TooLong(found, most) => write!(
                 out,
                 "too long: the reservation of {} is for {} minutes, and reservedIPs.maxMinutes is {most}",
@@ -102,13 +121,20 @@ pub(super) fn run(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
         for finding in examine(&store, lost, sandboxes.as_deref())? {
             found += 1;
             let fixed = asked.fix && fix(&mut store, &finding)?;
-            writeln!(out, "{network}: {finding}{}", if fixed { " - repaired" } else { "" })?;
+            writeln!(
+                out,
+                "{network}: {finding}{}",
+                if fixed { " - repaired" } else { "" }
+            )?;
             if !fixed {
                 unfixed.push(finding);
             }
         }
         // A foreign file is told, and harms nobody.
-        left += unfixed.iter().filter(|finding| !matches!(finding, Finding::Foreign(_))).count();
+        left += unfixed
+            .iter()
+            .filter(|finding| !matches!(finding, Finding::Foreign(_)))
+            .count();
         if asked.fix {
             store.settle()?;
             store.finish()?;
@@ -119,16 +145,27 @@ pub(super) fn run(asked: &Asked, out: &mut impl Write) -> io::Result<bool> {
         (_, 0) => writeln!(out, "{found} found, nothing is left to repair")?,
         _ if asked.fix => writeln!(out, "{found} found, {left} left to repair by hand")?,
         _ => {
-            let command = remedy::repair(asked.data_dir(), asked.network.as_deref(), asked.sandboxes.as_deref());
+            let command = remedy::repair(
+                asked.data_dir(),
+                asked.network.as_deref(),
+                asked.sandboxes.as_deref(),
+            );
             writeln!(out, "{found} found, {left} to repair: {command}")?;
         }
     }
     Ok(left == 0)
 }
 
-fn examine(store: &Store, lost: BTreeMap<IpAddr, Sandbox>, sandboxes: Option<&[String]>) -> io::Result<Vec<Finding>> {
+fn examine(
+    store: &Store,
+    lost: BTreeMap<IpAddr, Sandbox>,
+    sandboxes: Option<&[String]>,
+) -> io::Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for name in names(store.directory())?.into_iter().filter(|name| name != LOCK) {
+    for name in names(store.directory())?
+        .into_iter()
+        .filter(|name| name != LOCK)
+    {
         let path = store.directory().join(&name);
         if let Some(address) = address_of(&name) {
             match store.lease(address)? {
@@ -153,7 +190,10 @@ fn examine(store: &Store, lost: BTreeMap<IpAddr, Sandbox>, sandboxes: Option<&[S
     let leaks = leaks(store, sandboxes)?.into_iter();
     findings.extend(leaks.map(|(address, (owner, why))| Finding::Leaked(address, owner, why)));
     findings.extend(reservations(store, &lost)?);
-    findings.extend(lost.into_iter().map(|(address, sandbox)| Finding::Lost(address, sandbox)));
+    findings.extend(
+        lost.into_iter()
+            .map(|(address, sandbox)| Finding::Lost(address, sandbox)),
+    );
     Ok(findings)
 }
 
@@ -171,12 +211,25 @@ pub(super) fn obstacle(store: &Store, address: IpAddr) -> Finding {
 ///
 /// # Errors
 /// A file cannot be read.
-pub(super) fn leaks(store: &Store, sandboxes: Option<&[String]>) -> io::Result<BTreeMap<IpAddr, (Owner, String)>> {
+pub(super) fn leaks(
+    store: &Store,
+    sandboxes: Option<&[String]>,
+) -> io::Result<BTreeMap<IpAddr, (Owner, String)>> {
     let leaked = store.leaked()?.into_iter();
     let mut leaks: BTreeMap<_, _> = leaked
-        .map(|(address, sandbox)| (address, (sandbox.owner, format!("whose namespace {} has gone", sandbox.netns))))
+        .map(|(address, sandbox)| {
+            (
+                address,
+                (
+                    sandbox.owner,
+                    format!("whose namespace {} has gone", sandbox.netns),
+                ),
+            )
+        })
         .collect();
-    for (address, owner) in sandboxes.map_or(Ok(Vec::new()), |sandboxes| unknown(store, sandboxes, YOUNG))? {
+    for (address, owner) in
+        sandboxes.map_or(Ok(Vec::new()), |sandboxes| unknown(store, sandboxes, YOUNG))?
+    {
         leaks.insert(address, (owner, "which the runtime does not know".into()));
     }
     Ok(leaks)
@@ -186,21 +239,42 @@ pub(super) fn leaks(store: &Store, sandboxes: Option<&[String]>) -> io::Result<B
 ///
 /// # Errors
 /// A lease cannot be read.
-pub(super) fn unknown(store: &Store, sandboxes: &[String], age: u64) -> io::Result<Vec<(IpAddr, Owner)>> {
+pub(super) fn unknown(
+    store: &Store,
+    sandboxes: &[String],
+    age: u64,
+) -> io::Result<Vec<(IpAddr, Owner)>> {
     let mut kept: HashMap<IpAddr, Reservation> = HashMap::new();
-    for reservation in store.all_reservations()?.into_iter().filter(|found| found.released.is_some()) {
-        kept.extend(reservation.addresses.iter().map(|address| (*address, reservation.clone())));
+    for reservation in store
+        .all_reservations()?
+        .into_iter()
+        .filter(|found| found.released.is_some())
+    {
+        kept.extend(
+            reservation
+                .addresses
+                .iter()
+                .map(|address| (*address, reservation.clone())),
+        );
     }
     let mut unknown = Vec::new();
     for address in store.held()? {
-        let Lease::Of(owner) = store.lease(address)? else { continue };
-        let is_kept = kept.get(&address).is_some_and(|reservation| reservation.holds(&owner));
+        let Lease::Of(owner) = store.lease(address)? else {
+            continue;
+        };
+        let is_kept = kept
+            .get(&address)
+            .is_some_and(|reservation| reservation.holds(&owner));
         if is_kept || sandboxes.contains(&owner.container) {
             continue;
         }
         let path = store.lease_path(address);
-        let written = fs::metadata(&path).and_then(|found| found.modified()).map_err(at(&path))?;
-        let written = written.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let written = fs::metadata(&path)
+            .and_then(|found| found.modified())
+            .map_err(at(&path))?;
+        let written = written
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs());
         if store.now().saturating_sub(written) >= age {
             unknown.push((address, owner));
         }

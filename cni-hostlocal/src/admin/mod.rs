@@ -81,13 +81,16 @@ pub fn run(arguments: &[String], out: &mut impl Write, errors: &mut impl Write) 
         None => write!(errors, "CNI host-local plugin\n{HELP}").map(|()| true),
         Some((command, rest)) => match (command.as_str(), parse(rest)) {
             ("help" | "--help" | "-h", _) => out.write_all(HELP.as_bytes()).map(|()| true),
-            ("install", _) => placed(rest, out, |directory| install::install(&env::current_exe()?, directory)),
+            ("install", _) => placed(rest, out, |directory| {
+                install::install(&env::current_exe()?, directory)
+            }),
             ("restore", _) => placed(rest, out, install::restore),
             (_, Err(why)) => writeln!(errors, "{why}; see host-local help").map(|()| false),
             ("list", Ok(asked)) => list(&asked, out).map(|()| true),
             ("release", Ok(asked)) => release(&asked, out),
             ("doctor", Ok(asked)) => doctor::run(&asked, out),
-            (other, _) => writeln!(errors, "there is no command {other:?}; see host-local help").map(|()| false),
+            (other, _) => writeln!(errors, "there is no command {other:?}; see host-local help")
+                .map(|()| false),
         },
     };
     match result {
@@ -106,11 +109,14 @@ fn placed(
     work: impl Fn(&Path) -> io::Result<&'static str>,
 ) -> io::Result<bool> {
     let [directory] = arguments else {
-        writeln!(out, "name one directory of plugins, for example /opt/cni/bin")?;
+        writeln!(
+            out,
+            "name one directory of plugins, for example /opt/cni/bin"
+        )?;
         return Ok(false);
     };
-    let done =
-        work(Path::new(directory)).map_err(|error| io::Error::new(error.kind(), format!("{directory}: {error}")))?;
+    let done = work(Path::new(directory))
+        .map_err(|error| io::Error::new(error.kind(), format!("{directory}: {error}")))?;
     writeln!(out, "host-local {done} in {directory}")?;
     Ok(true)
 }
@@ -129,11 +135,16 @@ fn parse(arguments: &[String]) -> Result<Asked, String> {
             "--sandboxes" => asked.sandboxes = Some(value()?.clone()),
             "--ip" => {
                 let text = value()?;
-                asked.address = Some(text.parse().map_err(|_| format!("{text:?} is no address"))?);
+                asked.address = Some(
+                    text.parse()
+                        .map_err(|_| format!("{text:?} is no address"))?,
+                );
             }
             "--pod" => {
                 let text = value()?;
-                asked.pod = Some(Pod::parse(text).ok_or_else(|| format!("{text:?} is not NAMESPACE/NAME"))?);
+                asked.pod = Some(
+                    Pod::parse(text).ok_or_else(|| format!("{text:?} is not NAMESPACE/NAME"))?,
+                );
             }
             other => return Err(format!("{other:?} is not understood")),
         }
@@ -189,7 +200,11 @@ fn list(asked: &Asked, out: &mut impl Write) -> io::Result<()> {
         return Ok(());
     }
     let now = node::now();
-    writeln!(out, "{:<16} {:<24} {:<20} {:<40} {:<12} CONTAINER", "NETWORK", "ADDRESS", "STATE", "POD", "INTERFACE")?;
+    writeln!(
+        out,
+        "{:<16} {:<24} {:<20} {:<40} {:<12} CONTAINER",
+        "NETWORK", "ADDRESS", "STATE", "POD", "INTERFACE"
+    )?;
     for line in lines {
         let state = match line.kept_until {
             Some(until) if until <= now => "kept, over".into(),
@@ -212,11 +227,20 @@ fn lines_of(data_dir: &Path, network: &str, sandboxes: Option<&[String]>) -> io:
     let store = Store::open(data_dir, network, Sync::Never)?;
     let mut reserved: BTreeMap<IpAddr, Reservation> = BTreeMap::new();
     for reservation in store.all_reservations()? {
-        reserved.extend(reservation.addresses.iter().map(|address| (*address, reservation.clone())));
+        reserved.extend(
+            reservation
+                .addresses
+                .iter()
+                .map(|address| (*address, reservation.clone())),
+        );
     }
     let leaks = doctor::leaks(&store, sandboxes)?;
     let lost = store.lost()?;
-    let addresses: BTreeSet<_> = store.held()?.into_iter().chain(lost.keys().copied()).collect();
+    let addresses: BTreeSet<_> = store
+        .held()?
+        .into_iter()
+        .chain(lost.keys().copied())
+        .collect();
     let mut lines = Vec::with_capacity(addresses.len());
     for address in addresses {
         let lease = store.lease(address)?;
@@ -229,13 +253,30 @@ fn lines_of(data_dir: &Path, network: &str, sandboxes: Option<&[String]>) -> io:
             (Lease::Foreign, None) => ("foreign", Owner::new("", "")),
             (Lease::Free, None) => continue,
         };
-        let reservation = reserved.get(&address).filter(|reservation| reservation.holds(&owner));
+        let reservation = reserved
+            .get(&address)
+            .filter(|reservation| reservation.holds(&owner));
         let attachment = store.attachment(&owner)?.unwrap_or_default();
-        let pod = reservation.map(|found| &found.pod).or(attachment.pod.as_ref()).map(ToString::to_string);
+        let pod = reservation
+            .map(|found| &found.pod)
+            .or(attachment.pod.as_ref())
+            .map(ToString::to_string);
         let kept_until = reservation.and_then(Reservation::ends);
-        let Owner { container, interface } = owner;
+        let Owner {
+            container,
+            interface,
+        } = owner;
         let state = if kept_until.is_some() { "kept" } else { state };
-        lines.push(Line { network: network.into(), address, state, container, interface, pod, kept_until, path });
+        lines.push(Line {
+            network: network.into(),
+            address,
+            state,
+            container,
+            interface,
+            pod,
+            kept_until,
+            path,
+        });
     }
     Ok(lines)
 }
@@ -289,8 +330,7 @@ fn to_release(asked: &Asked, store: &Store) -> io::Result<Vec<Released>> {
         }
     }
     for address in store.held()? {
-        let is_container =
-            matches!(store.lease(address)?, Lease::Of(owner) if asked.container.as_ref() == Some(&owner.container));
+        let is_container = matches!(store.lease(address)?, Lease::Of(owner) if asked.container.as_ref() == Some(&owner.container));
         if asked.address == Some(address) || is_container {
             released.push(Released::Address(address));
         }
@@ -300,7 +340,11 @@ fn to_release(asked: &Asked, store: &Store) -> io::Result<Vec<Released>> {
 
 /// The ids of containers in a file, one a line; `-` is standard input.
 fn read_sandboxes(path: &str) -> io::Result<Vec<String>> {
-    let text = if path == "-" { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
+    let text = if path == "-" {
+        io::read_to_string(io::stdin())
+    } else {
+        fs::read_to_string(path)
+    };
     let text = text.map_err(at(Path::new(path)))?;
     Ok(text.split_whitespace().map(ToString::to_string).collect())
 }

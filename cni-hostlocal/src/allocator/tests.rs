@@ -15,20 +15,31 @@ type Text<'a> = (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>);
 
 fn set(ranges: &[Text<'_>]) -> RangeSet {
     let ranges = ranges.iter().map(|(subnet, start, end, gateway)| {
-        Range::new(parse_cidr(subnet).unwrap(), start.map(ip), end.map(ip), gateway.map(ip)).unwrap()
+        Range::new(
+            parse_cidr(subnet).unwrap(),
+            start.map(ip),
+            end.map(ip),
+            gateway.map(ip),
+        )
+        .unwrap()
     });
     RangeSet::new(ranges.collect()).unwrap()
 }
 
 fn subnets(subnets: &[&str]) -> RangeSet {
-    set(&subnets.iter().map(|subnet| (*subnet, None, None, None)).collect::<Vec<_>>())
+    set(&subnets
+        .iter()
+        .map(|subnet| (*subnet, None, None, None))
+        .collect::<Vec<_>>())
 }
 
 /// The first address that is not held, as ADD takes it.
 fn next(set: &RangeSet, held: &[&str], last: &str) -> Option<String> {
     let held: HashSet<IpAddr> = held.iter().map(|held| ip(held)).collect();
     let last = (!last.is_empty()).then(|| ip(last));
-    offers(set, last).find(|offer| !held.contains(&offer.address)).map(|offer| offer.address.to_string())
+    offers(set, last)
+        .find(|offer| !held.contains(&offer.address))
+        .map(|offer| offer.address.to_string())
 }
 
 #[test]
@@ -38,64 +49,136 @@ fn the_next_free_address_behind_the_last_one() {
     let full_small = ["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"];
     for (set, held, last, wanted) in [
         (small(), &[][..], "", Some("10.0.0.2")),
-        (subnets(&["2001:db8:1::0/64"]), &[], "", Some("2001:db8:1::2")),
+        (
+            subnets(&["2001:db8:1::0/64"]),
+            &[],
+            "",
+            Some("2001:db8:1::2"),
+        ),
         (small(), &[], "10.0.0.3", Some("10.0.0.4")),
         (small(), &[], "10.0.0.6", Some("10.0.0.2")),
         (small(), &["10.0.0.2"], "10.0.0.6", Some("10.0.0.3")),
         (small(), &["10.0.0.5"], "10.0.0.4", Some("10.0.0.6")),
-        (small(), &["10.0.0.2", "10.0.0.4", "10.0.0.5", "10.0.0.6"], "10.0.0.4", Some("10.0.0.3")),
-        (small(), &["10.0.0.2", "10.0.0.4", "10.0.0.5", "10.0.0.6"], "10.0.0.3", Some("10.0.0.3")),
+        (
+            small(),
+            &["10.0.0.2", "10.0.0.4", "10.0.0.5", "10.0.0.6"],
+            "10.0.0.4",
+            Some("10.0.0.3"),
+        ),
+        (
+            small(),
+            &["10.0.0.2", "10.0.0.4", "10.0.0.5", "10.0.0.6"],
+            "10.0.0.3",
+            Some("10.0.0.3"),
+        ),
         (small(), &full_small, "10.0.0.3", None),
         (small(), &[], "192.168.0.1", Some("10.0.0.2")),
         (two(), &[], "10.0.0.6", Some("10.0.1.2")),
         (two(), &full_small, "", Some("10.0.1.2")),
         (two(), &[], "10.0.1.6", Some("10.0.0.2")),
-        (set(&[("10.0.0.0/29", Some("10.0.0.3"), Some("10.0.0.4"), None)]), &[], "", Some("10.0.0.3")),
-        (set(&[("10.0.0.0/29", Some("10.0.0.3"), Some("10.0.0.4"), None)]), &["10.0.0.3", "10.0.0.4"], "", None),
-        (set(&[("10.0.0.0/29", None, None, Some("10.0.0.3"))]), &["10.0.0.1", "10.0.0.2"], "", Some("10.0.0.4")),
+        (
+            set(&[("10.0.0.0/29", Some("10.0.0.3"), Some("10.0.0.4"), None)]),
+            &[],
+            "",
+            Some("10.0.0.3"),
+        ),
+        (
+            set(&[("10.0.0.0/29", Some("10.0.0.3"), Some("10.0.0.4"), None)]),
+            &["10.0.0.3", "10.0.0.4"],
+            "",
+            None,
+        ),
+        (
+            set(&[("10.0.0.0/29", None, None, Some("10.0.0.3"))]),
+            &["10.0.0.1", "10.0.0.2"],
+            "",
+            Some("10.0.0.4"),
+        ),
     ] {
-        assert_eq!(next(&set, held, last).as_deref(), wanted, "{set}, held {held:?}, last {last}");
+        assert_eq!(
+            next(&set, held, last).as_deref(),
+            wanted,
+            "{set}, held {held:?}, last {last}"
+        );
     }
 }
 
 #[test]
 fn a_range_says_what_it_is_and_why_it_is_none() {
     let range = |subnet, start: Option<&str>, end: Option<&str>, gateway: Option<&str>| {
-        let range = Range::new(parse_cidr(subnet).unwrap(), start.map(ip), end.map(ip), gateway.map(ip));
+        let range = Range::new(
+            parse_cidr(subnet).unwrap(),
+            start.map(ip),
+            end.map(ip),
+            gateway.map(ip),
+        );
         range.map(|range| format!("{range} {}", range.gateway))
     };
     for (made, wanted) in [
-        (range("192.0.2.0/24", None, None, None), Ok("192.0.2.1-192.0.2.254 192.0.2.1")),
-        (range("192.0.2.0/25", None, None, None), Ok("192.0.2.1-192.0.2.126 192.0.2.1")),
         (
-            range("192.0.2.0/24", Some("192.0.2.40"), Some("192.0.2.50"), Some("192.0.2.254")),
+            range("192.0.2.0/24", None, None, None),
+            Ok("192.0.2.1-192.0.2.254 192.0.2.1"),
+        ),
+        (
+            range("192.0.2.0/25", None, None, None),
+            Ok("192.0.2.1-192.0.2.126 192.0.2.1"),
+        ),
+        (
+            range(
+                "192.0.2.0/24",
+                Some("192.0.2.40"),
+                Some("192.0.2.50"),
+                Some("192.0.2.254"),
+            ),
             Ok("192.0.2.40-192.0.2.50 192.0.2.254"),
         ),
         (
             range("2001:db8:1::/64", None, None, None),
             Ok("2001:db8:1::1-2001:db8:1:0:ffff:ffff:ffff:ffff 2001:db8:1::1"),
         ),
-        (range("192.0.2.0/31", None, None, None), Err("Network 192.0.2.0/31 too small to allocate from")),
-        (range("2001:db8::/127", None, None, None), Err("Network 2001:db8::/127 too small to allocate from")),
+        (
+            range("192.0.2.0/31", None, None, None),
+            Err("Network 192.0.2.0/31 too small to allocate from"),
+        ),
+        (
+            range("2001:db8::/127", None, None, None),
+            Err("Network 2001:db8::/127 too small to allocate from"),
+        ),
         (
             range("192.0.2.12/24", None, None, None),
-            Err("Network has host bits set. For a subnet mask of length 24 the network address is 192.0.2.0"),
+            Err(
+                "Network has host bits set. For a subnet mask of length 24 the network address is 192.0.2.0",
+            ),
         ),
-        (range("192.0.2.0/24", Some("192.0.3.0"), None, None), Err("RangeStart 192.0.3.0 not in network 192.0.2.0/24")),
-        (range("192.0.2.0/24", None, Some("192.0.4.0"), None), Err("RangeEnd 192.0.4.0 not in network 192.0.2.0/24")),
+        (
+            range("192.0.2.0/24", Some("192.0.3.0"), None, None),
+            Err("RangeStart 192.0.3.0 not in network 192.0.2.0/24"),
+        ),
+        (
+            range("192.0.2.0/24", None, Some("192.0.4.0"), None),
+            Err("RangeEnd 192.0.4.0 not in network 192.0.2.0/24"),
+        ),
         (
             range("192.0.2.0/24", Some("192.0.2.50"), Some("192.0.2.40"), None),
             Err("RangeEnd 192.0.2.40 not in network 192.0.2.0/24 from RangeStart 192.0.2.50 on"),
         ),
     ] {
-        assert_eq!(made.as_deref(), wanted.map_err(ToString::to_string).as_ref().copied());
+        assert_eq!(
+            made.as_deref(),
+            wanted.map_err(ToString::to_string).as_ref().copied()
+        );
     }
     let made = |subnets: &[&str]| {
-        let ranges = subnets.iter().map(|subnet| Range::new(parse_cidr(subnet).unwrap(), None, None, None).unwrap());
+        let ranges = subnets
+            .iter()
+            .map(|subnet| Range::new(parse_cidr(subnet).unwrap(), None, None, None).unwrap());
         RangeSet::new(ranges.collect()).map(|set| set.to_string())
     };
     assert_eq!(made(&[]), Err("empty range set".into()));
-    assert_eq!(made(&["10.0.0.0/24", "2001:db8::/64"]), Err("mixed address families".into()));
+    assert_eq!(
+        made(&["10.0.0.0/24", "2001:db8::/64"]),
+        Err("mixed address families".into())
+    );
     assert_eq!(
         made(&["10.0.0.0/20", "10.0.1.0/24"]),
         Err("subnets 10.0.0.1-10.0.15.254 and 10.0.1.1-10.0.1.254 overlap".into())
@@ -112,12 +195,21 @@ fn sets() -> impl Strategy<Value = RangeSet> {
             IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0))
         };
         let prefix = if v4 { 29 } else { 125 };
-        let made = ranges.iter().enumerate().map(|(index, (start, length, gateway))| {
-            let network = bits(base) + 8 * index as u128;
-            let end = (start + length).min(7);
-            let at = |offset| Some(from_bits(base, network + offset));
-            Range::new((from_bits(base, network), prefix), at(*start), at(end), at(*gateway)).unwrap()
-        });
+        let made = ranges
+            .iter()
+            .enumerate()
+            .map(|(index, (start, length, gateway))| {
+                let network = bits(base) + 8 * index as u128;
+                let end = (start + length).min(7);
+                let at = |offset| Some(from_bits(base, network + offset));
+                Range::new(
+                    (from_bits(base, network), prefix),
+                    at(*start),
+                    at(end),
+                    at(*gateway),
+                )
+                .unwrap()
+            });
         RangeSet::new(made.collect()).unwrap()
     })
 }

@@ -26,11 +26,19 @@ const TRIES: usize = 64;
 pub fn add(call: &Call, config: &Config) -> Result<String, Failure> {
     check_namespace(call)?;
     let request = config.request(&call.arguments)?;
-    let dns = request.resolv_conf.as_deref().map(Dns::read).transpose()?.unwrap_or_default();
+    let dns = request
+        .resolv_conf
+        .as_deref()
+        .map(Dns::read)
+        .transpose()?
+        .unwrap_or_default();
     let mut store = open(config)?;
     store.settle()?;
     let mut adding = Adding::begin(&mut store, call, config, &request)?;
-    let given = match adding.choose().and_then(|given| adding.write_down(&given).map(|()| given)) {
+    let given = match adding
+        .choose()
+        .and_then(|given| adding.write_down(&given).map(|()| given))
+    {
         Ok(given) => given,
         Err(failure) => {
             adding.undo();
@@ -60,7 +68,12 @@ struct Adding<'a> {
 }
 
 impl<'a> Adding<'a> {
-    fn begin(store: &'a mut Store, call: &'a Call, config: &'a Config, request: &'a Request) -> io::Result<Self> {
+    fn begin(
+        store: &'a mut Store,
+        call: &'a Call,
+        config: &'a Config,
+        request: &'a Request,
+    ) -> io::Result<Self> {
         let pod = call.arguments.pod.as_ref();
         let minutes = config.minutes(pod);
         let before = owned(store, &call.owner)?;
@@ -89,7 +102,9 @@ impl<'a> Adding<'a> {
         let mut wanted = self.request.wanted.clone();
         let mut given = Vec::with_capacity(self.request.sets.len());
         for (index, set) in self.request.sets.iter().enumerate() {
-            let asked = wanted.iter().position(|address| set.range_of(*address).is_some());
+            let asked = wanted
+                .iter()
+                .position(|address| set.range_of(*address).is_some());
             let asked = asked.map(|position| wanted.remove(position));
             let chosen = match asked {
                 Some(address) => self.claim_asked(index, set, address),
@@ -99,13 +114,20 @@ impl<'a> Adding<'a> {
                 message: format!("failed to allocate for range {index}: {}", failure.message),
                 ..failure
             })?;
-            given.push(Given { address, prefix: range.subnet.prefix, gateway: range.gateway });
+            given.push(Given {
+                address,
+                prefix: range.subnet.prefix,
+                gateway: range.gateway,
+            });
         }
         if wanted.is_empty() {
             return Ok(given);
         }
         let left: Vec<_> = wanted.iter().map(ToString::to_string).collect();
-        Err(Failure::new(INTERNAL, format!("failed to allocate all requested IPs: {}", left.join(" "))))
+        Err(Failure::new(
+            INTERNAL,
+            format!("failed to allocate all requested IPs: {}", left.join(" ")),
+        ))
     }
 
     fn claim_asked(
@@ -117,23 +139,45 @@ impl<'a> Adding<'a> {
         let not_there = || Failure::new(INTERNAL, format!("{address} not in range set {set}"));
         let range = set.range_of(address).ok_or_else(not_there)?;
         if address == range.gateway {
-            return Err(Failure::new(INTERNAL, format!("requested ip {address} is subnet's gateway")));
+            return Err(Failure::new(
+                INTERNAL,
+                format!("requested ip {address} is subnet's gateway"),
+            ));
         }
         if self.take_up(address)? || self.claim(index, address)? {
             return Ok((address, range));
         }
-        Err(Failure::new(INTERNAL, format!("requested IP address {address} is not available in range set {set}")))
+        Err(Failure::new(
+            INTERNAL,
+            format!("requested IP address {address} is not available in range set {set}"),
+        ))
     }
 
-    fn claim_any(&mut self, index: usize, set: &'a RangeSet) -> Result<(IpAddr, &'a Range), Failure> {
-        if let Some(has) = self.before.addresses.iter().find(|address| set.range_of(**address).is_some()) {
+    fn claim_any(
+        &mut self,
+        index: usize,
+        set: &'a RangeSet,
+    ) -> Result<(IpAddr, &'a Range), Failure> {
+        if let Some(has) = self
+            .before
+            .addresses
+            .iter()
+            .find(|address| set.range_of(**address).is_some())
+        {
             let container = &self.call.owner.container;
-            let message = format!("{has} has been allocated to {container}, duplicate allocation is not allowed");
+            let message = format!(
+                "{has} has been allocated to {container}, duplicate allocation is not allowed"
+            );
             return Err(Failure::new(INTERNAL, message));
         }
-        let kept = self.reservation.iter().flat_map(|reservation| reservation.addresses.clone());
+        let kept = self
+            .reservation
+            .iter()
+            .flat_map(|reservation| reservation.addresses.clone());
         for address in kept.collect::<Vec<_>>() {
-            if let Some(range) = set.range_of(address).filter(|range| range.gateway != address)
+            if let Some(range) = set
+                .range_of(address)
+                .filter(|range| range.gateway != address)
                 && self.take_up(address)?
             {
                 return Ok((address, range));
@@ -146,9 +190,10 @@ impl<'a> Adding<'a> {
             let own = self.reservation.as_ref().map(|own| own.pod.clone());
             let next = match self.config.keep.when_exhausted {
                 WhenExhausted::Fail => None,
-                WhenExhausted::TakeOldest => self
-                    .store
-                    .next_to_give_way(|address| set.range_of(address).is_some_and(|range| range.gateway != address))?,
+                WhenExhausted::TakeOldest => self.store.next_to_give_way(|address| {
+                    set.range_of(address)
+                        .is_some_and(|range| range.gateway != address)
+                })?,
             };
             // The pod's own is not given up for itself: what could be taken up of it was.
             let Some(next) = next.filter(|next| Some(&next.pod) != own.as_ref()) else {
@@ -158,14 +203,21 @@ impl<'a> Adding<'a> {
         }
     }
 
-    fn claim_next(&mut self, index: usize, set: &'a RangeSet) -> io::Result<Option<(IpAddr, &'a Range)>> {
+    fn claim_next(
+        &mut self,
+        index: usize,
+        set: &'a RangeSet,
+    ) -> io::Result<Option<(IpAddr, &'a Range)>> {
         let last = self.store.last(index);
         let mut held: Option<HashSet<IpAddr>> = None;
         for (tried, offer) in offers(set, last).enumerate() {
             if tried == TRIES {
                 held = Some(self.store.held()?);
             }
-            if held.as_ref().is_some_and(|held| held.contains(&offer.address)) {
+            if held
+                .as_ref()
+                .is_some_and(|held| held.contains(&offer.address))
+            {
                 continue;
             }
             if self.claim(index, offer.address)? {
@@ -176,7 +228,9 @@ impl<'a> Adding<'a> {
     }
 
     fn claim(&mut self, index: usize, address: IpAddr) -> io::Result<bool> {
-        let claimed = self.store.claim(address, &self.call.owner, self.minutes > 0)?;
+        let claimed = self
+            .store
+            .claim(address, &self.call.owner, self.minutes > 0)?;
         if claimed {
             self.claimed.push(address);
             self.store.set_last(index, address);
@@ -186,7 +240,9 @@ impl<'a> Adding<'a> {
 
     /// Whether the address is kept for this pod. Its lease changes hands when everything is written down.
     fn take_up(&mut self, address: IpAddr) -> io::Result<bool> {
-        let Some(reservation) = &self.reservation else { return Ok(false) };
+        let Some(reservation) = &self.reservation else {
+            return Ok(false);
+        };
         let kept = reservation.addresses.contains(&address)
             && !self.taken_up.contains(&address)
             && matches!(self.store.lease(address)?, Lease::Of(owner) if reservation.holds(&owner));
@@ -207,12 +263,27 @@ impl<'a> Adding<'a> {
         let mut has = self.before.addresses.clone();
         has.extend(&addresses);
         has.sort_unstable();
-        let attachment = Attachment { addresses: has, netns: netns.clone(), pod: pod.clone(), minutes: self.minutes };
+        let attachment = Attachment {
+            addresses: has,
+            netns: netns.clone(),
+            pod: pod.clone(),
+            minutes: self.minutes,
+        };
         self.store.set_attachment(owner, &attachment)?;
-        let Some(pod) = pod.filter(|_| self.minutes > 0) else { return Ok(()) };
+        let Some(pod) = pod.filter(|_| self.minutes > 0) else {
+            return Ok(());
+        };
         if let Some(old) = &self.reservation {
-            let left = old.addresses.iter().filter(|address| !self.taken_up.contains(address)).copied().collect();
-            let left = Reservation { addresses: left, ..old.clone() };
+            let left = old
+                .addresses
+                .iter()
+                .filter(|address| !self.taken_up.contains(address))
+                .copied()
+                .collect();
+            let left = Reservation {
+                addresses: left,
+                ..old.clone()
+            };
             for address in &left.addresses {
                 if matches!(self.store.lease(*address)?, Lease::Of(found) if left.holds(&found)) {
                     self.store.free(*address)?;
@@ -262,12 +333,17 @@ impl<'a> Adding<'a> {
 
 /// The failure of a set without a free address. It says how many addresses of the set `doctor` makes available.
 pub(super) fn exhausted(store: &Store, config: &Config, set: &RangeSet) -> Failure {
-    let failure = Failure::new(TRY_AGAIN_LATER, format!("no IP addresses available in range set: {set}"));
+    let failure = Failure::new(
+        TRY_AGAIN_LATER,
+        format!("no IP addresses available in range set: {set}"),
+    );
     // An error here would hide the failure, and only costs its remedy.
     let leaked = store.leaked().unwrap_or_default();
     let gives_way = config.keep.when_exhausted == WhenExhausted::TakeOldest;
     let freed = leaked.iter().filter(|(address, sandbox)| {
-        set.range_of(**address).is_some_and(|range| range.gateway != **address) && (gives_way || sandbox.minutes == 0)
+        set.range_of(**address)
+            .is_some_and(|range| range.gateway != **address)
+            && (gives_way || sandbox.minutes == 0)
     });
     match freed.count() {
         0 => failure,
@@ -280,5 +356,6 @@ pub(super) fn exhausted(store: &Store, config: &Config, set: &RangeSet) -> Failu
 
 /// Whether nobody uses what the reservation holds: it was released, or the namespace of its sandbox has gone.
 fn is_takable(store: &Store, reservation: &Reservation) -> bool {
-    reservation.released.is_some() || (!reservation.netns.is_empty() && !store.lives(&reservation.netns))
+    reservation.released.is_some()
+        || (!reservation.netns.is_empty() && !store.lives(&reservation.netns))
 }

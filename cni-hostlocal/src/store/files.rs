@@ -32,7 +32,11 @@ pub(super) fn read_entry(path: &Path) -> io::Result<Entry> {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Entry::Absent),
         // What open(2) answers for a link and for a socket.
-        Err(error) if [Errno::ELOOP, Errno::ENXIO].map(|code| Some(code as i32)).contains(&error.raw_os_error()) => {
+        Err(error)
+            if [Errno::ELOOP, Errno::ENXIO]
+                .map(|code| Some(code as i32))
+                .contains(&error.raw_os_error()) =>
+        {
             return Ok(Entry::Other);
         }
         Err(error) => return Err(at(path)(error)),
@@ -41,12 +45,18 @@ pub(super) fn read_entry(path: &Path) -> io::Result<Entry> {
         return Ok(Entry::Other);
     }
     let mut content = Vec::new();
-    file.take(MOST_READ).read_to_end(&mut content).map_err(at(path))?;
+    file.take(MOST_READ)
+        .read_to_end(&mut content)
+        .map_err(at(path))?;
     Ok(Entry::File(content))
 }
 
 /// Opens a file. If its directory is missing, that is made first.
-pub(super) fn open_or_create(options: &OpenOptions, directory: &Path, name: &str) -> io::Result<File> {
+pub(super) fn open_or_create(
+    options: &OpenOptions,
+    directory: &Path,
+    name: &str,
+) -> io::Result<File> {
     let path = directory.join(name);
     match options.open(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -67,7 +77,13 @@ pub fn names(directory: &Path) -> io::Result<Vec<String>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         other => other.map_err(at(directory))?,
     };
-    let names = entries.map(|entry| Ok(entry.map_err(at(directory))?.file_name().to_string_lossy().into_owned()));
+    let names = entries.map(|entry| {
+        Ok(entry
+            .map_err(at(directory))?
+            .file_name()
+            .to_string_lossy()
+            .into_owned())
+    });
     names.collect()
 }
 
@@ -76,7 +92,9 @@ pub(super) fn read_line(path: &Path) -> io::Result<Option<String>> {
     match fs::read_link(path) {
         Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
         // A file that somebody put there says nothing either.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) => {
+            Ok(None)
+        }
         Err(error) => Err(at(path)(error)),
     }
 }
@@ -120,7 +138,9 @@ pub(super) fn remove_empty(directory: &Path) -> io::Result<()> {
 
 /// Writes a file or a directory through to the disk.
 pub(super) fn sync(path: &Path) -> io::Result<()> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(at(path))
+    File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(at(path))
 }
 
 fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {

@@ -33,7 +33,8 @@ impl Store {
     /// # Errors
     /// The index cannot be read.
     pub fn attachment(&self, owner: &Owner) -> io::Result<Option<Attachment>> {
-        Ok(read_line(&self.attachments().join(owner.file_name()))?.map(|line| Attachment::parse(&line)))
+        Ok(read_line(&self.attachments().join(owner.file_name()))?
+            .map(|line| Attachment::parse(&line)))
     }
 
     /// Writes down what an attachment has.
@@ -168,8 +169,16 @@ impl Store {
         for (address, Sandbox { owner, netns, .. }) in self.lost()? {
             // The index keeps an address whose lease has no place, until it has one.
             if !self.restore(address, &owner)? {
-                let blank = Attachment { netns, ..Attachment::default() };
-                found.entry(owner.file_name()).or_insert((owner, blank)).1.addresses.push(address);
+                let blank = Attachment {
+                    netns,
+                    ..Attachment::default()
+                };
+                found
+                    .entry(owner.file_name())
+                    .or_insert((owner, blank))
+                    .1
+                    .addresses
+                    .push(address);
             }
         }
         let mut reserved: HashMap<IpAddr, Reservation> = HashMap::new();
@@ -178,9 +187,17 @@ impl Store {
                 reserved.insert(*address, reservation.clone());
             }
         }
-        for address in names(&self.leases)?.iter().filter_map(|name| address_of(name)) {
-            let Lease::Of(mut owner) = self.lease(address)? else { continue };
-            let reservation = reserved.get(&address).filter(|reservation| reservation.holds(&owner)).cloned();
+        for address in names(&self.leases)?
+            .iter()
+            .filter_map(|name| address_of(name))
+        {
+            let Lease::Of(mut owner) = self.lease(address)? else {
+                continue;
+            };
+            let reservation = reserved
+                .get(&address)
+                .filter(|reservation| reservation.holds(&owner))
+                .cloned();
             let mut blank = Attachment::default();
             if let Some(reservation) = reservation {
                 if reservation.released.is_some() {
@@ -204,7 +221,13 @@ impl Store {
             match known.remove(&entry) {
                 Some(before) if before.addresses == attachment.addresses => {}
                 Some(before) => {
-                    self.set_attachment(&owner, &Attachment { addresses: attachment.addresses, ..before })?;
+                    self.set_attachment(
+                        &owner,
+                        &Attachment {
+                            addresses: attachment.addresses,
+                            ..before
+                        },
+                    )?;
                 }
                 None => self.set_attachment(&owner, &attachment)?,
             }

@@ -40,7 +40,8 @@ impl Store {
     /// # Errors
     /// A file cannot be read or written.
     pub fn reservation(&mut self, pod: &Pod, interface: &str) -> io::Result<Option<Reservation>> {
-        let found = read_line(&self.pods().join(pod.file_name(interface)))?.and_then(|line| Reservation::parse(&line));
+        let found = read_line(&self.pods().join(pod.file_name(interface)))?
+            .and_then(|line| Reservation::parse(&line));
         match found.filter(|found| found.pod == *pod) {
             None => self.migrate(pod, interface),
             found => Ok(found),
@@ -55,7 +56,9 @@ impl Store {
         let directory = self.pods();
         let mut all = Vec::new();
         for name in names(&directory)? {
-            all.extend(read_line(&directory.join(name))?.and_then(|line| Reservation::parse(&line)));
+            all.extend(
+                read_line(&directory.join(name))?.and_then(|line| Reservation::parse(&line)),
+            );
         }
         Ok(all)
     }
@@ -66,7 +69,11 @@ impl Store {
     /// A file cannot be written; then it is as before.
     pub fn set_reservation(&mut self, reservation: &Reservation) -> io::Result<()> {
         let directory = self.pods();
-        write_line(&directory, &reservation.pod.file_name(&reservation.owner.interface), &reservation.line())?;
+        write_line(
+            &directory,
+            &reservation.pod.file_name(&reservation.owner.interface),
+            &reservation.line(),
+        )?;
         if self.sync != Sync::Never {
             self.unsynced.insert(directory);
         }
@@ -91,10 +98,17 @@ impl Store {
     /// Writes a reservation that ends at another time than `before`, and the time with it.
     fn reschedule(&mut self, before: &Reservation, reservation: &Reservation) -> io::Result<()> {
         if let Some(ends) = reservation.ends() {
-            self.schedule(ends, &reservation.pod.file_name(&reservation.owner.interface))?;
+            self.schedule(
+                ends,
+                &reservation.pod.file_name(&reservation.owner.interface),
+            )?;
         }
         self.set_reservation(reservation)?;
-        if before.ends().map(bucket) != reservation.ends().map(bucket) { self.unschedule(before) } else { Ok(()) }
+        if before.ends().map(bucket) != reservation.ends().map(bucket) {
+            self.unschedule(before)
+        } else {
+            Ok(())
+        }
     }
 
     /// Ends a reservation and frees what it holds.
@@ -115,7 +129,11 @@ impl Store {
     /// # Errors
     /// A file cannot be removed.
     pub fn drop_reservation(&mut self, reservation: &Reservation) -> io::Result<()> {
-        remove_file(&self.pods().join(reservation.pod.file_name(&reservation.owner.interface)))?;
+        remove_file(
+            &self
+                .pods()
+                .join(reservation.pod.file_name(&reservation.owner.interface)),
+        )?;
         self.unschedule(reservation)
     }
 
@@ -134,7 +152,9 @@ impl Store {
     /// # Errors
     /// A file cannot be removed.
     pub fn unschedule(&mut self, reservation: &Reservation) -> io::Result<()> {
-        let Some(ends) = reservation.ends() else { return Ok(()) };
+        let Some(ends) = reservation.ends() else {
+            return Ok(());
+        };
         let directory = self.bucket_directory(bucket(ends));
         remove_file(&directory.join(reservation.pod.file_name(&reservation.owner.interface)))?;
         remove_empty(&directory)
@@ -183,7 +203,13 @@ impl Store {
         if reservation.minutes <= most {
             return Ok(());
         }
-        self.reschedule(reservation, &Reservation { minutes: most, ..reservation.clone() })
+        self.reschedule(
+            reservation,
+            &Reservation {
+                minutes: most,
+                ..reservation.clone()
+            },
+        )
     }
 
     /// Removes the notes that programs before this one left of reservations that were taken up or gave way.
@@ -192,7 +218,8 @@ impl Store {
         for time in names(&released)? {
             let directory = released.join(&time);
             for name in names(&directory)? {
-                let found = read_line(&self.pods().join(&name))?.and_then(|line| Reservation::parse(&line));
+                let found =
+                    read_line(&self.pods().join(&name))?.and_then(|line| Reservation::parse(&line));
                 let ends = found.and_then(|found| found.ends()).map(bucket);
                 if ends.is_none() || ends != time.parse().ok() {
                     remove_file(&directory.join(name))?;
@@ -224,9 +251,12 @@ impl Store {
             }
             let directory = released.join(name);
             for name in names(&directory)? {
-                let reservation = read_line(&self.pods().join(&name))?.and_then(|line| Reservation::parse(&line));
+                let reservation =
+                    read_line(&self.pods().join(&name))?.and_then(|line| Reservation::parse(&line));
                 // It may have been taken up since, or released anew; then it is in another bucket.
-                if let Some(mut over) = reservation.filter(|found| found.ends().is_some_and(|ends| ends <= self.now)) {
+                if let Some(mut over) =
+                    reservation.filter(|found| found.ends().is_some_and(|ends| ends <= self.now))
+                {
                     // By a clock that was not set nobody knows how long ago that was: the time begins now.
                     if over.released < Some(node::EARLIEST) && self.now >= node::EARLIEST {
                         self.release(&mut over)?;
@@ -251,18 +281,34 @@ impl Store {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn next_to_give_way(&self, wanted: impl Fn(IpAddr) -> bool) -> io::Result<Option<Reservation>> {
+    pub fn next_to_give_way(
+        &self,
+        wanted: impl Fn(IpAddr) -> bool,
+    ) -> io::Result<Option<Reservation>> {
         let mut all = self.all_reservations()?;
-        all.retain(|found| found.released.is_some() && found.addresses.iter().any(|address| wanted(*address)));
+        all.retain(|found| {
+            found.released.is_some() && found.addresses.iter().any(|address| wanted(*address))
+        });
         let mut kept: HashMap<String, usize> = HashMap::new();
         for found in &all {
-            let addresses = found.addresses.iter().filter(|address| wanted(**address)).count();
+            let addresses = found
+                .addresses
+                .iter()
+                .filter(|address| wanted(**address))
+                .count();
             *kept.entry(found.pod.namespace.clone()).or_default() += addresses;
         }
-        all.sort_by_key(|found| (Reverse(kept.get(&found.pod.namespace).copied()), found.released));
+        all.sort_by_key(|found| {
+            (
+                Reverse(kept.get(&found.pod.namespace).copied()),
+                found.released,
+            )
+        });
         for found in all {
             for address in &found.addresses {
-                if wanted(*address) && matches!(self.lease(*address)?, Lease::Of(owner) if found.holds(&owner)) {
+                if wanted(*address)
+                    && matches!(self.lease(*address)?, Lease::Of(owner) if found.holds(&owner))
+                {
                     return Ok(Some(found));
                 }
             }
@@ -278,9 +324,16 @@ impl Store {
                 continue;
             }
             for name in names(&directory)? {
-                let pod = Pod { namespace: namespace.clone(), name };
-                let Some(info) = PatchFile::read(&self.patch_path(&pod))? else { continue };
-                if info.owner.interface.is_empty() || self.reservation(&pod, &info.owner.interface)?.is_none() {
+                let pod = Pod {
+                    namespace: namespace.clone(),
+                    name,
+                };
+                let Some(info) = PatchFile::read(&self.patch_path(&pod))? else {
+                    continue;
+                };
+                if info.owner.interface.is_empty()
+                    || self.reservation(&pod, &info.owner.interface)?.is_none()
+                {
                     continue;
                 }
             }
@@ -291,13 +344,17 @@ impl Store {
     fn patch_path(&self, pod: &Pod) -> PathBuf {
         // Names that Kubernetes allows have no slash, and nothing else is looked for.
         let plain = |name: &str| name.replace('/', "_");
-        self.patch.join(plain(&pod.namespace)).join(plain(&pod.name))
+        self.patch
+            .join(plain(&pod.namespace))
+            .join(plain(&pod.name))
     }
 
     /// Takes over the known patch's reservation of a pod, if its address is leased in this network as it says.
     fn migrate(&mut self, pod: &Pod, interface: &str) -> io::Result<Option<Reservation>> {
         let path = self.patch_path(pod);
-        let Some(info) = PatchFile::read(&path)? else { return Ok(None) };
+        let Some(info) = PatchFile::read(&path)? else {
+            return Ok(None);
+        };
         if info.owner.interface != interface
             || !matches!(self.lease(info.address)?, Lease::Of(owner) if info.owner.is(&owner))
         {
@@ -365,11 +422,18 @@ impl PatchFile {
             Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(None),
             Err(error) => return Err(error),
         };
-        let Ok(document) = serde_json::from_slice::<PatchDocument>(&content) else { return Ok(None) };
-        let Some((address, _)) = parse_cidr(&document.ip_conf.address) else { return Ok(None) };
+        let Ok(document) = serde_json::from_slice::<PatchDocument>(&content) else {
+            return Ok(None);
+        };
+        let Some((address, _)) = parse_cidr(&document.ip_conf.address) else {
+            return Ok(None);
+        };
         let written = fs::metadata(path).map_err(at(path))?.modified().ok();
-        let written = written.and_then(|time| Some(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()));
-        let earlier_boot = written.zip(node::booted()).is_some_and(|(written, booted)| written < booted);
+        let written = written
+            .and_then(|time| Some(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()));
+        let earlier_boot = written
+            .zip(node::booted())
+            .is_some_and(|(written, booted)| written < booted);
         Ok(Some(Self {
             owner: Owner::new(&document.container_id, &document.if_name),
             address,

@@ -27,7 +27,12 @@ pub(super) fn lock(leases: &Path, patience: Duration) -> io::Result<File> {
     let path = leases.join(LOCK);
     loop {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o640);
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o640);
         let file = open_or_create(&options, leases, LOCK)?;
         let file = wait_for_lock(file, patience).map_err(|error| match error.kind() {
             ErrorKind::TimedOut => io::Error::new(
@@ -41,7 +46,10 @@ pub(super) fn lock(leases: &Path, patience: Duration) -> io::Result<File> {
             _ => at(&path)(error),
         })?;
         let locked = file.metadata().map_err(at(&path))?;
-        if path.metadata().is_ok_and(|found| found.ino() == locked.ino() && found.dev() == locked.dev()) {
+        if path
+            .metadata()
+            .is_ok_and(|found| found.ino() == locked.ino() && found.dev() == locked.dev())
+        {
             return Ok(file);
         }
     }
@@ -128,7 +136,11 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::TimedOut);
         }
         // Other tests of this process may have begun meanwhile.
-        assert!(threads() < before + 10 * MOST_GIVEN_UP, "{before} threads, then {}", threads());
+        assert!(
+            threads() < before + 10 * MOST_GIVEN_UP,
+            "{before} threads, then {}",
+            threads()
+        );
         drop(held);
         // The last of them lets go.
         while GIVEN_UP.load(Ordering::Relaxed) > 0 {

@@ -16,7 +16,9 @@ fn nanoseconds(seconds: u64) -> u32 {
 
 /// Sets the sign.
 pub(super) fn set(directory: &Path) -> io::Result<()> {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |now| now.as_secs());
     let time = UNIX_EPOCH + Duration::new(seconds, nanoseconds(seconds));
     File::open(directory)?.set_times(FileTimes::new().set_modified(time))
 }

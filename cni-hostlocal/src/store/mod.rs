@@ -122,7 +122,10 @@ impl Store {
     /// Keeps no address for longer than so many minutes. Without this it is as the last call with a configuration said.
     #[must_use]
     pub fn with_max_minutes(self, minutes: u32) -> Self {
-        Self { max_minutes: Some(minutes), ..self }
+        Self {
+            max_minutes: Some(minutes),
+            ..self
+        }
     }
 
     /// The seconds since 1970 that this call takes for now.
@@ -169,7 +172,13 @@ impl Store {
         }
         let new = self.write_new(owner.content().as_bytes())?;
         self.changed = true;
-        let renamed = match renameat2(AT_FDCWD, &new, AT_FDCWD, &path, RenameFlags::RENAME_NOREPLACE) {
+        let renamed = match renameat2(
+            AT_FDCWD,
+            &new,
+            AT_FDCWD,
+            &path,
+            RenameFlags::RENAME_NOREPLACE,
+        ) {
             // A file system without this: nobody else writes while the lock is held.
             Err(nix::Error::EINVAL | nix::Error::ENOSYS) => fs::rename(&new, &path),
             other => other.map_err(io::Error::from),
@@ -181,7 +190,11 @@ impl Store {
             }
             Err(error) => {
                 _ = fs::remove_file(&new);
-                if error.kind() == ErrorKind::AlreadyExists { Ok(false) } else { Err(at(&path)(error)) }
+                if error.kind() == ErrorKind::AlreadyExists {
+                    Ok(false)
+                } else {
+                    Err(at(&path)(error))
+                }
             }
         }
     }
@@ -245,8 +258,16 @@ impl Store {
 
     /// The address of set number `index` that was given last.
     pub fn last(&self, index: usize) -> Option<IpAddr> {
-        let Ok(Entry::File(content)) = read_entry(&self.leases.join(format!("{LAST}{index}"))) else { return None };
-        String::from_utf8(content).ok()?.trim().parse().ok().map(canonical)
+        let Ok(Entry::File(content)) = read_entry(&self.leases.join(format!("{LAST}{index}")))
+        else {
+            return None;
+        };
+        String::from_utf8(content)
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+            .map(canonical)
     }
 
     /// Remembers the address that was given last. If that fails, the next call tries addresses from the beginning.
@@ -256,7 +277,10 @@ impl Store {
         // One write that leaves nothing of the old text behind is never seen half done, and costs no new file. Putting a new
         // file in the place of another would make ext4 wait for the disk.
         if fs::metadata(&path).is_ok_and(|old| (1..=text.len() as u64).contains(&old.len())) {
-            _ = OpenOptions::new().write(true).open(&path).and_then(|mut file| file.write_all(text.as_bytes()));
+            _ = OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .and_then(|mut file| file.write_all(text.as_bytes()));
         } else if let Ok(new) = self.write_new(text.as_bytes()) {
             self.changed = true;
             _ = fs::rename(new, path);

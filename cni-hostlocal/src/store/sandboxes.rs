@@ -24,7 +24,10 @@ impl Store {
     /// Judges namespaces by `lives`, because this process does not see the paths of the node.
     #[must_use]
     pub fn with_namespaces(self, lives: impl Fn(&str) -> bool + 'static) -> Self {
-        Self { lives: Box::new(lives), ..self }
+        Self {
+            lives: Box::new(lives),
+            ..self
+        }
     }
 
     /// Whether a path is known and that of a network namespace.
@@ -41,13 +44,48 @@ impl Store {
         if self.is_of_another_boot()? {
             return Ok(lost);
         }
-        let attachments =
-            self.all_attachments()?.into_iter().filter_map(|(entry, Attachment { addresses, netns, minutes, .. })| {
-                Some((addresses, Sandbox { owner: Owner::from_file_name(&entry)?, netns, minutes }))
-            });
-        let in_use = self.all_reservations()?.into_iter().filter(|reservation| reservation.released.is_none());
-        let in_use = in_use
-            .map(|Reservation { addresses, owner, netns, minutes, .. }| (addresses, Sandbox { owner, netns, minutes }));
+        let attachments = self.all_attachments()?.into_iter().filter_map(
+            |(
+                entry,
+                Attachment {
+                    addresses,
+                    netns,
+                    minutes,
+                    ..
+                },
+            )| {
+                Some((
+                    addresses,
+                    Sandbox {
+                        owner: Owner::from_file_name(&entry)?,
+                        netns,
+                        minutes,
+                    },
+                ))
+            },
+        );
+        let in_use = self
+            .all_reservations()?
+            .into_iter()
+            .filter(|reservation| reservation.released.is_none());
+        let in_use = in_use.map(
+            |Reservation {
+                 addresses,
+                 owner,
+                 netns,
+                 minutes,
+                 ..
+             }| {
+                (
+                    addresses,
+                    Sandbox {
+                        owner,
+                        netns,
+                        minutes,
+                    },
+                )
+            },
+        );
         for (addresses, sandbox) in attachments.chain(in_use) {
             let mut without = Vec::new();
             for address in addresses {
@@ -55,7 +93,8 @@ impl Store {
                     without.push(address);
                 }
             }
-            let is_readable = Owner::parse(sandbox.owner.content().as_bytes()).as_ref() == Some(&sandbox.owner);
+            let is_readable =
+                Owner::parse(sandbox.owner.content().as_bytes()).as_ref() == Some(&sandbox.owner);
             if without.is_empty() || !is_readable || !self.lives(&sandbox.netns) {
                 continue;
             }
@@ -113,13 +152,21 @@ impl Store {
             if attachment.netns.is_empty() || self.lives(&attachment.netns) {
                 continue;
             }
-            for address in attachment.addresses.into_iter().filter(|address| !kept.contains_key(address)) {
+            for address in attachment
+                .addresses
+                .into_iter()
+                .filter(|address| !kept.contains_key(address))
+            {
                 if let Lease::Of(owner) = self.lease(address)?
                     && owner.file_name() == entry
                 {
                     leaked.insert(
                         address,
-                        Sandbox { owner, netns: attachment.netns.clone(), minutes: attachment.minutes },
+                        Sandbox {
+                            owner,
+                            netns: attachment.netns.clone(),
+                            minutes: attachment.minutes,
+                        },
                     );
                 }
             }

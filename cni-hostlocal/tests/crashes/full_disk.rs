@@ -23,8 +23,18 @@ fn a_full_disk_leaves_the_old_or_the_new() {
         let mut failed = 0;
         for files in 2..60 {
             let options = format!("nr_inodes={files},size=1m");
-            mount(Some("tmpfs"), &path, Some("tmpfs"), MsFlags::empty(), Some(options.as_str())).unwrap();
-            failed += fill(&Plugin::new(&path.join("networks"), &namespace.path()), files);
+            mount(
+                Some("tmpfs"),
+                &path,
+                Some("tmpfs"),
+                MsFlags::empty(),
+                Some(options.as_str()),
+            )
+            .unwrap();
+            failed += fill(
+                &Plugin::new(&path.join("networks"), &namespace.path()),
+                files,
+            );
             umount2(&path, MntFlags::MNT_DETACH).unwrap();
         }
         failed
@@ -52,16 +62,29 @@ fn fill(plugin: &Plugin, files: usize) -> usize {
         }
         if round % 2 == 1 && !held.is_empty() {
             let (container, pod, _) = held.remove(0);
-            plugin.call(&asked("DEL", &container, pod)).unwrap_or_else(|error| panic!("{files} files: {error}"));
+            plugin
+                .call(&asked("DEL", &container, pod))
+                .unwrap_or_else(|error| panic!("{files} files: {error}"));
         }
-        assert_eq!(plugin.malformed(), Vec::<String>::new(), "{files} files, round {round}");
+        assert_eq!(
+            plugin.malformed(),
+            Vec::<String>::new(),
+            "{files} files, round {round}"
+        );
         let holders = plugin.holders();
         let kept = plugin.kept();
         let mut all = BTreeSet::new();
         for (container, _, given) in &held {
             for address in given {
-                assert_eq!(holders.get(address), Some(container), "{files} files, round {round}");
-                assert!(all.insert(address.clone()), "{files} files: {address} twice");
+                assert_eq!(
+                    holders.get(address),
+                    Some(container),
+                    "{files} files, round {round}"
+                );
+                assert!(
+                    all.insert(address.clone()),
+                    "{files} files: {address} twice"
+                );
             }
         }
         for (address, container) in &holders {

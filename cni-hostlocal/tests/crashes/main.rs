@@ -2,7 +2,12 @@
 //!
 //! `BERTH_CRASH_CALLS` is how many random calls there are; `BERTH_CRASH_PROGRAM=/usr/lib/cni/host-local` runs them on the
 //! reference plugin, and then only tells what it finds. Needs root.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail by panicking"
+)]
 
 mod every_call;
 mod full_disk;

@@ -17,7 +17,10 @@ pub(crate) struct Namespace(Child);
 
 impl Namespace {
     pub(crate) fn new() -> Self {
-        let child = Command::new("unshare").args(["--net", "sleep", "86400"]).spawn().unwrap();
+        let child = Command::new("unshare")
+            .args(["--net", "sleep", "86400"])
+            .spawn()
+            .unwrap();
         let own = fs::read_link("/proc/self/ns/net").unwrap();
         let path = format!("/proc/{}/ns/net", child.id());
         while fs::read_link(&path).is_ok_and(|found| found == own) {
@@ -59,13 +62,23 @@ pub(crate) struct Asked {
 }
 
 pub(crate) fn asked(command: &'static str, container: &str, pod: Option<&str>) -> Asked {
-    Asked { command, container: container.into(), pod: pod.map(Into::into), valid: Vec::new() }
+    Asked {
+        command,
+        container: container.into(),
+        pod: pod.map(Into::into),
+        valid: Vec::new(),
+    }
 }
 
 impl Plugin {
     pub(crate) fn new(data_dir: &Path, netns: &str) -> Self {
         let ranges = json!([[{"subnet": "10.1.2.0/28"}], [{"subnet": "2001:db8::/124"}]]);
-        Self { program: OURS.into(), data_dir: data_dir.into(), netns: netns.into(), ranges }
+        Self {
+            program: OURS.into(),
+            data_dir: data_dir.into(),
+            netns: netns.into(),
+            ranges,
+        }
     }
 
     pub(crate) fn leases(&self) -> PathBuf {
@@ -74,7 +87,11 @@ impl Plugin {
 
     /// The program started, waiting for its input, which is returned.
     pub(crate) fn start(&self, asked: &Asked) -> (Child, String) {
-        let version = if asked.command == "GC" { "1.1.0" } else { "1.0.0" };
+        let version = if asked.command == "GC" {
+            "1.1.0"
+        } else {
+            "1.0.0"
+        };
         let mut config = json!({
             "cniVersion": version, "name": "net",
             "ipam": {
@@ -85,11 +102,13 @@ impl Plugin {
         let mut args = String::new();
         if let Some(pod) = &asked.pod {
             args = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME={pod}");
-            config["runtimeConfig"] =
-                json!({"io.kubernetes.cri.pod-annotations": {"io.kubernetes.cri/reserved-ip-duration": "10"}});
+            config["runtimeConfig"] = json!({"io.kubernetes.cri.pod-annotations": {"io.kubernetes.cri/reserved-ip-duration": "10"}});
         }
         if asked.command == "GC" {
-            let valid = asked.valid.iter().map(|id| json!({"containerID": id, "ifname": "eth0"}));
+            let valid = asked
+                .valid
+                .iter()
+                .map(|id| json!({"containerID": id, "ifname": "eth0"}));
             config["cni.dev/valid-attachments"] = valid.collect();
         }
         let child = Command::new(&self.program)
@@ -116,7 +135,11 @@ impl Plugin {
         _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let output = child.wait_with_output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        if output.status.success() { Ok(given(&text)) } else { Err(text) }
+        if output.status.success() {
+            Ok(given(&text))
+        } else {
+            Err(text)
+        }
     }
 
     /// `host-local doctor --fix`, told which containers there are; what it printed.
@@ -124,24 +147,38 @@ impl Plugin {
         // All leases are old, or doctor would take those of unknown containers for such as are being made.
         let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
         for name in names(&self.leases()) {
-            fs::File::open(self.leases().join(name)).unwrap().set_modified(long_ago).unwrap();
+            fs::File::open(self.leases().join(name))
+                .unwrap()
+                .set_modified(long_ago)
+                .unwrap();
         }
         let list = self.data_dir.with_extension("containers");
         let lines: Vec<_> = containers.iter().map(|id| id.as_str()).collect();
         fs::write(&list, lines.join("\n")).unwrap();
-        self.doctor(&["--fix", "--sandboxes", list.to_str().unwrap()]).0
+        self.doctor(&["--fix", "--sandboxes", list.to_str().unwrap()])
+            .0
     }
 
     pub(crate) fn doctor(&self, arguments: &[&str]) -> (String, bool) {
         let mut command = Command::new(OURS);
-        command.env_clear().arg("doctor").args(arguments).arg("--data-dir").arg(&self.data_dir);
+        command
+            .env_clear()
+            .arg("doctor")
+            .args(arguments)
+            .arg("--data-dir")
+            .arg(&self.data_dir);
         let output = command.output().unwrap();
-        (String::from_utf8([output.stdout, output.stderr].concat()).unwrap(), output.status.success())
+        (
+            String::from_utf8([output.stdout, output.stderr].concat()).unwrap(),
+            output.status.success(),
+        )
     }
 
     /// The container of each lease; the empty string is what no container's name was read of.
     pub(crate) fn holders(&self) -> BTreeMap<String, String> {
-        let names = names(&self.leases()).into_iter().filter(|name| *name != "lock" && !name.starts_with("last_"));
+        let names = names(&self.leases())
+            .into_iter()
+            .filter(|name| *name != "lock" && !name.starts_with("last_"));
         let holder = |name: &String| {
             let text = fs::read_to_string(self.leases().join(name)).unwrap_or_default();
             text.strip_suffix("\r\neth0").unwrap_or_default().to_owned()
@@ -154,10 +191,21 @@ impl Plugin {
         let pods = self.data_dir.join(".host-local/net/pods");
         let mut kept = BTreeSet::new();
         for name in names(&pods) {
-            let line = fs::read_link(pods.join(name)).unwrap().into_os_string().into_string().unwrap();
+            let line = fs::read_link(pods.join(name))
+                .unwrap()
+                .into_os_string()
+                .into_string()
+                .unwrap();
             if line.contains(" released=") {
-                let addresses = line.split(' ').find_map(|field| field.strip_prefix("addresses="));
-                kept.extend(addresses.unwrap_or_default().split(',').map(ToString::to_string));
+                let addresses = line
+                    .split(' ')
+                    .find_map(|field| field.strip_prefix("addresses="));
+                kept.extend(
+                    addresses
+                        .unwrap_or_default()
+                        .split(',')
+                        .map(ToString::to_string),
+                );
             }
         }
         kept
@@ -165,9 +213,16 @@ impl Plugin {
 
     /// Files that no plugin may leave: leases that name nobody, last addresses that are none.
     pub(crate) fn malformed(&self) -> Vec<String> {
-        let mut wrong: Vec<_> =
-            self.holders().into_iter().filter(|(_, id)| id.is_empty()).map(|(name, _)| name).collect();
-        for name in names(&self.leases()).into_iter().filter(|name| name.starts_with("last_")) {
+        let mut wrong: Vec<_> = self
+            .holders()
+            .into_iter()
+            .filter(|(_, id)| id.is_empty())
+            .map(|(name, _)| name)
+            .collect();
+        for name in names(&self.leases())
+            .into_iter()
+            .filter(|name| name.starts_with("last_"))
+        {
             let text = fs::read_to_string(self.leases().join(&name)).unwrap();
             if text.parse::<std::net::IpAddr>().is_err() {
                 wrong.push(name);
@@ -181,10 +236,22 @@ impl Plugin {
 pub(crate) fn given(answer: &str) -> Vec<String> {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();
     let ips = answer["ips"].as_array().cloned().unwrap_or_default();
-    ips.iter().map(|ip| ip["address"].as_str().unwrap().split('/').next().unwrap().to_owned()).collect()
+    ips.iter()
+        .map(|ip| {
+            ip["address"]
+                .as_str()
+                .unwrap()
+                .split('/')
+                .next()
+                .unwrap()
+                .to_owned()
+        })
+        .collect()
 }
 
 pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
 }

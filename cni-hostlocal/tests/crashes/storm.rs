@@ -54,20 +54,30 @@ impl Caller<'_> {
             let answer = self.plugin.call(asked);
             let time = u64::try_from(begun.elapsed().as_micros()).unwrap();
             let takes = self.known.takes.load(Ordering::Relaxed);
-            self.known.takes.store((15 * takes + time) / 16, Ordering::Relaxed);
+            self.known
+                .takes
+                .store((15 * takes + time) / 16, Ordering::Relaxed);
             return Some(answer);
         }
         let (mut child, input) = self.plugin.start(asked);
         _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         let until = Instant::now()
-            + Duration::from_micros(self.random.u64(0..1000 + self.known.takes.load(Ordering::Relaxed) * 3 / 2));
+            + Duration::from_micros(
+                self.random
+                    .u64(0..1000 + self.known.takes.load(Ordering::Relaxed) * 3 / 2),
+            );
         while Instant::now() < until {
             thread::sleep(Duration::from_micros(50));
         }
         let _ = child.kill();
         let status = child.wait().unwrap();
         let mut text = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        child
+            .stdout
+            .take()
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
         match status.code() {
             Some(0) => Some(Ok(given(&text))),
             Some(_) => Some(Err(text)),
@@ -92,7 +102,8 @@ impl Caller<'_> {
             }
             0..=4 if self.held.len() < 24 => self.add(),
             5..=7 if !self.held.is_empty() => {
-                let (container, pod, addresses) = self.held.swap_remove(self.random.usize(..self.held.len()));
+                let (container, pod, addresses) =
+                    self.held.swap_remove(self.random.usize(..self.held.len()));
                 let mut holders = known.holders.lock().unwrap();
                 for address in &addresses {
                     holders.remove(address);
@@ -107,7 +118,11 @@ impl Caller<'_> {
             8 if !self.held.is_empty() => {
                 let (container, pod, _) = self.held[self.random.usize(..self.held.len())].clone();
                 if let Some(Err(error)) = self.call(&asked("CHECK", &container, pod.as_deref())) {
-                    known.twice.lock().unwrap().push(format!("{container} lost its address: {error}"));
+                    known
+                        .twice
+                        .lock()
+                        .unwrap()
+                        .push(format!("{container} lost its address: {error}"));
                 }
             }
             _ => {
@@ -123,15 +138,25 @@ impl Caller<'_> {
         // Half of them are pods that come again, under one name at a time.
         let pod = Some(format!("web{}-{}", self.number, self.random.u8(0..6))).filter(|pod| {
             self.random.bool()
-                && !self.held.iter().any(|(_, other, _)| other.as_ref() == Some(pod))
-                && !self.doubtful.iter().any(|(_, other)| other.as_ref() == Some(pod))
+                && !self
+                    .held
+                    .iter()
+                    .any(|(_, other, _)| other.as_ref() == Some(pod))
+                && !self
+                    .doubtful
+                    .iter()
+                    .any(|(_, other)| other.as_ref() == Some(pod))
         });
         match self.call(&asked("ADD", &container, pod.as_deref())) {
             Some(Ok(addresses)) => {
                 let mut holders = self.known.holders.lock().unwrap();
                 for address in &addresses {
                     if let Some(other) = holders.insert(address.clone(), container.clone()) {
-                        self.known.twice.lock().unwrap().push(format!("{address}: {other} and {container}"));
+                        self.known
+                            .twice
+                            .lock()
+                            .unwrap()
+                            .push(format!("{address}: {other} and {container}"));
                     }
                 }
                 drop(holders);
@@ -158,15 +183,26 @@ fn storm(program: &str, calls: u64, with_gc: bool) -> Vec<String> {
             let (plugin, known, held) = (&plugin, &known, &held);
             scope.spawn(move || {
                 let random = fastrand::Rng::with_seed(number);
-                let mut caller =
-                    Caller { plugin, known, random, number, made: 0, held: Vec::new(), doubtful: Vec::new() };
+                let mut caller = Caller {
+                    plugin,
+                    known,
+                    random,
+                    number,
+                    made: 0,
+                    held: Vec::new(),
+                    doubtful: Vec::new(),
+                };
                 while known.calls.load(Ordering::Relaxed) < calls {
                     caller.step();
                     if with_gc && number == 0 && caller.random.u16(0..100) == 0 {
                         // What nobody knows to hold an address is garbage: the doubtful of all callers.
                         let _alone = known.running.write().unwrap();
-                        let valid: Vec<_> = known.holders.lock().unwrap().values().cloned().collect();
-                        let gc = Asked { valid, ..asked("GC", "", None) };
+                        let valid: Vec<_> =
+                            known.holders.lock().unwrap().values().cloned().collect();
+                        let gc = Asked {
+                            valid,
+                            ..asked("GC", "", None)
+                        };
                         if let Some(Err(error)) = caller.call(&gc) {
                             panic!("GC failed: {error}");
                         }
@@ -177,13 +213,21 @@ fn storm(program: &str, calls: u64, with_gc: bool) -> Vec<String> {
         }
     });
     let held = held.into_inner().unwrap();
-    let (called, killed) = (known.calls.load(Ordering::Relaxed), known.killed.load(Ordering::Relaxed));
+    let (called, killed) = (
+        known.calls.load(Ordering::Relaxed),
+        known.killed.load(Ordering::Relaxed),
+    );
     let seconds = begun.elapsed().as_secs_f64();
     let malformed = plugin.malformed();
     let before = plugin.holders().len();
     let mut wrong = known.twice.into_inner().unwrap();
     wrong.extend(malformed.iter().map(|name| format!("{name} is malformed")));
-    let repaired = plugin.repair(&held.iter().map(|(container, ..)| container).collect::<Vec<_>>());
+    let repaired = plugin.repair(
+        &held
+            .iter()
+            .map(|(container, ..)| container)
+            .collect::<Vec<_>>(),
+    );
     let holders = plugin.holders();
     let kept = plugin.kept();
     for (container, _, addresses) in &held {
@@ -195,7 +239,9 @@ fn storm(program: &str, calls: u64, with_gc: bool) -> Vec<String> {
     }
     for (address, container) in &holders {
         if !kept.contains(address) && !held.iter().any(|(id, ..)| id == container) {
-            wrong.push(format!("{address} is leaked by {container} after doctor: {repaired}"));
+            wrong.push(format!(
+                "{address} is leaked by {container} after doctor: {repaired}"
+            ));
         }
     }
     let (told, well) = plugin.doctor(&[]);
@@ -213,7 +259,10 @@ fn storm(program: &str, calls: u64, with_gc: bool) -> Vec<String> {
 
 #[test]
 fn random_calls_and_kills() {
-    let calls = env::var("BERTH_CRASH_CALLS").ok().and_then(|calls| calls.parse().ok()).unwrap_or(3000);
+    let calls = env::var("BERTH_CRASH_CALLS")
+        .ok()
+        .and_then(|calls| calls.parse().ok())
+        .unwrap_or(3000);
     let program = env::var("BERTH_CRASH_PROGRAM").unwrap_or_else(|_| OURS.into());
     let wrong = storm(&program, calls, program == OURS);
     if program == OURS {

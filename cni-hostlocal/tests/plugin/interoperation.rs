@@ -9,7 +9,8 @@ use crate::tool::{OURS, REFERENCE, Site, operator};
 /// Calls of both in any order: each sees what the other did, no address is given twice and none is lost.
 #[test]
 fn both_work_on_what_the_other_wrote() {
-    let site = Site::new(json!({"ranges": [[{"subnet": "10.1.2.0/27"}], [{"subnet": "2001:db8::/64"}]]}));
+    let site =
+        Site::new(json!({"ranges": [[{"subnet": "10.1.2.0/27"}], [{"subnet": "2001:db8::/64"}]]}));
     let mut random = fastrand::Rng::with_seed(7);
     let mut held: HashMap<String, Vec<String>> = HashMap::new();
     for round in 0..400 {
@@ -18,11 +19,20 @@ fn both_work_on_what_the_other_wrote() {
         match random.u8(0..5) {
             0..=1 => {
                 let ended = site.call(program, "ADD", &container, "", &json!({}));
-                assert_eq!(ended.worked, !held.contains_key(&container), "round {round}: {}", ended.answer);
+                assert_eq!(
+                    ended.worked,
+                    !held.contains_key(&container),
+                    "round {round}: {}",
+                    ended.answer
+                );
                 if ended.worked {
                     held.insert(
                         container,
-                        ended.given().iter().map(|cidr| cidr.split('/').next().unwrap().into()).collect(),
+                        ended
+                            .given()
+                            .iter()
+                            .map(|cidr| cidr.split('/').next().unwrap().into())
+                            .collect(),
                     );
                 }
             }
@@ -32,7 +42,12 @@ fn both_work_on_what_the_other_wrote() {
             }
             _ => {
                 let ended = site.call(program, "CHECK", &container, "", &json!({}));
-                assert_eq!(ended.worked, held.contains_key(&container), "round {round}: {}", ended.answer);
+                assert_eq!(
+                    ended.worked,
+                    held.contains_key(&container),
+                    "round {round}: {}",
+                    ended.answer
+                );
             }
         }
         let mut addresses: Vec<_> = held.values().flatten().cloned().collect();
@@ -52,7 +67,15 @@ fn both_at_once_give_no_address_twice() {
                 scope.spawn(move || {
                     let program = if caller % 2 == 0 { OURS } else { REFERENCE };
                     let add = |number| {
-                        site.call(program, "ADD", &format!("c{caller}-{number}"), "", &json!({})).given().remove(0)
+                        site.call(
+                            program,
+                            "ADD",
+                            &format!("c{caller}-{number}"),
+                            "",
+                            &json!({}),
+                        )
+                        .given()
+                        .remove(0)
                     };
                     (0..30).map(add).collect::<Vec<_>>()
                 })
@@ -70,11 +93,23 @@ fn both_at_once_give_no_address_twice() {
     for caller in 0..8 {
         for number in 0..30 {
             let program = if caller % 2 == 1 { OURS } else { REFERENCE };
-            assert!(site.call(program, "DEL", &format!("c{caller}-{number}"), "", &json!({})).worked);
+            assert!(
+                site.call(
+                    program,
+                    "DEL",
+                    &format!("c{caller}-{number}"),
+                    "",
+                    &json!({})
+                )
+                .worked
+            );
         }
     }
     assert!(site.held().is_empty());
-    assert_eq!(operator(&site, &["doctor"]), ("nothing is wrong\n".into(), true));
+    assert_eq!(
+        operator(&site, &["doctor"]),
+        ("nothing is wrong\n".into(), true)
+    );
 }
 
 /// As long as nobody else writes there, no lease but the own is read, however many there are.
@@ -83,28 +118,61 @@ fn other_leases_are_not_read() {
     let site = Site::new(json!({"ranges": [[{"subnet": "10.1.0.0/16"}]]}));
     fs::create_dir_all(site.leases()).unwrap();
     for number in 2..300 {
-        fs::write(site.leases().join(format!("10.1.{}.{}", number / 250, number % 250)), format!("x{number}\r\neth0"))
-            .unwrap();
+        fs::write(
+            site.leases()
+                .join(format!("10.1.{}.{}", number / 250, number % 250)),
+            format!("x{number}\r\neth0"),
+        )
+        .unwrap();
     }
     site.ours("ADD", "first");
-    for (command, container) in [("ADD", "a"), ("CHECK", "a"), ("DEL", "a"), ("DEL", "a"), ("DEL", "unknown")] {
+    for (command, container) in [
+        ("ADD", "a"),
+        ("CHECK", "a"),
+        ("DEL", "a"),
+        ("DEL", "a"),
+        ("DEL", "unknown"),
+    ] {
         let trace = site.directory.path().join("trace");
-        let script = format!("exec strace -f -o {} -e trace=file,getdents64 {OURS}", trace.display());
+        let script = format!(
+            "exec strace -f -o {} -e trace=file,getdents64 {OURS}",
+            trace.display()
+        );
         let mut child = Command::new("sh");
-        child.args(["-c", &script]).env_clear().env("PATH", "/usr/bin:/bin").envs([
-            ("CNI_COMMAND", command),
-            ("CNI_CONTAINERID", container),
-            ("CNI_IFNAME", "eth0"),
-            ("CNI_NETNS", "/some/where"),
-            ("CNI_PATH", "/x"),
-        ]);
-        let mut child = child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).spawn().unwrap();
-        std::io::Write::write_all(&mut child.stdin.take().unwrap(), site.config().to_string().as_bytes()).unwrap();
+        child
+            .args(["-c", &script])
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .envs([
+                ("CNI_COMMAND", command),
+                ("CNI_CONTAINERID", container),
+                ("CNI_IFNAME", "eth0"),
+                ("CNI_NETNS", "/some/where"),
+                ("CNI_PATH", "/x"),
+            ]);
+        let mut child = child
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(
+            &mut child.stdin.take().unwrap(),
+            site.config().to_string().as_bytes(),
+        )
+        .unwrap();
         let ended = child.wait().unwrap();
-        let Ok(trace) = fs::read_to_string(&trace) else { return println!("there is no strace here") };
+        let Ok(trace) = fs::read_to_string(&trace) else {
+            return println!("there is no strace here");
+        };
         assert!(ended.success(), "{command} {container}");
-        assert!(!trace.contains("getdents"), "{command} {container}: {trace}");
-        let others = trace.lines().filter(|line| line.contains("/net/10.1.") && line.contains("openat")).count();
+        assert!(
+            !trace.contains("getdents"),
+            "{command} {container}: {trace}"
+        );
+        let others = trace
+            .lines()
+            .filter(|line| line.contains("/net/10.1.") && line.contains("openat"))
+            .count();
         assert!(others <= 1, "{command} {container}: {trace}");
     }
 }

@@ -11,7 +11,9 @@ fn annotated(minutes: &str) -> Value {
 }
 
 fn args(pod: &str) -> String {
-    format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME={pod};K8S_POD_INFRA_CONTAINER_ID=x;K8S_POD_UID=y")
+    format!(
+        "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME={pod};K8S_POD_INFRA_CONTAINER_ID=x;K8S_POD_UID=y"
+    )
 }
 
 pub(crate) fn kept(site: &Site, command: &str, container: &str, pod: &str) -> Ended {
@@ -27,10 +29,18 @@ fn a_pod_that_comes_back_has_both_addresses_again_and_nobody_else_gets_them() {
     let site = dual();
     let first = kept(&site, "ADD", "one", "web-0").given();
     for round in 0..3 {
-        let (old, new) = (format!("one{}", "x".repeat(round)), format!("one{}", "x".repeat(round + 1)));
+        let (old, new) = (
+            format!("one{}", "x".repeat(round)),
+            format!("one{}", "x".repeat(round + 1)),
+        );
         assert!(kept(&site, "DEL", &old, "web-0").worked);
         for number in 0..11 {
-            assert!(!site.ours("ADD", &format!("r{round}-{number}")).given().contains(&first[0]));
+            assert!(
+                !site
+                    .ours("ADD", &format!("r{round}-{number}"))
+                    .given()
+                    .contains(&first[0])
+            );
         }
         for number in 0..11 {
             assert!(site.ours("DEL", &format!("r{round}-{number}")).worked);
@@ -69,7 +79,10 @@ fn a_sandbox_that_lives_keeps_its_address_and_one_that_is_gone_does_not() {
     assert!(site.call(OURS, "GC", "", "", &valid(json!([]))).worked);
     // A second may have begun since.
     let list = operator(&site, &["list"]).0;
-    assert!(list.contains("kept 60") || list.contains("kept 59"), "{list}");
+    assert!(
+        list.contains("kept 60") || list.contains("kept 59"),
+        "{list}"
+    );
     assert_eq!(kept(&site, "ADD", "last", "web-0").given(), new);
 }
 
@@ -86,29 +99,44 @@ fn the_configuration_keeps_for_namespaces_and_the_annotation_overrules_it() {
     };
     assert!(cycle(&args("web-0"), &json!({})));
     assert!(!cycle(&args("web-1"), &annotated("0")));
-    assert!(!cycle(&args("web-2").replace("=ns;", "=other;"), &json!({})));
+    assert!(!cycle(
+        &args("web-2").replace("=ns;", "=other;"),
+        &json!({})
+    ));
     assert!(!cycle("", &json!({})));
     // DEL without any word of the pod: it is known from ADD.
-    let first = site.call(OURS, "ADD", "c", &args("web-3"), &json!({})).given();
+    let first = site
+        .call(OURS, "ADD", "c", &args("web-3"), &json!({}))
+        .given();
     site.call(OURS, "DEL", "c", "", &json!({}));
-    assert_eq!(site.call(OURS, "ADD", "d", &args("web-3"), &json!({})).given(), first);
+    assert_eq!(
+        site.call(OURS, "ADD", "d", &args("web-3"), &json!({}))
+            .given(),
+        first
+    );
 }
 
 #[test]
 fn an_annotation_where_it_is_not_allowed_keeps_nothing() {
     for (namespaces, container) in [(json!([]), "a"), (json!(["other", "ns2"]), "b")] {
-        let site = Site::new(json!({"subnet": "10.1.2.0/28", "reservedIPs": {"annotationNamespaces": namespaces}}));
+        let site = Site::new(
+            json!({"subnet": "10.1.2.0/28", "reservedIPs": {"annotationNamespaces": namespaces}}),
+        );
         kept(&site, "ADD", container, "web-0").given();
         assert!(kept(&site, "DEL", container, "web-0").worked);
         assert_eq!(site.held(), [""; 0]);
-        assert_eq!(names(&site.directory.path().join(".host-local/net/pods")), [""; 0]);
+        assert_eq!(
+            names(&site.directory.path().join(".host-local/net/pods")),
+            [""; 0]
+        );
     }
 }
 
 #[test]
 fn the_oldest_gives_way_when_all_are_taken_unless_it_shall_not() {
     for (when, gives) in [("takeOldest", true), ("fail", false)] {
-        let site = Site::new(json!({"subnet": "10.1.2.0/29", "reservedIPs": {"whenExhausted": when}}));
+        let site =
+            Site::new(json!({"subnet": "10.1.2.0/29", "reservedIPs": {"whenExhausted": when}}));
         let mut addresses = Vec::new();
         for (number, pod) in ["web-0", "web-1"].iter().enumerate() {
             addresses.push(kept(&site, "ADD", &format!("s{number}"), pod).given());
@@ -129,12 +157,18 @@ fn the_oldest_gives_way_when_all_are_taken_unless_it_shall_not() {
 }
 
 fn reservation_path(site: &Site, pod: &str) -> PathBuf {
-    site.directory.path().join(format!(".host-local/net/pods/ns@{pod}@eth0"))
+    site.directory
+        .path()
+        .join(format!(".host-local/net/pods/ns@{pod}@eth0"))
 }
 
 /// The line of a pod's reservation.
 fn reservation(site: &Site, pod: &str) -> String {
-    fs::read_link(reservation_path(site, pod)).unwrap().to_str().unwrap().to_owned()
+    fs::read_link(reservation_path(site, pod))
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned()
 }
 
 #[test]
@@ -143,7 +177,13 @@ fn the_namespace_with_the_most_reservations_gives_way_first() {
     site.ipam["reservedIPs"]["annotationNamespaces"] = json!(["*"]);
     let call = |command: &str, namespace: &str, pod: &str| {
         let args = args(pod).replace("=ns;", &format!("={namespace};"));
-        site.call(OURS, command, &format!("{namespace}-{pod}"), &args, &annotated("4294967295"))
+        site.call(
+            OURS,
+            command,
+            &format!("{namespace}-{pod}"),
+            &args,
+            &annotated("4294967295"),
+        )
     };
     // The victim's is the oldest of all.
     let victims = call("ADD", "victim", "db-0").given();
@@ -157,7 +197,11 @@ fn the_namespace_with_the_most_reservations_gives_way_first() {
     }
     // Pods that keep nothing get all of the tenant's, down to one: then both namespaces have one, and the oldest goes.
     for number in 0..11 {
-        assert_ne!(site.ours("ADD", &format!("n{number}")).given(), victims, "container {number}");
+        assert_ne!(
+            site.ours("ADD", &format!("n{number}")).given(),
+            victims,
+            "container {number}"
+        );
     }
     assert_eq!(call("ADD", "victim", "db-0").given(), victims);
     assert!(call("DEL", "victim", "db-0").worked);
@@ -180,8 +224,11 @@ fn age_in(site: &Site, namespace: &str, pod: &str, seconds: u64) {
     symlink(format!("{rest}released={}", released - seconds), &path).unwrap();
     for bucket in names(&state.join("released")) {
         let time: u64 = bucket.parse().unwrap();
-        fs::rename(state.join("released").join(&bucket), state.join(format!("released/{:012}", time - seconds)))
-            .unwrap();
+        fs::rename(
+            state.join("released").join(&bucket),
+            state.join(format!("released/{:012}", time - seconds)),
+        )
+        .unwrap();
     }
     fs::remove_file(state.join("due")).unwrap();
     symlink("1", state.join("due")).unwrap();
@@ -199,7 +246,10 @@ fn when_its_time_is_over_an_address_is_free() {
     assert!(site.ours("DEL", "unknown").worked);
     assert!(site.held().is_empty());
     assert!(names(&site.directory.path().join(".host-local/net/released")).is_empty());
-    assert_eq!(operator(&site, &["doctor"]), ("nothing is wrong\n".into(), true));
+    assert_eq!(
+        operator(&site, &["doctor"]),
+        ("nothing is wrong\n".into(), true)
+    );
 }
 
 #[test]
@@ -208,7 +258,12 @@ fn a_release_before_the_clock_was_set_counts_from_when_it_is() {
     kept(&site, "ADD", "one", "web-0");
     kept(&site, "DEL", "one", "web-0");
     // Twenty seconds after a boot that began at 1970, and the time server answers now.
-    let released: u64 = reservation(&site, "web-0").rsplit_once("released=").unwrap().1.parse().unwrap();
+    let released: u64 = reservation(&site, "web-0")
+        .rsplit_once("released=")
+        .unwrap()
+        .1
+        .parse()
+        .unwrap();
     age(&site, "web-0", released - 20);
     assert!(site.ours("DEL", "unknown").worked);
     assert_eq!(site.held().len(), 2);
@@ -251,16 +306,31 @@ fn reservations_of_the_known_patch_are_taken_over() {
             r#"{{"containerId":"{container}","ifName":"eth0","IPConf":{{"address":"{address}/28","gateway":"10.1.2.1"}},"duration":10{released}}}"#
         )
     };
-    fs::write(reserved.join("web-0"), file("old", "10.1.2.2", r#","releaseTime":"2026-01-01T00:00:00Z""#)).unwrap();
+    fs::write(
+        reserved.join("web-0"),
+        file(
+            "old",
+            "10.1.2.2",
+            r#","releaseTime":"2026-01-01T00:00:00Z""#,
+        ),
+    )
+    .unwrap();
     fs::write(reserved.join("web-1"), file("live", "10.1.2.3", "")).unwrap();
     fs::write(reserved.join("web-2"), file("gone", "10.1.2.9", "")).unwrap();
     assert_eq!(kept(&site, "ADD", "new", "web-0").given(), ["10.1.2.2/28"]);
-    assert_eq!(names(&reserved), ["web-2"], "a lease that is not there is not taken over");
+    assert_eq!(
+        names(&reserved),
+        ["web-2"],
+        "a lease that is not there is not taken over"
+    );
     assert!(kept(&site, "DEL", "live", "web-1").worked);
     assert_eq!(kept(&site, "ADD", "next", "web-1").given(), ["10.1.2.3/28"]);
     // Back to the reference: it sees leases, and takes them back.
     for container in ["new", "next"] {
-        assert!(site.call(REFERENCE, "DEL", container, "", &json!({})).worked);
+        assert!(
+            site.call(REFERENCE, "DEL", container, "", &json!({}))
+                .worked
+        );
     }
     assert!(site.held().is_empty());
 }
@@ -317,12 +387,24 @@ fn reservations_of_an_earlier_maximum_end_at_the_new_one() {
     symlink("-", state.join("released/253402300800/ns@gone@eth0")).unwrap();
     site.ipam["reservedIPs"]["maxMinutes"] = json!(10);
     assert!(site.ours("DEL", "unknown").worked);
-    assert_eq!(site.held(), ["10.1.2.3", "10.1.2.4"], "web-0's time is over");
+    assert_eq!(
+        site.held(),
+        ["10.1.2.3", "10.1.2.4"],
+        "web-0's time is over"
+    );
     assert_eq!(notes(&site), ["ns@web-1@eth0"]);
-    assert!(reservation(&site, "web-1").contains(" minutes=10 released="), "{}", reservation(&site, "web-1"));
+    assert!(
+        reservation(&site, "web-1").contains(" minutes=10 released="),
+        "{}",
+        reservation(&site, "web-1")
+    );
     // The one in use: its sandbox ends later, and nobody knows its pod's annotation any more.
     assert!(site.ours("DEL", "c").worked);
-    assert!(reservation(&site, "web-2").contains(" minutes=10 released="), "{}", reservation(&site, "web-2"));
+    assert!(
+        reservation(&site, "web-2").contains(" minutes=10 released="),
+        "{}",
+        reservation(&site, "web-2")
+    );
 }
 
 #[test]
@@ -339,6 +421,13 @@ fn doctor_shortens_what_lasts_longer_than_the_configuration_allows() {
     let words = "too long: the reservation of ns/web-0 is for 99999 minutes, and reservedIPs.maxMinutes is 1440";
     assert!(!well && told.contains(words), "{told}");
     assert!(operator(&site, &["doctor", "--fix"]).1);
-    assert_eq!(operator(&site, &["doctor"]), ("nothing is wrong\n".into(), true));
-    assert!(reservation(&site, "web-0").contains(" minutes=1440 released="), "{}", reservation(&site, "web-0"));
+    assert_eq!(
+        operator(&site, &["doctor"]),
+        ("nothing is wrong\n".into(), true)
+    );
+    assert!(
+        reservation(&site, "web-0").contains(" minutes=1440 released="),
+        "{}",
+        reservation(&site, "web-0")
+    );
 }

@@ -7,10 +7,15 @@ use serde_json::{Value, json};
 
 use crate::tool::{OURS, REFERENCE, Site, ended, run};
 
-const VERSIONS: [&str; 7] = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+const VERSIONS: [&str; 7] = [
+    "0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0",
+];
 
 fn of_version(version: &'static str, ipam: Value) -> Site {
-    Site { version, ..Site::new(ipam) }
+    Site {
+        version,
+        ..Site::new(ipam)
+    }
 }
 
 #[test]
@@ -31,13 +36,26 @@ fn addresses_of_each_set_are_given_and_taken_back_in_every_version() {
         let mut site = site;
         site.ipam["resolvConf"] = json!(resolv);
         let added = site.ours("ADD", "dummy");
-        assert_eq!(added.given(), ["10.1.2.2/24", "2001:db8:1::2/64"], "{version}");
+        assert_eq!(
+            added.given(),
+            ["10.1.2.2/24", "2001:db8:1::2/64"],
+            "{version}"
+        );
         assert_eq!(added.answer["cniVersion"], version);
-        assert_eq!(added.answer["dns"], json!({"nameservers": ["192.0.2.3"], "search": ["a", "b"], "options": ["x"]}));
+        assert_eq!(
+            added.answer["dns"],
+            json!({"nameservers": ["192.0.2.3"], "search": ["a", "b"], "options": ["x"]})
+        );
         if version < "0.3.0" {
-            assert_eq!(added.answer["ip6"]["routes"][1], json!({"dst": "2001:db8:2::/64", "gw": "2001:db8:3::1"}));
+            assert_eq!(
+                added.answer["ip6"]["routes"][1],
+                json!({"dst": "2001:db8:2::/64", "gw": "2001:db8:3::1"})
+            );
         } else {
-            assert_eq!(added.answer["routes"][2], json!({"dst": "192.168.0.0/16", "gw": "1.1.1.1"}));
+            assert_eq!(
+                added.answer["routes"][2],
+                json!({"dst": "192.168.0.0/16", "gw": "1.1.1.1"})
+            );
             assert_eq!(added.answer["ips"][0]["version"].is_string(), version < "1");
         }
         assert_eq!(site.lease("10.1.2.2"), "dummy\r\neth0");
@@ -47,7 +65,10 @@ fn addresses_of_each_set_are_given_and_taken_back_in_every_version() {
         // Debian's reference gives the next address, and says all else in the same words.
         if version != "1.1.0" {
             let mut theirs = site.reference("ADD", "theirs").answer;
-            let text = theirs.to_string().replace("10.1.2.3/", "10.1.2.2/").replace("1::3/", "1::2/");
+            let text = theirs
+                .to_string()
+                .replace("10.1.2.3/", "10.1.2.2/")
+                .replace("1::3/", "1::2/");
             theirs = serde_json::from_str(&text).unwrap();
             assert_eq!(theirs, added.answer, "{version}");
             assert!(site.reference("DEL", "theirs").worked);
@@ -61,8 +82,7 @@ fn addresses_of_each_set_are_given_and_taken_back_in_every_version() {
 fn an_attachment_is_added_once() {
     let site = Site::new(json!({"ranges": [[{"subnet": "10.1.2.0/24"}]]}));
     assert_eq!(site.ours("ADD", "dummy").given(), ["10.1.2.2/24"]);
-    let why =
-        "failed to allocate for range 0: 10.1.2.2 has been allocated to dummy, duplicate allocation is not allowed";
+    let why = "failed to allocate for range 0: 10.1.2.2 has been allocated to dummy, duplicate allocation is not allowed";
     assert_eq!(site.ours("ADD", "dummy").failed(), (999, why));
     assert_eq!(site.reference("ADD", "dummy").failed(), (999, why));
     assert_eq!(site.ours("ADD", "dummy1").given(), ["10.1.2.3/24"]);
@@ -89,23 +109,47 @@ fn a_lease_of_a_very_old_plugin_is_taken_back() {
 #[test]
 fn addresses_that_are_asked_for() {
     let two = json!({"ranges": [[{"subnet": "10.1.2.0/24"}], [{"subnet": "10.1.3.0/24"}]]});
-    let families =
-        json!({"ranges": [[{"subnet": "172.16.1.0/24"}, {"subnet": "10.1.2.0/24"}], [{"subnet": "2001:db8:1::/48"}]]});
+    let families = json!({"ranges": [[{"subnet": "172.16.1.0/24"}, {"subnet": "10.1.2.0/24"}], [{"subnet": "2001:db8:1::/48"}]]});
     let args = |ips: Value| json!({"args": {"cni": {"ips": ips}}});
     let one = || Site::new(json!({"ranges": [[{"subnet": "10.1.2.0/24"}]]}));
     for (site, env, more, wanted) in [
-        (one(), "", args(json!(["10.1.2.88"])), Ok(vec!["10.1.2.88/24"])),
+        (
+            one(),
+            "",
+            args(json!(["10.1.2.88"])),
+            Ok(vec!["10.1.2.88/24"]),
+        ),
         (one(), "IP=10.1.2.77", json!({}), Ok(vec!["10.1.2.77/24"])),
-        (one(), "IP=10.1.2.77/24", json!({}), Ok(vec!["10.1.2.77/24"])),
-        (one(), "", json!({"runtimeConfig": {"ips": ["10.1.2.66/24"]}}), Ok(vec!["10.1.2.66/24"])),
-        (one(), "FOO=1;IgnoreUnknown=true", json!({}), Ok(vec!["10.1.2.2/24"])),
+        (
+            one(),
+            "IP=10.1.2.77/24",
+            json!({}),
+            Ok(vec!["10.1.2.77/24"]),
+        ),
+        (
+            one(),
+            "",
+            json!({"runtimeConfig": {"ips": ["10.1.2.66/24"]}}),
+            Ok(vec!["10.1.2.66/24"]),
+        ),
+        (
+            one(),
+            "FOO=1;IgnoreUnknown=true",
+            json!({}),
+            Ok(vec!["10.1.2.2/24"]),
+        ),
         (
             one(),
             "",
             json!({"runtimeConfig": {"ipRanges": [[{"subnet": "10.9.0.0/24"}]]}}),
             Ok(vec!["10.9.0.2/24", "10.1.2.2/24"]),
         ),
-        (Site::new(two.clone()), "", args(json!(["10.1.2.88", "10.1.3.77"])), Ok(vec!["10.1.2.88/24", "10.1.3.77/24"])),
+        (
+            Site::new(two.clone()),
+            "",
+            args(json!(["10.1.2.88", "10.1.3.77"])),
+            Ok(vec!["10.1.2.88/24", "10.1.3.77/24"]),
+        ),
         (
             Site::new(families),
             "",
@@ -116,7 +160,10 @@ fn addresses_that_are_asked_for() {
             of_version("0.2.0", two.clone()),
             "",
             args(json!(["10.1.2.88", "10.1.3.77"])),
-            Err((7, "CNI version 0.2.0 does not support more than 1 address per family")),
+            Err((
+                7,
+                "CNI version 0.2.0 does not support more than 1 address per family",
+            )),
         ),
         (
             Site::new(two),
@@ -128,11 +175,32 @@ fn addresses_that_are_asked_for() {
             one(),
             "IP=10.1.2.1",
             json!({}),
-            Err((999, "failed to allocate for range 0: requested ip 10.1.2.1 is subnet's gateway")),
+            Err((
+                999,
+                "failed to allocate for range 0: requested ip 10.1.2.1 is subnet's gateway",
+            )),
         ),
-        (one(), "FOO=1", json!({}), Err((999, "ARGS: unknown args [\"FOO=1\"]"))),
-        (one(), "FOO", json!({}), Err((999, "ARGS: invalid pair \"FOO\""))),
-        (one(), "IP=x", json!({}), Err((999, "ARGS: error parsing value of pair \"IP=x\": invalid IP address x"))),
+        (
+            one(),
+            "FOO=1",
+            json!({}),
+            Err((999, "ARGS: unknown args [\"FOO=1\"]")),
+        ),
+        (
+            one(),
+            "FOO",
+            json!({}),
+            Err((999, "ARGS: invalid pair \"FOO\"")),
+        ),
+        (
+            one(),
+            "IP=x",
+            json!({}),
+            Err((
+                999,
+                "ARGS: error parsing value of pair \"IP=x\": invalid IP address x",
+            )),
+        ),
     ] {
         let ours = site.call(OURS, "ADD", "dummy", env, &more);
         match wanted {
@@ -168,28 +236,75 @@ fn what_is_refused_has_the_codes_of_the_specification() {
         ("CNI_NETNS", "/x"),
         ("CNI_PATH", "/x"),
     ];
-    let with =
-        |name: &'static str, value: &'static str| add.map(|(key, old)| (key, if key == name { value } else { old }));
+    let with = |name: &'static str, value: &'static str| {
+        add.map(|(key, old)| (key, if key == name { value } else { old }))
+    };
     let good = r#"{"cniVersion": "1.0.0", "name": "n", "ipam": {"subnet": "10.1.2.0/24", "dataDir": "/nowhere"}}"#;
     let missing = call(&add[..1], good);
-    assert_eq!(missing.failed(), (4, "required env variables [CNI_CONTAINERID,CNI_NETNS,CNI_IFNAME,CNI_PATH] missing"));
-    assert_eq!(call(&[("CNI_COMMAND", "FOO")], "").failed(), (4, "unknown CNI_COMMAND: FOO"));
-    assert_eq!(call(&with("CNI_CONTAINERID", "a/b"), good).failed(), (4, "invalid characters in containerID"));
+    assert_eq!(
+        missing.failed(),
+        (
+            4,
+            "required env variables [CNI_CONTAINERID,CNI_NETNS,CNI_IFNAME,CNI_PATH] missing"
+        )
+    );
+    assert_eq!(
+        call(&[("CNI_COMMAND", "FOO")], "").failed(),
+        (4, "unknown CNI_COMMAND: FOO")
+    );
+    assert_eq!(
+        call(&with("CNI_CONTAINERID", "a/b"), good).failed(),
+        (4, "invalid characters in containerID")
+    );
     assert_eq!(
         call(&with("CNI_IFNAME", "a/b"), good).failed(),
         (4, "interface name contains / or : or whitespace characters")
     );
-    assert_eq!(call(&with("CNI_IFNAME", "0123456789abcdef"), good).failed(), (4, "interface name is too long"));
-    assert_eq!(call(&with("CNI_NETNS", "/proc/self/ns/net"), good).failed().0, 8);
-    assert_eq!(call(&with("CNI_COMMAND", "GC"), good).failed(), (1, "config version does not allow GC"));
-    assert_eq!(call(&with("CNI_COMMAND", "STATUS"), good).failed(), (1, "config version does not allow STATUS"));
+    assert_eq!(
+        call(&with("CNI_IFNAME", "0123456789abcdef"), good).failed(),
+        (4, "interface name is too long")
+    );
+    assert_eq!(
+        call(&with("CNI_NETNS", "/proc/self/ns/net"), good)
+            .failed()
+            .0,
+        8
+    );
+    assert_eq!(
+        call(&with("CNI_COMMAND", "GC"), good).failed(),
+        (1, "config version does not allow GC")
+    );
+    assert_eq!(
+        call(&with("CNI_COMMAND", "STATUS"), good).failed(),
+        (1, "config version does not allow STATUS")
+    );
     for (config, code, message) in [
-        ("{", 6, "error unmarshall network config: EOF while parsing an object at line 1 column 1"),
+        (
+            "{",
+            6,
+            "error unmarshall network config: EOF while parsing an object at line 1 column 1",
+        ),
         (r#"{"cniVersion": "1.0.0"}"#, 7, "missing network name"),
-        (r#"{"cniVersion": "1.0.0", "name": "a/b"}"#, 7, "invalid characters found in network name"),
-        (r#"{"cniVersion": "9.9.9", "name": "n", "ipam": {}}"#, 1, "incompatible CNI versions"),
-        (r#"{"cniVersion": "1.0.0", "name": "n"}"#, 7, "IPAM config missing 'ipam' key"),
-        (r#"{"cniVersion": "1.0.0", "name": "n", "ipam": {}}"#, 7, "no IP ranges specified"),
+        (
+            r#"{"cniVersion": "1.0.0", "name": "a/b"}"#,
+            7,
+            "invalid characters found in network name",
+        ),
+        (
+            r#"{"cniVersion": "9.9.9", "name": "n", "ipam": {}}"#,
+            1,
+            "incompatible CNI versions",
+        ),
+        (
+            r#"{"cniVersion": "1.0.0", "name": "n"}"#,
+            7,
+            "IPAM config missing 'ipam' key",
+        ),
+        (
+            r#"{"cniVersion": "1.0.0", "name": "n", "ipam": {}}"#,
+            7,
+            "no IP ranges specified",
+        ),
         (
             r#"{"cniVersion": "1.0.0", "name": "n", "ipam": {"subnet": "10.1.2.0/33"}}"#,
             7,
@@ -216,7 +331,10 @@ fn what_is_refused_has_the_codes_of_the_specification() {
     let unwritable = good.replace("/nowhere", "/proc/nowhere");
     assert_eq!(call(&add, &unwritable).failed().0, 5);
     let versions = call(&[("CNI_COMMAND", "VERSION")], r#"{"cniVersion": "0.4.0"}"#).answer;
-    assert_eq!(versions, json!({"cniVersion": "0.4.0", "supportedVersions": VERSIONS}));
+    assert_eq!(
+        versions,
+        json!({"cniVersion": "0.4.0", "supportedVersions": VERSIONS})
+    );
 }
 
 #[test]
@@ -226,18 +344,39 @@ fn an_exhausted_range_is_told_and_check_finds_what_is_lost() {
         assert!(site.ours("STATUS", "").worked);
         assert!(site.ours("ADD", container).worked);
     }
-    let why = "failed to allocate for range 0: no IP addresses available in range set: 10.1.2.1-10.1.2.6";
+    let why =
+        "failed to allocate for range 0: no IP addresses available in range set: 10.1.2.1-10.1.2.6";
     assert_eq!(site.ours("ADD", "f").failed(), (11, why));
     assert_eq!(site.ours("STATUS", "").failed().0, 50);
     let previous = |address: &str| json!({"prevResult": {"cniVersion": "1.1.0", "ips": [{"address": address}]}});
-    assert!(site.call(OURS, "CHECK", "c", "", &previous("10.1.2.4/29")).worked);
-    assert!(!site.call(OURS, "CHECK", "c", "", &previous("10.1.2.5/29")).worked);
-    assert!(site.call(OURS, "CHECK", "c", "", &previous("192.0.2.1/24")).worked, "an address of another plugin");
+    assert!(
+        site.call(OURS, "CHECK", "c", "", &previous("10.1.2.4/29"))
+            .worked
+    );
+    assert!(
+        !site
+            .call(OURS, "CHECK", "c", "", &previous("10.1.2.5/29"))
+            .worked
+    );
+    assert!(
+        site.call(OURS, "CHECK", "c", "", &previous("192.0.2.1/24"))
+            .worked,
+        "an address of another plugin"
+    );
     std::fs::remove_file(site.leases().join("10.1.2.4")).unwrap();
-    assert_eq!(site.ours("CHECK", "c").failed(), (999, "host-local: Failed to find address added by container c"));
+    assert_eq!(
+        site.ours("CHECK", "c").failed(),
+        (
+            999,
+            "host-local: Failed to find address added by container c"
+        )
+    );
     let valid = json!({"cni.dev/valid-attachments": [{"containerID": "b", "ifname": "eth0"}, {"containerID": "d", "ifname": "eth1"}]});
     assert!(site.call(OURS, "GC", "", "", &valid).worked);
     assert_eq!(site.held(), ["10.1.2.3"]);
     site.version = "0.3.1";
-    assert_eq!(site.ours("CHECK", "b").failed(), (1, "config version does not allow CHECK"));
+    assert_eq!(
+        site.ours("CHECK", "b").failed(),
+        (1, "config version does not allow CHECK")
+    );
 }

@@ -28,9 +28,14 @@ pub(crate) struct Namespace(Child);
 
 impl Namespace {
     pub(crate) fn new() -> Self {
-        let child = Command::new("unshare").args(["--net", "sleep", "86400"]).spawn().unwrap();
+        let child = Command::new("unshare")
+            .args(["--net", "sleep", "86400"])
+            .spawn()
+            .unwrap();
         let namespace = Self(child);
-        while fs::read_link(namespace.path()).unwrap() == fs::read_link("/proc/self/ns/net").unwrap() {
+        while fs::read_link(namespace.path()).unwrap()
+            == fs::read_link("/proc/self/ns/net").unwrap()
+        {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         namespace
@@ -65,7 +70,12 @@ impl Site {
         }
         ipam["type"] = json!("host-local");
         ipam["dataDir"] = json!(directory.path());
-        Self { directory, ipam, version: "1.0.0", netns: "/some/where".into() }
+        Self {
+            directory,
+            ipam,
+            version: "1.0.0",
+            netns: "/some/where".into(),
+        }
     }
 
     pub(crate) fn leases(&self) -> PathBuf {
@@ -77,7 +87,14 @@ impl Site {
     }
 
     /// Calls `program` with what is the same in every call, and `more` in the configuration and `args` in the environment.
-    pub(crate) fn call(&self, program: &str, command: &str, container: &str, args: &str, more: &Value) -> Ended {
+    pub(crate) fn call(
+        &self,
+        program: &str,
+        command: &str,
+        container: &str,
+        args: &str,
+        more: &Value,
+    ) -> Ended {
         let mut config = self.config();
         for (key, value) in more.as_object().into_iter().flatten() {
             config[key] = value.clone();
@@ -118,15 +135,22 @@ impl Ended {
     pub(crate) fn given(&self) -> Vec<String> {
         assert!(self.worked, "{}", self.answer);
         let ips = self.answer["ips"].as_array().cloned().unwrap_or_default();
-        let old =
-            ["ip4", "ip6"].iter().filter_map(|family| self.answer[family]["ip"].as_str().map(ToString::to_string));
-        ips.iter().filter_map(|ip| ip["address"].as_str().map(ToString::to_string)).chain(old).collect()
+        let old = ["ip4", "ip6"]
+            .iter()
+            .filter_map(|family| self.answer[family]["ip"].as_str().map(ToString::to_string));
+        ips.iter()
+            .filter_map(|ip| ip["address"].as_str().map(ToString::to_string))
+            .chain(old)
+            .collect()
     }
 
     /// The code and the message of a failure.
     pub(crate) fn failed(&self) -> (u64, &str) {
         assert!(!self.worked, "{}", self.answer);
-        (self.answer["code"].as_u64().unwrap(), self.answer["msg"].as_str().unwrap())
+        (
+            self.answer["code"].as_u64().unwrap(),
+            self.answer["msg"].as_str().unwrap(),
+        )
     }
 }
 
@@ -147,8 +171,15 @@ pub(crate) fn run(program: &str, environment: &[(&str, &str)], input: &str) -> O
 
 pub(crate) fn ended(output: &Output) -> Ended {
     let text = String::from_utf8_lossy(&output.stdout);
-    let answer = if text.trim().is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
-    Ended { worked: output.status.success(), answer }
+    let answer = if text.trim().is_empty() {
+        Value::Null
+    } else {
+        serde_json::from_str(&text).unwrap()
+    };
+    Ended {
+        worked: output.status.success(),
+        answer,
+    }
 }
 
 /// What the operator's commands print, and whether they say that all is well.
@@ -166,7 +197,9 @@ pub(crate) fn operator(site: &Site, arguments: &[&str]) -> (String, bool) {
 /// The names in a directory, in order.
 pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
-    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }

@@ -49,7 +49,11 @@ pub struct Failed {
 impl Failed {
     /// A failure on this side, before anything was sent.
     pub fn unsent(message: impl Into<String>) -> Self {
-        Self { message: message.into(), not_done: true, ..Self::default() }
+        Self {
+            message: message.into(),
+            not_done: true,
+            ..Self::default()
+        }
     }
 
     /// Whether the server says that there is no such object. Where it serves nothing at all, as of a version that a definition has no
@@ -110,7 +114,9 @@ pub fn connect(mut config: Config, metrics: Arc<Metrics>) -> kube::Result<Client
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .layer(tower::layer::layer_fn(move |inner| counted::Counted::new(inner, metrics.clone())))
+        .layer(tower::layer::layer_fn(move |inner| {
+            counted::Counted::new(inner, metrics.clone())
+        }))
         .map_err(BoxError::from)
         .service(http);
     Ok(Client::new(service, config.default_namespace))
@@ -128,22 +134,40 @@ pub async fn get<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, 
 ///
 /// # Errors
 /// The same, and an answer that is larger.
-pub async fn get_within<T: DeserializeOwned>(client: &Client, path: &str, most: usize) -> Result<T, Failed> {
+pub async fn get_within<T: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    most: usize,
+) -> Result<T, Failed> {
     let request = request(Method::GET, path, "", Vec::new())?;
     decode(&send_within(client, request, Instant::now() + READ_TIMEOUT, most).await?)
 }
 
 /// Builds a request; `content` is empty where there is no body.
-pub(crate) fn request(method: Method, path: &str, content: &str, body: Vec<u8>) -> Result<Request<Vec<u8>>, Failed> {
-    let mut request = Request::builder().method(method).uri(path).header(ACCEPT, "application/json");
+pub(crate) fn request(
+    method: Method,
+    path: &str,
+    content: &str,
+    body: Vec<u8>,
+) -> Result<Request<Vec<u8>>, Failed> {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(ACCEPT, "application/json");
     if !content.is_empty() {
         request = request.header(CONTENT_TYPE, content);
     }
-    request.body(body).map_err(|error| Failed::unsent(format!("cannot build a request for {path}: {error}")))
+    request
+        .body(body)
+        .map_err(|error| Failed::unsent(format!("cannot build a request for {path}: {error}")))
 }
 
 /// Sends a request and reads the whole answer, until `deadline` at the latest.
-pub(crate) async fn send(client: &Client, request: Request<Vec<u8>>, deadline: Instant) -> Result<Bytes, Failed> {
+pub(crate) async fn send(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    deadline: Instant,
+) -> Result<Bytes, Failed> {
     send_within(client, request, deadline, LARGEST_ANSWER).await
 }
 
@@ -160,13 +184,22 @@ async fn send_within(
     };
     match tokio::time::timeout_at(deadline, answer).await {
         Ok(answer) => answer,
-        Err(_) => Err(Failed { message: format!("no answer in time to {path}"), ..Failed::default() }),
+        Err(_) => Err(Failed {
+            message: format!("no answer in time to {path}"),
+            ..Failed::default()
+        }),
     }
 }
 
 /// Sends a request and returns once the answer's headers are there and say success.
-pub(crate) async fn open(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Body>, Failed> {
-    let response = client.send(request.map(Body::from)).await.map_err(transport)?;
+pub(crate) async fn open(
+    client: &Client,
+    request: Request<Vec<u8>>,
+) -> Result<Response<Body>, Failed> {
+    let response = client
+        .send(request.map(Body::from))
+        .await
+        .map_err(transport)?;
     if response.status().is_success() {
         return Ok(response);
     }
@@ -176,20 +209,30 @@ pub(crate) async fn open(client: &Client, request: Request<Vec<u8>>) -> Result<R
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failed> {
-    serde_json::from_slice(body)
-        .map_err(|error| Failed { message: format!("cannot decode the server's answer: {error}"), ..Failed::default() })
+    serde_json::from_slice(body).map_err(|error| Failed {
+        message: format!("cannot decode the server's answer: {error}"),
+        ..Failed::default()
+    })
 }
 
 async fn collect(body: Body, most: usize) -> Result<Bytes, Failed> {
     let limited = http_body_util::Limited::new(body, most);
-    let broken = |error: BoxError| Failed { message: format!("the answer broke off: {error}"), ..Failed::default() };
+    let broken = |error: BoxError| Failed {
+        message: format!("the answer broke off: {error}"),
+        ..Failed::default()
+    };
     Ok(limited.collect().await.map_err(broken)?.to_bytes())
 }
 
 /// What a server's error answer says. Not all speak `Status`: proxies and load balancers have words of their own.
 pub fn refusal(code: u16, headers: &HeaderMap, body: &[u8]) -> Failed {
-    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(|value| value.parse().ok());
-    let status = serde_json::from_slice::<Status>(body).ok().filter(|status| !status.message.is_empty());
+    let seconds = headers
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.parse().ok());
+    let status = serde_json::from_slice::<Status>(body)
+        .ok()
+        .filter(|status| !status.message.is_empty());
     let mut failed = Failed {
         code,
         retry_after: seconds.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX)),
@@ -201,8 +244,16 @@ pub fn refusal(code: u16, headers: &HeaderMap, body: &[u8]) -> Failed {
         Some(status) => {
             failed.message = status.message;
             failed.reason = status.reason;
-            for cause in status.details.map(|details| details.causes).unwrap_or_default() {
-                let about = if cause.field.is_empty() { cause.reason } else { cause.field };
+            for cause in status
+                .details
+                .map(|details| details.causes)
+                .unwrap_or_default()
+            {
+                let about = if cause.field.is_empty() {
+                    cause.reason
+                } else {
+                    cause.field
+                };
                 failed.causes.push((about, cause.message));
             }
         }
@@ -216,7 +267,9 @@ pub fn refusal(code: u16, headers: &HeaderMap, body: &[u8]) -> Failed {
 
 fn transport(error: kube::Error) -> Failed {
     let unsent = match &error {
-        kube::Error::Service(error) => error.downcast_ref::<legacy::Error>().is_some_and(legacy::Error::is_connect),
+        kube::Error::Service(error) => error
+            .downcast_ref::<legacy::Error>()
+            .is_some_and(legacy::Error::is_connect),
         kube::Error::Auth(_) => true,
         _ => false,
     };
@@ -229,7 +282,11 @@ fn transport(error: kube::Error) -> Failed {
         }
         source = inner.source();
     }
-    Failed { message, not_done: unsent, ..Failed::default() }
+    Failed {
+        message,
+        not_done: unsent,
+        ..Failed::default()
+    }
 }
 
 #[cfg(test)]

@@ -73,7 +73,11 @@ where
         workers.join_all().await;
     }
 
-    async fn work<R: Future<Output = Next>>(&self, stop: &CancellationToken, reconcile: &impl Fn(K) -> R) {
+    async fn work<R: Future<Output = Next>>(
+        &self,
+        stop: &CancellationToken,
+        reconcile: &impl Fn(K) -> R,
+    ) {
         loop {
             let work = tokio::select! {
                 biased;
@@ -112,7 +116,9 @@ where
         let started = tokio::time::Instant::now();
         self.metrics.active.inc();
         // A bug that an odd object brings to light must not stop the others.
-        let next = AssertUnwindSafe(async { reconcile(work.key.clone()).await }).catch_unwind().await;
+        let next = AssertUnwindSafe(async { reconcile(work.key.clone()).await })
+            .catch_unwind()
+            .await;
         self.metrics.active.dec();
         self.metrics.time.observe(started.elapsed().as_secs_f64());
         let next = next.unwrap_or_else(|_| {

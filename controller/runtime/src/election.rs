@@ -95,15 +95,33 @@ impl Leadership {
     #[cfg(test)]
     pub(crate) fn with_term() -> (watch::Sender<Option<Instant>>, Self) {
         let (sender, term) = watch::channel(None);
-        let elected = Elected { term, taken: watch::channel(None).1, slow_until: Arc::new(watch::channel(None).0) };
-        (sender, Self { elected: Some(elected) })
+        let elected = Elected {
+            term,
+            taken: watch::channel(None).1,
+            slow_until: Arc::new(watch::channel(None).0),
+        };
+        (
+            sender,
+            Self {
+                elected: Some(elected),
+            },
+        )
     }
 
     #[cfg(test)]
     pub(crate) fn with_lease() -> (watch::Sender<Option<Taken>>, Self) {
         let (sender, taken) = watch::channel(None);
-        let elected = Elected { term: watch::channel(None).1, taken, slow_until: Arc::new(watch::channel(None).0) };
-        (sender, Self { elected: Some(elected) })
+        let elected = Elected {
+            term: watch::channel(None).1,
+            taken,
+            slow_until: Arc::new(watch::channel(None).0),
+        };
+        (
+            sender,
+            Self {
+                elected: Some(elected),
+            },
+        )
     }
 
     /// The moment when leadership ends unless it is renewed, measured from before the last renewal was sent. `None` when another
@@ -121,7 +139,9 @@ impl Leadership {
         let mut term = self.elected.as_ref().map(|elected| elected.term.clone());
         loop {
             let deadline = self.deadline()?;
-            let Some(term) = term.as_mut().filter(|_| deadline < Instant::now() + least) else { return Some(deadline) };
+            let Some(term) = term.as_mut().filter(|_| deadline < Instant::now() + least) else {
+                return Some(deadline);
+            };
             tokio::select! {
                 () = tokio::time::sleep_until(deadline) => {}
                 changed = term.changed() => if changed.is_err() {
@@ -136,7 +156,10 @@ impl Leadership {
     pub fn needs_time(&self) {
         let Some(elected) = &self.elected else { return };
         let now = Instant::now();
-        if elected.slow_until.send_if_modified(|until| terms::extend(until, now)) {
+        if elected
+            .slow_until
+            .send_if_modified(|until| terms::extend(until, now))
+        {
             tracing::info!("writes take long: the lease is taken for longer, for some minutes");
         }
     }
@@ -153,8 +176,11 @@ impl Leadership {
 
     /// Waits until this process leads.
     pub async fn acquired(&self) {
-        let Some(mut term) = self.elected.as_ref().map(|elected| elected.term.clone()) else { return };
-        let leads = |deadline: &Option<Instant>| deadline.is_some_and(|deadline| deadline > Instant::now());
+        let Some(mut term) = self.elected.as_ref().map(|elected| elected.term.clone()) else {
+            return;
+        };
+        let leads =
+            |deadline: &Option<Instant>| deadline.is_some_and(|deadline| deadline > Instant::now());
         if term.wait_for(leads).await.is_err() {
             // The election has ended and will not be won any more.
             std::future::pending::<()>().await;
@@ -190,18 +216,38 @@ pub fn run(
     let (taken_sender, taken) = watch::channel(None);
     let (slow_until, slow) = watch::channel(None);
     let (changed, news) = watch::channel(());
-    let watching = watched::follow(client.clone(), &settings, metrics.feed(LEASES.kind), changed, stop.clone());
+    let watching = watched::follow(
+        client.clone(),
+        &settings,
+        metrics.feed(LEASES.kind),
+        changed,
+        stop.clone(),
+    );
     let candidate = lease::Candidate::new(
         client,
         settings,
         &metrics,
-        lease::Channels { term: sender, taken: taken_sender, news, slow },
+        lease::Channels {
+            term: sender,
+            taken: taken_sender,
+            news,
+            slow,
+        },
         Box::new(seen),
     );
     let standing = async move {
         tokio::join!(candidate.run(stop), watching);
     };
-    (Leadership { elected: Some(Elected { term, taken, slow_until: Arc::new(slow_until) }) }, standing)
+    (
+        Leadership {
+            elected: Some(Elected {
+                term,
+                taken,
+                slow_until: Arc::new(slow_until),
+            }),
+        },
+        standing,
+    )
 }
 
 #[cfg(test)]
@@ -214,12 +260,26 @@ mod tests {
     /// Leads after a lease that is as given, of version 41.
     async fn taken_after(spec: serde_json::Value) -> Option<Box<str>> {
         let server = SlowWrites::default();
-        *server.lease.lock().unwrap() = (41, Some(json!({"metadata": {"resourceVersion": "41"}, "spec": spec})));
+        *server.lease.lock().unwrap() = (
+            41,
+            Some(json!({"metadata": {"resourceVersion": "41"}, "spec": spec})),
+        );
         let (settings, stop) = (Settings::new("n", "leader", "me"), CancellationToken::new());
-        let (leadership, standing) = run(server.client(), settings, Metrics::new(|_| {}), Versions::new, stop);
+        let (leadership, standing) = run(
+            server.client(),
+            settings,
+            Metrics::new(|_| {}),
+            Versions::new,
+            stop,
+        );
         tokio::spawn(standing);
         leadership.acquired().await;
-        leadership.taken().unwrap().borrow().clone().map(|taken| taken.version)
+        leadership
+            .taken()
+            .unwrap()
+            .borrow()
+            .clone()
+            .map(|taken| taken.version)
     }
 
     #[tokio::test(start_paused = true)]
@@ -229,6 +289,10 @@ mod tests {
             assert_eq!(taken_after(given_back).await.as_deref(), Some("41"));
         }
         let died = json!({"holderIdentity": "other", "leaseDurationSeconds": 4});
-        assert_eq!(taken_after(died).await.as_deref(), Some("42"), "it may have written after its last renewal");
+        assert_eq!(
+            taken_after(died).await.as_deref(),
+            Some("42"),
+            "it may have written after its last renewal"
+        );
     }
 }

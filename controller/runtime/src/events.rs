@@ -64,7 +64,10 @@ impl Recorder {
 
     /// Records an event about an object.
     pub fn record(&self, regarding: &Owner, event: &Event) {
-        let record = Record { regarding: regarding.clone(), event: event.clone() };
+        let record = Record {
+            regarding: regarding.clone(),
+            event: event.clone(),
+        };
         if self.queue.try_send(record).is_err() {
             self.metrics.events_dropped.inc();
         }
@@ -100,9 +103,17 @@ impl Sender {
         let _ = tokio::time::timeout(LAST_WORDS, rest).await;
     }
 
-    async fn send(&mut self, Record { regarding, mut event }: Record) {
+    async fn send(
+        &mut self,
+        Record {
+            regarding,
+            mut event,
+        }: Record,
+    ) {
         truncate(&mut event.message);
-        let verdict = self.correlator.correlate(&regarding, &event, Instant::now());
+        let verdict = self
+            .correlator
+            .correlate(&regarding, &event, Instant::now());
         let sent = match &verdict {
             Verdict::Drop => {
                 self.metrics.events_dropped.inc();
@@ -122,7 +133,12 @@ impl Sender {
         }
     }
 
-    async fn create(&self, regarding: &Owner, event: &Event, series: &Series) -> Result<(), Failed> {
+    async fn create(
+        &self,
+        regarding: &Owner,
+        event: &Event,
+        series: &Series,
+    ) -> Result<(), Failed> {
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let namespace = namespace(regarding);
         let body = json!({
@@ -138,25 +154,44 @@ impl Sender {
             "source": {"component": self.component},
             "reportingComponent": self.component, "reportingInstance": self.instance,
         });
-        self.request(Method::POST, &EVENTS.collection(namespace)?, "application/json", &body).await
+        self.request(
+            Method::POST,
+            &EVENTS.collection(namespace)?,
+            "application/json",
+            &body,
+        )
+        .await
     }
 
     async fn count(&self, regarding: &Owner, series: &Series) -> Result<(), Failed> {
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let body = json!({"count": series.count, "message": series.message, "lastTimestamp": now});
         let path = EVENTS.path(namespace(regarding), &series.name)?;
-        self.request(Method::PATCH, &path, "application/merge-patch+json", &body).await
+        self.request(Method::PATCH, &path, "application/merge-patch+json", &body)
+            .await
     }
 
-    async fn request(&self, method: Method, path: &str, content: &str, body: &Value) -> Result<(), Failed> {
+    async fn request(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: &Value,
+    ) -> Result<(), Failed> {
         let request = client::request(method, path, content, body.to_string().into_bytes())?;
-        client::send(&self.client, request, Instant::now() + TIMEOUT).await.map(|_| ())
+        client::send(&self.client, request, Instant::now() + TIMEOUT)
+            .await
+            .map(|_| ())
     }
 }
 
 /// Events about cluster-scoped objects live in `default`.
 fn namespace(regarding: &Owner) -> &str {
-    if regarding.namespace.is_empty() { "default" } else { &regarding.namespace }
+    if regarding.namespace.is_empty() {
+        "default"
+    } else {
+        &regarding.namespace
+    }
 }
 
 fn truncate(message: &mut String) {

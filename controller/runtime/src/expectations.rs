@@ -79,7 +79,12 @@ pub(crate) trait Followed: Send + Sync {
     fn position(&self) -> Option<Box<str>>;
     fn newest_version(&self) -> Option<Box<str>>;
     fn len(&self) -> usize;
-    fn read<'a>(&'a self, client: &'a Client, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), Failed>>;
+    fn read<'a>(
+        &'a self,
+        client: &'a Client,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), Failed>>;
 }
 
 pub(crate) struct Seen {
@@ -92,7 +97,11 @@ impl<T: Object> Followed for Store<T> {
     fn state(&self, namespace: &str, name: &str) -> Option<Seen> {
         // What cannot be decoded is seen all the same: whoever decides holds back because of it, and says so.
         if let Some(odd) = self.unreadable(namespace, name) {
-            return Some(Seen { uid: (*odd.uid).into(), version: (*odd.version).into(), terminating: odd.terminating });
+            return Some(Seen {
+                uid: (*odd.uid).into(),
+                version: (*odd.version).into(),
+                terminating: odd.terminating,
+            });
         }
         self.get(namespace, name).map(|object| Seen {
             uid: object.uid().into(),
@@ -113,7 +122,12 @@ impl<T: Object> Followed for Store<T> {
         self.len()
     }
 
-    fn read<'a>(&'a self, client: &'a Client, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), Failed>> {
+    fn read<'a>(
+        &'a self,
+        client: &'a Client,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<(), Failed>> {
         Box::pin(async move {
             let (seen, unreadable) = (self.get(namespace, name), self.unreadable(namespace, name));
             match client::get::<Box<RawValue>>(client, &T::RESOURCE.path(namespace, name)?).await {
@@ -123,7 +137,9 @@ impl<T: Object> Followed for Store<T> {
                 },
                 Err(failed) if failed.code == 404 => {
                     seen.iter().for_each(|seen| self.remove_seen(seen));
-                    unreadable.iter().for_each(|seen| self.remove_unreadable(namespace, name, |odd| odd == &**seen));
+                    unreadable.iter().for_each(|seen| {
+                        self.remove_unreadable(namespace, name, |odd| odd == &**seen)
+                    });
                 }
                 Err(failed) => return Err(failed),
             }
@@ -135,19 +151,34 @@ impl<T: Object> Followed for Store<T> {
 impl Expectations {
     /// Nothing expected. An entry is in doubt after `doubt` (30 s is a good value).
     pub fn new(doubt: Duration) -> Arc<Self> {
-        Arc::new(Self { entries: Mutex::default(), followed: Mutex::default(), doubt })
+        Arc::new(Self {
+            entries: Mutex::default(),
+            followed: Mutex::default(),
+            doubt,
+        })
     }
 
     /// From now on writes of this resource are expected in this store, which a feed must keep. Writes of other resources are not
     /// waited for.
     pub fn follow<T: Object>(&self, store: &Arc<Store<T>>) {
-        let followee = Followee { resource: T::RESOURCE, store: store.clone() };
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner).insert(T::RESOURCE, followee);
+        let followee = Followee {
+            resource: T::RESOURCE,
+            store: store.clone(),
+        };
+        self.followed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(T::RESOURCE, followee);
     }
 
     /// All that is followed.
     pub(crate) fn followed(&self) -> Vec<Followee> {
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.followed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
     }
 
     /// Enters a write of an object, for an owner, before it is sent. After `deadline` the server does not carry it out any more.
@@ -159,7 +190,11 @@ impl Expectations {
         name: &str,
         deadline: Instant,
     ) -> Ticket {
-        let mut ticket = Ticket { expectations: self.clone(), deadline, id: 0 };
+        let mut ticket = Ticket {
+            expectations: self.clone(),
+            deadline,
+            id: 0,
+        };
         if self.followed_store(resource).is_some() {
             ticket.id = fastrand::u64(1..);
             let mut entries = self.lock();
@@ -192,10 +227,13 @@ impl Expectations {
     /// Reads what is in doubt for too long from the apiserver into the stores, and forgets it.
     pub async fn settle(&self, client: &Client, owner: &str) -> Result<(), Failed> {
         let now = Instant::now();
-        let doubtful = |(id, entry): (u64, &Entry)| (entry.doubt_at <= now).then(|| (id, entry.clone()));
+        let doubtful =
+            |(id, entry): (u64, &Entry)| (entry.doubt_at <= now).then(|| (id, entry.clone()));
         let doubtful: Vec<_> = self.lock().of(owner).filter_map(doubtful).collect();
         for (id, entry) in doubtful {
-            let Some(store) = self.followed_store(&entry.resource) else { continue };
+            let Some(store) = self.followed_store(&entry.resource) else {
+                continue;
+            };
             let (kind, namespace, name) = (entry.resource.kind, &*entry.namespace, &*entry.name);
             tracing::warn!(kind, namespace, name, owner, want = ?entry.want, "the feed has not shown a write, reading the object");
             store.read(client, namespace, name).await?;
@@ -226,7 +264,11 @@ impl Expectations {
             Want::Gone { .. } => !object.terminating(),
             Want::Version { version, .. } => !reaches(object.resource_version(), version),
         };
-        objects.iter().any(|object| entries.of_others(owner, object.uid()).any(|entry| is_unseen(object, &entry.want)))
+        objects.iter().any(|object| {
+            entries
+                .of_others(owner, object.uid())
+                .any(|entry| is_unseen(object, &entry.want))
+        })
     }
 
     /// By resource, the version of the newest write that the stores have seen, of a deletion, too, or that was answered. Whoever has
@@ -236,17 +278,30 @@ impl Expectations {
         // Writes first: one that a store shows only after this look is among its objects at the next.
         let mut unseen: HashMap<Resource, Option<Box<str>>> = HashMap::new();
         for entry in self.lock().all().filter(|entry| self.is_unseen(entry)) {
-            let newest = unseen.entry(entry.resource).or_insert_with(|| Some("0".into()));
+            let newest = unseen
+                .entry(entry.resource)
+                .or_insert_with(|| Some("0".into()));
             *newest = match &entry.want {
-                Want::Version { version, .. } => newest.take().map(|newest| newer(newest, version.clone())),
+                Want::Version { version, .. } => {
+                    newest.take().map(|newest| newer(newest, version.clone()))
+                }
                 Want::Answer | Want::Unknown | Want::Gone { .. } => None,
             };
         }
         let of_followee = |followee: Followee| {
-            let unseen = unseen.get(&followee.resource).cloned().unwrap_or_else(|| Some("0".into()))?;
-            Some((followee.resource.plural.to_owned(), newer(followee.store.newest_version()?, unseen)))
+            let unseen = unseen
+                .get(&followee.resource)
+                .cloned()
+                .unwrap_or_else(|| Some("0".into()))?;
+            Some((
+                followee.resource.plural.to_owned(),
+                newer(followee.store.newest_version()?, unseen),
+            ))
         };
-        self.followed().into_iter().filter_map(of_followee).collect()
+        self.followed()
+            .into_iter()
+            .filter_map(of_followee)
+            .collect()
     }
 
     /// How many writes are entered and not dropped yet.
@@ -266,12 +321,15 @@ impl Expectations {
 
     /// The store that follows it has not seen it yet.
     fn is_unseen(&self, entry: &Entry) -> bool {
-        self.followed_store(&entry.resource).is_some_and(|store| !is_settled(entry, &*store))
+        self.followed_store(&entry.resource)
+            .is_some_and(|store| !is_settled(entry, &*store))
     }
 
     fn followed_store(&self, resource: &Resource) -> Option<Arc<dyn Followed>> {
         let followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
-        followed.get(resource).map(|followee| followee.store.clone())
+        followed
+            .get(resource)
+            .map(|followee| followee.store.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -290,7 +348,10 @@ impl fmt::Debug for Awaited {
 impl Collector for Awaited {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let gauge = ConstGauge::<i64>::new(self.0.len().try_into().unwrap_or(i64::MAX));
-        let (name, help) = ("berth_awaited_writes", "Writes that were sent and are not known to be seen yet");
+        let (name, help) = (
+            "berth_awaited_writes",
+            "Writes that were sent and are not known to be seen yet",
+        );
         gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)
     }
 }
@@ -298,7 +359,10 @@ impl Collector for Awaited {
 impl Ticket {
     /// The server answered with this version of the object.
     pub fn written(mut self, uid: &str, version: &str) {
-        self.answered(Want::Version { uid: uid.into(), version: version.into() });
+        self.answered(Want::Version {
+            uid: uid.into(),
+            version: version.into(),
+        });
     }
 
     /// The server deleted the object, or began to.
@@ -340,9 +404,13 @@ fn is_settled(entry: &Entry, store: &dyn Followed) -> bool {
     match (&entry.want, seen) {
         (Want::Answer | Want::Unknown, _) => false,
         (Want::Gone { uid }, seen) => seen.is_none_or(|seen| seen.uid != *uid || seen.terminating),
-        (Want::Version { uid, version }, Some(seen)) if seen.uid == *uid => reaches(&seen.version, version),
+        (Want::Version { uid, version }, Some(seen)) if seen.uid == *uid => {
+            reaches(&seen.version, version)
+        }
         // Not there: not yet, or no more.
-        (Want::Version { version, .. }, _) => store.position().is_some_and(|position| reaches(&position, version)),
+        (Want::Version { version, .. }, _) => store
+            .position()
+            .is_some_and(|position| reaches(&position, version)),
     }
 }
 

@@ -51,18 +51,27 @@ impl Handover {
     #[cfg(test)]
     pub(crate) fn by_hand(taken: watch::Receiver<Option<Taken>>) -> (watch::Sender<Version>, Self) {
         let (sender, seen) = watch::channel(None);
-        (sender, Self { versions: Some((taken, seen)) })
+        (
+            sender,
+            Self {
+                versions: Some((taken, seen)),
+            },
+        )
     }
 
     /// True when the stores have seen it all, and this process leads.
     pub(crate) fn is_complete(&self) -> bool {
-        let Some((taken, seen)) = &self.versions else { return true };
+        let Some((taken, seen)) = &self.versions else {
+            return true;
+        };
         is_seen(&taken.borrow(), &seen.borrow())
     }
 
     /// Waits until the stores have seen it all. Ends only while this process leads: wait for the end of that, too.
     pub async fn complete(&self) {
-        let Some((mut taken, mut seen)) = self.versions.clone() else { return };
+        let Some((mut taken, mut seen)) = self.versions.clone() else {
+            return;
+        };
         loop {
             if is_seen(&taken.borrow_and_update(), &seen.borrow_and_update()) {
                 return;
@@ -80,7 +89,9 @@ impl Handover {
 }
 
 fn is_seen(taken: &Option<Taken>, seen: &Version) -> bool {
-    taken.as_ref().is_some_and(|taken| Some(&taken.version) == seen.as_ref())
+    taken
+        .as_ref()
+        .is_some_and(|taken| Some(&taken.version) == seen.as_ref())
 }
 
 /// What tells a process that it may decide, and the future that finds out, until `stop`. Follow every store first
@@ -93,9 +104,13 @@ pub fn run(
 ) -> (Handover, impl Future<Output = ()> + Send + 'static) {
     let (sender, seen) = watch::channel(None);
     let taken = leadership.taken();
-    let handover = Handover { versions: taken.clone().map(|taken| (taken, seen)) };
+    let handover = Handover {
+        versions: taken.clone().map(|taken| (taken, seen)),
+    };
     let watching = async move {
-        let Some(mut taken) = taken else { return stop.cancelled().await };
+        let Some(mut taken) = taken else {
+            return stop.cancelled().await;
+        };
         tokio::select! {
             () = stop.cancelled() => {}
             () = catch_up_again_and_again(&client, &mut taken, &expectations, &sender) => {}
@@ -113,11 +128,16 @@ async fn catch_up_again_and_again(
     loop {
         let lease = taken.borrow_and_update().clone();
         let caught_up = async {
-            let Some(lease) = lease else { return std::future::pending().await };
+            let Some(lease) = lease else {
+                return std::future::pending().await;
+            };
             let began = Instant::now();
             // Also what no leader writes: one who sees a NodeImage, and not the node that it was made for, would delete it.
             let followed = expectations.followed().into_iter();
-            let lister = Lister { client: client.clone(), turn: Semaphore::new(1) };
+            let lister = Lister {
+                client: client.clone(),
+                turn: Semaphore::new(1),
+            };
             let catch_up = async |followee: Followee| catch_up(&lister, &followee, &lease).await;
             join_all(followed.map(catch_up)).await;
             let millis = began.elapsed().as_millis();
@@ -139,7 +159,12 @@ async fn catch_up_again_and_again(
 async fn catch_up(lister: &Lister, followee: &Followee, lease: &Taken) {
     let (store, kind, version) = (&followee.store, followee.resource.kind, &*lease.version);
     let told = lease.seen.get(followee.resource.plural);
-    let mut list_at = Instant::now() + if store.len() > MANY { BEFORE_A_LIST_OF_MANY } else { Duration::ZERO };
+    let mut list_at = Instant::now()
+        + if store.len() > MANY {
+            BEFORE_A_LIST_OF_MANY
+        } else {
+            Duration::ZERO
+        };
     let (mut newest, mut last): (Option<Box<str>>, Option<Box<str>>) = (None, None);
     loop {
         if let Some(position) = store.position() {
@@ -151,11 +176,19 @@ async fn catch_up(lister: &Lister, followee: &Followee, lease: &Taken) {
             if told.is_some_and(|told| reaches(&position, told)) {
                 return;
             }
-            if has_passed(&position, version) || newest.as_deref().is_some_and(|newest| has_passed(&position, newest)) {
+            if has_passed(&position, version)
+                || newest
+                    .as_deref()
+                    .is_some_and(|newest| has_passed(&position, newest))
+            {
                 return;
             }
             if newest.is_none() && Instant::now() >= list_at {
-                let passes_by_now = || store.position().is_some_and(|position| has_passed(&position, version));
+                let passes_by_now = || {
+                    store
+                        .position()
+                        .is_some_and(|position| has_passed(&position, version))
+                };
                 match lister.newest_version(followee, passes_by_now).await {
                     Ok(found) => newest = Some(found),
                     Err(failed) => {
@@ -184,13 +217,18 @@ struct Lister {
 impl Lister {
     /// The version of the object that was written last. What was deleted has none: a pod that is taken to be there is deleted
     /// again, which changes nothing, or not replaced yet. Of many pages no more are asked for once it `is_needless`.
-    async fn newest_version(&self, followee: &Followee, is_needless: impl Fn() -> bool) -> Result<Box<str>, Failed> {
+    async fn newest_version(
+        &self,
+        followee: &Followee,
+        is_needless: impl Fn() -> bool,
+    ) -> Result<Box<str>, Failed> {
         let _turn = self.turn.acquire().await;
         let (mut newest, limit): (Box<str>, _) = ("0".into(), PAGE.to_string());
         let mut next: Box<str> = "".into();
         loop {
             let parameters = [("limit", &*limit), ("continue", &*next)];
-            let page = match metadata::page(&self.client, &followee.resource, "", &parameters).await {
+            let page = match metadata::page(&self.client, &followee.resource, "", &parameters).await
+            {
                 Ok(page) => page,
                 // The server does not know the kind: there is none of it.
                 Err(failed) if failed.code == 404 => return Ok(newest),
@@ -232,14 +270,31 @@ mod tests {
     }
 
     fn lease(version: &str, seen: &[(&str, &str)]) -> Taken {
-        let seen = seen.iter().map(|(resource, version)| ((*resource).to_owned(), (*version).into())).collect();
-        Taken { version: version.into(), seen }
+        let seen = seen
+            .iter()
+            .map(|(resource, version)| ((*resource).to_owned(), (*version).into()))
+            .collect();
+        Taken {
+            version: version.into(),
+            seen,
+        }
     }
 
     async fn has_caught_up(client: &Client, store: &Arc<Store<Pod>>) -> bool {
-        let followee = Followee { resource: crate::object::PODS, store: store.clone() };
-        let lister = Lister { client: client.clone(), turn: Semaphore::new(1) };
-        tokio::time::timeout(Duration::from_secs(10), catch_up(&lister, &followee, &lease("50", &[]))).await.is_ok()
+        let followee = Followee {
+            resource: crate::object::PODS,
+            store: store.clone(),
+        };
+        let lister = Lister {
+            client: client.clone(),
+            turn: Semaphore::new(1),
+        };
+        tokio::time::timeout(
+            Duration::from_secs(10),
+            catch_up(&lister, &followee, &lease("50", &[])),
+        )
+        .await
+        .is_ok()
     }
 
     fn store_at(version: &str) -> Arc<Store<Pod>> {
@@ -252,9 +307,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_store_has_caught_up_when_it_has_seen_the_newest_object_or_the_lease() {
         let client = pods(&["7", "40", "12"]);
-        assert!(!has_caught_up(&client, &Store::new(&[])).await, "it has seen nothing");
+        assert!(
+            !has_caught_up(&client, &Store::new(&[])).await,
+            "it has seen nothing"
+        );
         for (position, expected) in [("39", false), ("40", true), ("49", true), ("50", true)] {
-            assert_eq!(has_caught_up(&client, &store_at(position)).await, expected, "{position}");
+            assert_eq!(
+                has_caught_up(&client, &store_at(position)).await,
+                expected,
+                "{position}"
+            );
         }
         let late = store_at("39");
         let event = async {
@@ -266,22 +328,49 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_store_that_has_seen_what_the_leader_before_had_needs_no_list() {
-        let nobody = fake::apiserver(|request| async move { panic!("no request is sent, but {request:?}") });
-        let followee = |store| Followee { resource: crate::object::PODS, store };
-        let lister = Lister { client: nobody, turn: Semaphore::new(1) };
-        catch_up(&lister, &followee(store_at("40")), &lease("50", &[("pods", "40")])).await;
-        catch_up(&lister, &followee(store_at("1")), &lease("50", &[("pods", "0")])).await;
+        let nobody =
+            fake::apiserver(|request| async move { panic!("no request is sent, but {request:?}") });
+        let followee = |store| Followee {
+            resource: crate::object::PODS,
+            store,
+        };
+        let lister = Lister {
+            client: nobody,
+            turn: Semaphore::new(1),
+        };
+        catch_up(
+            &lister,
+            &followee(store_at("40")),
+            &lease("50", &[("pods", "40")]),
+        )
+        .await;
+        catch_up(
+            &lister,
+            &followee(store_at("1")),
+            &lease("50", &[("pods", "0")]),
+        )
+        .await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_store_that_lags_behind_the_leader_before_is_waited_for() {
         let client = pods(&["40"]);
         let late = store_at("39");
-        let followee = Followee { resource: crate::object::PODS, store: late.clone() };
-        let lister = Lister { client, turn: Semaphore::new(1) };
+        let followee = Followee {
+            resource: crate::object::PODS,
+            store: late.clone(),
+        };
+        let lister = Lister {
+            client,
+            turn: Semaphore::new(1),
+        };
         let told = lease("50", &[("pods", "40")]);
         let wait = catch_up(&lister, &followee, &told);
-        assert!(tokio::time::timeout(Duration::from_secs(10), wait).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(10), wait)
+                .await
+                .is_err()
+        );
         late.advance("40");
         catch_up(&lister, &followee, &told).await;
     }
@@ -317,14 +406,19 @@ mod tests {
             assert!(has_caught_up(&empty, &store_at("1")).await);
         }
         let missing = fake::apiserver(|_| {
-            std::future::ready(fake::answer(StatusCode::NOT_FOUND, &json!({"message": "no such kind"})))
+            std::future::ready(fake::answer(
+                StatusCode::NOT_FOUND,
+                &json!({"message": "no such kind"}),
+            ))
         });
         assert!(has_caught_up(&missing, &store_at("0")).await);
     }
 
     /// Whether it completes without anything else happening.
     async fn is_complete(handover: &Handover) -> bool {
-        tokio::time::timeout(Duration::from_millis(1), handover.complete()).await.is_ok()
+        tokio::time::timeout(Duration::from_millis(1), handover.complete())
+            .await
+            .is_ok()
     }
 
     #[tokio::test(start_paused = true)]
@@ -333,7 +427,10 @@ mod tests {
         let (seen, handover) = Handover::by_hand(leadership.taken().unwrap());
         assert!(!is_complete(&handover).await, "nobody has taken the lease");
         taken.send_replace(Some(lease("7", &[])));
-        assert!(!is_complete(&handover).await, "the stores have seen nothing");
+        assert!(
+            !is_complete(&handover).await,
+            "the stores have seen nothing"
+        );
         seen.send_replace(Some("7".into()));
         assert!(is_complete(&handover).await);
         taken.send_replace(None);

@@ -35,7 +35,11 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// Serves until `stop`. Bind the listener before anything else, so that a port in use is found at once.
 pub async fn serve(listener: TcpListener, server: Server, stop: CancellationToken) {
     let server = Arc::new(server);
-    let limits = Limits { connections: CONNECTIONS.0, connections_per_peer: CONNECTIONS.1, ..Limits::default() };
+    let limits = Limits {
+        connections: CONNECTIONS.0,
+        connections_per_peer: CONNECTIONS.1,
+        ..Limits::default()
+    };
     let service = service_fn(move |request: Request<Incoming>| {
         let response = server.answer(request.uri().path());
         async move { Ok::<_, Infallible>(response) }
@@ -53,9 +57,16 @@ impl Server {
                 Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, TEXT, why),
             },
             "/metrics" => text(StatusCode::OK, OPEN_METRICS, self.metrics.encode()),
-            _ => match path.strip_prefix("/waits/").and_then(|object| (self.waits)(object)) {
+            _ => match path
+                .strip_prefix("/waits/")
+                .and_then(|object| (self.waits)(object))
+            {
                 Some(waits) => text(StatusCode::OK, JSON, waits.to_string()),
-                None => text(StatusCode::NOT_FOUND, TEXT, "not found: try /healthz, /readyz or /metrics".to_owned()),
+                None => text(
+                    StatusCode::NOT_FOUND,
+                    TEXT,
+                    "not found: try /healthz, /readyz or /metrics".to_owned(),
+                ),
             },
         }
     }

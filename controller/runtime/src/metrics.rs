@@ -111,7 +111,9 @@ pub struct FeedMetrics {
 }
 
 fn latency() -> Histogram {
-    const BOUNDS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
+    const BOUNDS: [f64; 13] = [
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0,
+    ];
     Histogram::new(BOUNDS)
 }
 
@@ -121,36 +123,92 @@ impl Metrics {
         let mut registry = Registry::default();
         let r = &mut registry;
         let metrics = Self {
-            reconciles: family(r, "controller_runtime_reconcile", "Reconciles by controller and result"),
-            reconcile_errors: family(r, "controller_runtime_reconcile_errors", "Reconciles that failed"),
-            reconcile_panics: family(r, "controller_runtime_reconcile_panics", "Reconciles that panicked"),
-            reconcile_time: histogram(r, "controller_runtime_reconcile_time_seconds", "Length of a reconcile"),
-            active_workers: family(r, "controller_runtime_active_workers", "Workers that are reconciling"),
-            workers: family(r, "controller_runtime_max_concurrent_reconciles", "Workers at most"),
+            reconciles: family(
+                r,
+                "controller_runtime_reconcile",
+                "Reconciles by controller and result",
+            ),
+            reconcile_errors: family(
+                r,
+                "controller_runtime_reconcile_errors",
+                "Reconciles that failed",
+            ),
+            reconcile_panics: family(
+                r,
+                "controller_runtime_reconcile_panics",
+                "Reconciles that panicked",
+            ),
+            reconcile_time: histogram(
+                r,
+                "controller_runtime_reconcile_time_seconds",
+                "Length of a reconcile",
+            ),
+            active_workers: family(
+                r,
+                "controller_runtime_active_workers",
+                "Workers that are reconciling",
+            ),
+            workers: family(
+                r,
+                "controller_runtime_max_concurrent_reconciles",
+                "Workers at most",
+            ),
             queue_depth: family(r, "workqueue_depth", "Keys that wait for a worker"),
             queue_adds: family(r, "workqueue_adds", "Keys added"),
             queue_retries: family(r, "workqueue_retries", "Keys added again after a failure"),
-            queue_duration: histogram(r, "workqueue_queue_duration_seconds", "Wait of a key for a worker"),
-            work_duration: histogram(r, "workqueue_work_duration_seconds", "Time of a worker for a key"),
-            requests: family(r, "rest_client_requests", "Requests to the apiserver by code, method and resource"),
-            leader: family(r, "leader_election_master_status", "1 while this process leads"),
+            queue_duration: histogram(
+                r,
+                "workqueue_queue_duration_seconds",
+                "Wait of a key for a worker",
+            ),
+            work_duration: histogram(
+                r,
+                "workqueue_work_duration_seconds",
+                "Time of a worker for a key",
+            ),
+            requests: family(
+                r,
+                "rest_client_requests",
+                "Requests to the apiserver by code, method and resource",
+            ),
+            leader: family(
+                r,
+                "leader_election_master_status",
+                "1 while this process leads",
+            ),
             feed_events: family(r, "berth_feed_events", "Watch events received"),
             feed_lists: family(r, "berth_feed_lists", "Full lists read"),
-            feed_missing: family(r, "berth_feed_missing", "1 while the kind is not served, and waited for"),
+            feed_missing: family(
+                r,
+                "berth_feed_missing",
+                "1 while the kind is not served, and waited for",
+            ),
             events_dropped: Counter::default(),
             registry: Registry::default(),
         };
-        r.register("berth_events_dropped", "Events not sent for lack of room or rate", metrics.events_dropped.clone());
+        r.register(
+            "berth_events_dropped",
+            "Events not sent for lack of room or rate",
+            metrics.events_dropped.clone(),
+        );
         r.register_collector(Box::new(process::Process));
         extend(r);
-        Arc::new(Self { registry, ..metrics })
+        Arc::new(Self {
+            registry,
+            ..metrics
+        })
     }
 
     /// The driver metrics of a controller with this many workers.
     pub fn driver(&self, controller: &'static str, workers: usize) -> DriverMetrics {
         let labels = ControllerLabels { controller };
-        let result = |result| self.reconciles.get_or_create_owned(&ResultLabels { controller, result });
-        self.workers.get_or_create_owned(&labels).set(workers as i64);
+        let result = |result| {
+            self.reconciles
+                .get_or_create_owned(&ResultLabels { controller, result })
+        };
+        self.workers
+            .get_or_create_owned(&labels)
+            .set(workers as i64);
         DriverMetrics {
             done: result("success"),
             later: result("requeue_after"),
@@ -165,7 +223,9 @@ impl Metrics {
 
     /// The metrics of a queue.
     pub fn queue(&self, name: &'static str) -> QueueMetrics {
-        let labels = NameLabels { name: name.to_owned() };
+        let labels = NameLabels {
+            name: name.to_owned(),
+        };
         QueueMetrics {
             depth: self.queue_depth.get_or_create_owned(&labels),
             adds: self.queue_adds.get_or_create_owned(&labels),
@@ -186,11 +246,17 @@ impl Metrics {
     }
 
     pub(crate) fn leader(&self, lease: &str) -> Gauge {
-        self.leader.get_or_create_owned(&NameLabels { name: lease.to_owned() })
+        self.leader.get_or_create_owned(&NameLabels {
+            name: lease.to_owned(),
+        })
     }
 
     pub(crate) fn request(&self, code: &str, method: &str, resource: &str) {
-        let labels = RequestLabels { code: code.into(), method: method.into(), resource: resource.into() };
+        let labels = RequestLabels {
+            code: code.into(),
+            method: method.into(),
+            resource: resource.into(),
+        };
         self.requests.get_or_create(&labels).inc();
     }
 

@@ -35,7 +35,11 @@ pub trait Owned: Object {
 
 /// An object as the owner of others.
 pub fn owner_key<T: Object>(object: &T) -> OwnerKey<'_> {
-    OwnerKey { kind: T::RESOURCE.owner_kind(), namespace: object.namespace(), uid: object.uid() }
+    OwnerKey {
+        kind: T::RESOURCE.owner_kind(),
+        namespace: object.namespace(),
+        uid: object.uid(),
+    }
 }
 
 impl Owned for Pod {
@@ -82,7 +86,10 @@ impl QueueKey for Key {
 impl Key {
     /// A key from its parts.
     pub fn new(namespace: &str, name: &str) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 
     /// The key of an object.
@@ -93,7 +100,11 @@ impl Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.namespace.is_empty() { f.write_str(&self.name) } else { write!(f, "{}/{}", self.namespace, self.name) }
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
     }
 }
 

@@ -25,14 +25,19 @@ pub struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { first: Duration::from_millis(20), most: Duration::from_secs(120) }
+        Self {
+            first: Duration::from_millis(20),
+            most: Duration::from_secs(120),
+        }
     }
 }
 
 impl Backoff {
     /// The wait after this many failures in a row (at least one).
     pub fn after(&self, failures: u32) -> Duration {
-        let factor = 1u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        let factor = 1u32
+            .checked_shl(failures.saturating_sub(1))
+            .unwrap_or(u32::MAX);
         self.first.saturating_mul(factor).min(self.most)
     }
 }
@@ -73,7 +78,11 @@ struct Ready<K> {
 
 impl<K> Default for Ready<K> {
     fn default() -> Self {
-        Self { of: BTreeMap::new(), order: VecDeque::new(), len: 0 }
+        Self {
+            of: BTreeMap::new(),
+            order: VecDeque::new(),
+            len: 0,
+        }
     }
 }
 
@@ -134,7 +143,12 @@ impl<K: QueueKey> Queue<K> {
             sequence: 0,
             closed: false,
         };
-        Arc::new(Self { state: Mutex::new(state), wake: Notify::new(), backoff, metrics })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            backoff,
+            metrics,
+        })
     }
 
     /// Adds a key, unless it waits already.
@@ -166,7 +180,10 @@ impl<K: QueueKey> Queue<K> {
         let now = Instant::now();
         let wait = {
             let mut state = self.lock();
-            let failures = state.failures.entry(key.clone()).or_insert(Failures { count: 0, due: now });
+            let failures = state
+                .failures
+                .entry(key.clone())
+                .or_insert(Failures { count: 0, due: now });
             if failures.due <= now {
                 failures.count = failures.count.saturating_add(1);
                 failures.due = now + self.backoff.after(failures.count);
@@ -247,12 +264,22 @@ impl<K: QueueKey> Queue<K> {
         }
         let now = Instant::now();
         self.metrics.depth.set(state.ready.len as i64);
-        self.metrics.queue_duration.observe((now - added).as_secs_f64());
+        self.metrics
+            .queue_duration
+            .observe((now - added).as_secs_f64());
         if state.ready.len > 0 {
             self.wake.notify_one();
         }
-        let failures = state.failures.get(&key).map_or(0, |failures| failures.count);
-        Work { key, failures, queue: self.clone(), since: now }
+        let failures = state
+            .failures
+            .get(&key)
+            .map_or(0, |failures| failures.count);
+        Work {
+            key,
+            failures,
+            queue: self.clone(),
+            since: now,
+        }
     }
 
     fn ripen(&self, state: &mut State<K>) {
@@ -302,7 +329,10 @@ impl<K: QueueKey> Drop for Work<K> {
         let queue = &self.queue;
         let mut state = queue.lock();
         state.running.remove(&self.key);
-        queue.metrics.work_duration.observe(self.since.elapsed().as_secs_f64());
+        queue
+            .metrics
+            .work_duration
+            .observe(self.since.elapsed().as_secs_f64());
         if !state.closed && state.dirty.contains(&self.key) {
             queue.push(&mut state, self.key.clone());
         }

@@ -72,20 +72,30 @@ pub mod pods {
     /// By the node that the pod is bound to.
     pub const BY_NODE: Index<Pod> = Index::new("node", |pod| Some(&*pod.spec.node_name));
     /// By namespace.
-    pub const BY_NAMESPACE: Index<Pod> = Index::new("namespace", |pod| Some(&*pod.metadata.namespace));
+    pub const BY_NAMESPACE: Index<Pod> =
+        Index::new("namespace", |pod| Some(&*pod.metadata.namespace));
     /// By namespace, those that nobody controls and that a workload may have left: a CloneSet, by their label, a StatefulSet,
     /// by the number at the end of their name, or a DaemonSet, by the one node that they may be on.
     pub const ORPHANS: Index<Pod> = Index::new("orphans", |pod| {
         let metadata = &pod.metadata;
         let of_clone_set = || metadata.label(label::CLONESET_INSTANCE_ID).is_some();
-        let has_ordinal = || metadata.name.rsplit_once('-').is_some_and(|(_, end)| end.parse::<u32>().is_ok());
+        let has_ordinal = || {
+            metadata
+                .name
+                .rsplit_once('-')
+                .is_some_and(|(_, end)| end.parse::<u32>().is_ok())
+        };
         let is_pinned = || pod.spec.pinned_to.is_some();
-        let is_orphan = metadata.controller().is_none() && (of_clone_set() || has_ordinal() || is_pinned());
+        let is_orphan =
+            metadata.controller().is_none() && (of_clone_set() || has_ordinal() || is_pinned());
         is_orphan.then_some(&*metadata.namespace)
     });
     /// By the name of the DaemonSet that controls them, whose kind and namespace do not matter here.
     pub const BY_DAEMON_SET: Index<Pod> = Index::new("daemonset", |pod| {
-        pod.metadata.controller().filter(|owner| &*owner.kind == "DaemonSet").map(|owner| &*owner.name)
+        pod.metadata
+            .controller()
+            .filter(|owner| &*owner.kind == "DaemonSet")
+            .map(|owner| &*owner.name)
     });
 }
 
@@ -148,7 +158,11 @@ impl<T: Owned> Store<T> {
     /// The objects of this owner: in its namespace, with its uid, and of its group and kind. In no order.
     pub fn owned_by(&self, owner: &OwnerKey<'_>) -> Vec<Arc<T>> {
         let mut claimed = self.by_index(&Index::OWNER, owner.uid);
-        let owns = |object: &T| object.owner().is_some_and(|reference| owner.owns(object.namespace(), &reference));
+        let owns = |object: &T| {
+            object
+                .owner()
+                .is_some_and(|reference| owner.owns(object.namespace(), &reference))
+        };
         claimed.retain(|object| owns(object));
         claimed
     }
@@ -193,31 +207,49 @@ impl<T: Object> Store<T> {
 
     /// Calls `hook` after every change. Subscribe before the feed starts; a hook must be quick and must not block.
     pub fn on_change(&self, hook: impl Fn(&Change<T>) + Send + Sync + 'static) {
-        self.hooks.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(hook));
+        self.hooks
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::new(hook));
     }
 
     /// The object of this name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
         let inner = self.read();
-        let found = inner.objects.find(self.hash(namespace, name), |held| is_at(&*held.object, namespace, name));
+        let found = inner.objects.find(self.hash(namespace, name), |held| {
+            is_at(&*held.object, namespace, name)
+        });
         found.map(|held| held.object.clone())
     }
 
     /// The objects that share `value` in an index, in no order. An index that the store was not built with costs a scan.
     pub fn by_index(&self, index: &Index<T>, value: &str) -> Vec<Arc<T>> {
         let inner = self.read();
-        match self.indexes.iter().position(|known| known.name == index.name) {
-            Some(at) => inner.indexed[at].get(value).map(|set| set.iter().cloned().collect()).unwrap_or_default(),
+        match self
+            .indexes
+            .iter()
+            .position(|known| known.name == index.name)
+        {
+            Some(at) => inner.indexed[at]
+                .get(value)
+                .map(|set| set.iter().cloned().collect())
+                .unwrap_or_default(),
             None => {
                 let all = inner.objects.iter().map(|held| &held.object);
-                all.filter(|object| index.value(object) == Some(value)).cloned().collect()
+                all.filter(|object| index.value(object) == Some(value))
+                    .cloned()
+                    .collect()
             }
         }
     }
 
     /// Every object, in no order.
     pub fn all(&self) -> Vec<Arc<T>> {
-        self.read().objects.iter().map(|held| held.object.clone()).collect()
+        self.read()
+            .objects
+            .iter()
+            .map(|held| held.object.clone())
+            .collect()
     }
 
     /// How many objects there are.
@@ -260,15 +292,22 @@ impl<T: Object> Store<T> {
 
     /// Takes an object out. With a uid, only that very object.
     pub fn remove(&self, namespace: &str, name: &str, uid: Option<&str>) {
-        self.remove_unreadable(namespace, name, |odd| uid.is_none_or(|uid| odd.uid.is_empty() || odd.uid == uid));
-        self.remove_if(namespace, name, |held| uid.is_none_or(|uid| held.uid() == uid));
+        self.remove_unreadable(namespace, name, |odd| {
+            uid.is_none_or(|uid| odd.uid.is_empty() || odd.uid == uid)
+        });
+        self.remove_if(namespace, name, |held| {
+            uid.is_none_or(|uid| held.uid() == uid)
+        });
     }
 
     /// The feed has shown a deletion of this version, or a change after which an object is none of ours. To be told before it is removed.
     pub(crate) fn note_deletion(&self, version: &str) {
         let mut inner = self.write();
         inner.newest.raise(version);
-        if is_before(inner.last_deletion.as_deref().unwrap_or(NO_VERSION), version) {
+        if is_before(
+            inner.last_deletion.as_deref().unwrap_or(NO_VERSION),
+            version,
+        ) {
             inner.last_deletion = Some(version.into());
         }
     }
@@ -276,14 +315,19 @@ impl<T: Object> Store<T> {
     /// Takes an object out that a read beside the feed did not find, if it is still what the store had before the read:
     /// one that was created meanwhile stays.
     pub(crate) fn remove_seen(&self, seen: &Arc<T>) {
-        self.remove_if(seen.namespace(), seen.name(), |held| Arc::ptr_eq(held, seen));
+        self.remove_if(seen.namespace(), seen.name(), |held| {
+            Arc::ptr_eq(held, seen)
+        });
     }
 
     fn remove_if(&self, namespace: &str, name: &str, is_meant: impl Fn(&Arc<T>) -> bool) {
         let old = {
             let mut inner = self.write();
-            let is_it = |held: &Held<T>| is_at(&*held.object, namespace, name) && is_meant(&held.object);
-            let Ok(entry) = inner.objects.find_entry(self.hash(namespace, name), is_it) else { return };
+            let is_it =
+                |held: &Held<T>| is_at(&*held.object, namespace, name) && is_meant(&held.object);
+            let Ok(entry) = inner.objects.find_entry(self.hash(namespace, name), is_it) else {
+                return;
+            };
             let (held, _) = entry.remove();
             self.unindex(&mut inner, &held.object);
             held.object
@@ -318,9 +362,14 @@ impl<T: Object> Store<T> {
         let (gone, told, contradicts) = {
             let mut inner = self.write();
             let (list, force) = (inner.list, inner.force);
-            let is_newer = |held: &Held<T>| !force && is_before(version, held.object.resource_version());
+            let is_newer =
+                |held: &Held<T>| !force && is_before(version, held.object.resource_version());
             let is_gone = |held: &mut Held<T>| held.list != list && !is_newer(held);
-            let gone: Vec<_> = inner.objects.extract_if(is_gone).map(|held| held.object).collect();
+            let gone: Vec<_> = inner
+                .objects
+                .extract_if(is_gone)
+                .map(|held| held.object)
+                .collect();
             for object in &gone {
                 self.unindex(&mut inner, object);
             }
@@ -329,16 +378,26 @@ impl<T: Object> Store<T> {
             inner.objects.shrink_to_fit(hash);
             (inner.position, inner.force) = (Some(version.into()), false);
             inner.missing &= version == NO_VERSION;
-            let contradicts = inner.older.take().into_iter().flatten().any(|(namespace, name)| {
-                let is_it = |held: &Held<T>| is_at(&*held.object, &namespace, &name);
-                let held = inner.objects.find(self.hash(&namespace, &name), is_it);
-                held.is_some_and(|held| reaches(version, held.object.resource_version()))
-            });
-            (gone, inner.unreadable.end_list(list, version, force), contradicts)
+            let contradicts = inner
+                .older
+                .take()
+                .into_iter()
+                .flatten()
+                .any(|(namespace, name)| {
+                    let is_it = |held: &Held<T>| is_at(&*held.object, &namespace, &name);
+                    let held = inner.objects.find(self.hash(&namespace, &name), is_it);
+                    held.is_some_and(|held| reaches(version, held.object.resource_version()))
+                });
+            (
+                gone,
+                inner.unreadable.end_list(list, version, force),
+                contradicts,
+            )
         };
         self.tell_unreadable(told);
         self.tell(gone.into_iter().map(|old| Change::Deleted { old }));
-        self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        self.synced
+            .send_if_modified(|synced| !std::mem::replace(synced, true));
         self.tell([Change::Synced]);
         contradicts
     }
@@ -364,14 +423,22 @@ impl<T: Object> Store<T> {
             return Vec::new();
         }
         // A list that is under way has not shown what was read beside it.
-        let list = if beside { inner.list.wrapping_sub(1) } else { inner.list };
+        let list = if beside {
+            inner.list.wrapping_sub(1)
+        } else {
+            inner.list
+        };
         let is_it = |held: &Held<T>| is_at(&*held.object, object.namespace(), object.name());
-        let (old, new) = match inner.objects.entry(hash, is_it, |held| self.hash_of(&*held.object)) {
+        let (old, new) = match inner
+            .objects
+            .entry(hash, is_it, |held| self.hash_of(&*held.object))
+        {
             Entry::Occupied(mut entry) => {
                 let held = entry.get_mut();
                 if !beside {
                     held.list = list;
-                    let older = is_before(object.resource_version(), held.object.resource_version());
+                    let older =
+                        is_before(object.resource_version(), held.object.resource_version());
                     note_older(&mut inner.older, &object, older);
                 }
                 // Also one that had the name before this one, of which the feed tells when this one was read beside it.
@@ -383,7 +450,10 @@ impl<T: Object> Store<T> {
             }
             Entry::Vacant(entry) => {
                 let new = Arc::new(object);
-                entry.insert(Held { object: new.clone(), list });
+                entry.insert(Held {
+                    object: new.clone(),
+                    list,
+                });
                 (None, new)
             }
         };
@@ -403,9 +473,13 @@ impl<T: Object> Store<T> {
 
     fn index(&self, inner: &mut Inner<T>, object: &Arc<T>) {
         for (index, sets) in self.indexes.iter().zip(&mut inner.indexed) {
-            let Some(value) = index.value(object) else { continue };
+            let Some(value) = index.value(object) else {
+                continue;
+            };
             let insert = |set: &mut HashTable<Arc<T>>| {
-                set.insert_unique(self.hash_of(&**object), object.clone(), |o| self.hash_of(&**o));
+                set.insert_unique(self.hash_of(&**object), object.clone(), |o| {
+                    self.hash_of(&**o)
+                });
             };
             match sets.get_mut(value) {
                 Some(set) => insert(set),
@@ -416,9 +490,15 @@ impl<T: Object> Store<T> {
 
     fn unindex(&self, inner: &mut Inner<T>, object: &Arc<T>) {
         for (index, sets) in self.indexes.iter().zip(&mut inner.indexed) {
-            let Some(value) = index.value(object) else { continue };
-            let Some(set) = sets.get_mut(value) else { continue };
-            if let Ok(entry) = set.find_entry(self.hash_of(&**object), |held| Arc::ptr_eq(held, object)) {
+            let Some(value) = index.value(object) else {
+                continue;
+            };
+            let Some(set) = sets.get_mut(value) else {
+                continue;
+            };
+            if let Ok(entry) =
+                set.find_entry(self.hash_of(&**object), |held| Arc::ptr_eq(held, object))
+            {
                 entry.remove();
             }
             if set.is_empty() {
@@ -428,7 +508,11 @@ impl<T: Object> Store<T> {
     }
 
     fn tell(&self, changes: impl IntoIterator<Item = Change<T>>) {
-        let hooks = self.hooks.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let hooks = self
+            .hooks
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for change in changes {
             for hook in &hooks {
                 hook(&change);
@@ -468,8 +552,14 @@ pub(crate) fn is_before(version: &str, other: &str) -> bool {
 }
 
 /// A list shows an object in an older version than the store has, or, after that, in one that is not.
-fn note_older<T: Object>(noted: &mut Option<HashSet<(Box<str>, Box<str>)>>, object: &T, is_older: bool) {
-    let Some(noted) = noted.as_mut().filter(|noted| is_older || !noted.is_empty()) else { return };
+fn note_older<T: Object>(
+    noted: &mut Option<HashSet<(Box<str>, Box<str>)>>,
+    object: &T,
+    is_older: bool,
+) {
+    let Some(noted) = noted.as_mut().filter(|noted| is_older || !noted.is_empty()) else {
+        return;
+    };
     let key = (object.namespace().into(), object.name().into());
     if is_older {
         noted.insert(key)

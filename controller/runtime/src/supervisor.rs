@@ -30,7 +30,11 @@ pub struct Supervisor {
 impl Supervisor {
     /// No tasks yet. `stop` asks them all to end, and is cancelled when one ends before that.
     pub fn new(stop: CancellationToken) -> Self {
-        Self { stop, watched: TaskTracker::new(), first: Arc::default() }
+        Self {
+            stop,
+            watched: TaskTracker::new(),
+            first: Arc::default(),
+        }
     }
 
     /// Asks all tasks to end.
@@ -39,7 +43,11 @@ impl Supervisor {
     }
 
     /// Starts a task that is to run until [`Self::stop`].
-    pub fn spawn(&self, task: impl Into<Cow<'static, str>>, work: impl Future<Output = ()> + Send + 'static) {
+    pub fn spawn(
+        &self,
+        task: impl Into<Cow<'static, str>>,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
         self.watch(task, tokio::spawn(work));
     }
 
@@ -51,7 +59,9 @@ impl Supervisor {
         work: impl Future<Output = ()> + Send + 'static,
     ) {
         let handle = tokio::spawn(work);
-        self.supervise(task.into(), asked.clone(), async { handle.await.map_err(describe) });
+        self.supervise(task.into(), asked.clone(), async {
+            handle.await.map_err(describe)
+        });
     }
 
     /// Starts a task that is to run until [`Self::stop`], and may fail.
@@ -62,12 +72,16 @@ impl Supervisor {
     ) {
         let work = async { work.await.map_err(|error| format!("failed: {error}")) };
         let handle = tokio::spawn(work);
-        self.supervise(task.into(), self.stop.clone(), async { handle.await.map_err(describe)? });
+        self.supervise(task.into(), self.stop.clone(), async {
+            handle.await.map_err(describe)?
+        });
     }
 
     /// Watches a task that was started elsewhere and is to run until [`Self::stop`].
     pub fn watch(&self, task: impl Into<Cow<'static, str>>, handle: JoinHandle<()>) {
-        self.supervise(task.into(), self.stop.clone(), async { handle.await.map_err(describe) });
+        self.supervise(task.into(), self.stop.clone(), async {
+            handle.await.map_err(describe)
+        });
     }
 
     fn supervise(
@@ -105,14 +119,26 @@ impl Supervisor {
     pub async fn join(self) -> Result<(), Ended> {
         self.watched.close();
         self.watched.wait().await;
-        self.first.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+        self.first
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+            .map_or(Ok(()), Err)
     }
 }
 
 fn describe(error: JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else { return "was aborted".to_owned() };
-    let words = panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref().cloned());
-    format!("panicked: {}", words.unwrap_or_else(|| "without words".to_owned()))
+    let Ok(panic) = error.try_into_panic() else {
+        return "was aborted".to_owned();
+    };
+    let words = panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref().cloned());
+    format!(
+        "panicked: {}",
+        words.unwrap_or_else(|| "without words".to_owned())
+    )
 }
 
 #[cfg(test)]
@@ -129,7 +155,10 @@ mod tests {
         all.spawn("feed of Pod", all.stop().clone().cancelled_owned());
         all.spawn("feed of Node", async { panic!("odd object") });
         let ended = all.join().await.unwrap_err();
-        assert_eq!(ended.to_string(), "the feed of Node panicked: odd object: the process ends");
+        assert_eq!(
+            ended.to_string(),
+            "the feed of Node panicked: odd object: the process ends"
+        );
     }
 
     #[tokio::test]

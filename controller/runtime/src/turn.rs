@@ -21,8 +21,13 @@ pub async fn decide<T>(is_large: bool, decide: impl FnOnce() -> T) -> T {
 /// Does what takes its time. Where that is known to be much it has its thread to itself: another takes over what waits for
 /// this one.
 pub fn alone<T>(is_large: bool, work: impl FnOnce() -> T) -> T {
-    let can_move = || Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if is_large && can_move() { tokio::task::block_in_place(work) } else { work() }
+    let can_move =
+        || Handle::try_current().is_ok_and(|on| on.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if is_large && can_move() {
+        tokio::task::block_in_place(work)
+    } else {
+        work()
+    }
 }
 
 #[cfg(test)]
@@ -33,7 +38,10 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_goes_on_before_what_follows_a_long_decision() {
-        for (time, order) in [(BUDGET * 2, ["other", "next"]), (Duration::ZERO, ["next", "other"])] {
+        for (time, order) in [
+            (BUDGET * 2, ["other", "next"]),
+            (Duration::ZERO, ["next", "other"]),
+        ] {
             let (said, heard) = mpsc::channel();
             let other = said.clone();
             let task = tokio::spawn(async move { other.send("other").unwrap() });

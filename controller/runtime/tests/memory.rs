@@ -84,10 +84,10 @@ fn metadata(number: usize, kind: &str) -> Value {
 
 /// A node with what a kubelet says of it, most of which nobody reads.
 fn node(number: usize) -> Value {
-    let condition =
-        |type_: &str, status: &str| json!({"type": type_, "status": status, "message": "as the kubelet says"});
-    let images: Vec<_> =
-        (0..20).map(|n| json!({"names": [format!("registry.example.com/app{n}:1")], "sizeBytes": n})).collect();
+    let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "message": "as the kubelet says"});
+    let images: Vec<_> = (0..20)
+        .map(|n| json!({"names": [format!("registry.example.com/app{n}:1")], "sizeBytes": n}))
+        .collect();
     json!({
         "metadata": metadata(number, "0000"),
         "spec": {"podCIDR": "10.0.0.0/24", "providerID": format!("cloud://{number}")},
@@ -106,13 +106,17 @@ fn image(number: usize) -> Value {
     let condition = json!({
         "type": "RuntimeReady", "status": "True", "reason": "RuntimeAnswers", "message": "", "lastTransitionTime": "2026-01-02T03:04:05Z",
     });
-    let status = json!({"desired": 0, "succeeded": 0, "failed": 0, "pulling": 0, "conditions": [condition]});
+    let status =
+        json!({"desired": 0, "succeeded": 0, "failed": 0, "pulling": 0, "conditions": [condition]});
     json!({"metadata": metadata(number, "1111"), "spec": {}, "status": status})
 }
 
 #[test]
 fn a_node_and_its_node_image_take_less_than_two_kibibytes() {
-    let (nodes, images) = (Store::<Held<Node>>::new(&[]), Store::<Held<NodeImage>>::new(&[]));
+    let (nodes, images) = (
+        Store::<Held<Node>>::new(&[]),
+        Store::<Held<NodeImage>>::new(&[]),
+    );
     let read = |numbers: std::ops::Range<usize>| {
         for number in numbers {
             nodes.apply(serde_json::from_str(&node(number).to_string()).unwrap());
@@ -124,7 +128,13 @@ fn a_node_and_its_node_image_take_less_than_two_kibibytes() {
     let before = anonymous().unwrap();
     read(100..100 + NODES_IN_ALL);
     let taken = (anonymous().unwrap() - before) / NODES_IN_ALL;
-    assert_eq!((nodes.len(), images.len()), (100 + NODES_IN_ALL, 100 + NODES_IN_ALL));
+    assert_eq!(
+        (nodes.len(), images.len()),
+        (100 + NODES_IN_ALL, 100 + NODES_IN_ALL)
+    );
     println!("{taken} bytes a node");
-    assert!(taken < MOST, "a node takes {taken} bytes, which may be {MOST}");
+    assert!(
+        taken < MOST,
+        "a node takes {taken} bytes, which may be {MOST}"
+    );
 }

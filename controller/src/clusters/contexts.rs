@@ -29,7 +29,10 @@ impl Contexts {
     /// None, for no kubeconfig was given.
     pub(super) fn none() -> Self {
         let remedy = "this controller knows no other clusters: set the chart's value clusters.kubeconfigSecret";
-        Self { text: String::new(), clusters: Err(remedy.to_owned()) }
+        Self {
+            text: String::new(),
+            clusters: Err(remedy.to_owned()),
+        }
     }
 
     /// Reads the file, unless it says what it said before.
@@ -37,7 +40,12 @@ impl Contexts {
         let text = match text(file) {
             Ok(text) => text,
             Err(why) if before.clusters.as_ref().err() == Some(&why) => return None,
-            Err(why) => return Some(Self { text: String::new(), clusters: Err(why) }),
+            Err(why) => {
+                return Some(Self {
+                    text: String::new(),
+                    clusters: Err(why),
+                });
+            }
         };
         if text == before.text {
             return None;
@@ -69,48 +77,89 @@ impl Contexts {
 
 /// A mounted Secret is in memory: to read it takes no time.
 fn text(file: &Path) -> Result<String, String> {
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = file
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let unread = |error: std::io::Error| {
-        format!("the kubeconfig of other clusters cannot be read: {error}; the Secret needs the key {name:?}")
+        format!(
+            "the kubeconfig of other clusters cannot be read: {error}; the Secret needs the key {name:?}"
+        )
     };
     if fs::metadata(file).map_err(unread)?.len() > LARGEST {
-        return Err(format!("the kubeconfig of other clusters is larger than {LARGEST} bytes"));
+        return Err(format!(
+            "the kubeconfig of other clusters is larger than {LARGEST} bytes"
+        ));
     }
     fs::read_to_string(file).map_err(unread)
 }
 
-async fn parsed(text: &str, metrics: &Arc<Metrics>) -> Result<BTreeMap<String, Result<Client, String>>, String> {
+async fn parsed(
+    text: &str,
+    metrics: &Arc<Metrics>,
+) -> Result<BTreeMap<String, Result<Client, String>>, String> {
     // The parser's words may have the text in them, and so a token.
-    let unfit = format!("the kubeconfig of other clusters is none: write it with {}", commands::flat_kubeconfig());
+    let unfit = format!(
+        "the kubeconfig of other clusters is none: write it with {}",
+        commands::flat_kubeconfig()
+    );
     let all = Kubeconfig::from_yaml(text).map_err(|_| unfit)?;
     if all.contexts.len() > MOST {
-        return Err(format!("the kubeconfig of other clusters has more than {MOST} contexts"));
+        return Err(format!(
+            "the kubeconfig of other clusters has more than {MOST} contexts"
+        ));
     }
     let mut clusters = BTreeMap::new();
     for name in all.contexts.iter().map(|context| context.name.clone()) {
         let client = connected(&all, &name, metrics).await;
-        clusters.insert(name.clone(), client.map_err(|why| format!("context {name:?} of the kubeconfig {why}")));
+        clusters.insert(
+            name.clone(),
+            client.map_err(|why| format!("context {name:?} of the kubeconfig {why}")),
+        );
     }
     Ok(clusters)
 }
 
-async fn connected(all: &Kubeconfig, context: &str, metrics: &Arc<Metrics>) -> Result<Client, String> {
-    let found = all.contexts.iter().find(|one| one.name == context).and_then(|one| one.context.as_ref());
+async fn connected(
+    all: &Kubeconfig,
+    context: &str,
+    metrics: &Arc<Metrics>,
+) -> Result<Client, String> {
+    let found = all
+        .contexts
+        .iter()
+        .find(|one| one.name == context)
+        .and_then(|one| one.context.as_ref());
     let user = found.and_then(|context| context.user.clone());
-    let auth =
-        all.auth_infos.iter().filter(|one| Some(&one.name) == user.as_ref()).find_map(|one| one.auth_info.as_ref());
+    let auth = all
+        .auth_infos
+        .iter()
+        .filter(|one| Some(&one.name) == user.as_ref())
+        .find_map(|one| one.auth_info.as_ref());
     if let Some(refused) = auth.and_then(asks_outside) {
-        return Err(format!("has {refused}: give a token, or a certificate and its key, in the file itself"));
+        return Err(format!(
+            "has {refused}: give a token, or a certificate and its key, in the file itself"
+        ));
     }
     let cluster = found.map(|context| &context.cluster);
-    let cluster = all.clusters.iter().filter(|one| Some(&one.name) == cluster).find_map(|one| one.cluster.as_ref());
+    let cluster = all
+        .clusters
+        .iter()
+        .filter(|one| Some(&one.name) == cluster)
+        .find_map(|one| one.cluster.as_ref());
     if cluster.is_some_and(|cluster| cluster.certificate_authority.is_some()) {
-        return Err("has its authority in another file: give certificate-authority-data".to_owned());
+        return Err(
+            "has its authority in another file: give certificate-authority-data".to_owned(),
+        );
     }
     let is_secure = |server: &String| server.starts_with("https://");
     let is_bare = |cluster: &kube::config::Cluster| {
         cluster.insecure_skip_tls_verify == Some(true)
-            || cluster.server.as_ref().is_some_and(|server| !is_secure(server))
+            || cluster
+                .server
+                .as_ref()
+                .is_some_and(|server| !is_secure(server))
     };
     if cluster.is_some_and(is_bare) {
         return Err(
@@ -118,9 +167,13 @@ async fn connected(all: &Kubeconfig, context: &str, metrics: &Arc<Metrics>) -> R
                 .to_owned(),
         );
     }
-    let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
-    let config =
-        Config::from_custom_kubeconfig(all.clone(), &options).await.map_err(|error| format!("is unfit: {error}"))?;
+    let options = KubeConfigOptions {
+        context: Some(context.to_owned()),
+        ..KubeConfigOptions::default()
+    };
+    let config = Config::from_custom_kubeconfig(all.clone(), &options)
+        .await
+        .map_err(|error| format!("is unfit: {error}"))?;
     client::connect(config, metrics.clone()).map_err(|error| format!("is unfit: {error}"))
 }
 
@@ -130,9 +183,15 @@ fn asks_outside(auth: &AuthInfo) -> Option<&'static str> {
         (auth.exec.is_some(), "an exec plugin"),
         (auth.auth_provider.is_some(), "an auth provider"),
         (auth.token_file.is_some(), "a tokenFile"),
-        (auth.client_certificate.is_some() || auth.client_key.is_some(), "a certificate or key in another file"),
+        (
+            auth.client_certificate.is_some() || auth.client_key.is_some(),
+            "a certificate or key in another file",
+        ),
     ];
-    fields.into_iter().find(|(is_there, _)| *is_there).map(|(_, words)| words)
+    fields
+        .into_iter()
+        .find(|(is_there, _)| *is_there)
+        .map(|(_, words)| words)
 }
 
 #[cfg(test)]
@@ -163,7 +222,10 @@ contexts:
 
     async fn read(text: &str) -> Contexts {
         let clusters = parsed(text, &Metrics::new(|_| {})).await;
-        Contexts { text: text.to_owned(), clusters }
+        Contexts {
+            text: text.to_owned(),
+            clusters,
+        }
     }
 
     fn why(contexts: &Contexts, cluster: &str) -> String {
@@ -195,6 +257,9 @@ contexts:
     async fn what_is_wrong_with_a_kubeconfig_is_told_without_its_text() {
         let contexts = read("token: [hunter2").await;
         let why = why(&contexts, "east");
-        assert!(why.contains("kubectl config view --flatten") && !why.contains("hunter2"), "{why}");
+        assert!(
+            why.contains("kubectl config view --flatten") && !why.contains("hunter2"),
+            "{why}"
+        );
     }
 }

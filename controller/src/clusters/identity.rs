@@ -20,8 +20,16 @@ pub(super) struct Identity {
 impl Identity {
     /// Of a Lease that is shown now, by a read that was sent then.
     pub(super) fn new(uid: String, sent: Instant, now: Instant) -> Self {
-        let uid = if uid.len() > LONGEST { String::new() } else { uid };
-        Self { uid, since: now, until: sent }
+        let uid = if uid.len() > LONGEST {
+            String::new()
+        } else {
+            uid
+        };
+        Self {
+            uid,
+            since: now,
+            until: sent,
+        }
     }
 
     pub(super) fn uid(&self) -> &str {
@@ -41,7 +49,9 @@ impl Identity {
     /// deleted comes back with another uid.
     pub(super) fn is_apart(&self, other: &Self) -> bool {
         let are_known = !self.uid.is_empty() && !other.uid.is_empty();
-        are_known && self.uid != other.uid && max(self.since, other.since) <= min(self.until, other.until)
+        are_known
+            && self.uid != other.uid
+            && max(self.since, other.since) <= min(self.until, other.until)
     }
 }
 
@@ -56,7 +66,11 @@ mod tests {
         let start = Instant::now();
         let of = |uid: &str, (since, until): (u64, u64)| {
             let [since, until] = [since, until].map(|seconds| start + Duration::from_secs(seconds));
-            Identity { uid: uid.to_owned(), since, until }
+            Identity {
+                uid: uid.to_owned(),
+                since,
+                until,
+            }
         };
         for (one, other, expected) in [
             (of("a", (1, 9)), of("b", (1, 9)), true),

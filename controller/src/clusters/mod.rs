@@ -97,9 +97,20 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    pub(crate) fn new(settings: Settings, metrics: Arc<Metrics>, answering: Answering) -> Arc<Self> {
+    pub(crate) fn new(
+        settings: Settings,
+        metrics: Arc<Metrics>,
+        answering: Answering,
+    ) -> Arc<Self> {
         let (contexts, seen) = (Mutex::new(Arc::new(Contexts::none())), Mutex::default());
-        Arc::new(Self { settings, metrics, answering, contexts, seen, tell: OnceLock::new() })
+        Arc::new(Self {
+            settings,
+            metrics,
+            answering,
+            contexts,
+            seen,
+            tell: OnceLock::new(),
+        })
     }
 
     /// Whether a budget is in another cluster.
@@ -125,13 +136,24 @@ impl Clusters {
             self.reload().await;
             let mut by_cluster = BTreeMap::<String, Vec<Member>>::new();
             for member in named().into_iter().filter(|member| self.has(member)) {
-                by_cluster.entry(member.cluster.clone()).or_default().push(member);
+                by_cluster
+                    .entry(member.cluster.clone())
+                    .or_default()
+                    .push(member);
             }
             self.forget_all_but(&by_cluster);
             let here = here.as_ref().filter(|_| !by_cluster.is_empty());
             // All Leases first: two clusters are told apart when each was seen since the other is known.
-            tokio::join!(self.feel_here(here), join_all(by_cluster.keys().map(|cluster| self.feel(cluster))));
-            join_all(by_cluster.iter().map(|(cluster, members)| self.look(cluster, members))).await;
+            tokio::join!(
+                self.feel_here(here),
+                join_all(by_cluster.keys().map(|cluster| self.feel(cluster)))
+            );
+            join_all(
+                by_cluster
+                    .iter()
+                    .map(|(cluster, members)| self.look(cluster, members)),
+            )
+            .await;
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(PERIOD) => {}
@@ -140,7 +162,9 @@ impl Clusters {
     }
 
     async fn reload(&self) {
-        let Some(file) = &self.settings.kubeconfig else { return };
+        let Some(file) = &self.settings.kubeconfig else {
+            return;
+        };
         let before = self.contexts();
         if let Some(read) = Contexts::read(file, &before, &self.metrics).await {
             let mut seen = self.seen();
@@ -150,7 +174,10 @@ impl Clusters {
     }
 
     fn contexts(&self) -> Arc<Contexts> {
-        self.contexts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.contexts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
@@ -162,17 +189,28 @@ impl Clusters {
         seen.pulses.retain(|cluster, _| {
             let is_named = named.contains_key(cluster);
             if !is_named {
-                self.answering.0.remove(&ClusterLabel { cluster: cluster.clone() });
+                self.answering.0.remove(&ClusterLabel {
+                    cluster: cluster.clone(),
+                });
             }
             is_named
         });
-        let is_named = |member: &Member| named.get(&member.cluster).is_some_and(|members| members.contains(member));
+        let is_named = |member: &Member| {
+            named
+                .get(&member.cluster)
+                .is_some_and(|members| members.contains(member))
+        };
         seen.members.retain(|member, _| is_named(member));
     }
 
     /// Looks at one cluster: does it count, and what do these budgets have?
     async fn look(&self, cluster: &str, members: &[Member]) {
-        let (answers, label) = (self.way(cluster).is_ok(), ClusterLabel { cluster: cluster.to_owned() });
+        let (answers, label) = (
+            self.way(cluster).is_ok(),
+            ClusterLabel {
+                cluster: cluster.to_owned(),
+            },
+        );
         self.answering.0.get_or_create(&label).set(answers.into());
         // However many are named: the Lease is felt again in time. What is not reached now may be the first the next time.
         let mut members: Vec<_> = members.iter().collect();
@@ -198,7 +236,9 @@ impl Clusters {
 
     /// Reads the Lease of a cluster.
     async fn feel(&self, cluster: &str) {
-        let Ok(client) = self.contexts().client(cluster) else { return };
+        let Ok(client) = self.contexts().client(cluster) else {
+            return;
+        };
         let (read, sent) = self.lease(&client).await;
         self.seen().note(cluster, read, sent, Instant::now());
     }
@@ -213,7 +253,12 @@ impl Clusters {
     /// The Lease of a cluster, and when it was asked for.
     async fn lease(&self, client: &Client) -> (Result<Lease, String>, Instant) {
         let sent = Instant::now();
-        let read = match timeout(READ, client::get_within::<Lease>(client, &self.settings.lease, LARGEST)).await {
+        let read = match timeout(
+            READ,
+            client::get_within::<Lease>(client, &self.settings.lease, LARGEST),
+        )
+        .await
+        {
             Ok(read) => read.map_err(|failed| words(&failed)),
             Err(_) => Err(late()),
         };
@@ -242,7 +287,11 @@ impl Clusters {
 
     /// What is known of a budget since it was looked at last.
     pub(crate) fn last(&self, member: &Member) -> Known {
-        let last = self.seen().members.get(member).and_then(|seen| seen.last.clone());
+        let last = self
+            .seen()
+            .members
+            .get(member)
+            .and_then(|seen| seen.last.clone());
         last.unwrap_or_else(|| self.without(member, "was not asked yet".to_owned()))
     }
 
@@ -254,8 +303,20 @@ impl Clusters {
         Ok((client, seen.way(cluster, Instant::now())?))
     }
 
-    fn note(&self, member: &Member, found: Found, Way { uid, aliases }: Way, sent: Instant) -> Known {
-        let Found { kind, held, brings, promise, .. } = found;
+    fn note(
+        &self,
+        member: &Member,
+        found: Found,
+        Way { uid, aliases }: Way,
+        sent: Instant,
+    ) -> Known {
+        let Found {
+            kind,
+            held,
+            brings,
+            promise,
+            ..
+        } = found;
         let promise = promise.map(|Promise { pods, lasts }| (pods, sent + lasts));
         let mut seen = self.seen();
         let mut leads_there = false;
@@ -265,22 +326,39 @@ impl Clusters {
         }
         let of_member = seen.members.entry(member.clone()).or_default();
         (of_member.kind, of_member.held) = (kind, held.clone());
-        (of_member.read, of_member.promise) = (Some(Timestamp::now()), promise.filter(|_| leads_there));
+        (of_member.read, of_member.promise) =
+            (Some(Timestamp::now()), promise.filter(|_| leads_there));
         let keeps = promise.map_or(0, |(pods, _)| pods);
         let brings = match (kind, brings) {
             (None, _) => Err(Silence::of(MISSING)),
-            (_, brings) => brings.map(Brings::without_surplus).map_err(|silence| Silence { keeps, ..silence }),
+            (_, brings) => brings
+                .map(Brings::without_surplus)
+                .map_err(|silence| Silence { keeps, ..silence }),
         };
-        Known { elsewhere: Elsewhere { kind, held, aliases }, brings, last_read: None }
+        Known {
+            elsewhere: Elsewhere {
+                kind,
+                held,
+                aliases,
+            },
+            brings,
+            last_read: None,
+        }
     }
 
     /// What may be counted on while a budget cannot be read.
     fn without(&self, member: &Member, why: String) -> Known {
         let seen = self.seen();
         let of_member = seen.members.get(member);
-        let promise = of_member.and_then(|seen| seen.promise).filter(|(_, until)| *until > Instant::now());
+        let promise = of_member
+            .and_then(|seen| seen.promise)
+            .filter(|(_, until)| *until > Instant::now());
         let keeps = promise.map_or(0, |(pods, _)| pods);
-        let told = if keeps > 0 { format!("{why}; its floor of {keeps} is counted on") } else { why };
+        let told = if keeps > 0 {
+            format!("{why}; its floor of {keeps} is counted on")
+        } else {
+            why
+        };
         Known {
             elsewhere: Elsewhere {
                 kind: of_member.and_then(|seen| seen.kind),
@@ -299,7 +377,12 @@ fn late() -> String {
 
 /// Another server's words, and the remedy where it is known.
 fn words(failed: &Failed) -> String {
-    let words: String = failed.message.chars().filter(|one| !one.is_control()).take(LONGEST).collect();
+    let words: String = failed
+        .message
+        .chars()
+        .filter(|one| !one.is_control())
+        .take(LONGEST)
+        .collect();
     match failed.code {
         401 => format!("{words}: renew what logs in there"),
         403 => format!("{words}: bind its ClusterRole kruise-budget-reader to who reads"),

@@ -47,7 +47,12 @@ pub(super) struct Pulse {
 
 impl Pulse {
     /// Notes what a read showed that was sent at that time and has its answer now; true where that is another Lease than before.
-    pub(super) fn note(&mut self, read: Result<Lease, String>, sent: Instant, now: Instant) -> bool {
+    pub(super) fn note(
+        &mut self,
+        read: Result<Lease, String>,
+        sent: Instant,
+        now: Instant,
+    ) -> bool {
         let Lease { metadata, spec } = match read {
             Ok(lease) => lease,
             Err(why) => {
@@ -69,7 +74,11 @@ impl Pulse {
 
     /// Another Lease than before has to be seen to move anew.
     fn identify(&mut self, uid: String, sent: Instant, now: Instant) -> bool {
-        if self.identity.as_mut().is_some_and(|identity| identity.is_seen_again(&uid, sent)) {
+        if self
+            .identity
+            .as_mut()
+            .is_some_and(|identity| identity.is_seen_again(&uid, sent))
+        {
             return false;
         }
         let before = self.identity.replace(Identity::new(uid, sent, now));
@@ -84,7 +93,10 @@ impl Pulse {
 
     /// Whether it is of another cluster for certain.
     pub(super) fn is_apart(&self, other: &Self) -> bool {
-        self.identity.as_ref().zip(other.identity.as_ref()).is_some_and(|(one, other)| one.is_apart(other))
+        self.identity
+            .as_ref()
+            .zip(other.identity.as_ref())
+            .is_some_and(|(one, other)| one.is_apart(other))
     }
 
     /// Notes that its context may lead elsewhere by now: nobody reads there before its Lease is read again.
@@ -110,7 +122,9 @@ impl Pulse {
         if let Some(why) = &self.unread {
             return Some(format!("is in a cluster that does not answer: {why}"));
         }
-        let Some((_, since)) = &self.last else { return Some("is in a cluster that was not asked yet".to_owned()) };
+        let Some((_, since)) = &self.last else {
+            return Some("is in a cluster that was not asked yet".to_owned());
+        };
         // No number of seconds: each would be a write of each status that tells of it.
         let stands_still = now.saturating_duration_since(*since) >= SILENT;
         let how = match (self.has_moved, stands_still) {
@@ -118,7 +132,9 @@ impl Pulse {
             (false, false) => "has not been seen to move yet".to_owned(),
             (_, true) => format!("has not moved for {} s", SILENT.as_secs()),
         };
-        Some(format!("is in a cluster where nobody may count: the Lease of its controllers {how}"))
+        Some(format!(
+            "is in a cluster where nobody may count: the Lease of its controllers {how}"
+        ))
     }
 }
 
@@ -132,8 +148,13 @@ mod tests {
 
     fn lease_of(uid: &str, renewed: &str) -> Lease {
         Lease {
-            metadata: LeaseMetadata { uid: uid.to_owned() },
-            spec: LeaseSpec { holder_identity: Some("one".to_owned()), renew_time: Some(renewed.to_owned()) },
+            metadata: LeaseMetadata {
+                uid: uid.to_owned(),
+            },
+            spec: LeaseSpec {
+                holder_identity: Some("one".to_owned()),
+                renew_time: Some(renewed.to_owned()),
+            },
         }
     }
 
@@ -144,33 +165,50 @@ mod tests {
         let mut pulse = Pulse::default();
         assert!(pulse.silence(at(0)).is_some(), "it was not asked yet");
         pulse.note(Ok(lease("1")), at(0), at(0));
-        assert!(pulse.silence(at(0)).is_some(), "it may have stood still for a day");
+        assert!(
+            pulse.silence(at(0)).is_some(),
+            "it may have stood still for a day"
+        );
         pulse.note(Ok(lease("2")), at(2), at(2));
         assert_eq!(pulse.silence(at(3)), None);
         pulse.note(Err("no route".to_owned()), at(4), at(4));
-        assert!(pulse.silence(at(4)).is_some_and(|why| why.contains("no route")));
+        assert!(
+            pulse
+                .silence(at(4))
+                .is_some_and(|why| why.contains("no route"))
+        );
         pulse.note(Ok(lease("2")), at(6), at(6));
         assert_eq!(pulse.silence(at(16)), None);
         assert!(pulse.silence(at(17)).is_some(), "it stands still for 15 s");
         pulse.note(Ok(lease("3")), at(20), at(20));
         assert_eq!(pulse.silence(at(20)), None);
         pulse.reconnect();
-        assert!(pulse.silence(at(21)).is_some(), "its context may lead elsewhere");
+        assert!(
+            pulse.silence(at(21)).is_some(),
+            "its context may lead elsewhere"
+        );
         assert!(!pulse.note(Ok(lease("4")), at(22), at(22)));
         assert_eq!(pulse.silence(at(22)), None);
         assert!(pulse.note(Ok(lease_of("v", "5")), at(24), at(24)));
-        assert!(pulse.silence(at(24)).is_some(), "another Lease may have stood still for a day");
+        assert!(
+            pulse.silence(at(24)).is_some(),
+            "another Lease may have stood still for a day"
+        );
         assert!(!pulse.note(Ok(lease_of("v", "6")), at(26), at(26)));
         assert_eq!((pulse.silence(at(26)), pulse.uid()), (None, Some("v")));
     }
 
     #[tokio::test]
-    async fn a_read_that_is_waited_for_in_vain_silences_a_cluster_that_answers_nothing_else_until_its_lease_is_read() {
+    async fn a_read_that_is_waited_for_in_vain_silences_a_cluster_that_answers_nothing_else_until_its_lease_is_read()
+     {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        for (answered, sent, is_silent) in
-            [(None, 3, true), (Some(2), 3, true), (Some(3), 3, true), (Some(4), 3, false)]
-        {
+        for (answered, sent, is_silent) in [
+            (None, 3, true),
+            (Some(2), 3, true),
+            (Some(3), 3, true),
+            (Some(4), 3, false),
+        ] {
             let mut pulse = Pulse::default();
             pulse.note(Ok(lease("1")), at(0), at(0));
             pulse.note(Ok(lease("2")), at(2), at(2));

@@ -15,7 +15,8 @@ const HERE: &str = "is in this very cluster as far as is known, for its context 
                     cluster, or tell the controllers by the chart's clusters.name what this cluster is called; where one cluster was made \
                     of a copy of the other, delete that Lease in one of them";
 /// Nobody knows whether a context leads to this cluster.
-const HERE_UNREAD: &str = "may be in this very cluster, for the Lease of the controllers here could not be read yet";
+const HERE_UNREAD: &str =
+    "may be in this very cluster, for the Lease of the controllers here could not be read yet";
 
 /// All that was seen.
 #[derive(Default)]
@@ -54,12 +55,27 @@ impl Seen {
     }
 
     /// The same of another cluster.
-    pub(super) fn note(&mut self, cluster: &str, read: Result<Lease, String>, sent: Instant, now: Instant) {
-        if !self.pulses.entry(cluster.to_owned()).or_default().note(read, sent, now) {
+    pub(super) fn note(
+        &mut self,
+        cluster: &str,
+        read: Result<Lease, String>,
+        sent: Instant,
+        now: Instant,
+    ) {
+        if !self
+            .pulses
+            .entry(cluster.to_owned())
+            .or_default()
+            .note(read, sent, now)
+        {
             return;
         }
         // What may be counted on was promised by a cluster to which the context may lead no more.
-        for (_, of_member) in self.members.iter_mut().filter(|(member, _)| member.cluster == cluster) {
+        for (_, of_member) in self
+            .members
+            .iter_mut()
+            .filter(|(member, _)| member.cluster == cluster)
+        {
             of_member.promise = None;
         }
     }
@@ -78,14 +94,20 @@ impl Seen {
             Some(here) if !here.is_apart(&pulse) => return Err(HERE.to_owned()),
             _ => {}
         }
-        Ok(Way { uid: pulse.uid().unwrap_or_default().to_owned(), aliases: self.aliases(cluster) })
+        Ok(Way {
+            uid: pulse.uid().unwrap_or_default().to_owned(),
+            aliases: self.aliases(cluster),
+        })
     }
 
     /// The other contexts that may lead to the same cluster as this one: all that do not lead to another one for certain.
     pub(super) fn aliases(&self, cluster: &str) -> BTreeSet<String> {
         let own = self.pulses.get(cluster);
         let is_apart = |other: &Pulse| own.is_some_and(|own| own.is_apart(other));
-        let others = self.pulses.iter().filter(|(name, other)| **name != cluster && !is_apart(other));
+        let others = self
+            .pulses
+            .iter()
+            .filter(|(name, other)| **name != cluster && !is_apart(other));
         others.map(|(name, _)| name.clone()).collect()
     }
 }
@@ -101,28 +123,108 @@ mod tests {
     /// What is shown in each round, by uid; `""`: no answer.
     type Shown = &'static [&'static str];
     /// Here, in the east and in the west; then what is known of the east.
-    type Case = (&'static str, Option<Shown>, Shown, Shown, Result<Shown, &'static str>);
+    type Case = (
+        &'static str,
+        Option<Shown>,
+        Shown,
+        Shown,
+        Result<Shown, &'static str>,
+    );
 
     #[tokio::test]
     async fn contexts_lead_to_one_cluster_unless_their_leases_were_seen_at_one_moment() {
         let start = Instant::now();
         let at = |round: usize, milliseconds: u64| {
-            start + Duration::from_secs(2) * u32::try_from(round).unwrap() + Duration::from_millis(milliseconds)
+            start
+                + Duration::from_secs(2) * u32::try_from(round).unwrap()
+                + Duration::from_millis(milliseconds)
         };
         let table: [Case; 12] = [
-            ("three clusters", Some(&["h", "h"]), &["e", "e"], &["w", "w"], Ok(&[])),
-            ("nobody is elected here", None, &["e", "e"], &["w", "w"], Ok(&[])),
-            ("one of them twice", Some(&["h", "h"]), &["e", "e"], &["e", "e"], Ok(&["west"])),
-            ("this one", Some(&["h", "h"]), &["h", "h"], &["w", "w"], Err("is in this very cluster")),
-            ("this one does not answer", Some(&["", ""]), &["e", "e"], &["w", "w"], Err("could not be read yet")),
-            ("it answers late", Some(&["", "h"]), &["e", "e"], &["w", "w"], Err("is in this very cluster")),
-            ("and was seen beside since", Some(&["", "h", "h"]), &["e", "e", "e"], &["w", "w", "w"], Ok(&[])),
-            ("the other answers late", Some(&["h", "h"]), &["e", "e"], &["", "w"], Ok(&["west"])),
-            ("the other never does", Some(&["h", "h"]), &["e", "e"], &["", ""], Ok(&["west"])),
-            ("the other did", Some(&["h", "h", "h"]), &["e", "e", "e"], &["w", "w", ""], Ok(&[])),
+            (
+                "three clusters",
+                Some(&["h", "h"]),
+                &["e", "e"],
+                &["w", "w"],
+                Ok(&[]),
+            ),
+            (
+                "nobody is elected here",
+                None,
+                &["e", "e"],
+                &["w", "w"],
+                Ok(&[]),
+            ),
+            (
+                "one of them twice",
+                Some(&["h", "h"]),
+                &["e", "e"],
+                &["e", "e"],
+                Ok(&["west"]),
+            ),
+            (
+                "this one",
+                Some(&["h", "h"]),
+                &["h", "h"],
+                &["w", "w"],
+                Err("is in this very cluster"),
+            ),
+            (
+                "this one does not answer",
+                Some(&["", ""]),
+                &["e", "e"],
+                &["w", "w"],
+                Err("could not be read yet"),
+            ),
+            (
+                "it answers late",
+                Some(&["", "h"]),
+                &["e", "e"],
+                &["w", "w"],
+                Err("is in this very cluster"),
+            ),
+            (
+                "and was seen beside since",
+                Some(&["", "h", "h"]),
+                &["e", "e", "e"],
+                &["w", "w", "w"],
+                Ok(&[]),
+            ),
+            (
+                "the other answers late",
+                Some(&["h", "h"]),
+                &["e", "e"],
+                &["", "w"],
+                Ok(&["west"]),
+            ),
+            (
+                "the other never does",
+                Some(&["h", "h"]),
+                &["e", "e"],
+                &["", ""],
+                Ok(&["west"]),
+            ),
+            (
+                "the other did",
+                Some(&["h", "h", "h"]),
+                &["e", "e", "e"],
+                &["w", "w", ""],
+                Ok(&[]),
+            ),
             // A Lease that was made anew may be that which the other context has shown before.
-            ("made anew", Some(&["h", "h", "h"]), &["e", "f", "f"], &["e", "", ""], Ok(&["west"])),
-            ("both shown since", Some(&["h", "h", "h"]), &["e", "f", "f"], &["e", "e", "e"], Ok(&[])),
+            (
+                "made anew",
+                Some(&["h", "h", "h"]),
+                &["e", "f", "f"],
+                &["e", "", ""],
+                Ok(&["west"]),
+            ),
+            (
+                "both shown since",
+                Some(&["h", "h", "h"]),
+                &["e", "f", "f"],
+                &["e", "e", "e"],
+                Ok(&[]),
+            ),
         ];
         for (what, here, east, west, expected) in table {
             let mut seen = Seen::default();
@@ -142,7 +244,9 @@ mod tests {
             }
             let way = seen.way("east", at(east.len() - 1, 5));
             match (way, expected) {
-                (Ok(way), Ok(aliases)) => assert_eq!(Vec::from_iter(&way.aliases), aliases, "{what}"),
+                (Ok(way), Ok(aliases)) => {
+                    assert_eq!(Vec::from_iter(&way.aliases), aliases, "{what}")
+                }
                 (Err(why), Err(words)) => assert!(why.contains(words), "{what}: {why}"),
                 (way, _) => panic!("{what}: {way:?}"),
             }
@@ -152,13 +256,27 @@ mod tests {
     #[tokio::test]
     async fn what_a_cluster_has_promised_is_not_counted_on_where_its_context_shows_another_lease() {
         let now = Instant::now();
-        let lease = |uid: &str| Ok(serde_json::from_value(json!({"metadata": {"uid": uid}})).unwrap());
-        for (shown, is_kept) in [(lease("e"), true), (Err("no route".to_owned()), true), (lease("f"), false)] {
+        let lease =
+            |uid: &str| Ok(serde_json::from_value(json!({"metadata": {"uid": uid}})).unwrap());
+        for (shown, is_kept) in [
+            (lease("e"), true),
+            (Err("no route".to_owned()), true),
+            (lease("f"), false),
+        ] {
             let mut seen = Seen::default();
             seen.note("east", lease("e"), now, now);
             for cluster in ["east", "west"] {
-                let member = Member { cluster: cluster.to_owned(), ..Member::default() };
-                seen.members.insert(member, SeenMember { promise: Some((2, now)), ..SeenMember::default() });
+                let member = Member {
+                    cluster: cluster.to_owned(),
+                    ..Member::default()
+                };
+                seen.members.insert(
+                    member,
+                    SeenMember {
+                        promise: Some((2, now)),
+                        ..SeenMember::default()
+                    },
+                );
             }
             let what = format!("{shown:?}");
             seen.note("east", shown, now, now);

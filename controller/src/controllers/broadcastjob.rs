@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
-use berth_kinds::broadcastjob::{News, Snapshot, decide, is_news as is_news_of_node, is_over, is_urgent, status};
+use berth_kinds::broadcastjob::{
+    News, Snapshot, decide, is_news as is_news_of_node, is_over, is_urgent, status,
+};
 use berth_runtime::driver::Next;
 use berth_runtime::feed::Odd;
 use berth_runtime::object::{BROADCAST_JOBS, owner_key};
@@ -82,7 +84,10 @@ impl Controller for Reads {
         let (to, acting, of_jobs) = (queue.clone(), acting.clone(), news.clone());
         let (gone, looked) = (self.gone.clone(), self.looked.clone());
         self.jobs.on_change(move |change| match change {
-            Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
+            Change::Applied {
+                old: Some(old),
+                new,
+            } if !is_news(&old.0, &new.0) => {}
             Change::Applied { old, new } => {
                 of_jobs.note(old.as_deref(), new);
                 gone.told(new);
@@ -97,7 +102,8 @@ impl Controller for Reads {
             Change::Synced => {}
         });
         let to = queue.clone();
-        self.jobs.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
+        self.jobs
+            .on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
         let (to, gone) = (queue.clone(), self.gone.clone());
         let (jobs, nodes) = (self.jobs.clone(), self.nodes.clone());
         self.pods.on_change(move |change| {
@@ -106,7 +112,11 @@ impl Controller for Reads {
         });
         let to = queue.clone();
         self.pods.on_unreadable(move |odd| {
-            for owner in odd.owners.iter().map(Reference::from).filter(|owner| BROADCAST_JOBS.owner_kind().is_of(owner))
+            for owner in odd
+                .owners
+                .iter()
+                .map(Reference::from)
+                .filter(|owner| BROADCAST_JOBS.owner_kind().is_of(owner))
             {
                 to.add(Key::new(&odd.namespace, owner.name));
             }
@@ -119,7 +129,9 @@ impl Controller for Reads {
                 Change::Synced => return,
             };
             if is_news_of_node(old, new) {
-                news.concerned(old, new).into_iter().for_each(|job| to.add(job));
+                news.concerned(old, new)
+                    .into_iter()
+                    .for_each(|job| to.add(job));
             }
         });
     }
@@ -139,16 +151,23 @@ fn wake_owner(queue: &Queue<Key>, pod: &Pod) {
 }
 
 fn managed_by(pod: &Pod) -> Option<Reference<'_>> {
-    pod.metadata.controller().map(Reference::from).filter(|owner| BROADCAST_JOBS.owner_kind().is_of(owner))
+    pod.metadata
+        .controller()
+        .map(Reference::from)
+        .filter(|owner| BROADCAST_JOBS.owner_kind().is_of(owner))
 }
 
 fn is_news(old: &BroadcastJob, new: &BroadcastJob) -> bool {
-    change::is_news((&old.metadata, &old.status), (&new.metadata, &new.status), |status| {
-        for condition in &mut status.conditions {
-            condition.message = String::new();
-            (condition.last_probe_time, condition.last_transition_time) = (None, None);
-        }
-    })
+    change::is_news(
+        (&old.metadata, &old.status),
+        (&new.metadata, &new.status),
+        |status| {
+            for condition in &mut status.conditions {
+                condition.message = String::new();
+                (condition.last_probe_time, condition.last_transition_time) = (None, None);
+            }
+        },
+    )
 }
 
 impl AllNews {
@@ -174,7 +193,10 @@ impl AllNews {
     /// The jobs to which this change of a node matters.
     fn concerned(&self, old: Option<&Node>, new: Option<&Node>) -> Vec<Key> {
         let all = self.lock();
-        all.iter().filter(|(_, news)| news.is_one(old, new)).map(|(key, _)| key.clone()).collect()
+        all.iter()
+            .filter(|(_, news)| news.is_one(old, new))
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 }
 
@@ -190,7 +212,8 @@ impl Looked {
 
 /// How much is left of this time.
 fn rest(since: Option<Instant>, time: Duration) -> Option<Duration> {
-    time.checked_sub(since?.elapsed()).filter(|rest| !rest.is_zero())
+    time.checked_sub(since?.elapsed())
+        .filter(|rest| !rest.is_zero())
 }
 
 /// How long the change of one pod waits for that of others. A decision looks at all nodes: where there are thousands, one after
@@ -198,20 +221,37 @@ fn rest(since: Option<Instant>, time: Duration) -> Option<Duration> {
 fn pace(nodes: usize) -> Duration {
     const FEW: usize = 100;
     const LONGEST: Duration = Duration::from_millis(500);
-    let milliseconds = if nodes > FEW { u64::try_from(nodes / 10).unwrap_or(u64::MAX) } else { 0 };
+    let milliseconds = if nodes > FEW {
+        u64::try_from(nodes / 10).unwrap_or(u64::MAX)
+    } else {
+        0
+    };
     Duration::from_millis(milliseconds).min(LONGEST)
 }
 
 /// Everything that a decision about this job reads, from the stores alone.
 pub(crate) fn observe(reads: &Reads, job: &Watched<BroadcastJob>, gates: Gates) -> Snapshot {
     let owner = owner_key(job);
-    let nodes: Vec<_> = reads.nodes.all().iter().map(|node| node.0.clone()).collect();
-    let unreadable =
-        |odd: &Arc<Odd>| Unreadable { kind: Pod::RESOURCE.kind, name: odd.name.clone(), error: odd.error.clone() };
+    let nodes: Vec<_> = reads
+        .nodes
+        .all()
+        .iter()
+        .map(|node| node.0.clone())
+        .collect();
+    let unreadable = |odd: &Arc<Odd>| Unreadable {
+        kind: Pod::RESOURCE.kind,
+        name: odd.name.clone(),
+        error: odd.error.clone(),
+    };
     Snapshot {
         pods: reads.pods.owned_by(&owner),
         gone: reads.gone.of(job, &nodes),
-        unreadable: reads.pods.unreadable_of(&owner).iter().map(unreadable).collect(),
+        unreadable: reads
+            .pods
+            .unreadable_of(&owner)
+            .iter()
+            .map(unreadable)
+            .collect(),
         job: job.0.clone(),
         phases: Phases::default(),
         nodes,
@@ -237,26 +277,60 @@ async fn round(reads: &Reads, acting: &Acting, job: &Watched<BroadcastJob>) -> N
     };
     // Pods of thousands of nodes end, and each status names them all: numbers alone may wait. What is urgent is written together with
     // what is done about it, and where a status was written in this second both wait.
-    let is_urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
+    let is_urgent = |old: &Option<_>, new: &Option<_>| {
+        new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new))
+    };
     let hold = reads.paced.holds(job.uid());
-    let foreseen = || Some(turn::alone(is_large, || status(&snapshot, &plan, &Outcome::default(), now)));
+    let foreseen = || {
+        Some(turn::alone(is_large, || {
+            status(&snapshot, &plan, &Outcome::default(), now)
+        }))
+    };
     if !hold.is_zero() && !expires(&plan) && is_urgent(&job.0.status, &foreseen()) {
         return Next::After(hold);
     }
     let status = |outcome: &Outcome| {
         let is_over = outcome.failures.is_empty() && expires(&plan);
-        (!is_over).then(|| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now))))
+        (!is_over).then(|| {
+            Some(turn::alone(is_large, || {
+                status(&snapshot, &plan, outcome, now)
+            }))
+        })
     };
-    let next = reads.paced.carry_out(acting, &plan, &reads.jobs, job, (&job.0.status, status, is_urgent)).await;
-    if reads.jobs.get(job.namespace(), job.name()).is_some_and(|known| known.uid() == job.uid()) {
-        reads.looked.lock().insert(job.uid().to_owned(), Instant::now());
+    let next = reads
+        .paced
+        .carry_out(
+            acting,
+            &plan,
+            &reads.jobs,
+            job,
+            (&job.0.status, status, is_urgent),
+        )
+        .await;
+    if reads
+        .jobs
+        .get(job.namespace(), job.name())
+        .is_some_and(|known| known.uid() == job.uid())
+    {
+        reads
+            .looked
+            .lock()
+            .insert(job.uid().to_owned(), Instant::now());
     }
     next
 }
 
 /// After this plan there is no job any more to have a status.
 fn expires(plan: &Plan) -> bool {
-    plan.actions().any(|action| matches!(action, Action::Delete { resource: BROADCAST_JOBS, .. }))
+    plan.actions().any(|action| {
+        matches!(
+            action,
+            Action::Delete {
+                resource: BROADCAST_JOBS,
+                ..
+            }
+        )
+    })
 }
 
 #[cfg(test)]
@@ -268,7 +342,10 @@ mod tests {
     fn job(zone: &str, status: Value) -> Watched<BroadcastJob> {
         let template = json!({"spec": {"nodeSelector": {"zone": zone}, "containers": []}});
         let metadata = json!({"namespace": "default", "name": "job", "uid": "j"});
-        serde_json::from_value(json!({"metadata": metadata, "spec": {"template": template}, "status": status})).unwrap()
+        serde_json::from_value(
+            json!({"metadata": metadata, "spec": {"template": template}, "status": status}),
+        )
+        .unwrap()
     }
 
     fn node(zone: &str) -> Node {
@@ -284,7 +361,10 @@ mod tests {
         let (here, there) = (job("a", json!({})), job("b", json!({})));
         assert!(!wakes());
         all.note(None, &here);
-        assert_eq!(all.concerned(None, Some(&in_a)), [Key::new("default", "job")]);
+        assert_eq!(
+            all.concerned(None, Some(&in_a)),
+            [Key::new("default", "job")]
+        );
         all.note(Some(&here), &job("a", json!({"active": 1})));
         assert!(wakes(), "its template is as it was");
         all.note(Some(&here), &there);
@@ -292,14 +372,20 @@ mod tests {
         all.note(Some(&there), &here);
         assert!(wakes());
         all.note(Some(&here), &job("a", json!({"phase": "completed"})));
-        assert!(!wakes() && all.lock().is_empty(), "nothing is kept of what is over");
+        assert!(
+            !wakes() && all.lock().is_empty(),
+            "nothing is kept of what is over"
+        );
         all.note(Some(&job("a", json!({"phase": "completed"}))), &here);
         assert!(wakes(), "it goes on");
     }
 
     #[test]
     fn a_job_on_few_nodes_is_looked_at_at_once_and_one_on_thousands_twice_a_second() {
-        assert_eq!([3, 100, 1_000, 5_000].map(|nodes| pace(nodes).as_millis()), [0, 0, 100, 500]);
+        assert_eq!(
+            [3, 100, 1_000, 5_000].map(|nodes| pace(nodes).as_millis()),
+            [0, 0, 100, 500]
+        );
         let second = Duration::from_secs(1);
         assert_eq!(rest(None, second), None);
         assert!(rest(Some(Instant::now()), second).is_some());

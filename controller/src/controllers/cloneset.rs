@@ -42,7 +42,11 @@ impl CustomResource for CloneSet {
 
 impl Read for Watched<CloneSet> {
     fn store() -> Arc<Store<Self>> {
-        Store::new(&[overlapping::by_namespace(), PREPULLED_CLONE_SETS, SUBSET_CLONE_SETS])
+        Store::new(&[
+            overlapping::by_namespace(),
+            PREPULLED_CLONE_SETS,
+            SUBSET_CLONE_SETS,
+        ])
     }
 }
 
@@ -63,7 +67,10 @@ impl Controller for Reads {
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         let (to, acting, ended) = (queue.clone(), acting.clone(), self.ended.clone());
         self.clonesets.on_change(move |change| match change {
-            Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
+            Change::Applied {
+                old: Some(old),
+                new,
+            } if !is_news(&old.0, &new.0) => {}
             Change::Applied { new, .. } => to.add(Key::of(&**new)),
             Change::Deleted { old } => {
                 acting.expectations.forget(old.uid());
@@ -72,7 +79,8 @@ impl Controller for Reads {
             Change::Synced => {}
         });
         let to = queue.clone();
-        self.clonesets.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
+        self.clonesets
+            .on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
         overlapping::wake(&self.clonesets, queue);
         self.of_pods.wake(&self.clonesets, queue);
     }
@@ -85,20 +93,37 @@ impl Controller for Reads {
 }
 
 fn is_news(old: &CloneSet, new: &CloneSet) -> bool {
-    change::is_news((&old.metadata, &old.status), (&new.metadata, &new.status), |status| {
-        for condition in &mut status.conditions {
-            condition.message = String::new();
-            (condition.last_update_time, condition.last_transition_time) = (None, None);
-        }
-    })
+    change::is_news(
+        (&old.metadata, &old.status),
+        (&new.metadata, &new.status),
+        |status| {
+            for condition in &mut status.conditions {
+                condition.message = String::new();
+                (condition.last_update_time, condition.last_transition_time) = (None, None);
+            }
+        },
+    )
 }
 
 /// Everything that a decision about this CloneSet reads, from the stores alone.
-pub(crate) fn observe(reads: &Reads, set: &Watched<CloneSet>, gates: Gates, resize: Ability) -> Snapshot {
+pub(crate) fn observe(
+    reads: &Reads,
+    set: &Watched<CloneSet>,
+    gates: Gates,
+    resize: Ability,
+) -> Snapshot {
     let owner = owner_key(set);
     let of_pods = &reads.of_pods;
-    let Observed { pods, strays, revisions, node_images, nodes, jobs, mut claims, unreadable } =
-        of_pods.observe(&owner, &set.0.spec.selector, &set.0.spec.template, gates);
+    let Observed {
+        pods,
+        strays,
+        revisions,
+        node_images,
+        nodes,
+        jobs,
+        mut claims,
+        unreadable,
+    } = of_pods.observe(&owner, &set.0.spec.selector, &set.0.spec.template, gates);
     // Pods may own claims of other kinds of volumes.
     claims.retain(|claim| claim.metadata.label(label::CLONESET_INSTANCE_ID).is_some());
     // What an earlier CloneSet of this name may have left.
@@ -148,8 +173,14 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<CloneSet>) -> Next 
     if let Some(ended) = noted(&snapshot, &plan, now) {
         reads.ended.note(set.uid(), |known| *known = Some(ended));
     }
-    let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
-    acting.carry_out(&plan, &reads.clonesets, set, (&set.0.status, status)).await
+    let status = |outcome: &Outcome| {
+        Some(turn::alone(is_large, || {
+            status(&snapshot, &plan, outcome, now)
+        }))
+    };
+    acting
+        .carry_out(&plan, &reads.clonesets, set, (&set.0.status, status))
+        .await
 }
 
 #[cfg(test)]
@@ -169,9 +200,11 @@ mod tests {
             .unwrap()
         };
         let before = set(1, "Refused", "pod a");
-        for (after, news) in
-            [(set(1, "Refused", "pod b"), false), (set(1, "Other", "pod a"), true), (set(2, "Refused", "pod a"), true)]
-        {
+        for (after, news) in [
+            (set(1, "Refused", "pod b"), false),
+            (set(1, "Other", "pod a"), true),
+            (set(2, "Refused", "pod a"), true),
+        ] {
             assert_eq!(is_news(&before, &after), news, "{after:?}");
         }
     }

@@ -61,7 +61,8 @@ impl Read for Watched<ContainerRecreateRequest> {
 }
 
 /// By the name of the pod, of whatever namespace.
-const BY_POD: Index<Watched<ContainerRecreateRequest>> = Index::new("pod", |request| Some(&*request.0.spec.pod_name));
+const BY_POD: Index<Watched<ContainerRecreateRequest>> =
+    Index::new("pod", |request| Some(&*request.0.spec.pod_name));
 
 /// All requests that name the pod.
 pub(crate) fn of_pod(
@@ -70,7 +71,11 @@ pub(crate) fn of_pod(
     pod: &str,
 ) -> Vec<Arc<ContainerRecreateRequest>> {
     let of_name = requests.by_index(&BY_POD, pod);
-    of_name.iter().filter(|request| request.namespace() == namespace).map(|request| request.0.clone()).collect()
+    of_name
+        .iter()
+        .filter(|request| request.namespace() == namespace)
+        .map(|request| request.0.clone())
+        .collect()
 }
 
 impl Controller for Reads {
@@ -84,7 +89,13 @@ impl Controller for Reads {
 
     fn new(reader: &mut Reader<'_>) -> Self {
         let (left, untold) = (Arc::default(), Arc::default());
-        Self { requests: reader.read(), pods: reader.read(), images: reader.read(), left, untold }
+        Self {
+            requests: reader.read(),
+            pods: reader.read(),
+            images: reader.read(),
+            left,
+            untold,
+        }
     }
 
     /// Wakes a request when it, its pod, another request of the pod, or what the pod's node answered changes; and one that is gone when
@@ -100,21 +111,34 @@ impl Controller for Reads {
             each(change, |request| {
                 to.add(Key::of(request));
                 // Whoever waits for its turn.
-                wake_open(&to, &requests, request.namespace(), &request.0.spec.pod_name);
+                wake_open(
+                    &to,
+                    &requests,
+                    request.namespace(),
+                    &request.0.spec.pod_name,
+                );
             });
         });
         let (to, requests, left) = (queue.clone(), self.requests.clone(), self.left.clone());
         self.pods.on_change(move |change| {
             // What a request leaves in a pod's gate may outlast it.
-            left.note(change).into_iter().for_each(|request| to.add(request));
-            each(change, |pod| wake_open(&to, &requests, &pod.metadata.namespace, &pod.metadata.name));
+            left.note(change)
+                .into_iter()
+                .for_each(|request| to.add(request));
+            each(change, |pod| {
+                wake_open(&to, &requests, &pod.metadata.namespace, &pod.metadata.name)
+            });
         });
         let (to, requests, pods) = (queue.clone(), self.requests.clone(), self.pods.clone());
         self.images.on_change(move |change| {
             // Nearly all changes of NodeImages are about images.
             let is_other = match change {
-                Change::Applied { old: Some(old), new } => {
-                    old.0.spec.stop_containers != new.0.spec.stop_containers || answers(&old.0) != answers(&new.0)
+                Change::Applied {
+                    old: Some(old),
+                    new,
+                } => {
+                    old.0.spec.stop_containers != new.0.spec.stop_containers
+                        || answers(&old.0) != answers(&new.0)
                 }
                 Change::Applied { old: None, .. } | Change::Deleted { .. } => true,
                 Change::Synced => false,
@@ -128,10 +152,14 @@ impl Controller for Reads {
                     if pod.is_some_and(|pod| *pod.spec.node_name == *image.name()) {
                         // What is answered late is noted in the request that is over.
                         let is_concerned = |request: &&Arc<ContainerRecreateRequest>| {
-                            is_open(request) || request.metadata.uid.as_deref() == Some(&*stop.request)
+                            is_open(request)
+                                || request.metadata.uid.as_deref() == Some(&*stop.request)
                         };
                         let of_pod = of_pod(&requests, &stop.namespace, &stop.name);
-                        of_pod.iter().filter(is_concerned).for_each(|request| to.add(key(request)));
+                        of_pod
+                            .iter()
+                            .filter(is_concerned)
+                            .for_each(|request| to.add(key(request)));
                     }
                 }
             });
@@ -143,14 +171,21 @@ impl Controller for Reads {
         if let Err(next) = self.let_go_of_gone(acting, &key).await {
             return next;
         }
-        let Some(request) = self.requests.get(&key.namespace, &key.name) else { return Next::Done };
+        let Some(request) = self.requests.get(&key.namespace, &key.name) else {
+            return Next::Done;
+        };
         let request = match acting.seen(&self.requests, &*request).await {
             Ok(request) => request,
             Err(next) => return next,
         };
         let pod = self.pods.get(request.namespace(), &request.0.spec.pod_name);
         // What cannot be read is not gone.
-        if pod.is_none() && self.pods.unreadable(request.namespace(), &request.0.spec.pod_name).is_some() {
+        if pod.is_none()
+            && self
+                .pods
+                .unreadable(request.namespace(), &request.0.spec.pod_name)
+                .is_some()
+        {
             return Next::Done;
         }
         if let Some(pod) = &pod
@@ -170,21 +205,45 @@ impl Controller for Reads {
         let now = Timestamp::now();
         if let Some(pod) = &snapshot.pod {
             let containers = restarts(&snapshot, now);
-            snapshot.held = acting.pod_budgets.held_restart(pod, &Owner::of(&*request), &containers).await;
+            snapshot.held = acting
+                .pod_budgets
+                .held_restart(pod, &Owner::of(&*request), &containers)
+                .await;
         }
         let plan = decide(&snapshot, now);
-        let ends = |action: &Action| matches!(action, Action::Delete { resource: CONTAINER_RECREATE_REQUESTS, .. });
+        let ends = |action: &Action| {
+            matches!(
+                action,
+                Action::Delete {
+                    resource: CONTAINER_RECREATE_REQUESTS,
+                    ..
+                }
+            )
+        };
         let goes = request.terminating() || plan.actions().any(ends);
-        let told = (!goes).then(|| status(&snapshot, &plan, &Outcome::default(), now)).flatten();
-        let is_stop =
-            request.0.status.as_ref().zip(told.as_ref()).is_some_and(|(old, new)| tells_stops_alone(old, new));
+        let told = (!goes)
+            .then(|| status(&snapshot, &plan, &Outcome::default(), now))
+            .flatten();
+        let is_stop = request
+            .0
+            .status
+            .as_ref()
+            .zip(told.as_ref())
+            .is_some_and(|(old, new)| tells_stops_alone(old, new));
         let wait = self.untold.waits(request.uid(), is_stop);
         let told = told.filter(|_| wait.is_none());
-        let next = |outcome: &Outcome| (!goes && wait.is_none()).then(|| status(&snapshot, &plan, outcome, now));
-        let round = acting.carry_out(&plan, &self.requests, &*request, (&request.0.status, next)).await;
+        let next = |outcome: &Outcome| {
+            (!goes && wait.is_none()).then(|| status(&snapshot, &plan, outcome, now))
+        };
+        let round = acting
+            .carry_out(&plan, &self.requests, &*request, (&request.0.status, next))
+            .await;
         // An event of the pod for what its own status does not say. One that is told twice is counted.
         if let (Some(told), Some(pod)) = (told, &snapshot.pod) {
-            let events = Plan { events: pod_events(&snapshot, &told), ..Plan::default() };
+            let events = Plan {
+                events: pod_events(&snapshot, &told),
+                ..Plan::default()
+            };
             acting.executor.act(&events, &Owner::of(&**pod)).await;
         }
         match wait {
@@ -206,11 +265,21 @@ impl Reads {
         gates: Gates,
     ) -> Result<Snapshot, Failed> {
         let pod = self.pods.get(request.namespace(), &request.0.spec.pod_name);
-        let image = pod.as_ref().and_then(|pod| self.images.get("", &pod.spec.node_name));
-        let filled = if needs_filling(&request.0) { Some(filled(client, &request.0).await?) } else { None };
+        let image = pod
+            .as_ref()
+            .and_then(|pod| self.images.get("", &pod.spec.node_name));
+        let filled = if needs_filling(&request.0) {
+            Some(filled(client, &request.0).await?)
+        } else {
+            None
+        };
         Ok(Snapshot {
             request: request.0.clone(),
-            of_pod: of_pod(&self.requests, request.namespace(), &request.0.spec.pod_name),
+            of_pod: of_pod(
+                &self.requests,
+                request.namespace(),
+                &request.0.spec.pod_name,
+            ),
             pod,
             image: image.map(|image| image.0.clone()),
             gates,
@@ -222,12 +291,29 @@ impl Reads {
 
 /// Is there anything left to do for it, but to let its time run out?
 fn is_open(request: &ContainerRecreateRequest) -> bool {
-    let is_active = || request.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(RECREATE_ACTIVE));
-    !is_over(request) || is_active() || request.metadata.finalizers.as_ref().is_some_and(|held| !held.is_empty())
+    let is_active = || {
+        request
+            .metadata
+            .labels
+            .as_ref()
+            .is_some_and(|labels| labels.contains_key(RECREATE_ACTIVE))
+    };
+    !is_over(request)
+        || is_active()
+        || request
+            .metadata
+            .finalizers
+            .as_ref()
+            .is_some_and(|held| !held.is_empty())
 }
 
 /// A pod that is restarted every day has many that are over.
-fn wake_open(queue: &Queue<Key>, requests: &Store<Watched<ContainerRecreateRequest>>, namespace: &str, pod: &str) {
+fn wake_open(
+    queue: &Queue<Key>,
+    requests: &Store<Watched<ContainerRecreateRequest>>,
+    namespace: &str,
+    pod: &str,
+) {
     of_pod(requests, namespace, pod)
         .iter()
         .filter(|request| is_open(request))
@@ -236,11 +322,18 @@ fn wake_open(queue: &Queue<Key>, requests: &Store<Watched<ContainerRecreateReque
 
 fn key(request: &ContainerRecreateRequest) -> Key {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
-    Key::new(&part(&request.metadata.namespace), &part(&request.metadata.name))
+    Key::new(
+        &part(&request.metadata.namespace),
+        &part(&request.metadata.name),
+    )
 }
 
 fn answers(image: &NodeImage) -> &[StoppedContainer] {
-    image.status.as_ref().map(|status| status.stopped_containers.as_slice()).unwrap_or_default()
+    image
+        .status
+        .as_ref()
+        .map(|status| status.stopped_containers.as_slice())
+        .unwrap_or_default()
 }
 
 /// A pod that the store has not yet wakes the request when it comes; at the latest it is looked at again after this time.
@@ -250,8 +343,14 @@ const UNSEEN: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The server's answer.
-async fn is_unseen(client: &Client, request: &ContainerRecreateRequest, seen: Option<&Pod>) -> Result<bool, Failed> {
-    let Some(uid) = pod_uid(request).filter(|_| !is_over(request)) else { return Ok(false) };
+async fn is_unseen(
+    client: &Client,
+    request: &ContainerRecreateRequest,
+    seen: Option<&Pod>,
+) -> Result<bool, Failed> {
+    let Some(uid) = pod_uid(request).filter(|_| !is_over(request)) else {
+        return Ok(false);
+    };
     if seen.is_some_and(|pod| *pod.metadata.uid == *uid) {
         return Ok(false);
     }
@@ -265,21 +364,32 @@ async fn is_unseen(client: &Client, request: &ContainerRecreateRequest, seen: Op
 ///
 /// # Errors
 /// The server's answer.
-async fn filled(client: &Client, request: &ContainerRecreateRequest) -> Result<Result<Value, String>, Failed> {
-    let Ok(before) = serde_json::to_value(request) else { return Ok(Err("the request cannot be read".to_owned())) };
+async fn filled(
+    client: &Client,
+    request: &ContainerRecreateRequest,
+) -> Result<Result<Value, String>, Failed> {
+    let Ok(before) = serde_json::to_value(request) else {
+        return Ok(Err("the request cannot be read".to_owned()));
+    };
     let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
     let name = &request.spec.pod_name;
     let pod = read(client, &PODS, namespace, name).await?;
     let pod = match pod.map(|pod| recreated::read(pod.get())).transpose() {
         Ok(pod) => pod,
-        Err(why) => return Ok(Err(format!("spec.podName: pod {name} cannot be read: {why}"))),
+        Err(why) => {
+            return Ok(Err(format!(
+                "spec.podName: pod {name} cannot be read: {why}"
+            )));
+        }
     };
     let node = match node_of(&before, pod.as_ref()) {
         Ok(node) => node.to_owned(),
         Err(refusal) => return Ok(Err(refusal)),
     };
     let node = read(client, &NODES, "", &node).await?;
-    let node = node.and_then(|node| recreated::read(node.get()).ok()).unwrap_or_default();
+    let node = node
+        .and_then(|node| recreated::read(node.get()).ok())
+        .unwrap_or_default();
     let mut after = before.clone();
     let pod = pod.unwrap_or_default();
     Ok(fill(&mut after, &pod, &node).map(|()| patch(&before, &after)))
@@ -292,7 +402,9 @@ async fn read(
     namespace: &str,
     name: &str,
 ) -> Result<Option<Box<RawValue>>, Failed> {
-    let Ok(path) = resource.path(namespace, name) else { return Ok(None) };
+    let Ok(path) = resource.path(namespace, name) else {
+        return Ok(None);
+    };
     match client::get(client, &path).await {
         Ok(text) => Ok(Some(text)),
         Err(failed) if failed.code == 404 => Ok(None),

@@ -74,26 +74,43 @@ impl Controller for Reads {
     /// Wakes a DaemonSet when it, one of its pods or revisions, or what a node is to it changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         let news = AllNews::default();
-        let (to, acting, ended, of_sets) = (queue.clone(), acting.clone(), self.ended.clone(), news.clone());
+        let (to, acting, ended, of_sets) = (
+            queue.clone(),
+            acting.clone(),
+            self.ended.clone(),
+            news.clone(),
+        );
         self.sets.on_change(move |change| match change {
-            Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
+            Change::Applied {
+                old: Some(old),
+                new,
+            } if !is_news(&old.0, &new.0) => {}
             Change::Applied { new, .. } => {
-                of_sets.lock().unwrap_or_else(PoisonError::into_inner).insert(Key::of(&**new), News::new(&new.0));
+                of_sets
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(Key::of(&**new), News::new(&new.0));
                 to.add(Key::of(&**new));
             }
             Change::Deleted { old } => {
-                of_sets.lock().unwrap_or_else(PoisonError::into_inner).remove(&Key::of(&**old));
+                of_sets
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .remove(&Key::of(&**old));
                 acting.expectations.forget(old.uid());
                 ended.forget(old.uid());
             }
             Change::Synced => {}
         });
         let to = queue.clone();
-        self.sets.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
+        self.sets
+            .on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
         overlapping::wake(&self.sets, queue);
         self.of_pods.wake(&self.sets, queue);
         let (to, sets) = (queue.clone(), self.sets.clone());
-        self.of_pods.pods.on_change(move |change| each(change, |pod| wake_for_name(&to, &sets, &pod.metadata)));
+        self.of_pods
+            .pods
+            .on_change(move |change| each(change, |pod| wake_for_name(&to, &sets, &pod.metadata)));
         self.wake_for_nodes(queue, news);
     }
 
@@ -115,11 +132,15 @@ impl Reads {
                 Change::Synced => return,
             };
             let all = news.lock().unwrap_or_else(PoisonError::into_inner);
-            all.iter().filter(|(_, news)| news.is_one(old, new)).for_each(|(key, _)| to.add(key.clone()));
+            all.iter()
+                .filter(|(_, news)| news.is_one(old, new))
+                .for_each(|(key, _)| to.add(key.clone()));
             drop(all);
             if let Some(node) = new.or(old).filter(|_| is_another(old, new)) {
                 let there = pods.by_index(&pods::BY_NODE, &node.metadata.name);
-                there.iter().for_each(|pod| wake_owner(&to, Self::RESOURCE.owner_kind(), &pod.metadata));
+                there
+                    .iter()
+                    .for_each(|pod| wake_owner(&to, Self::RESOURCE.owner_kind(), &pod.metadata));
             }
         });
     }
@@ -136,12 +157,16 @@ fn wake_for_name(queue: &Queue<Key>, sets: &Store<Watched<DaemonSet>>, pod: &Met
 }
 
 fn is_news(old: &DaemonSet, new: &DaemonSet) -> bool {
-    change::is_news((&old.metadata, &old.status), (&new.metadata, &new.status), |status| {
-        for condition in &mut status.conditions {
-            condition.message = String::new();
-            condition.last_transition_time = None;
-        }
-    })
+    change::is_news(
+        (&old.metadata, &old.status),
+        (&new.metadata, &new.status),
+        |status| {
+            for condition in &mut status.conditions {
+                condition.message = String::new();
+                condition.last_transition_time = None;
+            }
+        },
+    )
 }
 
 /// Everything that a decision about this DaemonSet reads, from the stores alone.
@@ -153,16 +178,30 @@ pub(crate) fn observe(
     assigns_by_scheduler: bool,
 ) -> Snapshot {
     let (owner, of_pods) = (owner_key(set), &reads.of_pods);
-    let Observed { pods, strays, revisions, node_images, nodes: _, jobs, claims: _, unreadable } =
-        of_pods.observe(&owner, &set.0.spec.selector, &set.0.spec.template, gates);
+    let Observed {
+        pods,
+        strays,
+        revisions,
+        node_images,
+        nodes: _,
+        jobs,
+        claims: _,
+        unreadable,
+    } = of_pods.observe(&owner, &set.0.spec.selector, &set.0.spec.template, gates);
     let orphaned = of_pods.orphaned(set.namespace());
     let nodes = of_pods.nodes.all();
     Snapshot {
         hooks: hooks(&set.0),
         orphans: Orphans::of(&set.0, orphaned.pods, orphaned.revisions),
         overlapping: overlapping::older(&reads.sets, set),
-        namesakes: namesakes(&set.0, &of_pods.pods.by_index(&pods::BY_DAEMON_SET, set.name())),
-        nodes: nodes.iter().map(|node| (node.0.metadata.name.clone(), node.0.clone())).collect(),
+        namesakes: namesakes(
+            &set.0,
+            &of_pods.pods.by_index(&pods::BY_DAEMON_SET, set.name()),
+        ),
+        nodes: nodes
+            .iter()
+            .map(|node| (node.0.metadata.name.clone(), node.0.clone()))
+            .collect(),
         ended: reads.ended.of(set.uid()),
         set: set.0.clone(),
         pods,
@@ -182,7 +221,10 @@ pub(crate) fn observe(
 
 /// Has it many pods, or is it to have many? By the numbers that are at hand.
 fn is_large(set: &DaemonSet) -> bool {
-    let desired = set.status.as_ref().map_or(0, |status| status.desired_number_scheduled);
+    let desired = set
+        .status
+        .as_ref()
+        .map_or(0, |status| status.desired_number_scheduled);
     usize::try_from(desired).is_ok_and(|pods| pods > LARGE)
 }
 
@@ -190,7 +232,13 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<DaemonSet>) -> Next
     let now = Timestamp::now();
     let is_large = is_large(&set.0);
     let decided = || {
-        let snapshot = observe(reads, set, acting.gates, acting.resize, acting.assigns_by_scheduler);
+        let snapshot = observe(
+            reads,
+            set,
+            acting.gates,
+            acting.resize,
+            acting.assigns_by_scheduler,
+        );
         acting.has_all_of_others(set.uid(), &snapshot.pods)?;
         let plan = decide(&snapshot, now);
         Ok((snapshot, plan))
@@ -203,7 +251,22 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<DaemonSet>) -> Next
     if !ended.is_empty() {
         reads.ended.note(set.uid(), |known| known.extend(ended));
     }
-    let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
-    let is_urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
-    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, is_urgent)).await
+    let status = |outcome: &Outcome| {
+        Some(turn::alone(is_large, || {
+            status(&snapshot, &plan, outcome, now)
+        }))
+    };
+    let is_urgent = |old: &Option<_>, new: &Option<_>| {
+        new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new))
+    };
+    reads
+        .paced
+        .carry_out(
+            acting,
+            &plan,
+            &reads.sets,
+            set,
+            (&set.0.status, status, is_urgent),
+        )
+        .await
 }

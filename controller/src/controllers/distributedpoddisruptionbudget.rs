@@ -88,11 +88,16 @@ impl Controller for Reads {
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         acting.pod_budgets.follow_distributed(self);
         let (to, all) = (queue.clone(), Arc::downgrade(&self.budgets));
-        acting.pod_budgets.clusters().on_change(Box::new(move |member| {
-            let all = all.upgrade().map(|all| all.all()).unwrap_or_default();
-            let naming = all.iter().filter(|budget| budget.0.spec.federation.contains(member));
-            naming.for_each(|budget| to.add(Key::of(&**budget)));
-        }));
+        acting
+            .pod_budgets
+            .clusters()
+            .on_change(Box::new(move |member| {
+                let all = all.upgrade().map(|all| all.all()).unwrap_or_default();
+                let naming = all
+                    .iter()
+                    .filter(|budget| budget.0.spec.federation.contains(member));
+                naming.for_each(|budget| to.add(Key::of(&**budget)));
+            }));
         let (to, on, all) = (queue.clone(), acting.clone(), self.budgets.clone());
         self.budgets.on_change(move |change| {
             if let Change::Deleted { old } = change {
@@ -110,14 +115,20 @@ impl Controller for Reads {
         });
         let (to, all) = (queue.clone(), self.budgets.clone());
         self.unavailable.on_change(move |change| {
-            each(change, |budget| wake_beside(&to, &all, budget.namespace(), budget.name()));
+            each(change, |budget| {
+                wake_beside(&to, &all, budget.namespace(), budget.name())
+            });
         });
         let (to, all) = (queue.clone(), self.budgets.clone());
         self.natives.on_change(move |change| {
-            each(change, |native| wake_beside(&to, &all, native.namespace(), native.name()));
+            each(change, |native| {
+                wake_beside(&to, &all, native.namespace(), native.name())
+            });
         });
         let (to, holding) = (queue.clone(), acting.pod_budgets.clone());
-        views::on_change(&self.views, &self.pods, &self.nodes, move |pod| wake_for(&to, &holding, pod));
+        views::on_change(&self.views, &self.pods, &self.nodes, move |pod| {
+            wake_for(&to, &holding, pod)
+        });
     }
 
     /// One count of one budget.
@@ -126,7 +137,11 @@ impl Controller for Reads {
             let mut finalizers = budget.0.metadata.finalizers.iter().flatten();
             !budget.terminating() || finalizers.any(|name| name == BUDGET_FLOOR)
         };
-        let Some(budget) = self.budgets.get(&key.namespace, &key.name).filter(|budget| is_kept(budget)) else {
+        let Some(budget) = self
+            .budgets
+            .get(&key.namespace, &key.name)
+            .filter(|budget| is_kept(budget))
+        else {
             self.views.forget(&key);
             return Next::Done;
         };
@@ -134,13 +149,26 @@ impl Controller for Reads {
             Ok(budget) => budget,
             Err(next) => return next,
         };
-        let told = budget.0.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let told = budget
+            .0
+            .status
+            .as_ref()
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default();
         let of_either = Budget::Distributed(budget.0.clone());
         if let Some(why) = acting.pod_budgets.beyond(&of_either) {
             let child = self.natives.get(budget.namespace(), budget.name());
-            let (plan, new) = beyond(&budget.0, child.as_ref().map(|native| &*native.0), &why, Timestamp::now());
+            let (plan, new) = beyond(
+                &budget.0,
+                child.as_ref().map(|native| &*native.0),
+                &why,
+                Timestamp::now(),
+            );
             let written = (&budget.0.status, &Some(new), nothing_is_urgent, None);
-            return self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, written).await;
+            return self
+                .paced
+                .carry_out_as_read(acting, &plan, &self.budgets, &*budget, written)
+                .await;
         }
         let mut snapshot = match self.observe(&acting.pod_budgets, &budget).await {
             Ok(snapshot) => snapshot,
@@ -150,15 +178,30 @@ impl Controller for Reads {
         snapshot.asked = asked;
         let now = Timestamp::now();
         let rules = &acting.pod_budgets.holds(&of_either).rules;
-        let is_known = rules.as_ref().is_ok_and(|rules| snapshot.view.expected_by(rules).is_ok());
+        let is_known = rules
+            .as_ref()
+            .is_ok_and(|rules| snapshot.view.expected_by(rules).is_ok());
         let soon = soon.unwrap_or_else(|| asked_again(is_known, told, now));
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
-        let urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
-        let pace = acting.pod_budgets.awaited_pace(&of_either, snapshot.view.pods.len());
+        let urgent = |old: &Option<_>, new: &Option<_>| {
+            new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new))
+        };
+        let pace = acting
+            .pod_budgets
+            .awaited_pace(&of_either, snapshot.view.pods.len());
         let written = (old, &new, urgent, pace);
-        let next = self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, written).await;
-        at_latest(next, acting.pod_budgets.counted_again(&key.namespace).map_or(soon, |again| soon.min(again)))
+        let next = self
+            .paced
+            .carry_out_as_read(acting, &plan, &self.budgets, &*budget, written)
+            .await;
+        at_latest(
+            next,
+            acting
+                .pod_budgets
+                .counted_again(&key.namespace)
+                .map_or(soon, |again| soon.min(again)),
+        )
     }
 }
 
@@ -169,26 +212,46 @@ impl Reads {
         budgets: &PodBudgets,
         budget: &Watched<DistributedPodDisruptionBudget>,
     ) -> Result<Snapshot, Next> {
-        let ledger = budget.0.status.as_ref().and_then(|status| status.ledger.as_ref());
-        let looks = self.views.looks(&self.pods, &self.nodes, ledger, budgets.patience())?;
+        let ledger = budget
+            .0
+            .status
+            .as_ref()
+            .and_then(|status| status.ledger.as_ref());
+        let looks = self
+            .views
+            .looks(&self.pods, &self.nodes, ledger, budgets.patience())?;
         let (namespace, of_either) = (budget.namespace(), Budget::Distributed(budget.0.clone()));
         let holds = budgets.holds(&of_either);
         let all = self.pods.by_index(&pods::BY_NAMESPACE, namespace);
         let expected = match &holds.rules {
-            Err(_) => Err(Unknown { message: "its spec is invalid".to_owned() }),
+            Err(_) => Err(Unknown {
+                message: "its spec is invalid".to_owned(),
+            }),
             Ok(_) => match budgets.wanted(&of_either, &holds, &all).await {
                 Ok(expected) => Ok(expected),
                 Err(Uncounted::Fault(unknown)) => Err(unknown),
                 Err(Uncounted::Silent(failed)) => return Err(Next::Retry(failed.to_string())),
             },
         };
-        let view =
-            looks.view(budgets.client(), Key::of(budget), (all, |pod: &Pod| holds.selects(&pod.metadata)), expected);
+        let view = looks.view(
+            budgets.client(),
+            Key::of(budget),
+            (all, |pod: &Pod| holds.selects(&pod.metadata)),
+            expected,
+        );
         let view = view.await;
         let members = &budget.0.spec.federation;
-        let naming = Naming { budget: &of_either, namespace, members, holds: &holds, view: &view };
+        let naming = Naming {
+            budget: &of_either,
+            namespace,
+            members,
+            holds: &holds,
+            view: &view,
+        };
         let (others, may_share) = naming.others(self, budgets).await?;
-        let natives = self.natives.by_index(&native_budgets::BY_NAMESPACE, namespace);
+        let natives = self
+            .natives
+            .by_index(&native_budgets::BY_NAMESPACE, namespace);
         let uid = budget.uid();
         Ok(Snapshot {
             budget: budget.0.clone(),
@@ -196,7 +259,10 @@ impl Reads {
             asked: Asked::Always,
             others,
             may_share,
-            child: self.natives.get(namespace, budget.name()).map(|native| native.0.clone()),
+            child: self
+                .natives
+                .get(namespace, budget.name())
+                .map(|native| native.0.clone()),
             keeps: budgets.keeps(&of_either, uid, &natives),
             seen_for: self.seen_for(&budget.0.metadata),
         })
@@ -204,12 +270,20 @@ impl Reads {
 
     /// How long this process has known this generation of a budget. Another one in between, also by another leader, begins anew.
     fn seen_for(&self, metadata: &ObjectMeta) -> Duration {
-        let (uid, generation) = (metadata.uid.clone().unwrap_or_default(), metadata.generation.unwrap_or_default());
-        let mut known = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
+        let (uid, generation) = (
+            metadata.uid.clone().unwrap_or_default(),
+            metadata.generation.unwrap_or_default(),
+        );
+        let mut known = self
+            .generations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if known.len() > MOST_GENERATIONS {
             known.clear();
         }
-        let since = known.entry(uid).or_insert_with(|| (generation, Instant::now()));
+        let since = known
+            .entry(uid)
+            .or_insert_with(|| (generation, Instant::now()));
         if since.0 != generation {
             *since = (generation, Instant::now());
         }
@@ -218,9 +292,19 @@ impl Reads {
 }
 
 /// Wakes the budgets that name this one, and those of its namespace: theirs may hold the same pods.
-fn wake_beside(queue: &Queue<Key>, all: &Store<Watched<DistributedPodDisruptionBudget>>, namespace: &str, name: &str) {
+fn wake_beside(
+    queue: &Queue<Key>,
+    all: &Store<Watched<DistributedPodDisruptionBudget>>,
+    namespace: &str,
+    name: &str,
+) {
     for budget in all.all() {
-        let names = budget.0.spec.federation.iter().any(|one| one.namespace == namespace && one.name == name);
+        let names = budget
+            .0
+            .spec
+            .federation
+            .iter()
+            .any(|one| one.namespace == namespace && one.name == name);
         if names || budget.namespace() == namespace {
             queue.add(Key::of(&*budget));
         }

@@ -29,7 +29,9 @@ impl Controller for Reads {
     const WHATEVER_KINDS: bool = true;
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        Self { pods: reader.read() }
+        Self {
+            pods: reader.read(),
+        }
     }
 
     /// Wakes a pod as long as it waits, and when it no longer does.
@@ -50,21 +52,35 @@ impl Controller for Reads {
     /// One round for one pod.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         let pod = || self.pods.get(&key.namespace, &key.name);
-        let Some(uid) = pod().map(|pod| pod.metadata.uid.clone()) else { return Next::Done };
+        let Some(uid) = pod().map(|pod| pod.metadata.uid.clone()) else {
+            return Next::Done;
+        };
         if let Err(next) = acting.settled(&uid).await {
             return next;
         }
         // As it is once its last writes are seen.
-        let Some(pod) = pod().filter(|pod| pod.metadata.uid == uid && concerns(pod)) else { return Next::Done };
+        let Some(pod) = pod().filter(|pod| pod.metadata.uid == uid && concerns(pod)) else {
+            return Next::Done;
+        };
         let (now, is_leftover) = (Timestamp::now(), is_leftover(&pod));
         let is_awaited = is_leftover && acting.pod_budgets.awaits_replacement(&pod, now);
-        let all =
-            if is_leftover && !is_awaited { self.pods.by_index(&BY_NAMESPACE, &key.namespace) } else { Vec::new() };
+        let all = if is_leftover && !is_awaited {
+            self.pods.by_index(&BY_NAMESPACE, &key.namespace)
+        } else {
+            Vec::new()
+        };
         let plan = decide(&pod, (is_awaited, &all), now);
         let owner = Owner::of(&*pod);
-        let (admitted, held) = acting.pod_budgets.admitted(Cow::Borrowed(&plan), &owner).await;
+        let (admitted, held) = acting
+            .pod_budgets
+            .admitted(Cow::Borrowed(&plan), &owner)
+            .await;
         let outcome = acting.executor.act(&admitted, &owner).await;
         acting.forget_if_gone(&self.pods, &*pod);
-        if held.is_empty() { next(&plan, &outcome, Ok(false)) } else { Next::After(LOOK_AGAIN.unsigned_abs()) }
+        if held.is_empty() {
+            next(&plan, &outcome, Ok(false))
+        } else {
+            Next::After(LOOK_AGAIN.unsigned_abs())
+        }
     }
 }

@@ -45,7 +45,10 @@ impl Controller for Reads {
     }
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        Self { lists: reader.read(), jobs: reader.read() }
+        Self {
+            lists: reader.read(),
+            jobs: reader.read(),
+        }
     }
 
     /// Wakes a list when it or one of its jobs changes.
@@ -59,7 +62,10 @@ impl Controller for Reads {
         let to = queue.clone();
         self.jobs.on_change(move |change| {
             each(change, |job| {
-                if let Some(list) = job.owner().filter(|owner| IMAGE_LIST_PULL_JOBS.owner_kind().is_of(owner)) {
+                if let Some(list) = job
+                    .owner()
+                    .filter(|owner| IMAGE_LIST_PULL_JOBS.owner_kind().is_of(owner))
+                {
                     to.add(Key::new(job.namespace(), list.name));
                 }
             });
@@ -68,18 +74,35 @@ impl Controller for Reads {
 
     /// One round for one list.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let Some(list) = self.lists.get(&key.namespace, &key.name) else { return Next::Done };
+        let Some(list) = self.lists.get(&key.namespace, &key.name) else {
+            return Next::Done;
+        };
         let list = match acting.seen(&self.lists, &*list).await {
             Ok(list) => list,
             Err(next) => return next,
         };
         let jobs = self.jobs.owned_by(&owner_key(&*list));
         let jobs = jobs.iter().map(|job| job.0.clone()).collect();
-        let snapshot = Snapshot { list: list.0.clone(), jobs, gates: acting.gates };
+        let snapshot = Snapshot {
+            list: list.0.clone(),
+            jobs,
+            gates: acting.gates,
+        };
         let now = Timestamp::now();
         let plan = decide(&snapshot, now);
-        let ends = plan.actions().any(|action| matches!(action, Action::Delete { resource: IMAGE_LIST_PULL_JOBS, .. }));
-        let status = |outcome: &Outcome| (!ends).then(|| Some(status(&snapshot, &plan, outcome, now)));
-        acting.carry_out(&plan, &self.lists, &*list, (&list.0.status, status)).await
+        let ends = plan.actions().any(|action| {
+            matches!(
+                action,
+                Action::Delete {
+                    resource: IMAGE_LIST_PULL_JOBS,
+                    ..
+                }
+            )
+        });
+        let status =
+            |outcome: &Outcome| (!ends).then(|| Some(status(&snapshot, &plan, outcome, now)));
+        acting
+            .carry_out(&plan, &self.lists, &*list, (&list.0.status, status))
+            .await
     }
 }

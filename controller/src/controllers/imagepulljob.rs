@@ -56,7 +56,11 @@ impl Controller for Reads {
     }
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        Self { pods: reader.read(), nodeimages: reader.read(), jobs: reader.read() }
+        Self {
+            pods: reader.read(),
+            nodeimages: reader.read(),
+            jobs: reader.read(),
+        }
     }
 
     /// Wakes a job when it, or a NodeImage or pod that bears on it, changes.
@@ -69,7 +73,9 @@ impl Controller for Reads {
         });
         let (to, jobs) = (queue.clone(), self.jobs.clone());
         self.nodeimages.on_change(move |change| {
-            let Some((old, new)) = sides(change) else { return };
+            let Some((old, new)) = sides(change) else {
+                return;
+            };
             let (old, new) = (old.map(|old| &*old.0), new.map(|new| &*new.0));
             for job in jobs.all().iter().filter(|job| concerns(&job.0, old, new)) {
                 to.add(Key::of(&**job));
@@ -78,18 +84,29 @@ impl Controller for Reads {
         let (to, jobs) = (queue.clone(), self.jobs.clone());
         self.nodeimages.on_unreadable(move |_| {
             let all = jobs.all();
-            all.iter().filter(|job| concerns(&job.0, None, None)).for_each(|job| to.add(Key::of(&**job)));
+            all.iter()
+                .filter(|job| concerns(&job.0, None, None))
+                .for_each(|job| to.add(Key::of(&**job)));
         });
         let (to, jobs) = (queue.clone(), self.jobs.clone());
         self.pods.on_change(move |change| {
-            let Some((old, new)) = sides(change) else { return };
+            let Some((old, new)) = sides(change) else {
+                return;
+            };
             // Pods change all the time and jobs are few: most clusters have none, and then nothing is looked at.
             if jobs.is_empty() {
                 return;
             }
-            let Some(namespace) = new.or(old).map(|pod| &pod.metadata.namespace) else { return };
+            let Some(namespace) = new.or(old).map(|pod| &pod.metadata.namespace) else {
+                return;
+            };
             let of_namespace = |job: &&Arc<Watched<ImagePullJob>>| job.namespace() == &**namespace;
-            for job in jobs.all().iter().filter(of_namespace).filter(|job| concerns_pod(&job.0, old, new)) {
+            for job in jobs
+                .all()
+                .iter()
+                .filter(of_namespace)
+                .filter(|job| concerns_pod(&job.0, old, new))
+            {
                 to.add(Key::of(&**job));
             }
         });
@@ -97,29 +114,56 @@ impl Controller for Reads {
 
     /// One round for one job.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let Some(job) = self.jobs.get(&key.namespace, &key.name) else { return Next::Done };
+        let Some(job) = self.jobs.get(&key.namespace, &key.name) else {
+            return Next::Done;
+        };
         let job = match acting.seen(&self.jobs, &*job).await {
             Ok(job) => job,
             Err(next) => return next,
         };
         let is_leaving = |job: &Watched<ImagePullJob>| job.0.metadata.deletion_timestamp.is_some();
-        let leaving = || self.jobs.all().iter().filter(|job| is_leaving(job)).map(|job| job.uid().to_owned()).collect();
+        let leaving = || {
+            self.jobs
+                .all()
+                .iter()
+                .filter(|job| is_leaving(job))
+                .map(|job| job.uid().to_owned())
+                .collect()
+        };
         let of_namespace = || self.pods.by_index(&pods::BY_NAMESPACE, &key.namespace);
         let snapshot = Snapshot {
             job: job.0.clone(),
-            node_images: self.nodeimages.all().iter().map(|image| image.0.clone()).collect(),
+            node_images: self
+                .nodeimages
+                .all()
+                .iter()
+                .map(|image| image.0.clone())
+                .collect(),
             unreadable: self.nodeimages.all_unreadable(),
-            pods: if needs_pods(&job.0) { of_namespace() } else { Vec::new() },
-            leaving: if is_leaving(&job) { leaving() } else { BTreeSet::new() },
+            pods: if needs_pods(&job.0) {
+                of_namespace()
+            } else {
+                Vec::new()
+            },
+            leaving: if is_leaving(&job) {
+                leaving()
+            } else {
+                BTreeSet::new()
+            },
             gates: acting.gates,
         };
         let now = Timestamp::now();
-        let plan = turn::decide(snapshot.node_images.len() > LARGE, || decide(&snapshot, now)).await;
+        let plan = turn::decide(snapshot.node_images.len() > LARGE, || {
+            decide(&snapshot, now)
+        })
+        .await;
         let status = |outcome: &Outcome| {
             let is_over = outcome.failures.is_empty() && ends(&job.0, &plan);
             (!is_over).then(|| Some(status(&snapshot, &plan, outcome, now)))
         };
-        acting.carry_out(&plan, &self.jobs, &*job, (&job.0.status, status)).await
+        acting
+            .carry_out(&plan, &self.jobs, &*job, (&job.0.status, status))
+            .await
     }
 }
 
@@ -135,8 +179,14 @@ fn sides<T>(change: &Change<T>) -> Option<(Option<&T>, Option<&T>)> {
 /// After this plan there is no job any more to have a status.
 fn ends(job: &ImagePullJob, plan: &Plan) -> bool {
     plan.actions().any(|action| match action {
-        Action::Delete { resource: IMAGE_PULL_JOBS, .. } => true,
-        Action::Patch { resource: IMAGE_PULL_JOBS, .. } => job.metadata.deletion_timestamp.is_some(),
+        Action::Delete {
+            resource: IMAGE_PULL_JOBS,
+            ..
+        } => true,
+        Action::Patch {
+            resource: IMAGE_PULL_JOBS,
+            ..
+        } => job.metadata.deletion_timestamp.is_some(),
         _ => false,
     })
 }

@@ -30,7 +30,10 @@ impl Controller for Reads {
     const WHATEVER_KINDS: bool = true;
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        Self { nodes: reader.read(), nodeimages: reader.read() }
+        Self {
+            nodes: reader.read(),
+            nodeimages: reader.read(),
+        }
     }
 
     /// Wakes a node that is tainted when its taints change, when its daemon says how its first
@@ -46,8 +49,12 @@ impl Controller for Reads {
         });
         let (to, nodes) = (queue.clone(), self.nodes.clone());
         self.nodeimages.on_change(move |change| {
-            let Change::Applied { old, new } = change else { return };
-            if nodes.get("", new.name()).is_some_and(|node| node.0.awaits_images())
+            let Change::Applied { old, new } = change else {
+                return;
+            };
+            if nodes
+                .get("", new.name())
+                .is_some_and(|node| node.0.awaits_images())
                 && concerns_image(old.as_ref().map(|old| &*old.0), &new.0)
             {
                 to.add(Key::of(&**new));
@@ -57,15 +64,32 @@ impl Controller for Reads {
 
     /// One round for one node.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let node = || self.nodes.get("", &key.name).filter(|node| node.0.awaits_images());
-        let Some(uid) = node().map(|node| node.uid().to_owned()) else { return Next::Done };
+        let node = || {
+            self.nodes
+                .get("", &key.name)
+                .filter(|node| node.0.awaits_images())
+        };
+        let Some(uid) = node().map(|node| node.uid().to_owned()) else {
+            return Next::Done;
+        };
         if let Err(next) = acting.settled(&uid).await {
             return next;
         }
         // As it is once its last writes are seen.
-        let Some(node) = node().filter(|node| node.uid() == uid) else { return Next::Done };
-        let image = self.nodeimages.get("", &key.name).map(|image| image.0.clone());
-        let plan = decide(&Snapshot { node: node.0.clone(), image }, Timestamp::now());
+        let Some(node) = node().filter(|node| node.uid() == uid) else {
+            return Next::Done;
+        };
+        let image = self
+            .nodeimages
+            .get("", &key.name)
+            .map(|image| image.0.clone());
+        let plan = decide(
+            &Snapshot {
+                node: node.0.clone(),
+                image,
+            },
+            Timestamp::now(),
+        );
         let outcome = acting.executor.act(&plan, &Owner::of(&*node)).await;
         acting.forget_if_gone(&self.nodes, &*node);
         next(&plan, &outcome, Ok(false))

@@ -96,13 +96,19 @@ struct Entry {
 
 impl Entry {
     const fn of<C: Controller>() -> Self {
-        Self { resource: C::RESOURCE, closed: C::closed, start: |starter| starter.start::<C>() }
+        Self {
+            resource: C::RESOURCE,
+            closed: C::closed,
+            start: |starter| starter.start::<C>(),
+        }
     }
 }
 
 /// The resources, by plural, of which no object is taken in, each with the reason.
 pub(crate) fn closed(gates: Gates) -> BTreeMap<&'static str, String> {
-    ALL.iter().filter_map(|entry| Some((entry.resource.plural, (entry.closed)(gates)?))).collect()
+    ALL.iter()
+        .filter_map(|entry| Some((entry.resource.plural, (entry.closed)(gates)?)))
+        .collect()
 }
 
 /// Starts controllers, each a task of its own.
@@ -147,13 +153,20 @@ impl Starter<'_> {
         };
         controller.wake(&driver.queue, self.acting);
         let of_kind = controller.clone();
-        self.acting.pod_budgets.wake_by(C::RESOURCE, &driver.queue, Box::new(move |key| of_kind.pace(key)));
+        self.acting.pod_budgets.wake_by(
+            C::RESOURCE,
+            &driver.queue,
+            Box::new(move |key| of_kind.pace(key)),
+        );
         let acting = self.acting.clone();
         let work = driver.run(self.tasks.stop().clone(), move |key| {
             let (controller, acting) = (controller.clone(), acting.clone());
             async move { controller.reconcile(&acting, key).await }
         });
-        self.tasks.spawn(format!("controller {}", C::NAME), self.drivers.track_future(work));
+        self.tasks.spawn(
+            format!("controller {}", C::NAME),
+            self.drivers.track_future(work),
+        );
     }
 }
 
@@ -168,7 +181,11 @@ mod tests {
     fn each_kind_has_a_controller() {
         for kind in &KINDS {
             let has = ALL.iter().any(|entry| entry.resource == Resource::of(kind));
-            assert!(has, "ALL in controller/src/controllers/mod.rs has no controller of {}", kind.kind);
+            assert!(
+                has,
+                "ALL in controller/src/controllers/mod.rs has no controller of {}",
+                kind.kind
+            );
         }
     }
 
@@ -177,6 +194,9 @@ mod tests {
         let open = Gates::default().with(Gate::ImagePullJob, true);
         assert!(closed(open).is_empty());
         let closed = closed(open.with(Gate::ImagePullJob, false));
-        assert_eq!(closed.keys().copied().collect::<Vec<_>>(), ["imagelistpulljobs", "imagepulljobs"]);
+        assert_eq!(
+            closed.keys().copied().collect::<Vec<_>>(),
+            ["imagelistpulljobs", "imagepulljobs"]
+        );
     }
 }

@@ -9,7 +9,9 @@ use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_kinds::daemonset::{holds_revision, kept};
-use berth_kinds::nodeimage::{Join, Snapshot, bears_on, decide, is_joining, job_bears_on, may_end_a_wait};
+use berth_kinds::nodeimage::{
+    Join, Snapshot, bears_on, decide, is_joining, job_bears_on, may_end_a_wait,
+};
 use berth_kinds::sidecarset::{has_container, is_injected};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
@@ -51,11 +53,14 @@ pub(crate) struct Reads {
 }
 
 /// By the value of the annotation: CloneSets whose images nodes pull that join.
-pub(crate) const PREPULLED_CLONE_SETS: Index<Watched<CloneSet>> =
-    Index::new("prepulled", |set| prepull::is_asked_for(&set.0.metadata).then_some(PREPULLED));
+pub(crate) const PREPULLED_CLONE_SETS: Index<Watched<CloneSet>> = Index::new("prepulled", |set| {
+    prepull::is_asked_for(&set.0.metadata).then_some(PREPULLED)
+});
 /// The same of DaemonSets.
 pub(crate) const PREPULLED_DAEMON_SETS: Index<Watched<DaemonSet>> =
-    Index::new("prepulled", |set| prepull::is_asked_for(&set.0.metadata).then_some(PREPULLED));
+    Index::new("prepulled", |set| {
+        prepull::is_asked_for(&set.0.metadata).then_some(PREPULLED)
+    });
 /// The only key of these.
 const PREPULLED: &str = "true";
 
@@ -77,7 +82,11 @@ impl Controller for Reads {
     fn new(reader: &mut Reader<'_>) -> Self {
         Self {
             pods: reader.read(),
-            workloads: Workloads { clonesets: reader.read(), daemonsets: reader.read(), statefulsets: reader.read() },
+            workloads: Workloads {
+                clonesets: reader.read(),
+                daemonsets: reader.read(),
+                statefulsets: reader.read(),
+            },
             sidecarsets: reader.read(),
             requests: reader.read(),
             nodeimages: reader.read(),
@@ -91,7 +100,9 @@ impl Controller for Reads {
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         let (to, gone) = (queue.clone(), acting.clone());
         self.nodes.on_change(move |change| match change {
-            Change::Applied { old, new } if Node::concerns(old.as_ref().map(|old| &*old.0), &new.0) => {
+            Change::Applied { old, new }
+                if Node::concerns(old.as_ref().map(|old| &*old.0), &new.0) =>
+            {
                 to.add(Key::of(&**new))
             }
             Change::Deleted { old } => {
@@ -107,13 +118,21 @@ impl Controller for Reads {
             }
             each(change, |image| to.add(Key::of(image)));
         });
-        let (to, images, requests) = (queue.clone(), self.nodeimages.clone(), self.requests.clone());
+        let (to, images, requests) = (
+            queue.clone(),
+            self.nodeimages.clone(),
+            self.requests.clone(),
+        );
         self.pods.on_change(move |change| {
             each(change, |pod| {
                 let node = &pod.spec.node_name;
-                let is_asked_for = || !of_pod(&requests, &pod.metadata.namespace, &pod.metadata.name).is_empty();
+                let is_asked_for =
+                    || !of_pod(&requests, &pod.metadata.namespace, &pod.metadata.name).is_empty();
                 // A node without a NodeImage is looked at when it has one.
-                if images.get("", node).is_some_and(|image| bears_on(pod, &image.0) || is_asked_for()) {
+                if images
+                    .get("", node)
+                    .is_some_and(|image| bears_on(pod, &image.0) || is_asked_for())
+                {
                     to.add(Key::new("", node));
                 }
             });
@@ -127,10 +146,17 @@ impl Controller for Reads {
         self.jobs.on_change(move |change| {
             let job = match change {
                 Change::Deleted { old } => old,
-                Change::Applied { old: Some(old), new } if job_bears_on(&old.0, &new.0) => new,
+                Change::Applied {
+                    old: Some(old),
+                    new,
+                } if job_bears_on(&old.0, &new.0) => new,
                 Change::Applied { .. } | Change::Synced => return,
             };
-            for image in images.all().iter().filter(|image| is_asked_by(&image.0, job.uid())) {
+            for image in images
+                .all()
+                .iter()
+                .filter(|image| is_asked_by(&image.0, job.uid()))
+            {
                 to.add(Key::of(&**image));
             }
         });
@@ -138,7 +164,10 @@ impl Controller for Reads {
 
     /// One round for one node.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let (node, image) = (self.nodes.get("", &key.name), self.nodeimages.get("", &key.name));
+        let (node, image) = (
+            self.nodes.get("", &key.name),
+            self.nodeimages.get("", &key.name),
+        );
         // What cannot be read is not gone: without the node its NodeImage would be deleted.
         let is_unread = node.is_none() && self.nodes.unreadable("", &key.name).is_some()
             || image.is_none() && self.nodeimages.unreadable("", &key.name).is_some();
@@ -157,7 +186,11 @@ impl Controller for Reads {
         for (namespace, name) in image.iter().flat_map(|image| owners(&image.0)) {
             match self.jobs.get(namespace, name) {
                 Some(job) => jobs.push(job.0.clone()),
-                None => unreadable_jobs.extend(self.jobs.unreadable(namespace, name).map(|odd| odd.uid.clone())),
+                None => unreadable_jobs.extend(
+                    self.jobs
+                        .unreadable(namespace, name)
+                        .map(|odd| odd.uid.clone()),
+                ),
             }
         }
         // Until there was a NodeImage, its node stood for it.
@@ -172,11 +205,14 @@ impl Controller for Reads {
             requested: requested(self, &key.name),
             jobs,
             unreadable_jobs,
-            join: is_joining(image.as_ref().map(|image| &*image.0)).then(|| self.join(acting.gates)),
+            join: is_joining(image.as_ref().map(|image| &*image.0))
+                .then(|| self.join(acting.gates)),
         };
         let plan = decide(&snapshot, Timestamp::now());
         let outcome = acting.executor.act(&plan, &owner).await;
-        image.iter().for_each(|image| acting.forget_if_gone(&self.nodeimages, &**image));
+        image
+            .iter()
+            .for_each(|image| acting.forget_if_gone(&self.nodeimages, &**image));
         next(&plan, &outcome, Ok(false))
     }
 }
@@ -184,23 +220,48 @@ impl Controller for Reads {
 impl Reads {
     /// All that is asked of a node that joins, in an order that is always the same.
     fn join(&self, gates: Gates) -> Join {
-        let mut clone_sets: Vec<_> = (self.workloads.clonesets.by_index(&PREPULLED_CLONE_SETS, PREPULLED).iter())
-            .map(|set| (set.0.clone(), self.current_revision(set)))
-            .collect();
-        clone_sets.sort_by_cached_key(|(set, _)| (set.metadata.namespace.clone(), set.metadata.name.clone()));
-        let mut daemon_sets: Vec<_> = (self.workloads.daemonsets.by_index(&PREPULLED_DAEMON_SETS, PREPULLED).iter())
-            .map(|set| (set.0.clone(), self.kept_revisions(set)))
-            .collect();
-        daemon_sets.sort_by_cached_key(|(set, _)| (set.metadata.namespace.clone(), set.metadata.name.clone()));
+        let mut clone_sets: Vec<_> = (self
+            .workloads
+            .clonesets
+            .by_index(&PREPULLED_CLONE_SETS, PREPULLED)
+            .iter())
+        .map(|set| (set.0.clone(), self.current_revision(set)))
+        .collect();
+        clone_sets.sort_by_cached_key(|(set, _)| {
+            (set.metadata.namespace.clone(), set.metadata.name.clone())
+        });
+        let mut daemon_sets: Vec<_> = (self
+            .workloads
+            .daemonsets
+            .by_index(&PREPULLED_DAEMON_SETS, PREPULLED)
+            .iter())
+        .map(|set| (set.0.clone(), self.kept_revisions(set)))
+        .collect();
+        daemon_sets.sort_by_cached_key(|(set, _)| {
+            (set.metadata.namespace.clone(), set.metadata.name.clone())
+        });
         let jobs = self.jobs.all().iter().map(|job| job.0.clone()).collect();
-        Join { jobs, clone_sets, daemon_sets, gates }
+        Join {
+            jobs,
+            clone_sets,
+            daemon_sets,
+            gates,
+        }
     }
 
     /// The revision from which a rollout goes, while there is one: new pods may get it, too.
     fn current_revision(&self, set: &Watched<CloneSet>) -> Option<Arc<Revision>> {
-        let status = set.0.status.as_ref().filter(|status| status.current_revision != status.update_revision)?;
-        let revision = self.revisions.get(set.namespace(), &status.current_revision)?;
-        let owns = revision.owner().is_some_and(|owner| owner_key(set).owns(set.namespace(), &owner));
+        let status = set
+            .0
+            .status
+            .as_ref()
+            .filter(|status| status.current_revision != status.update_revision)?;
+        let revision = self
+            .revisions
+            .get(set.namespace(), &status.current_revision)?;
+        let owns = revision
+            .owner()
+            .is_some_and(|owner| owner_key(set).owns(set.namespace(), &owner));
         owns.then(|| revision.0.clone())
     }
 
@@ -210,7 +271,12 @@ impl Reads {
             return Vec::new();
         }
         let owner = owner_key(set);
-        let mut revisions: Vec<_> = self.revisions.owned_by(&owner).iter().map(|revision| revision.0.clone()).collect();
+        let mut revisions: Vec<_> = self
+            .revisions
+            .owned_by(&owner)
+            .iter()
+            .map(|revision| revision.0.clone())
+            .collect();
         revision::sort(&mut revisions);
         kept(&self.pods.owned_by(&owner), &revisions)
     }
@@ -233,7 +299,11 @@ impl Workloads {
 }
 
 /// Wakes the NodeImages of a workload's pods when it comes or goes: a daemon is asked about pods of workloads only.
-fn wake_for_workloads<T: CustomResource>(reads: &Reads, workloads: &Store<Watched<T>>, queue: &Arc<Queue<Key>>) {
+fn wake_for_workloads<T: CustomResource>(
+    reads: &Reads,
+    workloads: &Store<Watched<T>>,
+    queue: &Arc<Queue<Key>>,
+) {
     let (to, pods, images) = (queue.clone(), reads.pods.clone(), reads.nodeimages.clone());
     workloads.on_change(move |change| {
         let set = match change {
@@ -243,7 +313,10 @@ fn wake_for_workloads<T: CustomResource>(reads: &Reads, workloads: &Store<Watche
         };
         for pod in pods.owned_by(&owner_key(&**set)) {
             let node = &pod.spec.node_name;
-            if images.get("", node).is_some_and(|image| bears_on(&pod, &image.0)) {
+            if images
+                .get("", node)
+                .is_some_and(|image| bears_on(&pod, &image.0))
+            {
                 to.add(Key::new("", node));
             }
         }
@@ -256,11 +329,18 @@ fn wake_for_ended_waits(reads: &Reads, queue: &Arc<Queue<Key>>) {
     reads.jobs.on_change(move |change| {
         let ends = match change {
             Change::Deleted { old } => may_end_a_wait(&old.0, None),
-            Change::Applied { old: Some(old), new } => may_end_a_wait(&old.0, Some(&new.0)),
+            Change::Applied {
+                old: Some(old),
+                new,
+            } => may_end_a_wait(&old.0, Some(&new.0)),
             Change::Applied { old: None, .. } | Change::Synced => false,
         };
         if ends {
-            images.all().iter().filter(|image| is_joining(Some(&image.0))).for_each(|image| to.add(Key::of(&**image)));
+            images
+                .all()
+                .iter()
+                .filter(|image| is_joining(Some(&image.0)))
+                .for_each(|image| to.add(Key::of(&**image)));
         }
     });
 }
@@ -271,7 +351,9 @@ fn wake_for_requests(reads: &Reads, queue: &Arc<Queue<Key>>) {
     reads.requests.on_change(move |change| {
         each(change, |request| {
             let pod = pods.get(request.namespace(), &request.0.spec.pod_name);
-            let node = pod.map(|pod| pod.spec.node_name.clone()).filter(|node| images.get("", node).is_some());
+            let node = pod
+                .map(|pod| pod.spec.node_name.clone())
+                .filter(|node| images.get("", node).is_some());
             node.iter().for_each(|node| to.add(Key::new("", node)));
         });
     });
@@ -287,7 +369,8 @@ fn requested(reads: &Reads, node: &str) -> Vec<Requested> {
         let requests = of_pod(&reads.requests, &pod.metadata.namespace, &pod.metadata.name);
         Requested { pod, requests }
     });
-    with.filter(|requested| !requested.requests.is_empty()).collect()
+    with.filter(|requested| !requested.requests.is_empty())
+        .collect()
 }
 
 /// The pods of a node that workloads in the store manage, or that have marked containers of

@@ -94,31 +94,51 @@ impl Controller for Reads {
                 let mut all = states.by_index(&BY_NAMESPACE, old.namespace());
                 share::keep_oldest(&mut all, |state| age(state));
                 // The youngest may have come to count.
-                let last = all.iter().max_by_key(|state| age(state)).filter(|_| all.len() >= share::MOST);
+                let last = all
+                    .iter()
+                    .max_by_key(|state| age(state))
+                    .filter(|_| all.len() >= share::MOST);
                 last.into_iter().for_each(|state| to.add(Key::of(&**state)));
             }
             each(change, |state| to.add(Key::of(state)));
         });
         let (to, states) = (queue.clone(), self.states.clone());
-        self.sets.on_change(move |change| each(change, |set| wake_for_workload(&to, &states, &Key::of(set))));
+        self.sets.on_change(move |change| {
+            each(change, |set| wake_for_workload(&to, &states, &Key::of(set)))
+        });
         let (to, states) = (queue.clone(), self.states.clone());
-        self.native.on_change(move |change| each(change, |set| wake_for_workload(&to, &states, &Key::of(set))));
+        self.native.on_change(move |change| {
+            each(change, |set| wake_for_workload(&to, &states, &Key::of(set)))
+        });
         let (to, states) = (queue.clone(), self.states.clone());
         self.custom.on_change(move |key| match key {
             Some(key) => wake_for_workload(&to, &states, key),
-            None => states.all().iter().for_each(|state| to.add(Key::of(&**state))),
+            None => states
+                .all()
+                .iter()
+                .for_each(|state| to.add(Key::of(&**state))),
         });
         let (to, states) = (queue.clone(), self.states.clone());
-        self.pods.on_change(move |change| each(change, |pod| wake_for_pod(&to, &states, pod)));
+        self.pods
+            .on_change(move |change| each(change, |pod| wake_for_pod(&to, &states, pod)));
         acting.pod_pinning.follow(&self.states);
         let (to, states) = (queue.clone(), self.states.clone());
-        acting.pod_pinning.on_written(move || states.all().iter().for_each(|state| to.add(Key::of(&**state))));
+        acting.pod_pinning.on_written(move || {
+            states
+                .all()
+                .iter()
+                .for_each(|state| to.add(Key::of(&**state)))
+        });
     }
 
     /// One round for one name: of a PersistentPodState, of workloads that may ask for one, or of both.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
         let state = self.states.get(&key.namespace, &key.name);
-        let Some(owner) = state.as_ref().map(|state| Owner::of(&**state)).or_else(|| self.first_generator(&key)) else {
+        let Some(owner) = state
+            .as_ref()
+            .map(|state| Owner::of(&**state))
+            .or_else(|| self.first_generator(&key))
+        else {
             self.annotations.forget(&key);
             self.looked().remove(&key);
             return Next::Done;
@@ -135,7 +155,11 @@ impl Controller for Reads {
         let mut snapshot = self.observe(&key, state.as_deref(), acting.gates);
         if let Some(state) = &state {
             snapshot.pinning = acting.pod_pinning.of(&state.0);
-            snapshot.annotations = match self.annotations.read(&acting.client, &key, &state.0, &snapshot.pods).await {
+            snapshot.annotations = match self
+                .annotations
+                .read(&acting.client, &key, &state.0, &snapshot.pods)
+                .await
+            {
                 Ok(annotations) => annotations,
                 Err(failed) => return Next::Retry(failed.to_string()),
             };
@@ -146,7 +170,14 @@ impl Controller for Reads {
             return next(&plan, &acting.executor.act(&plan, &owner).await, Ok(false));
         };
         let (status, plan) = (status(&snapshot), decide(&snapshot, Timestamp::now()));
-        acting.carry_out(&plan, &self.states, &**state, (&state.0.status, |_| Some(status))).await
+        acting
+            .carry_out(
+                &plan,
+                &self.states,
+                &**state,
+                (&state.0.status, |_| Some(status)),
+            )
+            .await
     }
 }
 
@@ -159,31 +190,54 @@ impl Reads {
     fn beyond(&self, state: &Watched<PersistentPodState>) -> Option<String> {
         let all = self.states.by_index(&BY_NAMESPACE, state.namespace());
         let is_beyond = share::is_beyond(&age(state), all.iter().map(|state| age(state)));
-        is_beyond.then(|| share::beyond(Self::RESOURCE.kind, state.namespace(), state.name(), "keeps no records"))
+        is_beyond.then(|| {
+            share::beyond(
+                Self::RESOURCE.kind,
+                state.namespace(),
+                state.name(),
+                "keeps no records",
+            )
+        })
     }
 
     /// How long until this object may be looked at again.
     fn rest(&self, key: &Key) -> Option<Duration> {
         let since = self.looked().get(key)?.elapsed();
-        BETWEEN_ROUNDS.checked_sub(since).filter(|rest| !rest.is_zero())
+        BETWEEN_ROUNDS
+            .checked_sub(since)
+            .filter(|rest| !rest.is_zero())
     }
 
     /// From the stores alone.
-    pub(crate) fn observe(&self, key: &Key, state: Option<&Watched<PersistentPodState>>, gates: Gates) -> Snapshot {
+    pub(crate) fn observe(
+        &self,
+        key: &Key,
+        state: Option<&Watched<PersistentPodState>>,
+        gates: Gates,
+    ) -> Snapshot {
         let generators = self.generators(key);
-        let Some(state) = state else { return Snapshot { generators, ..Snapshot::default() } };
+        let Some(state) = state else {
+            return Snapshot {
+                generators,
+                ..Snapshot::default()
+            };
+        };
         let (target, pods) = self.target(&state.0, gates);
         let records = || state.0.status.iter().flat_map(|status| &status.pod_states);
         let is_there = |name: &&String| self.pods.get(&key.namespace, name).is_some();
         let present = match target {
-            Target::Gone => records().map(|(name, _)| name).filter(is_there).cloned().collect(),
+            Target::Gone => records()
+                .map(|(name, _)| name)
+                .filter(is_there)
+                .cloned()
+                .collect(),
             _ => Default::default(),
         };
         let node = |name: &str| self.nodes.get("", name).map(|node| node.0.clone());
         let mut nodes = by_node(&pods, node);
-        nodes.extend(
-            records().filter_map(|(_, record)| Some((record.node_name.as_str().into(), node(&record.node_name)?))),
-        );
+        nodes.extend(records().filter_map(|(_, record)| {
+            Some((record.node_name.as_str().into(), node(&record.node_name)?))
+        }));
         Snapshot {
             generators,
             target,
@@ -201,13 +255,23 @@ impl Reads {
 
 /// The older ones of a namespace count first.
 pub(crate) fn age(state: &Watched<PersistentPodState>) -> (Option<Timestamp>, String) {
-    (state.0.metadata.creation_timestamp.as_ref().map(|time| time.0), state.name().to_owned())
+    (
+        state
+            .0
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0),
+        state.name().to_owned(),
+    )
 }
 
 fn wake_for_pod(queue: &Queue<Key>, states: &Store<Watched<PersistentPodState>>, pod: &Pod) {
     let metadata = &pod.metadata;
     let by_name = set_and_ordinal(&metadata.name).map(|(set, _)| set);
-    let Some(name) = metadata.controller().map(|owner| &*owner.name).or(by_name) else { return };
+    let Some(name) = metadata.controller().map(|owner| &*owner.name).or(by_name) else {
+        return;
+    };
     wake_for_target(queue, states, &metadata.namespace, name);
 }
 
@@ -216,8 +280,17 @@ fn wake_for_workload(queue: &Queue<Key>, states: &Store<Watched<PersistentPodSta
     wake_for_target(queue, states, &key.namespace, &key.name);
 }
 
-fn wake_for_target(queue: &Queue<Key>, states: &Store<Watched<PersistentPodState>>, namespace: &str, name: &str) {
-    for state in states.by_index(&BY_TARGET, name).iter().filter(|state| state.namespace() == namespace) {
+fn wake_for_target(
+    queue: &Queue<Key>,
+    states: &Store<Watched<PersistentPodState>>,
+    namespace: &str,
+    name: &str,
+) {
+    for state in states
+        .by_index(&BY_TARGET, name)
+        .iter()
+        .filter(|state| state.namespace() == namespace)
+    {
         queue.add(Key::of(&**state));
     }
 }

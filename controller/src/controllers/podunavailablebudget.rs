@@ -59,7 +59,14 @@ impl Controller for Reads {
 
     fn new(reader: &mut Reader<'_>) -> Self {
         let (paced, views) = (Paced::default(), Views::default());
-        Self { budgets: reader.read(), natives: reader.read(), pods: reader.read(), nodes: reader.read(), paced, views }
+        Self {
+            budgets: reader.read(),
+            natives: reader.read(),
+            pods: reader.read(),
+            nodes: reader.read(),
+            paced,
+            views,
+        }
     }
 
     /// Wakes a budget when it, one of its pods, or one of their nodes changes.
@@ -71,7 +78,10 @@ impl Controller for Reads {
                 on.expectations.forget(old.uid());
                 on.pod_budgets.forget(old.uid());
             }
-            on.pod_budgets.comes_to_count(POD_UNAVAILABLE_BUDGETS, change).into_iter().for_each(|key| to.add(key));
+            on.pod_budgets
+                .comes_to_count(POD_UNAVAILABLE_BUDGETS, change)
+                .into_iter()
+                .for_each(|key| to.add(key));
             each(change, |budget| to.add(Key::of(budget)));
         });
         let (to, budgets) = (queue.clone(), self.budgets.clone());
@@ -84,12 +94,18 @@ impl Controller for Reads {
             });
         });
         let (to, holding) = (queue.clone(), acting.pod_budgets.clone());
-        views::on_change(&self.views, &self.pods, &self.nodes, move |pod| wake_for(&to, &holding, pod));
+        views::on_change(&self.views, &self.pods, &self.nodes, move |pod| {
+            wake_for(&to, &holding, pod)
+        });
     }
 
     /// One count of one budget.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let Some(budget) = self.budgets.get(&key.namespace, &key.name).filter(|budget| !budget.terminating()) else {
+        let Some(budget) = self
+            .budgets
+            .get(&key.namespace, &key.name)
+            .filter(|budget| !budget.terminating())
+        else {
             self.views.forget(&key);
             return Next::Done;
         };
@@ -97,13 +113,26 @@ impl Controller for Reads {
             Ok(budget) => budget,
             Err(next) => return next,
         };
-        let told = budget.0.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let told = budget
+            .0
+            .status
+            .as_ref()
+            .map(|status| status.conditions.as_slice())
+            .unwrap_or_default();
         let of_either = Budget::Unavailable(budget.0.clone());
         if let Some(why) = acting.pod_budgets.beyond(&of_either) {
             let child = self.natives.get(budget.namespace(), budget.name());
-            let (plan, new) = beyond(&budget.0, child.as_ref().map(|native| &*native.0), &why, Timestamp::now());
+            let (plan, new) = beyond(
+                &budget.0,
+                child.as_ref().map(|native| &*native.0),
+                &why,
+                Timestamp::now(),
+            );
             let written = (&budget.0.status, &Some(new), nothing_is_urgent, None);
-            return self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, written).await;
+            return self
+                .paced
+                .carry_out_as_read(acting, &plan, &self.budgets, &*budget, written)
+                .await;
         }
         let mut snapshot = match self.observe(&acting.pod_budgets, &budget).await {
             Ok(snapshot) => snapshot,
@@ -113,15 +142,30 @@ impl Controller for Reads {
         snapshot.asked = asked;
         let now = Timestamp::now();
         let rules = &acting.pod_budgets.holds(&of_either).rules;
-        let is_known = rules.as_ref().is_ok_and(|rules| snapshot.view.expected_by(rules).is_ok());
+        let is_known = rules
+            .as_ref()
+            .is_ok_and(|rules| snapshot.view.expected_by(rules).is_ok());
         let soon = soon.unwrap_or_else(|| asked_again(is_known, told, now));
         let (plan, new) = (decide(&snapshot, now), Some(status(&snapshot, now)));
         let old = &budget.0.status;
-        let urgent = |old: &Option<_>, new: &Option<_>| new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new));
-        let pace = acting.pod_budgets.awaited_pace(&of_either, snapshot.view.pods.len());
+        let urgent = |old: &Option<_>, new: &Option<_>| {
+            new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new))
+        };
+        let pace = acting
+            .pod_budgets
+            .awaited_pace(&of_either, snapshot.view.pods.len());
         let written = (old, &new, urgent, pace);
-        let next = self.paced.carry_out_as_read(acting, &plan, &self.budgets, &*budget, written).await;
-        at_latest(next, acting.pod_budgets.counted_again(&key.namespace).map_or(soon, |again| soon.min(again)))
+        let next = self
+            .paced
+            .carry_out_as_read(acting, &plan, &self.budgets, &*budget, written)
+            .await;
+        at_latest(
+            next,
+            acting
+                .pod_budgets
+                .counted_again(&key.namespace)
+                .map_or(soon, |again| soon.min(again)),
+        )
     }
 }
 
@@ -132,28 +176,58 @@ impl Reads {
         budgets: &PodBudgets,
         budget: &Watched<PodUnavailableBudget>,
     ) -> Result<Snapshot, Next> {
-        let ledger = budget.0.status.as_ref().and_then(|status| status.ledger.as_ref());
-        let looks = self.views.looks(&self.pods, &self.nodes, ledger, budgets.patience())?;
-        let (namespace, holds) = (budget.namespace(), budgets.holds(&Budget::Unavailable(budget.0.clone())));
+        let ledger = budget
+            .0
+            .status
+            .as_ref()
+            .and_then(|status| status.ledger.as_ref());
+        let looks = self
+            .views
+            .looks(&self.pods, &self.nodes, ledger, budgets.patience())?;
+        let (namespace, holds) = (
+            budget.namespace(),
+            budgets.holds(&Budget::Unavailable(budget.0.clone())),
+        );
         let all = self.pods.by_index(&pods::BY_NAMESPACE, namespace);
         let expected = match self.expected(budgets, budget, &holds, &all).await {
             Ok(expected) => Ok(expected),
             Err(Uncounted::Fault(unknown)) => Err(unknown),
             Err(Uncounted::Silent(failed)) => return Err(Next::Retry(failed.to_string())),
         };
-        let selector = expected.as_ref().ok().and_then(|expected| expected.selector.clone());
+        let selector = expected
+            .as_ref()
+            .ok()
+            .and_then(|expected| expected.selector.clone());
         let is_selected = |pod: &Pod| {
-            let by_target = selector.as_ref().is_some_and(|selector| selector.matches(|key| pod.metadata.label(key)));
+            let by_target = selector
+                .as_ref()
+                .is_some_and(|selector| selector.matches(|key| pod.metadata.label(key)));
             by_target || holds.selects(&pod.metadata)
         };
-        let view = looks.view(budgets.client(), Key::of(budget), (all, is_selected), expected).await;
-        let natives = self.natives.by_index(&native_budgets::BY_NAMESPACE, namespace);
+        let view = looks
+            .view(
+                budgets.client(),
+                Key::of(budget),
+                (all, is_selected),
+                expected,
+            )
+            .await;
+        let natives = self
+            .natives
+            .by_index(&native_budgets::BY_NAMESPACE, namespace);
         Ok(Snapshot {
             budget: budget.0.clone(),
             view,
             asked: Asked::Always,
-            child: self.natives.get(namespace, budget.name()).map(|native| native.0.clone()),
-            keeps: budgets.keeps(&Budget::Unavailable(budget.0.clone()), budget.uid(), &natives),
+            child: self
+                .natives
+                .get(namespace, budget.name())
+                .map(|native| native.0.clone()),
+            keeps: budgets.keeps(
+                &Budget::Unavailable(budget.0.clone()),
+                budget.uid(),
+                &natives,
+            ),
         })
     }
 
@@ -165,11 +239,20 @@ impl Reads {
         all: &[Arc<Pod>],
     ) -> Result<Expected, Uncounted> {
         let Ok(rules) = &holds.rules else {
-            return Err(Uncounted::Fault(Unknown { message: "its spec is invalid".to_owned() }));
+            return Err(Uncounted::Fault(Unknown {
+                message: "its spec is invalid".to_owned(),
+            }));
         };
         let mut expected = match rules.total {
-            Some(total) if budget.0.spec.target_ref.is_none() => Expected { total, selector: None },
-            _ => budgets.wanted(&Budget::Unavailable(budget.0.clone()), holds, all).await?,
+            Some(total) if budget.0.spec.target_ref.is_none() => Expected {
+                total,
+                selector: None,
+            },
+            _ => {
+                budgets
+                    .wanted(&Budget::Unavailable(budget.0.clone()), holds, all)
+                    .await?
+            }
         };
         expected.total = rules.total.unwrap_or(expected.total);
         Ok(expected)

@@ -12,8 +12,8 @@ use std::time::Duration;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetRepair};
 use berth_kinds::sidecarset::{
-    Snapshot, annotations_to_read, base_of, blocked_event, decide, forget, hashes, is_injected, keeps_annotations,
-    pod_events, speaks_of, status,
+    Snapshot, annotations_to_read, base_of, blocked_event, decide, forget, hashes, is_injected,
+    keeps_annotations, pod_events, speaks_of, status,
 };
 use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
@@ -79,17 +79,26 @@ impl Read for Watched<Namespace> {
 
 /// By the uid of a SidecarSet: its revisions. It is in no namespace, and they are in the controller's.
 pub(crate) const REVISIONS_OF_SIDECAR_SETS: Index<Watched<Revision>> =
-    Index::new("sidecarsets", |revision| managing_set(&revision.0.metadata).map(|owner| &*owner.uid));
+    Index::new("sidecarsets", |revision| {
+        managing_set(&revision.0.metadata).map(|owner| &*owner.uid)
+    });
 
 /// By the uid of a SidecarSet: the jobs that pull its images ahead, in the namespaces of its pods.
-pub(crate) const JOBS_OF_SIDECAR_SETS: Index<Watched<ImagePullJob>> = Index::new("sidecarsets", |job| {
-    let owner = job.owner().filter(|owner| object::SIDECAR_SETS.owner_kind().is_of(owner))?;
-    Some(owner.uid)
-});
+pub(crate) const JOBS_OF_SIDECAR_SETS: Index<Watched<ImagePullJob>> =
+    Index::new("sidecarsets", |job| {
+        let owner = job
+            .owner()
+            .filter(|owner| object::SIDECAR_SETS.owner_kind().is_of(owner))?;
+        Some(owner.uid)
+    });
 
 /// The SidecarSet that manages the object, if one does.
 pub(crate) fn managing_set(metadata: &Metadata) -> Option<&Owner> {
-    metadata.controller().filter(|owner| object::SIDECAR_SETS.owner_kind().is_of(&Reference::from(*owner)))
+    metadata.controller().filter(|owner| {
+        object::SIDECAR_SETS
+            .owner_kind()
+            .is_of(&Reference::from(*owner))
+    })
 }
 
 /// The SidecarSet's revisions in this namespace, sorted oldest first.
@@ -99,7 +108,9 @@ pub(crate) fn history(
     own_namespace: &str,
 ) -> Vec<Arc<Revision>> {
     let of_set = revisions.by_index(&REVISIONS_OF_SIDECAR_SETS, set.uid());
-    let here = of_set.iter().filter(|revision| revision.namespace() == own_namespace);
+    let here = of_set
+        .iter()
+        .filter(|revision| revision.namespace() == own_namespace);
     let mut revisions: Vec<_> = here.map(|revision| revision.0.clone()).collect();
     revision::sort(&mut revisions);
     revisions
@@ -137,19 +148,28 @@ impl Controller for Reads {
             Change::Applied { old, new } => {
                 if old.as_ref().is_none_or(|old| is_news(&old.0, &new.0)) {
                     to.add(Key::of(&**new));
-                    base_of(&new.0).into_iter().for_each(|base| to.add(Key::new("", base)));
+                    base_of(&new.0)
+                        .into_iter()
+                        .for_each(|base| to.add(Key::new("", base)));
                 }
             }
             Change::Deleted { old } => {
-                base_of(&old.0).into_iter().for_each(|base| to.add(Key::new("", base)));
+                base_of(&old.0)
+                    .into_iter()
+                    .for_each(|base| to.add(Key::new("", base)));
                 to.add(Key::of(&**old));
                 known.expectations.forget(old.uid());
             }
             Change::Synced => {}
         });
         let to = queue.clone();
-        self.sets.on_unreadable(move |odd| to.add(Key::new("", &odd.name)));
-        let (to, selectors, namespaces) = (queue.clone(), self.selectors.clone(), self.namespaces.clone());
+        self.sets
+            .on_unreadable(move |odd| to.add(Key::new("", &odd.name)));
+        let (to, selectors, namespaces) = (
+            queue.clone(),
+            self.selectors.clone(),
+            self.namespaces.clone(),
+        );
         let (injection, sets) = (acting.injection.clone(), self.sets.clone());
         self.pods.on_change(move |change| {
             let mut woken = Vec::new();
@@ -166,7 +186,9 @@ impl Controller for Reads {
         let to = queue.clone();
         self.revisions.on_change(move |change| {
             each(change, |revision| {
-                managing_set(&revision.0.metadata).into_iter().for_each(|set| to.add(Key::new("", &set.name)));
+                managing_set(&revision.0.metadata)
+                    .into_iter()
+                    .for_each(|set| to.add(Key::new("", &set.name)));
             });
         });
         self.wake_for_unreadable_pods(queue);
@@ -177,7 +199,9 @@ impl Controller for Reads {
         acting.injection.follow(self);
         acting.sidecar_pods.follow(&self.sets);
         let (to, sets) = (queue.clone(), self.sets.clone());
-        acting.injection.on_written(move || sets.all().iter().for_each(|set| to.add(Key::of(&**set))));
+        acting
+            .injection
+            .on_written(move || sets.all().iter().for_each(|set| to.add(Key::of(&**set))));
     }
 
     /// One round for one SidecarSet.
@@ -199,13 +223,24 @@ impl Reads {
         if let Err(next) = acting.settled(&uid).await {
             return next;
         }
-        let speaks = |pod: &&Arc<Pod>| speaks_of(pod, name) && !acting.injection.leaves_alone(pod, &self.namespaces);
-        let plan = forget(name, self.pods.all().iter().filter(speaks), Timestamp::now());
+        let speaks = |pod: &&Arc<Pod>| {
+            speaks_of(pod, name) && !acting.injection.leaves_alone(pod, &self.namespaces)
+        };
+        let plan = forget(
+            name,
+            self.pods.all().iter().filter(speaks),
+            Timestamp::now(),
+        );
         if plan.is_idle() {
             acting.expectations.forget(&uid);
             return Next::Done;
         }
-        let writer = Writer { resource: object::SIDECAR_SETS, namespace: String::new(), name: name.to_owned(), uid };
+        let writer = Writer {
+            resource: object::SIDECAR_SETS,
+            namespace: String::new(),
+            name: name.to_owned(),
+            uid,
+        };
         let outcome = acting.executor.act(&plan, &writer).await;
         match next(&plan, &outcome, Ok(false)) {
             Next::Done => Next::After(WRITTEN),
@@ -215,23 +250,41 @@ impl Reads {
 
     /// The SidecarSet's jobs that pull its images ahead; none where that kind is not served.
     fn jobs(&self, set: &Watched<SidecarSet>) -> Option<Vec<Arc<ImagePullJob>>> {
-        let jobs = || self.jobs.by_index(&JOBS_OF_SIDECAR_SETS, set.uid()).iter().map(|job| job.0.clone()).collect();
+        let jobs = || {
+            self.jobs
+                .by_index(&JOBS_OF_SIDECAR_SETS, set.uid())
+                .iter()
+                .map(|job| job.0.clone())
+                .collect()
+        };
         (!self.jobs.is_missing()).then(jobs)
     }
 
     /// The selectors of the canaries of a SidecarSet.
     fn canaries(&self, base: &str) -> Vec<Compiled> {
-        let is_canary =
-            |set: &&Arc<Watched<SidecarSet>>| base_of(&set.0).is_some_and(|known| known == base) && !is_paused(&set.0);
-        self.sets.all().iter().filter(is_canary).map(|set| Compiled::new(&set.0)).collect()
+        let is_canary = |set: &&Arc<Watched<SidecarSet>>| {
+            base_of(&set.0).is_some_and(|known| known == base) && !is_paused(&set.0)
+        };
+        self.sets
+            .all()
+            .iter()
+            .filter(is_canary)
+            .map(|set| Compiled::new(&set.0))
+            .collect()
     }
 
     /// By namespace of the pods: when labels were written by which it is selected, where that was later than the namespace.
     fn labelled(&self, selectors: &Compiled, pods: &[Arc<Pod>]) -> BTreeMap<Box<str>, Timestamp> {
-        let Some(selector) = &selectors.namespaces else { return BTreeMap::new() };
+        let Some(selector) = &selectors.namespaces else {
+            return BTreeMap::new();
+        };
         let names: BTreeSet<_> = pods.iter().map(|pod| &pod.metadata.namespace).collect();
-        let known = names.into_iter().filter_map(|name| Some((name, self.namespaces.get("", name)?)));
-        known.filter_map(|(name, it)| Some((name.clone(), it.0.labelled_for(selector)?))).collect()
+        let known = names
+            .into_iter()
+            .filter_map(|name| Some((name, self.namespaces.get("", name)?)));
+        known
+            .filter_map(|(name, it)| Some((name.clone(), it.0.labelled_for(selector)?)))
+            .collect()
     }
 
     /// Everything that a decision about this SidecarSet reads, from the stores alone.
@@ -253,7 +306,10 @@ impl Reads {
             if !is_concerned || injection.leaves_alone(&pod, &self.namespaces) {
                 continue;
             }
-            let is_taken = is_selected && canaries.iter().any(|canary| canary.select(&pod, &self.namespaces));
+            let is_taken = is_selected
+                && canaries
+                    .iter()
+                    .any(|canary| canary.select(&pod, &self.namespaces));
             taken.extend(is_taken.then(|| (pod.metadata.uid.clone(), pod.clone())));
             // Where a canary is injected its base is not.
             let lacks_nothing = || is_taken || is_left_out(&pod);
@@ -269,7 +325,9 @@ impl Reads {
             Some((pod.spec.node_name.clone(), node.0.clone()))
         };
         let unreadable = |pod: &Arc<Pod>| {
-            let odd = self.pods.unreadable(&pod.metadata.namespace, &pod.metadata.name)?;
+            let odd = self
+                .pods
+                .unreadable(&pod.metadata.namespace, &pod.metadata.name)?;
             Some((pod.metadata.uid.clone(), odd.error.clone()))
         };
         Snapshot {
@@ -281,7 +339,12 @@ impl Reads {
             set: set.0.clone(),
             pods,
             strangers,
-            repaired: set.0.status.as_ref().and_then(|status| status.repair.as_ref()).and_then(repaired),
+            repaired: set
+                .0
+                .status
+                .as_ref()
+                .and_then(|status| status.repair.as_ref())
+                .and_then(repaired),
             revisions: history(&self.revisions, set, injection.own_namespace()),
             own_namespace: injection.own_namespace().to_owned(),
             jobs: self.jobs(set),
@@ -310,7 +373,9 @@ const WRITTEN: Duration = Duration::from_secs(1);
 
 /// How long the SidecarSet of this name waits when one pod of it changes, or may change, as by the room of a budget.
 fn pace_of(sets: &Store<Watched<SidecarSet>>, name: &str, is_new: bool) -> Duration {
-    let matched = sets.get("", name).and_then(|set| set.0.status.as_ref().map(|status| status.matched_pods));
+    let matched = sets
+        .get("", name)
+        .and_then(|set| set.0.status.as_ref().map(|status| status.matched_pods));
     pace(matched.unwrap_or(0), is_new)
 }
 
@@ -323,29 +388,45 @@ fn pace(matched: i32, is_new: bool) -> Duration {
     if matched <= FEW {
         return Duration::ZERO;
     }
-    if is_new { 4 * LONGEST } else { Duration::from_millis(u64::from(matched.unsigned_abs() / 2)).min(LONGEST) }
+    if is_new {
+        4 * LONGEST
+    } else {
+        Duration::from_millis(u64::from(matched.unsigned_abs() / 2)).min(LONGEST)
+    }
 }
 
 fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {
-    change::is_news((&old.metadata, &old.status), (&new.metadata, &new.status), |status| {
-        for condition in &mut status.conditions {
-            condition.message = String::new();
-            condition.last_transition_time = None;
-        }
-    })
+    change::is_news(
+        (&old.metadata, &old.status),
+        (&new.metadata, &new.status),
+        |status| {
+            for condition in &mut status.conditions {
+                condition.message = String::new();
+                condition.last_transition_time = None;
+            }
+        },
+    )
 }
 
 async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Next {
     let now = Timestamp::now();
-    let is_large =
-        set.0.status.as_ref().is_some_and(|status| usize::try_from(status.matched_pods).is_ok_and(|n| n > LARGE));
+    let is_large = set
+        .0
+        .status
+        .as_ref()
+        .is_some_and(|status| usize::try_from(status.matched_pods).is_ok_and(|n| n > LARGE));
     let annotations = match annotations(reads, acting, set, now).await {
         Ok(annotations) => annotations,
         Err(failed) => return Next::Retry(failed.to_string()),
     };
     let (asked, fruitless, again) = reads.probed(acting, &set.0).await;
     let decided = || {
-        let snapshot = Snapshot { annotations, asked, fruitless, ..reads.observe(set, &acting.injection) };
+        let snapshot = Snapshot {
+            annotations,
+            asked,
+            fruitless,
+            ..reads.observe(set, &acting.injection)
+        };
         acting.has_all_of_others(set.uid(), &snapshot.pods)?;
         let plan = decide(&snapshot, now);
         Ok((snapshot, plan))
@@ -359,21 +440,60 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
         let after = snapshot.turns.after(&snapshot, &plan, outcome, now);
         let new = turn::alone(is_large, || status(&snapshot, &plan, outcome, now));
         let of_set = blocked_event(&snapshot, &new).map(|event| (Writer::of(set), event));
-        let of_pods =
-            pod_events(&after, &plan, outcome).into_iter().map(|(Target { namespace, name, uid, .. }, event)| {
-                (Writer { resource: object::PODS, namespace, name, uid }, event)
-            });
-        *told.lock().unwrap_or_else(PoisonError::into_inner) = of_set.into_iter().chain(of_pods).collect::<Vec<_>>();
+        let of_pods = pod_events(&after, &plan, outcome).into_iter().map(
+            |(
+                Target {
+                    namespace,
+                    name,
+                    uid,
+                    ..
+                },
+                event,
+            )| {
+                (
+                    Writer {
+                        resource: object::PODS,
+                        namespace,
+                        name,
+                        uid,
+                    },
+                    event,
+                )
+            },
+        );
+        *told.lock().unwrap_or_else(PoisonError::into_inner) =
+            of_set.into_iter().chain(of_pods).collect::<Vec<_>>();
         *turns.lock().unwrap_or_else(PoisonError::into_inner) = Some(after);
         Some(Some(new))
     };
-    let next = reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await;
+    let next = reads
+        .paced
+        .carry_out(
+            acting,
+            &plan,
+            &reads.sets,
+            set,
+            (&set.0.status, status, nothing_is_urgent),
+        )
+        .await;
     for (of, event) in told.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        acting.executor.act(&Plan { events: vec![event], ..Plan::default() }, &of).await;
+        acting
+            .executor
+            .act(
+                &Plan {
+                    events: vec![event],
+                    ..Plan::default()
+                },
+                &of,
+            )
+            .await;
     }
     let turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
     let is_anothers_turn = turns.is_some_and(|turns| reads.turns.note(set, turns));
-    let again = again.into_iter().chain(is_anothers_turn.then_some(ANOTHERS_TURN)).min();
+    let again = again
+        .into_iter()
+        .chain(is_anothers_turn.then_some(ANOTHERS_TURN))
+        .min();
     match (next, again) {
         // The pod that failed is set aside, and no other pod waits for a longer back-off.
         (Next::Retry(_) | Next::Again(_), Some(again)) if is_anothers_turn => Next::After(again),
@@ -402,8 +522,13 @@ async fn annotations(
         let read: Annotated = client::get(&acting.client, &path).await?;
         if read.metadata.uid.as_deref() == Some(&*pod.metadata.uid) {
             let mut annotations = read.metadata.annotations.unwrap_or_default();
-            annotations
-                .retain(|key, _| set.0.spec.patch_pod_metadata.iter().any(|it| it.annotations.contains_key(key)));
+            annotations.retain(|key, _| {
+                set.0
+                    .spec
+                    .patch_pod_metadata
+                    .iter()
+                    .any(|it| it.annotations.contains_key(key))
+            });
             all.insert(pod.metadata.uid.clone(), annotations);
         }
     }

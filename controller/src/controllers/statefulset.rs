@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::v1beta1::statefulset::StatefulSet;
-use berth_kinds::statefulset::{Orphans, Snapshot, decide, former_claims, names_to_look_at, nodes_to_watch, status};
+use berth_kinds::statefulset::{
+    Orphans, Snapshot, decide, former_claims, names_to_look_at, nodes_to_watch, status,
+};
 use berth_runtime::driver::Next;
 use berth_runtime::object::owner_key;
 use berth_runtime::queue::Queue;
@@ -67,20 +69,28 @@ impl Controller for Reads {
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
         let (to, acting) = (queue.clone(), acting.clone());
         self.sets.on_change(move |change| match change {
-            Change::Applied { old: Some(old), new } if !is_news(&old.0, &new.0) => {}
+            Change::Applied {
+                old: Some(old),
+                new,
+            } if !is_news(&old.0, &new.0) => {}
             Change::Applied { new, .. } => to.add(Key::of(&**new)),
             Change::Deleted { old } => acting.expectations.forget(old.uid()),
             Change::Synced => {}
         });
         let to = queue.clone();
-        self.sets.on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
+        self.sets
+            .on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
         self.of_pods.wake(&self.sets, queue);
         let (to, sets) = (queue.clone(), self.sets.clone());
-        self.of_pods.pods.on_change(move |change| each(change, |pod| wake_for_name(&to, &sets, &pod.metadata)));
-        let (to, sets) = (queue.clone(), self.sets.clone());
         self.of_pods
-            .claims
-            .on_change(move |change| each(change, |claim| wake_for_claim(&to, &sets, &claim.0.metadata)));
+            .pods
+            .on_change(move |change| each(change, |pod| wake_for_name(&to, &sets, &pod.metadata)));
+        let (to, sets) = (queue.clone(), self.sets.clone());
+        self.of_pods.claims.on_change(move |change| {
+            each(change, |claim| {
+                wake_for_claim(&to, &sets, &claim.0.metadata)
+            })
+        });
         self.wake_for_nodes(queue);
     }
 
@@ -97,11 +107,18 @@ impl Reads {
         let (to, sets, pods) = (queue.clone(), self.sets.clone(), self.of_pods.pods.clone());
         self.of_pods.nodes.on_change(move |change| {
             let node = match change {
-                Change::Applied { old: Some(old), new } if old.0.ready != new.0.ready => new,
+                Change::Applied {
+                    old: Some(old),
+                    new,
+                } if old.0.ready != new.0.ready => new,
                 Change::Deleted { old } => old,
                 Change::Applied { .. } | Change::Synced => return,
             };
-            for pod in pods.by_index(&pods::BY_NODE, node.name()).iter().filter(|pod| pod.terminating()) {
+            for pod in pods
+                .by_index(&pods::BY_NODE, node.name())
+                .iter()
+                .filter(|pod| pod.terminating())
+            {
                 wake_for_name(&to, &sets, &pod.metadata);
             }
         });
@@ -129,34 +146,61 @@ fn wake_for_claim(queue: &Queue<Key>, sets: &Store<Watched<StatefulSet>>, claim:
 }
 
 fn is_news(old: &StatefulSet, new: &StatefulSet) -> bool {
-    change::is_news((&old.metadata, &old.status), (&new.metadata, &new.status), |status| {
-        for condition in &mut status.conditions {
-            condition.message = String::new();
-            condition.last_transition_time = None;
-        }
-    })
+    change::is_news(
+        (&old.metadata, &old.status),
+        (&new.metadata, &new.status),
+        |status| {
+            for condition in &mut status.conditions {
+                condition.message = String::new();
+                condition.last_transition_time = None;
+            }
+        },
+    )
 }
 
 /// Everything that a decision about this StatefulSet reads, from the stores alone.
-pub(crate) fn observe(reads: &Reads, set: &Watched<StatefulSet>, gates: Gates, resize: Ability) -> Snapshot {
+pub(crate) fn observe(
+    reads: &Reads,
+    set: &Watched<StatefulSet>,
+    gates: Gates,
+    resize: Ability,
+) -> Snapshot {
     let (owner, of_pods) = (owner_key(set), &reads.of_pods);
-    let Observed { pods, mut strays, revisions, node_images, nodes, jobs, claims: _, unreadable } =
-        of_pods.observe(&owner, &set.0.spec.selector, &set.0.spec.template, gates);
+    let Observed {
+        pods,
+        mut strays,
+        revisions,
+        node_images,
+        nodes,
+        jobs,
+        claims: _,
+        unreadable,
+    } = of_pods.observe(&owner, &set.0.spec.selector, &set.0.spec.template, gates);
     let is_named = |pod: &Arc<Pod>| ordinal_of(set.name(), &pod.metadata.name).is_some();
     let (pods, unnamed): (Vec<_>, Vec<_>) = pods.into_iter().partition(is_named);
     strays.extend(unnamed);
     let counts_start = gates.has(Gate::StatefulSetStartOrdinal);
     let (created, mut claims) = names_to_look_at(&set.0, &pods, counts_start);
-    let others: Vec<_> = created.iter().filter_map(|name| of_pods.pods.get(set.namespace(), name)).collect();
+    let others: Vec<_> = created
+        .iter()
+        .filter_map(|name| of_pods.pods.get(set.namespace(), name))
+        .collect();
     claims.extend(former_claims(&set.0, pods.iter().chain(&others)));
-    let claims = claims.iter().filter_map(|name| of_pods.claims.get(set.namespace(), name));
+    let claims = claims
+        .iter()
+        .filter_map(|name| of_pods.claims.get(set.namespace(), name));
     let orphaned = of_pods.orphaned(set.namespace());
     let records = persistentpodstate::of_set(&reads.states, set.namespace(), set.name());
     let watched = nodes_to_watch(&pods, records.as_deref()).into_iter();
     let node = |name: Box<str>| Some((name.clone(), of_pods.nodes.get("", &name)?.0.clone()));
     Snapshot {
-        others: others.into_iter().map(|pod| (pod.metadata.name.clone(), pod)).collect(),
-        claims: claims.map(|claim| (claim.0.metadata.name.clone(), claim.0.clone())).collect::<BTreeMap<_, _>>(),
+        others: others
+            .into_iter()
+            .map(|pod| (pod.metadata.name.clone(), pod))
+            .collect(),
+        claims: claims
+            .map(|claim| (claim.0.metadata.name.clone(), claim.0.clone()))
+            .collect::<BTreeMap<_, _>>(),
         orphans: Orphans::of(&set.0, orphaned.pods, orphaned.revisions),
         records,
         watched_nodes: watched.filter_map(node).collect(),
@@ -193,6 +237,19 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<StatefulSet>) -> Ne
         Ok(decided) => decided,
         Err(next) => return next,
     };
-    let status = |outcome: &Outcome| Some(turn::alone(is_large, || status(&snapshot, &plan, outcome, now)));
-    reads.paced.carry_out(acting, &plan, &reads.sets, set, (&set.0.status, status, nothing_is_urgent)).await
+    let status = |outcome: &Outcome| {
+        Some(turn::alone(is_large, || {
+            status(&snapshot, &plan, outcome, now)
+        }))
+    };
+    reads
+        .paced
+        .carry_out(
+            acting,
+            &plan,
+            &reads.sets,
+            set,
+            (&set.0.status, status, nothing_is_urgent),
+        )
+        .await
 }

@@ -7,7 +7,9 @@ use berth_api::text::JsonText;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
-use berth_kinds::uniteddeployment::{Snapshot, SubsetKind, SubsetWorkload, decide, is_urgent, status};
+use berth_kinds::uniteddeployment::{
+    Snapshot, SubsetKind, SubsetWorkload, decide, is_urgent, status,
+};
 use berth_runtime::driver::Next;
 use berth_runtime::object::{UNITED_DEPLOYMENTS, owner_key};
 use berth_runtime::queue::Queue;
@@ -95,7 +97,9 @@ impl Controller for Reads {
             each(change, |revision| {
                 let metadata = &revision.0.metadata;
                 let owner = metadata.controller().map(Reference::from);
-                if let Some(owner) = owner.filter(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(owner)) {
+                if let Some(owner) =
+                    owner.filter(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(owner))
+                {
                     to.add(Key::new(&metadata.namespace, owner.name));
                 }
             });
@@ -103,15 +107,22 @@ impl Controller for Reads {
         let (to, workloads) = (queue.clone(), self.workloads.clone());
         self.pods.on_change(move |change| {
             each(change, |pod| {
-                let owner = pod.metadata.label(SUBSET_NAME).and_then(|_| workloads.united_of(pod));
-                owner.iter().for_each(|owner| to.add(Key::new(&pod.metadata.namespace, owner)));
+                let owner = pod
+                    .metadata
+                    .label(SUBSET_NAME)
+                    .and_then(|_| workloads.united_of(pod));
+                owner
+                    .iter()
+                    .for_each(|owner| to.add(Key::new(&pod.metadata.namespace, owner)));
             });
         });
     }
 
     /// One round for one UnitedDeployment.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let Some(united) = self.united.get(&key.namespace, &key.name) else { return Next::Done };
+        let Some(united) = self.united.get(&key.namespace, &key.name) else {
+            return Next::Done;
+        };
         let united = match acting.seen(&self.united, &*united).await {
             Ok(united) => united,
             Err(next) => return next,
@@ -120,7 +131,15 @@ impl Controller for Reads {
         let now = Timestamp::now();
         let plan = decide(&snapshot, now);
         let status = |outcome: &Outcome| status(&snapshot, &plan, outcome, now).map(Some);
-        self.paced.carry_out(acting, &plan, &self.united, &*united, (&united.0.status, status, is_urgent)).await
+        self.paced
+            .carry_out(
+                acting,
+                &plan,
+                &self.united,
+                &*united,
+                (&united.0.status, status, is_urgent),
+            )
+            .await
     }
 }
 
@@ -129,21 +148,38 @@ impl Reads {
     pub(crate) fn observe(&self, united: &Watched<UnitedDeployment>) -> Snapshot {
         let owner = owner_key(united);
         let revisions = self.revisions.owned_by(&owner);
-        let mut revisions: Vec<_> = revisions.iter().map(|revision| revision.0.clone()).collect();
+        let mut revisions: Vec<_> = revisions
+            .iter()
+            .map(|revision| revision.0.clone())
+            .collect();
         revision::sort(&mut revisions);
         let workloads = self.workloads.of(&owner);
-        let orphans = self.revisions.by_index(&ORPHANED_REVISIONS, united.namespace());
+        let orphans = self
+            .revisions
+            .by_index(&ORPHANED_REVISIONS, united.namespace());
         let orphans = orphans.iter().map(|revision| revision.0.clone()).collect();
         let pods = self.pods.by_index(&pods::BY_NAMESPACE, united.namespace());
-        let pods = pods.into_iter().filter(|pod| pod.metadata.label(SUBSET_NAME).is_some()).collect();
-        Snapshot { united: united.0.clone(), workloads, revisions, orphans, pods }
+        let pods = pods
+            .into_iter()
+            .filter(|pod| pod.metadata.label(SUBSET_NAME).is_some())
+            .collect();
+        Snapshot {
+            united: united.0.clone(),
+            workloads,
+            revisions,
+            orphans,
+            pods,
+        }
     }
 }
 
 fn is_owned_or_orphaned(owner: &OwnerKey<'_>, metadata: &ObjectMeta) -> bool {
     match owner::controller(metadata) {
         None => true,
-        Some(reference) => owner.owns(metadata.namespace.as_deref().unwrap_or_default(), &reference),
+        Some(reference) => owner.owns(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            &reference,
+        ),
     }
 }
 
@@ -152,47 +188,80 @@ impl Workloads {
     fn of(&self, owner: &OwnerKey<'_>) -> Vec<SubsetWorkload> {
         let is = |metadata: &ObjectMeta| is_owned_or_orphaned(owner, metadata);
         let native = self.native.by_index(&SUBSET_NATIVE_SETS, owner.namespace);
-        let native = native.iter().filter_map(|set| set.0.subset.as_ref()).filter(|set| is(&set.metadata));
+        let native = native
+            .iter()
+            .filter_map(|set| set.0.subset.as_ref())
+            .filter(|set| is(&set.metadata));
         let native = native.map(|set| (SubsetKind::StatefulSet, set.clone()));
-        let sets = self.stateful_sets.by_index(&SUBSET_STATEFUL_SETS, owner.namespace);
+        let sets = self
+            .stateful_sets
+            .by_index(&SUBSET_STATEFUL_SETS, owner.namespace);
         let sets = sets.iter().filter(|set| is(&set.0.metadata));
-        let sets =
-            sets.map(|set| (SubsetKind::AdvancedStatefulSet, untyped(&set.0.metadata, &set.0.spec, &set.0.status)));
-        let clones = self.clone_sets.by_index(&SUBSET_CLONE_SETS, owner.namespace);
+        let sets = sets.map(|set| {
+            (
+                SubsetKind::AdvancedStatefulSet,
+                untyped(&set.0.metadata, &set.0.spec, &set.0.status),
+            )
+        });
+        let clones = self
+            .clone_sets
+            .by_index(&SUBSET_CLONE_SETS, owner.namespace);
         let clones = clones.iter().filter(|set| is(&set.0.metadata));
-        let clones = clones.map(|set| (SubsetKind::CloneSet, untyped(&set.0.metadata, &set.0.spec, &set.0.status)));
-        let deployments = self.deployments.by_index(&SUBSET_DEPLOYMENTS, owner.namespace);
-        let deployments = deployments.iter().filter(|deployment| is(&deployment.0.metadata));
-        let deployments = deployments.map(|deployment| (SubsetKind::Deployment, deployment.0.clone()));
+        let clones = clones.map(|set| {
+            (
+                SubsetKind::CloneSet,
+                untyped(&set.0.metadata, &set.0.spec, &set.0.status),
+            )
+        });
+        let deployments = self
+            .deployments
+            .by_index(&SUBSET_DEPLOYMENTS, owner.namespace);
+        let deployments = deployments
+            .iter()
+            .filter(|deployment| is(&deployment.0.metadata));
+        let deployments =
+            deployments.map(|deployment| (SubsetKind::Deployment, deployment.0.clone()));
         let all = native.chain(sets).chain(clones).chain(deployments);
-        all.map(|(kind, object)| SubsetWorkload { kind, object }).collect()
+        all.map(|(kind, object)| SubsetWorkload { kind, object })
+            .collect()
     }
 
     /// Wakes the owner of a workload that changes; of one without an owner all that could adopt it.
     fn wake(&self, united: &Arc<Store<Watched<UnitedDeployment>>>, queue: &Arc<Queue<Key>>) {
-        let concerned = |united: &Arc<Store<Watched<UnitedDeployment>>>, queue: &Arc<Queue<Key>>| {
+        let concerned = |united: &Arc<Store<Watched<UnitedDeployment>>>,
+                         queue: &Arc<Queue<Key>>| {
             let (united, to) = (united.clone(), queue.clone());
             move |metadata: &ObjectMeta| {
-                let Some(namespace) = namespace_of_subset(metadata) else { return };
+                let Some(namespace) = namespace_of_subset(metadata) else {
+                    return;
+                };
                 match owner::controller(metadata) {
                     Some(owner) if UNITED_DEPLOYMENTS.owner_kind().is_of(&owner) => {
                         to.add(Key::new(namespace, owner.name));
                     }
                     Some(_) => {}
-                    None => united.by_index(&by_namespace(), namespace).iter().for_each(|one| to.add(Key::of(&**one))),
+                    None => united
+                        .by_index(&by_namespace(), namespace)
+                        .iter()
+                        .for_each(|one| to.add(Key::of(&**one))),
                 }
             }
         };
         let wake = concerned(united, queue);
         self.native.on_change(move |change| {
-            each(change, |set| set.0.subset.iter().for_each(|set| wake(&set.metadata)));
+            each(change, |set| {
+                set.0.subset.iter().for_each(|set| wake(&set.metadata))
+            });
         });
         let wake = concerned(united, queue);
-        self.stateful_sets.on_change(move |change| each(change, |set| wake(&set.0.metadata)));
+        self.stateful_sets
+            .on_change(move |change| each(change, |set| wake(&set.0.metadata)));
         let wake = concerned(united, queue);
-        self.clone_sets.on_change(move |change| each(change, |set| wake(&set.0.metadata)));
+        self.clone_sets
+            .on_change(move |change| each(change, |set| wake(&set.0.metadata)));
         let wake = concerned(united, queue);
-        self.deployments.on_change(move |change| each(change, |deployment| wake(&deployment.0.metadata)));
+        self.deployments
+            .on_change(move |change| each(change, |deployment| wake(&deployment.0.metadata)));
     }
 
     /// The name of the UnitedDeployment whose workload has this pod.
@@ -200,26 +269,50 @@ impl Workloads {
         let owner = pod.metadata.controller()?;
         let (namespace, name) = (&*pod.metadata.namespace, &*owner.name);
         let of = |metadata: &ObjectMeta| {
-            let owner = owner::controller(metadata).filter(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(owner))?;
+            let owner = owner::controller(metadata)
+                .filter(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(owner))?;
             Some(owner.name.to_owned())
         };
         match &*owner.kind {
             "CloneSet" => of(&self.clone_sets.get(namespace, name)?.0.metadata),
             "StatefulSet" => {
                 let advanced = self.stateful_sets.get(namespace, name);
-                let advanced = advanced.filter(|set| *owner.uid == *set.uid()).and_then(|set| of(&set.0.metadata));
-                advanced.or_else(|| of(&self.native.get(namespace, name)?.0.subset.as_ref()?.metadata))
+                let advanced = advanced
+                    .filter(|set| *owner.uid == *set.uid())
+                    .and_then(|set| of(&set.0.metadata));
+                advanced.or_else(|| {
+                    of(&self
+                        .native
+                        .get(namespace, name)?
+                        .0
+                        .subset
+                        .as_ref()?
+                        .metadata)
+                })
             }
-            "ReplicaSet" => of(&self.deployments.get(namespace, name.rsplit_once('-')?.0)?.0.metadata),
+            "ReplicaSet" => of(&self
+                .deployments
+                .get(namespace, name.rsplit_once('-')?.0)?
+                .0
+                .metadata),
             _ => None,
         }
     }
 }
 
 /// A typed workload as decisions see all of them.
-fn untyped<S: Serialize, T: Serialize>(metadata: &ObjectMeta, spec: &S, status: &Option<T>) -> Arc<UntypedWorkload> {
-    let status = serde_json::to_value(status).and_then(serde_json::from_value::<Option<WorkloadStatus>>);
+fn untyped<S: Serialize, T: Serialize>(
+    metadata: &ObjectMeta,
+    spec: &S,
+    status: &Option<T>,
+) -> Arc<UntypedWorkload> {
+    let status =
+        serde_json::to_value(status).and_then(serde_json::from_value::<Option<WorkloadStatus>>);
     let spec = serde_json::to_value(spec).unwrap_or_default();
     let status = status.ok().flatten().unwrap_or_default();
-    Arc::new(UntypedWorkload::new(metadata.clone(), JsonText::from(&spec), status))
+    Arc::new(UntypedWorkload::new(
+        metadata.clone(),
+        JsonText::from(&spec),
+        status,
+    ))
 }

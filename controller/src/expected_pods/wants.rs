@@ -62,7 +62,10 @@ impl Scale {
     pub(super) fn wants(&self) -> Wants {
         let text = Some(&self.status.selector).filter(|text| text.len() <= LONGEST_SELECTOR);
         let selector = text.and_then(|text| Selector::parse(text).ok());
-        Wants { replicas: usize::try_from(self.spec.replicas).unwrap_or(usize::MAX), selector }
+        Wants {
+            replicas: usize::try_from(self.spec.replicas).unwrap_or(usize::MAX),
+            selector,
+        }
     }
 }
 
@@ -93,8 +96,13 @@ impl DaemonSet {
     /// `None` until its controller has counted the nodes of this very spec: the number of an earlier spec may be too small, and
     /// then too many pods could go.
     pub(super) fn wants(&self) -> Option<Wants> {
-        let DaemonSetStatus { observed_generation, desired_number_scheduled } = self.status;
-        let selector = Selector::new(&self.spec.selector).ok().filter(|selector| selector.weight() <= LONGEST_SELECTOR);
+        let DaemonSetStatus {
+            observed_generation,
+            desired_number_scheduled,
+        } = self.status;
+        let selector = Selector::new(&self.spec.selector)
+            .ok()
+            .filter(|selector| selector.weight() <= LONGEST_SELECTOR);
         let replicas = usize::try_from(desired_number_scheduled).unwrap_or(usize::MAX);
         let is_counted = observed_generation > 0 && observed_generation >= self.metadata.generation;
         is_counted.then_some(Wants { replicas, selector })
@@ -117,28 +125,49 @@ mod tests {
             ("apps", "Deployment", true, Says::Scale),
             ("batch", "Job", false, Says::Nothing),
         ] {
-            assert_eq!(Says::of(group, kind, has_scale), expected, "{group} {kind} {has_scale}");
+            assert_eq!(
+                Says::of(group, kind, has_scale),
+                expected,
+                "{group} {kind} {has_scale}"
+            );
         }
     }
 
     #[test]
     fn daemon_set_wants_pods_once_its_spec_is_counted() {
         for (observed, generation, selector, expected) in [
-            (2, 2, json!({"matchLabels": {"app": "web"}}), Some((3, Some("app=web")))),
+            (
+                2,
+                2,
+                json!({"matchLabels": {"app": "web"}}),
+                Some((3, Some("app=web"))),
+            ),
             (1, 2, json!({"matchLabels": {"app": "web"}}), None),
             (0, 0, json!({"matchLabels": {"app": "web"}}), None),
-            (2, 2, json!({"matchExpressions": [{"key": "app", "operator": "No"}]}), Some((3, None))),
+            (
+                2,
+                2,
+                json!({"matchExpressions": [{"key": "app", "operator": "No"}]}),
+                Some((3, None)),
+            ),
         ] {
             let set: DaemonSet = serde_json::from_value(json!({
                 "metadata": {"name": "web", "generation": generation}, "spec": {"selector": selector},
                 "status": {"observedGeneration": observed, "desiredNumberScheduled": 3},
             }))
             .unwrap();
-            let found = set.wants().map(|wants| (wants.replicas, wants.selector.map(|selector| selector.to_string())));
-            let expected = expected.map(|(replicas, selector)| (replicas, selector.map(str::to_owned)));
+            let found = set.wants().map(|wants| {
+                (
+                    wants.replicas,
+                    wants.selector.map(|selector| selector.to_string()),
+                )
+            });
+            let expected =
+                expected.map(|(replicas, selector)| (replicas, selector.map(str::to_owned)));
             assert_eq!(found, expected, "{observed} {generation} {selector}");
         }
-        let new: DaemonSet = serde_json::from_value(json!({"metadata": {"name": "web", "generation": 1}})).unwrap();
+        let new: DaemonSet =
+            serde_json::from_value(json!({"metadata": {"name": "web", "generation": 1}})).unwrap();
         assert!(new.wants().is_none(), "without a status");
     }
 }

@@ -28,7 +28,9 @@ pub(super) async fn wait(
 ) -> Result<Wait, String> {
     let address = address(client, run).await.ok_or("no pod holds the lease")?;
     let unreachable = |why: String| format!("it does not answer at {address}: {why}");
-    let server = format!("http://{address}").parse().map_err(|_| unreachable("no address".to_owned()))?;
+    let server = format!("http://{address}")
+        .parse()
+        .map_err(|_| unreachable("no address".to_owned()))?;
     let mut config = kube::Config::new(server);
     // Plain HTTP needs no certificates, and the image has none of the system's.
     config.root_cert = Some(Vec::new());
@@ -41,11 +43,19 @@ pub(super) async fn wait(
 
 /// Where the leader tells of itself: its identity is the name of its pod and something random.
 async fn address(client: &Client, run: &Run) -> Option<SocketAddr> {
-    let namespace = run.leader_elect_namespace.as_ref().unwrap_or(&run.namespace);
-    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{}", run.leader_elect_name);
+    let namespace = run
+        .leader_elect_namespace
+        .as_ref()
+        .unwrap_or(&run.namespace);
+    let lease = format!(
+        "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{}",
+        run.leader_elect_name
+    );
     let lease: Value = client::get(client, &lease).await.ok()?;
     let (pod, _) = lease["spec"]["holderIdentity"].as_str()?.rsplit_once('_')?;
-    let pod: Value = client::get(client, &PODS.path(&run.namespace, pod).ok()?).await.ok()?;
+    let pod: Value = client::get(client, &PODS.path(&run.namespace, pod).ok()?)
+        .await
+        .ok()?;
     let address: IpAddr = pod["status"]["podIP"].as_str()?.parse().ok()?;
     Some(SocketAddr::new(address, run.metrics_bind_address.port()))
 }

@@ -57,41 +57,91 @@ pub(super) struct NodeDrain {
 impl Explained {
     /// The condition `Blocked` is that of the status as it would be written now. The apiserver's refusal of a write shows only
     /// when the controller tries, so the refusal of the last try counts as long as there is something to write.
-    pub(super) fn new((kind, name): (&'static str, String), plan: Plan, status: &Value, old: &Value) -> Self {
+    pub(super) fn new(
+        (kind, name): (&'static str, String),
+        plan: Plan,
+        status: &Value,
+        old: &Value,
+    ) -> Self {
         let of = |status: &Value| {
             let mut conditions = status["conditions"].as_array().into_iter().flatten();
-            conditions.find(|c| c["type"] == condition::BLOCKED).cloned()
+            conditions
+                .find(|c| c["type"] == condition::BLOCKED)
+                .cloned()
         };
         let told = of(old).filter(|_| !plan.is_idle());
         let is_refusal = |told: &Value| told["reason"].as_str().is_some_and(stuck::is_of_write);
         let (refused, lapsed) = (told.clone().filter(is_refusal), told);
         let blocked = refused.or_else(|| of(status)).or(lapsed);
-        Self { kind, name, heading: "Waits:", blocked, wait: None, plan, drain: None }
+        Self {
+            kind,
+            name,
+            heading: "Waits:",
+            blocked,
+            wait: None,
+            plan,
+            drain: None,
+        }
     }
 }
 
 /// The plan that is carried out now, where each pod of a step that a budget refuses waits. In a namespace a pod's name is enough.
-pub(super) fn with_waiting(plan: &Plan, admitted: Plan, held: &[Failure], in_namespace: bool) -> Plan {
-    let mut waiting: Vec<_> = held.iter().map(|failure| waits(plan, failure, in_namespace)).collect();
+pub(super) fn with_waiting(
+    plan: &Plan,
+    admitted: Plan,
+    held: &[Failure],
+    in_namespace: bool,
+) -> Plan {
+    let mut waiting: Vec<_> = held
+        .iter()
+        .map(|failure| waits(plan, failure, in_namespace))
+        .collect();
     waiting.sort_by(|one, other| one.pod.cmp(&other.pod));
     let mut rest = admitted.waiting;
     // Otherwise the reader raises maxUnavailable, and nothing comes of it.
-    for one in rest.iter_mut().filter(|one| !held.is_empty() && one.reason.ends_with(WAITS)) {
+    for one in rest
+        .iter_mut()
+        .filter(|one| !held.is_empty() && one.reason.ends_with(WAITS))
+    {
         one.reason += ", which pods take up that wait for a budget";
     }
     waiting.append(&mut rest);
-    Plan { waiting: one_line_each(waiting), ..admitted }
+    Plan {
+        waiting: one_line_each(waiting),
+        ..admitted
+    }
 }
 
 fn waits(plan: &Plan, failure: &Failure, in_namespace: bool) -> Waiting {
-    let Failure { namespace, object: name, message, .. } = failure;
-    let is_its =
-        |step: &&Step| step.objects().any(|(kind, of, object)| kind == "Pod" && of == *namespace && object == *name);
-    let step = plan.stages.iter().flat_map(|stage| &stage.steps).find(is_its);
+    let Failure {
+        namespace,
+        object: name,
+        message,
+        ..
+    } = failure;
+    let is_its = |step: &&Step| {
+        step.objects()
+            .any(|(kind, of, object)| kind == "Pod" && of == *namespace && object == *name)
+    };
+    let step = plan
+        .stages
+        .iter()
+        .flat_map(|stage| &stage.steps)
+        .find(is_its);
     let reason = step.map(|step| step.reason.as_str()).unwrap_or_default();
-    let reason = reason.strip_prefix(&format!("pod {name}")).unwrap_or(reason).trim_start_matches([':', ' ']);
-    let pod = if in_namespace { name.clone() } else { format!("{namespace}/{name}") };
-    Waiting { pod, reason: format!("{reason}; waits for a budget, which says: {message}") }
+    let reason = reason
+        .strip_prefix(&format!("pod {name}"))
+        .unwrap_or(reason)
+        .trim_start_matches([':', ' ']);
+    let pod = if in_namespace {
+        name.clone()
+    } else {
+        format!("{namespace}/{name}")
+    };
+    Waiting {
+        pod,
+        reason: format!("{reason}; waits for a budget, which says: {message}"),
+    }
 }
 
 /// All reasons of a pod in its first line.
@@ -116,7 +166,15 @@ fn one_line_each(waiting: Vec<Waiting>) -> Vec<Waiting> {
 
 impl fmt::Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, name, heading, blocked, wait, plan, drain } = self;
+        let Self {
+            kind,
+            name,
+            heading,
+            blocked,
+            wait,
+            plan,
+            drain,
+        } = self;
         writeln!(f, "{kind} {name}")?;
         if let Some(blocked) = blocked {
             let word = |field: &str| blocked[field].as_str().unwrap_or_default();
@@ -128,37 +186,56 @@ impl fmt::Display for Explained {
             (true, None) => writeln!(f, "Now: nothing to do.")?,
         }
         let in_steps = steps(f, plan)?;
-        let mut rest = plan.waiting.iter().filter(|one| !in_steps.contains(&&*one.pod)).peekable();
+        let mut rest = plan
+            .waiting
+            .iter()
+            .filter(|one| !in_steps.contains(&&*one.pod))
+            .peekable();
         if rest.peek().is_some() {
             writeln!(f, "{heading}")?;
         }
         let the_workload = format!("the {kind}");
         for Waiting { pod, reason } in rest {
-            writeln!(f, "  {}: {reason}", if pod.is_empty() { &the_workload } else { pod })?;
+            writeln!(
+                f,
+                "  {}: {reason}",
+                if pod.is_empty() { &the_workload } else { pod }
+            )?;
         }
         if let Some(NodeDrain { node, pods }) = drain {
             writeln!(f, "A drain of node {node} now, one pod after the other:")?;
             if pods.is_empty() {
                 writeln!(f, "  none of its pods are there")?;
             }
-            pods.iter().try_for_each(|Waiting { pod, reason }| writeln!(f, "  {pod}: {reason}"))?;
+            pods.iter()
+                .try_for_each(|Waiting { pod, reason }| writeln!(f, "  {pod}: {reason}"))?;
         }
         match plan.look_again {
-            Some(wait) => writeln!(f, "Looks again in {:.1} s, or when something changes.", wait.as_secs_f64()),
+            Some(wait) => writeln!(
+                f,
+                "Looks again in {:.1} s, or when something changes.",
+                wait.as_secs_f64()
+            ),
             None => Ok(()),
         }
     }
 }
 
 fn as_told<S: Serializer>(wait: &Option<Result<Wait, String>>, to: S) -> Result<S::Ok, S::Error> {
-    wait.as_ref().and_then(|wait| wait.as_ref().ok()).serialize(to)
+    wait.as_ref()
+        .and_then(|wait| wait.as_ref().ok())
+        .serialize(to)
 }
 
 /// When the plan is carried out.
 fn when(wait: Option<&Result<Wait, String>>) -> String {
     match wait {
         Some(Ok(Wait { seconds, failures })) if *failures > 0 => {
-            let tries = if *failures == 1 { "the last try" } else { "each of the last tries" };
+            let tries = if *failures == 1 {
+                "the last try"
+            } else {
+                "each of the last tries"
+            };
             format!("In {seconds:.1} s, or when something changes, because {tries} failed")
         }
         Some(Ok(Wait { seconds, .. })) if *seconds > AT_ONCE => {
@@ -177,12 +254,21 @@ fn steps<'a>(f: &mut fmt::Formatter<'_>, plan: &'a Plan) -> Result<BTreeSet<&'a 
     for Stage { name, steps, .. } in &plan.stages {
         writeln!(f, "  {name} ({})", steps.len())?;
         for step in steps {
-            let deeds: Vec<_> = step.actions.iter().map(|action| action.deed().to_string()).collect();
+            let deeds: Vec<_> = step
+                .actions
+                .iter()
+                .map(|action| action.deed().to_string())
+                .collect();
             write!(f, "    - {} [{}]", step.reason, deeds.join(", "))?;
             // A pod has its name, or its namespace and its name.
-            let of_pod = step.objects().filter(|(kind, ..)| *kind == "Pod").find_map(|(_, namespace, name)| {
-                waits.get(&*name).or_else(|| waits.get(&*format!("{namespace}/{name}"))).copied()
-            });
+            let of_pod = step.objects().filter(|(kind, ..)| *kind == "Pod").find_map(
+                |(_, namespace, name)| {
+                    waits
+                        .get(&*name)
+                        .or_else(|| waits.get(&*format!("{namespace}/{name}")))
+                        .copied()
+                },
+            );
             if let Some(Waiting { pod, reason }) = of_pod {
                 write!(f, "; {pod}: {reason}")?;
                 pods.insert(&**pod);

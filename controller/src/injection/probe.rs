@@ -86,7 +86,11 @@ impl Probes {
     }
 
     fn calls(&self, set: &str, selectors: &str) -> Option<Calls> {
-        self.lock().get(set)?.calls.clone().filter(|calls| calls.selectors == selectors)
+        self.lock()
+            .get(set)?
+            .calls
+            .clone()
+            .filter(|calls| calls.selectors == selectors)
     }
 }
 
@@ -100,7 +104,8 @@ impl Injection {
         (namespaces, labels): (&[String], Option<&BTreeMap<String, String>>),
     ) -> (Asked, Option<Duration>) {
         let asked = self.asked(set);
-        if !matches!(asked, Asked::Yes | Asked::Unknown) || is_paused(set) || namespaces.is_empty() {
+        if !matches!(asked, Asked::Yes | Asked::Unknown) || is_paused(set) || namespaces.is_empty()
+        {
             return (asked, None);
         }
         let name = set.metadata.name.clone().unwrap_or_default();
@@ -113,16 +118,31 @@ impl Injection {
         };
         let selectors = json!([set.spec.selector, set.spec.namespace_selector]).to_string();
         let known = self.probes.calls(&name, &selectors);
-        let (sets, failures) = (self.sets(), known.as_ref().map_or(0, |calls| calls.failures));
+        let (sets, failures) = (
+            self.sets(),
+            known.as_ref().map_or(0, |calls| calls.failures),
+        );
         let calls = match known.filter(|calls| !calls.due_after(sets, Instant::now()).is_zero()) {
             Some(calls) => calls,
             None => {
                 // Where all of them refuse pods, the next ones are tried after the pause.
-                let from = usize::try_from(failures).unwrap_or_default().saturating_mul(NAMESPACES) % namespaces.len();
+                let from = usize::try_from(failures)
+                    .unwrap_or_default()
+                    .saturating_mul(NAMESPACES)
+                    % namespaces.len();
                 let (before, after) = namespaces.split_at(from);
                 let why = tried(client, &name, after.iter().chain(before), labels).await;
-                let failures = if why.is_some() { failures.saturating_add(1) } else { 0 };
-                let calls = Calls { selectors, at: Instant::now(), failures, why };
+                let failures = if why.is_some() {
+                    failures.saturating_add(1)
+                } else {
+                    0
+                };
+                let calls = Calls {
+                    selectors,
+                    at: Instant::now(),
+                    failures,
+                    why,
+                };
                 self.probes.lock().entry(name.clone()).or_default().calls = Some(calls.clone());
                 calls
             }
@@ -137,9 +157,18 @@ impl Injection {
     }
 
     /// Why the successor of the pod would lack the containers of the SidecarSet.
-    pub(crate) async fn fruitless(&self, client: &Client, set: &SidecarSet, pod: &Pod) -> Option<String> {
+    pub(crate) async fn fruitless(
+        &self,
+        client: &Client,
+        set: &SidecarSet,
+        pod: &Pod,
+    ) -> Option<String> {
         let name = set.metadata.name.clone().unwrap_or_default();
-        let known = self.probes.lock().get(&name).and_then(|known| known.pod.clone());
+        let known = self
+            .probes
+            .lock()
+            .get(&name)
+            .and_then(|known| known.pod.clone());
         if let Some((uid, at, why)) = known
             && *uid == *pod.metadata.uid
             && at.elapsed() < FRESH_FOR_POD
@@ -172,7 +201,10 @@ async fn tried<'a>(
         let said = dry_run(client, namespace, &pod).await;
         let (why, is_of_namespace) = match &said {
             Ok(said) if says_asked(&said.warnings, set) => return None,
-            Ok(DryRun { refusal: Some(refusal), .. }) => (refusal.message.clone(), refusal.code < 500),
+            Ok(DryRun {
+                refusal: Some(refusal),
+                ..
+            }) => (refusal.message.clone(), refusal.code < 500),
             Ok(_) => ("no replica answered the webhook's call".to_owned(), false),
             Err(failed) => (failed.message.clone(), false),
         };
@@ -199,8 +231,16 @@ fn lacks(set: &str, said: &DryRun) -> Option<String> {
     if let Some(why) = says_left_out(&said.warnings, set) {
         return Some(why.to_owned());
     }
-    let refusal = said.refusal.as_ref().map_or("no replica answered the webhook's call", |refusal| &refusal.message);
-    let is_invalid = said.refusal.as_ref().is_some_and(|refusal| refusal.code == INVALID);
+    let refusal = said
+        .refusal
+        .as_ref()
+        .map_or("no replica answered the webhook's call", |refusal| {
+            &refusal.message
+        });
+    let is_invalid = said
+        .refusal
+        .as_ref()
+        .is_some_and(|refusal| refusal.code == INVALID);
     (is_invalid || !says_asked(&said.warnings, set)).then(|| refusal.to_owned())
 }
 
@@ -239,7 +279,12 @@ mod tests {
         let at = Instant::now();
         let of = |failures: u32| {
             let why = (failures > 0).then(|| "no".to_owned());
-            Calls { selectors: String::new(), at, failures, why }
+            Calls {
+                selectors: String::new(),
+                at,
+                failures,
+                why,
+            }
         };
         for (failures, asked, pause) in [
             (0, Asked::Yes, 60),
@@ -250,21 +295,44 @@ mod tests {
             (u32::MAX, Asked::Unanswered("no".to_owned()), 60),
         ] {
             let calls = of(failures);
-            assert_eq!((calls.asked(), calls.due_after(1, at).as_secs()), (asked, pause), "{failures}");
+            assert_eq!(
+                (calls.asked(), calls.due_after(1, at).as_secs()),
+                (asked, pause),
+                "{failures}"
+            );
         }
-        assert_eq!(of(0).due_after(2000, at).as_secs(), 2000, "one dry run a second at most");
+        assert_eq!(
+            of(0).due_after(2000, at).as_secs(),
+            2000,
+            "one dry run a second at most"
+        );
         assert!(of(0).due_after(1, at + FRESH).is_zero());
     }
 
     #[test]
     fn successor_lacks_what_the_answer_leaves_out() {
-        let refused = |code: u16| Some(Failed { code, message: "no".to_owned(), ..Failed::default() });
-        let warnings = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let refused = |code: u16| {
+            Some(Failed {
+                code,
+                message: "no".to_owned(),
+                ..Failed::default()
+            })
+        };
+        let warnings = |all: &[&str]| {
+            all.iter()
+                .map(|text| (*text).to_owned())
+                .collect::<Vec<_>>()
+        };
         let asked = berth_webhook::pods::asked_warning("log");
         for (what, said, refusal, expected) in [
             ("it gets them", vec![&*asked], None, None),
             ("a quota is used up", vec![&*asked], refused(403), None),
-            ("nothing is said", vec![], None, Some("no replica answered the webhook's call")),
+            (
+                "nothing is said",
+                vec![],
+                None,
+                Some("no replica answered the webhook's call"),
+            ),
             (
                 "another set is asked",
                 vec!["SidecarSet logs was asked"],
@@ -272,10 +340,23 @@ mod tests {
                 Some("no replica answered the webhook's call"),
             ),
             ("it is refused before", vec![], refused(403), Some("no")),
-            ("another set has the name", vec![&*asked, "SidecarSet log is left out: name x"], None, Some("name x")),
-            ("a volume is missing", vec![&*asked], refused(422), Some("no")),
+            (
+                "another set has the name",
+                vec![&*asked, "SidecarSet log is left out: name x"],
+                None,
+                Some("name x"),
+            ),
+            (
+                "a volume is missing",
+                vec![&*asked],
+                refused(422),
+                Some("no"),
+            ),
         ] {
-            let said = DryRun { warnings: warnings(&said), refusal };
+            let said = DryRun {
+                warnings: warnings(&said),
+                refusal,
+            };
             assert_eq!(lacks("log", &said).as_deref(), expected, "{what}");
         }
     }
@@ -286,7 +367,8 @@ mod tests {
             "metadata": {"name": "a", "uid": "u", "labels": {"app": "web"}, "annotations": {"x": "y"}, "ownerReferences": [{}]},
             "spec": {"nodeName": "n", "ephemeralContainers": [], "containers": [{"name": "main"}]}, "status": {},
         });
-        let metadata = json!({"generateName": PROBE, "labels": {"app": "web"}, "annotations": {"x": "y"}});
+        let metadata =
+            json!({"generateName": PROBE, "labels": {"app": "web"}, "annotations": {"x": "y"}});
         let expected = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "main"}]},
         });

@@ -40,14 +40,23 @@ pub(super) struct Awaited {
 impl Awaited {
     /// By which queue objects of this kind are woken, and at which pace.
     pub(super) fn wake_by(&self, resource: Resource, queue: &Arc<Queue<Key>>, pace: Pace) {
-        let waker = Waker { queue: queue.clone(), pace };
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).insert(resource, waker);
+        let waker = Waker {
+            queue: queue.clone(),
+            pace,
+        };
+        self.wakers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(resource, waker);
     }
 
     /// The queue of a kind of ours, by its plural.
     pub(super) fn queue(&self, plural: &str) -> Option<Arc<Queue<Key>>> {
         let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        wakers.iter().find(|(resource, _)| resource.plural == plural).map(|(_, waker)| waker.queue.clone())
+        wakers
+            .iter()
+            .find(|(resource, _)| resource.plural == plural)
+            .map(|(_, waker)| waker.queue.clone())
     }
 
     /// This budget has refused something to this object. Whoever counts the budget is woken, for it may have put a count off because nobody
@@ -77,41 +86,59 @@ impl Awaited {
     /// Whether this object waits for this budget.
     pub(super) fn is_waiting(&self, budget: &BudgetKey, owner: &Owner) -> bool {
         let all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(budget).is_some_and(|waiting| waiting.contains_key(&object(owner)))
+        all.get(budget)
+            .is_some_and(|waiting| waiting.contains_key(&object(owner)))
     }
 
     /// Wakes those that wait for this budget, as many as may get a pod each, those first that wait longest.
     fn wake(&self, budget: &BudgetKey, most: usize) {
         let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(waiting) = all.get_mut(budget) else { return };
+        let Some(waiting) = all.get_mut(budget) else {
+            return;
+        };
         waiting.retain(|_, since| since.elapsed() < WAITS);
-        let mut longest: Vec<_> = waiting.iter().map(|(object, since)| (*since, object.clone())).collect();
+        let mut longest: Vec<_> = waiting
+            .iter()
+            .map(|(object, since)| (*since, object.clone()))
+            .collect();
         longest.sort_unstable();
         longest.truncate(most);
         for (_, object) in &longest {
             waiting.remove(object);
         }
         drop(all);
-        longest.into_iter().for_each(|(_, (resource, key))| self.add(resource, key, BETWEEN));
+        longest
+            .into_iter()
+            .for_each(|(_, (resource, key))| self.add(resource, key, BETWEEN));
     }
 
     fn add(&self, resource: Resource, key: Key, wait: Duration) {
-        if let Some(waker) = self.wakers.lock().unwrap_or_else(PoisonError::into_inner).get(&resource) {
+        if let Some(waker) = self
+            .wakers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&resource)
+        {
             let wait = wait.max((waker.pace)(&key));
             waker.queue.add_after(key, wait);
         }
     }
 
     /// Wakes who waits whenever a budget has more room than before, or is gone.
-    pub(super) fn follow<T: 'static>(self: &Arc<Self>, budgets: &Store<Watched<T>>, either: fn(Arc<T>) -> Budget)
-    where
+    pub(super) fn follow<T: 'static>(
+        self: &Arc<Self>,
+        budgets: &Store<Watched<T>>,
+        either: fn(Arc<T>) -> Budget,
+    ) where
         Watched<T>: Object,
     {
         let this = self.clone();
         budgets.on_change(move |change| {
             let either = |budget: &Arc<Watched<T>>| either(budget.0.clone());
             match change {
-                Change::Applied { old, new } => this.changed(old.as_ref().map(either).as_ref(), Some(&either(new))),
+                Change::Applied { old, new } => {
+                    this.changed(old.as_ref().map(either).as_ref(), Some(&either(new)))
+                }
                 Change::Deleted { old } => this.changed(Some(&either(old)), None),
                 Change::Synced => {}
             }
@@ -123,7 +150,9 @@ impl Awaited {
     fn changed(&self, old: Option<&Budget>, new: Option<&Budget>) {
         match (old, new) {
             (Some(old), None) => self.wake(&old.key(), usize::MAX),
-            (Some(old), Some(new)) if new.allowed() > old.allowed() && !old.is_to_be_recounted() => {
+            (Some(old), Some(new))
+                if new.allowed() > old.allowed() && !old.is_to_be_recounted() =>
+            {
                 self.wake(&new.key(), usize::try_from(new.allowed()).unwrap_or(0));
             }
             _ => {}
@@ -159,7 +188,12 @@ mod tests {
 
     fn owner(resource: Resource, name: &str) -> Owner {
         let [namespace, name, uid] = ["default", name, "u"].map(str::to_owned);
-        Owner { resource, namespace, name, uid }
+        Owner {
+            resource,
+            namespace,
+            name,
+            uid,
+        }
     }
 
     fn queue() -> Arc<Queue<Key>> {
@@ -183,7 +217,9 @@ mod tests {
     async fn those_that_wait_longest_are_woken_by_more_room_as_many_as_may_get_a_pod() {
         let recounted = |allowed| {
             let mut budget = budget("web", allowed);
-            let Budget::Unavailable(of) = &mut budget else { unreachable!() };
+            let Budget::Unavailable(of) = &mut budget else {
+                unreachable!()
+            };
             let status = Arc::get_mut(of).unwrap().status.as_mut().unwrap();
             status.ledger.get_or_insert_default().recount = true;
             budget
@@ -211,7 +247,11 @@ mod tests {
             let mut found = woken(&queue).await;
             found.sort_by_key(|name| expected.iter().position(|expected| expected == name));
             assert_eq!(found, expected, "{old:?} {new:?}");
-            assert_eq!((awaited.has(&web), awaited.has(&other)), (expected.len() < 3, true), "{old:?} {new:?}");
+            assert_eq!(
+                (awaited.has(&web), awaited.has(&other)),
+                (expected.len() < 3, true),
+                "{old:?} {new:?}"
+            );
         }
     }
 
@@ -225,7 +265,11 @@ mod tests {
         let waits = |name| awaited.is_waiting(&web, &owner(SIDECAR_SETS, name));
         assert!(waits("a") && !waits("b"));
         awaited.note(&web, &owner(STATEFUL_SETS, "b"));
-        assert_eq!(woken(&queue).await, Vec::<String>::new(), "somebody waits already");
+        assert_eq!(
+            woken(&queue).await,
+            Vec::<String>::new(),
+            "somebody waits already"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -238,18 +282,29 @@ mod tests {
                 &queue,
                 Box::new(move |key| if &*key.name == "log" { pace } else { 2 * LONG }),
             );
-            awaited.note(&web, &Owner { namespace: String::new(), ..owner(SIDECAR_SETS, "log") });
+            awaited.note(
+                &web,
+                &Owner {
+                    namespace: String::new(),
+                    ..owner(SIDECAR_SETS, "log")
+                },
+            );
             let begun = tokio::time::Instant::now();
             awaited.wake(&web, 1);
             let work = queue.take().await.unwrap();
-            assert_eq!((work.key.clone(), begun.elapsed()), (Key::new("", "log"), expected));
+            assert_eq!(
+                (work.key.clone(), begun.elapsed()),
+                (Key::new("", "log"), expected)
+            );
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_is_woken_when_the_store_shows_room() {
         let watched = |version: &str, allowed| {
-            let Budget::Unavailable(of) = budget("web", allowed) else { unreachable!() };
+            let Budget::Unavailable(of) = budget("web", allowed) else {
+                unreachable!()
+            };
             let mut of = Arc::unwrap_or_clone(of);
             of.metadata.resource_version = Some(version.to_owned());
             Watched(Arc::new(of))
@@ -270,10 +325,15 @@ mod tests {
         assert!(!awaited.has(&web));
         awaited.note(&web, &owner(CLONE_SETS, "web"));
         for waiting in awaited.waiting.lock().unwrap().values_mut() {
-            waiting.values_mut().for_each(|since| *since = since.checked_sub(WAITS).unwrap());
+            waiting
+                .values_mut()
+                .for_each(|since| *since = since.checked_sub(WAITS).unwrap());
         }
         assert!(!awaited.has(&web));
         awaited.note(&budget("other", 0).key(), &owner(CLONE_SETS, "other"));
-        assert!(!awaited.waiting.lock().unwrap().contains_key(&web), "it may be gone");
+        assert!(
+            !awaited.waiting.lock().unwrap().contains_key(&web),
+            "it may be gone"
+        );
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetStatus, Replacement, TargetReference};
+use berth_api::v1beta1::podunavailablebudget::{
+    PodUnavailableBudgetStatus, Replacement, TargetReference,
+};
 use berth_api::weight::{Limits, without_managed_fields};
 use berth_runtime::{Key, Resource};
 use berth_workload::budget::federation::{Brings, Origin, Shared, Told};
@@ -42,7 +44,10 @@ pub(crate) struct BudgetKey {
 impl BudgetKey {
     /// As messages name it.
     pub(super) fn words(&self) -> String {
-        format!("{} {}/{}", self.resource.kind, self.key.namespace, self.key.name)
+        format!(
+            "{} {}/{}",
+            self.resource.kind, self.key.namespace, self.key.name
+        )
     }
 }
 
@@ -56,9 +61,13 @@ impl Budget {
         let object = without_managed_fields(object);
         Limits::of_budgets().check_object(&object).ok()?;
         if is_distributed {
-            serde_json::from_str::<Watched<_>>(&object).ok().map(|budget| Self::Distributed(budget.0))
+            serde_json::from_str::<Watched<_>>(&object)
+                .ok()
+                .map(|budget| Self::Distributed(budget.0))
         } else {
-            serde_json::from_str::<Watched<_>>(&object).ok().map(|budget| Self::Unavailable(budget.0))
+            serde_json::from_str::<Watched<_>>(&object)
+                .ok()
+                .map(|budget| Self::Unavailable(budget.0))
         }
     }
 
@@ -71,27 +80,45 @@ impl Budget {
 
     pub(crate) fn key(&self) -> BudgetKey {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        let ObjectMeta { namespace, name, .. } = self.metadata();
+        let ObjectMeta {
+            namespace, name, ..
+        } = self.metadata();
         let resource = match self {
             Self::Unavailable(_) => POD_UNAVAILABLE_BUDGETS,
             Self::Distributed(_) => DISTRIBUTED_POD_DISRUPTION_BUDGETS,
         };
-        BudgetKey { resource, key: Key::new(&part(namespace), &part(name)) }
+        BudgetKey {
+            resource,
+            key: Key::new(&part(namespace), &part(name)),
+        }
     }
 
     /// The pods that go when another has come.
     pub(super) fn replacements(&self) -> &[Replacement] {
         let ledger = match self {
-            Self::Unavailable(budget) => budget.status.as_ref().and_then(|status| status.ledger.as_ref()),
-            Self::Distributed(budget) => budget.status.as_ref().and_then(|status| status.ledger.as_ref()),
+            Self::Unavailable(budget) => budget
+                .status
+                .as_ref()
+                .and_then(|status| status.ledger.as_ref()),
+            Self::Distributed(budget) => budget
+                .status
+                .as_ref()
+                .and_then(|status| status.ledger.as_ref()),
         };
         ledger.map_or(&[], |ledger| &ledger.replacements)
     }
 
     /// Which budgets of its kind count before it in its namespace: those of a smaller age.
     pub(super) fn age(&self) -> (Option<Timestamp>, String) {
-        let ObjectMeta { creation_timestamp, name, .. } = self.metadata();
-        (creation_timestamp.as_ref().map(|time| time.0), name.clone().unwrap_or_default())
+        let ObjectMeta {
+            creation_timestamp,
+            name,
+            ..
+        } = self.metadata();
+        (
+            creation_timestamp.as_ref().map(|time| time.0),
+            name.clone().unwrap_or_default(),
+        )
     }
 
     /// Whether a workload that it names says which pods are its, and how many.
@@ -109,21 +136,40 @@ impl Budget {
 
     /// What the leader has told of each of those that are here; of the others nothing that counts.
     pub(super) fn told(&self, is_here: impl Fn(&Member) -> bool) -> Vec<Told> {
-        let Self::Distributed(budget) = self else { return Vec::new() };
+        let Self::Distributed(budget) = self else {
+            return Vec::new();
+        };
         let (members, own) = (&budget.spec.federation, budget.metadata.namespace.as_ref());
-        let statuses = budget.status.as_ref().map_or(&[][..], |status| &status.federated_statuses);
+        let statuses = budget
+            .status
+            .as_ref()
+            .map_or(&[][..], |status| &status.federated_statuses);
         let number = |number: i32| usize::try_from(number).unwrap_or(0);
         let told = members.iter().enumerate().map(|(at, member)| {
-            let is_beside =
-                |(other, one): (usize, &Member)| other != at && is_here(one) && one.namespace == member.namespace;
-            let may_share = own == Some(&member.namespace) || members.iter().enumerate().any(is_beside);
-            let Some(told) = statuses.iter().find(|told| told.is_of(member)) else {
-                return Told { may_share, ..Told::default() };
+            let is_beside = |(other, one): (usize, &Member)| {
+                other != at && is_here(one) && one.namespace == member.namespace
             };
-            let brought = Brings { healthy: number(told.healthy), expected: number(told.expected) };
+            let may_share =
+                own == Some(&member.namespace) || members.iter().enumerate().any(is_beside);
+            let Some(told) = statuses.iter().find(|told| told.is_of(member)) else {
+                return Told {
+                    may_share,
+                    ..Told::default()
+                };
+            };
+            let brought = Brings {
+                healthy: number(told.healthy),
+                expected: number(told.expected),
+            };
             Told {
-                shared: Shared { pods: number(told.shared), expected: number(told.shared_expected) },
-                origin: Origin { uid: told.uid.clone(), generation: told.generation },
+                shared: Shared {
+                    pods: number(told.shared),
+                    expected: number(told.shared_expected),
+                },
+                origin: Origin {
+                    uid: told.uid.clone(),
+                    generation: told.generation,
+                },
                 brought: told.reachable.then_some(brought),
                 may_share,
             }
@@ -133,9 +179,14 @@ impl Budget {
 
     /// Whether somebody of this cluster who names that one names this budget.
     pub(crate) fn is_named_by(&self, member: &Member) -> bool {
-        let ObjectMeta { namespace, name, .. } = self.metadata();
-        let is_kind = member.kind.is_none_or(|kind| kind == MemberKind::DistributedPodDisruptionBudget);
-        let is_it = namespace.as_ref() == Some(&member.namespace) && name.as_ref() == Some(&member.name);
+        let ObjectMeta {
+            namespace, name, ..
+        } = self.metadata();
+        let is_kind = member
+            .kind
+            .is_none_or(|kind| kind == MemberKind::DistributedPodDisruptionBudget);
+        let is_it =
+            namespace.as_ref() == Some(&member.namespace) && name.as_ref() == Some(&member.name);
         is_it && is_kind && matches!(self, Self::Distributed(_))
     }
 
@@ -166,16 +217,28 @@ impl Budget {
     /// How many pods may go, as written.
     pub(super) fn allowed(&self) -> i32 {
         match self {
-            Self::Unavailable(budget) => budget.status.as_ref().map_or(0, |status| status.unavailable_allowed),
-            Self::Distributed(budget) => budget.status.as_ref().map_or(0, |status| status.disruptions_allowed),
+            Self::Unavailable(budget) => budget
+                .status
+                .as_ref()
+                .map_or(0, |status| status.unavailable_allowed),
+            Self::Distributed(budget) => budget
+                .status
+                .as_ref()
+                .map_or(0, |status| status.disruptions_allowed),
         }
     }
 
     /// Whether something was drawn and given back since the last count.
     pub(super) fn is_to_be_recounted(&self) -> bool {
         let ledger = match self {
-            Self::Unavailable(budget) => budget.status.as_ref().and_then(|status| status.ledger.as_ref()),
-            Self::Distributed(budget) => budget.status.as_ref().and_then(|status| status.ledger.as_ref()),
+            Self::Unavailable(budget) => budget
+                .status
+                .as_ref()
+                .and_then(|status| status.ledger.as_ref()),
+            Self::Distributed(budget) => budget
+                .status
+                .as_ref()
+                .and_then(|status| status.ledger.as_ref()),
         };
         ledger.is_some_and(|ledger| ledger.recount)
     }
@@ -187,15 +250,23 @@ impl Budget {
             Self::Distributed(budget) => Some(floor::binding(budget)),
         };
         let generation = self.metadata().generation.unwrap_or_default();
-        Account { name, rules: &holds.rules, generation, status: self.account(), floor }
+        Account {
+            name,
+            rules: &holds.rules,
+            generation,
+            status: self.account(),
+            floor,
+        }
     }
 
     /// The budget with another ledger.
     pub(super) fn with_account(&self, account: &PodUnavailableBudgetStatus) -> Self {
         match self {
             Self::Unavailable(budget) => {
-                let budget =
-                    PodUnavailableBudget { status: Some(account.clone()), ..PodUnavailableBudget::clone(budget) };
+                let budget = PodUnavailableBudget {
+                    status: Some(account.clone()),
+                    ..PodUnavailableBudget::clone(budget)
+                };
                 Self::Unavailable(Arc::new(budget))
             }
             Self::Distributed(budget) => {
@@ -214,8 +285,14 @@ impl Budget {
     /// The patch of a ledger, which fails where it is another by then; `None` where nothing changes.
     pub(super) fn patch(&self, account: &PodUnavailableBudgetStatus) -> Option<Value> {
         let patch = merge_patch(&self.status()?, &self.with_account(account).status()?)?;
-        let ObjectMeta { resource_version, uid, .. } = self.metadata();
-        Some(json!({"metadata": {"resourceVersion": resource_version, "uid": uid}, "status": patch}))
+        let ObjectMeta {
+            resource_version,
+            uid,
+            ..
+        } = self.metadata();
+        Some(
+            json!({"metadata": {"resourceVersion": resource_version, "uid": uid}, "status": patch}),
+        )
     }
 
     fn status(&self) -> Option<Value> {
@@ -239,23 +316,37 @@ pub(crate) struct Holds {
 impl Holds {
     pub(super) fn of(budget: &Budget) -> Self {
         let (rules, selector) = match budget {
-            Budget::Unavailable(budget) => (Rules::of_budget(budget), budget.spec.selector.as_ref()),
-            Budget::Distributed(budget) => (Rules::of_distributed(&budget.spec), Some(&budget.spec.selector)),
+            Budget::Unavailable(budget) => {
+                (Rules::of_budget(budget), budget.spec.selector.as_ref())
+            }
+            Budget::Distributed(budget) => (
+                Rules::of_distributed(&budget.spec),
+                Some(&budget.spec.selector),
+            ),
         };
         let of_target = || Selector::parse(target_selector(budget)?).ok();
         let of_spec = selector.and_then(|selector| Selector::new(selector).ok());
         let is_any = |selector: &Selector| !selector.is_empty();
-        let selector = of_spec.filter(is_any).or_else(|| of_target().filter(is_any));
+        let selector = of_spec
+            .filter(is_any)
+            .or_else(|| of_target().filter(is_any));
         let target = match budget {
             Budget::Unavailable(budget) => budget.spec.target_ref.clone(),
             Budget::Distributed(_) => None,
         };
-        Self { rules, selector, target }
+        Self {
+            rules,
+            selector,
+            target,
+        }
     }
 
     /// As these gates have what it is protected from.
     pub(super) fn with_gates(self, gates: Gates) -> Self {
-        Self { rules: self.rules.map(|rules| rules.with_gates(gates)), ..self }
+        Self {
+            rules: self.rules.map(|rules| rules.with_gates(gates)),
+            ..self
+        }
     }
 
     /// Whether a pod of these labels and annotations is one of the budget's, protected or not.
@@ -284,7 +375,9 @@ impl Holds {
 }
 
 fn target_selector(budget: &Budget) -> Option<&str> {
-    let Budget::Unavailable(budget) = budget else { return None };
+    let Budget::Unavailable(budget) = budget else {
+        return None;
+    };
     budget.status.as_ref()?.ledger.as_ref()?.selector.as_deref()
 }
 
@@ -293,7 +386,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_by_target_holds_the_targets_pods_before_they_are_counted_and_those_of_its_selector_after() {
+    fn a_budget_by_target_holds_the_targets_pods_before_they_are_counted_and_those_of_its_selector_after()
+     {
         let budget = |status: Value| {
             let budget = json!({
                 "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": "web"},
@@ -304,11 +398,16 @@ mod tests {
         };
         let pod = |owner: &str, app: &str| {
             let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": owner, "uid": "u", "controller": true});
-            serde_json::from_value::<Metadata>(json!({"labels": {"app": app}, "ownerReferences": [owner]})).unwrap()
+            serde_json::from_value::<Metadata>(
+                json!({"labels": {"app": app}, "ownerReferences": [owner]}),
+            )
+            .unwrap()
         };
         // As OpenKruise leaves it, which says nowhere whose pods they are.
-        let uncounted = json!({"observedGeneration": 1, "unavailableAllowed": 0, "currentAvailable": 3});
-        let counted = json!({"observedGeneration": 1, "ledger": {"counted": "7", "selector": "app=web"}});
+        let uncounted =
+            json!({"observedGeneration": 1, "unavailableAllowed": 0, "currentAvailable": 3});
+        let counted =
+            json!({"observedGeneration": 1, "ledger": {"counted": "7", "selector": "app=web"}});
         for (status, owner, app, expected) in [
             (Value::Null, "web", "web", true),
             (Value::Null, "other", "web", false),
@@ -316,7 +415,11 @@ mod tests {
             (counted.clone(), "web", "other", false),
             (counted, "other", "web", true),
         ] {
-            assert_eq!(budget(status.clone()).holds(&pod(owner, app)), expected, "{status} {owner} {app}");
+            assert_eq!(
+                budget(status.clone()).holds(&pod(owner, app)),
+                expected,
+                "{status} {owner} {app}"
+            );
         }
     }
 }

@@ -16,7 +16,9 @@ impl PodBudgets {
     /// The budgets of a namespace that hold pods: of each kind the oldest.
     pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Budget> {
         let kinds = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS];
-        kinds.map(|resource| self.counting(resource, namespace)).concat()
+        kinds
+            .map(|resource| self.counting(resource, namespace))
+            .concat()
     }
 
     /// Those of one kind.
@@ -30,12 +32,26 @@ impl PodBudgets {
     fn of_kind(&self, resource: Resource, namespace: &str) -> Vec<Budget> {
         let mut all: Vec<_> = if resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
             let by = &distributedpoddisruptionbudget::BY_NAMESPACE;
-            let found = self.distributed.get().map(|store| store.by_index(by, namespace)).unwrap_or_default();
-            found.iter().map(|budget| Budget::Distributed(budget.0.clone())).collect()
+            let found = self
+                .distributed
+                .get()
+                .map(|store| store.by_index(by, namespace))
+                .unwrap_or_default();
+            found
+                .iter()
+                .map(|budget| Budget::Distributed(budget.0.clone()))
+                .collect()
         } else {
             let by = &podunavailablebudget::BY_NAMESPACE;
-            let found = self.unavailable.get().map(|store| store.by_index(by, namespace)).unwrap_or_default();
-            found.iter().map(|budget| Budget::Unavailable(budget.0.clone())).collect()
+            let found = self
+                .unavailable
+                .get()
+                .map(|store| store.by_index(by, namespace))
+                .unwrap_or_default();
+            found
+                .iter()
+                .map(|budget| Budget::Unavailable(budget.0.clone()))
+                .collect()
         };
         all.retain(|budget| !budget.is_over());
         all
@@ -51,7 +67,11 @@ impl PodBudgets {
     }
 
     /// The budget that may come to count by a change: one that ends leaves its place.
-    pub(crate) fn comes_to_count(&self, resource: Resource, change: &Change<impl Object>) -> Option<Key> {
+    pub(crate) fn comes_to_count(
+        &self,
+        resource: Resource,
+        change: &Change<impl Object>,
+    ) -> Option<Key> {
         let ends = match change {
             Change::Deleted { old } => Some(old),
             Change::Applied { new, .. } => Some(new).filter(|new| new.terminating()),
@@ -64,23 +84,43 @@ impl PodBudgets {
     /// come to count.
     pub(super) fn last_that_counts(&self, resource: Resource, namespace: &str) -> Option<Key> {
         let all = self.counting(resource, namespace);
-        let last = all.iter().max_by_key(|budget| budget.age()).filter(|_| all.len() >= share::MOST)?;
+        let last = all
+            .iter()
+            .max_by_key(|budget| budget.age())
+            .filter(|_| all.len() >= share::MOST)?;
         Some(last.key().key)
     }
 
     /// The namespaces with budgets, but for protected ones, each with whether one of them holds pods that are not ready. What comes
     /// later takes no place from others.
     pub(super) fn namespaces_of_budgets(&self) -> Vec<(String, bool)> {
-        let unavailable = self.unavailable.get().map(|store| store.all()).unwrap_or_default();
-        let distributed = self.distributed.get().map(|store| store.all()).unwrap_or_default();
+        let unavailable = self
+            .unavailable
+            .get()
+            .map(|store| store.all())
+            .unwrap_or_default();
+        let distributed = self
+            .distributed
+            .get()
+            .map(|store| store.all())
+            .unwrap_or_default();
         let unavailable = unavailable.iter().map(|budget| {
-            let holds_unready = budget.0.spec.unhealthy_pod_policy == UnhealthyPodPolicy::IfHealthyBudget;
-            (budget.namespace(), budget.0.metadata.creation_timestamp.as_ref(), holds_unready)
+            let holds_unready =
+                budget.0.spec.unhealthy_pod_policy == UnhealthyPodPolicy::IfHealthyBudget;
+            (
+                budget.namespace(),
+                budget.0.metadata.creation_timestamp.as_ref(),
+                holds_unready,
+            )
         });
         let distributed = distributed.iter().map(|budget| {
             let policy = &budget.0.spec.unhealthy_pod_eviction_policy;
             let holds_unready = *policy == UnhealthyPodEvictionPolicy::IfHealthyBudget;
-            (budget.namespace(), budget.0.metadata.creation_timestamp.as_ref(), holds_unready)
+            (
+                budget.namespace(),
+                budget.0.metadata.creation_timestamp.as_ref(),
+                holds_unready,
+            )
         });
         let mut namespaces: BTreeMap<&str, (Option<Timestamp>, bool)> = BTreeMap::new();
         for (namespace, since, holds_unready) in unavailable.chain(distributed) {
@@ -93,6 +133,9 @@ impl PodBudgets {
         }
         let mut namespaces: Vec<_> = namespaces.into_iter().collect();
         namespaces.sort_by_key(|(_, (since, _))| *since);
-        namespaces.into_iter().map(|(namespace, (_, unready))| (namespace.to_owned(), unready)).collect()
+        namespaces
+            .into_iter()
+            .map(|(namespace, (_, unready))| (namespace.to_owned(), unready))
+            .collect()
     }
 }

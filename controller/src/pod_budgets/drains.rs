@@ -58,15 +58,30 @@ impl PodBudgets {
         let natives: Vec<_> = natives.iter().map(|native| (*native.0).clone()).collect();
         let mut all = self.in_namespace(&namespace);
         all.sort_by_key(Budget::key);
-        let Some(told) = all.iter().position(|budget| budget.key() == of.key()) else { return Ok(None) };
+        let Some(told) = all.iter().position(|budget| budget.key() == of.key()) else {
+            return Ok(None);
+        };
         let mut budgets = Vec::new();
         for budget in &all {
             let holds = self.holds(budget);
             let total = self.total(budget, &holds).await;
             let others = self.others_of_drain(budget, &all, &natives).await?;
-            budgets.push(Known { name: budget.key().words(), budget: budget.clone(), holds, total, others });
+            budgets.push(Known {
+                name: budget.key().words(),
+                budget: budget.clone(),
+                holds,
+                total,
+                others,
+            });
         }
-        Ok(Some(Drains { by: self, stores, namespace, budgets, natives, told }))
+        Ok(Some(Drains {
+            by: self,
+            stores,
+            namespace,
+            budgets,
+            natives,
+            told,
+        }))
     }
 
     /// What the budgets that one names bring; of other clusters, as the running controller has told.
@@ -77,15 +92,28 @@ impl PodBudgets {
         natives: &[NativeBudget],
     ) -> Result<Vec<Other>, NotYet> {
         let told = budget.told(|member| !self.clusters.has(member));
-        let read = self.others(budget).await?.into_iter().zip(told).zip(budget.federation());
+        let read = self
+            .others(budget)
+            .await?
+            .into_iter()
+            .zip(told)
+            .zip(budget.federation());
         let others = read.map(|((brings, Told { shared, .. }), member)| match budget {
-            Budget::Distributed(budget) if self.clusters.has(member) => {
-                Other { brings: told_of(budget, member).brings, shared: Shared::default(), place: None }
-            }
-            _ if budget.metadata().namespace.as_ref() == Some(&member.namespace) => {
-                Other { brings, shared, place: place(member, all, natives) }
-            }
-            _ => Other { brings, shared, place: None },
+            Budget::Distributed(budget) if self.clusters.has(member) => Other {
+                brings: told_of(budget, member).brings,
+                shared: Shared::default(),
+                place: None,
+            },
+            _ if budget.metadata().namespace.as_ref() == Some(&member.namespace) => Other {
+                brings,
+                shared,
+                place: place(member, all, natives),
+            },
+            _ => Other {
+                brings,
+                shared,
+                place: None,
+            },
         });
         Ok(others.collect())
     }
@@ -100,10 +128,17 @@ fn place(member: &Member, all: &[Budget], natives: &[NativeBudget]) -> Option<Pl
         };
         all.iter().position(is_it).map(Place::Ours)
     };
-    let native = || natives.iter().position(|native| *native.metadata.name == *member.name).map(Place::Native);
+    let native = || {
+        natives
+            .iter()
+            .position(|native| *native.metadata.name == *member.name)
+            .map(Place::Native)
+    };
     match member.kind {
         None => ours(DISTRIBUTED_POD_DISRUPTION_BUDGETS).or_else(native),
-        Some(MemberKind::DistributedPodDisruptionBudget) => ours(DISTRIBUTED_POD_DISRUPTION_BUDGETS),
+        Some(MemberKind::DistributedPodDisruptionBudget) => {
+            ours(DISTRIBUTED_POD_DISRUPTION_BUDGETS)
+        }
         Some(MemberKind::PodUnavailableBudget) => ours(POD_UNAVAILABLE_BUDGETS),
         Some(MemberKind::PodDisruptionBudget) => native(),
     }
@@ -116,7 +151,10 @@ impl Drains<'_> {
         for (pod, fate) in self.round(node, Timestamp::now()) {
             if self.is_told(&pod) {
                 let reason = self.words(&pod, fate).await;
-                told.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+                told.push(Waiting {
+                    pod: pod.metadata.name.to_string(),
+                    reason,
+                });
             }
         }
         told
@@ -125,14 +163,26 @@ impl Drains<'_> {
     /// Which of the nodes of its pods could be drained at once, in words.
     pub(crate) fn of_nodes(&self) -> Vec<String> {
         let all = self.stores.pods.by_index(&BY_NAMESPACE, &self.namespace);
-        let told = all.iter().filter(|pod| self.is_told(pod)).map(|pod| &*pod.spec.node_name);
-        let nodes: BTreeSet<&str> = told.filter(|node| self.stores.nodes.get("", node).is_some()).collect();
+        let told = all
+            .iter()
+            .filter(|pod| self.is_told(pod))
+            .map(|pod| &*pod.spec.node_name);
+        let nodes: BTreeSet<&str> = told
+            .filter(|node| self.stores.nodes.get("", node).is_some())
+            .collect();
         let now = Timestamp::now();
         let left = nodes.into_iter().map(|node| {
-            let of_budget = self.round(node, now).into_iter().filter(|(pod, _)| self.is_told(pod));
+            let of_budget = self
+                .round(node, now)
+                .into_iter()
+                .filter(|(pod, _)| self.is_told(pod));
             let fates: Vec<_> = of_budget.map(|(_, fate)| fate).collect();
             let refused = fates.iter().filter(|fate| fate.is_refusal()).count();
-            Remainder { node: node.to_owned(), pods: fates.len(), refused }
+            Remainder {
+                node: node.to_owned(),
+                pods: fates.len(),
+                refused,
+            }
         });
         drain::drainable(&left.collect::<Vec<_>>())
     }
@@ -148,8 +198,16 @@ impl Drains<'_> {
     }
 
     fn resident<'p>(&self, pod: &'p Pod, now: Timestamp) -> Resident<'p> {
-        let holding = self.budgets.iter().enumerate().filter(|(_, known)| known.holds.holds(&pod.metadata));
-        Resident { pod, is_available: is_available(pod, true, now), holding: holding.map(|(at, _)| at).collect() }
+        let holding = self
+            .budgets
+            .iter()
+            .enumerate()
+            .filter(|(_, known)| known.holds.holds(&pod.metadata));
+        Resident {
+            pod,
+            is_available: is_available(pod, true, now),
+            holding: holding.map(|(at, _)| at).collect(),
+        }
     }
 
     fn drain(&self) -> Drain<'_> {
@@ -159,9 +217,18 @@ impl Drains<'_> {
                 Asked::Never(why) => Asked::Never(why),
                 _ => Asked::told(&account.status.conditions),
             };
-            drain::Budget { account, total: known.total, others: known.others.clone(), asked }
+            drain::Budget {
+                account,
+                total: known.total,
+                others: known.others.clone(),
+                asked,
+            }
         });
-        Drain { budgets: budgets.collect(), natives: self.natives.clone(), told: self.told }
+        Drain {
+            budgets: budgets.collect(),
+            natives: self.natives.clone(),
+            told: self.told,
+        }
     }
 
     /// Whether a pod is of the budget that is explained.
@@ -171,9 +238,17 @@ impl Drains<'_> {
 
     /// What becomes of a pod, in words. Where there is no room, its workload may bring another first.
     async fn words(&self, pod: &Pod, fate: Fate) -> String {
-        let Fate::NoRoom { budget, message } = &fate else { return fate.words() };
-        match self.by.instead(pod, &self.budgets[*budget].name, message).await {
-            Some(Instead::First { told, .. } | Instead::Never { told }) => Fate::Stays(told).words(),
+        let Fate::NoRoom { budget, message } = &fate else {
+            return fate.words();
+        };
+        match self
+            .by
+            .instead(pod, &self.budgets[*budget].name, message)
+            .await
+        {
+            Some(Instead::First { told, .. } | Instead::Never { told }) => {
+                Fate::Stays(told).words()
+            }
             None => fate.words(),
         }
     }

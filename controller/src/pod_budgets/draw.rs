@@ -46,12 +46,19 @@ impl PodBudgets {
     pub(super) async fn draw_for(
         &self,
         pod: &Arc<Pod>,
-        Holding { keys: holding, unreadable }: &Holding,
+        Holding {
+            keys: holding,
+            unreadable,
+        }: &Holding,
         request: &Request,
         is_dry_run: bool,
     ) -> Result<Option<Refusal>, NotYet> {
-        let counts_others = holding.iter().any(|budget| budget.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS);
-        let why = unreadable.clone().or_else(|| kept(&pod.metadata, holding.len(), counts_others));
+        let counts_others = holding
+            .iter()
+            .any(|budget| budget.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS);
+        let why = unreadable
+            .clone()
+            .or_else(|| kept(&pod.metadata, holding.len(), counts_others));
         match why {
             Some(why) if request.passes => {
                 if !is_dry_run {
@@ -64,10 +71,15 @@ impl PodBudgets {
         }
         let mut tries = 0;
         loop {
-            match self.draw_together(holding, pod, request, is_dry_run).await? {
+            match self
+                .draw_together(holding, pod, request, is_dry_run)
+                .await?
+            {
                 Together::Granted => return Ok(None),
                 Together::Refused(refusal) => return Ok(Some(refusal)),
-                Together::Crossed(message) if tries >= CROSSED_TRIES => return Ok(Some(message.into())),
+                Together::Crossed(message) if tries >= CROSSED_TRIES => {
+                    return Ok(Some(message.into()));
+                }
                 Together::Crossed(_) => {
                     tries += 1;
                     // Whoever crossed waits as well, and not as long.
@@ -88,8 +100,12 @@ impl PodBudgets {
     ) -> Result<Together, NotYet> {
         let mut drawn = Vec::new();
         for key in holding {
-            let grant = may_be_taken_back(holding, key).then(|| format!("{:016x}", fastrand::u64(..)));
-            let request = Request { grant, ..request.clone() };
+            let grant =
+                may_be_taken_back(holding, key).then(|| format!("{:016x}", fastrand::u64(..)));
+            let request = Request {
+                grant,
+                ..request.clone()
+            };
             let (ruling, request) = match self.draw_one(key, pod, request, is_dry_run).await {
                 Ok(said) => said,
                 // What this one may have written all the same expires.
@@ -107,23 +123,36 @@ impl PodBudgets {
                     self.tell_of_passing(pod, &request, &shortage);
                     drawn.push((key, request));
                 }
-                Ruling::Refused(_) | Ruling::UsedUp(_) if self.is_garbage_that_goes(pod, &request).await => {}
+                Ruling::Refused(_) | Ruling::UsedUp(_)
+                    if self.is_garbage_that_goes(pod, &request).await => {}
                 Ruling::Refused(message) => {
                     self.take_back(drawn).await;
-                    return Ok(Together::Refused(Refusal { by: Some(key.clone()), message }));
+                    return Ok(Together::Refused(Refusal {
+                        by: Some(key.clone()),
+                        message,
+                    }));
                 }
                 Ruling::UsedUp(message) => {
                     self.take_back(drawn).await;
                     let is_eviction = request.operation == ProtectedOperation::Evict && !is_dry_run;
-                    let first =
-                        if is_eviction { self.replaced_first(pod, key, &request, &message).await } else { None };
+                    let first = if is_eviction {
+                        self.replaced_first(pod, key, &request, &message).await
+                    } else {
+                        None
+                    };
                     let message = first.unwrap_or(message);
-                    return Ok(Together::Refused(Refusal { by: Some(key.clone()), message }));
+                    return Ok(Together::Refused(Refusal {
+                        by: Some(key.clone()),
+                        message,
+                    }));
                 }
             }
         }
         // With all standing, each is looked at once more: of two that exclude each other, one sees the other.
-        for (key, request) in drawn.iter().filter(|(_, request)| request.grant.is_some() && !request.passes) {
+        for (key, request) in drawn
+            .iter()
+            .filter(|(_, request)| request.grant.is_some() && !request.passes)
+        {
             match self.confirm(key, request).await {
                 Ok(None) => {}
                 Ok(Some(message)) => {
@@ -140,11 +169,18 @@ impl PodBudgets {
     }
 
     /// Where the pod's workload wants pods replaced before they go: has that noted, and gives what is told instead of the refusal.
-    async fn replaced_first(&self, pod: &Pod, key: &BudgetKey, request: &Request, message: &str) -> Option<String> {
+    async fn replaced_first(
+        &self,
+        pod: &Pod,
+        key: &BudgetKey,
+        request: &Request,
+        message: &str,
+    ) -> Option<String> {
         match self.instead(pod, &key.words(), message).await? {
-            Instead::First { told, deployment } => {
-                self.note_replacement(key, request, deployment.as_ref()).await.then_some(told)
-            }
+            Instead::First { told, deployment } => self
+                .note_replacement(key, request, deployment.as_ref())
+                .await
+                .then_some(told),
             Instead::Never { told } => Some(told),
         }
     }
@@ -155,7 +191,11 @@ impl PodBudgets {
             return Some(Instead::of_released(budget));
         }
         let owner = pod.metadata.controller()?;
-        let (kind, top) = self.expected.apart().top_object(&pod.metadata.namespace, owner).await?;
+        let (kind, top) = self
+            .expected
+            .apart()
+            .top_object(&pod.metadata.namespace, owner)
+            .await?;
         Instead::of(&pod.metadata, (&kind, &top), budget, refusal)
     }
 
@@ -182,8 +222,14 @@ mod tests {
 
     #[test]
     fn each_try_has_an_entry_of_its_own_unless_one_budget_that_names_no_other_holds_the_pod() {
-        let key = |resource, name| BudgetKey { resource, key: Key::new("default", name) };
-        let (web, all) = (key(POD_UNAVAILABLE_BUDGETS, "web"), key(POD_UNAVAILABLE_BUDGETS, "all"));
+        let key = |resource, name| BudgetKey {
+            resource,
+            key: Key::new("default", name),
+        };
+        let (web, all) = (
+            key(POD_UNAVAILABLE_BUDGETS, "web"),
+            key(POD_UNAVAILABLE_BUDGETS, "all"),
+        );
         let foo = key(DISTRIBUTED_POD_DISRUPTION_BUDGETS, "foo");
         for (holding, expected) in [
             (vec![web.clone()], vec![false]),
@@ -191,7 +237,10 @@ mod tests {
             (vec![foo.clone()], vec![true]),
             (vec![web, foo], vec![true, true]),
         ] {
-            let found: Vec<_> = holding.iter().map(|key| may_be_taken_back(&holding, key)).collect();
+            let found: Vec<_> = holding
+                .iter()
+                .map(|key| may_be_taken_back(&holding, key))
+                .collect();
             assert_eq!(found, expected, "{holding:?}");
         }
     }

@@ -31,14 +31,22 @@ type Entry = (BudgetKey, String, ProtectedOperation, Option<i64>);
 
 impl Default for Entered {
     fn default() -> Self {
-        Self { since: Instant::now(), writes: Mutex::default() }
+        Self {
+            since: Instant::now(),
+            writes: Mutex::default(),
+        }
     }
 }
 
 impl Entered {
     /// Whether a request is for what was entered a moment ago. A process that has just begun does not know what the one before it entered, and
     /// would enter all of that anew: it goes by the times of entries (`is_dated_now`).
-    pub(super) fn has(&self, key: &BudgetKey, request: &Request, is_dated_now: impl FnOnce() -> bool) -> bool {
+    pub(super) fn has(
+        &self,
+        key: &BudgetKey,
+        request: &Request,
+        is_dated_now: impl FnOnce() -> bool,
+    ) -> bool {
         let is_young = |since: &Instant| since.elapsed() < SAME_REQUEST;
         let is_known = || self.lock().get(&entry(key, request)).is_some_and(is_young);
         request.grant.is_none() && (is_known() || is_young(&self.since) && is_dated_now())
@@ -54,8 +62,9 @@ impl Entered {
         // What stands on an entry is as old as that, and what has a name of its own is asked for once.
         let is_new = |request: &Request| !request.is_again && request.grant.is_none();
         let is_entered = |ruling: &Ruling| matches!(ruling, Ruling::Drawn | Ruling::Passed(_));
-        let drawn =
-            ruled.filter(|((request, is_dry_run), ruling)| is_entered(ruling) && !is_dry_run && is_new(request));
+        let drawn = ruled.filter(|((request, is_dry_run), ruling)| {
+            is_entered(ruling) && !is_dry_run && is_new(request)
+        });
         let mut entered = self.lock();
         for ((request, _), _) in drawn {
             if entered.len() >= MOST {
@@ -73,7 +82,12 @@ impl Entered {
 }
 
 fn entry(key: &BudgetKey, request: &Request) -> Entry {
-    (key.clone(), request.uid.clone(), request.operation, request.generation)
+    (
+        key.clone(),
+        request.uid.clone(),
+        request.operation,
+        request.generation,
+    )
 }
 
 #[cfg(test)]
@@ -84,7 +98,10 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> BudgetKey {
-        BudgetKey { resource: POD_UNAVAILABLE_BUDGETS, key: Key::new("default", name) }
+        BudgetKey {
+            resource: POD_UNAVAILABLE_BUDGETS,
+            key: Key::new("default", name),
+        }
     }
 
     fn change(uid: &str, generation: i64) -> Request {
@@ -106,36 +123,136 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_is_the_same_for_some_seconds_after_this_process_entered_it() {
-        let named = || Request { grant: Some("1".to_owned()), ..change("a", 1) };
-        let again = || Request { is_again: true, ..change("a", 1) };
+        let named = || Request {
+            grant: Some("1".to_owned()),
+            ..change("a", 1)
+        };
+        let again = || Request {
+            is_again: true,
+            ..change("a", 1)
+        };
         for (noted, is_dry_run, ruling, waited, asked, expected) in [
-            (change("a", 1), false, Ruling::Drawn, 0, ("web", change("a", 1)), true),
-            (change("a", 1), false, Ruling::Drawn, 9, ("web", change("a", 1)), true),
-            (change("a", 1), false, Ruling::Drawn, 10, ("web", change("a", 1)), false),
-            (change("a", 1), false, Ruling::Drawn, 0, ("all", change("a", 1)), false),
-            (change("a", 1), false, Ruling::Drawn, 0, ("web", change("b", 1)), false),
-            (change("a", 1), false, Ruling::Drawn, 0, ("web", change("a", 2)), false),
-            (change("a", 1), false, Ruling::Drawn, 0, ("web", named()), false),
-            (named(), false, Ruling::Drawn, 0, ("web", change("a", 1)), false),
-            (again(), false, Ruling::Drawn, 0, ("web", change("a", 1)), false),
-            (change("a", 1), true, Ruling::Drawn, 0, ("web", change("a", 1)), false),
-            (change("a", 1), false, Ruling::Free, 0, ("web", change("a", 1)), false),
+            (
+                change("a", 1),
+                false,
+                Ruling::Drawn,
+                0,
+                ("web", change("a", 1)),
+                true,
+            ),
+            (
+                change("a", 1),
+                false,
+                Ruling::Drawn,
+                9,
+                ("web", change("a", 1)),
+                true,
+            ),
+            (
+                change("a", 1),
+                false,
+                Ruling::Drawn,
+                10,
+                ("web", change("a", 1)),
+                false,
+            ),
+            (
+                change("a", 1),
+                false,
+                Ruling::Drawn,
+                0,
+                ("all", change("a", 1)),
+                false,
+            ),
+            (
+                change("a", 1),
+                false,
+                Ruling::Drawn,
+                0,
+                ("web", change("b", 1)),
+                false,
+            ),
+            (
+                change("a", 1),
+                false,
+                Ruling::Drawn,
+                0,
+                ("web", change("a", 2)),
+                false,
+            ),
+            (
+                change("a", 1),
+                false,
+                Ruling::Drawn,
+                0,
+                ("web", named()),
+                false,
+            ),
+            (
+                named(),
+                false,
+                Ruling::Drawn,
+                0,
+                ("web", change("a", 1)),
+                false,
+            ),
+            (
+                again(),
+                false,
+                Ruling::Drawn,
+                0,
+                ("web", change("a", 1)),
+                false,
+            ),
+            (
+                change("a", 1),
+                true,
+                Ruling::Drawn,
+                0,
+                ("web", change("a", 1)),
+                false,
+            ),
+            (
+                change("a", 1),
+                false,
+                Ruling::Free,
+                0,
+                ("web", change("a", 1)),
+                false,
+            ),
         ] {
             let (entered, began) = (Entered::default(), Instant::now());
             // The write takes a while, and is as old as its beginning.
             tokio::time::advance(Duration::from_secs(waited)).await;
-            entered.note(&key("web"), [(&(noted.clone(), is_dry_run), &ruling)].into_iter(), began);
+            entered.note(
+                &key("web"),
+                [(&(noted.clone(), is_dry_run), &ruling)].into_iter(),
+                began,
+            );
             let what = format!("{noted:?} {is_dry_run} {ruling:?} {waited} {asked:?}");
-            assert_eq!(entered.has(&key(asked.0), &asked.1, || false), expected, "{what}");
+            assert_eq!(
+                entered.has(&key(asked.0), &asked.1, || false),
+                expected,
+                "{what}"
+            );
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn by_the_times_of_entries_only_a_process_goes_that_has_just_begun() {
-        for (seconds, is_dated, expected) in [(0, true, true), (0, false, false), (9, true, true), (10, true, false)] {
+        for (seconds, is_dated, expected) in [
+            (0, true, true),
+            (0, false, false),
+            (9, true, true),
+            (10, true, false),
+        ] {
             let entered = Entered::default();
             tokio::time::advance(Duration::from_secs(seconds)).await;
-            assert_eq!(entered.has(&key("web"), &change("a", 1), || is_dated), expected, "{seconds} {is_dated}");
+            assert_eq!(
+                entered.has(&key("web"), &change("a", 1), || is_dated),
+                expected,
+                "{seconds} {is_dated}"
+            );
         }
     }
 
@@ -143,13 +260,21 @@ mod tests {
     async fn of_too_many_those_are_remembered_that_are_young() {
         let entered = Entered::default();
         let note = |uid: &str| {
-            entered.note(&key("web"), [(&(change(uid, 1), false), &Ruling::Drawn)].into_iter(), Instant::now());
+            entered.note(
+                &key("web"),
+                [(&(change(uid, 1), false), &Ruling::Drawn)].into_iter(),
+                Instant::now(),
+            );
         };
         (0..MOST).for_each(|at| note(&at.to_string()));
         for (seconds, expected) in [(9, false), (1, true)] {
             tokio::time::advance(Duration::from_secs(seconds)).await;
             note("late");
-            assert_eq!(entered.has(&key("web"), &change("late", 1), || false), expected, "{seconds}");
+            assert_eq!(
+                entered.has(&key("web"), &change("late", 1), || false),
+                expected,
+                "{seconds}"
+            );
         }
     }
 }

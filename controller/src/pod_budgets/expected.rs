@@ -24,14 +24,19 @@ impl PodBudgets {
     async fn is_garbage(&self, pod: &Pod) -> bool {
         // One that was taken from its ReplicaSet still goes with its Deployment.
         let owner = match pod.metadata.controller() {
-            None if is_released(&pod.metadata) => {
-                pod.metadata.owner_references.iter().find(|owner| &*owner.kind == "Deployment")
-            }
+            None if is_released(&pod.metadata) => pod
+                .metadata
+                .owner_references
+                .iter()
+                .find(|owner| &*owner.kind == "Deployment"),
             owner => owner,
         };
         let Some(owner) = owner else { return false };
         // Refused by an earlier answer, the pod of a workload that has just gone would stay.
-        self.expected.apart().is_gone(&pod.metadata.namespace, owner).await
+        self.expected
+            .apart()
+            .is_gone(&pod.metadata.namespace, owner)
+            .await
     }
 
     /// How many pods are expected now, for whoever the written ledger refuses; `None` where nobody knows. Nobody does where this replica
@@ -45,13 +50,25 @@ impl PodBudgets {
             Vec::new()
         } else {
             let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
-            views::pods_of_count(&self.stores.get()?.pods, namespace, budget.account().ledger.as_ref())?
+            views::pods_of_count(
+                &self.stores.get()?.pods,
+                namespace,
+                budget.account().ledger.as_ref(),
+            )?
         };
-        self.wanted_by(&self.expected, budget, holds, &all).await.map(|expected| expected.total).ok()
+        self.wanted_by(&self.expected, budget, holds, &all)
+            .await
+            .map(|expected| expected.total)
+            .ok()
     }
 
     /// How many pods the workload of a budget wants, or those of its pods, of all pods of its namespace: for a count.
-    pub(crate) async fn wanted(&self, budget: &Budget, holds: &Holds, all: &[Arc<Pod>]) -> Result<Expected, Uncounted> {
+    pub(crate) async fn wanted(
+        &self,
+        budget: &Budget,
+        holds: &Holds,
+        all: &[Arc<Pod>],
+    ) -> Result<Expected, Uncounted> {
         self.wanted_by(&self.counted, budget, holds, all).await
     }
 
@@ -70,9 +87,13 @@ impl PodBudgets {
         }
         let members = all.iter().filter(|pod| holds.holds(&pod.metadata)).cloned();
         // Those that were taken from their ReplicaSet are there until they go; it has others in their place, or soon.
-        let (released, members): (Vec<_>, Vec<_>) = members.partition(|pod| is_released(&pod.metadata));
+        let (released, members): (Vec<_>, Vec<_>) =
+            members.partition(|pod| is_released(&pod.metadata));
         let total = expected.of_owners(namespace, &members).await?;
-        Ok(Expected { total: total.max(released.len()), selector: None })
+        Ok(Expected {
+            total: total.max(released.len()),
+            selector: None,
+        })
     }
 
     /// What workloads of pods want, each asked for once.
@@ -91,6 +112,9 @@ impl PodBudgets {
     /// change that it was about.
     pub(crate) fn counted_again(&self, namespace: &str) -> Option<Duration> {
         let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        changed.get(namespace).filter(|since| since.elapsed() < MOMENT).map(|_| MOMENT)
+        changed
+            .get(namespace)
+            .filter(|since| since.elapsed() < MOMENT)
+            .map(|_| MOMENT)
     }
 }

@@ -27,12 +27,19 @@ impl PodBudgets {
         if is_worked_on(POD_UNAVAILABLE_BUDGETS.kind) {
             let _ = self.unavailable.set(reads.unavailable.clone());
         }
-        let _ = self.stores.set(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
+        let _ = self
+            .stores
+            .set(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
     }
 
     /// The copy of a budget, where `explain` has granted something from it.
     pub(super) fn copied(&self, budget: &BudgetKey) -> Option<Budget> {
-        self.copies.get()?.lock().unwrap_or_else(PoisonError::into_inner).get(budget).cloned()
+        self.copies
+            .get()?
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(budget)
+            .cloned()
     }
 
     /// The plan without the steps that a budget refuses now, and these steps as failures: by the rules of [`Self::admitted`], and
@@ -56,7 +63,12 @@ impl PodBudgets {
 
     /// Why the apiserver would refuse the eviction that a step asks for.
     async fn refused_eviction(&self, step: &Step) -> Option<Failure> {
-        let Target { namespace, name, uid, .. } = step.actions.iter().find_map(|action| match action {
+        let Target {
+            namespace,
+            name,
+            uid,
+            ..
+        } = step.actions.iter().find_map(|action| match action {
             Action::EvictPod { target } => Some(target),
             _ => None,
         })?;
@@ -78,7 +90,11 @@ impl PodBudgets {
             }
             Err(not_yet) => not_yet.to_string(),
         };
-        Some(Failure::of_budget(Deed::of(Verb::Evict, PODS), (namespace, name), refusal))
+        Some(Failure::of_budget(
+            Deed::of(Verb::Evict, PODS),
+            (namespace, name),
+            refusal,
+        ))
     }
 
     /// How long this process waits before it looks at an object of ours again, by `<plural>/<namespace>/<name>`: `explain` asks
@@ -86,7 +102,10 @@ impl PodBudgets {
     pub(crate) fn wait_of(&self, object: &str) -> Option<Value> {
         let mut parts = object.splitn(3, '/');
         let (plural, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
-        let waits = self.awaited.queue(plural)?.waits(&Key::new(namespace, name));
+        let waits = self
+            .awaited
+            .queue(plural)?
+            .waits(&Key::new(namespace, name));
         let (wait, failures) = waits.unwrap_or_default();
         Some(json!({"seconds": wait.as_secs_f64(), "failures": failures}))
     }

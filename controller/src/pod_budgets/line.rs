@@ -65,14 +65,20 @@ impl PodBudgets {
         is_dry_run: bool,
     ) -> Result<(Ruling, Request), NotYet> {
         let (answer, answered) = oneshot::channel();
-        let wish = Wish { request, pod: pod.clone(), is_dry_run };
+        let wish = Wish {
+            request,
+            pod: pod.clone(),
+            is_dry_run,
+        };
         self.stand_in_line(key, Standing::Draw(Waiting { wish, answer }));
         answered.await.unwrap_or(Err(UNREAD))
     }
 
     /// Puts one into a budget's line, and sees to it that somebody works on that.
     fn stand_in_line(&self, key: &BudgetKey, standing: Standing) {
-        let Some(this) = self.this.upgrade() else { return };
+        let Some(this) = self.this.upgrade() else {
+            return;
+        };
         if !self.lines.join(key, standing) {
             return;
         }
@@ -98,10 +104,16 @@ impl PodBudgets {
     }
 
     async fn decide(&self, key: &BudgetKey, waiting: Vec<Waiting>) {
-        let (wishes, answers): (Vec<_>, Vec<_>) = waiting.into_iter().map(|one| (one.wish, one.answer)).unzip();
+        let (wishes, answers): (Vec<_>, Vec<_>) = waiting
+            .into_iter()
+            .map(|one| (one.wish, one.answer))
+            .unzip();
         let rulings = self.rule(key, &wishes).await;
         for (at, answer) in answers.into_iter().enumerate() {
-            let ruling = rulings.as_ref().map_or_else(|error| Err(*error), |all| all.get(at).cloned().ok_or(UNREAD));
+            let ruling = rulings.as_ref().map_or_else(
+                |error| Err(*error),
+                |all| all.get(at).cloned().ok_or(UNREAD),
+            );
             // Nobody waits for it any more.
             let _ = answer.send(ruling);
         }
@@ -109,7 +121,11 @@ impl PodBudgets {
 
     /// What the budget says to each, with what it grants written. By what a store has, which may be old, nobody is refused, and nobody
     /// goes for whom nothing is written.
-    async fn rule(&self, key: &BudgetKey, wishes: &[Wish]) -> Result<Vec<(Ruling, Request)>, NotYet> {
+    async fn rule(
+        &self,
+        key: &BudgetKey,
+        wishes: &[Wish],
+    ) -> Result<Vec<(Ruling, Request)>, NotYet> {
         let (mut view, name) = (self.stored(key), key.words());
         let (mut is_live, mut total, mut look) = (false, None, None);
         for _ in 0..TRIES {
@@ -120,7 +136,12 @@ impl PodBudgets {
                         is_live = true;
                         budget
                     }
-                    None => return Ok(wishes.iter().map(|wish| (Ruling::Free, wish.request.clone())).collect()),
+                    None => {
+                        return Ok(wishes
+                            .iter()
+                            .map(|wish| (Ruling::Free, wish.request.clone()))
+                            .collect());
+                    }
                 },
             };
             let holds = self.holds(&budget);
@@ -142,7 +163,8 @@ impl PodBudgets {
             if judged.is_by_what_is_written && !is_live {
                 continue;
             }
-            let is_short = |ruling: &Ruling| ruling.is_refusal() || matches!(ruling, Ruling::Passed(_));
+            let is_short =
+                |ruling: &Ruling| ruling.is_refusal() || matches!(ruling, Ruling::Passed(_));
             let is_refused = judged.rulings.iter().any(is_short);
             if is_refused && total.is_none() {
                 // Fewer may be expected by now: whoever scales down must not wait for the next count.
@@ -154,7 +176,8 @@ impl PodBudgets {
             }
             let began = Instant::now();
             if !judged.is_drawn || self.write(key, &budget, &account.status).await? {
-                self.entered.note(key, requests.iter().zip(&judged.rulings), began);
+                self.entered
+                    .note(key, requests.iter().zip(&judged.rulings), began);
                 let requests = requests.into_iter().map(|(request, _)| request);
                 return Ok(judged.rulings.into_iter().zip(requests).collect());
             }
@@ -165,8 +188,14 @@ impl PodBudgets {
 
     /// Looks at a budget and at those that it names once more, with what was drawn for a request standing; `Some` says why that must
     /// not be. Whoever drew from one of them meanwhile is seen, or sees this.
-    pub(super) async fn confirm(&self, key: &BudgetKey, request: &Request) -> Result<Option<String>, NotYet> {
-        let Some(budget) = self.read(key).await? else { return Ok(None) };
+    pub(super) async fn confirm(
+        &self,
+        key: &BudgetKey,
+        request: &Request,
+    ) -> Result<Option<String>, NotYet> {
+        let Some(budget) = self.read(key).await? else {
+            return Ok(None);
+        };
         // Never by an earlier look, not even of this request: each try has an entry of its own, and who drew from a member between that look
         // and this entry would neither be seen nor have seen it.
         let others = self.others(&budget).await?;
@@ -182,11 +211,16 @@ impl PodBudgets {
         deployment: Option<&DeploymentReference>,
     ) -> bool {
         for _ in 0..TRIES {
-            let Ok(Some(budget)) = self.read(key).await else { return false };
+            let Ok(Some(budget)) = self.read(key).await else {
+                return false;
+            };
             let mut account = budget.account();
             let is_new = ask_replacement(&mut account, request, deployment, Timestamp::now());
             let is_noted = || {
-                let mut all = account.ledger.iter().flat_map(|ledger| &ledger.replacements);
+                let mut all = account
+                    .ledger
+                    .iter()
+                    .flat_map(|ledger| &ledger.replacements);
                 all.any(|one| one.uid == request.uid)
             };
             if !is_new {
@@ -212,9 +246,13 @@ impl PodBudgets {
     /// Takes back all that is given back, in one write: of a rollout that another budget refuses, each pod is.
     async fn take_all_back(&self, key: &BudgetKey, returns: Vec<Return>) {
         for _ in 0..TRIES {
-            let Ok(Some(budget)) = self.read(key).await else { break };
+            let Ok(Some(budget)) = self.read(key).await else {
+                break;
+            };
             let mut account = budget.account();
-            returns.iter().for_each(|one| withdraw(&mut account, &one.request));
+            returns
+                .iter()
+                .for_each(|one| withdraw(&mut account, &one.request));
             if !matches!(self.write(key, &budget, &account).await, Ok(false)) {
                 break;
             }
@@ -231,9 +269,13 @@ impl PodBudgets {
             return Ok(Some(copy));
         }
         let BudgetKey { resource, key } = budget;
-        let Ok(path) = resource.path(&key.namespace, &key.name) else { return Ok(None) };
+        let Ok(path) = resource.path(&key.namespace, &key.name) else {
+            return Ok(None);
+        };
         match client::get::<Box<RawValue>>(&self.client, &path).await {
-            Ok(text) => Budget::read(resource.plural, text.get()).map(Some).ok_or(UNREAD),
+            Ok(text) => Budget::read(resource.plural, text.get())
+                .map(Some)
+                .ok_or(UNREAD),
             // One of a kind that is not served for a moment may hold the pod.
             Err(failed) if failed.is_not_found() => Ok(None),
             Err(_) => Err(UNREAD),
@@ -252,7 +294,9 @@ impl PodBudgets {
             copies.insert(key.clone(), read.with_account(account));
             return Ok(true);
         }
-        let Some(patch) = read.patch(account) else { return Ok(true) };
+        let Some(patch) = read.patch(account) else {
+            return Ok(true);
+        };
         let (namespace, name, patch) = (&key.key.namespace, &key.key.name, &Patch::Merge(patch));
         let (client, write) = (self.client.clone(), PatchParams::default());
         let written = if key.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
@@ -274,13 +318,21 @@ impl PodBudgets {
 
 /// A request as a budget sees it: a pod that lacks one of the conditions that the budget asks for does not serve.
 fn as_seen(Wish { request, pod, .. }: &Wish, holds: &Holds) -> Request {
-    let is_healthy = holds.rules.as_ref().is_ok_and(|rules| rules.finds_healthy(pod));
-    Request { is_available: request.is_available && is_healthy, ..request.clone() }
+    let is_healthy = holds
+        .rules
+        .as_ref()
+        .is_ok_and(|rules| rules.finds_healthy(pod));
+    Request {
+        is_available: request.is_available && is_healthy,
+        ..request.clone()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use berth_api::v1beta1::podunavailablebudget::ProtectedOperation::{self, Delete, Evict, Resize};
+    use berth_api::v1beta1::podunavailablebudget::ProtectedOperation::{
+        self, Delete, Evict, Resize,
+    };
     use serde_json::json;
 
     use super::*;
@@ -310,7 +362,16 @@ mod tests {
             (2, &all, request("b", Delete), false, false),
             (2, &all, request("b", Delete), true, true),
             (3, &all, request("b", Delete), false, true),
-            (2, &all, Request { is_again: true, ..request("a", Evict) }, false, true),
+            (
+                2,
+                &all,
+                Request {
+                    is_again: true,
+                    ..request("a", Evict)
+                },
+                false,
+                true,
+            ),
             (2, &all, request("a", Evict), false, false),
             (2, &all, request("a", Delete), false, false),
             (2, &all, request("b", Resize), false, false),
@@ -318,8 +379,26 @@ mod tests {
             (2, &json!(["EVICT"]), request("b", Delete), false, true),
             (2, &json!(["DELETE"]), request("b", Resize), false, true),
             // And such a one it may keep by now.
-            (2, &all, Request { is_available: false, ..request("b", Delete) }, false, true),
-            (2, &all, Request { is_available: false, ..request("b", Evict) }, false, false),
+            (
+                2,
+                &all,
+                Request {
+                    is_available: false,
+                    ..request("b", Delete)
+                },
+                false,
+                true,
+            ),
+            (
+                2,
+                &all,
+                Request {
+                    is_available: false,
+                    ..request("b", Evict)
+                },
+                false,
+                false,
+            ),
             (0, &all, request("b", Delete), false, true),
         ] {
             let budget = json!({
@@ -334,8 +413,16 @@ mod tests {
             let budget = Budget::read("podunavailablebudgets", &budget.to_string()).unwrap();
             let what = format!("{desired} {protects} {request:?} {is_dry_run}");
             let (name, holds) = (budget.key().words(), Holds::of(&budget));
-            let judged = budget.as_judged(&name, &holds).judge(&[(request, is_dry_run)], (None, &[]), Timestamp::now());
-            assert_eq!(judged.is_by_what_is_written, expected, "{what}: {:?}", judged.rulings);
+            let judged = budget.as_judged(&name, &holds).judge(
+                &[(request, is_dry_run)],
+                (None, &[]),
+                Timestamp::now(),
+            );
+            assert_eq!(
+                judged.is_by_what_is_written, expected,
+                "{what}: {:?}",
+                judged.rulings
+            );
         }
     }
 
@@ -344,7 +431,9 @@ mod tests {
         let holds = |conditions: serde_json::Value| {
             let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1, "healthyConditions": conditions});
             let budget = json!({"metadata": {"name": "web"}, "spec": spec});
-            Holds::of(&Budget::read("distributedpoddisruptionbudgets", &budget.to_string()).unwrap())
+            Holds::of(
+                &Budget::read("distributedpoddisruptionbudgets", &budget.to_string()).unwrap(),
+            )
         };
         let (none, synced) = (holds(json!([])), holds(json!(["example.com/synced"])));
         let pod = |status: &str| -> Arc<Pod> {
@@ -358,9 +447,20 @@ mod tests {
             (true, &synced, "False", false),
             (false, &synced, "True", false),
         ] {
-            let request = Request { is_available, ..request("a", Evict) };
-            let wish = Wish { request, pod: pod(status), is_dry_run: false };
-            assert_eq!(as_seen(&wish, holds).is_available, expected, "{is_available} {status}");
+            let request = Request {
+                is_available,
+                ..request("a", Evict)
+            };
+            let wish = Wish {
+                request,
+                pod: pod(status),
+                is_dry_run: false,
+            };
+            assert_eq!(
+                as_seen(&wish, holds).is_available,
+                expected,
+                "{is_available} {status}"
+            );
         }
     }
 }

@@ -78,7 +78,8 @@ const ACCOUNT: &str = "kruise-manager";
 /// As many budgets a warning names.
 const NAMED: usize = 3;
 /// What is told of an eviction that names no uid, which the webhook before this one has not given it.
-const UNBOUND: &str = "the eviction is bound to no uid of a pod, for no replica answered in time: try again";
+const UNBOUND: &str =
+    "the eviction is bound to no uid of a pod, for no replica answered in time: try again";
 /// What the budgets are that were not read yet.
 const UNREAD: NotYet = NotYet("budgets of pods");
 
@@ -143,7 +144,11 @@ impl Stores {
         nodes: &Arc<Store<Watched<Node>>>,
         natives: &Arc<Store<Watched<NativeBudget>>>,
     ) -> Self {
-        Self { pods: pods.clone(), nodes: nodes.clone(), natives: natives.clone() }
+        Self {
+            pods: pods.clone(),
+            nodes: nodes.clone(),
+            natives: natives.clone(),
+        }
     }
 }
 
@@ -161,7 +166,8 @@ impl PodBudgets {
         patience: Duration,
     ) -> Arc<Self> {
         let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
-        let (unavailable, distributed, stores, recorder, holds, lines, entered, awaited, written) = Default::default();
+        let (unavailable, distributed, stores, recorder, holds, lines, entered, awaited, written) =
+            Default::default();
         let (looks, copies, missing) = (Looks::default(), OnceLock::new(), Missing::default());
         let whole = Semaphore::new(1);
         let expected = ExpectedPods::new(client.clone());
@@ -199,11 +205,31 @@ impl PodBudgets {
     }
 
     /// For whoever explains budgets, and draws from none.
-    pub(crate) fn only_read(client: Client, gates: Gates, cluster_name: &str, patience: Duration) -> Arc<Self> {
-        let settings = clusters::Settings { own: cluster_name.to_owned(), ..clusters::Settings::default() };
-        let clusters = Clusters::new(settings, Metrics::new(|_| {}), clusters::Answering::default());
+    pub(crate) fn only_read(
+        client: Client,
+        gates: Gates,
+        cluster_name: &str,
+        patience: Duration,
+    ) -> Arc<Self> {
+        let settings = clusters::Settings {
+            own: cluster_name.to_owned(),
+            ..clusters::Settings::default()
+        };
+        let clusters = Clusters::new(
+            settings,
+            Metrics::new(|_| {}),
+            clusters::Answering::default(),
+        );
         let (asks, protected, refusals) = Default::default();
-        Self::new((client, clusters), asks, gates, protected, Default::default(), refusals, patience)
+        Self::new(
+            (client, clusters),
+            asks,
+            gates,
+            protected,
+            Default::default(),
+            refusals,
+            patience,
+        )
     }
 
     /// Budgets of the peer's kind; to be called once.
@@ -217,7 +243,10 @@ impl PodBudgets {
     }
 
     /// Budgets that federate others; to be called once.
-    pub(crate) fn follow_distributed(self: &Arc<Self>, reads: &distributedpoddisruptionbudget::Reads) {
+    pub(crate) fn follow_distributed(
+        self: &Arc<Self>,
+        reads: &distributedpoddisruptionbudget::Reads,
+    ) {
         let _ = self.distributed.set(reads.budgets.clone());
         self.follow(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
         let asks = self.asks.clone();
@@ -245,18 +274,29 @@ impl PodBudgets {
     /// Whether all budgets are known.
     fn is_synced(&self) -> bool {
         let (unavailable, distributed) = (self.unavailable.get(), self.distributed.get());
-        unavailable.is_none_or(|store| store.is_synced()) && distributed.is_none_or(|store| store.is_synced())
+        unavailable.is_none_or(|store| store.is_synced())
+            && distributed.is_none_or(|store| store.is_synced())
     }
 
     fn has_budgets(&self) -> bool {
         let (unavailable, distributed) = (self.unavailable.get(), self.distributed.get());
-        unavailable.is_some_and(|store| !store.is_empty()) || distributed.is_some_and(|store| !store.is_empty())
+        unavailable.is_some_and(|store| !store.is_empty())
+            || distributed.is_some_and(|store| !store.is_empty())
     }
 
     /// Whether a budget waits for another pod in place of this one, or may do so.
     pub(crate) fn awaits_replacement(&self, pod: &Pod, now: Timestamp) -> bool {
-        let awaits = |budget: &Budget| budget.replacements().iter().any(|one| is_open(one, Some(pod), now));
-        !self.is_synced() || self.in_namespace(&pod.metadata.namespace).iter().any(awaits)
+        let awaits = |budget: &Budget| {
+            budget
+                .replacements()
+                .iter()
+                .any(|one| is_open(one, Some(pod), now))
+        };
+        !self.is_synced()
+            || self
+                .in_namespace(&pod.metadata.namespace)
+                .iter()
+                .any(awaits)
     }
 
     /// A budget as a store has it.
@@ -287,7 +327,9 @@ impl PodBudgets {
     /// Whether the apiserver is to ask about anything.
     fn is_asked(&self) -> bool {
         self.gates.has(Gate::PodWebhook)
-            && ProtectedOperation::ALL.into_iter().any(|operation| self.asks_for(operation))
+            && ProtectedOperation::ALL
+                .into_iter()
+                .any(|operation| self.asks_for(operation))
     }
 
     /// Whether the apiserver asks about pods of a budget, and when it may. Where it has asked by these conditions, it goes on: a replica
@@ -313,11 +355,15 @@ impl PodBudgets {
         if matches!(asked, Asked::Never(_)) || (has_asked && !self.asks.has_written(|_| true)) {
             return (asked, None);
         }
-        let stands = self.asks.has_written(|asks| asks.disruptions.namespaces.contains(namespace));
+        let stands = self
+            .asks
+            .has_written(|asks| asks.disruptions.namespaces.contains(namespace));
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if !stands {
             written.remove(namespace);
-            if self.asks.wants(|asks| asks.disruptions.is_full && !asks.disruptions.namespaces.contains(namespace)) {
+            if self.asks.wants(|asks| {
+                asks.disruptions.is_full && !asks.disruptions.namespaces.contains(namespace)
+            }) {
                 let why = format!(
                     "namespace {namespace}: the names of the namespaces with older budgets are all that the webhook configuration \
                      {DISRUPTIONS} holds: delete budgets that nobody needs, of whole namespaces"
@@ -327,10 +373,17 @@ impl PodBudgets {
             let why = "the webhook's entry for this namespace is not written yet".to_owned();
             return (Asked::Never(why), Some(KNOWN));
         }
-        let since = written.entry(namespace.to_owned()).or_insert_with(Instant::now).elapsed();
-        match KNOWN.checked_sub(since).filter(|left| !left.is_zero() && !has_asked) {
+        let since = written
+            .entry(namespace.to_owned())
+            .or_insert_with(Instant::now)
+            .elapsed();
+        match KNOWN
+            .checked_sub(since)
+            .filter(|left| !left.is_zero() && !has_asked)
+        {
             Some(left) => {
-                let why = "the webhook's entry for this namespace was written a moment ago".to_owned();
+                let why =
+                    "the webhook's entry for this namespace was written a moment ago".to_owned();
                 (Asked::Never(why), Some(left))
             }
             None => (asked, None),
@@ -355,7 +408,10 @@ impl PodBudgets {
 
     /// To be called when a budget is gone.
     pub(crate) fn forget(&self, uid: &str) {
-        self.holds.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.holds
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(uid);
     }
 
     async fn draw_from_all(&self, disruption: Disruption) -> Result<Option<String>, NotYet> {
@@ -363,12 +419,20 @@ impl PodBudgets {
         if !self.asks_for(operation(&disruption)) && self.asks.are_its_own() {
             return Ok(None);
         }
-        let stores = self.stores.get().filter(|_| self.is_synced()).ok_or(UNREAD)?;
+        let stores = self
+            .stores
+            .get()
+            .filter(|_| self.is_synced())
+            .ok_or(UNREAD)?;
         if self.is_missing(stores, &disruption) {
             return Ok(None);
         }
         // Which budgets there are is asked along with the pod, for it tells whose it is.
-        let (pod, unseen) = try_join(self.pod(stores, &disruption), self.unseen(&disruption.namespace)).await?;
+        let (pod, unseen) = try_join(
+            self.pod(stores, &disruption),
+            self.unseen(&disruption.namespace),
+        )
+        .await?;
         let pod = match pod {
             None => return Ok(None),
             Some(Ok(pod)) => pod,
@@ -381,11 +445,19 @@ impl PodBudgets {
         let holding = self.holding_beside(&pod.metadata, &unseen);
         let passes = self.passes(&disruption);
         // Anybody who learned the path may name such a user in a review. Kubernetes marks the pod before it deletes the pod.
-        let is_forged = passes && !is_exempt(&disruption.groups, &self.exempt) && !is_disruption_target(&pod);
+        let is_forged =
+            passes && !is_exempt(&disruption.groups, &self.exempt) && !is_disruption_target(&pod);
         if holding.is_free() || is_forged {
             return Ok(None);
         }
-        let mut request = self.request(stores, &pod, operation(&disruption), disruption.user.clone()).await?;
+        let mut request = self
+            .request(
+                stores,
+                &pod,
+                operation(&disruption),
+                disruption.user.clone(),
+            )
+            .await?;
         (request.container_ids, request.resizes) = replaced(&pod, &disruption);
         request.passes = passes;
         if is_own_controller(&pod.metadata, &disruption.user, &self.own_user) {
@@ -393,9 +465,10 @@ impl PodBudgets {
         }
         let refused = match disruption.change {
             // A grant is for one pod, and by the time this one is carried out its name may be another's.
-            Change::Evict if disruption.uid.is_none() => {
-                Some(RefusedNatively { message: UNBOUND.to_owned(), is_ours: false })
-            }
+            Change::Evict if disruption.uid.is_none() => Some(RefusedNatively {
+                message: UNBOUND.to_owned(),
+                is_ours: false,
+            }),
             // What the apiserver would refuse after us must not be drawn.
             Change::Evict => self.refused_natively(stores, &pod).await?,
             _ => None,
@@ -423,8 +496,19 @@ impl PodBudgets {
     }
 
     /// Whether nothing shows a pod of the name that the request has, and the apiserver had none a moment ago.
-    fn is_missing(&self, stores: &Stores, Disruption { namespace, pod, object, uid, .. }: &Disruption) -> bool {
-        let is_shown = object.is_some() || uid.is_some() || stores.pods.get(namespace, pod).is_some();
+    fn is_missing(
+        &self,
+        stores: &Stores,
+        Disruption {
+            namespace,
+            pod,
+            object,
+            uid,
+            ..
+        }: &Disruption,
+    ) -> bool {
+        let is_shown =
+            object.is_some() || uid.is_some() || stores.pods.get(namespace, pod).is_some();
         !is_shown && self.missing.has(namespace, pod)
     }
 
@@ -435,9 +519,15 @@ impl PodBudgets {
     }
 
     /// Why a pod stays that cannot be read: a budget of its namespace may hold it.
-    fn refused_unread(&self, disruption: &Disruption, unseen: &Unseen, why: &str) -> Option<String> {
+    fn refused_unread(
+        &self,
+        disruption: &Disruption,
+        unseen: &Unseen,
+        why: &str,
+    ) -> Option<String> {
         let Disruption { namespace, pod, .. } = disruption;
-        let may_go = self.fails_open(disruption) || (self.in_namespace(namespace).is_empty() && unseen.is_empty());
+        let may_go = self.fails_open(disruption)
+            || (self.in_namespace(namespace).is_empty() && unseen.is_empty());
         (!may_go).then(|| {
             format!(
                 "pod {pod} cannot be read, so no budget can say whether it may go: {why}; to let it go, delete the budgets \
@@ -454,7 +544,9 @@ impl PodBudgets {
         let asked = Disruptions {
             fails_open: self.fails_open,
             deletions: self.asks_for(ProtectedOperation::Delete),
-            changes_but_by: self.asks_for(ProtectedOperation::Update).then(|| self.own_user.clone()),
+            changes_but_by: self
+                .asks_for(ProtectedOperation::Update)
+                .then(|| self.own_user.clone()),
             exempt: self.exempt.clone(),
             ..Disruptions::default()
         };
@@ -474,13 +566,27 @@ impl Budgets for PodBudgets {
         let all = self.in_namespace(new.metadata().namespace.as_deref().unwrap_or_default());
         let overlaps = |other: &&Budget| {
             let holds = self.holds(other);
-            other.key() != new.key() && holds.selector().is_some_and(|other| !other.excludes(selector))
+            other.key() != new.key()
+                && holds
+                    .selector()
+                    .is_some_and(|other| !other.excludes(selector))
         };
-        let mut names: Vec<_> = all.iter().filter(overlaps).map(|other| other.key().words()).collect();
+        let mut names: Vec<_> = all
+            .iter()
+            .filter(overlaps)
+            .map(|other| other.key().words())
+            .collect();
         let more = names.len().saturating_sub(NAMED);
         names.truncate(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let told = format!("{}{more} may hold the same pods: each of them must let a pod go", names.join(", "));
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let told = format!(
+            "{}{more} may hold the same pods: each of them must let a pod go",
+            names.join(", ")
+        );
         (!names.is_empty()).then_some(told)
     }
 

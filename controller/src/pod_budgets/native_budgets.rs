@@ -35,7 +35,9 @@ impl Read for Watched<NativeBudget> {
 /// Whether a budget asks for a native one.
 pub(crate) fn is_mirrored(budget: &PodUnavailableBudget) -> bool {
     let annotations = budget.metadata.annotations.as_ref();
-    annotations.and_then(|all| all.get(MIRROR_PDB)).is_some_and(|value| value == "true")
+    annotations
+        .and_then(|all| all.get(MIRROR_PDB))
+        .is_some_and(|value| value == "true")
 }
 
 impl PodBudgets {
@@ -47,8 +49,14 @@ impl PodBudgets {
         natives: &[Arc<Watched<NativeBudget>>],
     ) -> Result<(), Without> {
         let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
-        let all: Vec<_> = self.in_namespace(namespace).iter().filter_map(|other| self.keeper(other)).collect();
-        let Some(me) = all.iter().find(|keeper| keeper.uid == uid) else { return Err(Without::NotAsked) };
+        let all: Vec<_> = self
+            .in_namespace(namespace)
+            .iter()
+            .filter_map(|other| self.keeper(other))
+            .collect();
+        let Some(me) = all.iter().find(|keeper| keeper.uid == uid) else {
+            return Err(Without::NotAsked);
+        };
         let natives: Vec<_> = natives.iter().map(|native| &*native.0).collect();
         keeps(me, &all, &natives)
     }
@@ -60,7 +68,11 @@ impl PodBudgets {
             Budget::Unavailable(budget) => is_mirrored(budget),
         };
         let selector = self.holds(budget).selector().filter(|_| asks)?.clone();
-        let made = metadata.creation_timestamp.as_ref().map(|time| time.0.to_string()).unwrap_or_default();
+        let made = metadata
+            .creation_timestamp
+            .as_ref()
+            .map(|time| time.0.to_string())
+            .unwrap_or_default();
         let key = budget.key();
         Some(Keeper {
             since: (made, key.resource.kind, key.key.name.to_string()),
@@ -77,16 +89,26 @@ impl PodBudgets {
     ///
     /// # Errors
     /// The apiserver did not answer.
-    pub(super) async fn refused_natively(&self, stores: &Stores, pod: &Pod) -> Result<Option<RefusedNatively>, NotYet> {
+    pub(super) async fn refused_natively(
+        &self,
+        stores: &Stores,
+        pod: &Pod,
+    ) -> Result<Option<RefusedNatively>, NotYet> {
         if !are_asked(pod) {
             return Ok(None);
         }
-        let mut stored = stores.natives.by_index(&BY_NAMESPACE, &pod.metadata.namespace);
+        let mut stored = stores
+            .natives
+            .by_index(&BY_NAMESPACE, &pod.metadata.namespace);
         stored.retain(|native| native.0.selects(&pod.metadata));
         stored.sort_by(|one, other| one.name().cmp(other.name()));
         let mut natives = Vec::new();
         for native in stored.iter().take(MOST_READ) {
-            natives.extend(self.native(native).await?.filter(|native| native.selects(&pod.metadata)));
+            natives.extend(
+                self.native(native)
+                    .await?
+                    .filter(|native| native.selects(&pod.metadata)),
+            );
             if natives.len() == ENOUGH {
                 break;
             }
@@ -96,7 +118,9 @@ impl PodBudgets {
 
     /// A native budget as the apiserver has it; `None` where it is gone.
     async fn native(&self, native: &Watched<NativeBudget>) -> Result<Option<NativeBudget>, NotYet> {
-        let Ok(path) = POD_DISRUPTION_BUDGETS.path(native.namespace(), native.name()) else { return Ok(None) };
+        let Ok(path) = POD_DISRUPTION_BUDGETS.path(native.namespace(), native.name()) else {
+            return Ok(None);
+        };
         match client::get(&self.client, &path).await {
             Ok(native) => Ok(Some(native)),
             Err(failed) if failed.is_not_found() => Ok(None),

@@ -15,7 +15,9 @@ use berth_workload::budget::federation::{Brings, Origin, Shared, Silence, Told};
 use berth_workload::budget::floor::{Promise, promised};
 use berth_workload::budget::sharing::{Brought, Elsewhere, Held, count_once};
 use berth_workload::native_budget::NativeBudget;
-use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
+use berth_workload::resource::{
+    DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
+};
 use futures::future::try_join_all;
 use kube::Client;
 use serde::de::DeserializeOwned;
@@ -70,15 +72,25 @@ impl PodBudgets {
 
     /// The budgets that ours name, in this cluster and in others.
     pub(crate) fn named(&self) -> BTreeSet<Member> {
-        let distributed = self.distributed.get().map(|store| store.all()).unwrap_or_default();
-        distributed.iter().flat_map(|budget| budget.0.spec.federation.iter().cloned()).collect()
+        let distributed = self
+            .distributed
+            .get()
+            .map(|store| store.all())
+            .unwrap_or_default();
+        distributed
+            .iter()
+            .flat_map(|budget| budget.0.spec.federation.iter().cloned())
+            .collect()
     }
 
     /// What each of those that a budget names brings now, by reads that no cache answers.
     ///
     /// # Errors
     /// Our own apiserver did not answer. Where another cluster's did not, its budgets are silent.
-    pub(crate) async fn others(&self, budget: &Budget) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
+    pub(crate) async fn others(
+        &self,
+        budget: &Budget,
+    ) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
         let alone = self.each_alone(budget, false).await?;
         Ok(self.together(budget, &alone))
     }
@@ -93,12 +105,17 @@ impl PodBudgets {
         last: &mut Option<Look>,
         is_dry_run: bool,
     ) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
-        let is_fresh = |look: &Look| look.since.elapsed() < LATELY && look.members == budget.federation();
+        let is_fresh =
+            |look: &Look| look.since.elapsed() < LATELY && look.members == budget.federation();
         let look = match last.take().filter(is_fresh) {
             Some(look) => look,
             None => {
                 let (since, members) = (Instant::now(), budget.federation().to_vec());
-                Look { since, members, alone: self.each_alone(budget, is_dry_run).await? }
+                Look {
+                    since,
+                    members,
+                    alone: self.each_alone(budget, is_dry_run).await?,
+                }
             }
         };
         let others = self.together(budget, &look.alone);
@@ -112,21 +129,54 @@ impl PodBudgets {
             if self.clusters.has(member) {
                 if let (Some(_), Budget::Distributed(budget)) = (self.copies.get(), budget) {
                     let brings = told_of(budget, member).brings;
-                    return Ok(Alone { origin: Origin::default(), elsewhere: Elsewhere::default(), brings });
+                    return Ok(Alone {
+                        origin: Origin::default(),
+                        elsewhere: Elsewhere::default(),
+                        brings,
+                    });
                 }
-                let Known { elsewhere, brings, .. } = self.clusters.read(member).await;
-                return Ok(Alone { origin: Origin::default(), elsewhere, brings });
+                let Known {
+                    elsewhere, brings, ..
+                } = self.clusters.read(member).await;
+                return Ok(Alone {
+                    origin: Origin::default(),
+                    elsewhere,
+                    brings,
+                });
             }
             let elsewhere = Elsewhere::default();
             if budget.is_named_by(member) {
-                return Ok(Alone { origin: Origin::default(), elsewhere, brings: Err(Silence::of(ITSELF)) });
+                return Ok(Alone {
+                    origin: Origin::default(),
+                    elsewhere,
+                    brings: Err(Silence::of(ITSELF)),
+                });
             }
             let unread = |_| NotYet("budgets of spec.federation");
-            let read = async { find(&self.client, member).await.map(Arc::new).map_err(unread) };
-            let found = if is_dry_run { self.members.or(&format!("{member:?}"), read).await? } else { read.await? };
-            let copy = found.kind.and_then(key_of(member)).and_then(|key| self.copied(&key));
-            let brings = copy.map_or_else(|| found.brings.clone(), |copy| Ok(Brings::of_account(&copy.account())));
-            Ok(Alone { origin: found.origin.clone(), elsewhere, brings })
+            let read = async {
+                find(&self.client, member)
+                    .await
+                    .map(Arc::new)
+                    .map_err(unread)
+            };
+            let found = if is_dry_run {
+                self.members.or(&format!("{member:?}"), read).await?
+            } else {
+                read.await?
+            };
+            let copy = found
+                .kind
+                .and_then(key_of(member))
+                .and_then(|key| self.copied(&key));
+            let brings = copy.map_or_else(
+                || found.brings.clone(),
+                |copy| Ok(Brings::of_account(&copy.account())),
+            );
+            Ok(Alone {
+                origin: found.origin.clone(),
+                elsewhere,
+                brings,
+            })
         });
         try_join_all(reads).await
     }
@@ -140,10 +190,20 @@ impl PodBudgets {
             Ok(brings) if is_here(member) => told.bring(&one.origin, *brings),
             as_read => as_read.clone(),
         };
-        let mut all: Vec<_> = alone.iter().zip(members).zip(budget.told(is_here)).map(bring).collect();
+        let mut all: Vec<_> = alone
+            .iter()
+            .zip(members)
+            .zip(budget.told(is_here))
+            .map(bring)
+            .collect();
         let brought = all.iter_mut().zip(alone).zip(members);
-        let mut brought: Vec<_> =
-            brought.map(|((brings, one), member)| Brought { member, elsewhere: &one.elsewhere, brings }).collect();
+        let mut brought: Vec<_> = brought
+            .map(|((brings, one), member)| Brought {
+                member,
+                elsewhere: &one.elsewhere,
+                brings,
+            })
+            .collect();
         count_once(&mut brought);
         all
     }
@@ -158,7 +218,10 @@ fn key_of(member: &Member) -> impl Fn(MemberKind) -> Option<BudgetKey> {
             MemberKind::PodUnavailableBudget => POD_UNAVAILABLE_BUDGETS,
             MemberKind::PodDisruptionBudget => return None,
         };
-        Some(BudgetKey { resource, key: key.clone() })
+        Some(BudgetKey {
+            resource,
+            key: key.clone(),
+        })
     }
 }
 
@@ -166,29 +229,64 @@ fn key_of(member: &Member) -> impl Fn(MemberKind) -> Option<BudgetKey> {
 pub(crate) async fn find(client: &Client, member: &Member) -> Result<Found, Failed> {
     let kinds: &[_] = match &member.kind {
         Some(kind) => &[*kind],
-        None => &[MemberKind::DistributedPodDisruptionBudget, MemberKind::PodDisruptionBudget],
+        None => &[
+            MemberKind::DistributedPodDisruptionBudget,
+            MemberKind::PodDisruptionBudget,
+        ],
     };
     for kind in kinds {
         if let Some(found) = find_of_kind(client, member, *kind).await? {
             return Ok(found);
         }
     }
-    Ok(Found { kind: None, origin: Origin::default(), held: None, brings: Err(Silence::of(MISSING)), promise: None })
+    Ok(Found {
+        kind: None,
+        origin: Origin::default(),
+        held: None,
+        brings: Err(Silence::of(MISSING)),
+        promise: None,
+    })
 }
 
-async fn find_of_kind(client: &Client, member: &Member, kind: MemberKind) -> Result<Option<Found>, Failed> {
-    let found = |origin, held, brings, promise| Found { kind: Some(kind), origin, held, brings, promise };
+async fn find_of_kind(
+    client: &Client,
+    member: &Member,
+    kind: MemberKind,
+) -> Result<Option<Found>, Failed> {
+    let found = |origin, held, brings, promise| Found {
+        kind: Some(kind),
+        origin,
+        held,
+        brings,
+        promise,
+    };
     match kind {
         MemberKind::DistributedPodDisruptionBudget => {
-            let read = get::<DistributedPodDisruptionBudget>(client, &DISTRIBUTED_POD_DISRUPTION_BUDGETS, member);
+            let read = get::<DistributedPodDisruptionBudget>(
+                client,
+                &DISTRIBUTED_POD_DISRUPTION_BUDGETS,
+                member,
+            );
             Ok(read.await?.map(|it| {
                 let (origin, held) = (Origin::of(&it.metadata), Held::of_distributed(&it));
-                found(origin, Some(held), Brings::of_distributed(&it), promised(&it))
+                found(
+                    origin,
+                    Some(held),
+                    Brings::of_distributed(&it),
+                    promised(&it),
+                )
             }))
         }
         MemberKind::PodDisruptionBudget => {
             let read = get::<NativeBudget>(client, &POD_DISRUPTION_BUDGETS, member);
-            Ok(read.await?.map(|it| found(Origin::of_native(&it), Held::of_native(&it), Brings::of_native(&it), None)))
+            Ok(read.await?.map(|it| {
+                found(
+                    Origin::of_native(&it),
+                    Held::of_native(&it),
+                    Brings::of_native(&it),
+                    None,
+                )
+            }))
         }
         MemberKind::PodUnavailableBudget => {
             let read = get::<PodUnavailableBudget>(client, &POD_UNAVAILABLE_BUDGETS, member);
@@ -200,8 +298,14 @@ async fn find_of_kind(client: &Client, member: &Member, kind: MemberKind) -> Res
     }
 }
 
-async fn get<T: DeserializeOwned>(client: &Client, resource: &Resource, member: &Member) -> Result<Option<T>, Failed> {
-    let Ok(path) = resource.path(&member.namespace, &member.name) else { return Ok(None) };
+async fn get<T: DeserializeOwned>(
+    client: &Client,
+    resource: &Resource,
+    member: &Member,
+) -> Result<Option<T>, Failed> {
+    let Ok(path) = resource.path(&member.namespace, &member.name) else {
+        return Ok(None);
+    };
     match client::get_within(client, &path, LARGEST).await {
         Ok(budget) => Ok(Some(budget)),
         Err(Failed { code: 404, .. }) => Ok(None),
@@ -211,16 +315,35 @@ async fn get<T: DeserializeOwned>(client: &Client, resource: &Resource, member: 
 
 /// What the running controller has read of a budget in another cluster, and told. Whoever explains asks no other cluster.
 pub(crate) fn told_of(budget: &DistributedPodDisruptionBudget, member: &Member) -> Other {
-    let told = budget.status.iter().flat_map(|status| &status.federated_statuses).find(|told| told.is_of(member));
+    let told = budget
+        .status
+        .iter()
+        .flat_map(|status| &status.federated_statuses)
+        .find(|told| told.is_of(member));
     let number = |number: i32| usize::try_from(number).unwrap_or(0);
     let brings = match told {
         None => Err(Silence::of("was not asked yet")),
-        Some(told) if told.reachable => Ok(Brings { healthy: number(told.healthy), expected: number(told.expected) }),
-        Some(told) => Err(Silence { why: told.message.clone(), keeps: number(told.healthy) }),
+        Some(told) if told.reachable => Ok(Brings {
+            healthy: number(told.healthy),
+            expected: number(told.expected),
+        }),
+        Some(told) => Err(Silence {
+            why: told.message.clone(),
+            keeps: number(told.healthy),
+        }),
     };
     let kind = told.and_then(|told| serde_json::from_value(json!(told.kind)).ok());
-    let shared = told.map(|told| Shared { pods: number(told.shared), expected: number(told.shared_expected) });
-    Other { kind, origin: Origin::default(), brings, shared: shared.unwrap_or_default(), last_read: None }
+    let shared = told.map(|told| Shared {
+        pods: number(told.shared),
+        expected: number(told.shared_expected),
+    });
+    Other {
+        kind,
+        origin: Origin::default(),
+        brings,
+        shared: shared.unwrap_or_default(),
+        last_read: None,
+    }
 }
 
 #[cfg(test)]
@@ -242,7 +365,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_budget_beside_another_that_counts_brings_no_more_than_was_told() {
-        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let client =
+            Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
         let budgets = PodBudgets::only_read(client, Gates::default(), "", Duration::from_secs(75));
         let bar = |namespace: &str| json!({"namespace": namespace, "name": "bar"});
         let status = |namespace: &str, shared: i32, healthy: i32| {
@@ -253,24 +377,54 @@ mod tests {
         let beside = json!({"namespace": "other", "name": "beside"});
         for (federation, told, expected) in [
             (json!([bar("default")]), json!([]), None),
-            (json!([bar("default")]), json!([status("default", 0, 1)]), Some((1, 3))),
-            (json!([bar("default")]), json!([status("default", 1, 3)]), Some((2, 3))),
-            (json!([bar("default")]), json!([{"namespace": "default", "name": "bar", "uid": "b"}]), None),
+            (
+                json!([bar("default")]),
+                json!([status("default", 0, 1)]),
+                Some((1, 3)),
+            ),
+            (
+                json!([bar("default")]),
+                json!([status("default", 1, 3)]),
+                Some((2, 3)),
+            ),
+            (
+                json!([bar("default")]),
+                json!([{"namespace": "default", "name": "bar", "uid": "b"}]),
+                None,
+            ),
             (json!([bar("other")]), json!([]), Some((3, 3))),
-            (json!([bar("other")]), json!([status("other", 2, 0)]), Some((1, 2))),
+            (
+                json!([bar("other")]),
+                json!([status("other", 2, 0)]),
+                Some((1, 2)),
+            ),
             (json!([bar("other"), beside]), json!([]), None),
-            (json!([bar("other"), beside]), json!([status("other", 0, 2)]), Some((2, 3))),
+            (
+                json!([bar("other"), beside]),
+                json!([status("other", 0, 2)]),
+                Some((2, 3)),
+            ),
             (json!([far]), json!([]), Some((3, 3))),
         ] {
             let budget = naming(&federation, &told);
             let of_three = |_: &Member| Alone {
-                origin: Origin { uid: "b".to_owned(), generation: 1 },
+                origin: Origin {
+                    uid: "b".to_owned(),
+                    generation: 1,
+                },
                 elsewhere: Elsewhere::default(),
-                brings: Ok(Brings { healthy: 3, expected: 3 }),
+                brings: Ok(Brings {
+                    healthy: 3,
+                    expected: 3,
+                }),
             };
             let alone: Vec<_> = budget.federation().iter().map(of_three).collect();
             let found = budgets.together(&budget, &alone).remove(0);
-            assert_eq!(found.ok().map(|brings| (brings.healthy, brings.expected)), expected, "{federation} {told}");
+            assert_eq!(
+                found.ok().map(|brings| (brings.healthy, brings.expected)),
+                expected,
+                "{federation} {told}"
+            );
         }
     }
 }

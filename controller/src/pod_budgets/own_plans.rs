@@ -41,10 +41,17 @@ impl PodBudgets {
 
     /// The plan without the steps that would take a pod out of service which a budget holds; and those, as failures. What is left is
     /// drawn: in one write for each budget, before anything is done to a pod.
-    pub(crate) async fn admitted<'a>(&self, plan: Cow<'a, Plan>, owner: &Owner) -> (Cow<'a, Plan>, Vec<Failure>) {
+    pub(crate) async fn admitted<'a>(
+        &self,
+        plan: Cow<'a, Plan>,
+        owner: &Owner,
+    ) -> (Cow<'a, Plan>, Vec<Failure>) {
         let is_needless = self.is_synced() && !self.has_budgets();
-        let Some(stores) = self.stores.get().filter(|_| !is_needless) else { return (plan, Vec::new()) };
-        let disruption = |step| disruption::of_step(step).filter(|(_, operation)| self.asks_for(*operation));
+        let Some(stores) = self.stores.get().filter(|_| !is_needless) else {
+            return (plan, Vec::new());
+        };
+        let disruption =
+            |step| disruption::of_step(step).filter(|(_, operation)| self.asks_for(*operation));
         let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
         if !steps.clone().any(|step| disruption(step).is_some()) {
             return (plan, Vec::new());
@@ -52,7 +59,14 @@ impl PodBudgets {
         if !self.until_read().await {
             let unread = |step| {
                 let (target, operation) = disruption(step)?;
-                Some((target.uid.clone(), held(operation, (&target.namespace, &target.name), UNREAD.to_string())))
+                Some((
+                    target.uid.clone(),
+                    held(
+                        operation,
+                        (&target.namespace, &target.name),
+                        UNREAD.to_string(),
+                    ),
+                ))
             };
             let refused = steps.filter_map(unread).collect();
             return without(plan, refused);
@@ -64,7 +78,10 @@ impl PodBudgets {
                 (*pod.metadata.uid == *target.uid).then_some((step, pod, operation))
             })
             .collect();
-        let namespaces = stepped.iter().map(|(_, pod, _)| pod.metadata.namespace.clone()).collect();
+        let namespaces = stepped
+            .iter()
+            .map(|(_, pod, _)| pod.metadata.namespace.clone())
+            .collect();
         let unseen = &self.unseen_in(namespaces).await;
         let asked = stepped.into_iter().map(|(step, pod, operation)| {
             let replaced = disruption::replaced(step);
@@ -76,8 +93,16 @@ impl PodBudgets {
     }
 
     /// Draws for containers of a pod that are restarted: why they must not be, or nothing.
-    pub(crate) async fn held_restart(&self, pod: &Arc<Pod>, owner: &Owner, containers: &[&str]) -> Option<String> {
-        let stores = self.stores.get().filter(|_| self.asks_for(ProtectedOperation::Update))?;
+    pub(crate) async fn held_restart(
+        &self,
+        pod: &Arc<Pod>,
+        owner: &Owner,
+        containers: &[&str],
+    ) -> Option<String> {
+        let stores = self
+            .stores
+            .get()
+            .filter(|_| self.asks_for(ProtectedOperation::Update))?;
         if containers.is_empty() {
             return None;
         }
@@ -89,13 +114,21 @@ impl PodBudgets {
             if holding.is_free() {
                 return Ok(None);
             }
-            let request = self.request(stores, pod, ProtectedOperation::Update, holder(owner)).await?;
+            let request = self
+                .request(stores, pod, ProtectedOperation::Update, holder(owner))
+                .await?;
             let container_ids = ids(pod, |name| containers.contains(&name));
             // The pod itself does not change: what is seen of it are other containers.
-            let request = Request { generation: None, container_ids, ..request };
+            let request = Request {
+                generation: None,
+                container_ids,
+                ..request
+            };
             self.draw_again(pod, &holding, &request, owner).await
         };
-        let refusal = drawn.await.unwrap_or_else(|not_yet: NotYet| Some(not_yet.to_string().into()));
+        let refusal = drawn
+            .await
+            .unwrap_or_else(|not_yet: NotYet| Some(not_yet.to_string().into()));
         refusal.map(|refusal| self.waits(owner, refusal))
     }
 
@@ -108,13 +141,17 @@ impl PodBudgets {
         request: &Request,
         owner: &Owner,
     ) -> Result<Option<Refusal>, NotYet> {
-        let is_one_of_many = |key: &&BudgetKey| holding.keys.len() > 1 && self.awaited.is_waiting(key, owner);
+        let is_one_of_many =
+            |key: &&BudgetKey| holding.keys.len() > 1 && self.awaited.is_waiting(key, owner);
         for key in holding.keys.iter().filter(is_one_of_many) {
             let (ruling, _) = self.draw_one(key, pod, request.clone(), true).await?;
             if let Ruling::Refused(message) | Ruling::UsedUp(message) = ruling
                 && !self.is_garbage_that_goes(pod, request).await
             {
-                return Ok(Some(Refusal { by: Some(key.clone()), message }));
+                return Ok(Some(Refusal {
+                    by: Some(key.clone()),
+                    message,
+                }));
             }
         }
         self.draw_for(pod, holding, request, false).await
@@ -122,7 +159,8 @@ impl PodBudgets {
 
     /// Has an object woken when the budget has room again that refused it something; what that said.
     fn waits(&self, owner: &Owner, Refusal { by, message }: Refusal) -> String {
-        by.iter().for_each(|budget| self.awaited.note(budget, owner));
+        by.iter()
+            .for_each(|budget| self.awaited.note(budget, owner));
         message
     }
 
@@ -150,7 +188,10 @@ impl PodBudgets {
         owner: &Owner,
     ) -> Option<(String, Failure)> {
         let drawn = async {
-            let unseen = unseen.get(&pod.metadata.namespace).cloned().unwrap_or(Err(UNREAD))?;
+            let unseen = unseen
+                .get(&pod.metadata.namespace)
+                .cloned()
+                .unwrap_or(Err(UNREAD))?;
             let holding = self.holding_beside(&pod.metadata, &unseen);
             if holding.is_free() {
                 return Ok(None);
@@ -167,7 +208,10 @@ impl PodBudgets {
             Err(not_yet) => not_yet.to_string(),
         };
         let of_pod = (&*pod.metadata.namespace, &*pod.metadata.name);
-        Some((pod.metadata.uid.to_string(), held(operation, of_pod, refusal)))
+        Some((
+            pod.metadata.uid.to_string(),
+            held(operation, of_pod, refusal),
+        ))
     }
 }
 
@@ -178,19 +222,27 @@ fn holder(owner: &Owner) -> String {
 
 /// Why a step is left out.
 fn held(operation: ProtectedOperation, pod: (&str, &str), why: String) -> Failure {
-    let verb = if operation.is_change() { Verb::Patch } else { Verb::Delete };
+    let verb = if operation.is_change() {
+        Verb::Patch
+    } else {
+        Verb::Delete
+    };
     Failure::of_budget(Deed::of(verb, PODS), pod, why)
 }
 
 /// A plan without what it would do to these pods, by uid; and why.
-fn without(plan: Cow<'_, Plan>, refused: BTreeMap<String, Failure>) -> (Cow<'_, Plan>, Vec<Failure>) {
+fn without(
+    plan: Cow<'_, Plan>,
+    refused: BTreeMap<String, Failure>,
+) -> (Cow<'_, Plan>, Vec<Failure>) {
     if refused.is_empty() {
         return (plan, Vec::new());
     }
     let mut plan = plan.into_owned();
     for stage in &mut plan.stages {
         stage.steps.retain(|step| {
-            disruption::of_step(step).is_none_or(|(target, _)| !refused.contains_key(target.uid.as_str()))
+            disruption::of_step(step)
+                .is_none_or(|(target, _)| !refused.contains_key(target.uid.as_str()))
         });
     }
     (Cow::Owned(plan), refused.into_values().collect())

@@ -28,7 +28,10 @@ impl<K: Ord + Clone, T> Queues<K, T> {
     /// All that wait; `None`, and nobody works on it any more, where none do.
     pub(super) fn next(&self, key: &K) -> Option<Vec<T>> {
         let mut all = self.lock();
-        let waiting = all.get_mut(key).map(std::mem::take).filter(|waiting| !waiting.is_empty());
+        let waiting = all
+            .get_mut(key)
+            .map(std::mem::take)
+            .filter(|waiting| !waiting.is_empty());
         if waiting.is_none() {
             all.remove(key);
         }
@@ -46,7 +49,10 @@ mod tests {
         assert!(queues.join(&"a", 1) && !queues.join(&"a", 2) && queues.join(&"b", 3));
         assert_eq!(queues.next(&"a"), Some(vec![1, 2]));
         assert!(!queues.join(&"a", 4), "somebody works on it");
-        assert_eq!((queues.next(&"a"), queues.next(&"a")), (Some(vec![4]), None));
+        assert_eq!(
+            (queues.next(&"a"), queues.next(&"a")),
+            (Some(vec![4]), None)
+        );
         assert!(queues.join(&"a", 5));
     }
 }

@@ -63,29 +63,58 @@ impl Refusals {
         }
         drop(known);
         let (kind_namespace_name, username) = series;
-        self.counts.get_or_create(&Labels { kind_namespace_name, username }).inc();
+        self.counts
+            .get_or_create(&Labels {
+                kind_namespace_name,
+                username,
+            })
+            .inc();
     }
 }
 
 impl PodBudgets {
     /// Tells of a pod that it had to stay.
     pub(super) fn tell(&self, pod: &Pod, operation: ProtectedOperation, refusal: &str) {
-        let reason = if operation.is_change() { "PubPreventPodUpdate" } else { "PubPreventPodDeletion" };
+        let reason = if operation.is_change() {
+            "PubPreventPodUpdate"
+        } else {
+            "PubPreventPodDeletion"
+        };
         self.record(pod, reason, refusal.to_owned());
     }
 
     fn record(&self, pod: &Pod, reason: &'static str, message: String) {
-        let Some(recorder) = self.recorder.get() else { return };
-        let [namespace, name, uid] =
-            [&pod.metadata.namespace, &pod.metadata.name, &pod.metadata.uid].map(ToString::to_string);
-        let event = Event { warning: true, reason, message };
-        recorder.record(&Owner { resource: PODS, namespace, name, uid }, &event);
+        let Some(recorder) = self.recorder.get() else {
+            return;
+        };
+        let [namespace, name, uid] = [
+            &pod.metadata.namespace,
+            &pod.metadata.name,
+            &pod.metadata.uid,
+        ]
+        .map(ToString::to_string);
+        let event = Event {
+            warning: true,
+            reason,
+            message,
+        };
+        recorder.record(
+            &Owner {
+                resource: PODS,
+                namespace,
+                name,
+                uid,
+            },
+            &event,
+        );
     }
 
     /// Tells of a pod that goes, or changes, past a budget.
     pub(super) fn tell_of_passing(&self, pod: &Pod, request: &Request, shortage: &str) {
         let (operation, holder) = (request.operation.name(), &request.holder);
-        let message = format!("{operation} by {holder} passes the budget, which would refuse it to others: {shortage}");
+        let message = format!(
+            "{operation} by {holder} passes the budget, which would refuse it to others: {shortage}"
+        );
         self.record(pod, "PubPassed", message);
     }
 }
@@ -110,8 +139,10 @@ mod tests {
         refusals.register(&mut registry);
         let owner = json!([{"kind": "CloneSet", "name": "web", "uid": "w", "controller": true}]);
         let pod = |owners: serde_json::Value| -> Pod {
-            serde_json::from_value(json!({"metadata": {"namespace": "a", "name": "web-1", "ownerReferences": owners}}))
-                .unwrap()
+            serde_json::from_value(
+                json!({"metadata": {"namespace": "a", "name": "web-1", "ownerReferences": owners}}),
+            )
+            .unwrap()
         };
         refusals.count(&pod(owner), "admin");
         for user in 0..MOST_SERIES + 5 {
@@ -119,9 +150,14 @@ mod tests {
         }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-        let line = r#"pod_unavailable_budget{kind_namespace_name="CloneSet_a_web",username="admin"} 1"#;
+        let line =
+            r#"pod_unavailable_budget{kind_namespace_name="CloneSet_a_web",username="admin"} 1"#;
         assert!(text.lines().any(|found| found == line), "{text}");
-        assert!(text.contains(r#"pod_unavailable_budget{kind_namespace_name="other",username="other"} 6"#));
+        assert!(
+            text.contains(
+                r#"pod_unavailable_budget{kind_namespace_name="other",username="other"} 6"#
+            )
+        );
     }
     #[test]
     fn refusal_label_is_cut_whatever_the_owner_says() {
@@ -129,9 +165,22 @@ mod tests {
         let mut registry = Registry::default();
         refusals.register(&mut registry);
         let long = "ü".repeat(1_000);
-        let pod: Pod = serde_json::from_value(json!({"metadata": {"namespace": "a", "name": "web-1"}})).unwrap();
-        let owner = Owner { kind: (&*long).into(), name: (&*long).into(), controller: true, ..Owner::default() };
-        let pod = Pod { metadata: Metadata { owner_references: [owner].into(), ..pod.metadata }, ..pod };
+        let pod: Pod =
+            serde_json::from_value(json!({"metadata": {"namespace": "a", "name": "web-1"}}))
+                .unwrap();
+        let owner = Owner {
+            kind: (&*long).into(),
+            name: (&*long).into(),
+            controller: true,
+            ..Owner::default()
+        };
+        let pod = Pod {
+            metadata: Metadata {
+                owner_references: [owner].into(),
+                ..pod.metadata
+            },
+            ..pod
+        };
         refusals.count(&pod, &long);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

@@ -16,7 +16,8 @@ use crate::reads::{self, Read};
 
 /// Of a cluster that nobody reaches.
 fn budgets(gates: Gates) -> Arc<PodBudgets> {
-    let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+    let client =
+        Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
     PodBudgets::only_read(client, gates, "", Duration::from_secs(75))
 }
 
@@ -34,8 +35,15 @@ async fn what_a_resize_is_to_budgets_of_either_kind_says_a_gate() {
         let budget = Budget::read(resource, &budget.to_string()).unwrap();
         let holds = budgets.holds(&budget);
         let rules = holds.rules.as_ref().unwrap();
-        assert!(rules.protects_from(ProtectedOperation::Update), "{resource} {is_on}");
-        assert_eq!(rules.protects_from(ProtectedOperation::Resize), is_protected, "{resource} {is_on}");
+        assert!(
+            rules.protects_from(ProtectedOperation::Update),
+            "{resource} {is_on}"
+        );
+        assert_eq!(
+            rules.protects_from(ProtectedOperation::Resize),
+            is_protected,
+            "{resource} {is_on}"
+        );
     }
 }
 
@@ -57,14 +65,30 @@ async fn each_gate_has_the_apiserver_ask_about_its_operations_and_those_alone_ar
         let budgets = budgets(gates);
         assert_eq!(budgets.is_asked(), is_asked, "{gates:?}");
         let asked = budgets.disruptions(vec![("a".to_owned(), false)]);
-        assert_eq!((asked.deletions, asked.changes_but_by.is_some()), (of_removals, of_changes), "{gates:?}");
-        assert_eq!(budgets.disruptions(Vec::new()), Disruptions::default(), "{gates:?}");
+        assert_eq!(
+            (asked.deletions, asked.changes_but_by.is_some()),
+            (of_removals, of_changes),
+            "{gates:?}"
+        );
+        assert_eq!(
+            budgets.disruptions(Vec::new()),
+            Disruptions::default(),
+            "{gates:?}"
+        );
         let all = removals.map(|change| (change, of_removals)).into_iter();
         for (change, is_judged) in all.chain(changes.map(|change| (change, of_changes))) {
-            let disruption = Disruption { change, ..Disruption::default() };
+            let disruption = Disruption {
+                change,
+                ..Disruption::default()
+            };
             // It has read no budgets, so it says that of what it judges.
-            let expected: Result<Option<String>, NotYet> = if is_judged { Err(UNREAD) } else { Ok(None) };
-            assert_eq!(budgets.draw_from_all(disruption).await, expected, "{gates:?} {change:?}");
+            let expected: Result<Option<String>, NotYet> =
+                if is_judged { Err(UNREAD) } else { Ok(None) };
+            assert_eq!(
+                budgets.draw_from_all(disruption).await,
+                expected,
+                "{gates:?} {change:?}"
+            );
         }
     }
 }
@@ -85,21 +109,50 @@ async fn budget_beyond_the_oldest_holds_no_pod() {
         serde_json::from_value::<Watched<PodUnavailableBudget>>(budget).unwrap()
     };
     // The youngest comes first.
-    (0..=share::MOST).rev().for_each(|number| store.apply(made(number, "t1")));
+    (0..=share::MOST)
+        .rev()
+        .for_each(|number| store.apply(made(number, "t1")));
     store.apply(made(900, "a"));
-    let beyond = |number: usize, namespace: &str| budgets.beyond(&Budget::Unavailable(made(number, namespace).0));
-    assert_eq!([beyond(0, "t1"), beyond(share::MOST - 1, "t1"), beyond(900, "a")], [None, None, None]);
+    let beyond = |number: usize, namespace: &str| {
+        budgets.beyond(&Budget::Unavailable(made(number, namespace).0))
+    };
+    assert_eq!(
+        [
+            beyond(0, "t1"),
+            beyond(share::MOST - 1, "t1"),
+            beyond(900, "a")
+        ],
+        [None, None, None]
+    );
     let why = beyond(share::MOST, "t1").unwrap();
     assert!(
-        why.starts_with("PodUnavailableBudget t1/b500 holds no pod: 500 older ones of the namespace count"),
+        why.starts_with(
+            "PodUnavailableBudget t1/b500 holds no pod: 500 older ones of the namespace count"
+        ),
         "{why}"
     );
-    let holding = |name: &str| budgets.in_namespace("t1").iter().any(|budget| &*budget.key().key.name == name);
+    let holding = |name: &str| {
+        budgets
+            .in_namespace("t1")
+            .iter()
+            .any(|budget| &*budget.key().key.name == name)
+    };
     assert_eq!((holding("b499"), holding("b500")), (true, false));
-    let last = || budgets.last_that_counts(POD_UNAVAILABLE_BUDGETS, "t1").map(|key| key.name.to_string());
+    let last = || {
+        budgets
+            .last_that_counts(POD_UNAVAILABLE_BUDGETS, "t1")
+            .map(|key| key.name.to_string())
+    };
     assert_eq!(last().as_deref(), Some("b499"));
     store.remove("t1", "b003", None);
-    assert_eq!((last().as_deref(), beyond(share::MOST, "t1"), holding("b500")), (Some("b500"), None, true));
+    assert_eq!(
+        (
+            last().as_deref(),
+            beyond(share::MOST, "t1"),
+            holding("b500")
+        ),
+        (Some("b500"), None, true)
+    );
     assert_eq!(budgets.last_that_counts(POD_UNAVAILABLE_BUDGETS, "a"), None);
 }
 
@@ -107,7 +160,12 @@ async fn budget_beyond_the_oldest_holds_no_pod() {
 async fn pod_that_was_missing_is_not_read_for_a_second() {
     let budgets = budgets(Gates::default().with(Gate::PodWebhook, true));
     let reads = podunavailablebudget::Reads::new(&mut reads::Stores::default().reader());
-    assert!(budgets.stores.set(Stores::of(&reads.pods, &reads.nodes, &reads.natives)).is_ok());
+    assert!(
+        budgets
+            .stores
+            .set(Stores::of(&reads.pods, &reads.nodes, &reads.natives))
+            .is_ok()
+    );
     let evicted = |uid: Option<&str>| Disruption {
         namespace: "t1".to_owned(),
         pod: "none".to_owned(),
@@ -119,22 +177,40 @@ async fn pod_that_was_missing_is_not_read_for_a_second() {
     assert!(budgets.draw_from_all(evicted(None)).await.is_err());
     budgets.missing.looked("t1", "none", false);
     assert_eq!(budgets.draw_from_all(evicted(None)).await, Ok(None));
-    assert!(budgets.draw_from_all(evicted(Some("u"))).await.is_err(), "the pod was there");
+    assert!(
+        budgets.draw_from_all(evicted(Some("u"))).await.is_err(),
+        "the pod was there"
+    );
 }
 
 #[tokio::test]
 async fn what_the_leader_has_asked_about_is_judged_by_a_replica_of_other_gates() {
-    for (others_ask, leads, is_judged) in [(true, false, true), (true, true, false), (false, false, false)] {
-        let gates = Gates::default().with(Gate::PodWebhook, true).with(Gate::PodUnavailableBudgetDelete, false);
+    for (others_ask, leads, is_judged) in [
+        (true, false, true),
+        (true, true, false),
+        (false, false, false),
+    ] {
+        let gates = Gates::default()
+            .with(Gate::PodWebhook, true)
+            .with(Gate::PodUnavailableBudgetDelete, false);
         let budgets = budgets(gates);
         if others_ask {
             budgets.asks.ask(Arc::new(AllRequests));
         }
         let asks = leads.then(Asks::default);
         let (wanted, written) = (watch::channel(asks.clone()).0, watch::channel(asks).1);
-        budgets.asks.connect(PodWebhook { wanted, written, ..PodWebhook::looked_at(None) });
+        budgets.asks.connect(PodWebhook {
+            wanted,
+            written,
+            ..PodWebhook::looked_at(None)
+        });
         // It has read no budgets, so it says that of what it judges.
-        let expected: Result<Option<String>, NotYet> = if is_judged { Err(UNREAD) } else { Ok(None) };
-        assert_eq!(budgets.draw_from_all(Disruption::default()).await, expected, "{others_ask} {leads}");
+        let expected: Result<Option<String>, NotYet> =
+            if is_judged { Err(UNREAD) } else { Ok(None) };
+        assert_eq!(
+            budgets.draw_from_all(Disruption::default()).await,
+            expected,
+            "{others_ask} {leads}"
+        );
     }
 }

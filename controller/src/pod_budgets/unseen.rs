@@ -77,20 +77,30 @@ impl PodBudgets {
     /// The same, with what the stores lack.
     pub(super) fn holding_beside(&self, pod: &Metadata, Unseen(unseen): &Unseen) -> Holding {
         let all = self.in_namespace(&pod.namespace);
-        let stored = all.iter().filter(|budget| self.holds(budget).holds(pod)).map(Budget::key);
-        let holds =
-            |(key, held): &(BudgetKey, Held)| matches!(held, Held::By(holds) if holds.holds(pod)).then(|| key.clone());
+        let stored = all
+            .iter()
+            .filter(|budget| self.holds(budget).holds(pod))
+            .map(Budget::key);
+        let holds = |(key, held): &(BudgetKey, Held)| {
+            matches!(held, Held::By(holds) if holds.holds(pod)).then(|| key.clone())
+        };
         let mut keys: Vec<_> = stored.chain(unseen.iter().filter_map(holds)).collect();
         keys.sort();
         keys.dedup();
         let is_unreadable = |(_, held): &&(BudgetKey, Held)| {
-            let Held::Unreadable(selector) = held else { return false };
-            selector.as_ref().is_none_or(|selector| selector.matches(|key| pod.label(key)))
+            let Held::Unreadable(selector) = held else {
+                return false;
+            };
+            selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(|key| pod.label(key)))
         };
-        let unreadable = unseen
-            .iter()
-            .find(is_unreadable)
-            .map(|(key, _)| format!("{} is written in a way that nobody can read: mend or delete it", key.words()));
+        let unreadable = unseen.iter().find(is_unreadable).map(|(key, _)| {
+            format!(
+                "{} is written in a way that nobody can read: mend or delete it",
+                key.words()
+            )
+        });
         Holding { keys, unreadable }
     }
 
@@ -107,7 +117,10 @@ impl PodBudgets {
             // Whoever asked first may give up; the others go on waiting.
             tokio::spawn(async move {
                 while let Some(waiting) = this.looks.next(&namespace) {
-                    let looked = this.look(&namespace).await.map(|unseen| Arc::new(Unseen(unseen)));
+                    let looked = this
+                        .look(&namespace)
+                        .await
+                        .map(|unseen| Arc::new(Unseen(unseen)));
                     for answer in waiting {
                         // Nobody waits for it any more.
                         let _ = answer.send(looked.clone());
@@ -120,8 +133,16 @@ impl PodBudgets {
 
     async fn look(&self, namespace: &str) -> Result<Vec<(BudgetKey, Held)>, NotYet> {
         let (unavailable, distributed) = try_join(
-            self.not_stored(POD_UNAVAILABLE_BUDGETS, self.unavailable.get().is_some(), namespace),
-            self.not_stored(DISTRIBUTED_POD_DISRUPTION_BUDGETS, self.distributed.get().is_some(), namespace),
+            self.not_stored(
+                POD_UNAVAILABLE_BUDGETS,
+                self.unavailable.get().is_some(),
+                namespace,
+            ),
+            self.not_stored(
+                DISTRIBUTED_POD_DISRUPTION_BUDGETS,
+                self.distributed.get().is_some(),
+                namespace,
+            ),
         )
         .await?;
         if unavailable.len() + distributed.len() > MOST {
@@ -131,7 +152,11 @@ impl PodBudgets {
             let held = self.held(&key).await?;
             Ok(held.map(|held| (key, held)))
         });
-        join_all(read).await.into_iter().filter_map(Result::transpose).collect()
+        join_all(read)
+            .await
+            .into_iter()
+            .filter_map(Result::transpose)
+            .collect()
     }
 
     /// The budgets of one kind that the apiserver has now, and the stores lack.
@@ -144,11 +169,20 @@ impl PodBudgets {
         if !is_followed {
             return Ok(Vec::new());
         }
-        let listed = metadata::identities(&self.client, &resource, namespace, &self.whole).await.map_err(|_| UNREAD)?;
-        let counting = if listed.len() > share::MOST { self.counting(resource, namespace) } else { Vec::new() };
+        let listed = metadata::identities(&self.client, &resource, namespace, &self.whole)
+            .await
+            .map_err(|_| UNREAD)?;
+        let counting = if listed.len() > share::MOST {
+            self.counting(resource, namespace)
+        } else {
+            Vec::new()
+        };
         let counting: BTreeSet<_> = counting.iter().map(Budget::key).collect();
         let unseen = listed.into_iter().filter_map(|listed| {
-            let key = BudgetKey { resource, key: Key::new(namespace, &listed.name) };
+            let key = BudgetKey {
+                resource,
+                key: Key::new(namespace, &listed.name),
+            };
             // One that the stores lack is younger than those that they have.
             if counting.len() >= share::MOST && !counting.contains(&key) {
                 return None;
@@ -166,7 +200,9 @@ impl PodBudgets {
 
     /// The pods of a budget that the stores lack; `None` where it is gone by now, or over.
     async fn held(&self, BudgetKey { resource, key }: &BudgetKey) -> Result<Option<Held>, NotYet> {
-        let Ok(path) = resource.path(&key.namespace, &key.name) else { return Ok(None) };
+        let Ok(path) = resource.path(&key.namespace, &key.name) else {
+            return Ok(None);
+        };
         let _reading = self.whole.acquire().await.map_err(|_| UNREAD)?;
         match client::get::<Box<RawValue>>(&self.client, &path).await {
             Ok(text) => Ok(held(resource.plural, text.get()).map(|held| match held {
@@ -193,10 +229,16 @@ struct SelectingSpec {
 /// The pods of a budget, as it is written.
 fn held(plural: &str, object: &str) -> Option<Held> {
     let Some(budget) = Budget::read(plural, object) else {
-        let is_light = Limits::of_budgets().check_object(&without_managed_fields(object)).is_ok();
-        let read = is_light.then(|| serde_json::from_str::<Selecting>(object).ok()).flatten();
+        let is_light = Limits::of_budgets()
+            .check_object(&without_managed_fields(object))
+            .is_ok();
+        let read = is_light
+            .then(|| serde_json::from_str::<Selecting>(object).ok())
+            .flatten();
         let selector = read.and_then(|read| Selector::new(&read.spec.selector).ok());
-        return Some(Held::Unreadable(selector.filter(|selector| !selector.is_empty())));
+        return Some(Held::Unreadable(
+            selector.filter(|selector| !selector.is_empty()),
+        ));
     };
     (!budget.is_over()).then(|| Held::By(Box::new(Holds::of(&budget))))
 }
@@ -211,23 +253,52 @@ mod tests {
     fn a_budget_that_nobody_can_read_may_hold_what_its_selector_matches_or_all_pods() {
         let web = json!({"matchLabels": {"app": "web"}});
         for (spec, is_unreadable, holds_web, holds_others) in [
-            (json!({"selector": web, "maxUnavailable": 1}), false, true, false),
-            (json!({"selector": web, "maxUnavailable": {}}), true, true, false),
-            (json!({"selector": [], "maxUnavailable": 1}), true, true, true),
+            (
+                json!({"selector": web, "maxUnavailable": 1}),
+                false,
+                true,
+                false,
+            ),
+            (
+                json!({"selector": web, "maxUnavailable": {}}),
+                true,
+                true,
+                false,
+            ),
+            (
+                json!({"selector": [], "maxUnavailable": 1}),
+                true,
+                true,
+                true,
+            ),
             (json!({"targetRef": 1}), true, true, true),
         ] {
             let object = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec});
-            let pod = |app: &str| serde_json::from_value::<Metadata>(json!({"labels": {"app": app}})).unwrap();
+            let pod = |app: &str| {
+                serde_json::from_value::<Metadata>(json!({"labels": {"app": app}})).unwrap()
+            };
             let held = held("podunavailablebudgets", &object.to_string()).unwrap();
             let holds = |pod: &Metadata| match &held {
                 Held::By(holds) => holds.holds(pod),
-                Held::Unreadable(selector) => selector.as_ref().is_none_or(|all| all.matches(|key| pod.label(key))),
+                Held::Unreadable(selector) => selector
+                    .as_ref()
+                    .is_none_or(|all| all.matches(|key| pod.label(key))),
             };
-            assert_eq!(matches!(held, Held::Unreadable(_)), is_unreadable, "{object}");
-            assert_eq!((holds(&pod("web")), holds(&pod("other"))), (holds_web, holds_others), "{object}");
+            assert_eq!(
+                matches!(held, Held::Unreadable(_)),
+                is_unreadable,
+                "{object}"
+            );
+            assert_eq!(
+                (holds(&pod("web")), holds(&pod("other"))),
+                (holds_web, holds_others),
+                "{object}"
+            );
         }
-        let over =
-            json!({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"selector": web}});
-        assert!(held("podunavailablebudgets", &over.to_string()).is_none(), "it goes, and holds nobody");
+        let over = json!({"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"selector": web}});
+        assert!(
+            held("podunavailablebudgets", &over.to_string()).is_none(),
+            "it goes, and holds nobody"
+        );
     }
 }

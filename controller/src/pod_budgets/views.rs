@@ -42,7 +42,13 @@ struct Known {
 }
 
 /// An entry of a ledger, as one that was granted at one time, by its name where it has one, and by which change of the pod it is.
-type Entry = (String, ProtectedOperation, Timestamp, Option<String>, Option<i64>);
+type Entry = (
+    String,
+    ProtectedOperation,
+    Timestamp,
+    Option<String>,
+    Option<i64>,
+);
 
 /// How long an entry is known, and how far the store must have come before it may expire.
 struct Sight {
@@ -73,7 +79,11 @@ fn is_as_new(position: Option<&str>, ledger: Option<&Ledger>) -> bool {
 }
 
 /// The pods of a budget's namespace, where they are as new as those of its last count.
-pub(super) fn pods_of_count(pods: &Store<Pod>, namespace: &str, ledger: Option<&Ledger>) -> Option<Vec<Arc<Pod>>> {
+pub(super) fn pods_of_count(
+    pods: &Store<Pod>,
+    namespace: &str,
+    ledger: Option<&Ledger>,
+) -> Option<Vec<Arc<Pod>>> {
     let is_seen = pods.is_synced() && is_as_new(pods.position().as_deref(), ledger);
     is_seen.then(|| pods.by_index(&BY_NAMESPACE, namespace))
 }
@@ -93,7 +103,10 @@ pub(crate) fn on_change(
         match change {
             Change::Deleted { old } if is_held => views.note_gone(&old.metadata.uid),
             // Another has its name, and the end of the first was not shown.
-            Change::Applied { old: Some(old), new } if is_held && old.metadata.uid != new.metadata.uid => {
+            Change::Applied {
+                old: Some(old),
+                new,
+            } if is_held && old.metadata.uid != new.metadata.uid => {
                 views.note_gone(&old.metadata.uid);
             }
             _ => {}
@@ -101,10 +114,16 @@ pub(crate) fn on_change(
     });
     nodes.on_change(move |change| {
         let node = match change {
-            Change::Deleted { old: node } | Change::Applied { old: None, new: node } => node,
+            Change::Deleted { old: node }
+            | Change::Applied {
+                old: None,
+                new: node,
+            } => node,
             Change::Applied { .. } | Change::Synced => return,
         };
-        let on_node = on.upgrade().map(|pods| pods.by_index(&BY_NODE, node.name()));
+        let on_node = on
+            .upgrade()
+            .map(|pods| pods.by_index(&BY_NODE, node.name()));
         for pod in on_node.iter().flatten() {
             also(pod);
         }
@@ -125,7 +144,13 @@ impl Views {
             return Err(Next::After(NOT_SEEN));
         }
         let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
-        Ok(Looks { views: self, pods, nodes, entries, patience })
+        Ok(Looks {
+            views: self,
+            pods,
+            nodes,
+            entries,
+            patience,
+        })
     }
 
     /// To be called when a budget is gone.
@@ -147,16 +172,28 @@ impl Views {
 
     /// How long each entry is known, and whether the store has shown what came of it; what is no entry any more is forgotten.
     fn ages(&self, key: &Key, entries: &[LedgerEntry], pods: &[Arc<Pod>]) -> Vec<(Duration, bool)> {
-        let by_uid: HashMap<&str, &Pod> = pods.iter().map(|pod| (&*pod.metadata.uid, &**pod)).collect();
+        let by_uid: HashMap<&str, &Pod> = pods
+            .iter()
+            .map(|pod| (&*pod.metadata.uid, &**pod))
+            .collect();
         let mut known = self.lock();
         let mut before = known.sights.remove(key).unwrap_or_default();
         let mut sights = HashMap::new();
         let ages = entries.iter().map(|entry| {
             let name = name(entry);
-            let first = || Sight { since: Instant::now(), has_begun: false, is_final: false, has_pod: false };
+            let first = || Sight {
+                since: Instant::now(),
+                has_begun: false,
+                is_final: false,
+                has_pod: false,
+            };
             let mut sight = before.remove(&name).unwrap_or_else(first);
             // A container that is stopped now serves until its time is up, however long ago that was granted.
-            if !sight.has_begun && by_uid.get(entry.uid.as_str()).is_some_and(|pod| has_begun(entry, pod)) {
+            if !sight.has_begun
+                && by_uid
+                    .get(entry.uid.as_str())
+                    .is_some_and(|pod| has_begun(entry, pod))
+            {
                 (sight.since, sight.has_begun, sight.is_final) = (Instant::now(), true, false);
             }
             let age = (sight.since.elapsed(), sight.is_final);
@@ -174,14 +211,23 @@ impl Views {
     fn unseen(&self, key: &Key, entries: &[LedgerEntry], pods: &[Arc<Pod>]) -> BTreeSet<String> {
         let mut known = self.lock();
         let Known { sights, gone } = &mut *known;
-        let Some(sights) = sights.get_mut(key) else { return BTreeSet::new() };
+        let Some(sights) = sights.get_mut(key) else {
+            return BTreeSet::new();
+        };
         let is_unseen = |entry: &&LedgerEntry| {
             let is_its = |uid: &str| *uid == *entry.uid;
-            let Some(sight) = sights.get_mut(&name(entry)) else { return false };
-            sight.has_pod |= pods.iter().any(|pod| is_its(&pod.metadata.uid)) || gone.iter().any(|uid| is_its(uid));
+            let Some(sight) = sights.get_mut(&name(entry)) else {
+                return false;
+            };
+            sight.has_pod |= pods.iter().any(|pod| is_its(&pod.metadata.uid))
+                || gone.iter().any(|uid| is_its(uid));
             !sight.has_pod
         };
-        entries.iter().filter(is_unseen).map(|entry| entry.uid.clone()).collect()
+        entries
+            .iter()
+            .filter(is_unseen)
+            .map(|entry| entry.uid.clone())
+            .collect()
     }
 }
 
@@ -196,15 +242,33 @@ impl Looks<'_> {
     ) -> View {
         // Only now: an event is taken in before the store's position is moved on, and whoever counts next must have seen it, too.
         let position = self.pods.newest_shown().unwrap_or_default().into_string();
-        let is_named = |pod: &Pod| self.entries.iter().any(|entry| *entry.uid == *pod.metadata.uid);
-        let pods: Vec<_> = all.into_iter().filter(|pod| is_selected(pod) || is_named(pod)).collect();
-        let mut nodes: Vec<_> = pods.iter().map(|pod| pod.spec.node_name.to_string()).collect();
+        let is_named = |pod: &Pod| {
+            self.entries
+                .iter()
+                .any(|entry| *entry.uid == *pod.metadata.uid)
+        };
+        let pods: Vec<_> = all
+            .into_iter()
+            .filter(|pod| is_selected(pod) || is_named(pod))
+            .collect();
+        let mut nodes: Vec<_> = pods
+            .iter()
+            .map(|pod| pod.spec.node_name.to_string())
+            .collect();
         nodes.sort();
         nodes.dedup();
         nodes.retain(|node| self.nodes.get("", node).is_some());
         let seen_for = self.seen_for(client, key.clone(), &pods).await;
         let unseen = self.views.unseen(&key, self.entries, &pods);
-        View { expected, pods, nodes, position, seen_for, unseen, patience: self.patience }
+        View {
+            expected,
+            pods,
+            nodes,
+            position,
+            seen_for,
+            unseen,
+            patience: self.patience,
+        }
     }
 
     /// For how long each entry is seen, by the clock that only goes on: what a ledger says of time is another's clock. One of which
@@ -212,11 +276,16 @@ impl Looks<'_> {
     async fn seen_for(&self, client: &Client, key: Key, pods: &[Arc<Pod>]) -> Vec<Duration> {
         let ages = self.views.ages(&key, self.entries, pods);
         let is_late = |age: Duration| age >= self.patience;
-        let late = self.entries.iter().zip(&ages).filter(|(_, (age, is_final))| is_late(*age) && !is_final);
+        let late = self
+            .entries
+            .iter()
+            .zip(&ages)
+            .filter(|(_, (age, is_final))| is_late(*age) && !is_final);
         let read = late.take(MOST_READ).map(async |(entry, _)| {
             let live = version_of(client, &key.namespace, entry).await?;
             let seen = pods.iter().find(|pod| *pod.metadata.uid == *entry.uid);
-            (live.as_deref() == seen.map(|pod| &*pod.metadata.resource_version)).then(|| name(entry))
+            (live.as_deref() == seen.map(|pod| &*pod.metadata.resource_version))
+                .then(|| name(entry))
         });
         let finished: Vec<_> = join_all(read).await.into_iter().flatten().collect();
         let mut known = self.views.lock();
@@ -226,22 +295,40 @@ impl Looks<'_> {
                 sight.is_final = true;
             }
         }
-        let settled = self.entries.iter().zip(ages).map(|(entry, (age, is_final))| {
-            // What the store does not show yet is looked at again soon.
-            let waits = is_late(age) && !is_final && !finished.contains(&name(entry));
-            if waits { self.patience.saturating_sub(NOT_SEEN) } else { age }
-        });
+        let settled = self
+            .entries
+            .iter()
+            .zip(ages)
+            .map(|(entry, (age, is_final))| {
+                // What the store does not show yet is looked at again soon.
+                let waits = is_late(age) && !is_final && !finished.contains(&name(entry));
+                if waits {
+                    self.patience.saturating_sub(NOT_SEEN)
+                } else {
+                    age
+                }
+            });
         settled.collect()
     }
 }
 
 fn name(entry: &LedgerEntry) -> Entry {
-    (entry.uid.clone(), entry.operation, entry.time.0, entry.grant.clone(), entry.generation)
+    (
+        entry.uid.clone(),
+        entry.operation,
+        entry.time.0,
+        entry.grant.clone(),
+        entry.generation,
+    )
 }
 
 /// The version of an entry's pod that the apiserver has now: `Some(None)` where the pod is gone, `None` where the apiserver does not say.
 /// A version of the pod alone tells what came of the entry at once. The store's own position lags by a minute where no pod changes.
-async fn version_of(client: &Client, namespace: &str, entry: &LedgerEntry) -> Option<Option<Box<str>>> {
+async fn version_of(
+    client: &Client,
+    namespace: &str,
+    entry: &LedgerEntry,
+) -> Option<Option<Box<str>>> {
     let path = PODS.path(namespace, &entry.pod).ok()?;
     match client::get::<Pod>(client, &path).await {
         Ok(pod) => Some((*pod.metadata.uid == *entry.uid).then_some(pod.metadata.resource_version)),
@@ -255,8 +342,18 @@ mod tests {
 
     #[test]
     fn pods_are_as_new_as_a_count_only_where_all_were_read_up_to_its_position() {
-        let counted = |counted: &str| Some(Ledger { counted: counted.to_owned(), ..Ledger::default() });
-        let blocked = |settled: &str| Some(Ledger { settled: settled.to_owned(), ..Ledger::default() });
+        let counted = |counted: &str| {
+            Some(Ledger {
+                counted: counted.to_owned(),
+                ..Ledger::default()
+            })
+        };
+        let blocked = |settled: &str| {
+            Some(Ledger {
+                settled: settled.to_owned(),
+                ..Ledger::default()
+            })
+        };
         for (position, ledger, expected) in [
             (None, None, false),
             (None, counted("7"), false),
@@ -270,7 +367,11 @@ mod tests {
             (Some("6"), blocked("7"), false),
             (Some("7"), blocked("7"), true),
         ] {
-            assert_eq!(is_as_new(position, ledger.as_ref()), expected, "{position:?} {ledger:?}");
+            assert_eq!(
+                is_as_new(position, ledger.as_ref()),
+                expected,
+                "{position:?} {ledger:?}"
+            );
         }
     }
 
@@ -280,27 +381,38 @@ mod tests {
         let pod = serde_json::json!({"metadata": {"namespace": "default", "name": "web", "uid": "u", "resourceVersion": "9"}});
         store.apply(serde_json::from_value::<Pod>(pod).unwrap());
         assert_eq!(store.by_index(&BY_NAMESPACE, "default").len(), 1);
-        let ledger = Ledger { counted: "7".to_owned(), ..Ledger::default() };
+        let ledger = Ledger {
+            counted: "7".to_owned(),
+            ..Ledger::default()
+        };
         assert!(pods_of_count(&store, "default", Some(&ledger)).is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn two_entries_of_one_pod_and_second_are_known_each_since_it_was_seen_first() {
-        let entry = |grant: Option<&str>, generation| LedgerEntry {
+        let entry = |grant: Option<&str>, generation| {
+            LedgerEntry {
             grant: grant.map(str::to_owned),
             generation,
             ..serde_json::from_value(serde_json::json!({
                 "pod": "web", "uid": "u", "operation": "EVICT", "holder": "me", "time": "2026-01-01T00:00:00Z",
             }))
             .unwrap()
+        }
         };
-        for entries in [[entry(Some("1"), None), entry(Some("2"), None)], [entry(None, Some(1)), entry(None, Some(2))]]
-        {
+        for entries in [
+            [entry(Some("1"), None), entry(Some("2"), None)],
+            [entry(None, Some(1)), entry(None, Some(2))],
+        ] {
             let (views, key) = (Views::default(), Key::new("default", "web"));
             views.ages(&key, &entries[..1], &[]);
             for seconds in [[30, 0], [60, 30]] {
                 tokio::time::advance(Duration::from_secs(30)).await;
-                let ages: Vec<_> = views.ages(&key, &entries, &[]).into_iter().map(|(age, _)| age.as_secs()).collect();
+                let ages: Vec<_> = views
+                    .ages(&key, &entries, &[])
+                    .into_iter()
+                    .map(|(age, _)| age.as_secs())
+                    .collect();
                 assert_eq!(ages, seconds, "{entries:?}");
             }
         }
@@ -326,34 +438,67 @@ mod tests {
                 "pod": "web", "uid": "u", "operation": operation, "holder": "me", "time": "2026-01-01T00:00:00Z",
                 "generation": generation,
             }));
-            let (views, key, entries) = (Views::default(), Key::new("default", "web"), [entry.unwrap()]);
+            let (views, key, entries) = (
+                Views::default(),
+                Key::new("default", "web"),
+                [entry.unwrap()],
+            );
             views.ages(&key, &entries, &pod(1, 1));
-            for (seen, expected) in [pod(1, 1), pod(2, 1), pod(2, 2), pod(3, 3)].iter().zip(expected) {
+            for (seen, expected) in [pod(1, 1), pod(2, 1), pod(2, 2), pod(3, 3)]
+                .iter()
+                .zip(expected)
+            {
                 tokio::time::advance(Duration::from_secs(100)).await;
                 let ages = views.ages(&key, &entries, seen);
-                assert_eq!(ages[0].0.as_secs(), expected, "{operation} {generation:?} {seen:?}");
+                assert_eq!(
+                    ages[0].0.as_secs(),
+                    expected,
+                    "{operation} {generation:?} {seen:?}"
+                );
             }
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_entry_is_young_until_its_request_is_given_up_and_late_only_once_all_is_seen_that_came_of_it() {
-        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+    async fn an_entry_is_young_until_its_request_is_given_up_and_late_only_once_all_is_seen_that_came_of_it()
+     {
+        let client =
+            Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
         let entry = serde_json::from_value(serde_json::json!({
             "pod": "web", "uid": "u", "operation": "EVICT", "holder": "me", "time": "2026-01-01T00:00:00Z",
         }));
-        let ledger = Ledger { entries: vec![entry.unwrap()], ..Ledger::default() };
-        let (pods, nodes) = (Store::new(&[BY_NAMESPACE]), Store::<Watched<Node>>::new(&[]));
-        for (patience, waited, expected) in [(75, 74, 74), (75, 80, 74), (20, 19, 19), (20, 60, 19), (315, 80, 80)] {
+        let ledger = Ledger {
+            entries: vec![entry.unwrap()],
+            ..Ledger::default()
+        };
+        let (pods, nodes) = (
+            Store::new(&[BY_NAMESPACE]),
+            Store::<Watched<Node>>::new(&[]),
+        );
+        for (patience, waited, expected) in [
+            (75, 74, 74),
+            (75, 80, 74),
+            (20, 19, 19),
+            (20, 60, 19),
+            (315, 80, 80),
+        ] {
             let patience = Duration::from_secs(patience);
             let (views, key) = (Views::default(), Key::new("default", "web"));
             views.ages(&key, &ledger.entries, &[]);
             tokio::time::advance(Duration::from_secs(waited)).await;
             let looks = views.looks(&pods, &nodes, Some(&ledger), patience).unwrap();
-            let unknown = Err(Unknown { message: "no scale".to_owned() });
+            let unknown = Err(Unknown {
+                message: "no scale".to_owned(),
+            });
             // Nobody says which version the apiserver is at, so what came of a late one may not be seen yet.
-            let view = looks.view(&client, key, (Vec::new(), |_: &Pod| false), unknown).await;
-            assert_eq!((view.patience, view.seen_for), (patience, vec![Duration::from_secs(expected)]), "{waited}");
+            let view = looks
+                .view(&client, key, (Vec::new(), |_: &Pod| false), unknown)
+                .await;
+            assert_eq!(
+                (view.patience, view.seen_for),
+                (patience, vec![Duration::from_secs(expected)]),
+                "{waited}"
+            );
         }
     }
 
@@ -365,17 +510,31 @@ mod tests {
             }))
             .unwrap()
         };
-        let (views, key, entries) = (Views::default(), Key::new("default", "web"), ["a", "b", "c"].map(entry));
+        let (views, key, entries) = (
+            Views::default(),
+            Key::new("default", "web"),
+            ["a", "b", "c"].map(entry),
+        );
         let pod = |uid: &str| {
-            let pod = serde_json::json!({"metadata": {"namespace": "default", "name": uid, "uid": uid}});
+            let pod =
+                serde_json::json!({"metadata": {"namespace": "default", "name": uid, "uid": uid}});
             Arc::new(serde_json::from_value::<Pod>(pod).unwrap())
         };
         views.note_gone("b");
-        for (pods, expected) in
-            [(vec![pod("a")], vec!["c"]), (vec![], vec!["c"]), (vec![pod("c")], vec![]), (vec![], vec![])]
-        {
+        for (pods, expected) in [
+            (vec![pod("a")], vec!["c"]),
+            (vec![], vec!["c"]),
+            (vec![pod("c")], vec![]),
+            (vec![], vec![]),
+        ] {
             views.ages(&key, &entries, &pods);
-            assert_eq!(views.unseen(&key, &entries, &pods).into_iter().collect::<Vec<_>>(), expected);
+            assert_eq!(
+                views
+                    .unseen(&key, &entries, &pods)
+                    .into_iter()
+                    .collect::<Vec<_>>(),
+                expected
+            );
         }
     }
 }

@@ -31,7 +31,9 @@ use crate::injection::Injection;
 use crate::pod_asks::Asking;
 use crate::reads::{Namespaces, Stores};
 use crate::real_apiserver::{self, request};
-use worlds::{Expected, NAMESPACES, NewPod, OF_NAMESPACES, OURS, PROTECTED, Set, UNKNOWN, UNTOUCHED, expected};
+use worlds::{
+    Expected, NAMESPACES, NewPod, OF_NAMESPACES, OURS, PROTECTED, Set, UNKNOWN, UNTOUCHED, expected,
+};
 
 const WORLDS: usize = 100;
 const PODS: usize = 10;
@@ -47,7 +49,12 @@ struct Counted {
 }
 
 impl Injector for Counted {
-    fn inject(&self, namespace: &str, labels: Option<&Labels>, pod: &Value) -> Result<Injected, Lacks> {
+    fn inject(
+        &self,
+        namespace: &str,
+        labels: Option<&Labels>,
+        pod: &Value,
+    ) -> Result<Injected, Lacks> {
         if namespace == PROBED {
             return Ok(Injected::default());
         }
@@ -82,8 +89,14 @@ struct Scene {
 
 impl Scene {
     async fn look(&self, resource: Resource) -> Result<()> {
-        let namespaces = Namespaces { own: OURS.to_owned(), explained: OURS.to_owned() };
-        let looked = self.stores.look(&self.client, &namespaces, |of| of == resource).await;
+        let namespaces = Namespaces {
+            own: OURS.to_owned(),
+            explained: OURS.to_owned(),
+        };
+        let looked = self
+            .stores
+            .look(&self.client, &namespaces, |of| of == resource)
+            .await;
         looked.map_err(|failed| anyhow::anyhow!("{failed:?}"))
     }
 
@@ -108,7 +121,9 @@ impl Scene {
         }
         for name in NAMESPACES.iter().chain(&[PROBED, PROTECTED, OURS]) {
             // Until its service account is there.
-            until(async || Ok(self.create(name, &plain()).await?)).await.context(*name)?;
+            until(async || Ok(self.create(name, &plain()).await?))
+                .await
+                .context(*name)?;
         }
         Ok(())
     }
@@ -122,23 +137,34 @@ impl Scene {
         }
         for set in sets {
             let path = format!("/apis/apps.kruise.io/{}/sidecarsets", set.version());
-            let made = request(&self.client, "POST", &path, &set.json()).await.with_context(|| set.json())?;
+            let made = request(&self.client, "POST", &path, &set.json())
+                .await
+                .with_context(|| set.json())?;
             if let Some(revision) = set.revision(&made["metadata"]["uid"]) {
                 request(&self.client, "POST", &revisions, &revision).await?;
             }
         }
         self.look(object::SIDECAR_SETS).await?;
         self.look(object::CONTROLLER_REVISIONS).await?;
-        ensure!(self.reads.sets.len() == sets.len(), "the stores have other SidecarSets");
+        ensure!(
+            self.reads.sets.len() == sets.len(),
+            "the stores have other SidecarSets"
+        );
         let mut asks = Asks::default();
-        ensure!(self.counted.injection.add_to(&mut asks), "nobody knows what to ask for");
+        ensure!(
+            self.counted.injection.add_to(&mut asks),
+            "nobody knows what to ask for"
+        );
         if is_gated {
             asks.readiness_gate = ReadinessGate::of_all_but(BTreeSet::new());
         }
         self.webhook.wanted.send_replace(Some(asks));
         until(async || {
             let pod = self.create(PROBED, &plain()).await?;
-            ensure!(pod["spec"]["readinessGates"].is_array() == is_gated, "the entries are not in force");
+            ensure!(
+                pod["spec"]["readinessGates"].is_array() == is_gated,
+                "the entries are not in force"
+            );
             Ok(())
         })
         .await
@@ -147,32 +173,51 @@ impl Scene {
     /// Creates the pod three times: as its author has it; as the apiserver answers, with records
     /// that look old; and with other containers in place of the sidecars.
     async fn check(&mut self, sets: &[Set], pod: &NewPod) -> Result<()> {
-        let labels = self.namespaces.iter().find(|(name, _)| *name == pod.namespace).map(|(_, labels)| labels.clone());
+        let labels = self
+            .namespaces
+            .iter()
+            .find(|(name, _)| *name == pod.namespace)
+            .map(|(_, labels)| labels.clone());
         let expected = expected(sets, &labels.unwrap_or_default(), pod);
         self.check_probe(pod, &expected).await?;
         self.counted.answers.lock().unwrap().clear();
         let answer = self.create(pod.namespace, &pod.json()).await;
         let answers = std::mem::take(&mut *self.counted.answers.lock().unwrap());
-        ensure!(expected.is_called != answers.is_empty(), "expected {expected:?}, answers {answers:?}, {answer:?}");
+        ensure!(
+            expected.is_called != answers.is_empty(),
+            "expected {expected:?}, answers {answers:?}, {answer:?}"
+        );
         self.note(&expected, &answers);
         if expected.is_denied {
             let why = answer.err().context("it is not denied")?.to_string();
-            let is_told = expected.refused.iter().any(|set| why.contains(&format!("SidecarSet {set} ")));
+            let is_told = expected
+                .refused
+                .iter()
+                .any(|set| why.contains(&format!("SidecarSet {set} ")));
             ensure!(is_told, "{why}");
             return Ok(());
         }
         self.check_ours(pod, &expected)?;
         let created = answer?;
-        ensure!(answers.contains(&true) == expected.is_called, "no answer changes it: {answers:?}");
+        ensure!(
+            answers.contains(&true) == expected.is_called,
+            "no answer changes it: {answers:?}"
+        );
         has(&created, &expected)?;
         let again = aged(created);
         let second = as_sent(self.create(pod.namespace, &again).await?);
         let answers = std::mem::take(&mut *self.counted.answers.lock().unwrap());
-        ensure!(expected.is_called != answers.is_empty(), "the second time: {answers:?}");
+        ensure!(
+            expected.is_called != answers.is_empty(),
+            "the second time: {answers:?}"
+        );
         ensure!(second == again, "twice is not once:\n{again:#}\n{second:#}");
         if !expected.gets.is_empty() {
             let third = aged(self.create(pod.namespace, &forged(again.clone())).await?);
-            ensure!(third == again, "a counterfeit is not replaced:\n{again:#}\n{third:#}");
+            ensure!(
+                third == again,
+                "a counterfeit is not replaced:\n{again:#}\n{third:#}"
+            );
         }
         Ok(())
     }
@@ -184,28 +229,59 @@ impl Scene {
         probe["metadata"]["generateName"] = json!(pods::PROBE);
         let collection = format!("/api/v1/namespaces/{}/pods", pod.namespace);
         let said = client::dry_run(&self.client, &collection, &probe, PATIENCE).await?;
-        let gets = expected.gets.iter().all(|set| pods::says_asked(&said.warnings, set));
-        let refused = expected.refused.iter().all(|set| pods::says_left_out(&said.warnings, set).is_some());
-        let is_called = said.warnings.iter().any(|warning| warning.ends_with(" was asked"));
-        ensure!(gets && refused && is_called == expected.is_called, "a probe: expected {expected:?}, {said:?}");
+        let gets = expected
+            .gets
+            .iter()
+            .all(|set| pods::says_asked(&said.warnings, set));
+        let refused = expected
+            .refused
+            .iter()
+            .all(|set| pods::says_left_out(&said.warnings, set).is_some());
+        let is_called = said
+            .warnings
+            .iter()
+            .any(|warning| warning.ends_with(" was asked"));
+        ensure!(
+            gets && refused && is_called == expected.is_called,
+            "a probe: expected {expected:?}, {said:?}"
+        );
         Ok(())
     }
 
     /// A pod that we create ourselves has all of it before it is sent, where the webhook would be called for it.
     fn check_ours(&self, pod: &NewPod, expected: &Expected) -> Result<()> {
         let mut plan = Plan::default();
-        let action = Action::CreatePod { body: Body::from(&pod.json()) };
+        let action = Action::CreatePod {
+            body: Body::from(&pod.json()),
+        };
         plan.add_stage("pods", vec![Step::new(action, "one is missing".to_owned())]);
         let is_changed = *self.counted.injection.with_sidecars(&plan) != plan;
         let is_to_be = expected.is_called && !UNKNOWN.contains(&pod.namespace);
-        ensure!(is_changed == is_to_be, "a pod of ours: expected {expected:?}");
+        ensure!(
+            is_changed == is_to_be,
+            "a pod of ours: expected {expected:?}"
+        );
         Ok(())
     }
 
     fn note(&mut self, expected: &Expected, answers: &[bool]) {
-        let Expected { is_called, gets, refused, is_denied, .. } = expected;
-        let is = [!is_called, !is_denied && !gets.is_empty(), !is_denied && !refused.is_empty(), *is_denied];
-        self.seen.iter_mut().zip(is).for_each(|(seen, is)| *seen += usize::from(is));
+        let Expected {
+            is_called,
+            gets,
+            refused,
+            is_denied,
+            ..
+        } = expected;
+        let is = [
+            !is_called,
+            !is_denied && !gets.is_empty(),
+            !is_denied && !refused.is_empty(),
+            *is_denied,
+        ];
+        self.seen
+            .iter_mut()
+            .zip(is)
+            .for_each(|(seen, is)| *seen += usize::from(is));
         self.seen[4] += answers.len().saturating_sub(1);
     }
 }
@@ -217,18 +293,35 @@ fn plain() -> Value {
 /// Has the pod what it is to have?
 fn has(pod: &Value, expected: &Expected) -> Result<()> {
     let annotation = |key: &str| pod["metadata"]["annotations"][key].as_str();
-    let gets = annotation(SIDECARSET_INJECTED_LIST).into_iter().flat_map(|list| list.split(','));
+    let gets = annotation(SIDECARSET_INJECTED_LIST)
+        .into_iter()
+        .flat_map(|list| list.split(','));
     let gets: BTreeSet<_> = gets.map(str::to_owned).collect();
     let refused: Value = serde_json::from_str(annotation(SIDECARSET_REFUSED).unwrap_or("{}"))?;
-    let refused: BTreeSet<_> = refused.as_object().into_iter().flatten().map(|(set, _)| set.clone()).collect();
-    ensure!((&expected.gets, &expected.refused) == (&gets, &refused), "expected {expected:?}, found in {pod:#}");
-    let lists = ["containers", "initContainers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
-    let containers: Vec<_> = lists.flatten().map(|of| (of["name"].as_str(), of["image"].as_str())).collect();
+    let refused: BTreeSet<_> = refused
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(set, _)| set.clone())
+        .collect();
+    ensure!(
+        (&expected.gets, &expected.refused) == (&gets, &refused),
+        "expected {expected:?}, found in {pod:#}"
+    );
+    let lists = ["containers", "initContainers"]
+        .into_iter()
+        .filter_map(|list| pod["spec"][list].as_array());
+    let containers: Vec<_> = lists
+        .flatten()
+        .map(|of| (of["name"].as_str(), of["image"].as_str()))
+        .collect();
     let may_have = |name: &str| expected.containers.get(name).map_or(&[][..], Vec::as_slice);
     let is_as_expected = |(name, image): &(Option<&str>, Option<&str>)| {
-        name.zip(*image).is_some_and(|(name, image)| may_have(name).contains(&image))
+        name.zip(*image)
+            .is_some_and(|(name, image)| may_have(name).contains(&image))
     };
-    let are_all = containers.len() == expected.containers.len() && containers.iter().all(is_as_expected);
+    let are_all =
+        containers.len() == expected.containers.len() && containers.iter().all(is_as_expected);
     ensure!(are_all, "expected {expected:?}, found {containers:?}");
     Ok(())
 }
@@ -236,7 +329,13 @@ fn has(pod: &Value, expected: &Expected) -> Result<()> {
 /// As it is sent to be created: without what the apiserver says of each object.
 fn as_sent(mut pod: Value) -> Value {
     pod["status"] = Value::Null;
-    for field in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
+    for field in [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "generation",
+        "managedFields",
+    ] {
         pod["metadata"].as_object_mut().unwrap().remove(field);
     }
     pod
@@ -247,11 +346,15 @@ fn aged(pod: Value) -> Value {
     let mut pod = as_sent(pod);
     let field = "\"updateTimestamp\":\"";
     for key in [SIDECARSET_HASH, SIDECARSET_HASH_WITHOUT_IMAGE] {
-        let Some(text) = pod["metadata"]["annotations"][key].as_str() else { continue };
+        let Some(text) = pod["metadata"]["annotations"][key].as_str() else {
+            continue;
+        };
         let mut parts = text.split(field);
         let begin = parts.next().unwrap_or_default().to_owned();
         let time = "2020-01-02T03:04:05Z";
-        let text = parts.fold(begin, |text, part| format!("{text}{field}{time}{}", &part[time.len()..]));
+        let text = parts.fold(begin, |text, part| {
+            format!("{text}{field}{time}{}", &part[time.len()..])
+        });
         pod["metadata"]["annotations"][key] = json!(text);
     }
     pod
@@ -263,7 +366,10 @@ fn forged(mut pod: Value) -> Value {
     for list in ["containers", "initContainers"] {
         for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
             let mark = json!({"name": IS_INJECTED, "value": "true"});
-            if container["env"].as_array().is_some_and(|env| env.contains(&mark)) {
+            if container["env"]
+                .as_array()
+                .is_some_and(|env| env.contains(&mark))
+            {
                 *container = json!({"name": container["name"], "image": "evil:1", "command": ["x"], "env": [mark]});
             }
         }
@@ -294,37 +400,73 @@ async fn play(cluster: &Cluster) -> Result<()> {
     let reads = Reads::new(&mut stores.reader());
     let injection = Injection::new(Arc::default(), Gates::default(), OURS, PROTECTED);
     injection.follow(&reads);
-    let counted = Arc::new(Counted { injection, answers: Mutex::default() });
+    let counted = Arc::new(Counted {
+        injection,
+        answers: Mutex::default(),
+    });
     let (_end, ended) = tokio::sync::oneshot::channel::<()>();
     let ended = async move { drop(ended.await) };
     let handle = berth_webhook::run(webhook(counted.clone()), client.clone(), ended).await?;
     let readiness = handle.readiness();
     until(async || readiness.check().map_err(anyhow::Error::msg)).await?;
     let webhook = handle.pods();
-    let mut scene = Scene { client, stores, reads, counted, webhook, namespaces: Vec::new(), seen: [0; 5] };
+    let mut scene = Scene {
+        client,
+        stores,
+        reads,
+        counted,
+        webhook,
+        namespaces: Vec::new(),
+        seen: [0; 5],
+    };
     let mut random = TestRunner::new(Config::default());
     scene.make_namespaces(&mut random).await?;
     for world in 0..WORLDS {
         let count = world % 5 + 1;
-        let sets = sample(&(0..count).map(worlds::set).collect::<Vec<_>>(), &mut random);
-        scene.bring(&sets, world % 2 == 0).await.with_context(|| format!("world {world}: {sets:?}"))?;
+        let sets = sample(
+            &(0..count).map(worlds::set).collect::<Vec<_>>(),
+            &mut random,
+        );
+        scene
+            .bring(&sets, world % 2 == 0)
+            .await
+            .with_context(|| format!("world {world}: {sets:?}"))?;
         for pod in sample(&vec(worlds::new_pod(), PODS), &mut random) {
             let checked = scene.check(&sets, &pod).await;
-            checked.with_context(|| format!("world {world}: {pod:?} in {:?} with {sets:?}", scene.namespaces))?;
+            checked.with_context(|| {
+                format!(
+                    "world {world}: {pod:?} in {:?} with {sets:?}",
+                    scene.namespaces
+                )
+            })?;
         }
     }
-    ensure!(scene.seen.iter().all(|seen| *seen >= WORLDS / 4), "too little was seen: {:?}", scene.seen);
+    ensure!(
+        scene.seen.iter().all(|seen| *seen >= WORLDS / 4),
+        "too little was seen: {:?}",
+        scene.seen
+    );
     errs_nowhere(&scene.client).await
 }
 
 /// No condition had an error, and no call.
 async fn errs_nowhere(client: &Client) -> Result<()> {
-    let metrics = client.request_text(http::Request::get("/metrics").body(Vec::new())?).await?;
-    let errors =
-        ["apiserver_admission_match_condition_evaluation_errors_total", "apiserver_admission_webhook_fail_open"];
-    let told: Vec<_> = metrics.lines().filter(|line| errors.iter().any(|error| line.starts_with(error))).collect();
+    let metrics = client
+        .request_text(http::Request::get("/metrics").body(Vec::new())?)
+        .await?;
+    let errors = [
+        "apiserver_admission_match_condition_evaluation_errors_total",
+        "apiserver_admission_webhook_fail_open",
+    ];
+    let told: Vec<_> = metrics
+        .lines()
+        .filter(|line| errors.iter().any(|error| line.starts_with(error)))
+        .collect();
     ensure!(told.is_empty(), "{told:#?}");
-    ensure!(metrics.contains("apiserver_admission_match_condition_evaluation_seconds"), "conditions are not counted");
+    ensure!(
+        metrics.contains("apiserver_admission_match_condition_evaluation_seconds"),
+        "conditions are not counted"
+    );
     Ok(())
 }
 
@@ -363,12 +505,17 @@ fn the_webhook_is_called_for_random_pods_exactly_if_something_changes_and_twice_
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": MUTATING}, "webhooks": [],
     });
-    cluster.kubectl_with(&["create", "-f", "-"], Some(&configuration.to_string())).unwrap();
+    cluster
+        .kubectl_with(&["create", "-f", "-"], Some(&configuration.to_string()))
+        .unwrap();
     cluster.kubectl(&["create", "namespace", OURS]).unwrap();
     let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/berth/files/crds");
     cluster.kubectl(&["create", "-f", definitions]).unwrap();
     let played = cluster.in_network(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(play(&cluster))
     });
     played.unwrap().unwrap();

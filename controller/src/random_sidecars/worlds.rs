@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::names::annotation::{
-    CONTAINER_LAUNCH_ORDERED, CONTAINER_LAUNCH_PRIORITY, MIRROR_POD, SIDECARSET_BASE, SIDECARSET_CANARY,
-    SIDECARSET_FAILURE_POLICY, SIDECARSET_HASH,
+    CONTAINER_LAUNCH_ORDERED, CONTAINER_LAUNCH_PRIORITY, MIRROR_POD, SIDECARSET_BASE,
+    SIDECARSET_CANARY, SIDECARSET_FAILURE_POLICY, SIDECARSET_HASH,
 };
 use berth_api::names::label::{NAMESPACE_NAME, SIDECARSET_CUSTOM_VERSION, SIDECARSET_NAME};
 use berth_webhook::pods::Labels;
@@ -24,9 +24,15 @@ const BASE: &str = "set-0";
 
 /// Labels, and the values that they may have.
 type Words = [(&'static str, [&'static str; 3])];
-const OF_PODS: &Words =
-    &[("app", ["web", "db", ""]), ("tier", ["front", "back", "x.y_z"]), ("example.com/team", ["a", "b", "c"])];
-pub(super) const OF_NAMESPACES: &Words = &[("team", ["a", "b", ""]), ("example.com/env", ["prod", "test", "dev"])];
+const OF_PODS: &Words = &[
+    ("app", ["web", "db", ""]),
+    ("tier", ["front", "back", "x.y_z"]),
+    ("example.com/team", ["a", "b", "c"]),
+];
+pub(super) const OF_NAMESPACES: &Words = &[
+    ("team", ["a", "b", ""]),
+    ("example.com/env", ["prod", "test", "dev"]),
+];
 
 /// What is so of something.
 type Flags = Vec<&'static str>;
@@ -71,15 +77,24 @@ pub(super) struct NewPod {
 /// Each with how often it is so.
 fn flags(often: &'static [(&'static str, f64)]) -> impl Strategy<Value = Flags> {
     let flag = |(name, share): &(&'static str, f64)| prop::option::weighted(*share, Just(*name));
-    often.iter().map(flag).collect::<Vec<_>>().prop_map(|flags| flags.into_iter().flatten().collect())
+    often
+        .iter()
+        .map(flag)
+        .collect::<Vec<_>>()
+        .prop_map(|flags| flags.into_iter().flatten().collect())
 }
 
 pub(super) fn labels(words: &'static Words) -> impl Strategy<Value = Labels> {
     let label = |(key, values): &(&'static str, [&'static str; 3])| {
         let key = *key;
-        prop::option::weighted(0.7, select(values.to_vec())).prop_map(move |value| Some((key.into(), value?.into())))
+        prop::option::weighted(0.7, select(values.to_vec()))
+            .prop_map(move |value| Some((key.into(), value?.into())))
     };
-    words.iter().map(label).collect::<Vec<_>>().prop_map(|labels| labels.into_iter().flatten().collect())
+    words
+        .iter()
+        .map(label)
+        .collect::<Vec<_>>()
+        .prop_map(|labels| labels.into_iter().flatten().collect())
 }
 
 fn terms(words: &'static Words) -> impl Strategy<Value = Terms> {
@@ -90,23 +105,35 @@ fn terms(words: &'static Words) -> impl Strategy<Value = Terms> {
                 "In" | "NotIn" => 1..=2,
                 _ => 0..=0,
             };
-            (Just(key), Just(operator), subsequence(values.to_vec(), count))
+            (
+                Just(key),
+                Just(operator),
+                subsequence(values.to_vec(), count),
+            )
         })
     };
     let second = term(&["In", "NotIn", "Exists", "DoesNotExist"]);
-    (term(&["Is", "In", "NotIn", "Exists", "DoesNotExist"]), prop::option::weighted(0.25, second))
+    (
+        term(&["Is", "In", "NotIn", "Exists", "DoesNotExist"]),
+        prop::option::weighted(0.25, second),
+    )
         .prop_map(|(first, second)| Terms([first].into_iter().chain(second).collect()))
 }
 
 fn sidecar(name: &'static str) -> impl Strategy<Value = Sidecar> {
-    flags(&[("init", 0.4), ("native", 0.6), ("hot", 0.25), ("shares", 0.5), ("needs main", 0.25)]).prop_map(
-        move |mut is| {
-            // What ends before the pod's containers start can neither hand over nor measure itself by them.
-            let ends = is.contains(&"init") && !is.contains(&"native");
-            is.retain(|flag| !(ends && ["hot", "needs main"].contains(flag)));
-            Sidecar { name, is }
-        },
-    )
+    flags(&[
+        ("init", 0.4),
+        ("native", 0.6),
+        ("hot", 0.25),
+        ("shares", 0.5),
+        ("needs main", 0.25),
+    ])
+    .prop_map(move |mut is| {
+        // What ends before the pod's containers start can neither hand over nor measure itself by them.
+        let ends = is.contains(&"init") && !is.contains(&"native");
+        is.retain(|flag| !(ends && ["hot", "needs main"].contains(flag)));
+        Sidecar { name, is }
+    })
 }
 
 pub(super) fn set(number: usize) -> impl Strategy<Value = Set> {
@@ -114,31 +141,58 @@ pub(super) fn set(number: usize) -> impl Strategy<Value = Set> {
         3 => Just(Place::Everywhere), 1 => select(NAMESPACES).prop_map(Place::Named),
         2 => terms(OF_NAMESPACES).prop_map(Place::Labelled)
     ];
-    let revision = select(vec!["latest", "latest", "latest", "latest", "pinned", "partial", "lost"]);
+    let revision = select(vec![
+        "latest", "latest", "latest", "latest", "pinned", "partial", "lost",
+    ]);
     let sidecars = subsequence(vec!["log", "mesh", "agent", "sync"], 1..=2)
         .prop_flat_map(|names| names.into_iter().map(sidecar).collect::<Vec<_>>());
-    let is = flags(&[("v1alpha1", 0.5), ("paused", 0.2), ("failing closed", 0.3), ("canary", 0.25)]);
-    (terms(OF_PODS), place, revision, sidecars, is).prop_map(move |(selector, place, revision, sidecars, mut is)| {
-        let name = format!("set-{number}");
-        is.retain(|flag| name != BASE || *flag != "canary");
-        Set { name, selector, place, revision, sidecars, is }
-    })
+    let is = flags(&[
+        ("v1alpha1", 0.5),
+        ("paused", 0.2),
+        ("failing closed", 0.3),
+        ("canary", 0.25),
+    ]);
+    (terms(OF_PODS), place, revision, sidecars, is).prop_map(
+        move |(selector, place, revision, sidecars, mut is)| {
+            let name = format!("set-{number}");
+            is.retain(|flag| name != BASE || *flag != "canary");
+            Set {
+                name,
+                selector,
+                place,
+                revision,
+                sidecars,
+                is,
+            }
+        },
+    )
 }
 
 pub(super) fn new_pod() -> impl Strategy<Value = NewPod> {
     let namespace = select([NAMESPACES, NAMESPACES, &[PROTECTED, OURS]].concat());
     let labels = prop_oneof![1 => Just(None), 8 => labels(OF_PODS).prop_map(Some)];
-    let containers =
-        prop_oneof![subsequence(vec!["log", "main", "mesh-1"], 1..=3), Just(vec!["main"]), Just(vec!["main"])];
+    let containers = prop_oneof![
+        subsequence(vec!["log", "main", "mesh-1"], 1..=3),
+        Just(vec!["main"]),
+        Just(vec!["main"])
+    ];
     let inits = subsequence(vec!["agent", "mesh-2"], 0..=1);
-    let is = flags(&[("mirror", 0.08), ("on the host", 0.1), ("unnamed", 0.5), ("ordered", 0.2), ("garbled", 0.06)]);
-    (namespace, labels, containers, inits, is).prop_map(|(namespace, labels, containers, inits, is)| NewPod {
-        namespace,
-        labels,
-        containers,
-        inits,
-        is,
-    })
+    let is = flags(&[
+        ("mirror", 0.08),
+        ("on the host", 0.1),
+        ("unnamed", 0.5),
+        ("ordered", 0.2),
+        ("garbled", 0.06),
+    ]);
+    (namespace, labels, containers, inits, is).prop_map(
+        |(namespace, labels, containers, inits, is)| NewPod {
+            namespace,
+            labels,
+            containers,
+            inits,
+            is,
+        },
+    )
 }
 
 impl Terms {
@@ -161,7 +215,9 @@ impl Terms {
             match (*operator, values.as_slice()) {
                 ("Is", values) => json["matchLabels"][*key] = json!(values[0]),
                 (operator, []) => expressions.push(json!({"key": key, "operator": operator})),
-                (operator, values) => expressions.push(json!({"key": key, "operator": operator, "values": values})),
+                (operator, values) => {
+                    expressions.push(json!({"key": key, "operator": operator, "values": values}))
+                }
             }
         }
         json["matchExpressions"] = json!(expressions);
@@ -179,7 +235,9 @@ impl Sidecar {
         if !self.is("hot") {
             return [(self.name.to_owned(), images.to_vec())].into();
         }
-        [("1", images), ("2", &["empty:1"])].map(|(end, of)| (format!("{}-{end}", self.name), of.to_vec())).into()
+        [("1", images), ("2", &["empty:1"])]
+            .map(|(end, of)| (format!("{}-{end}", self.name), of.to_vec()))
+            .into()
     }
 
     fn json(&self, image: &str) -> Value {
@@ -188,11 +246,13 @@ impl Sidecar {
             json["restartPolicy"] = json!("Always");
         }
         if self.is("hot") {
-            json["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+            json["upgradeStrategy"] =
+                json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
         }
         if self.is("shares") {
             json["shareVolumePolicy"] = json!({"type": "enabled"});
-            json["transferEnv"] = json!([{"sourceContainerName": "main", "envNames": ["A", "POD"]}]);
+            json["transferEnv"] =
+                json!([{"sourceContainerName": "main", "envNames": ["A", "POD"]}]);
             json["volumeMounts"] = json!([{"name": "cache", "mountPath": "/cache"}]);
         }
         if self.is("needs main") {
@@ -211,7 +271,11 @@ impl Set {
     }
 
     pub(super) fn version(&self) -> &'static str {
-        if self.is("v1alpha1") { "v1alpha1" } else { "v1beta1" }
+        if self.is("v1alpha1") {
+            "v1alpha1"
+        } else {
+            "v1beta1"
+        }
     }
 
     /// The images that a pod may get of it.
@@ -225,7 +289,12 @@ impl Set {
 
     /// What it has in every revision.
     fn kept(&self, image: &str) -> Value {
-        let list = |is_init| self.sidecars.iter().filter(move |of| of.is("init") == is_init).map(|of| of.json(image));
+        let list = |is_init| {
+            self.sidecars
+                .iter()
+                .filter(move |of| of.is("init") == is_init)
+                .map(|of| of.json(image))
+        };
         json!({
             "volumes": [{"name": "cache", "emptyDir": {}}],
             "containers": list(false).collect::<Vec<_>>(), "initContainers": list(true).collect::<Vec<_>>(),
@@ -238,13 +307,20 @@ impl Set {
         match &self.place {
             Place::Everywhere => {}
             Place::Named(name) if self.is("v1alpha1") => spec["namespace"] = json!(name),
-            Place::Named(name) => spec["namespaceSelector"] = json!({"matchLabels": {NAMESPACE_NAME: name}}),
+            Place::Named(name) => {
+                spec["namespaceSelector"] = json!({"matchLabels": {NAMESPACE_NAME: name}})
+            }
             Place::Labelled(terms) => spec["namespaceSelector"] = terms.json(),
         }
         spec["injectionStrategy"] = json!({"paused": self.is("paused")});
         if self.revision != "latest" {
-            let policy = if self.revision == "partial" { "Partial" } else { "Always" };
-            spec["injectionStrategy"]["revision"] = json!({"customVersion": "old", "policy": policy});
+            let policy = if self.revision == "partial" {
+                "Partial"
+            } else {
+                "Always"
+            };
+            spec["injectionStrategy"]["revision"] =
+                json!({"customVersion": "old", "policy": policy});
             spec["updateStrategy"] = json!({"partition": "50%"});
         }
         if self.is("failing closed") {
@@ -263,8 +339,7 @@ impl Set {
 
     /// The revision that pods get of it in place of the latest, where that is not lost.
     pub(super) fn revision(&self, uid: &Value) -> Option<Value> {
-        let owner =
-            json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "name": self.name, "uid": uid});
+        let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "name": self.name, "uid": uid});
         let data = json!({"spec": self.kept("old:1")});
         let metadata = json!({
             "name": revision_name(&self.name, &hash(&data, 0)), "ownerReferences": [owner],
@@ -272,7 +347,9 @@ impl Set {
         });
         let mut revision = json!({"metadata": metadata, "revision": 1, "data": data});
         revision["metadata"]["ownerReferences"][0]["controller"] = json!(true);
-        ["pinned", "partial"].contains(&self.revision).then_some(revision)
+        ["pinned", "partial"]
+            .contains(&self.revision)
+            .then_some(revision)
     }
 
     fn selects(&self, pod: &NewPod, namespace: &Labels) -> bool {
@@ -281,7 +358,10 @@ impl Set {
             Place::Named(name) => *name == pod.namespace,
             Place::Labelled(terms) => terms.hold(namespace),
         };
-        is_here && self.selector.hold(pod.labels.as_ref().unwrap_or(&Labels::new()))
+        is_here
+            && self
+                .selector
+                .hold(pod.labels.as_ref().unwrap_or(&Labels::new()))
     }
 
     /// Why the pod cannot have it, beside what others bring: true where a container of the pod's
@@ -292,12 +372,24 @@ impl Set {
         }
         let (inits, others): (Vec<_>, Vec<_>) = self.sidecars.iter().partition(|of| of.is("init"));
         let of_name = |of: &Sidecar, name: &String| {
-            let other_list = if of.is("init") { &pod.containers } else { &pod.inits };
+            let other_list = if of.is("init") {
+                &pod.containers
+            } else {
+                &pod.inits
+            };
             let is_of_pod = || other_list.contains(&name.as_str()).then_some(true);
-            if brought.contains_key(name) { Some(false) } else { is_of_pod() }
+            if brought.contains_key(name) {
+                Some(false)
+            } else {
+                is_of_pod()
+            }
         };
         let mut all = inits.into_iter().chain(others);
-        all.find_map(|of| of.images_in_pod(&[]).keys().find_map(|name| of_name(of, name)))
+        all.find_map(|of| {
+            of.images_in_pod(&[])
+                .keys()
+                .find_map(|name| of_name(of, name))
+        })
     }
 }
 
@@ -323,7 +415,11 @@ impl NewPod {
                 "volumes": [{"name": "v", "emptyDir": {}}], "hostNetwork": self.is("on the host"),
             },
         });
-        pod["metadata"][if self.is("unnamed") { "generateName" } else { "name" }] = json!("web-0");
+        pod["metadata"][if self.is("unnamed") {
+            "generateName"
+        } else {
+            "name"
+        }] = json!("web-0");
         if let Some(labels) = &self.labels {
             pod["metadata"]["labels"] = json!(labels);
         }
@@ -332,7 +428,11 @@ impl NewPod {
         }
         for (flag, key, value) in [
             ("mirror", MIRROR_POD, "x"),
-            ("ordered", CONTAINER_LAUNCH_PRIORITY, CONTAINER_LAUNCH_ORDERED),
+            (
+                "ordered",
+                CONTAINER_LAUNCH_PRIORITY,
+                CONTAINER_LAUNCH_ORDERED,
+            ),
             ("garbled", SIDECARSET_HASH, "none"),
         ] {
             if self.is(flag) {
@@ -356,22 +456,39 @@ pub(super) struct Expected {
 }
 
 pub(super) fn expected(sets: &[Set], namespace: &Labels, pod: &NewPod) -> Expected {
-    let own = pod.containers.iter().chain(&pod.inits).map(|name| ((*name).to_owned(), vec!["i"]));
-    let mut expected = Expected { containers: own.collect(), ..Expected::default() };
+    let own = pod
+        .containers
+        .iter()
+        .chain(&pod.inits)
+        .map(|name| ((*name).to_owned(), vec!["i"]));
+    let mut expected = Expected {
+        containers: own.collect(),
+        ..Expected::default()
+    };
     if pod.is("mirror") || [OURS, PROTECTED, UNTOUCHED].contains(&pod.namespace) {
         return expected;
     }
-    let selecting: Vec<_> = sets.iter().filter(|set| !set.is("paused") && set.selects(pod, namespace)).collect();
+    let selecting: Vec<_> = sets
+        .iter()
+        .filter(|set| !set.is("paused") && set.selects(pod, namespace))
+        .collect();
     expected.is_called = !selecting.is_empty();
     let has_canary = selecting.iter().any(|set| set.is("canary"));
     let mut brought = BTreeMap::new();
-    for set in selecting.into_iter().filter(|set| !(has_canary && set.name == BASE)) {
+    for set in selecting
+        .into_iter()
+        .filter(|set| !(has_canary && set.name == BASE))
+    {
         if let Some(is_of_pod) = set.is_refused(pod, &brought) {
             expected.refused.insert(set.name.clone());
             expected.is_denied |= is_of_pod || set.is("failing closed");
         } else {
             expected.gets.insert(set.name.clone());
-            brought.extend(set.sidecars.iter().flat_map(|of| of.images_in_pod(set.images())));
+            brought.extend(
+                set.sidecars
+                    .iter()
+                    .flat_map(|of| of.images_in_pod(set.images())),
+            );
         }
     }
     expected.containers.extend(brought);

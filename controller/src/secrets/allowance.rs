@@ -22,7 +22,11 @@ pub(super) struct Allowance {
 impl Allowance {
     /// `burst` at once, and one more after each `pause`.
     pub(super) fn new(burst: u32, pause: Duration) -> Self {
-        Self { burst, pause, whole: Mutex::default() }
+        Self {
+            burst,
+            pause,
+            whole: Mutex::default(),
+        }
     }
 
     /// Takes one from what a peer has; false where it has none.
@@ -32,7 +36,11 @@ impl Allowance {
         if whole.len() >= PEERS {
             whole.retain(|_, at| *at > now);
         }
-        let at = whole.get(&peer).copied().filter(|at| *at > now).unwrap_or(now);
+        let at = whole
+            .get(&peer)
+            .copied()
+            .filter(|at| *at > now)
+            .unwrap_or(now);
         let crowded = whole.len() >= PEERS && !whole.contains_key(&peer);
         if crowded || at - now > self.pause * self.burst.saturating_sub(1) {
             return false;
@@ -63,7 +71,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn peers_are_remembered_up_to_a_limit_and_forgotten_when_they_have_their_whole_burst() {
         let allowance = Allowance::new(1, Duration::from_secs(1));
-        let peers = || (0..u32::try_from(PEERS).unwrap()).map(|n| IpAddr::from((n + (11 << 24)).to_be_bytes()));
+        let peers = || {
+            (0..u32::try_from(PEERS).unwrap()).map(|n| IpAddr::from((n + (11 << 24)).to_be_bytes()))
+        };
         assert!(peers().all(|peer| allowance.spend(peer)));
         assert!(!allowance.spend(ONE));
         tokio::time::advance(Duration::from_secs(2)).await;

@@ -44,24 +44,42 @@ impl Keyring {
     ///
     /// # Errors
     /// A sentence that says what is wrong with it, without any of its data.
-    pub fn add<'a>(&mut self, type_: &str, data: impl Fn(&str) -> Option<&'a [u8]>) -> Result<(), String> {
+    pub fn add<'a>(
+        &mut self,
+        type_: &str,
+        data: impl Fn(&str) -> Option<&'a [u8]>,
+    ) -> Result<(), String> {
         let field = match type_ {
             t if t == DOCKERCONFIGJSON.0 => DOCKERCONFIGJSON.1,
             t if t == DOCKERCFG.0 => DOCKERCFG.1,
-            other => return Err(format!("is of type {other:?}, not {} or {}", DOCKERCONFIGJSON.0, DOCKERCFG.0)),
+            other => {
+                return Err(format!(
+                    "is of type {other:?}, not {} or {}",
+                    DOCKERCONFIGJSON.0, DOCKERCFG.0
+                ));
+            }
         };
         let json = data(field).ok_or_else(|| format!("has no {field}"))?;
         // Errors of the parser may quote the data, so only their place is told.
-        let broken =
-            |e: serde_json::Error| format!("has a {field} that is not valid: line {} column {}", e.line(), e.column());
+        let broken = |e: serde_json::Error| {
+            format!(
+                "has a {field} that is not valid: line {} column {}",
+                e.line(),
+                e.column()
+            )
+        };
         let entries: BTreeMap<String, Entry> = if field == DOCKERCFG.1 {
             serde_json::from_slice(json).map_err(broken)?
         } else {
-            serde_json::from_slice::<DockerConfigJson>(json).map_err(broken)?.auths
+            serde_json::from_slice::<DockerConfigJson>(json)
+                .map_err(broken)?
+                .auths
         };
         for (location, entry) in entries {
             let key = key(&location);
-            let credential = entry.credential(&key).map_err(|why| format!("has an entry {location:?} {why}"))?;
+            let credential = entry
+                .credential(&key)
+                .map_err(|why| format!("has an entry {location:?} {why}"))?;
             let known = self.keys.entry(key).or_default();
             if !known.contains(&credential) {
                 known.push(credential);
@@ -75,8 +93,14 @@ impl Keyring {
         let full = image::normalised(image);
         let repository = full.strip_suffix(":latest").unwrap_or(&full);
         // In descending order a path comes before the host that it is on.
-        let matching = self.keys.iter().rev().filter(|(key, _)| matches(key, repository));
-        let found: Vec<Credential> = matching.flat_map(|(_, credentials)| credentials.clone()).collect();
+        let matching = self
+            .keys
+            .iter()
+            .rev()
+            .filter(|(key, _)| matches(key, repository));
+        let found: Vec<Credential> = matching
+            .flat_map(|(_, credentials)| credentials.clone())
+            .collect();
         if found.is_empty() && repository.starts_with("docker.io/") {
             return self.keys.get(DOCKER_HUB).cloned().unwrap_or_default();
         }
@@ -88,7 +112,10 @@ impl Entry {
     fn credential(self, key: &str) -> Result<Credential, String> {
         let (mut username, mut password) = (self.username, self.password);
         if !self.auth.is_empty() {
-            let decoded = STANDARD.decode(self.auth.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            let decoded = STANDARD
+                .decode(self.auth.trim())
+                .ok()
+                .and_then(|bytes| String::from_utf8(bytes).ok());
             let decoded = decoded.ok_or("whose auth is not base64 of username:password")?;
             // Some writers end the text with zeros.
             let pair = decoded.trim_end_matches('\0').split_once(':');
@@ -107,28 +134,51 @@ impl Entry {
 
 /// An entry's location without scheme, and without the path of the registry's API: `https://host/v1/` is `host`.
 fn key(location: &str) -> String {
-    let plain = location.strip_prefix("https://").or_else(|| location.strip_prefix("http://")).unwrap_or(location);
-    let (host, path) = plain.find('/').map_or((plain, ""), |slash| plain.split_at(slash));
-    let path = if path.starts_with("/v1/") || path.starts_with("/v2/") { &path[3..] } else { path };
-    if path == "/" { host.to_owned() } else { format!("{host}{path}") }
+    let plain = location
+        .strip_prefix("https://")
+        .or_else(|| location.strip_prefix("http://"))
+        .unwrap_or(location);
+    let (host, path) = plain
+        .find('/')
+        .map_or((plain, ""), |slash| plain.split_at(slash));
+    let path = if path.starts_with("/v1/") || path.starts_with("/v2/") {
+        &path[3..]
+    } else {
+        path
+    };
+    if path == "/" {
+        host.to_owned()
+    } else {
+        format!("{host}{path}")
+    }
 }
 
 /// Does a key apply to a repository? Its host must match, each part of it by itself, and its path must begin the
 /// repository's.
 fn matches(key: &str, repository: &str) -> bool {
     let split = |text: &str| {
-        text.find('/').map_or((text.to_owned(), String::new()), |i| (text[..i].to_owned(), text[i..].to_owned()))
+        text.find('/')
+            .map_or((text.to_owned(), String::new()), |i| {
+                (text[..i].to_owned(), text[i..].to_owned())
+            })
     };
     let ((key_host, key_path), (host, path)) = (split(key), split(repository));
     let port = |host: &str| {
-        host.rsplit_once(':').map_or((host.to_owned(), String::new()), |(h, p)| (h.to_owned(), p.to_owned()))
+        host.rsplit_once(':')
+            .map_or((host.to_owned(), String::new()), |(h, p)| {
+                (h.to_owned(), p.to_owned())
+            })
     };
     let ((key_host, key_port), (host, port)) = (port(&key_host), port(&host));
-    let (key_parts, parts): (Vec<&str>, Vec<&str>) = (key_host.split('.').collect(), host.split('.').collect());
+    let (key_parts, parts): (Vec<&str>, Vec<&str>) =
+        (key_host.split('.').collect(), host.split('.').collect());
     key_port == port
         && path.starts_with(&key_path)
         && key_parts.len() == parts.len()
-        && key_parts.iter().zip(&parts).all(|(pattern, part)| glob(pattern.as_bytes(), part.as_bytes()))
+        && key_parts
+            .iter()
+            .zip(&parts)
+            .all(|(pattern, part)| glob(pattern.as_bytes(), part.as_bytes()))
 }
 
 /// `*` stands for any text, `?` for one character.
@@ -161,14 +211,22 @@ mod tests {
     fn keyring(locations: &[&str]) -> Keyring {
         let mut keyring = Keyring::default();
         for location in locations {
-            let json = serde_json::json!({"auths": {*location: {"username": location, "password": "p"}}}).to_string();
-            keyring.add(DOCKERCONFIGJSON.0, |_| Some(json.as_bytes())).unwrap();
+            let json =
+                serde_json::json!({"auths": {*location: {"username": location, "password": "p"}}})
+                    .to_string();
+            keyring
+                .add(DOCKERCONFIGJSON.0, |_| Some(json.as_bytes()))
+                .unwrap();
         }
         keyring
     }
 
     fn users(keyring: &Keyring, image: &str) -> Vec<String> {
-        keyring.lookup(image).into_iter().map(|c| c.username).collect()
+        keyring
+            .lookup(image)
+            .into_iter()
+            .map(|c| c.username)
+            .collect()
     }
 
     #[test]
@@ -196,23 +254,44 @@ mod tests {
             ("localhost:5000", "localhost:5000/app", true),
         ];
         for (location, image, expected) in table {
-            assert_eq!(!users(&keyring(&[location]), image).is_empty(), expected, "{location} for {image}");
+            assert_eq!(
+                !users(&keyring(&[location]), image).is_empty(),
+                expected,
+                "{location} for {image}"
+            );
         }
     }
 
     #[test]
     fn stars_stand_for_any_text_and_many_take_no_time() {
-        let table =
-            [("", "", true), ("*", "", true), ("a*b*c", "aXbYbc", true), ("a*b", "aXbY", false), ("?", "", false)];
+        let table = [
+            ("", "", true),
+            ("*", "", true),
+            ("a*b*c", "aXbYbc", true),
+            ("a*b", "aXbY", false),
+            ("?", "", false),
+        ];
         for (pattern, text, expected) in table {
-            assert_eq!(glob(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} for {text}");
+            assert_eq!(
+                glob(pattern.as_bytes(), text.as_bytes()),
+                expected,
+                "{pattern} for {text}"
+            );
         }
-        assert!(!glob("*a".repeat(100).as_bytes(), format!("{}b", "a".repeat(200)).as_bytes()));
+        assert!(!glob(
+            "*a".repeat(100).as_bytes(),
+            format!("{}b", "a".repeat(200)).as_bytes()
+        ));
     }
 
     #[test]
     fn the_most_specific_key_comes_first() {
-        let keyring = keyring(&["registry.example", "*.example", "registry.example/team", "index.docker.io"]);
+        let keyring = keyring(&[
+            "registry.example",
+            "*.example",
+            "registry.example/team",
+            "index.docker.io",
+        ]);
         assert_eq!(
             users(&keyring, "registry.example/team/app"),
             ["registry.example/team", "registry.example", "*.example"]
@@ -223,14 +302,26 @@ mod tests {
     fn every_form_of_a_credential_is_read() {
         let mut keyring = Keyring::default();
         let auth = STANDARD.encode("robot:pa:ss\0");
-        let json = format!(r#"{{"a.example":{{"auth":"{auth}"}},"b.example":{{"identitytoken":"t"}}}}"#);
-        keyring.add(DOCKERCFG.0, |field| (field == DOCKERCFG.1).then_some(json.as_bytes())).unwrap();
+        let json =
+            format!(r#"{{"a.example":{{"auth":"{auth}"}},"b.example":{{"identitytoken":"t"}}}}"#);
+        keyring
+            .add(DOCKERCFG.0, |field| {
+                (field == DOCKERCFG.1).then_some(json.as_bytes())
+            })
+            .unwrap();
         let found = &keyring.lookup("a.example/app")[0];
-        assert_eq!((found.username.as_str(), found.password.as_str()), ("robot", "pa:ss"));
+        assert_eq!(
+            (found.username.as_str(), found.password.as_str()),
+            ("robot", "pa:ss")
+        );
         assert_eq!(keyring.lookup("b.example/app")[0].identity_token, "t");
         // The same once more changes nothing, another one is tried too.
         keyring.add(DOCKERCFG.0, |_| Some(json.as_bytes())).unwrap();
-        keyring.add(DOCKERCFG.0, |_| Some(br#"{"a.example":{"username":"other"}}"#)).unwrap();
+        keyring
+            .add(DOCKERCFG.0, |_| {
+                Some(br#"{"a.example":{"username":"other"}}"#)
+            })
+            .unwrap();
         assert_eq!(users(&keyring, "a.example/app"), ["robot", "other"]);
     }
 
@@ -240,8 +331,16 @@ mod tests {
             ("Opaque", Some(b"{}"), "is of type \"Opaque\""),
             (DOCKERCONFIGJSON.0, None, "has no .dockerconfigjson"),
             (DOCKERCONFIGJSON.0, Some(b"hunter2"), "line 1"),
-            (DOCKERCONFIGJSON.0, Some(br#"{"auths":{"a":{"auth":"hunter2"}}}"#), "whose auth is not base64"),
-            (DOCKERCFG.0, Some(br#"{"a":{"username":["hunter2"]}}"#), "line 1"),
+            (
+                DOCKERCONFIGJSON.0,
+                Some(br#"{"auths":{"a":{"auth":"hunter2"}}}"#),
+                "whose auth is not base64",
+            ),
+            (
+                DOCKERCFG.0,
+                Some(br#"{"a":{"username":["hunter2"]}}"#),
+                "line 1",
+            ),
         ];
         for (type_, data, expected) in table {
             let why = Keyring::default().add(type_, |_| data).unwrap_err();

@@ -69,7 +69,9 @@ impl Tokens {
             return Ok(node);
         }
         if !self.of_each.spend(peer) {
-            return Err(Status::resource_exhausted(format!("too many tokens from {peer}: try again")));
+            return Err(Status::resource_exhausted(format!(
+                "too many tokens from {peer}: try again"
+            )));
         }
         let busy = || Status::resource_exhausted("too many tokens are reviewed at once: try again");
         let permit = tokio::time::timeout(PATIENCE, self.permits.acquire()).await;
@@ -94,13 +96,23 @@ impl Tokens {
 
     async fn review(&self, token: &str) -> Result<Name, Status> {
         let review = TokenReview {
-            spec: TokenReviewSpec { token: Some(token.to_owned()), audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]) },
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                audiences: Some(vec![TOKEN_AUDIENCE.to_owned()]),
+            },
             ..TokenReview::default()
         };
-        let (reviews, params) = (Api::<TokenReview>::all(self.client.clone()), PostParams::default());
+        let (reviews, params) = (
+            Api::<TokenReview>::all(self.client.clone()),
+            PostParams::default(),
+        );
         let reviewed = tokio::time::timeout(PATIENCE, reviews.create(&params, &review)).await;
-        let reviewed = reviewed.map_err(|_| Status::unavailable("the apiserver did not review the token in time"))?;
-        let status = reviewed.map_err(|e| unavailable("the token", &e))?.status.unwrap_or_default();
+        let reviewed = reviewed
+            .map_err(|_| Status::unavailable("the apiserver did not review the token in time"))?;
+        let status = reviewed
+            .map_err(|e| unavailable("the token", &e))?
+            .status
+            .unwrap_or_default();
         authorise(&status, &self.username)
     }
 
@@ -111,8 +123,14 @@ impl Tokens {
 
 /// The token in a call's headers.
 pub(super) fn bearer(headers: &HeaderMap) -> Result<&str, Status> {
-    let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let token = header.strip_prefix("Bearer ").map(str::trim).filter(|token| !token.is_empty());
+    let header = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let token = header
+        .strip_prefix("Bearer ")
+        .map(str::trim)
+        .filter(|token| !token.is_empty());
     token.ok_or_else(|| {
         Status::unauthenticated(format!(
             "the metadata key authorization must be: Bearer TOKEN, of audience {TOKEN_AUDIENCE}"
@@ -122,9 +140,15 @@ pub(super) fn bearer(headers: &HeaderMap) -> Result<&str, Status> {
 
 /// The node of a reviewed token, if it is the daemons' and of this audience.
 pub(super) fn authorise(review: &TokenReviewStatus, username: &str) -> Result<Name, Status> {
-    let for_us = review.audiences.as_ref().is_some_and(|audiences| audiences.iter().any(|a| a == TOKEN_AUDIENCE));
+    let for_us = review
+        .audiences
+        .as_ref()
+        .is_some_and(|audiences| audiences.iter().any(|a| a == TOKEN_AUDIENCE));
     if review.authenticated != Some(true) || !for_us {
-        let why = review.error.as_deref().unwrap_or("it is not valid, or not for this audience");
+        let why = review
+            .error
+            .as_deref()
+            .unwrap_or("it is not valid, or not for this audience");
         return Err(Status::unauthenticated(format!(
             "the apiserver does not accept the token for audience {TOKEN_AUDIENCE}: {why}"
         )));
@@ -132,12 +156,16 @@ pub(super) fn authorise(review: &TokenReviewStatus, username: &str) -> Result<Na
     let user = review.user.clone().unwrap_or_default();
     let who = user.username.unwrap_or_default();
     if who != username {
-        return Err(Status::permission_denied(format!("{who} asked for pull secrets, which only {username} may")));
+        return Err(Status::permission_denied(format!(
+            "{who} asked for pull secrets, which only {username} may"
+        )));
     }
     let claims = user.extra.unwrap_or_default();
     match claims.get(NODE_CLAIM).map(Vec::as_slice) {
         Some([node]) if !node.is_empty() => Name::parse(node).map_err(|error| {
-            Status::permission_denied(format!("the claim {NODE_CLAIM} of the token of {who}: {error}"))
+            Status::permission_denied(format!(
+                "the claim {NODE_CLAIM} of the token of {who}: {error}"
+            ))
         }),
         _ => Err(Status::permission_denied(format!(
             "the token of {who} has no claim {NODE_CLAIM}: it must be one that the kubelet mounted into a daemon's pod, on Kubernetes 1.32 or later"

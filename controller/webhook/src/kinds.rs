@@ -48,7 +48,8 @@ pub(crate) fn convert(object: &str, desired: &str) -> Result<String, String> {
 /// # Errors
 /// The field, how much it is, the limit, and the remedy.
 pub(crate) fn bounded(resource: &str, object: &str, max_bytes: usize) -> Result<(), String> {
-    let limits = kinds::of_plural(resource).map_or(Limits::of_specs as fn(usize) -> Limits, |kind| kind.limits);
+    let limits = kinds::of_plural(resource)
+        .map_or(Limits::of_specs as fn(usize) -> Limits, |kind| kind.limits);
     limits(max_bytes).check_object(object)
 }
 
@@ -75,7 +76,8 @@ fn spec<'a>(object: &'a str) -> Option<&'a RawValue> {
 /// the same in the same way.
 pub(crate) fn asks(new: &str, old: Option<&str>) -> bool {
     old.is_none_or(|old| {
-        spec(old).map(RawValue::get) != spec(new).map(RawValue::get) || Metadata::of(old) != Metadata::of(new)
+        spec(old).map(RawValue::get) != spec(new).map(RawValue::get)
+            || Metadata::of(old) != Metadata::of(new)
     })
 }
 
@@ -88,7 +90,11 @@ pub(crate) fn faultless(new: &str, old: Option<&str>) -> Result<(), String> {
     if found.is_empty() {
         return Ok(());
     }
-    Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    Err(found
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; "))
 }
 
 /// The fields of a UnitedDeployment's template that do not count.
@@ -97,7 +103,8 @@ pub(crate) fn ignored(resource: &str, object: &str) -> Vec<String> {
         return Vec::new();
     }
     let read = serde_json::from_str::<UnitedDeployment>(object);
-    read.map(|united| ignored_fields(&united.spec)).unwrap_or_default()
+    read.map(|united| ignored_fields(&united.spec))
+        .unwrap_or_default()
 }
 
 /// Whether no other PersistentPodState is of the workload of a new one.
@@ -113,7 +120,9 @@ pub(crate) fn is_of_free_workload(
     if resource != kinds::PERSISTENT_POD_STATE.plural {
         return Ok(());
     }
-    let Ok(state) = serde_json::from_str::<PersistentPodState>(object) else { return Ok(()) };
+    let Ok(state) = serde_json::from_str::<PersistentPodState>(object) else {
+        return Ok(());
+    };
     let target = &state.spec.target_ref;
     let other = records.keeper(namespace, (&target.api_version, &target.kind, &target.name));
     other.filter(|other| Some(other) != state.metadata.name.as_ref()).map_or(Ok(()), |other| {
@@ -143,11 +152,15 @@ impl<'a> Metadata<'a> {
             #[serde(borrow, default)]
             metadata: Metadata<'a>,
         }
-        serde_json::from_str::<Object<'a>>(object).map(|object| object.metadata.of_ours()).unwrap_or_default()
+        serde_json::from_str::<Object<'a>>(object)
+            .map(|object| object.metadata.of_ours())
+            .unwrap_or_default()
     }
 
     fn of_ours(mut self) -> Self {
-        self.annotations.get_or_insert_default().retain(|key, _| key.contains("kruise.io/"));
+        self.annotations
+            .get_or_insert_default()
+            .retain(|key, _| key.contains("kruise.io/"));
         self
     }
 }
@@ -162,14 +175,28 @@ fn validated(object: &str) -> Value {
         #[serde(borrow, default)]
         spec: BTreeMap<Cow<'a, str>, &'a RawValue>,
     }
-    let Ok(Object { kind, metadata, mut spec }) = serde_json::from_str(object) else { return Value::Null };
+    let Ok(Object {
+        kind,
+        metadata,
+        mut spec,
+    }) = serde_json::from_str(object)
+    else {
+        return Value::Null;
+    };
     // A template is judged by the apiserver, and as a tree it would take much memory.
     let template = kinds::named(&kind).and_then(|kind| kind.template?.split('.').nth(1));
     spec.retain(|field, _| Some(&**field) != template);
-    let Metadata { namespace, name, annotations } = metadata.of_ours();
+    let Metadata {
+        namespace,
+        name,
+        annotations,
+    } = metadata.of_ours();
     let spec = spec.into_iter().map(|(field, text)| {
         // A number that no reader takes is one of the schema's to refuse.
-        (field.into_owned(), serde_json::from_str(text.get()).unwrap_or_default())
+        (
+            field.into_owned(),
+            serde_json::from_str(text.get()).unwrap_or_default(),
+        )
     });
     let metadata = json!({"namespace": namespace, "name": name, "annotations": annotations});
     json!({"kind": kind, "metadata": metadata, "spec": Value::Object(spec.collect())})
@@ -186,24 +213,42 @@ pub(crate) struct Template {
 /// The pod template that has to be judged: that of an object which is new or has another one than before, if its kind has any.
 pub(crate) fn template_to_judge(resource: &str, new: &str, old: Option<&str>) -> Option<Template> {
     if resource == kinds::SIDECAR_SET.plural {
-        let template = |text: &str| serde_json::from_str(text).map(|object| sidecar_template::of(&object));
+        let template =
+            |text: &str| serde_json::from_str(text).map(|object| sidecar_template::of(&object));
         let new = template(new).ok()?;
-        let is_as_before = old.and_then(|old| template(old).ok()).is_some_and(|old| old == new);
+        let is_as_before = old
+            .and_then(|old| template(old).ok())
+            .is_some_and(|old| old == new);
         // It stands for fields of the spec itself.
-        return (!is_as_before).then(|| Template { field: "", text: new.to_string() });
+        return (!is_as_before).then(|| Template {
+            field: "",
+            text: new.to_string(),
+        });
     }
     let field = kinds::of_plural(resource)?.template?;
     let new = Judged::of(new, field)?;
-    if old.and_then(|old| Judged::of(old, field)).is_some_and(|old| old == new) {
+    if old
+        .and_then(|old| Judged::of(old, field))
+        .is_some_and(|old| old == new)
+    {
         return None;
     }
     let Judged { template, claims } = new;
     if claims.is_empty() {
-        return Some(Template { field, text: template.to_owned() });
+        return Some(Template {
+            field,
+            text: template.to_owned(),
+        });
     }
     let mut template: Value = serde_json::from_str(template).ok()?;
-    mount_claims(template.get_mut("spec")?, claims.iter().map(|name| (name.as_str(), name.clone())));
-    Some(Template { field, text: template.to_string() })
+    mount_claims(
+        template.get_mut("spec")?,
+        claims.iter().map(|name| (name.as_str(), name.clone())),
+    );
+    Some(Template {
+        field,
+        text: template.to_string(),
+    })
 }
 
 /// The text of a field of an object. `None` of what has none.
@@ -239,8 +284,14 @@ impl<'a> Judged<'a> {
         let (around, _) = field.rsplit_once('.')?;
         let claims = text_of(object, &format!("{around}.volumeClaimTemplates")).unwrap_or("null");
         let claims: Option<Vec<Claim>> = serde_json::from_str(claims).ok()?;
-        let claims = claims.into_iter().flatten().map(|claim| claim.metadata.name);
-        Some(Self { template, claims: claims.filter(|name| !name.is_empty()).collect() })
+        let claims = claims
+            .into_iter()
+            .flatten()
+            .map(|claim| claim.metadata.name);
+        Some(Self {
+            template,
+            claims: claims.filter(|name| !name.is_empty()).collect(),
+        })
     }
 }
 
@@ -256,21 +307,32 @@ pub(crate) async fn judge_template(
     template: &Template,
 ) -> Result<Vec<String>, String> {
     // What is in no namespace is judged where it can be.
-    let namespace = if template.field.is_empty() { sidecar_template::NAMESPACE } else { namespace };
-    let namespace = Namespace::parse(namespace).map_err(|error| format!("the review's request.namespace: {error}"))?;
+    let namespace = if template.field.is_empty() {
+        sidecar_template::NAMESPACE
+    } else {
+        namespace
+    };
+    let namespace = Namespace::parse(namespace)
+        .map_err(|error| format!("the review's request.namespace: {error}"))?;
     let Template { field, text } = template;
     let body = format!(
         r#"{{"apiVersion":"v1","kind":"PodTemplate","metadata":{{"generateName":"berth-validate-"}},"template":{text}}}"#
     );
     let path = PodTemplate::url_path(&(), Some(namespace.as_str()));
     let uri = format!("{path}?dryRun=All&fieldValidation=Warn&fieldManager={FIELD_MANAGER}");
-    let request = http::Request::post(uri).header(CONTENT_TYPE, "application/json").body(Body::from(body.into_bytes()));
-    let Ok(request) = request else { return Ok(Vec::new()) };
+    let request = http::Request::post(uri)
+        .header(CONTENT_TYPE, "application/json")
+        .body(Body::from(body.into_bytes()));
+    let Ok(request) = request else {
+        return Ok(Vec::new());
+    };
     let asked = async {
         let response = client.send(request).await.ok()?;
         let (head, body) = response.into_parts();
         let refusal = match head.status.as_u16() {
-            400 | 422 => Some(serde_json::from_slice::<Status>(&body.collect().await.ok()?.to_bytes()).ok()?),
+            400 | 422 => Some(
+                serde_json::from_slice::<Status>(&body.collect().await.ok()?.to_bytes()).ok()?,
+            ),
             _ => None,
         };
         Some((warnings(field, &head.headers), refusal))
@@ -284,13 +346,20 @@ pub(crate) async fn judge_template(
 
 /// The warnings of an answer, with fields named as they are in the object.
 fn warnings(field: &str, headers: &HeaderMap) -> Vec<String> {
-    let all = headers.get_all(WARNING).iter().filter_map(|warning| warning.to_str().ok());
+    let all = headers
+        .get_all(WARNING)
+        .iter()
+        .filter_map(|warning| warning.to_str().ok());
     // `299 - "text"`, with quotation marks in the text behind backslashes.
     let texts = all.filter_map(|warning| warning.split_once('"')?.1.strip_suffix('"'));
     let in_object = |text: &str| {
         let text = text.replace("\\\"", "\"");
         let named = text.replace("\"template.", &format!("\"{field}."));
-        named.strip_prefix("template.").map(|rest| format!("{field}.{rest}")).unwrap_or(named).replace("\".", "\"")
+        named
+            .strip_prefix("template.")
+            .map(|rest| format!("{field}.{rest}"))
+            .unwrap_or(named)
+            .replace("\".", "\"")
     };
     texts.map(in_object).take(MOST_WARNINGS).collect()
 }
@@ -299,10 +368,17 @@ fn warnings(field: &str, headers: &HeaderMap) -> Vec<String> {
 pub(crate) fn refused_at(field: &str, status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let named = |cause: &str| {
-        let in_template = cause.strip_prefix("template").map(|rest| format!("{field}{rest}"));
-        in_template.map_or_else(|| cause.to_owned(), |named| named.trim_start_matches('.').to_owned())
+        let in_template = cause
+            .strip_prefix("template")
+            .map(|rest| format!("{field}{rest}"));
+        in_template.map_or_else(
+            || cause.to_owned(),
+            |named| named.trim_start_matches('.').to_owned(),
+        )
     };
-    let causes: Vec<String> = causes.map(|cause| format!("{}: {}", named(&cause.field), cause.message)).collect();
+    let causes: Vec<String> = causes
+        .map(|cause| format!("{}: {}", named(&cause.field), cause.message))
+        .collect();
     if causes.is_empty() {
         let field = if field.is_empty() { "spec" } else { field };
         return format!("{field}: {}", status.message);

@@ -12,7 +12,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 /// In seconds. Most answers take less than one millisecond, so the first bounds are below that.
-const BOUNDS: [f64; 11] = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
+const BOUNDS: [f64; 11] = [
+    0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0,
+];
 
 /// By path of the webhook. Cheap to clone: the counts are shared.
 #[derive(Debug, Clone)]
@@ -49,8 +51,16 @@ impl ReviewMetrics {
     /// Adds the series to the metrics.
     pub fn register(&self, registry: &mut Registry) {
         let of = "controller_runtime_webhook";
-        registry.register(format!("{of}_latency_seconds"), "Time of a review", self.latency.clone());
-        registry.register(format!("{of}_requests"), "ReviewMetrics by HTTP status", self.requests.clone());
+        registry.register(
+            format!("{of}_latency_seconds"),
+            "Time of a review",
+            self.latency.clone(),
+        );
+        registry.register(
+            format!("{of}_requests"),
+            "ReviewMetrics by HTTP status",
+            self.requests.clone(),
+        );
         registry.register(
             format!("{of}_requests_in_flight"),
             "ReviewMetrics that are answered now",
@@ -61,7 +71,11 @@ impl ReviewMetrics {
     /// One begins.
     pub(crate) fn begin(&self, webhook: &'static str) -> Review<'_> {
         self.in_flight.get_or_create(&Of { webhook }).inc();
-        Review { reviews: self, webhook, began: Instant::now() }
+        Review {
+            reviews: self,
+            webhook,
+            began: Instant::now(),
+        }
     }
 }
 
@@ -75,15 +89,31 @@ pub(crate) struct Review<'a> {
 impl Review<'_> {
     /// It is answered.
     pub(crate) fn answered(self, status: StatusCode) {
-        let (of, ended) = (Of { webhook: self.webhook }, Ended { webhook: self.webhook, code: status.as_u16() });
-        self.reviews.latency.get_or_create(&of).observe(self.began.elapsed().as_secs_f64());
+        let (of, ended) = (
+            Of {
+                webhook: self.webhook,
+            },
+            Ended {
+                webhook: self.webhook,
+                code: status.as_u16(),
+            },
+        );
+        self.reviews
+            .latency
+            .get_or_create(&of)
+            .observe(self.began.elapsed().as_secs_f64());
         self.reviews.requests.get_or_create(&ended).inc();
     }
 }
 
 impl Drop for Review<'_> {
     fn drop(&mut self) {
-        self.reviews.in_flight.get_or_create(&Of { webhook: self.webhook }).dec();
+        self.reviews
+            .in_flight
+            .get_or_create(&Of {
+                webhook: self.webhook,
+            })
+            .dec();
     }
 }
 
@@ -106,7 +136,10 @@ mod tests {
             "controller_runtime_webhook_requests_in_flight{webhook=\"/pin\"} 0",
             "controller_runtime_webhook_requests_in_flight{webhook=\"/convert\"} 1",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line} is not in {text}");
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} is not in {text}"
+            );
         }
     }
 }

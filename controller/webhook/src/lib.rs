@@ -126,7 +126,9 @@ pub struct PodIdentity {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The port is taken, or not ours to take.
-    #[error("cannot listen on {address} for webhooks: {source}; choose another with --webhook-port")]
+    #[error(
+        "cannot listen on {address} for webhooks: {source}; choose another with --webhook-port"
+    )]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -155,7 +157,9 @@ pub enum Error {
     #[error("the apiserver gives no answer within {} s", .0.as_secs())]
     Silent(std::time::Duration),
     /// A CRD stores a version that is not ours.
-    #[error("CustomResourceDefinition {crd} stores version {version:?}, not {wanted}: apply the CRDs of this chart")]
+    #[error(
+        "CustomResourceDefinition {crd} stores version {version:?}, not {wanted}: apply the CRDs of this chart"
+    )]
     OtherStorage {
         /// The CRD.
         crd: String,
@@ -180,7 +184,12 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn api(verb: &'static str, kind: &str, name: &str, source: kube::Error) -> Self {
-        Self::Api { verb, kind: kind.to_owned(), name: name.to_owned(), source }
+        Self::Api {
+            verb,
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            source,
+        }
     }
 
     /// Whether another writer was first: nothing is wrong, look again.
@@ -190,8 +199,11 @@ impl Error {
 
     /// Whether there is no answer by the apiserver, not even a refusal.
     pub(crate) fn is_unanswered(&self) -> bool {
-        let on_the_way = |source: &kube::Error| matches!(source, kube::Error::Service(_) | kube::Error::HyperError(_));
-        matches!(self, Self::Silent(_)) || matches!(self, Self::Api { source, .. } if on_the_way(source))
+        let on_the_way = |source: &kube::Error| {
+            matches!(source, kube::Error::Service(_) | kube::Error::HyperError(_))
+        };
+        matches!(self, Self::Silent(_))
+            || matches!(self, Self::Api { source, .. } if on_the_way(source))
     }
 }
 
@@ -222,7 +234,12 @@ impl PodWebhook {
     /// For whoever only looks: nobody asks for anything, and this was added.
     pub fn looked_at(added: Option<Added>) -> Self {
         let (wanted, written) = (watch::channel(None).0, watch::channel(None).1);
-        Self { wanted, written, added: watch::channel(added).1, lacks_token: watch::channel(false).1 }
+        Self {
+            wanted,
+            written,
+            added: watch::channel(added).1,
+            lacks_token: watch::channel(false).1,
+        }
     }
 
     /// Is it called for pods of whom this is so, and will it be? What is not wanted any more may go at any moment.
@@ -260,7 +277,12 @@ impl Handle {
     /// When a task panicked, or the threads cannot serve.
     pub async fn join(self) -> Result<(), Error> {
         // The first that fails is told at once, and not when the others have ended.
-        try_join_all(self.tasks.into_iter().map(|task| async { task.await?.map_err(Error::Threads) })).await?;
+        try_join_all(
+            self.tasks
+                .into_iter()
+                .map(|task| async { task.await?.map_err(Error::Threads) }),
+        )
+        .await?;
         Ok(())
     }
 }
@@ -276,15 +298,25 @@ pub async fn run(
 ) -> Result<Handle, Error> {
     let address = config.bind;
     let failed = |source| Error::Bind { address, source };
-    let listener = berth_http::bind(address).await.and_then(TcpListener::into_std).map_err(failed)?;
+    let listener = berth_http::bind(address)
+        .await
+        .and_then(TcpListener::into_std)
+        .map_err(failed)?;
     config.bind = listener.local_addr().map_err(failed)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let resolver = Arc::new(Resolver::default());
     // The apiserver speaks HTTP/1.1 to webhooks, so that requests spread over the replicas.
     let handshakes = Arc::new(AtomicU64::new(0));
-    let counted = resolver::Counted { resolver: Arc::clone(&resolver), handshakes: Arc::clone(&handshakes) };
+    let counted = resolver::Counted {
+        resolver: Arc::clone(&resolver),
+        handshakes: Arc::clone(&handshakes),
+    };
     let http1 = resolver::server_config(Arc::new(counted), Arc::clone(&provider), "http/1.1")?;
-    let h2 = resolver::server_config(Arc::<Resolver>::clone(&resolver), Arc::clone(&provider), "h2")?;
+    let h2 = resolver::server_config(
+        Arc::<Resolver>::clone(&resolver),
+        Arc::clone(&provider),
+        "h2",
+    )?;
     let readiness = Readiness::default();
     let secret_path = SecretPath::default();
     let (wanted, scopes) = watch::channel(None);
@@ -311,7 +343,11 @@ pub async fn run(
         secret_path: secret_path.clone(),
     };
     let closed = std::mem::take(&mut config.closed);
-    let (records, injector, budgets) = (config.records.take(), config.injector.take(), config.budgets.take());
+    let (records, injector, budgets) = (
+        config.records.take(),
+        config.injector.take(),
+        config.budgets.take(),
+    );
     let token = server::Token::new(config.token.take());
     let lacks_token = token.is_missing();
     let judge = server::Judge {
@@ -330,7 +366,8 @@ pub async fn run(
     let address = config.bind;
     let drain = config.drain;
     let tasks = vec![
-        threads::serve(listener, server::Server::new(http1), judge, phases.clone()).map_err(Error::Threads)?,
+        threads::serve(listener, server::Server::new(http1), judge, phases.clone())
+            .map_err(Error::Threads)?,
         tokio::spawn(keeper::keep(keeper, config, readiness.clone(), phases).map(Ok)),
         tokio::spawn(async move {
             shutdown.await;
@@ -340,19 +377,40 @@ pub async fn run(
             Ok(())
         }),
     ];
-    Ok(Handle { readiness, tls: h2, address, pods: PodWebhook { wanted, written, added, lacks_token }, tasks })
+    Ok(Handle {
+        readiness,
+        tls: h2,
+        address,
+        pods: PodWebhook {
+            wanted,
+            written,
+            added,
+            lacks_token,
+        },
+        tasks,
+    })
 }
 
 fn endpoint(config: &Config) -> Endpoint {
     match &config.host {
-        Some(host) => Endpoint::Host { host: host.clone(), port: config.host_port.unwrap_or(config.bind.port()) },
-        None => Endpoint::Service { namespace: config.namespace.clone(), name: config.service.clone() },
+        Some(host) => Endpoint::Host {
+            host: host.clone(),
+            port: config.host_port.unwrap_or(config.bind.port()),
+        },
+        None => Endpoint::Service {
+            namespace: config.namespace.clone(),
+            name: config.service.clone(),
+        },
     }
 }
 
 fn policy(config: &Config) -> Policy {
-    let duration = |duration: Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
-    let services: Vec<String> = std::iter::once(&config.service).chain(&config.extra_services).cloned().collect();
+    let duration =
+        |duration: Duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+    let services: Vec<String> = std::iter::once(&config.service)
+        .chain(&config.extra_services)
+        .cloned()
+        .collect();
     Policy {
         ca_validity: duration(config.ca_validity),
         cert_validity: duration(config.cert_validity),

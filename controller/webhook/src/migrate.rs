@@ -103,14 +103,24 @@ async fn make_stored(client: &Client, kind: &Kind, version: Version) -> Result<b
     let (name, wanted) = (kind.crd(), version.name());
     let failed = |verb, source| Error::api(verb, "CustomResourceDefinition", &name, source);
     let crds = crds(client);
-    let Some(crd) = crds.get_opt(&name).await.map_err(|source| failed("read", source))? else { return Ok(false) };
+    let Some(crd) = crds
+        .get_opt(&name)
+        .await
+        .map_err(|source| failed("read", source))?
+    else {
+        return Ok(false);
+    };
     let other = match need(&crd, wanted) {
         Need::Nothing => return Ok(false),
         Need::Rewrite => return Ok(true),
         Need::OtherStorage(other) => other,
     };
     if !crd.spec.versions.iter().any(|served| served.name == wanted) {
-        return Err(Error::OtherStorage { crd: name, version: other, wanted });
+        return Err(Error::OtherStorage {
+            crd: name,
+            version: other,
+            wanted,
+        });
     }
     // Its schemas are megabytes. The test makes sure that the places are still those of these versions.
     let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": crd.metadata.resource_version});
@@ -118,9 +128,15 @@ async fn make_stored(client: &Client, kind: &Kind, version: Version) -> Result<b
         json!({"op": "replace", "path": format!("/spec/versions/{at}/storage"), "value": served.name == wanted})
     });
     let patch = serde_json::Value::from_iter(std::iter::once(test).chain(flags));
-    let patch = serde_json::from_value(patch).map_err(|source| failed("patch", kube::Error::SerdeError(source)))?;
-    crds.patch(&name, &patching(), &Patch::Json::<()>(patch)).await.map_err(|source| failed("patch", source))?;
-    info!(kind = kind.kind, "{wanted} is the stored version from now on");
+    let patch = serde_json::from_value(patch)
+        .map_err(|source| failed("patch", kube::Error::SerdeError(source)))?;
+    crds.patch(&name, &patching(), &Patch::Json::<()>(patch))
+        .await
+        .map_err(|source| failed("patch", source))?;
+    info!(
+        kind = kind.kind,
+        "{wanted} is the stored version from now on"
+    );
     Ok(true)
 }
 
@@ -136,28 +152,64 @@ enum Need {
 }
 
 fn need(crd: &Crd, wanted: &str) -> Need {
-    let storage = crd.spec.versions.iter().find(|version| version.storage).map(|version| version.name.as_str());
+    let storage = crd
+        .spec
+        .versions
+        .iter()
+        .find(|version| version.storage)
+        .map(|version| version.name.as_str());
     if storage != Some(wanted) {
         return Need::OtherStorage(storage.unwrap_or_default().to_owned());
     }
-    let stored = crd.status.as_ref().map(|status| status.stored_versions.as_slice()).unwrap_or_default();
-    if stored.iter().any(|version| version != wanted) { Need::Rewrite } else { Need::Nothing }
+    let stored = crd
+        .status
+        .as_ref()
+        .map(|status| status.stored_versions.as_slice())
+        .unwrap_or_default();
+    if stored.iter().any(|version| version != wanted) {
+        Need::Rewrite
+    } else {
+        Need::Nothing
+    }
 }
 
 /// Migrates one kind; `None` when there was nothing to do.
-async fn migrate_kind(client: &Client, kind: &Kind, version: Version) -> Result<Option<usize>, Error> {
+async fn migrate_kind(
+    client: &Client,
+    kind: &Kind,
+    version: Version,
+) -> Result<Option<usize>, Error> {
     let (name, wanted) = (kind.crd(), version.name());
     let failed = |verb, source| Error::api(verb, "CustomResourceDefinition", &name, source);
     let crds = crds(client);
     // One that is installed later stores the new version from its beginning.
-    let Some(crd) = crds.get_opt(&name).await.map_err(|source| failed("read", source))? else { return Ok(None) };
+    let Some(crd) = crds
+        .get_opt(&name)
+        .await
+        .map_err(|source| failed("read", source))?
+    else {
+        return Ok(None);
+    };
     match need(&crd, wanted) {
         Need::Nothing => return Ok(None),
-        Need::OtherStorage(version) => return Err(Error::OtherStorage { crd: name, version, wanted }),
+        Need::OtherStorage(version) => {
+            return Err(Error::OtherStorage {
+                crd: name,
+                version,
+                wanted,
+            });
+        }
         Need::Rewrite => {}
     }
-    let stored = crd.status.as_ref().map(|status| status.stored_versions.join(",")).unwrap_or_default();
-    info!(kind = kind.kind, stored, "migrating the stored objects to {wanted}");
+    let stored = crd
+        .status
+        .as_ref()
+        .map(|status| status.stored_versions.join(","))
+        .unwrap_or_default();
+    info!(
+        kind = kind.kind,
+        stored, "migrating the stored objects to {wanted}"
+    );
     let objects = rewrite_all(client, kind).await?;
     // The precondition makes sure that no other version became the stored one meanwhile.
     let patch = json!({
@@ -174,10 +226,24 @@ async fn migrate_kind(client: &Client, kind: &Kind, version: Version) -> Result<
 
 /// The CRD's resourceVersion now, if its storage is still as it was before the objects were written: caBundles and
 /// conditions change all the time, and must not make the migration start again.
-async fn settled_version(crds: &Api<Crd>, name: &str, before: &Crd, wanted: &str) -> Result<Option<String>, Error> {
-    let now = crds.get(name).await.map_err(|source| Error::api("read", "CustomResourceDefinition", name, source))?;
+async fn settled_version(
+    crds: &Api<Crd>,
+    name: &str,
+    before: &Crd,
+    wanted: &str,
+) -> Result<Option<String>, Error> {
+    let now = crds
+        .get(name)
+        .await
+        .map_err(|source| Error::api("read", "CustomResourceDefinition", name, source))?;
     let same = need(&now, wanted) == Need::Rewrite && now.metadata.uid == before.metadata.uid;
-    if same { Ok(now.metadata.resource_version) } else { Err(Error::StorageChanged { crd: name.to_owned() }) }
+    if same {
+        Ok(now.metadata.resource_version)
+    } else {
+        Err(Error::StorageChanged {
+            crd: name.to_owned(),
+        })
+    }
 }
 
 /// A page of a list, of which nothing is read but what names its objects.
@@ -202,7 +268,9 @@ pub(crate) async fn send<T: DeserializeOwned>(
     client: &Client,
     request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
 ) -> Result<T, kube::Error> {
-    client.request(request.map_err(kube::Error::BuildRequest)?).await
+    client
+        .request(request.map_err(kube::Error::BuildRequest)?)
+        .await
 }
 
 /// Where objects of a kind are, in the version that the controller works with.
@@ -223,7 +291,9 @@ async fn rewrite_all(client: &Client, kind: &Kind) -> Result<usize, Error> {
         let objects = page.items.unwrap_or_default();
         done += objects.len();
         stream::iter(objects.into_iter().map(Ok))
-            .try_for_each_concurrent(WRITES, |object| rewrite(client, &resource, kind, object.metadata))
+            .try_for_each_concurrent(WRITES, |object| {
+                rewrite(client, &resource, kind, object.metadata)
+            })
             .await?;
         let left = page.metadata.remaining_item_count.unwrap_or_default();
         info!(kind, done, left, "migrating");
@@ -236,15 +306,30 @@ async fn rewrite_all(client: &Client, kind: &Kind) -> Result<usize, Error> {
 
 /// Writes one object as it is. The apiserver compares what it would store with what is stored, the version included,
 /// so an empty patch writes what is in another version and costs nothing for the rest.
-async fn rewrite(client: &Client, resource: &ApiResource, kind: &str, object: Name) -> Result<(), Error> {
+async fn rewrite(
+    client: &Client,
+    resource: &ApiResource,
+    kind: &str,
+    object: Name,
+) -> Result<(), Error> {
     let Name { namespace, name } = &object;
     let of = Request::new(DynamicObject::url_path(resource, namespace.as_deref()));
-    match send(client, of.patch_metadata(name, &patching(), &Patch::Merge(json!({})))).await {
+    match send(
+        client,
+        of.patch_metadata(name, &patching(), &Patch::Merge(json!({}))),
+    )
+    .await
+    {
         Ok(IgnoredAny) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(source) => {
             let namespace = namespace.as_deref().unwrap_or_default();
-            Err(Error::api("rewrite", kind, &format!("{namespace}/{name}"), source))
+            Err(Error::api(
+                "rewrite",
+                kind,
+                &format!("{namespace}/{name}"),
+                source,
+            ))
         }
     }
 }

@@ -20,7 +20,9 @@ impl Missing {
     /// known until that one has looked, or for a second.
     pub fn has(&self, namespace: &str, name: &str) -> bool {
         let mut known = self.lock();
-        let Some(since) = known.get_mut(&(namespace.to_owned(), name.to_owned())) else { return false };
+        let Some(since) = known.get_mut(&(namespace.to_owned(), name.to_owned())) else {
+            return false;
+        };
         let is_known = since.elapsed() < MOMENT;
         if !is_known {
             *since = Instant::now();

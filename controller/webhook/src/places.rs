@@ -5,7 +5,9 @@
 
 use berth_api::kinds::{self, KINDS, Kind};
 use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::{RuleWithOperations, ValidatingWebhook, WebhookClientConfig};
+use k8s_openapi::api::admissionregistration::v1::{
+    RuleWithOperations, ValidatingWebhook, WebhookClientConfig,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -78,7 +80,9 @@ impl Endpoint {
     fn url(&self, path: &str) -> Option<String> {
         match self {
             Self::Service { .. } => None,
-            Self::Host { host, port } if host.contains(':') => Some(format!("https://[{host}]:{port}{path}")),
+            Self::Host { host, port } if host.contains(':') => {
+                Some(format!("https://[{host}]:{port}{path}"))
+            }
             Self::Host { host, port } => Some(format!("https://{host}:{port}{path}")),
         }
     }
@@ -96,7 +100,11 @@ impl Endpoint {
             (Self::Host { .. }, None) => found.url == self.url(path),
             _ => false,
         };
-        reached && found.ca_bundle.as_ref().is_some_and(|found| found.0 == bundle.as_bytes())
+        reached
+            && found
+                .ca_bundle
+                .as_ref()
+                .is_some_and(|found| found.0 == bundle.as_bytes())
     }
 
     /// The `clientConfig` that leads here, as a merge patch: what must not stand beside it is null.
@@ -187,7 +195,11 @@ impl From<&WebhookClientConfig> for ClientConfig {
             path: service.path.clone(),
             port: service.port.and_then(|port| u16::try_from(port).ok()),
         });
-        Self { ca_bundle: found.ca_bundle.clone(), service, url: found.url.clone() }
+        Self {
+            ca_bundle: found.ca_bundle.clone(),
+            service,
+            url: found.url.clone(),
+        }
     }
 }
 
@@ -197,7 +209,11 @@ impl From<&WebhookClientConfig> for ClientConfig {
 ///
 /// The right to write the bundle is a right to write the rest of the object too, and no admission policy reaches it: so
 /// what a thief of the token makes of it is taken back here.
-pub fn validating_patch(found: &[ValidatingWebhook], endpoint: &Endpoint, trust: (&str, &str)) -> Option<Value> {
+pub fn validating_patch(
+    found: &[ValidatingWebhook],
+    endpoint: &Endpoint,
+    trust: (&str, &str),
+) -> Option<Value> {
     let patch = |webhook: &ValidatingWebhook| match &*webhook.name {
         GUARD => deletions::patch(webhook, endpoint, trust),
         _ => own_kinds_patch(webhook, endpoint, trust),
@@ -207,12 +223,23 @@ pub fn validating_patch(found: &[ValidatingWebhook], endpoint: &Endpoint, trust:
 }
 
 /// Whether these lead here by paths of another seed, and nothing else is to be put back: so a replica of another build writes them.
-pub(crate) fn differ_by_seed_alone(found: &[ValidatingWebhook], endpoint: &Endpoint, trust: (&str, &str)) -> bool {
+pub(crate) fn differ_by_seed_alone(
+    found: &[ValidatingWebhook],
+    endpoint: &Endpoint,
+    trust: (&str, &str),
+) -> bool {
     let mut led = found.to_vec();
     for webhook in &mut led {
-        let below = if webhook.name == GUARD { deletions::GUARD_PATH } else { VALIDATE_PATH };
+        let below = if webhook.name == GUARD {
+            deletions::GUARD_PATH
+        } else {
+            VALIDATE_PATH
+        };
         let service = webhook.client_config.service.as_mut();
-        if let Some(path) = service.and_then(|service| service.path.as_mut()).filter(|path| path.starts_with(below)) {
+        if let Some(path) = service
+            .and_then(|service| service.path.as_mut())
+            .filter(|path| path.starts_with(below))
+        {
             *path = told(below, trust.1);
         }
     }
@@ -220,14 +247,19 @@ pub(crate) fn differ_by_seed_alone(found: &[ValidatingWebhook], endpoint: &Endpo
 }
 
 /// What to merge into one that asks about our own kinds.
-fn own_kinds_patch(found: &ValidatingWebhook, endpoint: &Endpoint, (bundle, seed): (&str, &str)) -> Option<Value> {
+fn own_kinds_patch(
+    found: &ValidatingWebhook,
+    endpoint: &Endpoint,
+    (bundle, seed): (&str, &str),
+) -> Option<Value> {
     let path = told(VALIDATE_PATH, seed);
     let is_reached = endpoint.is_in(&ClientConfig::from(&found.client_config), &path, bundle);
     let reaches_too_far = reaches_too_far(found);
     if is_reached && !reaches_too_far {
         return None;
     }
-    let mut patch = json!({"name": found.name, "clientConfig": endpoint.client_config(&path, bundle)});
+    let mut patch =
+        json!({"name": found.name, "clientConfig": endpoint.client_config(&path, bundle)});
     if reaches_too_far {
         patch["failurePolicy"] = json!(FAILURE_POLICY);
         patch["rules"] = own_kinds();
@@ -241,7 +273,8 @@ fn reaches_too_far(webhook: &ValidatingWebhook) -> bool {
         let groups = rule.api_groups.as_deref().unwrap_or_default();
         !groups.is_empty() && groups.iter().all(|group| kinds::has_group(group))
     };
-    webhook.failure_policy.as_deref() != Some(FAILURE_POLICY) || !webhook.rules.iter().flatten().all(ours)
+    webhook.failure_policy.as_deref() != Some(FAILURE_POLICY)
+        || !webhook.rules.iter().flatten().all(ours)
 }
 
 /// The rules that the chart has.
@@ -264,11 +297,17 @@ mod tests {
     const BUNDLE: &str = "authorities";
 
     fn service() -> Endpoint {
-        Endpoint::Service { namespace: "ns".to_owned(), name: "hook".to_owned() }
+        Endpoint::Service {
+            namespace: "ns".to_owned(),
+            name: "hook".to_owned(),
+        }
     }
 
     fn host(host: &str) -> Endpoint {
-        Endpoint::Host { host: host.to_owned(), port: 9876 }
+        Endpoint::Host {
+            host: host.to_owned(),
+            port: 9876,
+        }
     }
 
     /// A CRD's spec whose conversion is this, with the patch merged into it as the apiserver would.
@@ -302,8 +341,12 @@ mod tests {
             json!({"conversion": {"strategy": "None"}}),
             with(json!({"service": good})),
             with(json!({"service": good, "caBundle": "b3RoZXI="})),
-            with(json!({"service": {"namespace": "ns", "name": "other", "path": "/convert"}, "caBundle": bundle})),
-            with(json!({"service": {"namespace": "ns", "name": "hook", "path": "/", "port": 443}, "caBundle": bundle})),
+            with(
+                json!({"service": {"namespace": "ns", "name": "other", "path": "/convert"}, "caBundle": bundle}),
+            ),
+            with(
+                json!({"service": {"namespace": "ns", "name": "hook", "path": "/", "port": 443}, "caBundle": bundle}),
+            ),
             with(
                 json!({"service": {"namespace": "ns", "name": "hook", "path": "/convert", "port": 8443}, "caBundle": bundle}),
             ),
@@ -313,13 +356,25 @@ mod tests {
             for spec in &wrong {
                 let found: CrdSpec = serde_json::from_value(spec.clone()).unwrap();
                 let patch = crd_patch(&found, &endpoint, BUNDLE);
-                let repaired = merged(spec.clone(), &patch.unwrap_or_else(|| panic!("{spec} was left as it is")));
+                let repaired = merged(
+                    spec.clone(),
+                    &patch.unwrap_or_else(|| panic!("{spec} was left as it is")),
+                );
                 let repaired: CrdSpec = serde_json::from_value(repaired).unwrap();
-                assert_eq!(crd_patch(&repaired, &endpoint, BUNDLE), None, "{spec} is not repaired by one patch");
+                assert_eq!(
+                    crd_patch(&repaired, &endpoint, BUNDLE),
+                    None,
+                    "{spec} is not repaired by one patch"
+                );
             }
         }
-        let found: CrdSpec = serde_json::from_value(with(json!({"service": good, "caBundle": bundle}))).unwrap();
-        assert_eq!(crd_patch(&found, &service(), BUNDLE), None, "port 443 is what no port means");
+        let found: CrdSpec =
+            serde_json::from_value(with(json!({"service": good, "caBundle": bundle}))).unwrap();
+        assert_eq!(
+            crd_patch(&found, &service(), BUNDLE),
+            None,
+            "port 443 is what no port means"
+        );
     }
 
     #[test]
@@ -335,23 +390,47 @@ mod tests {
         let bundle = serde_json::to_value(ByteString(BUNDLE.as_bytes().to_vec())).unwrap();
         let right = webhook("right", json!({"service": good, "caBundle": bundle}));
         let wiped = webhook("wiped", json!({"service": good}));
-        let of_chart = webhook("of-chart", json!({"service": {"namespace": "ns", "name": "hook"}, "caBundle": bundle}));
+        let of_chart = webhook(
+            "of-chart",
+            json!({"service": {"namespace": "ns", "name": "hook"}, "caBundle": bundle}),
+        );
         let anybody = json!({"namespace": "ns", "name": "hook", "path": "/validate"});
         let anybody = webhook("anybody", json!({"service": anybody, "caBundle": bundle}));
         let found = [right.clone(), wiped, of_chart, anybody];
         let patch = validating_patch(&found, &service(), (BUNDLE, "s")).unwrap();
-        let names: Vec<_> = patch["webhooks"].as_array().unwrap().iter().map(|webhook| &webhook["name"]).collect();
+        let names: Vec<_> = patch["webhooks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|webhook| &webhook["name"])
+            .collect();
         assert_eq!(names, ["wiped", "of-chart", "anybody"]);
-        assert_eq!(validating_patch(std::slice::from_ref(&right), &service(), (BUNDLE, "s")), None);
-        assert!(validating_patch(&[right], &service(), (BUNDLE, "t")).is_some(), "another authority, another path");
+        assert_eq!(
+            validating_patch(std::slice::from_ref(&right), &service(), (BUNDLE, "s")),
+            None
+        );
+        assert!(
+            validating_patch(&[right], &service(), (BUNDLE, "t")).is_some(),
+            "another authority, another path"
+        );
         assert_eq!(validating_patch(&[], &service(), (BUNDLE, "s")), None);
         // A replica of another build has another seed, and all else is the same.
-        for (found, is_seed_alone) in
-            [(&found[..1], true), (&found[1..2], false), (&found[2..3], false), (&found[..], false)]
-        {
-            assert_eq!(differ_by_seed_alone(found, &service(), (BUNDLE, "t")), is_seed_alone, "{found:?}");
+        for (found, is_seed_alone) in [
+            (&found[..1], true),
+            (&found[1..2], false),
+            (&found[2..3], false),
+            (&found[..], false),
+        ] {
+            assert_eq!(
+                differ_by_seed_alone(found, &service(), (BUNDLE, "t")),
+                is_seed_alone,
+                "{found:?}"
+            );
         }
-        assert!(!differ_by_seed_alone(&found[..1], &service(), ("others", "t")), "another authority");
+        assert!(
+            !differ_by_seed_alone(&found[..1], &service(), ("others", "t")),
+            "another authority"
+        );
     }
 
     #[test]
@@ -368,7 +447,14 @@ mod tests {
             .unwrap()
         };
         let ours = json!(["apps.kruise.io"]);
-        assert_eq!(validating_patch(&[webhook(json!("Ignore"), ours.clone())], &service(), (BUNDLE, "s")), None);
+        assert_eq!(
+            validating_patch(
+                &[webhook(json!("Ignore"), ours.clone())],
+                &service(),
+                (BUNDLE, "s")
+            ),
+            None
+        );
         for wrong in [
             webhook(json!("Fail"), ours.clone()),
             webhook(Value::Null, ours),
@@ -385,7 +471,13 @@ mod tests {
 
     #[test]
     fn an_address_of_version_6_is_bracketed() {
-        assert_eq!(host("::1").url("/convert").as_deref(), Some("https://[::1]:9876/convert"));
-        assert_eq!(host("box.test").url("/convert").as_deref(), Some("https://box.test:9876/convert"));
+        assert_eq!(
+            host("::1").url("/convert").as_deref(),
+            Some("https://[::1]:9876/convert")
+        );
+        assert_eq!(
+            host("box.test").url("/convert").as_deref(),
+            Some("https://box.test:9876/convert")
+        );
     }
 }

@@ -47,20 +47,32 @@ pub async fn prepare_return(
     settle: Duration,
     report: &mut (dyn FnMut(String) + Send),
 ) -> Result<Migrated, ReturnError> {
-    let refused = |losses, remedy| ReturnError::Losses { release: release.version, losses, remedy };
+    let refused = |losses, remedy| ReturnError::Losses {
+        release: release.version,
+        losses,
+        remedy,
+    };
     let losses = report_losses(client, release, report).await?;
     if losses > 0 {
         let remedy = "nothing was written; change these fields or delete the objects, then run the command again";
         return Err(refused(losses, remedy));
     }
-    let done = store_in(client, release.kinds.iter().map(|older| &older.kind), Version::V1Alpha1, settle).await?;
+    let done = store_in(
+        client,
+        release.kinds.iter().map(|older| &older.kind),
+        Version::V1Alpha1,
+        settle,
+    )
+    .await?;
     for older in release.kinds {
-        report(format!("{}: all objects are stored in v1alpha1", older.kind.crd()));
+        report(format!(
+            "{}: all objects are stored in v1alpha1",
+            older.kind.crd()
+        ));
     }
     let losses = report_losses(client, release, report).await?;
     if losses > 0 {
-        let remedy =
-            "they were written meanwhile; change these fields or delete the objects, then run the command again";
+        let remedy = "they were written meanwhile; change these fields or delete the objects, then run the command again";
         return Err(refused(losses, remedy));
     }
     Ok(done)
@@ -76,7 +88,10 @@ async fn report_losses(
     for older in release.kinds {
         let crd = older.kind.crd();
         let found = crds(client).get_opt(&crd).await;
-        if found.map_err(|source| Error::api("read", "CustomResourceDefinition", &crd, source))?.is_none() {
+        if found
+            .map_err(|source| Error::api("read", "CustomResourceDefinition", &crd, source))?
+            .is_none()
+        {
             continue;
         }
         let objects = losses_of(client, (older, release.version), &mut losses, report).await?;
@@ -141,8 +156,12 @@ async fn losses_of(
 /// What an object would lose, a line for each field.
 fn lines(older: &OlderKind, version: &str, object: &str) -> Vec<String> {
     let name = match serde_json::from_str::<Named>(object) {
-        Ok(Named { metadata: Name { namespace, name } }) if namespace.is_empty() => name,
-        Ok(Named { metadata: Name { namespace, name } }) => format!("{namespace}/{name}"),
+        Ok(Named {
+            metadata: Name { namespace, name },
+        }) if namespace.is_empty() => name,
+        Ok(Named {
+            metadata: Name { namespace, name },
+        }) => format!("{namespace}/{name}"),
         Err(_) => String::new(),
     };
     let kind = older.kind.kind;
@@ -150,7 +169,10 @@ fn lines(older: &OlderKind, version: &str, object: &str) -> Vec<String> {
         Ok(losses) => losses
             .into_iter()
             .map(|loss| {
-                format!("{kind} {name}: {} {} has no place in v1alpha1 of OpenKruise {version}", loss.field, loss.value)
+                format!(
+                    "{kind} {name}: {} {} has no place in v1alpha1 of OpenKruise {version}",
+                    loss.field, loss.value
+                )
             })
             .collect(),
         Err(error) => vec![format!("{kind} {name}: {error}")],

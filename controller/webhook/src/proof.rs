@@ -12,7 +12,9 @@ use berth_api::names::{GROUP, V1ALPHA1, label};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, ObjectMeta, PostParams,
+};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
@@ -42,7 +44,10 @@ pub(crate) struct Unproven {
 
 impl Unproven {
     fn untried(why: String) -> Self {
-        Self { why, is_unreached: false }
+        Self {
+            why,
+            is_unreached: false,
+        }
     }
 }
 
@@ -50,11 +55,15 @@ impl Unproven {
 /// v1alpha1. Says in words why it failed. Where neither of the kinds that are tried is installed, nothing can be proven,
 /// and nothing is.
 pub(crate) async fn conversion_works(client: &Client, namespace: &str) -> Result<(), Unproven> {
-    for (kind, spec) in [("NodeImage", json!({})), ("ImagePullJob", json!({"image": "proof"}))] {
+    for (kind, spec) in [
+        ("NodeImage", json!({})),
+        ("ImagePullJob", json!({"image": "proof"})),
+    ] {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, V1ALPHA1, kind));
         let crd = format!("{}.{GROUP}", resource.plural);
         let installed = crds(client).get_metadata_opt(&crd).await;
-        let installed = installed.map_err(|error| Unproven::untried(format!("{crd} cannot be read: {error}")))?;
+        let installed = installed
+            .map_err(|error| Unproven::untried(format!("{crd} cannot be read: {error}")))?;
         if installed.is_none() {
             continue;
         }
@@ -62,7 +71,11 @@ pub(crate) async fn conversion_works(client: &Client, namespace: &str) -> Result
             "NodeImage" => Api::all_with(client.clone(), &resource),
             _ => Api::namespaced_with(client.clone(), namespace, &resource),
         };
-        return try_kind(&api, DynamicObject::new("", &resource).data(json!({"spec": spec}))).await;
+        return try_kind(
+            &api,
+            DynamicObject::new("", &resource).data(json!({"spec": spec})),
+        )
+        .await;
     }
     Ok(())
 }
@@ -73,19 +86,29 @@ async fn try_kind(api: &Api<DynamicObject>, mut object: DynamicObject) -> Result
         labels: Some([(label::FAKE_NODE_IMAGE.to_owned(), "true".to_owned())].into()),
         ..ObjectMeta::default()
     };
-    let params = PostParams { dry_run: true, ..posting() };
-    let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
+    let params = PostParams {
+        dry_run: true,
+        ..posting()
+    };
+    let kind = object
+        .types
+        .as_ref()
+        .map_or("", |types| types.kind.as_str());
     match tokio::time::timeout(PATIENCE, api.create(&params, &object)).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => Err(Unproven::untried(format!(
-            "the proof that {V1ALPHA1} works, a dry-run creation of one {kind}, is not allowed: {}; grant create on that kind of {GROUP}",
-            status.message
-        ))),
+        Ok(Err(kube::Error::Api(status))) if status.is_forbidden() => {
+            Err(Unproven::untried(format!(
+                "the proof that {V1ALPHA1} works, a dry-run creation of one {kind}, is not allowed: {}; grant create on that kind of {GROUP}",
+                status.message
+            )))
+        }
         Ok(Err(kube::Error::Api(status))) => Err(Unproven {
             why: format!("{V1ALPHA1} does not work yet: {}", status.message),
             is_unreached: status.message.contains("conversion webhook for"),
         }),
-        Ok(Err(error)) => Err(Unproven::untried(format!("{V1ALPHA1} cannot be tried: {error}"))),
+        Ok(Err(error)) => Err(Unproven::untried(format!(
+            "{V1ALPHA1} cannot be tried: {error}"
+        ))),
         Err(_) => Err(Unproven {
             why: format!(
                 "{V1ALPHA1} does not work yet: no answer in {} s; may the apiserver open connections to the webhook's port?",
@@ -98,20 +121,42 @@ async fn try_kind(api: &Api<DynamicObject>, mut object: DynamicObject) -> Result
 
 /// The names of early slices of pods other than this one that Kubernetes calls not ready, where it calls this one ready.
 fn standing_still(slices: &[EndpointSlice], own: &str) -> Vec<String> {
-    let is_early = |slice: &EndpointSlice| slice.labels().get(MANAGED_BY).is_some_and(|by| by == FIELD_MANAGER);
+    let is_early = |slice: &EndpointSlice| {
+        slice
+            .labels()
+            .get(MANAGED_BY)
+            .is_some_and(|by| by == FIELD_MANAGER)
+    };
     let uid = |endpoint: &Endpoint| endpoint.target_ref.as_ref().and_then(|pod| pod.uid.clone());
-    let theirs = slices.iter().filter(|slice| !is_early(slice)).flat_map(|slice| &slice.endpoints);
+    let theirs = slices
+        .iter()
+        .filter(|slice| !is_early(slice))
+        .flat_map(|slice| &slice.endpoints);
     let says = |pod: &str| {
-        let of_pod = theirs.clone().find(|endpoint| uid(endpoint).as_deref() == Some(pod))?;
-        of_pod.conditions.as_ref().and_then(|conditions| conditions.ready)
+        let of_pod = theirs
+            .clone()
+            .find(|endpoint| uid(endpoint).as_deref() == Some(pod))?;
+        of_pod
+            .conditions
+            .as_ref()
+            .and_then(|conditions| conditions.ready)
     };
     if says(own) != Some(true) {
         return Vec::new();
     }
     let stands_still = |slice: &&EndpointSlice| {
-        slice.endpoints.iter().filter_map(uid).any(|pod| pod != own && says(&pod) == Some(false))
+        slice
+            .endpoints
+            .iter()
+            .filter_map(uid)
+            .any(|pod| pod != own && says(&pod) == Some(false))
     };
-    slices.iter().filter(|slice| is_early(slice)).filter(stands_still).map(ResourceExt::name_any).collect()
+    slices
+        .iter()
+        .filter(|slice| is_early(slice))
+        .filter(stands_still)
+        .map(ResourceExt::name_any)
+        .collect()
 }
 
 /// This pod as an endpoint of the webhook's Service, before it is ready.
@@ -135,8 +180,11 @@ impl EarlyEndpoint {
             name: Some(name.clone()),
             namespace: Some(config.namespace.clone()),
             labels: Some(
-                [(SERVICE_NAME.to_owned(), config.service.clone()), (MANAGED_BY.to_owned(), FIELD_MANAGER.to_owned())]
-                    .into(),
+                [
+                    (SERVICE_NAME.to_owned(), config.service.clone()),
+                    (MANAGED_BY.to_owned(), FIELD_MANAGER.to_owned()),
+                ]
+                .into(),
             ),
             // The slice goes with the pod, should we end before we take it away.
             owner_references: Some(vec![OwnerReference {
@@ -150,7 +198,10 @@ impl EarlyEndpoint {
         };
         let endpoint = Endpoint {
             addresses: vec![pod.ip.to_string()],
-            conditions: Some(EndpointConditions { ready: Some(true), ..EndpointConditions::default() }),
+            conditions: Some(EndpointConditions {
+                ready: Some(true),
+                ..EndpointConditions::default()
+            }),
             target_ref: Some(ObjectReference {
                 kind: Some("Pod".to_owned()),
                 namespace: Some(config.namespace.clone()),
@@ -176,7 +227,15 @@ impl EarlyEndpoint {
         };
         let api = Api::namespaced(client.clone(), &config.namespace);
         let (service, pod_uid) = (config.service.clone(), pod.uid.clone());
-        Some(Self { api, slice, name, service, pod_uid, exists: false, replaced_since: None })
+        Some(Self {
+            api,
+            slice,
+            name,
+            service,
+            pod_uid,
+            exists: false,
+            replaced_since: None,
+        })
     }
 
     /// Adds the slice; one left by an earlier life of this pod is replaced, for its address may be another's by now.
@@ -185,7 +244,10 @@ impl EarlyEndpoint {
             return Ok(());
         }
         self.delete("replace").await?;
-        self.api.create(&posting(), &self.slice).await.map_err(|source| self.failed("create", source))?;
+        self.api
+            .create(&posting(), &self.slice)
+            .await
+            .map_err(|source| self.failed("create", source))?;
         self.exists = true;
         Ok(())
     }
@@ -201,14 +263,33 @@ impl EarlyEndpoint {
     }
 
     async fn replaced(&mut self) -> Result<bool, Error> {
-        let theirs =
-            ListParams::default().labels(&format!("{SERVICE_NAME}={},{MANAGED_BY}!={FIELD_MANAGER}", self.service));
-        let slices = self.api.list(&theirs).await.map_err(|source| self.failed("list beside", source))?;
+        let theirs = ListParams::default().labels(&format!(
+            "{SERVICE_NAME}={},{MANAGED_BY}!={FIELD_MANAGER}",
+            self.service
+        ));
+        let slices = self
+            .api
+            .list(&theirs)
+            .await
+            .map_err(|source| self.failed("list beside", source))?;
         let has_us = |endpoint: &Endpoint| {
-            endpoint.target_ref.as_ref().and_then(|pod| pod.uid.as_deref()) == Some(&self.pod_uid)
-                && endpoint.conditions.as_ref().and_then(|conditions| conditions.ready) != Some(false)
+            endpoint
+                .target_ref
+                .as_ref()
+                .and_then(|pod| pod.uid.as_deref())
+                == Some(&self.pod_uid)
+                && endpoint
+                    .conditions
+                    .as_ref()
+                    .and_then(|conditions| conditions.ready)
+                    != Some(false)
         };
-        if !slices.items.iter().flat_map(|slice| &slice.endpoints).any(has_us) {
+        if !slices
+            .items
+            .iter()
+            .flat_map(|slice| &slice.endpoints)
+            .any(has_us)
+        {
             self.replaced_since = None;
             return Ok(false);
         }
@@ -220,11 +301,18 @@ impl EarlyEndpoint {
     /// nothing away itself, and the apiserver would go on asking it.
     pub(crate) async fn remove_of_others(&self) -> Result<(), Error> {
         let all = ListParams::default().labels(&format!("{SERVICE_NAME}={}", self.service));
-        let slices = self.api.list(&all).await.map_err(|source| self.failed("list beside", source))?;
+        let slices = self
+            .api
+            .list(&all)
+            .await
+            .map_err(|source| self.failed("list beside", source))?;
         for name in standing_still(&slices.items, &self.pod_uid) {
             match self.api.delete(&name, &DeleteParams::default()).await {
                 Err(kube::Error::Api(status)) if status.is_not_found() => {}
-                deleted => drop(deleted.map_err(|source| Error::api("delete", "EndpointSlice", &name, source))?),
+                deleted => drop(
+                    deleted
+                        .map_err(|source| Error::api("delete", "EndpointSlice", &name, source))?,
+                ),
             }
         }
         Ok(())
@@ -271,7 +359,11 @@ mod tests {
             (vec![("me", true)], vec![]),
             (vec![("me", false), ("other", false)], vec![]),
         ] {
-            let all = [mine.clone(), theirs.clone(), slice("k", "endpointslice-controller.k8s.io", &of_kubernetes)];
+            let all = [
+                mine.clone(),
+                theirs.clone(),
+                slice("k", "endpointslice-controller.k8s.io", &of_kubernetes),
+            ];
             assert_eq!(standing_still(&all, "me"), expected, "{of_kubernetes:?}");
         }
     }

@@ -10,7 +10,11 @@ pub struct Readiness {
 
 impl Default for Readiness {
     fn default() -> Self {
-        Self { missing: Arc::new(RwLock::new(Some("the certificates are not loaded yet".to_owned()))) }
+        Self {
+            missing: Arc::new(RwLock::new(Some(
+                "the certificates are not loaded yet".to_owned(),
+            ))),
+        }
     }
 }
 
@@ -21,7 +25,11 @@ impl Readiness {
     /// # Errors
     /// The reason why not, in words for a person.
     pub fn check(&self) -> Result<(), String> {
-        self.missing.read().unwrap_or_else(PoisonError::into_inner).clone().map_or(Ok(()), Err)
+        self.missing
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .map_or(Ok(()), Err)
     }
 
     pub(crate) fn set(&self, missing: Option<String>) {

@@ -70,13 +70,18 @@ impl Seed {
             0 => hash([PURPOSE, key]),
             _ => hash([PURPOSE, key, &number.to_string()]),
         };
-        Self { key: hash([key]), number, text }
+        Self {
+            key: hash([key]),
+            number,
+            text,
+        }
     }
 }
 
 impl Old {
     fn holds(&self, now: Instant) -> bool {
-        self.gone.is_none_or(|gone| now.saturating_duration_since(gone) < HOLDS)
+        self.gone
+            .is_none_or(|gone| now.saturating_duration_since(gone) < HOLDS)
     }
 }
 
@@ -90,15 +95,22 @@ impl Seeds {
         // Others may have written paths of the numbers between.
         let skipped = match &before {
             None => number.saturating_sub(BEHIND)..number,
-            Some(before) if before.key == seed.key => before.number.max(number.saturating_sub(AHEAD))..number,
+            Some(before) if before.key == seed.key => {
+                before.number.max(number.saturating_sub(AHEAD))..number
+            }
             Some(_) => number..number,
         };
         let skipped = skipped.map(|number| Seed::new(key, number).text);
-        for text in before.iter().map(|before| before.text.clone()).chain(skipped) {
+        for text in before
+            .iter()
+            .map(|before| before.text.clone())
+            .chain(skipped)
+        {
             self.old.retain(|old| old.text != text);
             self.old.push(Old { text, gone: None });
         }
-        self.old.retain(|old| old.text != seed.text && old.holds(now));
+        self.old
+            .retain(|old| old.text != seed.text && old.holds(now));
         let next = number.saturating_add(1)..=number.saturating_add(AHEAD);
         self.ahead = next.map(|number| Seed::new(key, number).text).collect();
         // Replicas of an earlier build, which know the number 0 alone, go within the first interval.
@@ -109,7 +121,11 @@ impl Seeds {
     fn look(&mut self, called: &[String], now: Instant) {
         for old in &mut self.old {
             let is_called = called.iter().any(|path| is_of(path, &old.text));
-            old.gone = if is_called { None } else { old.gone.or(Some(now)) };
+            old.gone = if is_called {
+                None
+            } else {
+                old.gone.or(Some(now))
+            };
         }
         self.old.retain(|old| old.holds(now));
     }
@@ -120,15 +136,30 @@ impl Seeds {
 
     fn rotates_in(&self, now: Instant) -> Option<Duration> {
         self.newest.as_ref().filter(|_| self.is_written())?;
-        let Some(since) = self.since else { return Some(Duration::ZERO) };
-        let wait = if self.is_refused { ROTATES_AT_MOST_EVERY } else { ROTATES_EVERY };
+        let Some(since) = self.since else {
+            return Some(Duration::ZERO);
+        };
+        let wait = if self.is_refused {
+            ROTATES_AT_MOST_EVERY
+        } else {
+            ROTATES_EVERY
+        };
         Some((since + wait).saturating_duration_since(now))
     }
 
     fn is_known(&self, path: &str, now: Instant) -> bool {
         let newest = self.newest.iter().map(|newest| &newest.text);
-        let old = self.old.iter().filter(|old| old.holds(now)).map(|old| &old.text);
-        newest.chain(&self.ahead).chain(old).filter(|seed| is_of(path, seed)).count() > 0
+        let old = self
+            .old
+            .iter()
+            .filter(|old| old.holds(now))
+            .map(|old| &old.text);
+        newest
+            .chain(&self.ahead)
+            .chain(old)
+            .filter(|seed| is_of(path, seed))
+            .count()
+            > 0
     }
 }
 
@@ -168,7 +199,10 @@ impl SecretPath {
 
     /// The seed of the paths to be written; `None` before a key is known.
     pub(crate) fn newest(&self) -> Option<String> {
-        self.lock().newest.as_ref().map(|newest| newest.text.clone())
+        self.lock()
+            .newest
+            .as_ref()
+            .map(|newest| newest.text.clone())
     }
 
     /// Whether the apiserver may call by this path. Takes as long for any that is as long.
@@ -189,17 +223,27 @@ pub(crate) fn told(below: &str, seed: &str) -> String {
 
 /// Whether a path is made of this seed.
 fn is_of(path: &str, seed: &str) -> bool {
-    let Some((below, _)) = path.rsplit_once('/') else { return false };
+    let Some((below, _)) = path.rsplit_once('/') else {
+        return false;
+    };
     is_same(&told(below, seed), path)
 }
 
 /// Whether two texts are the same. Takes as long for any that are as long.
 pub(crate) fn is_same(known: &str, shown: &str) -> bool {
-    known.len() == shown.len() && known.bytes().zip(shown.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+    known.len() == shown.len()
+        && known
+            .bytes()
+            .zip(shown.bytes())
+            .fold(0, |all, (a, b)| all | (a ^ b))
+            == 0
 }
 
 fn hash<const N: usize>(parts: [&str; N]) -> String {
-    let digest = parts.iter().fold(Sha256::new(), |digest, part| digest.chain_update(part)).finalize();
+    let digest = parts
+        .iter()
+        .fold(Sha256::new(), |digest, part| digest.chain_update(part))
+        .finalize();
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

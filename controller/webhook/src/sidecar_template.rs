@@ -36,11 +36,19 @@ pub(crate) fn of(object: &Value) -> Value {
 }
 
 fn list(containers: &Value) -> Vec<Value> {
-    containers.as_array().into_iter().flatten().filter_map(Value::as_object).map(|of| container(of.clone())).collect()
+    containers
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object)
+        .map(|of| container(of.clone()))
+        .collect()
 }
 
 fn container(mut container: Map<String, Value>) -> Value {
-    let is_hot = container.get("upgradeStrategy").is_some_and(|strategy| strategy["upgradeType"] == "HotUpgrade");
+    let is_hot = container
+        .get("upgradeStrategy")
+        .is_some_and(|strategy| strategy["upgradeType"] == "HotUpgrade");
     OWN.iter().for_each(|field| drop(container.remove(*field)));
     if let (true, Some(name)) = (is_hot, container.get("name").and_then(Value::as_str)) {
         container.insert("name".to_owned(), json!(format!("{name}-1")));
@@ -49,15 +57,24 @@ fn container(mut container: Map<String, Value>) -> Value {
 }
 
 /// A mount, or a variable from a file, may be of a volume that the pods have.
-fn volumes_of_pods<'a>(volumes: &[Value], containers: impl Iterator<Item = &'a Value>) -> Vec<Value> {
+fn volumes_of_pods<'a>(
+    volumes: &[Value],
+    containers: impl Iterator<Item = &'a Value>,
+) -> Vec<Value> {
     let mut used = BTreeSet::new();
     for container in containers {
         let list = |key: &str| container[key].as_array().into_iter().flatten();
         used.extend(list("volumeMounts").filter_map(|mount| mount["name"].as_str()));
-        used.extend(list("env").filter_map(|variable| variable["valueFrom"]["fileKeyRef"]["volumeName"].as_str()));
+        used.extend(
+            list("env")
+                .filter_map(|variable| variable["valueFrom"]["fileKeyRef"]["volumeName"].as_str()),
+        );
     }
     let lacks = |name: &&str| !volumes.iter().any(|volume| volume["name"] == **name);
-    used.into_iter().filter(lacks).map(|name| json!({"name": name, "emptyDir": {}})).collect()
+    used.into_iter()
+        .filter(lacks)
+        .map(|name| json!({"name": name, "emptyDir": {}}))
+        .collect()
 }
 
 #[cfg(test)]
@@ -77,7 +94,10 @@ mod tests {
         }});
         let template = of(&object);
         let spec = &template["spec"];
-        assert_eq!(spec["initContainers"], json!([{"name": "native", "image": "n", "restartPolicy": "Always"}]));
+        assert_eq!(
+            spec["initContainers"],
+            json!([{"name": "native", "image": "n", "restartPolicy": "Always"}])
+        );
         let mesh = json!({"name": "mesh-1", "volumeMounts": [{"name": "own"}, {"name": "pods"}]});
         let log = json!({"name": "log", "image": "l", "env": [{"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "files"}}}]});
         assert_eq!(spec["containers"], json!([mesh, log]));

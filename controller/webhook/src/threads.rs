@@ -26,21 +26,31 @@ pub(crate) fn serve(
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     run(async move {
         // A socket belongs to the threads that serve it.
-        server.serve(TcpListener::from_std(listener)?, judge, phase).await;
+        server
+            .serve(TcpListener::from_std(listener)?, judge, phase)
+            .await;
         Ok(())
     })
 }
 
 /// Runs this to its end; a panic there is one of the task that is returned.
-fn run(work: impl Future<Output = io::Result<()>> + Send + 'static) -> io::Result<JoinHandle<io::Result<()>>> {
-    let runtime = Builder::new_multi_thread().worker_threads(THREADS).thread_name("webhook").enable_all().build()?;
+fn run(
+    work: impl Future<Output = io::Result<()>> + Send + 'static,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("webhook")
+        .enable_all()
+        .build()?;
     let (ended, end) = oneshot::channel::<()>();
     let work = move || {
         // Is dropped with the thread, however that ends.
         let _ended = ended;
         runtime.block_on(work)
     };
-    let thread = thread::Builder::new().name("webhooks".to_owned()).spawn(work)?;
+    let thread = thread::Builder::new()
+        .name("webhooks".to_owned())
+        .spawn(work)?;
     Ok(tokio::spawn(async move {
         let _ = end.await;
         thread.join().unwrap_or_else(|panic| resume_unwind(panic))
@@ -59,6 +69,12 @@ mod tests {
             Ok(())
         };
         run(elsewhere).unwrap().await.unwrap().unwrap();
-        assert!(run(async { panic!("as it is meant to") }).unwrap().await.unwrap_err().is_panic());
+        assert!(
+            run(async { panic!("as it is meant to") })
+                .unwrap()
+                .await
+                .unwrap_err()
+                .is_panic()
+        );
     }
 }

@@ -36,12 +36,35 @@ fn a_review_takes_a_few_times_its_size_whatever_is_in_it() {
         )
     };
     let table = [
-        ("a list of secrets", review(&node_image(&format!(r#""a":{{"pullSecrets":[{secrets}]}}"#), "")), "Success"),
-        ("images with secrets", review(&node_image(&images, "")), "Success"),
-        ("annotations", review(&node_image("", &annotations)), "Success"),
+        (
+            "a list of secrets",
+            review(&node_image(
+                &format!(r#""a":{{"pullSecrets":[{secrets}]}}"#),
+                "",
+            )),
+            "Success",
+        ),
+        (
+            "images with secrets",
+            review(&node_image(&images, "")),
+            "Success",
+        ),
+        (
+            "annotations",
+            review(&node_image("", &annotations)),
+            "Success",
+        ),
         ("objects that are none", review(&maps), "Failure"),
-        ("a template of maps", review(&object("CloneSet", &format!("[{maps}]"))), "Success"),
-        ("a deep template", review(&object("CloneSet", &deep)), "Success"),
+        (
+            "a template of maps",
+            review(&object("CloneSet", &format!("[{maps}]"))),
+            "Success",
+        ),
+        (
+            "a deep template",
+            review(&object("CloneSet", &deep)),
+            "Success",
+        ),
         ("many objects", review(&many), "Success"),
     ];
     for (what, body, says) in table {
@@ -50,6 +73,10 @@ fn a_review_takes_a_few_times_its_size_whatever_is_in_it() {
         let result = String::from_utf8_lossy(&answer[..200.min(answer.len())]).contains(says);
         let taken = peak().unwrap() - before;
         assert!(result, "{what}");
-        assert!(taken < 5 * body.len(), "{what}: {taken} bytes for a review of {}", body.len());
+        assert!(
+            taken < 5 * body.len(),
+            "{what}: {taken} bytes for a review of {}",
+            body.len()
+        );
     }
 }

@@ -77,12 +77,20 @@ impl Claim {
 
     /// Does it ask for at least as much? What is no quantity is not more than anything.
     pub fn requests(&self, storage: &str) -> bool {
-        self.spec.resources.requests.storage.as_deref().is_some_and(|own| quantity::is_at_least(own, storage))
+        self.spec
+            .resources
+            .requests
+            .storage
+            .as_deref()
+            .is_some_and(|own| quantity::is_at_least(own, storage))
     }
 
     /// Has its volume what it asks for? One without a volume has no less than it will have.
     pub fn has_what_it_requests(&self) -> bool {
-        let (wanted, has) = (&self.spec.resources.requests.storage, &self.status.capacity.storage);
+        let (wanted, has) = (
+            &self.spec.resources.requests.storage,
+            &self.status.capacity.storage,
+        );
         match (wanted, has) {
             (Some(wanted), Some(has)) => quantity::is_at_least(has, wanted),
             _ => true,
@@ -97,7 +105,11 @@ impl Claim {
 
     /// Since when its resize is where it is, if anybody has begun with it.
     pub fn resizes_since(&self) -> Option<Timestamp> {
-        self.status.conditions.iter().filter_map(|condition| condition.last_transition_time).max()
+        self.status
+            .conditions
+            .iter()
+            .filter_map(|condition| condition.last_transition_time)
+            .max()
     }
 
     /// The claim as the object of an action.

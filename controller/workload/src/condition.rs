@@ -4,7 +4,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// A condition since now.
-pub fn condition(type_: &str, is_true: bool, reason: &str, message: String, now: Timestamp) -> Condition {
+pub fn condition(
+    type_: &str,
+    is_true: bool,
+    reason: &str,
+    message: String,
+    now: Timestamp,
+) -> Condition {
     Condition {
         type_: type_.to_owned(),
         status: if is_true { "True" } else { "False" }.to_owned(),
@@ -17,12 +23,17 @@ pub fn condition(type_: &str, is_true: bool, reason: &str, message: String, now:
 
 /// Whether one of this type is there and True.
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+    conditions
+        .iter()
+        .any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// Puts a condition in the place of the one of its type. Its time stays where the status does.
 pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
-    match conditions.iter_mut().find(|condition| condition.type_ == new.type_) {
+    match conditions
+        .iter_mut()
+        .find(|condition| condition.type_ == new.type_)
+    {
         Some(old) => {
             if old.status == new.status {
                 new.last_transition_time = old.last_transition_time.clone();

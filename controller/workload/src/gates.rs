@@ -71,15 +71,40 @@ pub struct Known {
     pub meaning: Result<Gate, &'static str>,
 }
 
-const fn known(name: &'static str, maturity: Maturity, default: bool, meaning: Result<Gate, &'static str>) -> Known {
-    Known { name, maturity, default, meaning }
+const fn known(
+    name: &'static str,
+    maturity: Maturity,
+    default: bool,
+    meaning: Result<Gate, &'static str>,
+) -> Known {
+    Known {
+        name,
+        maturity,
+        default,
+        meaning,
+    }
 }
 
 /// Every gate that is accepted.
 pub const KNOWN: &[Known] = &[
-    known("CloneSetShortHash", Maturity::Alpha, false, Ok(Gate::CloneSetShortHash)),
-    known("PreDownloadImageForInPlaceUpdate", Maturity::Alpha, false, Ok(Gate::PreDownloadImageForInPlaceUpdate)),
-    known("PreDownloadImageForDaemonSetUpdate", Maturity::Alpha, false, Ok(Gate::PreDownloadImageForDaemonSetUpdate)),
+    known(
+        "CloneSetShortHash",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::CloneSetShortHash),
+    ),
+    known(
+        "PreDownloadImageForInPlaceUpdate",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::PreDownloadImageForInPlaceUpdate),
+    ),
+    known(
+        "PreDownloadImageForDaemonSetUpdate",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::PreDownloadImageForDaemonSetUpdate),
+    ),
     known(
         "DaemonSetPruneIneligibleNodes",
         Maturity::Alpha,
@@ -92,29 +117,104 @@ pub const KNOWN: &[Known] = &[
         false,
         Err("templates are kept as they are written, always"),
     ),
-    known("CloneSetPartitionRollback", Maturity::Alpha, false, Ok(Gate::CloneSetPartitionRollback)),
-    known("InPlaceUpdateEnvFromMetadata", Maturity::Beta, true, Ok(Gate::InPlaceUpdateEnvFromMetadata)),
-    known("InPlaceWorkloadVerticalScaling", Maturity::Alpha, false, Ok(Gate::InPlaceWorkloadVerticalScaling)),
-    known("PreparingUpdateAsUpdate", Maturity::Alpha, false, Ok(Gate::PreparingUpdateAsUpdate)),
+    known(
+        "CloneSetPartitionRollback",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::CloneSetPartitionRollback),
+    ),
+    known(
+        "InPlaceUpdateEnvFromMetadata",
+        Maturity::Beta,
+        true,
+        Ok(Gate::InPlaceUpdateEnvFromMetadata),
+    ),
+    known(
+        "InPlaceWorkloadVerticalScaling",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::InPlaceWorkloadVerticalScaling),
+    ),
+    known(
+        "PreparingUpdateAsUpdate",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::PreparingUpdateAsUpdate),
+    ),
     known(
         "RecreatePodWhenChangeVCTInCloneSetGate",
         Maturity::Alpha,
         false,
         Ok(Gate::RecreatePodWhenChangeVCTInCloneSet),
     ),
-    known("ImagePullJobGate", Maturity::Alpha, false, Ok(Gate::ImagePullJob)),
+    known(
+        "ImagePullJobGate",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::ImagePullJob),
+    ),
     known("KruiseDaemon", Maturity::Beta, true, Ok(Gate::KruiseDaemon)),
-    known("StatefulSetAutoDeletePVC", Maturity::Beta, true, Ok(Gate::StatefulSetAutoDeletePVC)),
-    known("PodIndexLabel", Maturity::Beta, true, Ok(Gate::PodIndexLabel)),
-    known("StatefulSetStartOrdinal", Maturity::Alpha, false, Ok(Gate::StatefulSetStartOrdinal)),
-    known("StatefulSetAutoResizePVCGate", Maturity::Alpha, false, Ok(Gate::StatefulSetAutoResizePVC)),
+    known(
+        "StatefulSetAutoDeletePVC",
+        Maturity::Beta,
+        true,
+        Ok(Gate::StatefulSetAutoDeletePVC),
+    ),
+    known(
+        "PodIndexLabel",
+        Maturity::Beta,
+        true,
+        Ok(Gate::PodIndexLabel),
+    ),
+    known(
+        "StatefulSetStartOrdinal",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::StatefulSetStartOrdinal),
+    ),
+    known(
+        "StatefulSetAutoResizePVCGate",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::StatefulSetAutoResizePVC),
+    ),
     known("PodWebhook", Maturity::Beta, true, Ok(Gate::PodWebhook)),
-    known("EnableSortSidecarContainerByName", Maturity::Alpha, false, Ok(Gate::SortSidecarContainersByName)),
-    known("SidecarSetPatchPodMetadataDefaultsAllowed", Maturity::Alpha, false, Ok(Gate::AnyPodMetadata)),
-    known("TemplateNoDefaults", Maturity::Alpha, false, Err("templates are kept as they are written, always")),
-    known("PodUnavailableBudgetDeleteGate", Maturity::Beta, true, Ok(Gate::PodUnavailableBudgetDelete)),
-    known("PodUnavailableBudgetUpdateGate", Maturity::Alpha, false, Ok(Gate::PodUnavailableBudgetUpdate)),
-    known("KruisePodReadinessGate", Maturity::Alpha, false, Ok(Gate::KruisePodReadinessGate)),
+    known(
+        "EnableSortSidecarContainerByName",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::SortSidecarContainersByName),
+    ),
+    known(
+        "SidecarSetPatchPodMetadataDefaultsAllowed",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::AnyPodMetadata),
+    ),
+    known(
+        "TemplateNoDefaults",
+        Maturity::Alpha,
+        false,
+        Err("templates are kept as they are written, always"),
+    ),
+    known(
+        "PodUnavailableBudgetDeleteGate",
+        Maturity::Beta,
+        true,
+        Ok(Gate::PodUnavailableBudgetDelete),
+    ),
+    known(
+        "PodUnavailableBudgetUpdateGate",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::PodUnavailableBudgetUpdate),
+    ),
+    known(
+        "KruisePodReadinessGate",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::KruisePodReadinessGate),
+    ),
     known(
         "CloneSetEventHandlerOptimization",
         Maturity::Alpha,
@@ -139,9 +239,16 @@ pub const KNOWN: &[Known] = &[
         "DeletionProtectionForCRDCascadingGate",
         Maturity::Alpha,
         false,
-        Err("the chart reads it: without it the policy kruise-deletion-protection refuses such deletions"),
+        Err(
+            "the chart reads it: without it the policy kruise-deletion-protection refuses such deletions",
+        ),
     ),
-    known("InPlacePodVerticalScaling", Maturity::Alpha, false, Ok(Gate::InPlacePodVerticalScaling)),
+    known(
+        "InPlacePodVerticalScaling",
+        Maturity::Alpha,
+        false,
+        Ok(Gate::InPlacePodVerticalScaling),
+    ),
 ];
 
 /// Gates of OpenKruise's for kinds and webhooks that are not here: they are accepted, so that its values can be taken over.
@@ -169,13 +276,20 @@ impl Gates {
     /// With this gate on or off.
     #[must_use]
     pub fn with(self, gate: Gate, on: bool) -> Self {
-        Self(if on { self.0 | bit(gate) } else { self.0 & !bit(gate) })
+        Self(if on {
+            self.0 | bit(gate)
+        } else {
+            self.0 & !bit(gate)
+        })
     }
 }
 
 impl Default for Gates {
     fn default() -> Self {
-        let on = KNOWN.iter().filter(|known| known.default).filter_map(|known| known.meaning.ok());
+        let on = KNOWN
+            .iter()
+            .filter(|known| known.default)
+            .filter_map(|known| known.meaning.ok());
         on.fold(Self(0), |gates, gate| gates.with(gate, true))
     }
 }
@@ -183,7 +297,10 @@ impl Default for Gates {
 impl fmt::Debug for Gates {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gates = KNOWN.iter().filter_map(|known| known.meaning.ok());
-        formatter.debug_set().entries(gates.filter(|gate| self.has(*gate))).finish()
+        formatter
+            .debug_set()
+            .entries(gates.filter(|gate| self.has(*gate)))
+            .finish()
     }
 }
 
@@ -201,7 +318,12 @@ mod tests {
         for known in KNOWN {
             let Ok(gate) = known.meaning else { continue };
             assert_eq!(gates.has(gate), known.default, "{}", known.name);
-            assert_eq!(gates.with(gate, !known.default).with(gate, known.default), gates, "{}", known.name);
+            assert_eq!(
+                gates.with(gate, !known.default).with(gate, known.default),
+                gates,
+                "{}",
+                known.name
+            );
             assert_ne!(gates.with(gate, !known.default), gates, "{}", known.name);
         }
     }

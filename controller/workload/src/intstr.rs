@@ -19,9 +19,8 @@ pub enum Round {
 /// The sentence says what is wrong with the value: a negative number, or a string that is not a percentage.
 pub fn resolve(value: &IntOrString, total: usize, round: Round) -> Result<usize, String> {
     match value {
-        IntOrString::Int(number) => {
-            usize::try_from(*number).map_err(|_| format!("{number} is negative; use 0 or more, or a percentage"))
-        }
+        IntOrString::Int(number) => usize::try_from(*number)
+            .map_err(|_| format!("{number} is negative; use 0 or more, or a percentage")),
         IntOrString::String(text) => {
             let (number, of) = percent(text)?;
             Ok(match round {
@@ -44,7 +43,11 @@ pub fn partition(value: Option<&IntOrString>, replicas: usize) -> Result<usize, 
         IntOrString::Int(_) => true,
         IntOrString::String(text) => percent(text).map(|(number, of)| number >= of)?,
     };
-    Ok(if pods == replicas && replicas > 1 && !all { replicas - 1 } else { pods })
+    Ok(if pods == replicas && replicas > 1 && !all {
+        replicas - 1
+    } else {
+        pods
+    })
 }
 
 /// Whether a partition keeps pods at the old revision, of as many replicas as there may ever be.
@@ -52,7 +55,9 @@ pub fn partition(value: Option<&IntOrString>, replicas: usize) -> Result<usize, 
 /// # Errors
 /// As [`resolve`].
 pub fn keeps_any(partition: Option<&IntOrString>) -> Result<bool, String> {
-    partition.map_or(Ok(false), |partition| resolve(partition, 1, Round::Up).map(|pods| pods > 0))
+    partition.map_or(Ok(false), |partition| {
+        resolve(partition, 1, Round::Up).map(|pods| pods > 0)
+    })
 }
 
 /// A percentage as a fraction. The CRD's rule allows the same digits: three before the point and four after it are ample;
@@ -60,8 +65,11 @@ pub fn keeps_any(partition: Option<&IntOrString>) -> Result<bool, String> {
 fn percent(text: &str) -> Result<(usize, usize), String> {
     let fraction = |text: &str| {
         let digits = text.strip_suffix('%')?;
-        let (whole, decimals) = digits.split_once('.').map_or((digits, None), |(whole, rest)| (whole, Some(rest)));
-        let lengths = (1..=3).contains(&whole.len()) && decimals.is_none_or(|rest| (1..=4).contains(&rest.len()));
+        let (whole, decimals) = digits
+            .split_once('.')
+            .map_or((digits, None), |(whole, rest)| (whole, Some(rest)));
+        let lengths = (1..=3).contains(&whole.len())
+            && decimals.is_none_or(|rest| (1..=4).contains(&rest.len()));
         let digits = [whole, decimals.unwrap_or_default()].concat();
         let sound = lengths && digits.bytes().all(|b| b.is_ascii_digit());
         let of = 10_usize.pow(u32::try_from(digits.len() - whole.len()).ok()?) * 100;
@@ -69,8 +77,11 @@ fn percent(text: &str) -> Result<(usize, usize), String> {
     };
     // Before the power is taken, so that it cannot overflow.
     let fraction = Some(text).filter(|text| text.len() <= 9).and_then(fraction);
-    fraction
-        .ok_or_else(|| format!("{text:?} is not a percentage; write a number such as 2, or a string such as \"20%\""))
+    fraction.ok_or_else(|| {
+        format!(
+            "{text:?} is not a percentage; write a number such as 2, or a string such as \"20%\""
+        )
+    })
 }
 
 #[cfg(test)]
@@ -99,7 +110,11 @@ mod tests {
             (text("999.9999%"), 1000, Round::Down, Ok(9999)),
         ];
         for (value, total, round, expected) in table {
-            assert_eq!(resolve(&value, total, round), expected, "{value:?} of {total}");
+            assert_eq!(
+                resolve(&value, total, round),
+                expected,
+                "{value:?} of {total}"
+            );
         }
         for bad in [
             IntOrString::Int(-1),
@@ -132,7 +147,11 @@ mod tests {
             (Some(IntOrString::Int(9)), 5, 5),
         ];
         for (value, replicas, expected) in table {
-            assert_eq!(partition(value.as_ref(), replicas), Ok(expected), "{value:?} of {replicas}");
+            assert_eq!(
+                partition(value.as_ref(), replicas),
+                Ok(expected),
+                "{value:?} of {replicas}"
+            );
             assert_eq!(keeps_any(value.as_ref()), Ok(expected > 0), "{value:?}");
         }
     }

@@ -20,29 +20,43 @@ use crate::resource::CONFIG_MAPS;
 /// # Errors
 /// The field below `spec`, and what is wrong with it.
 pub fn priorities(template: &Value) -> Result<Option<Vec<i32>>, (&'static str, String)> {
-    let containers = template["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+    let containers = template["spec"]["containers"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     if containers.len() < 2 {
         return Ok(None);
     }
     let ordered = &template["metadata"]["annotations"][annotation::CONTAINER_LAUNCH_PRIORITY];
     if ordered == annotation::CONTAINER_LAUNCH_ORDERED {
-        return Ok(Some((0..containers.len()).map(|at| -i32::try_from(at).unwrap_or(i32::MAX)).collect()));
+        return Ok(Some(
+            (0..containers.len())
+                .map(|at| -i32::try_from(at).unwrap_or(i32::MAX))
+                .collect(),
+        ));
     }
-    let priorities: Vec<i32> = containers.iter().map(of_container).collect::<Result<_, _>>()?;
-    let differ = priorities.iter().any(|priority| Some(priority) != priorities.first());
+    let priorities: Vec<i32> = containers
+        .iter()
+        .map(of_container)
+        .collect::<Result<_, _>>()?;
+    let differ = priorities
+        .iter()
+        .any(|priority| Some(priority) != priorities.first());
     Ok(differ.then_some(priorities))
 }
 
 fn of_container(container: &Value) -> Result<i32, (&'static str, String)> {
     let mut variables = container["env"].as_array().into_iter().flatten();
-    let Some(variable) = variables.rfind(|variable| variable["name"] == env::CONTAINER_PRIORITY) else {
+    let Some(variable) = variables.rfind(|variable| variable["name"] == env::CONTAINER_PRIORITY)
+    else {
         return Ok(0);
     };
     let text = variable["value"].as_str().unwrap_or_default();
     text.parse().map_err(|_| {
         let name = &container["name"];
-        let problem =
-            format!("container {name}: {} is {text:?}; set its value to a whole number", env::CONTAINER_PRIORITY);
+        let problem = format!(
+            "container {name}: {} is {text:?}; set its value to a whole number",
+            env::CONTAINER_PRIORITY
+        );
         ("template.spec.containers", problem)
     })
 }
@@ -50,18 +64,33 @@ fn of_container(container: &Value) -> Result<i32, (&'static str, String)> {
 /// Holds the containers of a new pod back, if its template orders them.
 pub(crate) fn hold_back(template: &Value, spec: &mut Value, pod: &str) {
     // A template that is wrong here was refused before.
-    let Ok(Some(priorities)) = priorities(template) else { return };
+    let Ok(Some(priorities)) = priorities(template) else {
+        return;
+    };
     let containers = spec["containers"].as_array_mut().into_iter().flatten();
-    containers.zip(priorities).for_each(|(container, of)| wait(container, of, pod));
+    containers
+        .zip(priorities)
+        .for_each(|(container, of)| wait(container, of, pod));
 }
 
 /// Has a container wait for its turn, whatever it waited for before.
 fn wait(container: &mut Value, priority: i32, pod: &str) {
     let reference = json!({"name": priority::barrier(pod), "key": priority::key(priority)});
-    let barrier = json!({"name": env::CONTAINER_BARRIER, "valueFrom": {"configMapKeyRef": reference}});
-    let Some(container) = container.as_object_mut() else { return };
-    let Some(variables) = container.entry("env").or_insert_with(|| json!([])).as_array_mut() else { return };
-    let mut known = variables.iter().filter(|variable| variable["name"] == env::CONTAINER_BARRIER);
+    let barrier =
+        json!({"name": env::CONTAINER_BARRIER, "valueFrom": {"configMapKeyRef": reference}});
+    let Some(container) = container.as_object_mut() else {
+        return;
+    };
+    let Some(variables) = container
+        .entry("env")
+        .or_insert_with(|| json!([]))
+        .as_array_mut()
+    else {
+        return;
+    };
+    let mut known = variables
+        .iter()
+        .filter(|variable| variable["name"] == env::CONTAINER_BARRIER);
     // One that is there already stays where it is.
     if known.next() == Some(&barrier) && known.next().is_none() {
         return;
@@ -73,11 +102,18 @@ fn wait(container: &mut Value, priority: i32, pod: &str) {
 /// Orders the containers of a pod of this name that is being created, by their priorities, and drops what they waited for before. A
 /// container without a priority waits for none, and none waits for it. False if the name is too long for that of its ConfigMap:
 /// no barrier could let them start.
-pub fn order(pod: &mut Value, name: &str, priorities: impl IntoIterator<Item = Option<i32>>) -> bool {
+pub fn order(
+    pod: &mut Value,
+    name: &str,
+    priorities: impl IntoIterator<Item = Option<i32>>,
+) -> bool {
     if priority::barrier(name).len() > LONGEST_NAME {
         return false;
     }
-    let containers = pod["spec"]["containers"].as_array_mut().into_iter().flatten();
+    let containers = pod["spec"]["containers"]
+        .as_array_mut()
+        .into_iter()
+        .flatten();
     for (container, priority) in containers.zip(priorities) {
         if let Some(priority) = priority {
             wait(container, priority, name);
@@ -91,26 +127,50 @@ pub fn order(pod: &mut Value, name: &str, priorities: impl IntoIterator<Item = O
 }
 
 /// The annotations that say how far a pod is.
-const HOW_FAR: [&str; 2] = [annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED, annotation::LAUNCHED_PRIORITY];
+const HOW_FAR: [&str; 2] = [
+    annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED,
+    annotation::LAUNCHED_PRIORITY,
+];
 /// The most bytes of an object's name.
 const LONGEST_NAME: usize = 253;
 
 /// Is the pod one whose containers start in order, and not all of them may yet?
 pub fn is_under_way(pod: &Pod) -> bool {
-    let completed = pod.metadata.annotation(annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED) == Some("true");
-    pod.is_active() && !completed && pod.spec.containers.iter().any(|container| container.env.priority().is_some())
+    let completed = pod
+        .metadata
+        .annotation(annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED)
+        == Some("true");
+    pod.is_active()
+        && !completed
+        && pod
+            .spec
+            .containers
+            .iter()
+            .any(|container| container.env.priority().is_some())
 }
 
 /// Lets the next containers of each pod start once all of a higher priority are ready.
 pub fn release(pods: &[Arc<Pod>], plan: &mut Plan) {
     let mut steps = Vec::new();
     for pod in pods.iter().filter(|pod| is_under_way(pod)) {
-        let all: BTreeSet<i32> = pod.spec.containers.iter().filter_map(|container| container.env.priority()).collect();
-        let Some(lowest) = all.first().copied() else { continue };
+        let all: BTreeSet<i32> = pod
+            .spec
+            .containers
+            .iter()
+            .filter_map(|container| container.env.priority())
+            .collect();
+        let Some(lowest) = all.first().copied() else {
+            continue;
+        };
         let next = priority::next(pod).unwrap_or(lowest);
-        let released = pod.metadata.annotation(annotation::LAUNCHED_PRIORITY).and_then(|text| text.parse().ok());
+        let released = pod
+            .metadata
+            .annotation(annotation::LAUNCHED_PRIORITY)
+            .and_then(|text| text.parse().ok());
         if released.is_some_and(|released: i32| released <= next) {
-            let reason = format!("its containers start in order, and those below priority {next} wait for those of it");
+            let reason = format!(
+                "its containers start in order, and those below priority {next} wait for those of it"
+            );
             plan.wait_for_pod(pod, reason);
             continue;
         }
@@ -135,7 +195,10 @@ fn open(pod: &Pod, all: &BTreeSet<i32>, next: i32, lowest: i32) -> Step {
     });
     let mut patch = PodPatch::default();
     let (annotation, value) = if next == lowest {
-        (annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED, "true".to_owned())
+        (
+            annotation::CONTAINER_LAUNCH_PRIORITY_COMPLETED,
+            "true".to_owned(),
+        )
     } else {
         (annotation::LAUNCHED_PRIORITY, next.to_string())
     };
@@ -143,8 +206,15 @@ fn open(pod: &Pod, all: &BTreeSet<i32>, next: i32, lowest: i32) -> Step {
     let target = steps::target(pod);
     Step {
         actions: vec![
-            Action::Create { resource: CONFIG_MAPS, body, if_exists: IfExists::IsFine },
-            Action::OpenBarrier { pod: target.clone(), keys },
+            Action::Create {
+                resource: CONFIG_MAPS,
+                body,
+                if_exists: IfExists::IsFine,
+            },
+            Action::OpenBarrier {
+                pod: target.clone(),
+                keys,
+            },
             Action::PatchPod { target, patch },
         ],
         reason: format!("pod {name}: its containers of priority {next} may start"),

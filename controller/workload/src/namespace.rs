@@ -24,9 +24,15 @@ impl Namespace {
     /// When a label was written last by which the selector may have come to match; `None` where that was with the namespace.
     pub fn labelled_for(&self, selector: &Selector) -> Option<Timestamp> {
         // Of a label that was taken away nothing is told, but whoever did it may have written another with it.
-        let lacks_one = selector.keys().any(|key| self.metadata.label(key).is_none());
+        let lacks_one = selector
+            .keys()
+            .any(|key| self.metadata.label(key).is_none());
         let counts = |key: &str| lacks_one || selector.keys().any(|asked| asked == key);
-        self.labelled.iter().filter(|(key, _)| counts(key)).map(|(_, time)| *time).max()
+        self.labelled
+            .iter()
+            .filter(|(key, _)| counts(key))
+            .map(|(_, time)| *time)
+            .max()
     }
 }
 
@@ -43,7 +49,10 @@ impl<'de> Deserialize<'de> for Namespace {
             metadata: Metadata,
             managed_fields: Option<Box<RawValue>>,
         }
-        let ReadMetadata { metadata, managed_fields } = Read::deserialize(deserializer)?.metadata;
+        let ReadMetadata {
+            metadata,
+            managed_fields,
+        } = Read::deserialize(deserializer)?.metadata;
         let fields = managed_fields.as_deref().map_or("[]", RawValue::get);
         let labelled = labelled(fields, metadata.creation_timestamp);
         Ok(Self { metadata, labelled })
@@ -75,8 +84,15 @@ fn labelled(managed_fields: &str, created: Option<Timestamp>) -> Box<[(Word, Tim
     let writers: Vec<Writer> = serde_json::from_str(managed_fields).unwrap_or_default();
     let mut times = BTreeMap::<Word, Timestamp>::new();
     for Writer { time, fields_v1 } in writers {
-        let Some(time) = time.filter(|time| created.is_none_or(|created| *time > created)) else { continue };
-        for key in fields_v1.metadata.labels.keys().filter_map(|key| key.strip_prefix("f:")) {
+        let Some(time) = time.filter(|time| created.is_none_or(|created| *time > created)) else {
+            continue;
+        };
+        for key in fields_v1
+            .metadata
+            .labels
+            .keys()
+            .filter_map(|key| key.strip_prefix("f:"))
+        {
             if key != NAMESPACE_NAME {
                 let known = times.entry(key.into()).or_insert(time);
                 *known = time.max(*known);
@@ -107,14 +123,18 @@ mod tests {
 
     /// The entry of a writer of these labels.
     fn writer(time: &str, labels: &[&str]) -> Value {
-        let labels: serde_json::Map<String, Value> =
-            labels.iter().map(|key| (format!("f:{key}"), json!({}))).chain([(".".to_owned(), json!({}))]).collect();
+        let labels: serde_json::Map<String, Value> = labels
+            .iter()
+            .map(|key| (format!("f:{key}"), json!({})))
+            .chain([(".".to_owned(), json!({}))])
+            .collect();
         let fields = json!({"f:metadata": {"f:annotations": {"f:note": {}}, "f:labels": labels}});
         json!({"manager": "m", "operation": "Update", "apiVersion": "v1", "time": time, "fieldsType": "FieldsV1", "fieldsV1": fields})
     }
 
     #[test]
-    fn a_label_is_as_old_as_its_last_writer_says_and_those_that_came_with_the_namespace_tell_nothing() {
+    fn a_label_is_as_old_as_its_last_writer_says_and_those_that_came_with_the_namespace_tell_nothing()
+     {
         let on = || json!({"matchLabels": {"mesh": "on"}});
         let by_name = || json!({"matchLabels": {NAMESPACE_NAME: "shop"}});
         let not_off = || json!({"matchExpressions": [{"key": "off", "operator": "DoesNotExist"}]});
@@ -122,25 +142,72 @@ mod tests {
         let status = by(json!({"f:status": {"f:phase": {}}}));
         let noted = by(json!({"f:metadata": {"f:annotations": {"f:note": {}}}}));
         for (what, managed, selector, expected) in [
-            ("with the namespace", json!([writer(MADE, &["mesh"])]), on(), None),
-            ("later", json!([writer(MADE, &["team"]), writer(LATER, &["mesh"])]), on(), Some(LATER)),
-            ("by two", json!([writer(LATEST, &["mesh"]), writer(LATER, &["mesh"])]), on(), Some(LATEST)),
-            ("another label", json!([writer(LATEST, &["team"]), writer(LATER, &["mesh"])]), on(), Some(LATER)),
+            (
+                "with the namespace",
+                json!([writer(MADE, &["mesh"])]),
+                on(),
+                None,
+            ),
+            (
+                "later",
+                json!([writer(MADE, &["team"]), writer(LATER, &["mesh"])]),
+                on(),
+                Some(LATER),
+            ),
+            (
+                "by two",
+                json!([writer(LATEST, &["mesh"]), writer(LATER, &["mesh"])]),
+                on(),
+                Some(LATEST),
+            ),
+            (
+                "another label",
+                json!([writer(LATEST, &["team"]), writer(LATER, &["mesh"])]),
+                on(),
+                Some(LATER),
+            ),
             ("no label", json!([status, noted]), on(), None),
-            ("the apiserver's own", json!([writer(LATER, &[NAMESPACE_NAME])]), by_name(), None),
-            ("one that is gone", json!([writer(LATER, &["team"])]), not_off(), Some(LATER)),
-            ("without a time", json!([{"fieldsV1": {"f:metadata": {"f:labels": {"f:mesh": {}}}}}]), on(), None),
+            (
+                "the apiserver's own",
+                json!([writer(LATER, &[NAMESPACE_NAME])]),
+                by_name(),
+                None,
+            ),
+            (
+                "one that is gone",
+                json!([writer(LATER, &["team"])]),
+                not_off(),
+                Some(LATER),
+            ),
+            (
+                "without a time",
+                json!([{"fieldsV1": {"f:metadata": {"f:labels": {"f:mesh": {}}}}}]),
+                on(),
+                None,
+            ),
             ("none that can be read", json!([{"time": 5}]), on(), None),
             ("no list", json!("x"), on(), None),
             ("null", Value::Null, on(), None),
         ] {
-            let namespace = namespace(json!({NAMESPACE_NAME: "shop", "mesh": "on", "team": "a"}), managed);
+            let namespace = namespace(
+                json!({NAMESPACE_NAME: "shop", "mesh": "on", "team": "a"}),
+                managed,
+            );
             let selector = Selector::new(&serde_json::from_value(selector).unwrap()).unwrap();
             let expected = expected.map(|time| time.parse::<Timestamp>().unwrap());
             assert_eq!(namespace.labelled_for(&selector), expected, "{what}");
             let metadata = &namespace.metadata;
-            assert_eq!((&*metadata.name, metadata.label("mesh")), ("shop", Some("on")));
-            assert_eq!((metadata.annotation("kruise.io/a"), metadata.annotation("other")), (Some("b"), None));
+            assert_eq!(
+                (&*metadata.name, metadata.label("mesh")),
+                ("shop", Some("on"))
+            );
+            assert_eq!(
+                (
+                    metadata.annotation("kruise.io/a"),
+                    metadata.annotation("other")
+                ),
+                (Some("b"), None)
+            );
         }
     }
 
@@ -148,11 +215,21 @@ mod tests {
     fn one_without_managed_fields_is_read_from_text_and_tree() {
         let namespace = json!({"metadata": {"name": "shop", "labels": {"mesh": "on"}}});
         let from_text: Namespace = serde_json::from_str(&namespace.to_string()).unwrap();
-        assert_eq!(from_text, serde_json::from_value::<Namespace>(namespace).unwrap());
-        assert_eq!((from_text.metadata.label("mesh"), from_text.labelled.len()), (Some("on"), 0));
-        let managed = json!({"metadata": {"name": "shop", "managedFields": [writer(LATER, &["mesh"])]}});
+        assert_eq!(
+            from_text,
+            serde_json::from_value::<Namespace>(namespace).unwrap()
+        );
+        assert_eq!(
+            (from_text.metadata.label("mesh"), from_text.labelled.len()),
+            (Some("on"), 0)
+        );
+        let managed =
+            json!({"metadata": {"name": "shop", "managedFields": [writer(LATER, &["mesh"])]}});
         let from_text: Namespace = serde_json::from_str(&managed.to_string()).unwrap();
-        assert_eq!(from_text, serde_json::from_value::<Namespace>(managed).unwrap());
+        assert_eq!(
+            from_text,
+            serde_json::from_value::<Namespace>(managed).unwrap()
+        );
         assert_eq!(from_text.labelled.len(), 1);
     }
 }

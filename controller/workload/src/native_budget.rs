@@ -80,7 +80,8 @@ pub struct NativeBudgetStatus {
 impl NativeBudget {
     /// Whether it holds a pod of these labels.
     pub fn selects(&self, pod: &Metadata) -> bool {
-        self.selector().is_some_and(|selector| selector.matches(|key| pod.label(key)))
+        self.selector()
+            .is_some_and(|selector| selector.matches(|key| pod.label(key)))
     }
 
     /// What the eviction API says of a pod that it holds, by what it has counted. That the pod was granted before is no grant there.
@@ -100,7 +101,9 @@ impl NativeBudget {
     /// Whether a pod that it holds takes nothing, for it is not ready.
     fn is_free(&self, pod: &Pod) -> bool {
         let status = &self.status;
-        let is_ready = pod.condition("Ready").is_some_and(|condition| &*condition.status == "True");
+        let is_ready = pod
+            .condition("Ready")
+            .is_some_and(|condition| &*condition.status == "True");
         let may_unready_go = match self.spec.unhealthy_pod_eviction_policy {
             EvictionPolicy::AlwaysAllow => true,
             EvictionPolicy::IfHealthyBudget => {
@@ -114,13 +117,18 @@ impl NativeBudget {
     pub fn take(&mut self, pod: &Pod) {
         if !self.is_free(pod) {
             self.status.disruptions_allowed -= 1;
-            self.status.disrupted_pods.insert(pod.metadata.name.to_string(), IgnoredAny);
+            self.status
+                .disrupted_pods
+                .insert(pod.metadata.name.to_string(), IgnoredAny);
         }
     }
 
     /// Which pods it holds; `None`: none.
     pub fn selector(&self) -> Option<Selector> {
-        self.spec.selector.as_ref().and_then(|selector| Selector::new(selector).ok())
+        self.spec
+            .selector
+            .as_ref()
+            .and_then(|selector| Selector::new(selector).ok())
     }
 }
 
@@ -143,18 +151,30 @@ pub fn refused(pod: &Pod, natives: &[NativeBudget]) -> Option<RefusedNatively> {
     if !are_asked(pod) {
         return None;
     }
-    let holding: Vec<_> = natives.iter().filter(|native| native.selects(&pod.metadata)).collect();
-    let name =
-        |native: &NativeBudget| format!("PodDisruptionBudget {}/{}", native.metadata.namespace, native.metadata.name);
+    let holding: Vec<_> = natives
+        .iter()
+        .filter(|native| native.selects(&pod.metadata))
+        .collect();
+    let name = |native: &NativeBudget| {
+        format!(
+            "PodDisruptionBudget {}/{}",
+            native.metadata.namespace, native.metadata.name
+        )
+    };
     match holding.as_slice() {
         [] => None,
         [one] => {
             let (name, status) = (name(one), &one.status);
-            let is_ours = one.metadata.controller().is_some_and(|owner| owner.api_version.starts_with(POLICY_GROUP));
+            let is_ours = one
+                .metadata
+                .controller()
+                .is_some_and(|owner| owner.api_version.starts_with(POLICY_GROUP));
             let message = match one.on_eviction(pod) {
                 Eviction::Allowed => return None,
                 Eviction::NotCounted => {
-                    format!("{name} was changed a moment ago, and its pods are not counted yet: try again")
+                    format!(
+                        "{name} was changed a moment ago, and its pods are not counted yet: try again"
+                    )
                 }
                 Eviction::UsedUp => format!(
                     "{name} allows no more pods to go: {} of {} are healthy and {} must be; try again when more are",
@@ -171,7 +191,10 @@ pub fn refused(pod: &Pod, natives: &[NativeBudget]) -> Option<RefusedNatively> {
                 name(second),
                 pod.metadata.name
             );
-            Some(RefusedNatively { message, is_ours: false })
+            Some(RefusedNatively {
+                message,
+                is_ours: false,
+            })
         }
     }
 }
@@ -185,7 +208,11 @@ mod tests {
     #[test]
     fn a_pod_is_evicted_by_what_its_budget_has_counted_and_unready_ones_by_its_policy() {
         use Eviction::{Allowed, NotCounted, UsedUp};
-        let (always, if_healthy, unknown) = (json!("AlwaysAllow"), json!("IfHealthyBudget"), json!("Later"));
+        let (always, if_healthy, unknown) = (
+            json!("AlwaysAllow"),
+            json!("IfHealthyBudget"),
+            json!("Later"),
+        );
         for (ready, policy, (allowed, healthy, desired), observed, expected) in [
             ("True", Value::Null, (1, 3, 2), 2, Allowed),
             ("True", Value::Null, (0, 2, 2), 2, UsedUp),
@@ -215,7 +242,11 @@ mod tests {
                 "metadata": {"name": "web-a"}, "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]},
             });
             let pod: Pod = serde_json::from_value(pod).unwrap();
-            assert_eq!(native.on_eviction(&pod), expected, "{ready} {policy} {allowed} {healthy} {desired} {observed}");
+            assert_eq!(
+                native.on_eviction(&pod),
+                expected,
+                "{ready} {policy} {allowed} {healthy} {desired} {observed}"
+            );
         }
     }
 }

@@ -26,10 +26,13 @@ impl Ordinals {
         reserved: &[IntOrString],
     ) -> Result<Self, (&'static str, String)> {
         let replicas = replicas.unwrap_or(1);
-        let count =
-            usize::try_from(replicas).map_err(|_| ("replicas", format!("{replicas} is negative; use 0 or more")))?;
+        let count = usize::try_from(replicas)
+            .map_err(|_| ("replicas", format!("{replicas} is negative; use 0 or more")))?;
         if start < 0 {
-            return Err(("ordinals.start", format!("{start} is negative; use 0 or more")));
+            return Err((
+                "ordinals.start",
+                format!("{start} is negative; use 0 or more"),
+            ));
         }
         let read = |entry: &IntOrString| {
             berth_api::ordinals::reserved(entry).map_err(|problem| {
@@ -37,12 +40,17 @@ impl Ordinals {
                 ("reserveOrdinals", format!("{value}: {problem}"))
             })
         };
-        let ordinals = Self::new(start, count, reserved.iter().map(read).collect::<Result<Vec<_>, _>>()?);
+        let ordinals = Self::new(
+            start,
+            count,
+            reserved.iter().map(read).collect::<Result<Vec<_>, _>>()?,
+        );
         match ordinals.last() {
             Some(last) if last > i64::from(i32::MAX) => {
                 let most = i32::MAX;
-                let problem =
-                    format!("leaves no {count} ordinals up to {most} from {start} on; reserve fewer, or begin lower");
+                let problem = format!(
+                    "leaves no {count} ordinals up to {most} from {start} on; reserve fewer, or begin lower"
+                );
                 Err(("reserveOrdinals", problem))
             }
             _ => Ok(ordinals),
@@ -50,7 +58,11 @@ impl Ordinals {
     }
 
     /// `replicas` ordinals from `start`, without the intervals, of which both ends are reserved.
-    pub fn new(start: i32, replicas: usize, reserved: impl IntoIterator<Item = (i32, i32)>) -> Self {
+    pub fn new(
+        start: i32,
+        replicas: usize,
+        reserved: impl IntoIterator<Item = (i32, i32)>,
+    ) -> Self {
         let start = i64::from(start);
         let mut reserved: Vec<_> = reserved
             .into_iter()
@@ -75,7 +87,12 @@ impl Ordinals {
             left -= free;
             end = last + 1;
         }
-        Self { start, replicas, reserved: apart, end: end + left }
+        Self {
+            start,
+            replicas,
+            reserved: apart,
+            end: end + left,
+        }
     }
 
     /// Is there to be a pod of this ordinal?
@@ -98,7 +115,11 @@ impl Ordinals {
     pub fn iter(&self) -> impl Iterator<Item = i64> {
         let mut next = self.start;
         std::iter::from_fn(move || {
-            if let Some((_, last)) = self.reserved.iter().find(|(first, last)| (*first..=*last).contains(&next)) {
+            if let Some((_, last)) = self
+                .reserved
+                .iter()
+                .find(|(first, last)| (*first..=*last).contains(&next))
+            {
                 next = last + 1;
             }
             let ordinal = (next < self.end).then_some(next)?;
@@ -123,7 +144,9 @@ impl Ordinals {
     }
 
     fn is_reserved(&self, ordinal: i64) -> bool {
-        self.reserved.iter().any(|(first, last)| (*first..=*last).contains(&ordinal))
+        self.reserved
+            .iter()
+            .any(|(first, last)| (*first..=*last).contains(&ordinal))
     }
 }
 
@@ -162,7 +185,11 @@ mod tests {
         ];
         for (start, replicas, reserved, expected) in table {
             let ordinals = Ordinals::new(start, replicas, reserved.iter().copied());
-            assert_eq!(ordinals.iter().collect::<Vec<_>>(), expected, "{start} {replicas} {reserved:?}");
+            assert_eq!(
+                ordinals.iter().collect::<Vec<_>>(),
+                expected,
+                "{start} {replicas} {reserved:?}"
+            );
             assert_eq!(ordinals.last(), expected.last().copied());
         }
         let many = Ordinals::new(0, usize::MAX, [(7, 7)]);

@@ -47,7 +47,9 @@ pub fn controller_reference(resource: &Resource, metadata: &ObjectMeta) -> Value
 /// The owner that manages an object.
 pub fn controller(metadata: &ObjectMeta) -> Option<Reference<'_>> {
     let mut owners = metadata.owner_references.iter().flatten();
-    owners.find(|owner| owner.controller == Some(true)).map(Reference::from)
+    owners
+        .find(|owner| owner.controller == Some(true))
+        .map(Reference::from)
 }
 
 /// Whether the reference names a kind of ours that owns pods.
@@ -58,7 +60,10 @@ pub fn is_workload(reference: &Reference<'_>) -> bool {
 /// Whether the reference names a kind of ours that owns objects of this plural.
 pub fn is_owner_of(reference: &Reference<'_>, plural: &str) -> bool {
     let owns = |kind: &&Kind| kind.owns.contains(&plural);
-    KINDS.iter().filter(owns).any(|kind| Resource::of(kind).owner_kind().is_of(reference))
+    KINDS
+        .iter()
+        .filter(owns)
+        .any(|kind| Resource::of(kind).owner_kind().is_of(reference))
 }
 
 impl OwnerKind {
@@ -83,12 +88,17 @@ impl OwnerKey<'_> {
     /// Does a reference on an object in this namespace name this owner?
     pub fn owns(&self, namespace: &str, reference: &Reference<'_>) -> bool {
         let is_in_reach = !self.kind.namespaced || namespace == self.namespace;
-        is_in_reach && !self.uid.is_empty() && reference.uid == self.uid && self.kind.is_of(reference)
+        is_in_reach
+            && !self.uid.is_empty()
+            && reference.uid == self.uid
+            && self.kind.is_of(reference)
     }
 
     /// Does this owner manage the object?
     pub fn controls(&self, metadata: &Metadata) -> bool {
-        metadata.controller().is_some_and(|owner| self.owns(&metadata.namespace, &owner.into()))
+        metadata
+            .controller()
+            .is_some_and(|owner| self.owns(&metadata.namespace, &owner.into()))
     }
 }
 
@@ -107,13 +117,23 @@ pub struct Reference<'a> {
 
 impl<'a> From<&'a Owner> for Reference<'a> {
     fn from(owner: &'a Owner) -> Self {
-        Self { api_version: &owner.api_version, kind: &owner.kind, name: &owner.name, uid: &owner.uid }
+        Self {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            name: &owner.name,
+            uid: &owner.uid,
+        }
     }
 }
 
 impl<'a> From<&'a OwnerReference> for Reference<'a> {
     fn from(owner: &'a OwnerReference) -> Self {
-        Self { api_version: &owner.api_version, kind: &owner.kind, name: &owner.name, uid: &owner.uid }
+        Self {
+            api_version: &owner.api_version,
+            kind: &owner.kind,
+            name: &owner.name,
+            uid: &owner.uid,
+        }
     }
 }
 
@@ -123,28 +143,74 @@ mod tests {
 
     #[test]
     fn a_reference_counts_only_in_the_owners_namespace_and_of_its_group_and_kind() {
-        let set = OwnerKey { kind: CLONE_SET, namespace: "a", uid: "u" };
-        let reference = Reference { api_version: "apps.kruise.io/v1alpha1", kind: "CloneSet", name: "web", uid: "u" };
+        let set = OwnerKey {
+            kind: CLONE_SET,
+            namespace: "a",
+            uid: "u",
+        };
+        let reference = Reference {
+            api_version: "apps.kruise.io/v1alpha1",
+            kind: "CloneSet",
+            name: "web",
+            uid: "u",
+        };
         assert!(set.owns("a", &reference));
         assert!(!set.owns("b", &reference), "another namespace");
         for forged in [
-            Reference { uid: "other", ..reference },
-            Reference { kind: "Nothing", ..reference },
-            Reference { api_version: "none.example/v1", ..reference },
-            Reference { api_version: "v1", ..reference },
-            Reference { api_version: "apps.kruise.io.example/v1", ..reference },
+            Reference {
+                uid: "other",
+                ..reference
+            },
+            Reference {
+                kind: "Nothing",
+                ..reference
+            },
+            Reference {
+                api_version: "none.example/v1",
+                ..reference
+            },
+            Reference {
+                api_version: "v1",
+                ..reference
+            },
+            Reference {
+                api_version: "apps.kruise.io.example/v1",
+                ..reference
+            },
         ] {
             assert!(!set.owns("a", &forged), "{forged:?}");
         }
         let of_no_uid = OwnerKey { uid: "", ..set };
-        assert!(!of_no_uid.owns("a", &Reference { uid: "", ..reference }), "an empty uid is nobody's");
+        assert!(
+            !of_no_uid.owns(
+                "a",
+                &Reference {
+                    uid: "",
+                    ..reference
+                }
+            ),
+            "an empty uid is nobody's"
+        );
     }
 
     #[test]
     fn a_cluster_scoped_owner_owns_objects_in_every_namespace() {
-        let kind = OwnerKind { group: "", kind: "Node", namespaced: false };
-        let node = OwnerKey { kind, namespace: "", uid: "u" };
-        let reference = Reference { api_version: "v1", kind: "Node", name: "n", uid: "u" };
+        let kind = OwnerKind {
+            group: "",
+            kind: "Node",
+            namespaced: false,
+        };
+        let node = OwnerKey {
+            kind,
+            namespace: "",
+            uid: "u",
+        };
+        let reference = Reference {
+            api_version: "v1",
+            kind: "Node",
+            name: "n",
+            uid: "u",
+        };
         assert!(node.owns("a", &reference) && node.owns("", &reference));
     }
 }

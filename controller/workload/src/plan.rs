@@ -76,7 +76,10 @@ pub struct Target {
 impl Target {
     /// The object in the version that was seen: nothing is done to it if it has changed since.
     pub fn as_seen(metadata: &Metadata) -> Self {
-        Self { resource_version: Some(metadata.resource_version.to_string()), ..Self::from(metadata) }
+        Self {
+            resource_version: Some(metadata.resource_version.to_string()),
+            ..Self::from(metadata)
+        }
     }
 }
 
@@ -345,8 +348,13 @@ impl PodPatch {
     }
 
     /// The images by the list in a pod's spec that they are written in; of lists without any nothing.
-    pub fn images_by_list(&self) -> impl Iterator<Item = (&'static str, &BTreeMap<String, String>)> {
-        let lists = [("containers", &self.images), ("initContainers", &self.native_images)];
+    pub fn images_by_list(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, &BTreeMap<String, String>)> {
+        let lists = [
+            ("containers", &self.images),
+            ("initContainers", &self.native_images),
+        ];
         lists.into_iter().filter(|(_, images)| !images.is_empty())
     }
 }
@@ -442,43 +450,70 @@ impl Outcome {
 
     /// The server's message about the first of these deeds that failed, and not because the object had changed.
     pub fn first(&self, is_ours: impl Fn(Deed) -> bool) -> Option<String> {
-        let mut told = self.failures.iter().filter(|failure| !failure.outdated && !failure.is_of_budget());
-        told.find(|failure| is_ours(failure.deed)).map(|failure| failure.message.clone())
+        let mut told = self
+            .failures
+            .iter()
+            .filter(|failure| !failure.outdated && !failure.is_of_budget());
+        told.find(|failure| is_ours(failure.deed))
+            .map(|failure| failure.message.clone())
     }
 }
 
 impl Step {
     /// A step of one action that records no event.
     pub fn new(action: Action, reason: String) -> Self {
-        Self { actions: vec![action], reason, done: None, failed: None }
+        Self {
+            actions: vec![action],
+            reason,
+            done: None,
+            failed: None,
+        }
     }
 }
 
 impl Plan {
     /// Adds a stage of which any step may fail, unless it is empty.
     pub fn add_stage(&mut self, name: &'static str, steps: Vec<Step>) {
-        self.stages.extend((!steps.is_empty()).then_some(Stage { name, required: false, steps }));
+        self.stages.extend((!steps.is_empty()).then_some(Stage {
+            name,
+            required: false,
+            steps,
+        }));
     }
 
     /// Adds a stage without which the later ones make no sense, unless it is empty.
     pub fn add_required_stage(&mut self, name: &'static str, steps: Vec<Step>) {
-        self.stages.extend((!steps.is_empty()).then_some(Stage { name, required: true, steps }));
+        self.stages.extend((!steps.is_empty()).then_some(Stage {
+            name,
+            required: true,
+            steps,
+        }));
     }
 
     /// Says what the workload as a whole waits for.
     pub fn wait(&mut self, reason: String) {
-        self.waiting.push(Waiting { pod: String::new(), reason });
+        self.waiting.push(Waiting {
+            pod: String::new(),
+            reason,
+        });
     }
 
     /// Says what one of its pods waits for.
     pub fn wait_for_pod(&mut self, pod: &Pod, reason: String) {
-        self.waiting.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+        self.waiting.push(Waiting {
+            pod: pod.metadata.name.to_string(),
+            reason,
+        });
     }
 
     /// The workload waits for its author: an event, unless `is_known` says that there was one, and nothing is retried.
     pub fn refuse(&mut self, refusal: Refusal, is_known: bool) {
         if !is_known {
-            self.events.push(Event { warning: true, reason: refusal.reason, message: refusal.message.clone() });
+            self.events.push(Event {
+                warning: true,
+                reason: refusal.reason,
+                message: refusal.message.clone(),
+            });
         }
         self.wait(refusal.message.clone());
         self.refusal = Some(refusal);
@@ -491,7 +526,10 @@ impl Plan {
 
     /// All that is to be written, in order.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
-        self.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions)
+        self.stages
+            .iter()
+            .flat_map(|stage| &stage.steps)
+            .flat_map(|step| &step.actions)
     }
 
     /// Asks to decide again after `wait` at the latest.

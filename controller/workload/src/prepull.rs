@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use berth_api::inplace::prepull_on_join;
 use berth_api::names::annotation::PREPULL_ON_JOIN;
-use berth_api::v1beta1::imagepulljob::{CompletionPolicy, ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate};
+use berth_api::v1beta1::imagepulljob::{
+    CompletionPolicy, ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate,
+};
 use berth_api::v1beta1::nodeimage::ImageTagPullPolicy;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -34,7 +36,9 @@ pub fn is_asked_for(metadata: &ObjectMeta) -> bool {
 /// # Errors
 /// The refusal names the object, the annotation, its value and the remedy.
 pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
-    let Some(text) = annotation(workload.metadata) else { return Ok(()) };
+    let Some(text) = annotation(workload.metadata) else {
+        return Ok(());
+    };
     prepull_on_join(text).map(drop).map_err(|problem| Refusal {
         reason: "InvalidSpec",
         message: format!("{workload}: metadata.annotations[{PREPULL_ON_JOIN}]: {text:?} {problem}"),
@@ -44,28 +48,49 @@ pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
 /// Why a workload's images are not pulled although it asks for that; `None` where they are, or it does not.
 pub fn unserved(workload: &Workload<'_>, gates: Gates, now: Timestamp) -> Option<Cause> {
     let why = pull::closed(gates).filter(|_| is_asked_for(workload.metadata))?;
-    let message = format!("{workload}: metadata.annotations[{PREPULL_ON_JOIN}] has no effect, for {why}");
+    let message =
+        format!("{workload}: metadata.annotations[{PREPULL_ON_JOIN}] has no effect, for {why}");
     Some(Cause::new(Grade::Hazard, "NotPrepulled", message, now))
 }
 
 /// The images of a pod template, its init containers' too, each once, as the jobs that would pull them.
 pub fn pulls(metadata: &ObjectMeta, template: &Value) -> Vec<ImagePullJob> {
     let of = |field: &str| template["spec"][field].as_array().into_iter().flatten();
-    let images: BTreeSet<&str> =
-        of("initContainers").chain(of("containers")).filter_map(|container| container["image"].as_str()).collect();
-    let secrets = of("imagePullSecrets").filter_map(|secret| secret["name"].as_str().map(str::to_owned));
+    let images: BTreeSet<&str> = of("initContainers")
+        .chain(of("containers"))
+        .filter_map(|container| container["image"].as_str())
+        .collect();
+    let secrets =
+        of("imagePullSecrets").filter_map(|secret| secret["name"].as_str().map(str::to_owned));
     let template = self::template(secrets.collect());
-    let spec = |image: &str| ImagePullJobSpec { image: image.to_owned(), template: template.clone() };
-    let ObjectMeta { namespace, name, uid, .. } = metadata.clone();
-    let metadata = ObjectMeta { namespace, name, uid, ..ObjectMeta::default() };
-    let job = |image: &str| ImagePullJob { metadata: metadata.clone(), ..ImagePullJob::new("", spec(image)) };
+    let spec = |image: &str| ImagePullJobSpec {
+        image: image.to_owned(),
+        template: template.clone(),
+    };
+    let ObjectMeta {
+        namespace,
+        name,
+        uid,
+        ..
+    } = metadata.clone();
+    let metadata = ObjectMeta {
+        namespace,
+        name,
+        uid,
+        ..ObjectMeta::default()
+    };
+    let job = |image: &str| ImagePullJob {
+        metadata: metadata.clone(),
+        ..ImagePullJob::new("", spec(image))
+    };
     images.into_iter().map(job).collect()
 }
 
 /// Is this owner of an entry a workload whose images nodes pull when they join?
 pub fn is_owner(owner: &ObjectReference) -> bool {
     let is_of = |resource: &Resource| {
-        owner.kind.as_deref() == Some(resource.kind) && owner.api_version.as_deref() == Some(&*resource.api_version())
+        owner.kind.as_deref() == Some(resource.kind)
+            && owner.api_version.as_deref() == Some(&*resource.api_version())
     };
     [CLONE_SETS, DAEMON_SETS].iter().any(is_of)
 }
@@ -82,16 +107,23 @@ fn template(pull_secrets: Vec<String>) -> ImagePullJobTemplate {
         ttl_seconds_after_finished: Some(0),
         ..CompletionPolicy::default()
     };
-    ImagePullJobTemplate { pull_secrets, completion_policy, ..ImagePullJobTemplate::default() }
+    ImagePullJobTemplate {
+        pull_secrets,
+        completion_policy,
+        ..ImagePullJobTemplate::default()
+    }
 }
 
 /// Lets a NodeImage ask for a pull of a workload, if it does not yet and has room for it. What is no image is left out: the
 /// kubelet says so of the pods.
 pub fn add(node: &mut NodeImage, job: &ImagePullJob, of: &Resource, now: Timestamp) {
-    let Ok(settings) = pull::settings(job) else { return };
+    let Ok(settings) = pull::settings(job) else {
+        return;
+    };
     let (image, tag) = (&settings.image, &settings.tag);
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
-    let is_asked = entry::find(node, image, tag).is_some_and(|e| e.owner_references.iter().any(|o| entry::is(o, uid)));
+    let is_asked = entry::find(node, image, tag)
+        .is_some_and(|e| e.owner_references.iter().any(|o| entry::is(o, uid)));
     if is_asked || room(node, &Wish::of(job, image, tag)).is_err() {
         return;
     }
@@ -102,12 +134,28 @@ pub fn add(node: &mut NodeImage, job: &ImagePullJob, of: &Resource, now: Timesta
     };
     let name = node.metadata.name.clone();
     let (limits, secrets, policy) = (limits(&name), &settings.secrets, settings.policy);
-    let asked = entry::asked(node, &Ask { image, tag, owner: &owner, limits, policy, secrets, sandbox: None }, now);
+    let asked = entry::asked(
+        node,
+        &Ask {
+            image,
+            tag,
+            owner: &owner,
+            limits,
+            policy,
+            secrets,
+            sandbox: None,
+        },
+        now,
+    );
     node.spec.images.insert(image.clone(), asked);
 }
 
 fn annotation(metadata: &ObjectMeta) -> Option<&str> {
-    metadata.annotations.as_ref()?.get(PREPULL_ON_JOIN).map(String::as_str)
+    metadata
+        .annotations
+        .as_ref()?
+        .get(PREPULL_ON_JOIN)
+        .map(String::as_str)
 }
 
 #[cfg(test)]
@@ -121,9 +169,20 @@ mod tests {
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn metadata(value: Option<&str>) -> ObjectMeta {
-        let annotations = value.map(|value| [(PREPULL_ON_JOIN.to_owned(), value.to_owned())].into());
-        let (namespace, name, uid) = (Some("shop".to_owned()), Some("web".to_owned()), Some("u".to_owned()));
-        ObjectMeta { namespace, name, uid, annotations, ..ObjectMeta::default() }
+        let annotations =
+            value.map(|value| [(PREPULL_ON_JOIN.to_owned(), value.to_owned())].into());
+        let (namespace, name, uid) = (
+            Some("shop".to_owned()),
+            Some("web".to_owned()),
+            Some("u".to_owned()),
+        );
+        ObjectMeta {
+            namespace,
+            name,
+            uid,
+            annotations,
+            ..ObjectMeta::default()
+        }
     }
 
     #[test]
@@ -185,18 +244,29 @@ mod tests {
         let pulls = pulls(&metadata(None), &template);
         let images: Vec<_> = pulls.iter().map(|job| job.spec.image.as_str()).collect();
         assert_eq!(images, ["init:1", "web:1"]);
-        assert!(pulls.iter().all(|job| job.spec.template.pull_secrets == ["s"]));
-        for odd in [json!(null), json!([]), json!({"spec": {"containers": "x", "imagePullSecrets": 1}})] {
+        assert!(
+            pulls
+                .iter()
+                .all(|job| job.spec.template.pull_secrets == ["s"])
+        );
+        for odd in [
+            json!(null),
+            json!([]),
+            json!({"spec": {"containers": "x", "imagePullSecrets": 1}}),
+        ] {
             assert!(super::pulls(&metadata(None), &odd).is_empty(), "{odd}");
         }
     }
 
     #[test]
     fn a_node_is_asked_once_for_what_is_an_image_and_while_there_is_room() {
-        let mut node: NodeImage = serde_json::from_value(json!({"metadata": {"name": "n1"}, "spec": {}})).unwrap();
+        let mut node: NodeImage =
+            serde_json::from_value(json!({"metadata": {"name": "n1"}, "spec": {}})).unwrap();
         let ask = |node: &mut NodeImage, image: &str| {
             let template = json!({"spec": {"containers": [{"image": image}], "imagePullSecrets": [{"name": "s"}]}});
-            pulls(&metadata(None), &template).iter().for_each(|job| add(node, job, &CLONE_SETS, NOW));
+            pulls(&metadata(None), &template)
+                .iter()
+                .for_each(|job| add(node, job, &CLONE_SETS, NOW));
         };
         ask(&mut node, "web:1");
         let first = node.clone();
@@ -208,13 +278,22 @@ mod tests {
         assert_eq!(json!(entry.owner_references), json!([owner]));
         let limits = entry.pull_policy.as_ref().unwrap();
         assert_eq!(limits.active_deadline_seconds, Some(DEADLINE_SECONDS));
-        assert!((300..600).contains(&limits.ttl_seconds_after_finished.unwrap()), "{limits:?}");
+        assert!(
+            (300..600).contains(&limits.ttl_seconds_after_finished.unwrap()),
+            "{limits:?}"
+        );
         let secrets = node.spec.images["web"].secrets_of("1").unwrap();
         assert_eq!(json!(secrets), json!([{"namespace": "shop", "name": "s"}]));
         // A tenant's images leave room for those of others.
         (0..1000).for_each(|n| ask(&mut node, &format!("x{n}:1")));
         assert_eq!(node.spec.images.len(), 128);
-        let job = &pulls(&metadata(None), &json!({"spec": {"containers": [{"image": "more:1"}]}}))[0];
-        assert_eq!(room(&node, &Wish::of(job, "more", "1")), Err(Full::ForNamespace("images")));
+        let job = &pulls(
+            &metadata(None),
+            &json!({"spec": {"containers": [{"image": "more:1"}]}}),
+        )[0];
+        assert_eq!(
+            room(&node, &Wish::of(job, "more", "1")),
+            Err(Full::ForNamespace("images"))
+        );
     }
 }

@@ -10,7 +10,9 @@ use berth_api::names;
 use berth_api::v1beta1::imagepulljob::{
     CompletionPolicyType, ImagePullJob, ImagePullJobTemplate, ImagePullPolicy, SandboxConfig,
 };
-use berth_api::v1beta1::nodeimage::{ImageTagPullPolicy, ReferenceObject, backoff_limit, timeout_seconds};
+use berth_api::v1beta1::nodeimage::{
+    ImageTagPullPolicy, ReferenceObject, backoff_limit, timeout_seconds,
+};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
 
@@ -39,7 +41,12 @@ pub fn check(job: &ImagePullJob) -> Result<(), (&'static str, String)> {
 /// # Errors
 /// The refusal names the job, the gate and the remedy.
 pub fn permitted(gates: Gates, kind: &str, name: &str) -> Result<(), Refusal> {
-    closed(gates).map_or(Ok(()), |why| Err(Refusal { reason: "GateOff", message: format!("{kind} {name}: {why}") }))
+    closed(gates).map_or(Ok(()), |why| {
+        Err(Refusal {
+            reason: "GateOff",
+            message: format!("{kind} {name}: {why}"),
+        })
+    })
 }
 
 /// Why no job may be created; `None` if they may.
@@ -109,7 +116,9 @@ impl Nodes<'_> {
 impl Settings<'_> {
     /// How many nodes may pull at a time. 0 pauses the job.
     pub fn parallelism(&self, nodes: usize) -> usize {
-        self.parallelism.map_or(1, |value| intstr::resolve(value, nodes, Round::Up).unwrap_or(0))
+        self.parallelism.map_or(1, |value| {
+            intstr::resolve(value, nodes, Round::Up).unwrap_or(0)
+        })
     }
 }
 
@@ -134,10 +143,15 @@ pub(crate) fn read(job: &ImagePullJob) -> Result<Settings<'_>, Problem> {
     let template = &spec.template;
     let (image, tag) = image::split(&spec.image).map_err(|problem| ("image", problem))?;
     check_completion(template)?;
-    let sandbox = template.sandbox_config.as_ref().map_or(Ok(()), SandboxConfig::check);
+    let sandbox = template
+        .sandbox_config
+        .as_ref()
+        .map_or(Ok(()), SandboxConfig::check);
     sandbox.map_err(|problem| ("sandboxConfig", problem))?;
     let parallelism = template.parallelism.as_ref();
-    parallelism.map_or(Ok(0), |value| intstr::resolve(value, 100, Round::Up)).map_err(|p| ("parallelism", p))?;
+    parallelism
+        .map_or(Ok(0), |value| intstr::resolve(value, 100, Round::Up))
+        .map_err(|p| ("parallelism", p))?;
     let metadata = &job.metadata;
     let secret = |name: &String| ReferenceObject {
         namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -149,7 +163,10 @@ pub(crate) fn read(job: &ImagePullJob) -> Result<Settings<'_>, Problem> {
         tag,
         nodes: nodes(template)?,
         parallelism,
-        deadline: template.completion_policy.active_deadline_seconds.map(SignedDuration::from_secs),
+        deadline: template
+            .completion_policy
+            .active_deadline_seconds
+            .map(SignedDuration::from_secs),
         ends: template.completion_policy.type_ == CompletionPolicyType::Always,
         policy: template.image_pull_policy,
         secrets: template.pull_secrets.iter().map(secret).collect(),
@@ -168,27 +185,44 @@ pub(crate) fn read(job: &ImagePullJob) -> Result<Settings<'_>, Problem> {
 fn nodes(template: &ImagePullJobTemplate) -> Result<Nodes<'_>, Problem> {
     let (by_node, by_pod) = (template.selector.as_ref(), template.pod_selector.as_ref());
     if by_node.is_some() && by_pod.is_some() {
-        return Err(("podSelector", "is set and so is selector; remove one of them".to_owned()));
+        return Err((
+            "podSelector",
+            "is set and so is selector; remove one of them".to_owned(),
+        ));
     }
     if let Some(by_pod) = by_pod {
-        let selector = Selector::new(&by_pod.label_selector).map_err(|problem| ("podSelector", problem))?;
+        let selector =
+            Selector::new(&by_pod.label_selector).map_err(|problem| ("podSelector", problem))?;
         return Ok(Nodes::OfPods(selector));
     }
-    let Some(by_node) = by_node else { return Ok(Nodes::All) };
-    let selector = Selector::new(&by_node.label_selector).map_err(|problem| ("selector", problem))?;
+    let Some(by_node) = by_node else {
+        return Ok(Nodes::All);
+    };
+    let selector =
+        Selector::new(&by_node.label_selector).map_err(|problem| ("selector", problem))?;
     if by_node.names.is_empty() {
-        return Ok(if selector.is_empty() { Nodes::All } else { Nodes::Labelled(selector) });
+        return Ok(if selector.is_empty() {
+            Nodes::All
+        } else {
+            Nodes::Labelled(selector)
+        });
     }
     if !selector.is_empty() {
-        let problem = "has names and labels; remove names, or matchLabels and matchExpressions".to_owned();
+        let problem =
+            "has names and labels; remove names, or matchLabels and matchExpressions".to_owned();
         return Err(("selector", problem));
     }
-    Ok(Nodes::Named(by_node.names.iter().map(String::as_str).collect()))
+    Ok(Nodes::Named(
+        by_node.names.iter().map(String::as_str).collect(),
+    ))
 }
 
 fn check_completion(template: &ImagePullJobTemplate) -> Result<(), Problem> {
     let policy = &template.completion_policy;
-    let (deadline, ttl) = (policy.active_deadline_seconds, policy.ttl_seconds_after_finished);
+    let (deadline, ttl) = (
+        policy.active_deadline_seconds,
+        policy.ttl_seconds_after_finished,
+    );
     let never = policy.type_ == CompletionPolicyType::Never;
     if never && (deadline.is_some() || ttl.is_some()) {
         let problem = "has type Never, which knows neither activeDeadlineSeconds nor ttlSecondsAfterFinished; remove \
@@ -196,23 +230,36 @@ fn check_completion(template: &ImagePullJobTemplate) -> Result<(), Problem> {
         return Err(("completionPolicy", problem.to_owned()));
     }
     if let Some(deadline) = deadline.filter(|seconds| *seconds < 1) {
-        return Err(("completionPolicy.activeDeadlineSeconds", format!("is {deadline}; use 1 or more")));
+        return Err((
+            "completionPolicy.activeDeadlineSeconds",
+            format!("is {deadline}; use 1 or more"),
+        ));
     }
     if let Some(ttl) = ttl.filter(|seconds| *seconds < 0) {
-        return Err(("completionPolicy.ttlSecondsAfterFinished", format!("is {ttl}; use 0 or more")));
+        return Err((
+            "completionPolicy.ttlSecondsAfterFinished",
+            format!("is {ttl}; use 0 or more"),
+        ));
     }
     let pull = template.pull_policy.clone().unwrap_or_default();
     let (timeout, backoff) = (pull.timeout_seconds, pull.backoff_limit);
     if let Some(timeout) = timeout.filter(|seconds| *seconds < 1) {
-        return Err(("pullPolicy.timeoutSeconds", format!("is {timeout}; use 1 or more")));
+        return Err((
+            "pullPolicy.timeoutSeconds",
+            format!("is {timeout}; use 1 or more"),
+        ));
     }
     if let Some(backoff) = backoff.filter(|tries| *tries < 0) {
-        return Err(("pullPolicy.backoffLimit", format!("is {backoff}; use 0 or more")));
+        return Err((
+            "pullPolicy.backoffLimit",
+            format!("is {backoff}; use 0 or more"),
+        ));
     }
     match deadline.zip(timeout.map(i64::from)) {
         Some((deadline, timeout)) if deadline < timeout => {
-            let problem =
-                format!("is {deadline}, less than pullPolicy.timeoutSeconds {timeout}; raise it, or lower that");
+            let problem = format!(
+                "is {deadline}, less than pullPolicy.timeoutSeconds {timeout}; raise it, or lower that"
+            );
             Err(("completionPolicy.activeDeadlineSeconds", problem))
         }
         _ => Ok(()),
@@ -224,15 +271,26 @@ fn check_completion(template: &ImagePullJobTemplate) -> Result<(), Problem> {
 /// The entry of a job that ends stays long enough to be looked at. The entry of a job that never ends stays until the image
 /// is due again. Both times differ from node to node, so that the nodes' entries do not go all at once.
 pub fn limits(template: &ImagePullJobTemplate, node: &str) -> ImageTagPullPolicy {
-    let (pull, completion) = (template.pull_policy.clone().unwrap_or_default(), &template.completion_policy);
-    let (timeout, backoff) = (timeout_seconds(pull.timeout_seconds), backoff_limit(pull.backoff_limit));
+    let (pull, completion) = (
+        template.pull_policy.clone().unwrap_or_default(),
+        &template.completion_policy,
+    );
+    let (timeout, backoff) = (
+        timeout_seconds(pull.timeout_seconds),
+        backoff_limit(pull.backoff_limit),
+    );
     let (ttl, deadline) = match completion.type_ {
-        CompletionPolicyType::Never => {
-            (AGAIN_SECONDS - SPREAD_SECONDS / 2, Some(NEVER_DEADLINE_SECONDS.max(i64::from(timeout))))
-        }
+        CompletionPolicyType::Never => (
+            AGAIN_SECONDS - SPREAD_SECONDS / 2,
+            Some(NEVER_DEADLINE_SECONDS.max(i64::from(timeout))),
+        ),
         CompletionPolicyType::Always => {
             let deadline = completion.active_deadline_seconds;
-            let whole = || deadline.map_or(timeout.saturating_mul(backoff), |s| i32::try_from(s).unwrap_or(i32::MAX));
+            let whole = || {
+                deadline.map_or(timeout.saturating_mul(backoff), |s| {
+                    i32::try_from(s).unwrap_or(i32::MAX)
+                })
+            };
             let ttl = completion.ttl_seconds_after_finished.unwrap_or_else(whole);
             (ttl.saturating_add(TTL_SECONDS), deadline)
         }
@@ -255,5 +313,9 @@ fn spread(node: &str) -> i32 {
 /// Namespace and name, for messages.
 pub fn full_name(job: &ImagePullJob) -> String {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
-    format!("{}/{}", part(&job.metadata.namespace), part(&job.metadata.name))
+    format!(
+        "{}/{}",
+        part(&job.metadata.namespace),
+        part(&job.metadata.name)
+    )
 }

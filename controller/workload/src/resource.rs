@@ -24,7 +24,8 @@ pub struct Resource {
 /// Pods.
 pub const PODS: Resource = Resource::new("", "v1", "pods", "Pod");
 /// Claims.
-pub const CLAIMS: Resource = Resource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
+pub const CLAIMS: Resource =
+    Resource::new("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
 /// Pod templates, created only as a dry run: the apiserver's own validation of a workload's template.
 pub const POD_TEMPLATES: Resource = Resource::new("", "v1", "podtemplates", "PodTemplate");
 /// ConfigMaps.
@@ -32,15 +33,18 @@ pub const CONFIG_MAPS: Resource = Resource::new("", "v1", "configmaps", "ConfigM
 /// Events.
 pub const EVENTS: Resource = Resource::new("", "v1", "events", "Event");
 /// Namespaces.
-pub const NAMESPACES: Resource = Resource::new("", "v1", "namespaces", "Namespace").cluster_scoped();
+pub const NAMESPACES: Resource =
+    Resource::new("", "v1", "namespaces", "Namespace").cluster_scoped();
 /// Nodes.
 pub const NODES: Resource = Resource::new("", "v1", "nodes", "Node").cluster_scoped();
 /// Controller revisions.
-pub const CONTROLLER_REVISIONS: Resource = Resource::new("apps", "v1", "controllerrevisions", "ControllerRevision");
+pub const CONTROLLER_REVISIONS: Resource =
+    Resource::new("apps", "v1", "controllerrevisions", "ControllerRevision");
 /// ReplicaSets.
 pub const REPLICA_SETS: Resource = Resource::new("apps", "v1", "replicasets", "ReplicaSet");
 /// Kubernetes' own StatefulSets.
-pub const NATIVE_STATEFUL_SETS: Resource = Resource::new("apps", "v1", "statefulsets", "StatefulSet");
+pub const NATIVE_STATEFUL_SETS: Resource =
+    Resource::new("apps", "v1", "statefulsets", "StatefulSet");
 /// Deployments.
 pub const DEPLOYMENTS: Resource = Resource::new("apps", "v1", "deployments", "Deployment");
 /// Leases.
@@ -56,10 +60,15 @@ pub const PERSISTENT_POD_STATES: Resource = Resource::of(&kinds::PERSISTENT_POD_
 /// PodUnavailableBudgets.
 pub const POD_UNAVAILABLE_BUDGETS: Resource = Resource::of(&kinds::POD_UNAVAILABLE_BUDGET);
 /// DistributedPodDisruptionBudgets.
-pub const DISTRIBUTED_POD_DISRUPTION_BUDGETS: Resource = Resource::of(&kinds::DISTRIBUTED_POD_DISRUPTION_BUDGET);
+pub const DISTRIBUTED_POD_DISRUPTION_BUDGETS: Resource =
+    Resource::of(&kinds::DISTRIBUTED_POD_DISRUPTION_BUDGET);
 /// Kubernetes' own budgets.
-pub const POD_DISRUPTION_BUDGETS: Resource =
-    Resource::new("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget");
+pub const POD_DISRUPTION_BUDGETS: Resource = Resource::new(
+    "policy",
+    "v1",
+    "poddisruptionbudgets",
+    "PodDisruptionBudget",
+);
 /// SidecarSets.
 pub const SIDECAR_SETS: Resource = Resource::of(&kinds::SIDECAR_SET);
 /// Advanced DaemonSets.
@@ -77,29 +86,64 @@ pub const IMAGE_PULL_JOBS: Resource = Resource::of(&kinds::IMAGE_PULL_JOB);
 
 impl Resource {
     /// A namespaced resource.
-    pub const fn new(group: &'static str, version: &'static str, plural: &'static str, kind: &'static str) -> Self {
-        Self { group, version, plural, kind, namespaced: true }
+    pub const fn new(
+        group: &'static str,
+        version: &'static str,
+        plural: &'static str,
+        kind: &'static str,
+    ) -> Self {
+        Self {
+            group,
+            version,
+            plural,
+            kind,
+            namespaced: true,
+        }
     }
 
     /// Objects of a kind of ours, in the version that is stored.
     pub const fn of(kind: &Kind) -> Self {
-        let Kind { group, stored, plural, kind, namespaced, .. } = *kind;
-        Self { group, version: stored.name(), plural, kind, namespaced }
+        let Kind {
+            group,
+            stored,
+            plural,
+            kind,
+            namespaced,
+            ..
+        } = *kind;
+        Self {
+            group,
+            version: stored.name(),
+            plural,
+            kind,
+            namespaced,
+        }
     }
 
     /// The same, cluster-scoped.
     pub const fn cluster_scoped(self) -> Self {
-        Self { namespaced: false, ..self }
+        Self {
+            namespaced: false,
+            ..self
+        }
     }
 
     /// The kind as owner references name it.
     pub const fn owner_kind(&self) -> OwnerKind {
-        OwnerKind { group: self.group, kind: self.kind, namespaced: self.namespaced }
+        OwnerKind {
+            group: self.group,
+            kind: self.kind,
+            namespaced: self.namespaced,
+        }
     }
 
     /// `v1`, `apps/v1`, ….
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// The path of all objects of a namespace, or of all namespaces if it is empty.
@@ -107,7 +151,11 @@ impl Resource {
     /// # Errors
     /// The namespace is no DNS label: as part of a path it could ask for something else.
     pub fn collection(&self, namespace: &str) -> Result<String, InvalidName> {
-        let root = if self.group.is_empty() { "/api" } else { "/apis/" };
+        let root = if self.group.is_empty() {
+            "/api"
+        } else {
+            "/apis/"
+        };
         let (group, version, plural) = (self.group, self.version, self.plural);
         Ok(if self.namespaced && !namespace.is_empty() {
             let namespace = Namespace::parse(namespace)?;
@@ -121,7 +169,11 @@ impl Resource {
     ///
     /// # Errors
     /// As for [`Self::collection`].
-    pub fn list(&self, namespace: &str, parameters: &[(&str, &str)]) -> Result<String, InvalidName> {
+    pub fn list(
+        &self,
+        namespace: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<String, InvalidName> {
         let path = format!("{}?", self.collection(namespace)?);
         let query_at = path.len();
         let mut uri = form_urlencoded::Serializer::for_suffix(path, query_at);
@@ -134,7 +186,11 @@ impl Resource {
     /// # Errors
     /// The namespace is no DNS label, or the name no DNS subdomain: as part of a path they could ask for something else.
     pub fn path(&self, namespace: &str, name: &str) -> Result<String, InvalidName> {
-        Ok(format!("{}/{}", self.collection(namespace)?, Name::parse(name)?))
+        Ok(format!(
+            "{}/{}",
+            self.collection(namespace)?,
+            Name::parse(name)?
+        ))
     }
 }
 
@@ -154,16 +210,28 @@ mod tests {
         assert_eq!(PODS.collection("").unwrap(), "/api/v1/pods");
         assert_eq!(PODS.path("a", "b").unwrap(), "/api/v1/namespaces/a/pods/b");
         assert_eq!(NODES.path("", "n").unwrap(), "/api/v1/nodes/n");
-        assert_eq!(CLONE_SETS.path("a", "b").unwrap(), "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/b");
-        assert_eq!(NODE_IMAGES.path("ignored", "n").unwrap(), "/apis/apps.kruise.io/v1beta1/nodeimages/n");
-        assert_eq!((PODS.api_version(), LEASES.api_version()), ("v1".into(), "coordination.k8s.io/v1".into()));
+        assert_eq!(
+            CLONE_SETS.path("a", "b").unwrap(),
+            "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/b"
+        );
+        assert_eq!(
+            NODE_IMAGES.path("ignored", "n").unwrap(),
+            "/apis/apps.kruise.io/v1beta1/nodeimages/n"
+        );
+        assert_eq!(
+            (PODS.api_version(), LEASES.api_version()),
+            ("v1".into(), "coordination.k8s.io/v1".into())
+        );
     }
 
     #[test]
     fn a_namespace_or_name_that_changes_the_path_makes_none() {
         for text in ["victim/podtemplates#", "a/b", "a?b", "a%2fb", ".."] {
             assert!(POD_TEMPLATES.collection(text).is_err(), "{text:?}");
-            assert!(PODS.path(text, "b").is_err() && PODS.path("a", text).is_err(), "{text:?}");
+            assert!(
+                PODS.path(text, "b").is_err() && PODS.path("a", text).is_err(),
+                "{text:?}"
+            );
             assert!(NODES.path("", text).is_err(), "{text:?}");
         }
         assert!(PODS.path("a", "").is_err(), "this would be the path of all");

@@ -48,13 +48,28 @@ impl Selector {
                 "NotIn" => (Operator::NotIn, true),
                 "Exists" => (Operator::Exists, false),
                 "DoesNotExist" => (Operator::DoesNotExist, false),
-                other => return Err(format!("operator {other:?} is none of In, NotIn, Exists and DoesNotExist")),
+                other => {
+                    return Err(format!(
+                        "operator {other:?} is none of In, NotIn, Exists and DoesNotExist"
+                    ));
+                }
             };
             if needs_values == values.is_empty() {
-                let what = if needs_values { "needs values" } else { "takes no values" };
-                return Err(format!("the expression {} {} {what}", expression.key, expression.operator));
+                let what = if needs_values {
+                    "needs values"
+                } else {
+                    "takes no values"
+                };
+                return Err(format!(
+                    "the expression {} {} {what}",
+                    expression.key, expression.operator
+                ));
             }
-            requirements.push(Requirement { key: expression.key.clone(), operator, values });
+            requirements.push(Requirement {
+                key: expression.key.clone(),
+                operator,
+                values,
+            });
         }
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(Self(requirements))
@@ -74,8 +89,13 @@ impl Selector {
                 depth += i32::from(c == '(') - i32::from(c == ')');
                 c == ',' && depth == 0
             };
-            let (part, others) = rest.find(is_end).map_or((rest, ""), |at| (&rest[..at], &rest[at + 1..]));
-            requirements.push(requirement(part.trim()).ok_or_else(|| format!("{part:?} is no requirement of labels"))?);
+            let (part, others) = rest
+                .find(is_end)
+                .map_or((rest, ""), |at| (&rest[..at], &rest[at + 1..]));
+            requirements.push(
+                requirement(part.trim())
+                    .ok_or_else(|| format!("{part:?} is no requirement of labels"))?,
+            );
             rest = others.trim();
         }
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
@@ -89,7 +109,10 @@ impl Selector {
 
     /// A label that all it matches have, and of these values one; `None` where it asks for no value.
     pub fn needs(&self) -> Option<(&str, &[String])> {
-        let needed = self.0.iter().find(|it| matches!(it.operator, Operator::Equals | Operator::In))?;
+        let needed = self
+            .0
+            .iter()
+            .find(|it| matches!(it.operator, Operator::Equals | Operator::In))?;
         Some((&needed.key, &needed.values))
     }
 
@@ -109,19 +132,27 @@ impl Selector {
 
     /// Do the labels, looked up by key, match?
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.0.iter().all(|requirement| requirement.is_met_by(label(&requirement.key)))
+        self.0
+            .iter()
+            .all(|requirement| requirement.is_met_by(label(&requirement.key)))
     }
 
     /// Whether no labels match both: of some label they ask together what no value has, nor its absence.
     pub fn excludes(&self, other: &Self) -> bool {
         let mut all: Vec<&Requirement> = self.0.iter().chain(&other.0).collect();
         all.sort_by(|a, b| a.key.cmp(&b.key));
-        all.chunk_by(|a, b| a.key == b.key).any(|of_key| !can_be_met(of_key))
+        all.chunk_by(|a, b| a.key == b.key)
+            .any(|of_key| !can_be_met(of_key))
     }
 
     /// The fewest labels that all these selectors match; `None` if no labels match all of them.
-    pub fn example<'a>(selectors: impl IntoIterator<Item = &'a Self>) -> Option<BTreeMap<String, String>> {
-        let mut all: Vec<&Requirement> = selectors.into_iter().flat_map(|selector| &selector.0).collect();
+    pub fn example<'a>(
+        selectors: impl IntoIterator<Item = &'a Self>,
+    ) -> Option<BTreeMap<String, String>> {
+        let mut all: Vec<&Requirement> = selectors
+            .into_iter()
+            .flat_map(|selector| &selector.0)
+            .collect();
         all.sort_by(|a, b| a.key.cmp(&b.key));
         let mut labels = BTreeMap::new();
         for of_key in all.chunk_by(|a, b| a.key == b.key) {
@@ -139,17 +170,32 @@ fn can_be_met(requirements: &[&Requirement]) -> bool {
 
 /// A value, or the absence, of a label that meets all these requirements of its key; `None` if nothing does.
 fn example_of(requirements: &[&Requirement]) -> Option<Option<String>> {
-    let meets = |value: Option<&str>| requirements.iter().all(|requirement| requirement.is_met_by(value));
+    let meets = |value: Option<&str>| {
+        requirements
+            .iter()
+            .all(|requirement| requirement.is_met_by(value))
+    };
     if meets(None) {
         return Some(None);
     }
-    let lists = requirements.iter().filter(|it| matches!(it.operator, Operator::Equals | Operator::In));
+    let lists = requirements
+        .iter()
+        .filter(|it| matches!(it.operator, Operator::Equals | Operator::In));
     let value = match lists.min_by_key(|requirement| requirement.values.len()) {
-        Some(shortest) => shortest.values.iter().find(|value| meets(Some(value))).cloned(),
+        Some(shortest) => shortest
+            .values
+            .iter()
+            .find(|value| meets(Some(value)))
+            .cloned(),
         // A value that no requirement names is among one more than they name.
         None => {
-            let named: usize = requirements.iter().map(|requirement| requirement.values.len()).sum();
-            (0..=named).map(|number| format!("any-{number}")).find(|value| meets(Some(value)))
+            let named: usize = requirements
+                .iter()
+                .map(|requirement| requirement.values.len())
+                .sum();
+            (0..=named)
+                .map(|number| format!("any-{number}"))
+                .find(|value| meets(Some(value)))
         }
     };
     value.map(Some)
@@ -158,20 +204,26 @@ fn example_of(requirements: &[&Requirement]) -> Option<Option<String>> {
 /// As specs have it.
 impl From<&Selector> for LabelSelector {
     fn from(selector: &Selector) -> Self {
-        let (equal, others): (Vec<_>, Vec<_>) =
-            selector.0.iter().partition(|requirement| requirement.operator == Operator::Equals);
+        let (equal, others): (Vec<_>, Vec<_>) = selector
+            .0
+            .iter()
+            .partition(|requirement| requirement.operator == Operator::Equals);
         let operator = |operator| match operator {
             Operator::Equals | Operator::In => "In",
             Operator::NotIn => "NotIn",
             Operator::Exists => "Exists",
             Operator::DoesNotExist => "DoesNotExist",
         };
-        let labels = equal.into_iter().map(|Requirement { key, values, .. }| (key.clone(), values.concat()));
-        let expressions = others.into_iter().map(|requirement| LabelSelectorRequirement {
-            key: requirement.key.clone(),
-            operator: operator(requirement.operator).to_owned(),
-            values: Some(requirement.values.clone()).filter(|values| !values.is_empty()),
-        });
+        let labels = equal
+            .into_iter()
+            .map(|Requirement { key, values, .. }| (key.clone(), values.concat()));
+        let expressions = others
+            .into_iter()
+            .map(|requirement| LabelSelectorRequirement {
+                key: requirement.key.clone(),
+                operator: operator(requirement.operator).to_owned(),
+                values: Some(requirement.values.clone()).filter(|values| !values.is_empty()),
+            });
         let labels: BTreeMap<_, _> = labels.collect();
         let expressions: Vec<_> = expressions.collect();
         Self {
@@ -185,7 +237,11 @@ impl Requirement {
     /// Is the label as it asks, with this value or away?
     fn is_met_by(&self, value: Option<&str>) -> bool {
         // They are sorted.
-        let lists = |value: &str| self.values.binary_search_by(|known| (**known).cmp(value)).is_ok();
+        let lists = |value: &str| {
+            self.values
+                .binary_search_by(|known| (**known).cmp(value))
+                .is_ok()
+        };
         match self.operator {
             Operator::Equals | Operator::In => value.is_some_and(lists),
             Operator::NotIn => !value.is_some_and(lists),
@@ -199,10 +255,18 @@ fn requirement(part: &str) -> Option<Requirement> {
     let of = |key: &str, operator, mut values: Vec<String>| {
         let key = key.trim();
         values.sort();
-        is_label_key(key).then(|| Requirement { key: key.to_owned(), operator, values })
+        is_label_key(key).then(|| Requirement {
+            key: key.to_owned(),
+            operator,
+            values,
+        })
     };
     if let Some((head, list)) = part.split_once('(') {
-        let values: Vec<_> = list.strip_suffix(')')?.split(',').map(|value| value.trim().to_owned()).collect();
+        let values: Vec<_> = list
+            .strip_suffix(')')?
+            .split(',')
+            .map(|value| value.trim().to_owned())
+            .collect();
         let (key, operator) = head.trim().split_once(char::is_whitespace)?;
         return match operator.trim() {
             "in" => of(key, Operator::In, values),
@@ -226,7 +290,15 @@ fn requirement(part: &str) -> Option<Requirement> {
 /// As the API's `labelSelector` query parameter takes it.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, Requirement { key, operator, values }) in self.0.iter().enumerate() {
+        for (
+            at,
+            Requirement {
+                key,
+                operator,
+                values,
+            },
+        ) in self.0.iter().enumerate()
+        {
             let comma = if at == 0 { "" } else { "," };
             let values = values.join(",");
             match operator {
@@ -263,23 +335,44 @@ mod tests {
             ],
         }))
         .unwrap();
-        assert_eq!(given.to_string(), "app=web,!dead,live,tier in (a,b),zone notin (z)");
+        assert_eq!(
+            given.to_string(),
+            "app=web,!dead,live,tier in (a,b),zone notin (z)"
+        );
         let good = [("app", "web"), ("tier", "a"), ("live", "")];
         let matches = |labels: &[(&str, &str)]| {
-            let labels: std::collections::BTreeMap<String, String> =
-                labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+            let labels: std::collections::BTreeMap<String, String> = labels
+                .iter()
+                .map(|(k, v)| (k.to_string(), v.to_string()))
+                .collect();
             given.matches(|key| labels.get(key).map(|v| &**v))
         };
         assert!(matches(&good));
-        for (key, value) in [("app", "other"), ("tier", "c"), ("zone", "z"), ("dead", "x")] {
-            let changed: Vec<_> = good.iter().copied().filter(|(k, _)| *k != key).chain([(key, value)]).collect();
+        for (key, value) in [
+            ("app", "other"),
+            ("tier", "c"),
+            ("zone", "z"),
+            ("dead", "x"),
+        ] {
+            let changed: Vec<_> = good
+                .iter()
+                .copied()
+                .filter(|(k, _)| *k != key)
+                .chain([(key, value)])
+                .collect();
             assert!(!matches(&changed), "{key}={value}");
         }
     }
 
     #[test]
     fn what_is_written_in_one_line_reads_as_the_same() {
-        for text in ["", "app=web", "app=web,!dead,live,tier in (a,b),zone notin (z)", "a.b/c=", "a in (,b)"] {
+        for text in [
+            "",
+            "app=web",
+            "app=web,!dead,live,tier in (a,b),zone notin (z)",
+            "a.b/c=",
+            "a in (,b)",
+        ] {
             assert_eq!(Selector::parse(text).unwrap().to_string(), text);
         }
         for (text, same) in [
@@ -289,7 +382,15 @@ mod tests {
         ] {
             assert_eq!(Selector::parse(text).unwrap().to_string(), same);
         }
-        for text in ["a,,b", "a in b", "in (a)", "a like (b)", "a in (b", "=x", "a b"] {
+        for text in [
+            "a,,b",
+            "a in b",
+            "in (a)",
+            "a like (b)",
+            "a in (b",
+            "=x",
+            "a b",
+        ] {
             assert!(Selector::parse(text).is_err(), "{text}");
         }
     }
@@ -297,9 +398,15 @@ mod tests {
     #[test]
     fn nonsense_is_named() {
         for (expression, says) in [
-            (json!({"key": "a", "operator": "Like", "values": ["b"]}), "\"Like\""),
+            (
+                json!({"key": "a", "operator": "Like", "values": ["b"]}),
+                "\"Like\"",
+            ),
             (json!({"key": "a", "operator": "In"}), "a In needs values"),
-            (json!({"key": "a", "operator": "Exists", "values": ["b"]}), "a Exists takes no values"),
+            (
+                json!({"key": "a", "operator": "Exists", "values": ["b"]}),
+                "a Exists takes no values",
+            ),
         ] {
             let error = selector(json!({"matchExpressions": [expression]})).unwrap_err();
             assert!(error.contains(says), "{error}");
@@ -315,13 +422,17 @@ mod tests {
 
         fn any_selector() -> impl Strategy<Value = Selector> {
             let values = prop::sample::subsequence(VALUES.to_vec(), 1..=VALUES.len());
-            let asked =
-                (prop::sample::select(KEYS.to_vec()), 0..4_usize, values).prop_map(|(key, operator, values)| {
+            let asked = (prop::sample::select(KEYS.to_vec()), 0..4_usize, values).prop_map(
+                |(key, operator, values)| {
                     let operator = ["In", "NotIn", "Exists", "DoesNotExist"][operator];
                     let values = operator.ends_with("In").then_some(values);
                     json!({"key": key, "operator": operator, "values": values})
-                });
-            let label = prop::option::of((prop::sample::select(KEYS.to_vec()), prop::sample::select(VALUES.to_vec())));
+                },
+            );
+            let label = prop::option::of((
+                prop::sample::select(KEYS.to_vec()),
+                prop::sample::select(VALUES.to_vec()),
+            ));
             (label, prop::collection::vec(asked, 0..4)).prop_map(|(label, expressions)| {
                 let labels: BTreeMap<_, _> = label.into_iter().collect();
                 selector(json!({"matchLabels": labels, "matchExpressions": expressions})).unwrap()

@@ -20,7 +20,11 @@ pub fn is_beyond<K: Ord>(age: &K, all: impl Iterator<Item = K>) -> bool {
 
 /// Why an object does not count, and the remedy.
 pub fn beyond(kind: &str, namespace: &str, name: &str, holds: &str) -> String {
-    let group = if kind == "PersistentPodState" { "apps.kruise.io" } else { "policy.kruise.io" };
+    let group = if kind == "PersistentPodState" {
+        "apps.kruise.io"
+    } else {
+        "policy.kruise.io"
+    };
     let list = commands::list(&format!("{}s.{group}", kind.to_lowercase()), namespace);
     format!(
         "{kind} {namespace}/{name} {holds}: {MOST} older ones of the namespace count, and no more; \
@@ -36,13 +40,22 @@ mod tests {
 
     #[test]
     fn oldest_count_and_the_name_decides_between_twins() {
-        let twins =
-            |last: &'static str| (0..MOST).map(|at| (at / 2, format!("b{at:04}"))).chain([(0, last.to_owned())]);
+        let twins = |last: &'static str| {
+            (0..MOST)
+                .map(|at| (at / 2, format!("b{at:04}")))
+                .chain([(0, last.to_owned())])
+        };
         for (last, left_out) in [("a", "b0499"), ("b9999", "b0499")] {
             let mut all: Vec<_> = twins(last).collect();
             keep_oldest(&mut all, Clone::clone);
-            assert!(all.len() == MOST && all.iter().all(|(_, name)| name != left_out), "{last}");
-            assert!(is_beyond(&(249, left_out.to_owned()), twins(last)), "{last}");
+            assert!(
+                all.len() == MOST && all.iter().all(|(_, name)| name != left_out),
+                "{last}"
+            );
+            assert!(
+                is_beyond(&(249, left_out.to_owned()), twins(last)),
+                "{last}"
+            );
         }
         let youngest: Vec<_> = twins("c").map(|(at, name)| (at + 1, name)).collect();
         assert!(is_beyond(&(251, "c".to_owned()), youngest.into_iter()));

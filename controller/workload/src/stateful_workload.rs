@@ -33,12 +33,24 @@ struct Slim {
 impl<'de> Deserialize<'de> for StatefulWorkload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = JsonText::deserialize(deserializer)?;
-        let Slim { metadata, ordinals } = serde_json::from_str(text.as_str()).map_err(D::Error::custom)?;
+        let Slim { metadata, ordinals } =
+            serde_json::from_str(text.as_str()).map_err(D::Error::custom)?;
         let is_subset = metadata.label(SUBSET_NAME).is_some();
-        let mut subset = if is_subset { text.read::<UntypedWorkload>() } else { None };
-        subset.as_mut().map_or(Ok(()), |subset| pod::slim(&mut subset.metadata)).map_err(D::Error::custom)?;
+        let mut subset = if is_subset {
+            text.read::<UntypedWorkload>()
+        } else {
+            None
+        };
+        subset
+            .as_mut()
+            .map_or(Ok(()), |subset| pod::slim(&mut subset.metadata))
+            .map_err(D::Error::custom)?;
         let subset = subset.map(Arc::new);
-        Ok(Self { metadata, ordinals, subset })
+        Ok(Self {
+            metadata,
+            ordinals,
+            subset,
+        })
     }
 }
 
@@ -46,8 +58,13 @@ impl<'de> Deserialize<'de> for StatefulWorkload {
 fn ordinals<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Ordinals>, D::Error> {
     let Spec { replicas, ordinals } = Option::deserialize(deserializer)?.unwrap_or_default();
     let number = |value: &Value| i32::try_from(value.as_i64()?).ok();
-    let Some(replicas) = replicas.as_ref().map_or(Some(1), number) else { return Ok(None) };
-    let start = ordinals.as_ref().and_then(|ordinals| number(&ordinals["start"])).unwrap_or(0);
+    let Some(replicas) = replicas.as_ref().map_or(Some(1), number) else {
+        return Ok(None);
+    };
+    let start = ordinals
+        .as_ref()
+        .and_then(|ordinals| number(&ordinals["start"]))
+        .unwrap_or(0);
     Ok(Ordinals::of_spec(Some(replicas), start, &[]).ok())
 }
 
@@ -66,28 +83,38 @@ mod tests {
     #[test]
     fn stateful_workload_of_a_subset_keeps_its_spec() {
         let read = |labels: Value| -> StatefulWorkload {
-            let metadata =
-                json!({"name": "web", "labels": labels, "annotations": {"apps.kruise.io/subset-patch": "{}"}});
+            let metadata = json!({"name": "web", "labels": labels, "annotations": {"apps.kruise.io/subset-patch": "{}"}});
             serde_json::from_value(
                 json!({"metadata": metadata, "spec": {"replicas": 3}, "status": {"readyReplicas": 2}}),
             )
             .unwrap()
         };
         assert_eq!(read(json!({"app": "web"})).subset, None);
-        let subset = read(json!({"apps.kruise.io/subset-name": "a"})).subset.unwrap();
+        let subset = read(json!({"apps.kruise.io/subset-name": "a"}))
+            .subset
+            .unwrap();
         assert_eq!((subset.replicas, subset.status.ready_replicas), (3, 2));
-        assert_eq!(subset.metadata.annotations.as_ref().unwrap()["apps.kruise.io/subset-patch"], "{}");
+        assert_eq!(
+            subset.metadata.annotations.as_ref().unwrap()["apps.kruise.io/subset-patch"],
+            "{}"
+        );
     }
 
     #[test]
     fn ordinals_are_read_where_the_spec_has_them_as_kubernetes_does() {
         let read = |spec: Value| {
-            let workload: StatefulWorkload = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
-            workload.ordinals.map(|ordinals| ordinals.iter().take(9).collect::<Vec<_>>())
+            let workload: StatefulWorkload =
+                serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+            workload
+                .ordinals
+                .map(|ordinals| ordinals.iter().take(9).collect::<Vec<_>>())
         };
         let table = [
             (json!({"replicas": 2}), Some(vec![0, 1])),
-            (json!({"replicas": 2, "ordinals": {"start": 5}, "template": {"spec": {}}}), Some(vec![5, 6])),
+            (
+                json!({"replicas": 2, "ordinals": {"start": 5}, "template": {"spec": {}}}),
+                Some(vec![5, 6]),
+            ),
             (json!({}), Some(vec![0])),
             (json!(null), Some(vec![0])),
             (json!({"replicas": "many"}), None),

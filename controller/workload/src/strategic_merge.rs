@@ -65,12 +65,19 @@ pub struct InvalidPatch {
 
 impl InvalidPatch {
     fn new(problem: impl Into<String>) -> Self {
-        Self { field: String::new(), problem: problem.into() }
+        Self {
+            field: String::new(),
+            problem: problem.into(),
+        }
     }
 
     /// The same error in a field of this name.
     fn within(mut self, name: &str) -> Self {
-        let separator = if self.field.is_empty() || self.field.starts_with('[') { "" } else { "." };
+        let separator = if self.field.is_empty() || self.field.starts_with('[') {
+            ""
+        } else {
+            "."
+        };
         self.field = format!("{}{separator}{}", shown(name), self.field);
         self
     }
@@ -97,8 +104,12 @@ enum ListStrategy {
 }
 
 fn strategy(holder: &str, field: &str) -> ListStrategy {
-    let found = MERGED_LISTS.iter().find(|(holders, list, _)| *list == field && holders.contains(&holder));
-    found.map_or(ListStrategy::Replace, |(_, _, key)| ListStrategy::Merge(*key))
+    let found = MERGED_LISTS
+        .iter()
+        .find(|(holders, list, _)| *list == field && holders.contains(&holder));
+    found.map_or(ListStrategy::Replace, |(_, _, key)| {
+        ListStrategy::Merge(*key)
+    })
 }
 
 /// The pod template with the patch applied. Null fields and directives are left out, as the
@@ -108,11 +119,16 @@ fn strategy(holder: &str, field: &str) -> ListStrategy {
 /// The error names the field of the patch and the remedy.
 pub fn strategic_merge(template: &Value, patch: &Value) -> Result<Value, InvalidPatch> {
     if is_deeper(patch, DEEPEST) || is_deeper(template, DEEPEST) {
-        let problem = format!("nests deeper than {DEEPEST} levels; no field of a pod template does, remove it");
+        let problem = format!(
+            "nests deeper than {DEEPEST} levels; no field of a pod template does, remove it"
+        );
         return Err(InvalidPatch::new(problem));
     }
     let Value::Object(patch) = patch else {
-        return Err(InvalidPatch::new(format!("is {}, but must be an object", named(patch))));
+        return Err(InvalidPatch::new(format!(
+            "is {}, but must be an object",
+            named(patch)
+        )));
     };
     let mut merged = template.as_object().cloned().unwrap_or_default();
     merge_maps("", &mut merged, patch.clone())?;
@@ -133,19 +149,32 @@ fn merge_maps(
         };
         return Ok(());
     }
-    for name in patch.keys().filter(|name| ALWAYS_PRESENT.contains(&(holder, name.as_str()))) {
-        original.entry(name.as_str()).or_insert_with(|| Value::Object(Map::new()));
+    for name in patch
+        .keys()
+        .filter(|name| ALWAYS_PRESENT.contains(&(holder, name.as_str())))
+    {
+        original
+            .entry(name.as_str())
+            .or_insert_with(|| Value::Object(Map::new()));
     }
     retain_keys(original, &mut patch)?;
     element_order::set_element_order(holder, original, &mut patch)?;
     for (name, value) in patch {
         let deletes = name.starts_with(DELETE_FROM_PRIMITIVE_LIST);
-        let field = if deletes { target(&name, DELETE_FROM_PRIMITIVE_LIST)? } else { &name };
+        let field = if deletes {
+            target(&name, DELETE_FROM_PRIMITIVE_LIST)?
+        } else {
+            &name
+        };
         if deletes && !value.is_null() && !value.is_array() {
-            let problem = format!("is {}, but must be a list of the texts to delete", named(&value));
+            let problem = format!(
+                "is {}, but must be a list of the texts to delete",
+                named(&value)
+            );
             return Err(InvalidPatch::new(problem).within(&name));
         }
-        merge_field(holder, original, field, value, deletes).map_err(|error| error.within(&name))?;
+        merge_field(holder, original, field, value, deletes)
+            .map_err(|error| error.within(&name))?;
     }
     Ok(())
 }
@@ -182,19 +211,30 @@ fn merge_field(
 }
 
 /// Removes from the original what `$retainKeys` does not list. All that the patch sets must be in it.
-fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), InvalidPatch> {
-    let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
+fn retain_keys(
+    original: &mut Map<String, Value>,
+    patch: &mut Map<String, Value>,
+) -> Result<(), InvalidPatch> {
+    let Some(retained) = patch.remove(RETAIN_KEYS) else {
+        return Ok(());
+    };
     let Value::Array(retained) = retained else {
         let problem = format!("is {}, but must be a list of field names", named(&retained));
         return Err(InvalidPatch::new(problem).within(RETAIN_KEYS));
     };
-    let retained: std::collections::BTreeSet<&str> = retained.iter().filter_map(Value::as_str).collect();
-    let is_directive = |name: &str| name.starts_with(DELETE_FROM_PRIMITIVE_LIST) || name.starts_with(SET_ELEMENT_ORDER);
+    let retained: std::collections::BTreeSet<&str> =
+        retained.iter().filter_map(Value::as_str).collect();
+    let is_directive = |name: &str| {
+        name.starts_with(DELETE_FROM_PRIMITIVE_LIST) || name.starts_with(SET_ELEMENT_ORDER)
+    };
     let missing = |(name, value): &(&String, &Value)| {
         !value.is_null() && !is_directive(name) && !retained.contains(name.as_str())
     };
     if let Some((name, _)) = patch.iter().find(missing) {
-        let problem = format!("has no {:?}, which the patch sets beside it; add it to the list", shown(name));
+        let problem = format!(
+            "has no {:?}, which the patch sets beside it; add it to the list",
+            shown(name)
+        );
         return Err(InvalidPatch::new(problem).within(RETAIN_KEYS));
     }
     original.retain(|name, _| retained.contains(name.as_str()));
@@ -203,7 +243,9 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
 
 /// The field that a directive with a prefix and a slash names.
 fn target<'a>(directive: &'a str, prefix: &str) -> Result<&'a str, InvalidPatch> {
-    let field = directive.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/'));
+    let field = directive
+        .strip_prefix(prefix)
+        .and_then(|rest| rest.strip_prefix('/'));
     field.ok_or_else(|| {
         let problem = format!("names no list; write {prefix}/ and the name of the list");
         InvalidPatch::new(problem).within(directive)
@@ -212,11 +254,14 @@ fn target<'a>(directive: &'a str, prefix: &str) -> Result<&'a str, InvalidPatch>
 
 fn unknown_directive(directive: &Value) -> InvalidPatch {
     let value = shown(&directive.to_string());
-    InvalidPatch::new(format!("is {value}, but must be \"replace\" or \"delete\"")).within(DIRECTIVE)
+    InvalidPatch::new(format!("is {value}, but must be \"replace\" or \"delete\""))
+        .within(DIRECTIVE)
 }
 
 fn has_directive(value: &Value) -> bool {
-    value.as_object().is_some_and(|map| map.contains_key(DIRECTIVE))
+    value
+        .as_object()
+        .is_some_and(|map| map.contains_key(DIRECTIVE))
 }
 
 /// Without fields that are null, in lists too.
@@ -224,7 +269,10 @@ fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => {
             let kept = map.into_iter().filter(|(_, value)| !value.is_null());
-            Value::Object(kept.map(|(name, value)| (name, without_nulls(value))).collect())
+            Value::Object(
+                kept.map(|(name, value)| (name, without_nulls(value)))
+                    .collect(),
+            )
         }
         Value::Array(list) => Value::Array(list.into_iter().map(without_nulls).collect()),
         other => other,
@@ -236,10 +284,14 @@ fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,
         Value::Object(map) => {
-            let kept = map.into_iter().filter_map(|(name, value)| Some((name, without_directives(value)?)));
+            let kept = map
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, without_directives(value)?)));
             Some(Value::Object(kept.collect()))
         }
-        Value::Array(list) => Some(Value::Array(list.into_iter().filter_map(without_directives).collect())),
+        Value::Array(list) => Some(Value::Array(
+            list.into_iter().filter_map(without_directives).collect(),
+        )),
         other => Some(other),
     }
 }
@@ -249,7 +301,9 @@ fn without_directives(value: Value) -> Option<Value> {
 fn decoded(value: Value) -> Value {
     match value {
         Value::Object(map) => {
-            let kept = map.into_iter().filter(|(name, value)| !value.is_null() && !is_directive(name));
+            let kept = map
+                .into_iter()
+                .filter(|(name, value)| !value.is_null() && !is_directive(name));
             Value::Object(kept.map(|(name, value)| (name, decoded(value))).collect())
         }
         Value::Array(list) => Value::Array(list.into_iter().map(decoded).collect()),
@@ -265,7 +319,9 @@ fn is_directive(name: &str) -> bool {
 }
 
 fn is_deeper(value: &Value, levels: usize) -> bool {
-    let Some(left) = levels.checked_sub(1) else { return true };
+    let Some(left) = levels.checked_sub(1) else {
+        return true;
+    };
     match value {
         Value::Object(map) => map.values().any(|value| is_deeper(value, left)),
         Value::Array(list) => list.iter().any(|value| is_deeper(value, left)),

@@ -71,8 +71,16 @@ struct Numbers {
 impl UntypedWorkload {
     /// A workload from its parts.
     pub fn new(metadata: ObjectMeta, spec: JsonText, status: WorkloadStatus) -> Self {
-        let replicas = spec.read::<Numbers>().and_then(|numbers| numbers.replicas).unwrap_or(1);
-        Self { metadata, spec, replicas, status }
+        let replicas = spec
+            .read::<Numbers>()
+            .and_then(|numbers| numbers.replicas)
+            .unwrap_or(1);
+        Self {
+            metadata,
+            spec,
+            replicas,
+            status,
+        }
     }
 
     /// The value of a label.
@@ -89,8 +97,18 @@ impl UntypedWorkload {
     /// What holds it back, in its own words: `Blocked` of Berth's kinds, `ReplicaFailure` or a deadline
     /// that has passed (`Progressing` is False) of Kubernetes'.
     pub fn failure(&self) -> Option<&str> {
-        const FAILURES: [(&str, &str); 3] = [("Blocked", "True"), ("ReplicaFailure", "True"), ("Progressing", "False")];
-        let is_failure = |told: &&WorkloadCondition| FAILURES.contains(&(told.type_.as_str(), told.status.as_str()));
-        self.status.conditions.iter().find(is_failure).map(|told| told.message.as_str())
+        const FAILURES: [(&str, &str); 3] = [
+            ("Blocked", "True"),
+            ("ReplicaFailure", "True"),
+            ("Progressing", "False"),
+        ];
+        let is_failure = |told: &&WorkloadCondition| {
+            FAILURES.contains(&(told.type_.as_str(), told.status.as_str()))
+        };
+        self.status
+            .conditions
+            .iter()
+            .find(is_failure)
+            .map(|told| told.message.as_str())
     }
 }

@@ -75,14 +75,24 @@ pub(super) async fn inspect(runtime: Arc<Runtime>, question: Question, done: mps
 }
 
 async fn answer(runtime: &Runtime, question: &Question) -> Result<Found, CriError> {
-    let Question { pods, names, before, stopping } = question;
+    let Question {
+        pods,
+        names,
+        before,
+        stopping,
+    } = question;
     let one = match pods.as_slice() {
         [pod] => Some(pod.uid.as_str()),
         _ => None,
     };
     let containers = runtime.cri.containers(one).await?;
     let images = runtime.cri.images().await?;
-    let facts = Facts { runtime: runtime.cri.name(), containers: &containers, images: &images, names };
+    let facts = Facts {
+        runtime: runtime.cri.name(),
+        containers: &containers,
+        images: &images,
+        names,
+    };
     let mut answers = inspect::inspect(pods, facts);
     let mut known = Environments::new();
     for id in env::asked(pods, &answers) {
@@ -92,8 +102,12 @@ async fn answer(runtime: &Runtime, question: &Question) -> Result<Found, CriErro
     env::answer(pods, &mut answers, &known, |id| stopping.contains(id));
     let stop = env::to_stop(pods, &answers, &containers);
     let pods = inspect::timed(answers, before, now().time);
-    let named: BTreeSet<&String> =
-        pods.iter().flat_map(|pod| &pod.containers).map(|c| &c.image).filter(|image| !image.is_empty()).collect();
+    let named: BTreeSet<&String> = pods
+        .iter()
+        .flat_map(|pod| &pod.containers)
+        .map(|c| &c.image)
+        .filter(|image| !image.is_empty())
+        .collect();
     let mut facts = Vec::new();
     for image in named {
         // A name that the runtime refuses is one that it has no image for.
@@ -101,7 +115,10 @@ async fn answer(runtime: &Runtime, question: &Question) -> Result<Found, CriErro
             Err(CriError::Refused(_)) => None,
             found => found?,
         };
-        facts.push(ImageFact { image: image.clone(), image_ids: found.map(|r| r.ids).unwrap_or_default() });
+        facts.push(ImageFact {
+            image: image.clone(),
+            image_ids: found.map(|r| r.ids).unwrap_or_default(),
+        });
     }
     Ok(Found { pods, facts, stop })
 }
@@ -121,12 +138,28 @@ pub(super) async fn await_kubelet(stop: Stop, done: mpsc::Sender<Done>) {
 }
 
 /// Ends a container as its kubelet would: its hook first, then within what is left of its grace period.
-pub(super) async fn stop(runtime: Arc<Runtime>, node_ip: Option<IpAddr>, stop: Stop, done: mpsc::Sender<Done>) {
+pub(super) async fn stop(
+    runtime: Arc<Runtime>,
+    node_ip: Option<IpAddr>,
+    stop: Stop,
+    done: mpsc::Sender<Done>,
+) {
     let begun = Instant::now();
-    if let Err(why) = pre_stop::run(&runtime, (&stop.id, &stop.sandbox), &stop.hook, stop.grace, node_ip).await {
+    if let Err(why) = pre_stop::run(
+        &runtime,
+        (&stop.id, &stop.sandbox),
+        &stop.hook,
+        stop.grace,
+        node_ip,
+    )
+    .await
+    {
         warn!(container = stop.what, why, "the preStop hook failed");
     }
-    let result = runtime.cri.stop_container(&stop.id, pre_stop::left(stop.grace, begun.elapsed())).await;
+    let result = runtime
+        .cri
+        .stop_container(&stop.id, pre_stop::left(stop.grace, begun.elapsed()))
+        .await;
     if result.is_err() {
         // It is tried again as soon as this is told.
         tokio::time::sleep(BEFORE_NEXT_TRY).await;
@@ -141,21 +174,40 @@ pub(super) async fn see(runtime: Arc<Runtime>, done: mpsc::Sender<Done>) {
 }
 
 /// Ends a container for a request, as [`stop`] does, and tells what became of it.
-pub(super) async fn end(runtime: Arc<Runtime>, node_ip: Option<IpAddr>, begin: Begin, done: mpsc::Sender<Done>) {
+pub(super) async fn end(
+    runtime: Arc<Runtime>,
+    node_ip: Option<IpAddr>,
+    begin: Begin,
+    done: mpsc::Sender<Done>,
+) {
     let begun = Instant::now();
-    let hooked = pre_stop::run(&runtime, (&begin.id, &begin.sandbox), &begin.hook, begin.grace, node_ip).await;
+    let hooked = pre_stop::run(
+        &runtime,
+        (&begin.id, &begin.sandbox),
+        &begin.hook,
+        begin.grace,
+        node_ip,
+    )
+    .await;
     if let Err(why) = &hooked {
         warn!(container = begin.what, why, "the preStop hook failed");
     }
-    let mut result = runtime.cri.stop_container(&begin.id, pre_stop::left(begin.grace, begun.elapsed())).await;
+    let mut result = runtime
+        .cri
+        .stop_container(&begin.id, pre_stop::left(begin.grace, begun.elapsed()))
+        .await;
     if matches!(result, Err(CriError::Refused(_))) {
         // It may have ended by itself, by its hook for one.
         let running = ContainerState::ContainerRunning as i32;
         match runtime.cri.containers(Some(&begin.uid)).await {
-            Ok(all) if !all.iter().any(|c| c.id == begin.id && c.state == running) => result = Ok(()),
+            Ok(all) if !all.iter().any(|c| c.id == begin.id && c.state == running) => {
+                result = Ok(())
+            }
             Ok(_) => {}
             Err(error) => result = Err(error),
         }
     }
-    let _ = done.send(Done::Halted(Box::new(begin), hooked.err(), result)).await;
+    let _ = done
+        .send(Done::Halted(Box::new(begin), hooked.err(), result))
+        .await;
 }

@@ -107,8 +107,16 @@ pub async fn run(
     let (progress, mut progresses) = mpsc::channel(64);
     let (waiting, waited) = watch::channel(false);
     let watches = [
-        tokio::spawn(nodeimage::watch(api.clone(), settings.node_name.clone(), node_tell)),
-        tokio::spawn(runtime::watch(settings.socket.clone(), waited, runtime_tell)),
+        tokio::spawn(nodeimage::watch(
+            api.clone(),
+            settings.node_name.clone(),
+            node_tell,
+        )),
+        tokio::spawn(runtime::watch(
+            settings.socket.clone(),
+            waited,
+            runtime_tell,
+        )),
     ];
     let mut agent = Agent {
         publisher: Publisher::new(api, settings.progress_interval),
@@ -168,7 +176,10 @@ async fn sleep_until(wake: Option<Instant>) {
 /// Now, with the time of day in the whole seconds that the API knows.
 fn now() -> Now {
     let time = Timestamp::now();
-    Now { steady: Instant::now(), time: Timestamp::from_second(time.as_second()).unwrap_or(time) }
+    Now {
+        steady: Instant::now(),
+        time: Timestamp::from_second(time.as_second()).unwrap_or(time),
+    }
 }
 
 impl Agent {
@@ -177,7 +188,11 @@ impl Agent {
         let uid = |n: &Option<Box<NodeImage>>| n.as_ref().and_then(|n| n.metadata.uid.clone());
         if uid(&self.node) != uid(&node) {
             // Another object by the same name, the first one, or none.
-            info!(node = self.settings.node_name, found = node.is_some(), "the NodeImage changed");
+            info!(
+                node = self.settings.node_name,
+                found = node.is_some(),
+                "the NodeImage changed"
+            );
             self.forget();
             self.publisher.reset();
             self.stops.forget();
@@ -187,14 +202,22 @@ impl Agent {
         if let Some(node) = &node {
             self.publisher.observed(node);
         }
-        let pods = |n: &Option<Box<NodeImage>>| n.as_ref().map(|n| n.spec.inspect_pods.clone()).unwrap_or_default();
+        let pods = |n: &Option<Box<NodeImage>>| {
+            n.as_ref()
+                .map(|n| n.spec.inspect_pods.clone())
+                .unwrap_or_default()
+        };
         let wanted = pods(&node);
         self.inspection.due |= wanted != pods(&self.node);
-        let stops = node.as_ref().map(|node| node.spec.stop_containers.as_slice()).unwrap_or_default();
+        let stops = node
+            .as_ref()
+            .map(|node| node.spec.stop_containers.as_slice())
+            .unwrap_or_default();
         self.stops.drop_others(stops);
         self.stops.changed();
         let waits = !wanted.is_empty() || self.stops.are_open(stops);
-        self.waiting.send_if_modified(|waiting| std::mem::replace(waiting, waits) != waits);
+        self.waiting
+            .send_if_modified(|waiting| std::mem::replace(waiting, waits) != waits);
         self.node = node;
     }
 
@@ -216,7 +239,9 @@ impl Agent {
                 self.stops.changed();
             }
         }
-        self.metrics.runtime_ready.set(i64::from(matches!(self.runtime, Connection::Ready(_))));
+        self.metrics
+            .runtime_ready
+            .set(i64::from(matches!(self.runtime, Connection::Ready(_))));
     }
 
     fn on_done(&mut self, done: Done) {
@@ -242,7 +267,9 @@ impl Agent {
                     Ok(found) => {
                         let newest = found.pods.iter().flat_map(|pod| &pod.containers);
                         let newest: HashSet<&str> = newest.map(env::id).collect();
-                        self.inspection.stopping.retain(|id| newest.contains(id.as_str()));
+                        self.inspection
+                            .stopping
+                            .retain(|id| newest.contains(id.as_str()));
                         (self.inspection.pods, self.inspection.facts) = (found.pods, found.facts);
                         self.stop(found.stop);
                     }
@@ -261,29 +288,53 @@ impl Agent {
             Done::Seen(seen) => self.on_seen(seen),
             Done::Halted(begin, hook, result) => {
                 match &result {
-                    Ok(()) => info!(container = begin.what, id = begin.id, "stopped, to be created anew"),
+                    Ok(()) => info!(
+                        container = begin.what,
+                        id = begin.id,
+                        "stopped, to be created anew"
+                    ),
                     Err(error) => {
                         warn!(container = begin.what, id = begin.id, %error, "a container could not be stopped")
                     }
                 }
-                self.stops.over(&begin, hook.as_deref(), result.as_ref().copied(), now());
+                self.stops
+                    .over(&begin, hook.as_deref(), result.as_ref().copied(), now());
             }
-            Done::Written(result) => self.publisher.written(result, self.node.as_deref(), &self.metrics),
+            Done::Written(result) => {
+                self.publisher
+                    .written(result, self.node.as_deref(), &self.metrics)
+            }
         }
     }
 
     /// Begins with the containers that are to be stopped, among those that the node has.
     fn on_seen(&mut self, seen: Result<Vec<Container>, CriError>) {
-        let asked = self.node.as_ref().map(|node| node.spec.stop_containers.as_slice()).unwrap_or_default();
+        let asked = self
+            .node
+            .as_ref()
+            .map(|node| node.spec.stop_containers.as_slice())
+            .unwrap_or_default();
         let otherwise = &self.inspection.stopping;
-        let begins = self.stops.seen(asked, seen.as_deref(), |id| otherwise.contains(id), now());
+        let begins = self
+            .stops
+            .seen(asked, seen.as_deref(), |id| otherwise.contains(id), now());
         let Connection::Ready(runtime) = &self.runtime else {
             // It went just now: what has not begun is looked at again when it is back.
             return begins.iter().for_each(|begin| self.stops.not_begun(begin));
         };
         for begin in begins {
-            info!(container = begin.what, id = begin.id, request = begin.asked.request, "stopping for a request");
-            tokio::spawn(jobs::end(runtime.clone(), self.settings.node_ip, begin, self.done.clone()));
+            info!(
+                container = begin.what,
+                id = begin.id,
+                request = begin.asked.request,
+                "stopping for a request"
+            );
+            tokio::spawn(jobs::end(
+                runtime.clone(),
+                self.settings.node_ip,
+                begin,
+                self.done.clone(),
+            ));
         }
     }
 
@@ -295,7 +346,13 @@ impl Agent {
             }
             Outcome::PulledAlthough(image, problem) => {
                 self.metrics.pulled("succeeded");
-                warn!(attempt, id = image.id, bytes = image.bytes, problem, "pulled, although something is wrong");
+                warn!(
+                    attempt,
+                    id = image.id,
+                    bytes = image.bytes,
+                    problem,
+                    "pulled, although something is wrong"
+                );
             }
             Outcome::Failed(why) => {
                 self.metrics.pulled("failed");
@@ -316,7 +373,13 @@ impl Agent {
             _ => None,
         };
         let (previous, at) = (self.publisher.known().clone(), now().steady);
-        let plan = self.tasks.step(&node.spec, &previous, runtime.is_some(), self.settings.limits, now());
+        let plan = self.tasks.step(
+            &node.spec,
+            &previous,
+            runtime.is_some(),
+            self.settings.limits,
+            now(),
+        );
         let wake = plan.wake_at;
         if let Some(runtime) = &runtime {
             self.act(plan, &node.spec, runtime);
@@ -330,7 +393,9 @@ impl Agent {
         if node.spec.inspect_pods.is_empty() {
             (self.inspection.pods, self.inspection.facts) = (Vec::new(), Vec::new());
         }
-        self.metrics.running.set(i64::try_from(self.pulls.len()).unwrap_or(i64::MAX));
+        self.metrics
+            .running
+            .set(i64::try_from(self.pulls.len()).unwrap_or(i64::MAX));
         let status = self.report(&node.spec, &previous);
         let stops = self.stops.wake(&node.spec.stop_containers, at);
         let publish = status.and_then(|status| self.publisher.publish(&node, status, &self.done));
@@ -342,11 +407,19 @@ impl Agent {
     fn report(&self, spec: &NodeImageSpec, previous: &NodeImageStatus) -> Option<NodeImageStatus> {
         let (ready, message) = match &self.runtime {
             Connection::Unknown => return None,
-            Connection::Ready(runtime) => (true, format!("{} {}", runtime.cri.name(), runtime.cri.version())),
+            Connection::Ready(runtime) => (
+                true,
+                format!("{} {}", runtime.cri.name(), runtime.cri.version()),
+            ),
             Connection::Lost(why) => (false, why.clone()),
         };
         Some(NodeImageStatus {
-            conditions: vec![publish::runtime_condition(&previous.conditions, ready, message, now().time)],
+            conditions: vec![publish::runtime_condition(
+                &previous.conditions,
+                ready,
+                message,
+                now().time,
+            )],
             inspected_pods: self.inspection.pods.clone(),
             image_facts: self.inspection.facts.clone(),
             stopped_containers: self.stops.answers(&spec.stop_containers, now().steady),
@@ -377,7 +450,9 @@ impl Agent {
         Try {
             attempt,
             sandbox: image.and_then(|image| image.sandbox_of(&key.tag)).cloned(),
-            has_secrets: image.and_then(|image| image.secrets_of(&key.tag)).is_some_and(|secrets| !secrets.is_empty()),
+            has_secrets: image
+                .and_then(|image| image.secrets_of(&key.tag))
+                .is_some_and(|secrets| !secrets.is_empty()),
             key,
             runtime,
             secrets: self.settings.secrets.clone(),
@@ -386,7 +461,8 @@ impl Agent {
     }
 
     fn inspect(&mut self, spec: &NodeImageSpec, runtime: &Arc<Runtime>) {
-        let due = self.inspection.due && !self.inspection.under_way && !spec.inspect_pods.is_empty();
+        let due =
+            self.inspection.due && !self.inspection.under_way && !spec.inspect_pods.is_empty();
         if !due {
             return;
         }
@@ -405,7 +481,10 @@ impl Agent {
     fn stop(&mut self, stops: Vec<Stop>) {
         for stop in stops {
             let is_at_work = self.stops.is_at_work(&stop.id);
-            if self.inspection.due || is_at_work || !self.inspection.stopping.insert(stop.id.clone()) {
+            if self.inspection.due
+                || is_at_work
+                || !self.inspection.stopping.insert(stop.id.clone())
+            {
                 continue;
             }
             tokio::spawn(jobs::await_kubelet(stop, self.done.clone()));
@@ -414,15 +493,33 @@ impl Agent {
 
     /// Stops a container, unless the question was changed or taken back while its kubelet had time.
     fn stop_if_still_asked(&mut self, stop: Stop) {
-        let pods = self.node.as_ref().map(|node| node.spec.inspect_pods.as_slice()).unwrap_or_default();
+        let pods = self
+            .node
+            .as_ref()
+            .map(|node| node.spec.inspect_pods.as_slice())
+            .unwrap_or_default();
         let asked = env::is_still_asked(pods, &stop);
         match &self.runtime {
             Connection::Ready(runtime) if asked => {
-                info!(container = stop.what, id = stop.id, "stopped, to be created anew");
-                tokio::spawn(jobs::stop(runtime.clone(), self.settings.node_ip, stop, self.done.clone()));
+                info!(
+                    container = stop.what,
+                    id = stop.id,
+                    "stopped, to be created anew"
+                );
+                tokio::spawn(jobs::stop(
+                    runtime.clone(),
+                    self.settings.node_ip,
+                    stop,
+                    self.done.clone(),
+                ));
             }
             _ => {
-                info!(container = stop.what, id = stop.id, asked, "not stopped after all");
+                info!(
+                    container = stop.what,
+                    id = stop.id,
+                    asked,
+                    "not stopped after all"
+                );
                 self.inspection.stopping.remove(&stop.id);
                 self.inspection.due = true;
             }
@@ -444,7 +541,11 @@ impl Agent {
         self.cancel(&all);
         self.tasks.clear();
         let stopping = std::mem::take(&mut self.inspection.stopping);
-        self.inspection =
-            Inspection { under_way: self.inspection.under_way, due: true, stopping, ..Inspection::default() };
+        self.inspection = Inspection {
+            under_way: self.inspection.under_way,
+            due: true,
+            stopping,
+            ..Inspection::default()
+        };
     }
 }

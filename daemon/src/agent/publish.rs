@@ -63,8 +63,16 @@ impl Publisher {
 
     /// The watch showed the object.
     pub(super) fn observed(&mut self, node: &NodeImage) {
-        let version = node.metadata.resource_version.as_deref().unwrap_or_default();
-        if self.unseen.as_ref().is_some_and(|(own, since)| own != version && since.elapsed() < LAG_MAX) {
+        let version = node
+            .metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default();
+        if self
+            .unseen
+            .as_ref()
+            .is_some_and(|(own, since)| own != version && since.elapsed() < LAG_MAX)
+        {
             return;
         }
         self.unseen = None;
@@ -83,7 +91,8 @@ impl Publisher {
         self.under_way = false;
         match result {
             Ok((status, version)) => {
-                let seen = node.and_then(|n| n.metadata.resource_version.as_deref()) == Some(&version);
+                let seen =
+                    node.and_then(|n| n.metadata.resource_version.as_deref()) == Some(&version);
                 self.unseen = (!seen).then(|| (version, Instant::now()));
                 self.known = status;
                 self.retry = RETRY;
@@ -119,7 +128,10 @@ impl Publisher {
         {
             return Some(at);
         }
-        let (Some(name), Some(uid)) = (node.metadata.name.clone(), node.metadata.uid.clone()) else { return None };
+        let (Some(name), Some(uid)) = (node.metadata.name.clone(), node.metadata.uid.clone())
+        else {
+            return None;
+        };
         debug!(?urgency, "writing the status");
         self.under_way = true;
         self.last = Some(Instant::now());
@@ -127,7 +139,9 @@ impl Publisher {
         tokio::spawn(async move {
             let written = nodeimage::write_status(&api, &name, &uid, &status).await;
             // Nobody listens only when the daemon ends.
-            let _ = done.send(Done::Written(written.map(|version| (status, version)))).await;
+            let _ = done
+                .send(Done::Written(written.map(|version| (status, version))))
+                .await;
         });
         None
     }
@@ -140,14 +154,22 @@ pub(super) fn runtime_condition(
     message: String,
     now: Timestamp,
 ) -> NodeImageCondition {
-    let (status, reason) = if ready { ("True", "RuntimeAnswers") } else { ("False", "RuntimeAway") };
-    let same = before.iter().find(|c| c.type_ == RUNTIME_READY && c.status == status);
+    let (status, reason) = if ready {
+        ("True", "RuntimeAnswers")
+    } else {
+        ("False", "RuntimeAway")
+    };
+    let same = before
+        .iter()
+        .find(|c| c.type_ == RUNTIME_READY && c.status == status);
     NodeImageCondition {
         type_: RUNTIME_READY.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
         message,
-        last_transition_time: same.and_then(|c| c.last_transition_time.clone()).or(Some(Time(now))),
+        last_transition_time: same
+            .and_then(|c| c.last_transition_time.clone())
+            .or(Some(Time(now))),
     }
 }
 
@@ -165,6 +187,9 @@ mod tests {
             (lost.last_transition_time, "refused")
         );
         let back = runtime_condition(&[still], true, "containerd 2".into(), at(3));
-        assert_eq!((back.status.as_str(), back.last_transition_time), ("True", Some(Time(at(3)))));
+        assert_eq!(
+            (back.status.as_str(), back.last_transition_time),
+            ("True", Some(Time(at(3))))
+        );
     }
 }

@@ -22,12 +22,20 @@ struct Apiserver {
 
 impl Apiserver {
     fn answer(&self, request: &Request<Body>) -> Response<UnsyncBoxBody<Bytes, Infallible>> {
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let events = is_watch.then(|| self.events.lock().unwrap().take()).flatten();
+        let is_watch = request
+            .uri()
+            .query()
+            .is_some_and(|query| query.contains("watch=true"));
+        let events = is_watch
+            .then(|| self.events.lock().unwrap().take())
+            .flatten();
         let (code, body) = match events {
             Some(events) => (200, StreamBody::new(events).boxed_unsync()),
             None if is_watch => (403, Full::from(status(403).to_string()).boxed_unsync()),
-            None => (self.code, Full::from(status(self.code).to_string()).boxed_unsync()),
+            None => (
+                self.code,
+                Full::from(status(self.code).to_string()).boxed_unsync(),
+            ),
         };
         Response::builder().status(code).body(body).unwrap()
     }
@@ -46,14 +54,22 @@ fn status(code: u16) -> Value {
 }
 
 fn event(name: &str) -> Result<Frame<Bytes>, Infallible> {
-    Ok(Frame::data(format!("{}\n", json!({"type": name, "object": metadata()})).into()))
+    Ok(Frame::data(
+        format!("{}\n", json!({"type": name, "object": metadata()})).into(),
+    ))
 }
 
 /// A daemon that has begun to watch (unless it may not), and the apiserver's end of that watch.
-async fn sign(code: u16, may_watch: bool) -> (Sign, UnboundedSender<Result<Frame<Bytes>, Infallible>>) {
+async fn sign(
+    code: u16,
+    may_watch: bool,
+) -> (Sign, UnboundedSender<Result<Frame<Bytes>, Infallible>>) {
     let (tell, events) = unbounded();
     tell.unbounded_send(event("ADDED")).unwrap();
-    let apiserver = Arc::new(Apiserver { code, events: Mutex::new(may_watch.then_some(events)) });
+    let apiserver = Arc::new(Apiserver {
+        code,
+        events: Mutex::new(may_watch.then_some(events)),
+    });
     let service = tower::service_fn(move |request: Request<Body>| {
         let answer = apiserver.answer(&request);
         async move { Ok::<_, Infallible>(answer) }
@@ -66,7 +82,10 @@ async fn sign(code: u16, may_watch: bool) -> (Sign, UnboundedSender<Result<Frame
 #[tokio::test(start_paused = true)]
 async fn a_sign_that_is_not_there_any_more_has_gone() {
     for may_watch in [true, false] {
-        assert!(sign(404, may_watch).await.0.is_gone().await, "may watch: {may_watch}");
+        assert!(
+            sign(404, may_watch).await.0.is_gone().await,
+            "may watch: {may_watch}"
+        );
     }
 }
 
@@ -80,7 +99,10 @@ async fn a_sign_that_stays_has_not_gone_and_no_answer_is_no_proof() {
 #[tokio::test(start_paused = true)]
 async fn without_the_right_to_look_a_sign_has_not_gone() {
     for may_watch in [true, false] {
-        assert!(!sign(403, may_watch).await.0.is_gone().await, "may watch: {may_watch}");
+        assert!(
+            !sign(403, may_watch).await.0.is_gone().await,
+            "may watch: {may_watch}"
+        );
     }
 }
 
@@ -125,7 +147,15 @@ async fn the_plugin_of_before_comes_back_only_when_the_sign_has_gone() {
         let ours = directory.path().join("ours");
         std::fs::write(&ours, install::SIGN).unwrap();
         install::install(&ours, directory.path()).unwrap();
-        sign(code, true).await.0.restore_if_gone(directory.path()).await;
-        assert_eq!(std::fs::read(&place).unwrap() == b"before", comes_back, "{code}");
+        sign(code, true)
+            .await
+            .0
+            .restore_if_gone(directory.path())
+            .await;
+        assert_eq!(
+            std::fs::read(&place).unwrap() == b"before",
+            comes_back,
+            "{code}"
+        );
     }
 }

@@ -9,8 +9,8 @@ use containerd_client::services::v1::content_client::ContentClient;
 use containerd_client::services::v1::events_client::EventsClient;
 use containerd_client::services::v1::images_client::ImagesClient;
 use containerd_client::services::v1::{
-    GetImageRequest, Info, InfoRequest, ListContentRequest, ListStatusesRequest, ReadContentRequest, Status,
-    SubscribeRequest,
+    GetImageRequest, Info, InfoRequest, ListContentRequest, ListStatusesRequest,
+    ReadContentRequest, Status, SubscribeRequest,
 };
 use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
@@ -75,8 +75,13 @@ impl Containerd {
         let name = Reference::parse(reference).canonical();
         let mut client = self.images.clone();
         let found = found(answer(client.get(request(GetImageRequest { name }))).await)?;
-        let Some(target) = found.and_then(|r| r.image).and_then(|image| image.target) else { return Ok(None) };
-        let mut content = ImageContent { ids: vec![target.digest.clone()], bytes: None };
+        let Some(target) = found.and_then(|r| r.image).and_then(|image| image.target) else {
+            return Ok(None);
+        };
+        let mut content = ImageContent {
+            ids: vec![target.digest.clone()],
+            bytes: None,
+        };
         let manifests = match self.document(&target.digest).await? {
             Some(Document::Index { manifests }) => manifests,
             Some(Document::Manifest { config, layers }) => {
@@ -87,7 +92,9 @@ impl Containerd {
         };
         for entry in manifests {
             // Of an index only the manifest of the node's own platform is here.
-            if let Some(Document::Manifest { config, layers }) = self.document(&entry.digest).await? {
+            if let Some(Document::Manifest { config, layers }) =
+                self.document(&entry.digest).await?
+            {
                 content.ids.push(entry.digest);
                 content.add(&config, &layers);
             }
@@ -98,12 +105,19 @@ impl Containerd {
     /// The document of that digest, if it is here and is a manifest or an index.
     async fn document(&self, digest: &str) -> Result<Option<Document>, tonic::Status> {
         let mut client = self.content.clone();
-        let read = ReadContentRequest { digest: digest.to_owned(), ..ReadContentRequest::default() };
-        let Some(mut stream) = found(answer(client.read(request(read))).await)? else { return Ok(None) };
+        let read = ReadContentRequest {
+            digest: digest.to_owned(),
+            ..ReadContentRequest::default()
+        };
+        let Some(mut stream) = found(answer(client.read(request(read))).await)? else {
+            return Ok(None);
+        };
         let mut json = Vec::new();
         loop {
             match answer_of(stream.message()).await {
-                Ok(Some(part)) if json.len() + part.data.len() <= DOCUMENT_MAX => json.extend_from_slice(&part.data),
+                Ok(Some(part)) if json.len() + part.data.len() <= DOCUMENT_MAX => {
+                    json.extend_from_slice(&part.data)
+                }
                 Ok(Some(_)) => return Ok(None),
                 Ok(None) => break,
                 Err(status) if status.code() == Code::NotFound => return Ok(None),
@@ -116,14 +130,20 @@ impl Containerd {
     /// A blob's record, if the whole blob is here.
     async fn info(&self, digest: &str) -> Result<Option<Info>, tonic::Status> {
         let mut client = self.content.clone();
-        let asked = answer(client.info(request(InfoRequest { digest: digest.to_owned() }))).await;
+        let asked = answer(client.info(request(InfoRequest {
+            digest: digest.to_owned(),
+        })))
+        .await;
         Ok(found(asked)?.and_then(|answer| answer.info))
     }
 
     /// The records of all blobs that match a filter in containerd's language.
     async fn list(&self, filter: String) -> Result<Vec<Info>, tonic::Status> {
         let mut client = self.content.clone();
-        let mut stream = answer(client.list(request(ListContentRequest { filters: vec![filter] }))).await?;
+        let mut stream = answer(client.list(request(ListContentRequest {
+            filters: vec![filter],
+        })))
+        .await?;
         let mut infos = Vec::new();
         while let Some(part) = answer_of(stream.message()).await? {
             infos.extend(part.info);
@@ -134,7 +154,11 @@ impl Containerd {
     /// Blobs that are being written.
     async fn ingests(&self) -> Result<Vec<Status>, tonic::Status> {
         let mut client = self.content.clone();
-        Ok(answer(client.list_statuses(request(ListStatusesRequest::default()))).await?.statuses)
+        Ok(
+            answer(client.list_statuses(request(ListStatusesRequest::default())))
+                .await?
+                .statuses,
+        )
     }
 
     /// Events from now on.
@@ -142,11 +166,22 @@ impl Containerd {
     /// # Errors
     /// When containerd does not answer.
     pub async fn subscribe(&self) -> Result<Events, tonic::Status> {
-        let topics = ["/images/create", "/images/update", "/images/delete", "/containers/create", "/tasks/start"];
-        let filters = topics.map(|topic| format!(r#"namespace=={NAMESPACE},topic=="{topic}""#)).into();
+        let topics = [
+            "/images/create",
+            "/images/update",
+            "/images/delete",
+            "/containers/create",
+            "/tasks/start",
+        ];
+        let filters = topics
+            .map(|topic| format!(r#"namespace=={NAMESPACE},topic=="{topic}""#))
+            .into();
         let mut client = self.events.clone();
         // The answer's head may come only with the first event: no time limit here.
-        let stream = client.subscribe(request(SubscribeRequest { filters })).await?.into_inner();
+        let stream = client
+            .subscribe(request(SubscribeRequest { filters }))
+            .await?
+            .into_inner();
         Ok(Events { stream })
     }
 }
@@ -163,9 +198,11 @@ impl Events {
     /// # Errors
     /// When the connection breaks.
     pub async fn next(&mut self) -> Result<Option<Event>, tonic::Status> {
-        Ok(self.stream.message().await?.map(|envelope| match envelope.topic.starts_with("/images/") {
-            true => Event::Images,
-            false => Event::Containers,
+        Ok(self.stream.message().await?.map(|envelope| {
+            match envelope.topic.starts_with("/images/") {
+                true => Event::Images,
+                false => Event::Containers,
+            }
         }))
     }
 }
@@ -179,19 +216,29 @@ impl ImageContent {
 
 fn request<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
-    request.metadata_mut().insert("containerd-namespace", MetadataValue::from_static(NAMESPACE));
+    request.metadata_mut().insert(
+        "containerd-namespace",
+        MetadataValue::from_static(NAMESPACE),
+    );
     request
 }
 
 /// An answer in good time.
-async fn answer<T>(call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>) -> Result<T, tonic::Status> {
+async fn answer<T>(
+    call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
+) -> Result<T, tonic::Status> {
     answer_of(call).await.map(tonic::Response::into_inner)
 }
 
-async fn answer_of<T>(call: impl Future<Output = Result<T, tonic::Status>>) -> Result<T, tonic::Status> {
+async fn answer_of<T>(
+    call: impl Future<Output = Result<T, tonic::Status>>,
+) -> Result<T, tonic::Status> {
     match tokio::time::timeout(ANSWER, call).await {
         Ok(answer) => answer,
-        Err(_) => Err(tonic::Status::deadline_exceeded(format!("containerd gave no answer in {} s", ANSWER.as_secs()))),
+        Err(_) => Err(tonic::Status::deadline_exceeded(format!(
+            "containerd gave no answer in {} s",
+            ANSWER.as_secs()
+        ))),
     }
 }
 

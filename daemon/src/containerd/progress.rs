@@ -36,12 +36,25 @@ impl PullWatch {
     ///
     /// # Errors
     /// When containerd does not answer.
-    pub async fn begin(containerd: Containerd, reference: &str) -> Result<PullWatch, tonic::Status> {
+    pub async fn begin(
+        containerd: Containerd,
+        reference: &str,
+    ) -> Result<PullWatch, tonic::Status> {
         let reference = Reference::parse(reference);
-        let mut watch =
-            PullWatch { containerd, reference, before: HashSet::new(), blobs: None, complete: BTreeSet::new() };
+        let mut watch = PullWatch {
+            containerd,
+            reference,
+            before: HashSet::new(),
+            blobs: None,
+            complete: BTreeSet::new(),
+        };
         if watch.reference.digest.is_none() {
-            watch.before = watch.here().await?.into_iter().map(|info| info.digest).collect();
+            watch.before = watch
+                .here()
+                .await?
+                .into_iter()
+                .map(|info| info.digest)
+                .collect();
         }
         Ok(watch)
     }
@@ -55,16 +68,25 @@ impl PullWatch {
         if self.blobs.is_none() {
             self.blobs = self.find(&ingests).await?;
         }
-        let Some(blobs) = self.blobs.as_ref().filter(|_| self.refusal().is_none()) else { return Ok(None) };
+        let Some(blobs) = self.blobs.as_ref().filter(|_| self.refusal().is_none()) else {
+            return Ok(None);
+        };
         for blob in blobs {
-            if !self.complete.contains(&blob.digest) && self.containerd.info(&blob.digest).await?.is_some() {
+            if !self.complete.contains(&blob.digest)
+                && self.containerd.info(&blob.digest).await?.is_some()
+            {
                 self.complete.insert(blob.digest.clone());
             }
         }
         let under_way = offsets(&ingests);
-        Ok(Some(Bytes::of(blobs, |blob| match self.complete.contains(&blob.digest) {
-            true => blob.size,
-            false => under_way.get(blob.digest.as_str()).copied().unwrap_or_default(),
+        Ok(Some(Bytes::of(blobs, |blob| {
+            match self.complete.contains(&blob.digest) {
+                true => blob.size,
+                false => under_way
+                    .get(blob.digest.as_str())
+                    .copied()
+                    .unwrap_or_default(),
+            }
         })))
     }
 
@@ -79,10 +101,14 @@ impl PullWatch {
         let host = self.reference.registry_host();
         let digests = match digest {
             Some(digest) => self.below(digest).await?,
-            None => manifest_of(&self.here().await?, host, path, &self.before, ingests).into_iter().collect(),
+            None => manifest_of(&self.here().await?, host, path, &self.before, ingests)
+                .into_iter()
+                .collect(),
         };
         for digest in digests {
-            if let Some(Document::Manifest { config, mut layers }) = self.containerd.document(&digest).await? {
+            if let Some(Document::Manifest { config, mut layers }) =
+                self.containerd.document(&digest).await?
+            {
                 layers.push(config);
                 return Ok(Some(layers));
             }
@@ -93,7 +119,12 @@ impl PullWatch {
     /// What came from the pull's registry and is here.
     async fn here(&self) -> Result<Vec<Info>, tonic::Status> {
         let host = self.reference.registry_host();
-        self.containerd.list(format!("labels.{}", quoted(&format!("{SOURCE_LABEL}.{host}")))).await
+        self.containerd
+            .list(format!(
+                "labels.{}",
+                quoted(&format!("{SOURCE_LABEL}.{host}"))
+            ))
+            .await
     }
 
     /// The digest itself, and the manifests of it if it is an index.
@@ -116,21 +147,44 @@ fn refusal(blobs: &[Blob]) -> Option<String> {
 
 /// Of all blobs here, the manifest that a pull from `path` at `host` works on: the newest that was not here before it began,
 /// or else one that was and whose blobs are being written. The time of day says nothing about what was before.
-fn manifest_of(here: &[Info], host: &str, path: &str, before: &HashSet<String>, ingests: &[Status]) -> Option<String> {
+fn manifest_of(
+    here: &[Info],
+    host: &str,
+    path: &str,
+    before: &HashSet<String>,
+    ingests: &[Status],
+) -> Option<String> {
     let source = format!("{SOURCE_LABEL}.{host}");
-    let from_path = |info: &&Info| info.labels.get(&source).is_some_and(|paths| paths.split(',').any(|p| p == path));
-    let manifests: Vec<&Info> =
-        here.iter().filter(|info| info.labels.contains_key(CONFIG_LABEL)).filter(from_path).collect();
-    let newest =
-        |infos: &mut dyn Iterator<Item = &&Info>| infos.max_by_key(|info| created(info)).map(|i| i.digest.clone());
+    let from_path = |info: &&Info| {
+        info.labels
+            .get(&source)
+            .is_some_and(|paths| paths.split(',').any(|p| p == path))
+    };
+    let manifests: Vec<&Info> = here
+        .iter()
+        .filter(|info| info.labels.contains_key(CONFIG_LABEL))
+        .filter(from_path)
+        .collect();
+    let newest = |infos: &mut dyn Iterator<Item = &&Info>| {
+        infos
+            .max_by_key(|info| created(info))
+            .map(|i| i.digest.clone())
+    };
     let under_way = offsets(ingests);
     let fetching = |info: &&&Info| {
-        let mut children =
-            info.labels.iter().filter(|(key, _)| key.starts_with(CONTENT_LABEL)).map(|(_, digest)| digest);
+        let mut children = info
+            .labels
+            .iter()
+            .filter(|(key, _)| key.starts_with(CONTENT_LABEL))
+            .map(|(_, digest)| digest);
         children.any(|digest| under_way.contains_key(digest.as_str()))
     };
-    newest(&mut manifests.iter().filter(|info| !before.contains(&info.digest)))
-        .or_else(|| newest(&mut manifests.iter().filter(fetching)))
+    newest(
+        &mut manifests
+            .iter()
+            .filter(|info| !before.contains(&info.digest)),
+    )
+    .or_else(|| newest(&mut manifests.iter().filter(fetching)))
 }
 
 fn created(info: &Info) -> Option<Timestamp> {
@@ -140,7 +194,9 @@ fn created(info: &Info) -> Option<Timestamp> {
 
 /// Bytes by digest of the blobs that are being written. Their names are like `layer-sha256:…`.
 fn offsets(ingests: &[Status]) -> HashMap<&str, u64> {
-    (ingests.iter()).filter_map(|s| Some((s.r#ref.split_once('-')?.1, u64::try_from(s.offset).ok()?))).collect()
+    (ingests.iter())
+        .filter_map(|s| Some((s.r#ref.split_once('-')?.1, u64::try_from(s.offset).ok()?)))
+        .collect()
 }
 
 /// A string of containerd's filter language.
@@ -153,26 +209,47 @@ mod tests {
     use super::*;
 
     fn info(digest: &str, created: i64, labels: &[(&str, &str)]) -> Info {
-        let mut info = Info { digest: digest.into(), ..Info::default() };
+        let mut info = Info {
+            digest: digest.into(),
+            ..Info::default()
+        };
         let at = Timestamp::from_second(created).unwrap();
         info.created_at = Some(Default::default());
         if let Some(time) = &mut info.created_at {
             time.seconds = at.as_second();
         }
-        info.labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        info.labels = labels
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
         info
     }
 
     fn ingest(name: &str, offset: i64) -> Status {
-        Status { r#ref: name.into(), offset, ..Status::default() }
+        Status {
+            r#ref: name.into(),
+            offset,
+            ..Status::default()
+        }
     }
 
     #[test]
     fn an_image_of_more_layers_than_overlayfs_stacks_is_refused() {
-        let blobs = |layers: usize| vec![Blob { digest: "sha256:l".into(), size: 1 }; layers + 1];
+        let blobs = |layers: usize| {
+            vec![
+                Blob {
+                    digest: "sha256:l".into(),
+                    size: 1
+                };
+                layers + 1
+            ]
+        };
         assert_eq!(refusal(&blobs(MAX_LAYERS)), None);
         let why = refusal(&blobs(MAX_LAYERS + 1)).unwrap();
-        assert!(why.contains("has 501 layers, but overlayfs stacks at most 500"), "{why}");
+        assert!(
+            why.contains("has 501 layers, but overlayfs stacks at most 500"),
+            "{why}"
+        );
     }
 
     #[test]
@@ -180,25 +257,79 @@ mod tests {
         const SOURCE: &str = "containerd.io/distribution.source.docker.io";
         const LAYER: &str = "containerd.io/gc.ref.content.l.0";
         let here = [
-            info("old", 10, &[(SOURCE, "library/app,team/app"), (CONFIG_LABEL, "c1"), (LAYER, "sha256:l1")]),
-            info("new", 100, &[(SOURCE, "library/app"), (CONFIG_LABEL, "c2"), (LAYER, "sha256:l2")]),
+            info(
+                "old",
+                10,
+                &[
+                    (SOURCE, "library/app,team/app"),
+                    (CONFIG_LABEL, "c1"),
+                    (LAYER, "sha256:l1"),
+                ],
+            ),
+            info(
+                "new",
+                100,
+                &[
+                    (SOURCE, "library/app"),
+                    (CONFIG_LABEL, "c2"),
+                    (LAYER, "sha256:l2"),
+                ],
+            ),
             info("layer", 101, &[(SOURCE, "library/app")]),
-            info("other", 102, &[(SOURCE, "library/application"), (CONFIG_LABEL, "c3")]),
+            info(
+                "other",
+                102,
+                &[(SOURCE, "library/application"), (CONFIG_LABEL, "c3")],
+            ),
         ];
         let none: [Status; 0] = [];
         let writing = [ingest("layer-sha256:l1", 5)];
         let table = [
-            ("the one that came since", "library/app", &["old"][..], &none[..], Some("new")),
-            ("of two that came since the newer", "library/app", &[], &none, Some("new")),
-            ("one with a time before that of what was here", "library/app", &["new"], &none, Some("old")),
-            ("an old one, whose layers come again", "library/app", &["old", "new"], &writing, Some("old")),
+            (
+                "the one that came since",
+                "library/app",
+                &["old"][..],
+                &none[..],
+                Some("new"),
+            ),
+            (
+                "of two that came since the newer",
+                "library/app",
+                &[],
+                &none,
+                Some("new"),
+            ),
+            (
+                "one with a time before that of what was here",
+                "library/app",
+                &["new"],
+                &none,
+                Some("old"),
+            ),
+            (
+                "an old one, whose layers come again",
+                "library/app",
+                &["old", "new"],
+                &writing,
+                Some("old"),
+            ),
             ("nothing yet", "library/app", &["old", "new"], &none, None),
-            ("one that came from two repositories", "team/app", &[], &none, Some("old")),
+            (
+                "one that came from two repositories",
+                "team/app",
+                &[],
+                &none,
+                Some("old"),
+            ),
             ("another repository", "library/none", &[], &writing, None),
         ];
         for (what, path, before, ingests, expected) in table {
             let before = before.iter().map(|digest| (*digest).to_owned()).collect();
-            assert_eq!(manifest_of(&here, "docker.io", path, &before, ingests).as_deref(), expected, "{what}");
+            assert_eq!(
+                manifest_of(&here, "docker.io", path, &before, ingests).as_deref(),
+                expected,
+                "{what}"
+            );
         }
     }
 }

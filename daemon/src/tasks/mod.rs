@@ -121,7 +121,11 @@ enum State {
     /// A try is under way.
     Running(Running),
     /// Over.
-    Done { succeeded: bool, at: Timestamp, stale: bool },
+    Done {
+        succeeded: bool,
+        at: Timestamp,
+        stale: bool,
+    },
 }
 
 /// A try that is under way.
@@ -148,9 +152,16 @@ impl Policy {
     fn of(tag: &ImageTagSpec) -> Policy {
         let policy = tag.pull_policy.clone().unwrap_or_default();
         Policy {
-            timeout: Duration::from_secs(timeout_seconds(policy.timeout_seconds).unsigned_abs().into()),
+            timeout: Duration::from_secs(
+                timeout_seconds(policy.timeout_seconds)
+                    .unsigned_abs()
+                    .into(),
+            ),
             backoff_limit: backoff_limit(policy.backoff_limit).unsigned_abs(),
-            deadline: policy.active_deadline_seconds.filter(|s| *s > 0).map(|s| Duration::from_secs(s.unsigned_abs())),
+            deadline: policy
+                .active_deadline_seconds
+                .filter(|s| *s > 0)
+                .map(|s| Duration::from_secs(s.unsigned_abs())),
             always: tag.image_pull_policy == Some(ImagePullPolicy::Always),
         }
     }
@@ -159,16 +170,23 @@ impl Policy {
 impl Tasks {
     /// The node was asked for an image: it has it, or not.
     pub fn looked(&mut self, key: &Key, found: Option<Resolved>, now: Now) {
-        let Some(task) = self.tasks.get_mut(key) else { return };
+        let Some(task) = self.tasks.get_mut(key) else {
+            return;
+        };
         match &task.state {
             State::Unseen { .. } if found.is_some() && !task.policy.always => {
                 task.image = found;
                 task.finish(true, now);
             }
             State::Unseen { .. } => task.state = State::Absent { not_before: None },
-            State::Done { succeeded: true, .. } => {
+            State::Done {
+                succeeded: true, ..
+            } => {
                 let bytes = task.image.take().and_then(|image| image.bytes);
-                task.image = found.map(|image| Resolved { bytes: image.bytes.or(bytes), ..image });
+                task.image = found.map(|image| Resolved {
+                    bytes: image.bytes.or(bytes),
+                    ..image
+                });
             }
             State::Absent { .. } | State::Running(_) | State::Done { .. } => {}
         }
@@ -176,7 +194,9 @@ impl Tasks {
 
     /// The node could not be asked for an image; it is asked again, a little later.
     pub fn not_looked(&mut self, key: &Key, now: Now) {
-        let Some(task) = self.tasks.get_mut(key) else { return };
+        let Some(task) = self.tasks.get_mut(key) else {
+            return;
+        };
         match &mut task.state {
             State::Unseen { asked } => *asked = false,
             State::Done { stale, .. } => *stale = true,
@@ -189,7 +209,11 @@ impl Tasks {
     /// such changes come in bursts.
     pub fn images_changed(&mut self, now: Now) {
         for task in self.tasks.values_mut() {
-            if let State::Done { stale, succeeded: true, .. } = &mut task.state
+            if let State::Done {
+                stale,
+                succeeded: true,
+                ..
+            } = &mut task.state
                 && !std::mem::replace(stale, true)
             {
                 task.look_after = Some(now.after(BACKOFF).steady);
@@ -199,7 +223,13 @@ impl Tasks {
 
     /// The bytes of a try were looked at. As long as its size is not known, they are 0 of 0.
     pub fn progressed(&mut self, of: u64, now_here: Bytes, now: Now) {
-        let Some(Task { state: State::Running(running), .. }) = self.running(of) else { return };
+        let Some(Task {
+            state: State::Running(running),
+            ..
+        }) = self.running(of)
+        else {
+            return;
+        };
         let before = running.bytes.unwrap_or_default();
         if now_here != before && (now_here.done > before.done || now_here.total != before.total) {
             running.advanced = Some(now.steady);
@@ -230,16 +260,24 @@ impl Tasks {
 
     /// Forgets everything but the numbers of tries, so that a late answer to an old one is not taken for a new one's.
     pub fn clear(&mut self) {
-        *self = Tasks { attempts: self.attempts, ..Tasks::default() };
+        *self = Tasks {
+            attempts: self.attempts,
+            ..Tasks::default()
+        };
     }
 
     /// Tries under way.
     pub fn under_way(&self) -> usize {
-        self.tasks.values().filter(|task| matches!(task.state, State::Running(_))).count()
+        self.tasks
+            .values()
+            .filter(|task| matches!(task.state, State::Running(_)))
+            .count()
     }
 
     fn running(&mut self, of: u64) -> Option<&mut Task> {
-        self.tasks.values_mut().find(|task| matches!(&task.state, State::Running(running) if running.attempt == of))
+        self.tasks
+            .values_mut()
+            .find(|task| matches!(&task.state, State::Running(running) if running.attempt == of))
     }
 }
 
@@ -249,7 +287,11 @@ impl Task {
         if succeeded {
             self.error.clear();
         }
-        self.state = State::Done { succeeded, at: self.told(now), stale: false };
+        self.state = State::Done {
+            succeeded,
+            at: self.told(now),
+            stale: false,
+        };
     }
 
     /// The first try begins, or none is needed.
@@ -273,7 +315,9 @@ impl Task {
         if self.has_no_tries_left() {
             self.finish(false, now);
         } else {
-            self.state = State::Absent { not_before: Some(now.after(pause(self.failures))) };
+            self.state = State::Absent {
+                not_before: Some(now.after(pause(self.failures))),
+            };
         }
     }
 
@@ -284,19 +328,27 @@ impl Task {
     fn hold(&mut self, error: String, now: Now) {
         self.error = shortened(error, MESSAGE_MAX);
         self.holds += 1;
-        self.state = State::Absent { not_before: Some(now.after(pause(self.holds))) };
+        self.state = State::Absent {
+            not_before: Some(now.after(pause(self.holds))),
+        };
     }
 }
 
 /// The pause after the n-th failure in a row.
 fn pause(failures: u32) -> Duration {
-    BACKOFF.checked_mul(1 << failures.saturating_sub(1).min(5)).unwrap_or(BACKOFF_MAX).min(BACKOFF_MAX)
+    BACKOFF
+        .checked_mul(1 << failures.saturating_sub(1).min(5))
+        .unwrap_or(BACKOFF_MAX)
+        .min(BACKOFF_MAX)
 }
 
 /// Cut after so many bytes, at a character.
 fn shortened(mut text: String, longest: usize) -> String {
     if text.len() > longest {
-        let end = (0..=longest).rev().find(|i| text.is_char_boundary(*i)).unwrap_or_default();
+        let end = (0..=longest)
+            .rev()
+            .find(|i| text.is_char_boundary(*i))
+            .unwrap_or_default();
         text.truncate(end);
         text.push('…');
     }

@@ -18,8 +18,13 @@ pub struct Now {
 impl Now {
     /// So much later.
     pub(super) fn after(self, pause: Duration) -> Now {
-        let later = SignedDuration::try_from(pause).ok().and_then(|pause| self.time.checked_add(pause).ok());
-        Now { steady: self.steady + pause, time: later.unwrap_or(self.time) }
+        let later = SignedDuration::try_from(pause)
+            .ok()
+            .and_then(|pause| self.time.checked_add(pause).ok());
+        Now {
+            steady: self.steady + pause,
+            time: later.unwrap_or(self.time),
+        }
     }
 }
 
@@ -36,19 +41,28 @@ pub(crate) struct Began {
 impl Began {
     /// It begins now; told as `time`.
     pub(crate) fn now(now: Now, time: Timestamp) -> Began {
-        Began { time, known: now.steady, lasted: Duration::ZERO }
+        Began {
+            time,
+            known: now.steady,
+            lasted: Duration::ZERO,
+        }
     }
 
     /// Another daemon told that it began at that time.
     pub(crate) fn told(time: Timestamp, now: Now) -> Began {
         // By a clock that was set back since, it would begin in the future.
         let lasted = Duration::try_from(now.time.duration_since(time)).unwrap_or_default();
-        Began { time, known: now.steady, lasted }
+        Began {
+            time,
+            known: now.steady,
+            lasted,
+        }
     }
 
     /// How long it has lasted.
     pub(crate) fn lasted(&self, now: Instant) -> Duration {
-        self.lasted.saturating_add(now.saturating_duration_since(self.known))
+        self.lasted
+            .saturating_add(now.saturating_duration_since(self.known))
     }
 
     /// When it will have lasted for so long. `None` for what is too long to ever be over.

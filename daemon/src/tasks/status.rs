@@ -15,7 +15,10 @@ const MESSAGE_MIN: usize = 128;
 impl Tasks {
     /// The part of the status that speaks of pulls.
     pub fn status(&self) -> NodeImageStatus {
-        let mut status = NodeImageStatus { first_sync_status: self.first_sync.clone(), ..NodeImageStatus::default() };
+        let mut status = NodeImageStatus {
+            first_sync_status: self.first_sync.clone(),
+            ..NodeImageStatus::default()
+        };
         // Many pulls that fail alike must not make the object too large to write.
         let longest = (MESSAGES_MAX / self.tasks.len().max(1)).clamp(MESSAGE_MIN, MESSAGE_MAX);
         for (key, task) in &self.tasks {
@@ -28,7 +31,12 @@ impl Tasks {
                 ImagePullPhase::Succeeded => &mut status.succeeded,
                 ImagePullPhase::Failed => &mut status.failed,
             } += 1;
-            status.image_statuses.entry(key.image.clone()).or_default().tags.push(tag);
+            status
+                .image_statuses
+                .entry(key.image.clone())
+                .or_default()
+                .tags
+                .push(tag);
         }
         status
     }
@@ -48,14 +56,22 @@ impl Task {
             State::Unseen { .. } | State::Absent { .. } if self.started.is_none() => {
                 status.phase = ImagePullPhase::Waiting;
             }
-            State::Unseen { .. } | State::Absent { not_before: None } => status.phase = ImagePullPhase::Pulling,
+            State::Unseen { .. } | State::Absent { not_before: None } => {
+                status.phase = ImagePullPhase::Pulling
+            }
             // The same words while it is tried again, or every try would be two writes.
-            State::Absent { .. } | State::Running(Running { bytes: None, .. }) if self.holds > 0 => {
+            State::Absent { .. } | State::Running(Running { bytes: None, .. })
+                if self.holds > 0 =>
+            {
                 status.phase = ImagePullPhase::Pulling;
                 status.message = format!("held, and tried again until it works: {}", self.error);
             }
-            State::Absent { .. } if self.error == TURN_OVER => status.phase = ImagePullPhase::Pulling,
-            State::Absent { not_before: Some(at) } => {
+            State::Absent { .. } if self.error == TURN_OVER => {
+                status.phase = ImagePullPhase::Pulling
+            }
+            State::Absent {
+                not_before: Some(at),
+            } => {
                 status.phase = ImagePullPhase::Pulling;
                 status.message = format!(
                     "try {} of {tries} failed, the next begins at {:.0}: {}",
@@ -66,14 +82,22 @@ impl Task {
                 status.phase = ImagePullPhase::Pulling;
                 status.message.clear();
                 if self.failures > 0 {
-                    status.message = format!("try {} of {tries}; the last one: {}", self.failures + 1, self.error);
+                    status.message = format!(
+                        "try {} of {tries}; the last one: {}",
+                        self.failures + 1,
+                        self.error
+                    );
                 }
                 if let Some(bytes) = bytes {
                     status.report(*bytes);
                 }
             }
             State::Done { succeeded, at, .. } => {
-                status.phase = if *succeeded { ImagePullPhase::Succeeded } else { ImagePullPhase::Failed };
+                status.phase = if *succeeded {
+                    ImagePullPhase::Succeeded
+                } else {
+                    ImagePullPhase::Failed
+                };
                 status.completion_time = Some(Time(*at));
                 if let (true, Some(image)) = (succeeded, &self.image) {
                     status.identify(key, image);

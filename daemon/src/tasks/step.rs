@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use berth_api::v1beta1::nodeimage::{
-    ImagePullPhase, ImageTagSpec, ImageTagStatus, NodeImageSpec, NodeImageStatus, SyncStatus, SyncStatusPhase,
+    ImagePullPhase, ImageTagSpec, ImageTagStatus, NodeImageSpec, NodeImageStatus, SyncStatus,
+    SyncStatusPhase,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
-use super::{Began, Key, Limits, MESSAGE_MAX, Now, Policy, Resolved, Running, State, Task, Tasks, turns};
+use super::{
+    Began, Key, Limits, MESSAGE_MAX, Now, Policy, Resolved, Running, State, Task, Tasks, turns,
+};
 
 /// What to do, and when to look again.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -55,14 +58,27 @@ impl Tasks {
         }
         self.note_first_sync(spec, previous, now);
         let turn = self.next_turn(limits, now).filter(|_| runtime_ready);
-        plan.wake_at = self.tasks.values().filter_map(|task| task.next_event(runtime_ready, now)).chain(turn).min();
+        plan.wake_at = self
+            .tasks
+            .values()
+            .filter_map(|task| task.next_event(runtime_ready, now))
+            .chain(turn)
+            .min();
         plan
     }
 
-    fn follow(&mut self, spec: &NodeImageSpec, previous: &NodeImageStatus, plan: &mut Plan, now: Now) {
+    fn follow(
+        &mut self,
+        spec: &NodeImageSpec,
+        previous: &NodeImageStatus,
+        plan: &mut Plan,
+        now: Now,
+    ) {
         let wanted = entries(spec);
         self.tasks.retain(|key, task| {
-            let keep = wanted.get(key).is_some_and(|tag| tag.version == task.version);
+            let keep = wanted
+                .get(key)
+                .is_some_and(|tag| tag.version == task.version);
             if let (false, State::Running(running)) = (keep, &task.state) {
                 plan.cancel.push(running.attempt);
             }
@@ -70,10 +86,13 @@ impl Tasks {
         });
         for (key, tag) in wanted {
             match self.tasks.get_mut(&key) {
-                Some(task) => (task.policy, task.namespaces) = (Policy::of(tag), turns::namespaces(tag)),
+                Some(task) => {
+                    (task.policy, task.namespaces) = (Policy::of(tag), turns::namespaces(tag))
+                }
                 None => {
                     let before = previous.image_statuses.get(&key.image);
-                    let before = before.and_then(|image| image.tags.iter().find(|t| t.tag == key.tag));
+                    let before =
+                        before.and_then(|image| image.tags.iter().find(|t| t.tag == key.tag));
                     let before = before.filter(|t| t.version == tag.version);
                     self.tasks.insert(key, Task::recall(tag, before, now));
                 }
@@ -89,8 +108,10 @@ impl Tasks {
             // The limit is lower than it was when the last try failed.
             if matches!(task.state, State::Absent { .. }) && task.has_no_tries_left() {
                 let (failures, limit) = (task.failures, task.policy.backoff_limit);
-                let ends =
-                    format!("{failures} tries failed, and backoffLimit={limit} allows no more; last: {}", task.error);
+                let ends = format!(
+                    "{failures} tries failed, and backoffLimit={limit} allows no more; last: {}",
+                    task.error
+                );
                 task.error = super::shortened(ends, MESSAGE_MAX);
                 task.finish(false, now);
                 continue;
@@ -109,14 +130,24 @@ impl Tasks {
             };
             if overdue {
                 let seconds = task.policy.deadline.map_or(0, |d| d.as_secs());
-                let last = if task.error.is_empty() { String::new() } else { format!("; last: {}", task.error) };
+                let last = if task.error.is_empty() {
+                    String::new()
+                } else {
+                    format!("; last: {}", task.error)
+                };
                 task.error = super::shortened(
                     format!("not done within activeDeadlineSeconds={seconds}{progress}{last}"),
                     MESSAGE_MAX,
                 );
                 task.finish(false, now);
             } else {
-                task.fail(format!("not done within timeoutSeconds={}{progress}", task.policy.timeout.as_secs()), now);
+                task.fail(
+                    format!(
+                        "not done within timeoutSeconds={}{progress}",
+                        task.policy.timeout.as_secs()
+                    ),
+                    now,
+                );
             }
         }
     }
@@ -128,7 +159,11 @@ impl Tasks {
             }
             let open = match &mut task.state {
                 State::Unseen { asked } => !std::mem::replace(asked, true),
-                State::Done { succeeded: true, stale, .. } => std::mem::replace(stale, false),
+                State::Done {
+                    succeeded: true,
+                    stale,
+                    ..
+                } => std::mem::replace(stale, false),
                 _ => false,
             };
             if open {
@@ -148,17 +183,32 @@ impl Tasks {
             return;
         }
         let failed: Vec<String> = (self.tasks.iter())
-            .filter(|(_, task)| matches!(task.state, State::Done { succeeded: false, .. }))
+            .filter(|(_, task)| {
+                matches!(
+                    task.state,
+                    State::Done {
+                        succeeded: false,
+                        ..
+                    }
+                )
+            })
             .map(|(key, _)| key.reference())
             .collect();
         let (status, message) = match failed.len() {
             0 => (SyncStatusPhase::Succeeded, String::new()),
             n => (
                 SyncStatusPhase::Failed,
-                super::shortened(format!("{n} not pulled: {}", failed.join(", ")), MESSAGE_MAX),
+                super::shortened(
+                    format!("{n} not pulled: {}", failed.join(", ")),
+                    MESSAGE_MAX,
+                ),
             ),
         };
-        self.first_sync = Some(SyncStatus { sync_at: Some(Time(now.time)), status: Some(status), message });
+        self.first_sync = Some(SyncStatus {
+            sync_at: Some(Time(now.time)),
+            status: Some(status),
+            message,
+        });
     }
 }
 
@@ -170,7 +220,9 @@ impl Task {
             policy: Policy::of(tag),
             namespaces: turns::namespaces(tag),
             created: tag.created_at.as_ref().map(|t| t.0),
-            started: before.and_then(|b| b.start_time.as_ref()).map(|t| Began::told(t.0, now)),
+            started: before
+                .and_then(|b| b.start_time.as_ref())
+                .map(|t| Began::told(t.0, now)),
             failures: 0,
             holds: 0,
             error: String::new(),
@@ -180,18 +232,28 @@ impl Task {
         };
         let Some(before) = before else { return task };
         // An entry that was dropped and asked for again speaks of a pull that is still to come.
-        let asked_again = before.completion_time.is_some() && tag.created_at > before.completion_time;
+        let asked_again =
+            before.completion_time.is_some() && tag.created_at > before.completion_time;
         if asked_again {
             task.started = None;
             return task;
         }
-        if let (Some(at), ImagePullPhase::Succeeded | ImagePullPhase::Failed) = (&before.completion_time, before.phase)
+        if let (Some(at), ImagePullPhase::Succeeded | ImagePullPhase::Failed) =
+            (&before.completion_time, before.phase)
         {
             let succeeded = before.phase == ImagePullPhase::Succeeded;
             task.error.clone_from(&before.message);
-            task.state = State::Done { succeeded, at: at.0, stale: true };
+            task.state = State::Done {
+                succeeded,
+                at: at.0,
+                stale: true,
+            };
             task.image = succeeded.then(|| Resolved {
-                id: before.image_id.rsplit_once('@').map_or(before.image_id.as_str(), |(_, id)| id).to_owned(),
+                id: before
+                    .image_id
+                    .rsplit_once('@')
+                    .map_or(before.image_id.as_str(), |(_, id)| id)
+                    .to_owned(),
                 ids: before.image_ids.clone(),
                 bytes: before.bytes_total.and_then(|n| u64::try_from(n).ok()),
             });
@@ -212,7 +274,9 @@ impl Task {
 
     /// When time alone changes something about this task.
     fn next_event(&self, runtime_ready: bool, now: Now) -> Option<Instant> {
-        let look = self.look_after.filter(|at| runtime_ready && *at > now.steady);
+        let look = self
+            .look_after
+            .filter(|at| runtime_ready && *at > now.steady);
         let retry = match &self.state {
             State::Done { stale: true, .. } => return look,
             State::Done { .. } => return None,
@@ -222,14 +286,19 @@ impl Task {
             }
             _ => None,
         };
-        [retry, self.deadline(), self.times_out()].into_iter().flatten().min()
+        [retry, self.deadline(), self.times_out()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 
 impl Running {
     /// How far it is, for a message about its end.
     pub(super) fn progress(&self) -> String {
-        self.bytes.map_or(String::new(), |bytes| format!(", at {} of {} bytes", bytes.done, bytes.total))
+        self.bytes.map_or(String::new(), |bytes| {
+            format!(", at {} of {} bytes", bytes.done, bytes.total)
+        })
     }
 }
 
@@ -238,7 +307,12 @@ pub(super) fn entries(spec: &NodeImageSpec) -> BTreeMap<Key, &ImageTagSpec> {
     let mut entries: BTreeMap<Key, &ImageTagSpec> = BTreeMap::new();
     for (image, of) in &spec.images {
         for tag in &of.tags {
-            let entry = entries.entry(Key { image: image.clone(), tag: tag.tag.clone() }).or_insert(tag);
+            let entry = entries
+                .entry(Key {
+                    image: image.clone(),
+                    tag: tag.tag.clone(),
+                })
+                .or_insert(tag);
             if tag.version > entry.version {
                 *entry = tag;
             }

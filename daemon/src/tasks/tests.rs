@@ -5,8 +5,8 @@ mod turns;
 use std::sync::LazyLock;
 
 use berth_api::v1beta1::nodeimage::{
-    ImagePullPhase, ImagePullPolicy, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus, NodeImageSpec, NodeImageStatus,
-    SyncStatusPhase,
+    ImagePullPhase, ImagePullPolicy, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus,
+    NodeImageSpec, NodeImageStatus, SyncStatusPhase,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -31,11 +31,17 @@ fn now(second: i64) -> Now {
 
 /// The same when the time of day was set wrong by so many hours.
 fn set(second: i64, hours: i64) -> Now {
-    Now { steady: steady(second), time: at(second + hours * 3600) }
+    Now {
+        steady: steady(second),
+        time: at(second + hours * 3600),
+    }
 }
 
 fn entry(tag: &str) -> ImageTagSpec {
-    ImageTagSpec { tag: tag.into(), ..ImageTagSpec::default() }
+    ImageTagSpec {
+        tag: tag.into(),
+        ..ImageTagSpec::default()
+    }
 }
 
 fn limited(tag: &str, timeout: i32, backoff: i32, deadline: Option<i64>) -> ImageTagSpec {
@@ -45,23 +51,37 @@ fn limited(tag: &str, timeout: i32, backoff: i32, deadline: Option<i64>) -> Imag
         active_deadline_seconds: deadline,
         ttl_seconds_after_finished: None,
     };
-    ImageTagSpec { pull_policy: Some(policy), ..entry(tag) }
+    ImageTagSpec {
+        pull_policy: Some(policy),
+        ..entry(tag)
+    }
 }
 
 fn spec(entries: &[(&str, ImageTagSpec)]) -> NodeImageSpec {
     let mut spec = NodeImageSpec::default();
     for (image, tag) in entries {
-        spec.images.entry((*image).to_owned()).or_default().tags.push(tag.clone());
+        spec.images
+            .entry((*image).to_owned())
+            .or_default()
+            .tags
+            .push(tag.clone());
     }
     spec
 }
 
 fn key(image: &str, tag: &str) -> Key {
-    Key { image: image.into(), tag: tag.into() }
+    Key {
+        image: image.into(),
+        tag: tag.into(),
+    }
 }
 
 fn resolved(id: &str) -> Resolved {
-    Resolved { id: id.into(), ids: vec![id.into()], bytes: Some(100) }
+    Resolved {
+        id: id.into(),
+        ids: vec![id.into()],
+        bytes: Some(100),
+    }
 }
 
 /// The tasks of one node, driven by hand.
@@ -73,7 +93,11 @@ struct Node {
 
 impl Node {
     fn new(spec: NodeImageSpec) -> Node {
-        Node { tasks: Tasks::default(), spec, status: NodeImageStatus::default() }
+        Node {
+            tasks: Tasks::default(),
+            spec,
+            status: NodeImageStatus::default(),
+        }
     }
 
     fn step(&mut self, second: i64) -> Plan {
@@ -95,7 +119,12 @@ impl Node {
     }
 
     fn tag(&self, image: &str, tag: &str) -> ImageTagStatus {
-        self.status.image_statuses[image].tags.iter().find(|t| t.tag == tag).cloned().unwrap()
+        self.status.image_statuses[image]
+            .tags
+            .iter()
+            .find(|t| t.tag == tag)
+            .cloned()
+            .unwrap()
     }
 }
 
@@ -110,8 +139,19 @@ fn a_pull_goes_from_waiting_to_succeeded() {
     node.tasks.looked(&key("app", "1"), None, now(1));
     let plan = node.step(1);
     assert_eq!(plan.start.len(), 1);
-    assert_eq!(plan.wake_at, Some(steady(601)), "the timeout where nothing is said");
-    node.tasks.progressed(plan.start[0].attempt, Bytes { done: 30, total: 40 }, now(1));
+    assert_eq!(
+        plan.wake_at,
+        Some(steady(601)),
+        "the timeout where nothing is said"
+    );
+    node.tasks.progressed(
+        plan.start[0].attempt,
+        Bytes {
+            done: 30,
+            total: 40,
+        },
+        now(1),
+    );
     node.step(2);
     let tag = node.tag("app", "1");
     assert_eq!(
@@ -119,22 +159,36 @@ fn a_pull_goes_from_waiting_to_succeeded() {
         (ImagePullPhase::Pulling, 75, Some(30), Some(40))
     );
 
-    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("sha256:a")), now(5));
+    node.tasks.ended(
+        plan.start[0].attempt,
+        Outcome::Pulled(resolved("sha256:a")),
+        now(5),
+    );
     assert_eq!(node.step(5).wake_at, None);
     let tag = node.tag("app", "1");
-    assert_eq!((tag.phase, tag.progress, tag.image_id.as_str()), (ImagePullPhase::Succeeded, 100, "app@sha256:a"));
-    assert_eq!((tag.start_time, tag.completion_time), (Some(Time(at(1))), Some(Time(at(5)))));
+    assert_eq!(
+        (tag.phase, tag.progress, tag.image_id.as_str()),
+        (ImagePullPhase::Succeeded, 100, "app@sha256:a")
+    );
+    assert_eq!(
+        (tag.start_time, tag.completion_time),
+        (Some(Time(at(1))), Some(Time(at(5))))
+    );
     assert_eq!(tag.image_ids, ["sha256:a"]);
     assert_eq!((node.status.desired, node.status.succeeded), (1, 1));
 }
 
 #[test]
 fn an_image_that_is_here_is_pulled_only_if_always() {
-    let always = ImageTagSpec { image_pull_policy: Some(ImagePullPolicy::Always), ..entry("1") };
+    let always = ImageTagSpec {
+        image_pull_policy: Some(ImagePullPolicy::Always),
+        ..entry("1")
+    };
     for (tag, starts) in [(entry("1"), 0), (always, 1)] {
         let mut node = Node::new(spec(&[("app", tag)]));
         node.step(0);
-        node.tasks.looked(&key("app", "1"), Some(resolved("sha256:a")), now(0));
+        node.tasks
+            .looked(&key("app", "1"), Some(resolved("sha256:a")), now(0));
         assert_eq!(node.step(0).start.len(), starts);
         assert_eq!(node.status.succeeded == 1, starts == 0);
     }
@@ -145,19 +199,31 @@ fn a_failed_pull_is_tried_again_later_and_later_until_the_limit() {
     let mut node = Node::new(spec(&[("app", limited("1", 60, 2, None))]));
     let mut plan = node.begin(0);
     for (try_number, pause) in [(1, 1), (2, 2)] {
-        node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no such image".into()), now(try_number * 100));
+        node.tasks.ended(
+            plan.start[0].attempt,
+            Outcome::Failed("no such image".into()),
+            now(try_number * 100),
+        );
         plan = node.step(try_number * 100);
-        assert_eq!((plan.start.len(), plan.wake_at), (0, Some(steady(try_number * 100 + pause))));
+        assert_eq!(
+            (plan.start.len(), plan.wake_at),
+            (0, Some(steady(try_number * 100 + pause)))
+        );
         let tag = node.tag("app", "1");
         assert_eq!(tag.phase, ImagePullPhase::Pulling);
         assert!(
-            tag.message.contains(&format!("try {try_number} of 3")) && tag.message.contains("no such image"),
+            tag.message.contains(&format!("try {try_number} of 3"))
+                && tag.message.contains("no such image"),
             "{tag:?}"
         );
         plan = node.step(try_number * 100 + pause);
         assert_eq!(plan.start.len(), 1);
     }
-    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no such image".into()), now(300));
+    node.tasks.ended(
+        plan.start[0].attempt,
+        Outcome::Failed("no such image".into()),
+        now(300),
+    );
     let plan = node.step(300);
     assert_eq!((plan.start.len(), plan.wake_at), (0, None));
     let tag = node.tag("app", "1");
@@ -173,15 +239,30 @@ fn what_is_held_does_not_count_against_the_limit() {
     let mut node = Node::new(spec(&[("app", limited("1", 60, 0, None))]));
     let mut plan = node.begin(0);
     for n in 1..20 {
-        node.tasks.ended(plan.start[0].attempt, Outcome::Held("the controller is away".into()), now(n * 100));
+        node.tasks.ended(
+            plan.start[0].attempt,
+            Outcome::Held("the controller is away".into()),
+            now(n * 100),
+        );
         node.step(n * 100);
         let tag = node.tag("app", "1");
-        assert!(tag.phase == ImagePullPhase::Pulling && tag.message.contains("the controller is away"), "{tag:?}");
+        assert!(
+            tag.phase == ImagePullPhase::Pulling && tag.message.contains("the controller is away"),
+            "{tag:?}"
+        );
         plan = node.step(n * 100 + 30);
         assert_eq!(plan.start.len(), 1, "30 s are the longest pause");
-        assert_eq!(node.tag("app", "1").message, tag.message, "no write for every try");
+        assert_eq!(
+            node.tag("app", "1").message,
+            tag.message,
+            "no write for every try"
+        );
     }
-    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no".into()), now(5000));
+    node.tasks.ended(
+        plan.start[0].attempt,
+        Outcome::Failed("no".into()),
+        now(5000),
+    );
     node.step(5000);
     assert_eq!(node.tag("app", "1").phase, ImagePullPhase::Failed);
 }
@@ -191,24 +272,44 @@ fn time_limits_hold() {
     // Per try.
     let mut node = Node::new(spec(&[("app", limited("1", 10, 1, None))]));
     let plan = node.begin(0);
-    node.tasks.progressed(plan.start[0].attempt, Bytes { done: 1, total: 9 }, now(1));
+    node.tasks
+        .progressed(plan.start[0].attempt, Bytes { done: 1, total: 9 }, now(1));
     assert!(node.step(9).cancel.is_empty());
     assert_eq!(node.step(10).cancel, [plan.start[0].attempt]);
     let message = node.tag("app", "1").message;
-    assert!(message.contains("timeoutSeconds=10") && message.contains("1 of 9 bytes"), "{message}");
-    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("x")), now(10));
-    assert_eq!(node.step(10).start.len(), 0, "a late answer of a cancelled try changes nothing");
+    assert!(
+        message.contains("timeoutSeconds=10") && message.contains("1 of 9 bytes"),
+        "{message}"
+    );
+    node.tasks.ended(
+        plan.start[0].attempt,
+        Outcome::Pulled(resolved("x")),
+        now(10),
+    );
+    assert_eq!(
+        node.step(10).start.len(),
+        0,
+        "a late answer of a cancelled try changes nothing"
+    );
     // All tries together, running or not.
     let mut node = Node::new(spec(&[("app", limited("1", 600, 9, Some(30)))]));
     let plan = node.begin(0);
     assert_eq!(plan.wake_at, Some(steady(30)));
-    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no route".into()), now(29));
+    node.tasks.ended(
+        plan.start[0].attempt,
+        Outcome::Failed("no route".into()),
+        now(29),
+    );
     assert_eq!(node.step(29).wake_at, Some(steady(30)));
     let plan = node.step(30);
     assert_eq!((plan.start.len(), plan.wake_at), (0, None));
     let tag = node.tag("app", "1");
     assert_eq!(tag.phase, ImagePullPhase::Failed);
-    assert!(tag.message.contains("activeDeadlineSeconds=30") && tag.message.contains("no route"), "{}", tag.message);
+    assert!(
+        tag.message.contains("activeDeadlineSeconds=30") && tag.message.contains("no route"),
+        "{}",
+        tag.message
+    );
 }
 
 #[test]
@@ -230,15 +331,34 @@ fn changed_limits_hold_for_a_pull_under_way() {
             50,
             "3 tries failed, and backoffLimit=2 allows no more; last: no",
         ),
-        ("lower timeoutSeconds of the next try", (10, 3, None), 64, "not done within timeoutSeconds=10"),
-        ("shorter deadline", (600, 50, Some(55)), 55, "not done within activeDeadlineSeconds=55; last: no"),
-        ("higher backoffLimit, then a timeout", (100, 3, None), 154, "not done within timeoutSeconds=100"),
+        (
+            "lower timeoutSeconds of the next try",
+            (10, 3, None),
+            64,
+            "not done within timeoutSeconds=10",
+        ),
+        (
+            "shorter deadline",
+            (600, 50, Some(55)),
+            55,
+            "not done within activeDeadlineSeconds=55; last: no",
+        ),
+        (
+            "higher backoffLimit, then a timeout",
+            (100, 3, None),
+            154,
+            "not done within timeoutSeconds=100",
+        ),
     ];
     for (what, (timeout, backoff, deadline), end, says) in table {
         let mut node = Node::new(spec(&[("app", limited("1", 600, 50, None))]));
         let mut plan = node.begin(0);
         for second in [10, 30, 50] {
-            node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no".into()), now(second));
+            node.tasks.ended(
+                plan.start[0].attempt,
+                Outcome::Failed("no".into()),
+                now(second),
+            );
             node.step(second);
             if second < 50 {
                 plan = node.step(second + 5);
@@ -246,11 +366,19 @@ fn changed_limits_hold_for_a_pull_under_way() {
         }
         limits(&mut node, timeout, backoff, deadline);
         for second in 50..=end {
-            assert_eq!(node.tag("app", "1").phase, ImagePullPhase::Pulling, "{what}: at {second}");
+            assert_eq!(
+                node.tag("app", "1").phase,
+                ImagePullPhase::Pulling,
+                "{what}: at {second}"
+            );
             node.step(second);
         }
         let tag = node.tag("app", "1");
-        assert_eq!((tag.phase, tag.message.as_str()), (ImagePullPhase::Failed, says), "{what}");
+        assert_eq!(
+            (tag.phase, tag.message.as_str()),
+            (ImagePullPhase::Failed, says),
+            "{what}"
+        );
     }
 }
 
@@ -270,8 +398,20 @@ fn raised_limits_let_a_running_try_go_on() {
 fn a_new_version_begins_anew_and_a_dropped_entry_is_dropped() {
     let mut node = Node::new(spec(&[("app", entry("1")), ("web", entry("1"))]));
     let plan = node.begin(0);
-    let of = |image: &str| plan.start.iter().find(|s| s.key.image == image).unwrap().attempt;
-    node.spec = spec(&[("app", ImageTagSpec { version: 1, ..entry("1") })]);
+    let of = |image: &str| {
+        plan.start
+            .iter()
+            .find(|s| s.key.image == image)
+            .unwrap()
+            .attempt
+    };
+    node.spec = spec(&[(
+        "app",
+        ImageTagSpec {
+            version: 1,
+            ..entry("1")
+        },
+    )]);
     let next = node.step(1);
     assert_eq!(next.look, [key("app", "1")]);
     let mut cancelled = next.cancel;
@@ -281,7 +421,10 @@ fn a_new_version_begins_anew_and_a_dropped_entry_is_dropped() {
     assert_eq!(cancelled, both);
     assert_eq!(node.status.image_statuses.len(), 1);
     let tag = node.tag("app", "1");
-    assert_eq!((tag.version, tag.phase, tag.start_time), (1, ImagePullPhase::Waiting, None));
+    assert_eq!(
+        (tag.version, tag.phase, tag.start_time),
+        (1, ImagePullPhase::Waiting, None)
+    );
 }
 
 #[test]
@@ -294,23 +437,61 @@ fn a_new_daemon_goes_on_where_the_last_one_was() {
         image_ids: vec!["sha256:a".into(), "sha256:b".into()],
         start_time: Some(Time(at(1))),
         completion_time: Some(Time(at(2))),
-        message: if phase == ImagePullPhase::Failed { "no such image".into() } else { String::new() },
+        message: if phase == ImagePullPhase::Failed {
+            "no such image".into()
+        } else {
+            String::new()
+        },
         ..ImageTagStatus::default()
     };
-    let versioned = |version| ImageTagSpec { version, ..entry("1") };
-    let asked_at = |second| ImageTagSpec { created_at: Some(Time(at(second))), ..entry("1") };
+    let versioned = |version| ImageTagSpec {
+        version,
+        ..entry("1")
+    };
+    let asked_at = |second| ImageTagSpec {
+        created_at: Some(Time(at(second))),
+        ..entry("1")
+    };
     let table = [
-        ("over", done(ImagePullPhase::Succeeded, 0), entry("1"), ImagePullPhase::Succeeded),
-        ("failed for good", done(ImagePullPhase::Failed, 0), entry("1"), ImagePullPhase::Failed),
-        ("an older version", done(ImagePullPhase::Failed, 0), versioned(1), ImagePullPhase::Waiting),
-        ("asked for before it ended", done(ImagePullPhase::Succeeded, 0), asked_at(0), ImagePullPhase::Succeeded),
-        ("asked for again since", done(ImagePullPhase::Succeeded, 0), asked_at(3), ImagePullPhase::Waiting),
+        (
+            "over",
+            done(ImagePullPhase::Succeeded, 0),
+            entry("1"),
+            ImagePullPhase::Succeeded,
+        ),
+        (
+            "failed for good",
+            done(ImagePullPhase::Failed, 0),
+            entry("1"),
+            ImagePullPhase::Failed,
+        ),
+        (
+            "an older version",
+            done(ImagePullPhase::Failed, 0),
+            versioned(1),
+            ImagePullPhase::Waiting,
+        ),
+        (
+            "asked for before it ended",
+            done(ImagePullPhase::Succeeded, 0),
+            asked_at(0),
+            ImagePullPhase::Succeeded,
+        ),
+        (
+            "asked for again since",
+            done(ImagePullPhase::Succeeded, 0),
+            asked_at(3),
+            ImagePullPhase::Waiting,
+        ),
     ];
     for (what, before, tag, expected) in table {
         let mut node = Node::new(spec(&[("app", tag)]));
-        node.status
-            .image_statuses
-            .insert("app".into(), berth_api::v1beta1::nodeimage::ImageStatus { tags: vec![before.clone()] });
+        node.status.image_statuses.insert(
+            "app".into(),
+            berth_api::v1beta1::nodeimage::ImageStatus {
+                tags: vec![before.clone()],
+            },
+        );
         node.step(10);
         let now = node.tag("app", "1");
         assert_eq!(now.phase, expected, "{what}");
@@ -318,7 +499,11 @@ fn a_new_daemon_goes_on_where_the_last_one_was() {
             assert_eq!(
                 (now.image_id, now.completion_time, now.message),
                 {
-                    let id = if expected == ImagePullPhase::Failed { String::new() } else { before.image_id };
+                    let id = if expected == ImagePullPhase::Failed {
+                        String::new()
+                    } else {
+                        before.image_id
+                    };
                     (id, before.completion_time, before.message)
                 },
                 "{what}"
@@ -326,23 +511,46 @@ fn a_new_daemon_goes_on_where_the_last_one_was() {
         }
     }
     // A pull that was under way keeps its start, for its deadline.
-    let pulling = ImageTagStatus { completion_time: None, ..done(ImagePullPhase::Pulling, 0) };
+    let pulling = ImageTagStatus {
+        completion_time: None,
+        ..done(ImagePullPhase::Pulling, 0)
+    };
     let mut node = Node::new(spec(&[("app", limited("1", 600, 3, Some(20)))]));
-    node.status.image_statuses.insert("app".into(), berth_api::v1beta1::nodeimage::ImageStatus { tags: vec![pulling] });
+    node.status.image_statuses.insert(
+        "app".into(),
+        berth_api::v1beta1::nodeimage::ImageStatus {
+            tags: vec![pulling],
+        },
+    );
     let plan = node.begin(10);
     assert_eq!((plan.start.len(), plan.wake_at), (1, Some(steady(21))));
 }
 
 #[test]
 fn pulls_share_the_slots_and_tags_of_one_image_take_turns() {
-    let old = |tag: &str, second| ImageTagSpec { created_at: Some(Time(at(second))), ..entry(tag) };
-    let mut node =
-        Node::new(spec(&[("app", old("1", 5)), ("app", old("2", 1)), ("db", old("1", 9)), ("web", old("1", 7))]));
+    let old = |tag: &str, second| ImageTagSpec {
+        created_at: Some(Time(at(second))),
+        ..entry(tag)
+    };
+    let mut node = Node::new(spec(&[
+        ("app", old("1", 5)),
+        ("app", old("2", 1)),
+        ("db", old("1", 9)),
+        ("web", old("1", 7)),
+    ]));
     let plan = node.begin(10);
     let started: Vec<&Key> = plan.start.iter().map(|s| &s.key).collect();
-    assert_eq!(started, [&key("app", "2"), &key("web", "1")], "the oldest first, one of an image, two at once");
+    assert_eq!(
+        started,
+        [&key("app", "2"), &key("web", "1")],
+        "the oldest first, one of an image, two at once"
+    );
     assert_eq!((node.status.pulling, node.status.waiting), (2, 2));
-    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("x")), now(11));
+    node.tasks.ended(
+        plan.start[0].attempt,
+        Outcome::Pulled(resolved("x")),
+        now(11),
+    );
     assert_eq!(node.step(11).start[0].key, key("app", "1"));
 }
 
@@ -359,31 +567,55 @@ fn a_node_that_could_not_be_asked_is_asked_again_after_a_pause() {
 #[test]
 fn nothing_begins_without_a_runtime() {
     let mut node = Node::new(spec(&[("app", entry("1"))]));
-    let plan = node.tasks.step(&node.spec, &node.status, false, LIMITS, now(0));
+    let plan = node
+        .tasks
+        .step(&node.spec, &node.status, false, LIMITS, now(0));
     assert_eq!(plan, Plan::default());
     assert_eq!(node.begin(1).start.len(), 1);
 }
 
 #[test]
 fn the_first_sync_is_told_once() {
-    let mut node = Node::new(spec(&[("app", limited("1", 60, 0, None)), ("web", entry("1"))]));
+    let mut node = Node::new(spec(&[
+        ("app", limited("1", 60, 0, None)),
+        ("web", entry("1")),
+    ]));
     let plan = node.begin(0);
-    node.tasks.ended(plan.start[0].attempt, Outcome::Failed("no".into()), now(1));
+    node.tasks
+        .ended(plan.start[0].attempt, Outcome::Failed("no".into()), now(1));
     node.step(1);
     assert_eq!(node.status.first_sync_status, None);
-    node.tasks.ended(plan.start[1].attempt, Outcome::Pulled(resolved("x")), now(2));
+    node.tasks.ended(
+        plan.start[1].attempt,
+        Outcome::Pulled(resolved("x")),
+        now(2),
+    );
     node.step(2);
     assert_eq!(node.status.first_sync_status, None, "more may be asked for");
     node.spec.first_pulls_listed = true;
     node.step(3);
     let first = node.status.first_sync_status.clone().unwrap();
-    assert_eq!((first.status, first.sync_at.clone()), (Some(SyncStatusPhase::Failed), Some(Time(at(3)))));
-    assert!(first.message.contains("app:1") && !first.message.contains("web:1"), "{}", first.message);
+    assert_eq!(
+        (first.status, first.sync_at.clone()),
+        (Some(SyncStatusPhase::Failed), Some(Time(at(3))))
+    );
+    assert!(
+        first.message.contains("app:1") && !first.message.contains("web:1"),
+        "{}",
+        first.message
+    );
     // Neither later pulls nor a new daemon change it.
-    node.spec = NodeImageSpec { first_pulls_listed: true, ..spec(&[("web", entry("2"))]) };
+    node.spec = NodeImageSpec {
+        first_pulls_listed: true,
+        ..spec(&[("web", entry("2"))])
+    };
     node.tasks = Tasks::default();
     let plan = node.begin(4);
-    node.tasks.ended(plan.start[0].attempt, Outcome::Pulled(resolved("y")), now(5));
+    node.tasks.ended(
+        plan.start[0].attempt,
+        Outcome::Pulled(resolved("y")),
+        now(5),
+    );
     node.step(5);
     assert_eq!(node.status.first_sync_status, Some(first));
 }
@@ -396,30 +628,56 @@ fn a_node_that_has_nothing_to_pull_is_done_when_that_is_known() {
     node.spec.first_pulls_listed = true;
     node.step(1);
     let first = node.status.first_sync_status.unwrap();
-    assert_eq!((first.status, first.message.as_str()), (Some(SyncStatusPhase::Succeeded), ""));
+    assert_eq!(
+        (first.status, first.message.as_str()),
+        (Some(SyncStatusPhase::Succeeded), "")
+    );
 }
 
 #[test]
 fn ids_follow_the_node() {
     let mut node = Node::new(spec(&[("app", entry("1"))]));
     node.step(0);
-    node.tasks.looked(&key("app", "1"), Some(resolved("sha256:a")), now(0));
+    node.tasks
+        .looked(&key("app", "1"), Some(resolved("sha256:a")), now(0));
     assert!(node.step(0).look.is_empty());
     node.tasks.images_changed(now(0));
     let plan = node.step(0);
-    assert_eq!((plan.look.len(), plan.wake_at), (0, Some(steady(1))), "such news come in bursts");
+    assert_eq!(
+        (plan.look.len(), plan.wake_at),
+        (0, Some(steady(1))),
+        "such news come in bursts"
+    );
     node.tasks.images_changed(now(1));
-    assert_eq!(node.step(1).look, [key("app", "1")], "more of them do not put it off");
-    node.tasks.looked(&key("app", "1"), Some(Resolved { bytes: None, ..resolved("sha256:b") }), now(1));
+    assert_eq!(
+        node.step(1).look,
+        [key("app", "1")],
+        "more of them do not put it off"
+    );
+    node.tasks.looked(
+        &key("app", "1"),
+        Some(Resolved {
+            bytes: None,
+            ..resolved("sha256:b")
+        }),
+        now(1),
+    );
     node.step(1);
     let tag = node.tag("app", "1");
-    assert_eq!((tag.image_ids, tag.bytes_total), (vec!["sha256:b".to_owned()], Some(100)));
+    assert_eq!(
+        (tag.image_ids, tag.bytes_total),
+        (vec!["sha256:b".to_owned()], Some(100))
+    );
     node.tasks.images_changed(now(2));
     assert_eq!(node.step(3).look.len(), 1);
     node.tasks.looked(&key("app", "1"), None, now(3));
     node.step(3);
     let tag = node.tag("app", "1");
-    assert_eq!((tag.phase, tag.image_ids.len()), (ImagePullPhase::Succeeded, 0), "pulled, and removed since");
+    assert_eq!(
+        (tag.phase, tag.image_ids.len()),
+        (ImagePullPhase::Succeeded, 0),
+        "pulled, and removed since"
+    );
 }
 
 #[test]

@@ -25,19 +25,34 @@ pub(super) const TURN_OVER: &str =
 /// The namespaces that an entry is pulled for. An entry that was put in by hand has one without a name.
 pub(super) fn namespaces(tag: &ImageTagSpec) -> BTreeSet<String> {
     let owners: BTreeSet<String> = tag.namespaces().map(str::to_owned).collect();
-    if owners.is_empty() { [String::new()].into() } else { owners }
+    if owners.is_empty() {
+        [String::new()].into()
+    } else {
+        owners
+    }
 }
 
 impl Tasks {
     /// Begins pulls in free slots, and frees the slots of those that have had their turn.
     pub(super) fn take_turns(&mut self, plan: &mut Plan, limits: Limits, now: Now) {
-        let owners: BTreeSet<&String> = self.tasks.values().flat_map(|task| &task.namespaces).collect();
+        let owners: BTreeSet<&String> = self
+            .tasks
+            .values()
+            .flat_map(|task| &task.namespaces)
+            .collect();
         self.turns.retain(|namespace, _| owners.contains(namespace));
         self.fail_stalled(plan, limits, now);
         self.start(plan, limits, now);
         loop {
-            let over = self.beyond_its_share(limits, now).filter(|turn| turn.ends <= now.steady);
-            let Some(Turn { of: (_, key), only, .. }) = over.min_by(|one, other| one.of.cmp(&other.of)) else { return };
+            let over = self
+                .beyond_its_share(limits, now)
+                .filter(|turn| turn.ends <= now.steady);
+            let Some(Turn {
+                of: (_, key), only, ..
+            }) = over.min_by(|one, other| one.of.cmp(&other.of))
+            else {
+                return;
+            };
             if let Some(task) = self.tasks.get_mut(&key)
                 && let State::Running(running) = &task.state
             {
@@ -45,7 +60,9 @@ impl Tasks {
                 TURN_OVER.clone_into(&mut task.error);
                 task.holds = 0;
                 // Without a pause it would take the next one's slot at once.
-                task.state = State::Absent { not_before: only.then(|| now.after(TURN)) };
+                task.state = State::Absent {
+                    not_before: only.then(|| now.after(TURN)),
+                };
             }
             self.start(plan, limits, now);
         }
@@ -54,7 +71,10 @@ impl Tasks {
     /// When the next slot is given back, if nothing happens before. `None` when nobody waits for it.
     pub(super) fn next_turn(&self, limits: Limits, now: Now) -> Option<Instant> {
         let blocked = self.blocked(limits, now);
-        let stalls = self.under_way_by_key().filter(|(key, _)| blocked.by(key)).filter_map(|(_, r)| r.stalls_at());
+        let stalls = self
+            .under_way_by_key()
+            .filter(|(key, _)| blocked.by(key))
+            .filter_map(|(_, r)| r.stalls_at());
         let turns = self.beyond_its_share(limits, now).map(|turn| turn.ends);
         stalls.chain(turns).filter(|at| *at > now.steady).min()
     }
@@ -70,7 +90,9 @@ impl Tasks {
         let mut wait_for_slots = blocked.slots;
         for (_, key) in stalled {
             if !blocked.images.contains(&key.image) {
-                let Some(left) = wait_for_slots.checked_sub(1) else { continue };
+                let Some(left) = wait_for_slots.checked_sub(1) else {
+                    continue;
+                };
                 wait_for_slots = left;
             }
             if let Some(task) = self.tasks.get_mut(&key)
@@ -78,7 +100,10 @@ impl Tasks {
             {
                 plan.cancel.push(running.attempt);
                 let (seconds, progress) = (STALLED.as_secs(), running.progress());
-                task.fail(format!("no bytes came for {seconds} s while other pulls wait{progress}"), now);
+                task.fail(
+                    format!("no bytes came for {seconds} s while other pulls wait{progress}"),
+                    now,
+                );
             }
         }
     }
@@ -88,21 +113,39 @@ impl Tasks {
     fn start(&mut self, plan: &mut Plan, limits: Limits, now: Now) {
         while self.under_way() < limits.parallel.max(1) {
             let (shares, busy) = (self.shares(), self.busy());
-            let next =
-                self.waiting(now).filter(|(key, _)| !busy.contains(key.image.as_str())).flat_map(|(key, task)| {
+            let next = self
+                .waiting(now)
+                .filter(|(key, _)| !busy.contains(key.image.as_str()))
+                .flat_map(|(key, task)| {
                     let turn = |namespace: &'_ String| {
                         let last = self.turns.get(namespace).copied();
-                        (share(&shares, namespace), last, task.created, key.clone(), namespace.clone())
+                        (
+                            share(&shares, namespace),
+                            last,
+                            task.created,
+                            key.clone(),
+                            namespace.clone(),
+                        )
                     };
                     task.namespaces.iter().map(turn).collect::<Vec<_>>()
                 });
-            let Some((_, _, _, key, namespace)) = next.min() else { return };
-            let Some(task) = self.tasks.get_mut(&key) else { return };
+            let Some((_, _, _, key, namespace)) = next.min() else {
+                return;
+            };
+            let Some(task) = self.tasks.get_mut(&key) else {
+                return;
+            };
             self.attempts += 1;
             task.begin(now);
             self.turns.insert(namespace.clone(), self.attempts);
             let (attempt, since) = (self.attempts, now.steady);
-            task.state = State::Running(Running { attempt, since, namespace, bytes: None, advanced: None });
+            task.state = State::Running(Running {
+                attempt,
+                since,
+                namespace,
+                bytes: None,
+                advanced: None,
+            });
             plan.start.push(Start { key, attempt });
         }
     }
@@ -111,8 +154,13 @@ impl Tasks {
     fn beyond_its_share(&self, limits: Limits, now: Now) -> impl Iterator<Item = Turn> {
         let (shares, busy) = (self.shares(), self.busy());
         let is_full = self.under_way() >= limits.parallel.max(1);
-        let waiting = self.waiting(now).filter(|(key, _)| is_full && !busy.contains(key.image.as_str()));
-        let least = waiting.flat_map(|(_, task)| &task.namespaces).map(|namespace| share(&shares, namespace)).min();
+        let waiting = self
+            .waiting(now)
+            .filter(|(key, _)| is_full && !busy.contains(key.image.as_str()));
+        let least = waiting
+            .flat_map(|(_, task)| &task.namespaces)
+            .map(|namespace| share(&shares, namespace))
+            .min();
         let length = |running: &Running| match (share(&shares, &running.namespace), least?) {
             (has, least) if has >= least + 2 => Some((TURN, false)),
             (_, 0) => Some((LONG_TURN, true)),
@@ -120,7 +168,11 @@ impl Tasks {
         };
         let turns = self.under_way_by_key().filter_map(|(key, running)| {
             let (length, only) = length(running)?;
-            Some(Turn { ends: running.since + length, of: (Reverse(running.since), key.clone()), only })
+            Some(Turn {
+                ends: running.since + length,
+                of: (Reverse(running.since), key.clone()),
+                only,
+            })
         });
         turns.collect::<Vec<_>>().into_iter()
     }
@@ -147,15 +199,19 @@ impl Tasks {
     }
 
     fn under_way_by_key(&self) -> impl Iterator<Item = (&Key, &Running)> {
-        self.tasks.iter().filter_map(|(key, task)| match &task.state {
-            State::Running(running) => Some((key, running)),
-            _ => None,
-        })
+        self.tasks
+            .iter()
+            .filter_map(|(key, task)| match &task.state {
+                State::Running(running) => Some((key, running)),
+                _ => None,
+            })
     }
 
     /// Images with a try under way.
     fn busy(&self) -> HashSet<&str> {
-        self.under_way_by_key().map(|(key, _)| key.image.as_str()).collect()
+        self.under_way_by_key()
+            .map(|(key, _)| key.image.as_str())
+            .collect()
     }
 
     /// Tries under way by namespace.
@@ -201,6 +257,8 @@ impl Running {
     /// When it counts as stalled. `None` while nobody can tell its bytes, and when all of them are here: then it is unpacked.
     fn stalls_at(&self) -> Option<Instant> {
         let is_complete = self.bytes.is_some_and(|bytes| bytes.missing() == 0);
-        self.advanced.filter(|_| !is_complete).map(|at| at + STALLED)
+        self.advanced
+            .filter(|_| !is_complete)
+            .map(|at| at + STALLED)
     }
 }

@@ -31,18 +31,36 @@ impl Registry {
     pub fn start(with_password: bool) -> Registry {
         let directory = TempDir::new().unwrap();
         let at = directory.path();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         fs::write(at.join("htpasswd"), HTPASSWD).unwrap();
-        let auth = format!("auth: {{htpasswd: {{realm: test, path: {}/htpasswd}}}}\n", at.display());
+        let auth = format!(
+            "auth: {{htpasswd: {{realm: test, path: {}/htpasswd}}}}\n",
+            at.display()
+        );
         let config = format!(
             "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}/data}}}}\nhttp: {{addr: \"127.0.0.1:{port}\"}}\n{}",
             at.display(),
             if with_password { auth.as_str() } else { "" },
         );
         fs::write(at.join("config.yml"), config).unwrap();
-        let process = spawn(Command::new("docker-registry").arg("serve").arg(at.join("config.yml")), &at.join("log"));
-        wait("the registry", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
-        Registry { process, port, _directory: directory }
+        let process = spawn(
+            Command::new("docker-registry")
+                .arg("serve")
+                .arg(at.join("config.yml")),
+            &at.join("log"),
+        );
+        wait("the registry", || {
+            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        Registry {
+            process,
+            port,
+            _directory: directory,
+        }
     }
 
     /// Pushes an OCI layout's image.
@@ -59,7 +77,11 @@ impl Registry {
             "--dest-creds=robot:secret",
         ]);
         let pushed = skopeo.args([&source, &target]).output().unwrap();
-        assert!(pushed.status.success(), "{}", String::from_utf8_lossy(&pushed.stderr));
+        assert!(
+            pushed.status.success(),
+            "{}",
+            String::from_utf8_lossy(&pushed.stderr)
+        );
     }
 }
 
@@ -88,7 +110,14 @@ impl Containerd {
         let root = directory.path().join("root");
         fs::create_dir(&root).unwrap();
         let size = format!("size={bytes}");
-        mount(Some("tmpfs"), &root, Some("tmpfs"), MsFlags::empty(), Some(size.as_str())).unwrap();
+        mount(
+            Some("tmpfs"),
+            &root,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            Some(size.as_str()),
+        )
+        .unwrap();
         Containerd::start_in(directory, port, true)
     }
 
@@ -108,7 +137,11 @@ impl Containerd {
             at = at.display()
         );
         fs::write(at.join("config.toml"), config).unwrap();
-        let mut containerd = Containerd { process: None, directory, small };
+        let mut containerd = Containerd {
+            process: None,
+            directory,
+            small,
+        };
         containerd.run();
         containerd
     }
@@ -117,10 +150,15 @@ impl Containerd {
     pub fn run(&mut self) {
         let at = self.directory.path();
         let mut command = program("containerd");
-        command.arg("--config").arg(at.join("config.toml")).args(["--log-level", "debug"]);
+        command
+            .arg("--config")
+            .arg(at.join("config.toml"))
+            .args(["--log-level", "debug"]);
         self.process = Some(spawn(&mut command, &at.join("log")));
         let socket = self.socket();
-        wait("containerd", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
+        wait("containerd", || {
+            std::os::unix::net::UnixStream::connect(&socket).is_ok()
+        });
     }
 
     /// Ends it, and takes its socket along.
@@ -138,8 +176,13 @@ impl Containerd {
 
     fn tasks(&self) -> Vec<String> {
         let mut ctr = program("ctr");
-        ctr.arg("-a").arg(self.socket()).args(["-n", "k8s.io", "task", "ls", "-q"]);
-        let listed = ctr.output().map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default();
+        ctr.arg("-a")
+            .arg(self.socket())
+            .args(["-n", "k8s.io", "task", "ls", "-q"]);
+        let listed = ctr
+            .output()
+            .map(|out| String::from_utf8_lossy(&out.stdout).into_owned())
+            .unwrap_or_default();
         listed.lines().map(str::to_owned).collect()
     }
 }
@@ -148,7 +191,12 @@ impl Containerd {
 fn program(name: &str) -> Command {
     let programs = Programs::ready(Versions::asked().unwrap()).unwrap();
     let mut command = Command::new(programs.path(name));
-    command.env("PATH", programs.search_path(&std::env::var("PATH").unwrap()).unwrap());
+    command.env(
+        "PATH",
+        programs
+            .search_path(&std::env::var("PATH").unwrap())
+            .unwrap(),
+    );
     command
 }
 
@@ -157,7 +205,9 @@ impl Drop for Containerd {
         if self.process.is_some() {
             for task in self.tasks() {
                 let mut ctr = program("ctr");
-                ctr.arg("-a").arg(self.socket()).args(["-n", "k8s.io", "task", "rm", "-f", &task]);
+                ctr.arg("-a")
+                    .arg(self.socket())
+                    .args(["-n", "k8s.io", "task", "rm", "-f", &task]);
                 let _ = ctr.output();
             }
         }
@@ -190,13 +240,22 @@ impl Node {
     pub fn start() -> Node {
         let registry = Registry::start(false);
         let relay = Valve::start(registry.port).unwrap();
-        Node { containerd: Containerd::start(relay.port()), relay, registry }
+        Node {
+            containerd: Containerd::start(relay.port()),
+            relay,
+            registry,
+        }
     }
 }
 
 fn spawn(command: &mut Command, log: &Path) -> Child {
     let log = fs::File::create(log).unwrap();
-    command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+    command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
 }
 
 fn end(process: &mut Child) {
@@ -208,7 +267,10 @@ fn end(process: &mut Child) {
 pub fn wait(what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not within a minute");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{what}: not within a minute"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }

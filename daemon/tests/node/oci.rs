@@ -46,23 +46,46 @@ impl Layout {
         let directory = TempDir::new().unwrap();
         fs::create_dir_all(directory.path().join("blobs/sha256")).unwrap();
         let mut layers: Vec<Vec<u8>> = (content.layers.iter().enumerate())
-            .map(|(i, size)| layer(&format!("file-{i}"), &noise(content.seed + i as u64, *size), 0o644))
+            .map(|(i, size)| {
+                layer(
+                    &format!("file-{i}"),
+                    &noise(content.seed + i as u64, *size),
+                    0o644,
+                )
+            })
             .collect();
         if let Some((program, _)) = content.program {
             layers.push(layer("busybox", &fs::read(program).unwrap(), 0o755));
         }
         let diff_ids: Vec<String> = layers.iter().map(|bytes| digest(bytes)).collect();
-        let words: Vec<&str> = content.program.iter().flat_map(|(_, words)| words.iter().copied()).collect();
-        let entrypoint: Vec<&str> = content.program.iter().map(|_| "/busybox").chain(words).collect();
+        let words: Vec<&str> = content
+            .program
+            .iter()
+            .flat_map(|(_, words)| words.iter().copied())
+            .collect();
+        let entrypoint: Vec<&str> = content
+            .program
+            .iter()
+            .map(|_| "/busybox")
+            .chain(words)
+            .collect();
         let config = json!({
             "architecture": architecture(), "os": "linux", "author": content.seed.to_string(),
             "config": {"Entrypoint": entrypoint}, "rootfs": {"type": "layers", "diff_ids": diff_ids},
         });
         let at = directory.path();
         let config = blob(at, CONFIG, config.to_string().as_bytes());
-        let layers: Vec<Value> = layers.iter().map(|bytes| blob(at, LAYER, &compressed(bytes))).collect();
-        let bytes = layers.iter().chain([&config]).map(|b| b["size"].as_u64().unwrap()).sum();
-        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers});
+        let layers: Vec<Value> = layers
+            .iter()
+            .map(|bytes| blob(at, LAYER, &compressed(bytes)))
+            .collect();
+        let bytes = layers
+            .iter()
+            .chain([&config])
+            .map(|b| b["size"].as_u64().unwrap())
+            .sum();
+        let manifest =
+            json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": layers});
         let manifest = blob(at, MANIFEST, manifest.to_string().as_bytes());
         let text = |blob: &Value| blob["digest"].as_str().unwrap().to_owned();
         let (config, manifest_digest) = (text(&config), text(&manifest));
@@ -75,9 +98,19 @@ impl Layout {
             index = Some(text(&top));
         }
         top["annotations"] = json!({"org.opencontainers.image.ref.name": NAME});
-        fs::write(at.join("index.json"), json!({"schemaVersion": 2, "manifests": [top]}).to_string()).unwrap();
+        fs::write(
+            at.join("index.json"),
+            json!({"schemaVersion": 2, "manifests": [top]}).to_string(),
+        )
+        .unwrap();
         fs::write(at.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
-        Layout { directory, config, manifest: manifest_digest, index, bytes }
+        Layout {
+            directory,
+            config,
+            manifest: manifest_digest,
+            index,
+            bytes,
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -124,12 +157,19 @@ fn noise(seed: u64, size: usize) -> Vec<u8> {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    let hex: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String = Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     format!("sha256:{hex}")
 }
 
 fn blob(directory: &Path, media_type: &str, bytes: &[u8]) -> Value {
     let digest = digest(bytes);
-    fs::write(directory.join("blobs").join(digest.replace(':', "/")), bytes).unwrap();
+    fs::write(
+        directory.join("blobs").join(digest.replace(':', "/")),
+        bytes,
+    )
+    .unwrap();
     json!({"mediaType": media_type, "digest": digest, "size": bytes.len()})
 }

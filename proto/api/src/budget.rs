@@ -17,12 +17,16 @@ pub const MOST_CONTAINERS: usize = 32;
 /// # Errors
 /// One of them is none, with the remedy.
 pub fn operations(text: &str) -> Result<Vec<ProtectedOperation>, &'static str> {
-    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let words = text
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty());
     let mut found = Vec::new();
     for word in words {
         let operation = ProtectedOperation::named(word);
-        let operation =
-            operation.ok_or("lists something else than DELETE, UPDATE, EVICT and RESIZE: correct or remove it")?;
+        let operation = operation.ok_or(
+            "lists something else than DELETE, UPDATE, EVICT and RESIZE: correct or remove it",
+        )?;
         if !found.contains(&operation) {
             found.push(operation);
         }
@@ -76,9 +80,16 @@ pub fn annotation_faults<'a>(
     };
     let fault = |key, of: &dyn Fn(&'a str) -> Option<&'static str>| {
         let value = said(key)?;
-        Some(AnnotationFault { key, value, problem: of(value)? })
+        Some(AnnotationFault {
+            key,
+            value,
+            problem: of(value)?,
+        })
     };
-    let faults = [fault(PUB_PROTECT_OPERATIONS, &of_operations), fault(PUB_PROTECT_TOTAL_REPLICAS, &of_total)];
+    let faults = [
+        fault(PUB_PROTECT_OPERATIONS, &of_operations),
+        fault(PUB_PROTECT_TOTAL_REPLICAS, &of_total),
+    ];
     faults.into_iter().flatten().collect()
 }
 
@@ -92,19 +103,38 @@ mod tests {
         for (key, value, says) in [
             (PUB_PROTECT_OPERATIONS, "EVICT, DELETE", None),
             (PUB_PROTECT_OPERATIONS, "DROP", Some("lists something else")),
-            (PUB_PROTECT_OPERATIONS, "DELETE", Some("spec.protectOperations")),
+            (
+                PUB_PROTECT_OPERATIONS,
+                "DELETE",
+                Some("spec.protectOperations"),
+            ),
             (PUB_PROTECT_TOTAL_REPLICAS, "5", None),
             (PUB_PROTECT_TOTAL_REPLICAS, "abc", Some("is no number")),
-            (PUB_PROTECT_TOTAL_REPLICAS, "6", Some("spec.protectTotalReplicas")),
+            (
+                PUB_PROTECT_TOTAL_REPLICAS,
+                "6",
+                Some("spec.protectTotalReplicas"),
+            ),
         ] {
             let said = |asked: &str| (asked == key).then_some(value);
             let found = annotation_faults(said, Some(&[Delete, Evict]), Some(5));
-            assert_eq!(found.len(), usize::from(says.is_some()), "{key} {value}: {found:?}");
+            assert_eq!(
+                found.len(),
+                usize::from(says.is_some()),
+                "{key} {value}: {found:?}"
+            );
             if let (Some(says), [fault]) = (says, &*found) {
-                assert!(fault.key == key && fault.value == value && fault.problem.contains(says), "{fault:?}");
+                assert!(
+                    fault.key == key && fault.value == value && fault.problem.contains(says),
+                    "{fault:?}"
+                );
             }
             let alone = annotation_faults(said, None, None);
-            assert_eq!(alone.is_empty(), !["DROP", "abc"].contains(&value), "{key} {value}: {alone:?}");
+            assert_eq!(
+                alone.is_empty(),
+                !["DROP", "abc"].contains(&value),
+                "{key} {value}: {alone:?}"
+            );
         }
     }
 

@@ -18,13 +18,21 @@ pub struct Named<'a> {
 
 impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Named { resource, namespace, name } = self;
+        let Named {
+            resource,
+            namespace,
+            name,
+        } = self;
         write!(f, "{resource} {name}{}", within(namespace))
     }
 }
 
 fn within(namespace: &str) -> String {
-    if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") }
+    if namespace.is_empty() {
+        String::new()
+    } else {
+        format!(" -n {namespace}")
+    }
 }
 
 /// Sets an annotation, whatever value it has.

@@ -39,7 +39,10 @@ pub struct InPlaceUpdateStrategy {
 /// # Errors
 /// What is wrong with the value, and the remedy.
 pub fn wait_for_image(text: &str) -> Result<SignedDuration, &'static str> {
-    let time = text.parse::<SignedDuration>().ok().filter(SignedDuration::is_positive);
+    let time = text
+        .parse::<SignedDuration>()
+        .ok()
+        .filter(SignedDuration::is_positive);
     time.ok_or("is no time above 0: write it like 90s, 5m or 1h30m, or remove the annotation")
 }
 
@@ -48,7 +51,8 @@ pub fn wait_for_image(text: &str) -> Result<SignedDuration, &'static str> {
 /// # Errors
 /// What is wrong with the value, and the remedy.
 pub fn prepull_on_join(text: &str) -> Result<bool, &'static str> {
-    text.parse().map_err(|_| "is neither \"true\" nor \"false\": write \"true\", or remove the annotation")
+    text.parse()
+        .map_err(|_| "is neither \"true\" nor \"false\": write \"true\", or remove the annotation")
 }
 
 /// The value of the annotation [`crate::names::annotation::INPLACE_UPDATE_STATE`]: the last in-place update of a pod, as

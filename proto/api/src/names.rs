@@ -92,7 +92,8 @@ pub mod annotation {
     pub const IMAGE_PREDOWNLOAD_PARALLELISM: &str = "apps.kruise.io/image-predownload-parallelism";
     /// On a v1alpha1 CloneSet: seconds after which pulling an image ahead has failed. In v1beta1 a field of
     /// `inPlaceUpdateStrategy`.
-    pub const IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS: &str = "apps.kruise.io/image-predownload-timeout-seconds";
+    pub const IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS: &str =
+        "apps.kruise.io/image-predownload-timeout-seconds";
     /// On a v1alpha1 CloneSet: how many pods must be updated and ready before images are pulled ahead. In v1beta1 a
     /// field of `inPlaceUpdateStrategy`. On a StatefulSet or a DaemonSet also a percentage.
     pub const IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS: &str =
@@ -117,11 +118,13 @@ pub mod annotation {
     /// The only value of [`CONTAINER_LAUNCH_PRIORITY`] that means anything.
     pub const CONTAINER_LAUNCH_ORDERED: &str = "Ordered";
     /// On a pod, `"true"`: all its containers may start.
-    pub const CONTAINER_LAUNCH_PRIORITY_COMPLETED: &str = "apps.kruise.io/container-launch-priority-completed";
+    pub const CONTAINER_LAUNCH_PRIORITY_COMPLETED: &str =
+        "apps.kruise.io/container-launch-priority-completed";
     /// *Berth.* On a pod whose containers start in order: the lowest priority that may start already.
     pub const LAUNCHED_PRIORITY: &str = "apps.kruise.io/berth-launched-priority";
     /// On a StatefulSet, `"true"`: a PersistentPodState of its name is made, changed and deleted with these annotations.
-    pub const AUTO_GENERATE_PERSISTENT_POD_STATE: &str = "kruise.io/auto-generate-persistent-pod-state";
+    pub const AUTO_GENERATE_PERSISTENT_POD_STATE: &str =
+        "kruise.io/auto-generate-persistent-pod-state";
     /// Beside it: keys of labels of nodes, separated by commas, that a pod's next node must share with its last.
     pub const REQUIRED_PERSISTENT_TOPOLOGY: &str = "kruise.io/required-persistent-topology";
     /// Beside it: those that it should share.
@@ -159,7 +162,8 @@ pub mod annotation {
     /// On a pod, JSON by name of a SidecarSet: the last update of its containers in place.
     pub const SIDECARSET_INPLACE_UPDATE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
     /// On a pod, JSON by name of a sidecar with HotUpgrade: which of its two containers works.
-    pub const SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER: &str = "kruise.io/sidecarset-working-hotupgrade-container";
+    pub const SIDECARSET_WORKING_HOT_UPGRADE_CONTAINER: &str =
+        "kruise.io/sidecarset-working-hotupgrade-container";
     /// On a pod, with the name of a container behind it: the version of this one of the two containers of a sidecar with HotUpgrade.
     pub const SIDECARSET_VERSION_PREFIX: &str = "version.sidecarset.kruise.io/";
     /// On a pod, with the name of a container behind it: the version of the other of the two.
@@ -209,7 +213,8 @@ pub mod taint {
     /// *Berth.* On a node that registers: no pod is to be scheduled there before its images are. The controller takes it away.
     pub const IMAGES_NOT_READY: &str = "apps.kruise.io/images-not-ready";
     /// The same, as the cluster autoscaler knows that it goes by itself.
-    pub const IMAGES_NOT_READY_AT_STARTUP: &str = "startup-taint.cluster-autoscaler.kubernetes.io/images-not-ready";
+    pub const IMAGES_NOT_READY_AT_STARTUP: &str =
+        "startup-taint.cluster-autoscaler.kubernetes.io/images-not-ready";
 }
 
 /// Finalizers.
@@ -300,7 +305,8 @@ pub mod reason {
     /// The only reason of [`super::condition::PRE_RECREATE_GRACE`].
     pub const PRE_RECREATE_GRACE: &str = "PreRecreateGrace";
     /// Its message.
-    pub const PRE_RECREATE_GRACE_MESSAGE: &str = "Pod has been forced to not-ready for unreadyGracePeriodSeconds drain";
+    pub const PRE_RECREATE_GRACE_MESSAGE: &str =
+        "Pod has been forced to not-ready for unreadyGracePeriodSeconds drain";
     /// Everything is updated and available.
     pub const AVAILABLE: &str = "CloneSetAvailable";
 }

@@ -7,7 +7,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 /// # Errors
 /// What is wrong with it, and the remedy.
 pub fn reserved(entry: &IntOrString) -> Result<(i32, i32), &'static str> {
-    const REMEDY: &str = "is no ordinal: use a number from 0 to 2147483647, or a range such as \"2-5\"";
+    const REMEDY: &str =
+        "is no ordinal: use a number from 0 to 2147483647, or a range such as \"2-5\"";
     let ordinal = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
         true => text.parse::<i32>().map_err(|_| REMEDY),
         false => Err(REMEDY),
@@ -20,7 +21,11 @@ pub fn reserved(entry: &IntOrString) -> Result<(i32, i32), &'static str> {
             None => (ordinal(text)?, ordinal(text)?),
         },
     };
-    if first <= last { Ok((first, last)) } else { Err("ends before it begins: write the lower ordinal first") }
+    if first <= last {
+        Ok((first, last))
+    } else {
+        Err("ends before it begins: write the lower ordinal first")
+    }
 }
 
 #[cfg(test)]
@@ -30,10 +35,26 @@ mod tests {
     #[test]
     fn an_entry_is_an_ordinal_or_a_range_with_both_ends() {
         let text = |text: &str| reserved(&IntOrString::String(text.to_owned()));
-        for (entry, expected) in [("0", (0, 0)), ("2-5", (2, 5)), ("3-3", (3, 3)), ("0-2147483647", (0, i32::MAX))] {
+        for (entry, expected) in [
+            ("0", (0, 0)),
+            ("2-5", (2, 5)),
+            ("3-3", (3, 3)),
+            ("0-2147483647", (0, i32::MAX)),
+        ] {
             assert_eq!(text(entry), Ok(expected), "{entry}");
         }
-        for entry in ["", "-", "-1", "a-b", "2-", "1-2-3", " 1", "+1", "2147483648", "5-2"] {
+        for entry in [
+            "",
+            "-",
+            "-1",
+            "a-b",
+            "2-",
+            "1-2-3",
+            " 1",
+            "+1",
+            "2147483648",
+            "5-2",
+        ] {
             assert!(text(entry).is_err(), "{entry}");
         }
         assert_eq!(reserved(&IntOrString::Int(7)), Ok((7, 7)));

@@ -9,7 +9,9 @@ use serde_json::{Map, Value, json};
 use crate::names::annotation::MIRROR_POD;
 use crate::names::condition::SIDECAR_TERMINATED;
 use crate::names::finalizer::RECREATE_UNREADY_ACQUIRED;
-use crate::names::label::{NODE_TYPE, RECREATE_ACTIVE, RECREATE_NODE_NAME, RECREATE_POD_UID, VIRTUAL_KUBELET};
+use crate::names::label::{
+    NODE_TYPE, RECREATE_ACTIVE, RECREATE_NODE_NAME, RECREATE_POD_UID, VIRTUAL_KUBELET,
+};
 use crate::v1beta1::containerrecreaterequest::MAX_GRACE_SECONDS;
 use crate::weight::Limits;
 
@@ -92,7 +94,8 @@ struct SlimContainerStatus {
 pub fn read(text: &str) -> Result<Value, String> {
     Limits::check_pod(text)?;
     // The parser's words may quote a value of any length.
-    let mut slim: Slim = serde_json::from_str(text).map_err(|_| "it has fields of unknown types".to_owned())?;
+    let mut slim: Slim =
+        serde_json::from_str(text).map_err(|_| "it has fields of unknown types".to_owned())?;
     slim.metadata.annotations.retain(|key, _| key == MIRROR_POD);
     slim.metadata.labels.retain(|key, _| key == NODE_TYPE);
     serde_json::to_value(slim).map_err(|error| error.to_string())
@@ -105,16 +108,25 @@ pub fn read(text: &str) -> Result<Value, String> {
 pub fn node_of<'a>(request: &Value, pod: Option<&'a Value>) -> Result<&'a str, String> {
     let name = text(&request["spec"], "podName");
     let refuse = |problem: &str| Err(format!("spec.podName: pod {name} {problem}"));
-    let Some(pod) = pod else { return refuse("does not exist in this namespace: name one that does") };
+    let Some(pod) = pod else {
+        return refuse("does not exist in this namespace: name one that does");
+    };
     let conditions = pod["status"]["conditions"].as_array();
-    let is_terminated = conditions.into_iter().flatten().any(|condition| condition["type"] == SIDECAR_TERMINATED);
+    let is_terminated = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == SIDECAR_TERMINATED);
     let has_ended = matches!(text(&pod["status"], "phase"), "Succeeded" | "Failed");
     let is_going = pod["metadata"]["deletionTimestamp"].is_string();
     if (has_ended || is_going) && !is_terminated {
-        return refuse("has ended or is being deleted, so its containers are not restarted: name one that runs");
+        return refuse(
+            "has ended or is being deleted, so its containers are not restarted: name one that runs",
+        );
     }
     if pod["metadata"]["annotations"][MIRROR_POD].is_string() {
-        return refuse("is a static pod, whose node alone has its containers: change its manifest there");
+        return refuse(
+            "is a static pod, whose node alone has its containers: change its manifest there",
+        );
     }
     match text(&pod["spec"], "nodeName") {
         "" => refuse("is not scheduled yet, so it has no containers: wait until it runs"),
@@ -133,25 +145,46 @@ pub fn fill(request: &mut Value, pod: &Value, node: &Value) -> Result<(), String
         && strategy.get("terminationGracePeriodSeconds").is_none()
         && let Some(grace) = pod["spec"]["terminationGracePeriodSeconds"].as_i64()
     {
-        strategy.insert("terminationGracePeriodSeconds".to_owned(), grace.min(MAX_GRACE_SECONDS).into());
+        strategy.insert(
+            "terminationGracePeriodSeconds".to_owned(),
+            grace.min(MAX_GRACE_SECONDS).into(),
+        );
     }
     let mut seen = BTreeSet::new();
-    for container in request["spec"]["containers"].as_array_mut().into_iter().flatten() {
+    for container in request["spec"]["containers"]
+        .as_array_mut()
+        .into_iter()
+        .flatten()
+    {
         let name = text(container, "name").to_owned();
         if !seen.insert(name.clone()) {
-            return Err(format!("spec.containers: names {name} twice: remove one of them"));
+            return Err(format!(
+                "spec.containers: names {name} twice: remove one of them"
+            ));
         }
         fill_container(container, &name, pod)?;
     }
-    let mut labels = vec![(RECREATE_POD_UID, text(&pod["metadata"], "uid")), (RECREATE_ACTIVE, "true")];
-    labels.extend((node_name.len() <= LABEL_VALUE).then_some((RECREATE_NODE_NAME, node_name.as_str())));
+    let mut labels = vec![
+        (RECREATE_POD_UID, text(&pod["metadata"], "uid")),
+        (RECREATE_ACTIVE, "true"),
+    ];
+    labels.extend(
+        (node_name.len() <= LABEL_VALUE).then_some((RECREATE_NODE_NAME, node_name.as_str())),
+    );
     labels.extend(is_virtual.then_some((NODE_TYPE, VIRTUAL_KUBELET)));
     if let Some(all) = object(&mut request["metadata"], "labels") {
         // On a node with a kubelet nobody else may say that the work is done elsewhere.
-        if all.get(NODE_TYPE).is_some_and(|value| value == VIRTUAL_KUBELET) {
+        if all
+            .get(NODE_TYPE)
+            .is_some_and(|value| value == VIRTUAL_KUBELET)
+        {
             all.remove(NODE_TYPE);
         }
-        all.extend(labels.into_iter().map(|(key, value)| (key.to_owned(), json!(value))));
+        all.extend(
+            labels
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), json!(value))),
+        );
     }
     hold(request);
     Ok(())
@@ -163,9 +196,18 @@ fn hold(request: &mut Value) {
     if request["spec"]["strategy"]["unreadyGracePeriodSeconds"].is_null() {
         return;
     }
-    let Some(metadata) = object(request, "metadata") else { return };
-    let mut finalizers = metadata.get("finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
-    if !finalizers.iter().any(|finalizer| finalizer == RECREATE_UNREADY_ACQUIRED) {
+    let Some(metadata) = object(request, "metadata") else {
+        return;
+    };
+    let mut finalizers = metadata
+        .get("finalizers")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    if !finalizers
+        .iter()
+        .any(|finalizer| finalizer == RECREATE_UNREADY_ACQUIRED)
+    {
         finalizers.push(json!(RECREATE_UNREADY_ACQUIRED));
         metadata.insert("finalizers".to_owned(), finalizers.into());
     }
@@ -174,10 +216,17 @@ fn hold(request: &mut Value) {
 fn fill_container(container: &mut Value, name: &str, pod: &Value) -> Result<(), String> {
     let refuse = |problem: &str| Err(format!("spec.containers[{name}]: {problem}"));
     if let Some(field) = READ_ONLY.iter().find(|field| !container[**field].is_null()) {
-        return refuse(&format!("has {field}, which is filled in by itself: leave it out"));
+        return refuse(&format!(
+            "has {field}, which is filled in by itself: leave it out"
+        ));
     }
-    let named =
-        |list: &'static str| pod["spec"][list].as_array().into_iter().flatten().find(|found| found["name"] == name);
+    let named = |list: &'static str| {
+        pod["spec"][list]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|found| found["name"] == name)
+    };
     let native = || named("initContainers").filter(|init| init["restartPolicy"] == "Always");
     let Some(found) = named("containers").or_else(native) else {
         return refuse(&format!(
@@ -185,13 +234,19 @@ fn fill_container(container: &mut Value, name: &str, pod: &Value) -> Result<(), 
             text(&pod["metadata"], "name")
         ));
     };
-    let lists =
-        ["containerStatuses", "initContainerStatuses"].iter().filter_map(|list| pod["status"][*list].as_array());
+    let lists = ["containerStatuses", "initContainerStatuses"]
+        .iter()
+        .filter_map(|list| pod["status"][*list].as_array());
     let status = lists.flatten().find(|status| status["name"] == name);
-    let Some(id) = status.map(|status| text(status, "containerID")).filter(|id| !id.is_empty()) else {
+    let Some(id) = status
+        .map(|status| text(status, "containerID"))
+        .filter(|id| !id.is_empty())
+    else {
         return refuse("has no containerID in the pod's status yet: wait until it was started");
     };
-    let restarts = status.map_or(0, |status| status["restartCount"].as_i64().unwrap_or_default());
+    let restarts = status.map_or(0, |status| {
+        status["restartCount"].as_i64().unwrap_or_default()
+    });
     let hook = &found["lifecycle"]["preStop"];
     if hook.is_object() {
         container["preStop"] = hook.clone();
@@ -221,7 +276,10 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 
 /// The object in a field, made where there is none.
 fn object<'a>(parent: &'a mut Value, field: &str) -> Option<&'a mut Map<String, Value>> {
-    let value = parent.as_object_mut()?.entry(field).or_insert_with(|| json!({}));
+    let value = parent
+        .as_object_mut()?
+        .entry(field)
+        .or_insert_with(|| json!({}));
     if value.is_null() {
         *value = json!({});
     }

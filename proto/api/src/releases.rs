@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use crate::conversion::{self, ConversionError};
 use crate::kinds::{
-    BROADCAST_JOB, CLONE_SET, CONTAINER_RECREATE_REQUEST, DAEMON_SET, IMAGE_LIST_PULL_JOB, IMAGE_PULL_JOB, Kind,
-    NODE_IMAGE, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET, SIDECAR_SET, UNITED_DEPLOYMENT, Version,
+    BROADCAST_JOB, CLONE_SET, CONTAINER_RECREATE_REQUEST, DAEMON_SET, IMAGE_LIST_PULL_JOB,
+    IMAGE_PULL_JOB, Kind, NODE_IMAGE, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET, SIDECAR_SET,
+    UNITED_DEPLOYMENT, Version,
 };
 use crate::names::annotation::CONVERSION;
 use crate::v1beta1;
@@ -63,9 +64,15 @@ pub static RELEASES: [Release; 2] = [
         version: "1.9.0",
         kinds: &[
             OlderKind::new::<v1beta1::CloneSet>(CLONE_SET, &IMAGE_PRE_DOWNLOAD),
-            OlderKind::new::<v1beta1::ContainerRecreateRequest>(CONTAINER_RECREATE_REQUEST, &PRE_STOP_SLEEP),
+            OlderKind::new::<v1beta1::ContainerRecreateRequest>(
+                CONTAINER_RECREATE_REQUEST,
+                &PRE_STOP_SLEEP,
+            ),
             OlderKind::new::<v1beta1::PersistentPodState>(PERSISTENT_POD_STATE, &[]),
-            OlderKind::new::<v1beta1::PodUnavailableBudget>(POD_UNAVAILABLE_BUDGET, &UNHEALTHY_POD_POLICY),
+            OlderKind::new::<v1beta1::PodUnavailableBudget>(
+                POD_UNAVAILABLE_BUDGET,
+                &UNHEALTHY_POD_POLICY,
+            ),
             OlderKind::new::<v1beta1::UnitedDeployment>(UNITED_DEPLOYMENT, &OF_SUBSETS),
         ],
     },
@@ -75,16 +82,31 @@ pub static RELEASES: [Release; 2] = [
             OlderKind::new::<v1beta1::BroadcastJob>(BROADCAST_JOB, &[]),
             OlderKind::new::<v1beta1::CloneSet>(
                 CLONE_SET,
-                &["spec.progressDeadlineSeconds", IMAGE_PRE_DOWNLOAD[0], IMAGE_PRE_DOWNLOAD[1], IMAGE_PRE_DOWNLOAD[2]],
+                &[
+                    "spec.progressDeadlineSeconds",
+                    IMAGE_PRE_DOWNLOAD[0],
+                    IMAGE_PRE_DOWNLOAD[1],
+                    IMAGE_PRE_DOWNLOAD[2],
+                ],
             ),
-            OlderKind::new::<v1beta1::ContainerRecreateRequest>(CONTAINER_RECREATE_REQUEST, &PRE_STOP_SLEEP),
+            OlderKind::new::<v1beta1::ContainerRecreateRequest>(
+                CONTAINER_RECREATE_REQUEST,
+                &PRE_STOP_SLEEP,
+            ),
             OlderKind::new::<v1beta1::DaemonSet>(DAEMON_SET, &[]),
             OlderKind::new::<v1beta1::ImageListPullJob>(IMAGE_LIST_PULL_JOB, &[]),
             OlderKind::new::<v1beta1::ImagePullJob>(IMAGE_PULL_JOB, &[]),
             // Nobody but the controller writes its spec, and OpenKruise's controller writes it anew.
-            OlderKind { kind: NODE_IMAGE, spec: |_| Ok(Value::Null), lacks: &[] },
+            OlderKind {
+                kind: NODE_IMAGE,
+                spec: |_| Ok(Value::Null),
+                lacks: &[],
+            },
             OlderKind::new::<v1beta1::PersistentPodState>(PERSISTENT_POD_STATE, &[]),
-            OlderKind::new::<v1beta1::PodUnavailableBudget>(POD_UNAVAILABLE_BUDGET, &UNHEALTHY_POD_POLICY),
+            OlderKind::new::<v1beta1::PodUnavailableBudget>(
+                POD_UNAVAILABLE_BUDGET,
+                &UNHEALTHY_POD_POLICY,
+            ),
             OlderKind::new::<v1beta1::SidecarSet>(
                 SIDECAR_SET,
                 &[
@@ -130,13 +152,23 @@ pub fn named(version: &str) -> Option<&'static Release> {
 
 impl std::fmt::Debug for OlderKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OlderKind").field("kind", &self.kind.kind).field("lacks", &self.lacks).finish_non_exhaustive()
+        f.debug_struct("OlderKind")
+            .field("kind", &self.kind.kind)
+            .field("lacks", &self.lacks)
+            .finish_non_exhaustive()
     }
 }
 
 impl OlderKind {
-    const fn new<T: DeserializeOwned + Serialize>(kind: Kind, lacks: &'static [&'static str]) -> Self {
-        Self { kind, spec: spec::<T>, lacks }
+    const fn new<T: DeserializeOwned + Serialize>(
+        kind: Kind,
+        lacks: &'static [&'static str],
+    ) -> Self {
+        Self {
+            kind,
+            spec: spec::<T>,
+            lacks,
+        }
     }
 
     /// The fields that the release does not keep of an object, given as the text of its v1beta1.
@@ -148,13 +180,17 @@ impl OlderKind {
         let older = conversion::convert(object, &self.kind.api_version(Version::V1Alpha1))?;
         let mut older: Value = serde_json::from_str(&older)?;
         // OpenKruise knows nothing of what the annotation remembers.
-        if let Some(annotations) = older.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        if let Some(annotations) = older
+            .pointer_mut("/metadata/annotations")
+            .and_then(Value::as_object_mut)
+        {
             annotations.remove(CONVERSION);
         }
         for path in self.lacks {
             remove(&mut older, path);
         }
-        let newer = conversion::convert(&older.to_string(), &self.kind.api_version(Version::V1Beta1))?;
+        let newer =
+            conversion::convert(&older.to_string(), &self.kind.api_version(Version::V1Beta1))?;
         let mut losses = Vec::new();
         compare("spec", &before, &(self.spec)(&newer)?, &mut losses);
         Ok(losses)
@@ -168,7 +204,9 @@ fn spec<T: DeserializeOwned + Serialize>(object: &str) -> Result<Value, serde_js
 
 /// Removes a field from each item of the lists on its path.
 fn remove(value: &mut Value, path: &str) {
-    let (step, rest) = path.split_once('.').map_or((path, None), |(step, rest)| (step, Some(rest)));
+    let (step, rest) = path
+        .split_once('.')
+        .map_or((path, None), |(step, rest)| (step, Some(rest)));
     let name = step.trim_end_matches("[]");
     let Some(rest) = rest else {
         value.as_object_mut().and_then(|fields| fields.remove(name));
@@ -186,7 +224,12 @@ fn compare(path: &str, before: &Value, after: &Value, losses: &mut Vec<Loss>) {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
             for (name, value) in before {
-                compare(&format!("{path}.{name}"), value, after.get(name).unwrap_or(&Value::Null), losses);
+                compare(
+                    &format!("{path}.{name}"),
+                    value,
+                    after.get(name).unwrap_or(&Value::Null),
+                    losses,
+                );
             }
         }
         (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
@@ -201,7 +244,10 @@ fn compare(path: &str, before: &Value, after: &Value, losses: &mut Vec<Loss>) {
             if value.len() < text.len() {
                 value.push('…');
             }
-            losses.push(Loss { field: path.to_owned(), value });
+            losses.push(Loss {
+                field: path.to_owned(),
+                value,
+            });
         }
     }
 }

@@ -35,13 +35,19 @@ impl PodTemplate {
 
     /// A label of `metadata.labels`.
     pub fn label(&self, key: &str) -> Option<&str> {
-        let at = self.labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        let at = self
+            .labels
+            .binary_search_by(|(known, _)| (**known).cmp(key))
+            .ok()?;
         self.labels.get(at).map(|(_, value)| &**value)
     }
 
     /// `metadata.labels`, empty when there are none.
     pub fn labels(&self) -> BTreeMap<&str, &str> {
-        self.labels.iter().map(|(key, value)| (&**key, &**value)).collect()
+        self.labels
+            .iter()
+            .map(|(key, value)| (&**key, &**value))
+            .collect()
     }
 
     /// The `topologyKey` of each of `spec.topologySpreadConstraints`.
@@ -65,13 +71,27 @@ impl VolumeClaimTemplate {
 impl From<JsonText> for PodTemplate {
     fn from(text: JsonText) -> Self {
         let template = fields(text.as_str());
-        let (metadata, spec) = (fields_of(&template, "metadata"), fields_of(&template, "spec"));
+        let (metadata, spec) = (
+            fields_of(&template, "metadata"),
+            fields_of(&template, "spec"),
+        );
         let labels = fields_of(&metadata, "labels");
-        let labels = labels.into_iter().filter_map(|(key, value)| Some((key, word(value)?))).collect();
-        let constraints = spec.get("topologySpreadConstraints").map_or("", |list| list.get());
+        let labels = labels
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, word(value)?)))
+            .collect();
+        let constraints = spec
+            .get("topologySpreadConstraints")
+            .map_or("", |list| list.get());
         let constraints: Vec<&RawValue> = serde_json::from_str(constraints).unwrap_or_default();
-        let keys = constraints.into_iter().filter_map(|one| word(fields(one.get()).get("topologyKey")?));
-        Self { labels, topology_keys: keys.collect(), text }
+        let keys = constraints
+            .into_iter()
+            .filter_map(|one| word(fields(one.get()).get("topologyKey")?));
+        Self {
+            labels,
+            topology_keys: keys.collect(),
+            text,
+        }
     }
 }
 
@@ -79,7 +99,10 @@ impl From<JsonText> for VolumeClaimTemplate {
     fn from(text: JsonText) -> Self {
         let metadata = fields(text.as_str());
         let metadata = fields_of(&metadata, "metadata");
-        let name = metadata.get("name").and_then(|name| word(name)).unwrap_or_default();
+        let name = metadata
+            .get("name")
+            .and_then(|name| word(name))
+            .unwrap_or_default();
         Self { name, text }
     }
 }
@@ -89,8 +112,14 @@ fn fields(object: &str) -> BTreeMap<Box<str>, &RawValue> {
     serde_json::from_str(object).unwrap_or_default()
 }
 
-fn fields_of<'a>(object: &BTreeMap<Box<str>, &'a RawValue>, field: &str) -> BTreeMap<Box<str>, &'a RawValue> {
-    object.get(field).map(|value| fields(value.get())).unwrap_or_default()
+fn fields_of<'a>(
+    object: &BTreeMap<Box<str>, &'a RawValue>,
+    field: &str,
+) -> BTreeMap<Box<str>, &'a RawValue> {
+    object
+        .get(field)
+        .map(|value| fields(value.get()))
+        .unwrap_or_default()
 }
 
 fn word(value: &RawValue) -> Option<Box<str>> {
@@ -124,10 +153,18 @@ kept_as_text!(VolumeClaimTemplate);
 
 /// Adds volumes to a pod's spec: each has a volume's name and the claim behind it. One of the same name gives way.
 pub fn mount_claims<'a>(spec: &mut Value, claims: impl IntoIterator<Item = (&'a str, String)>) {
-    let Some(spec) = spec.as_object_mut() else { return };
+    let Some(spec) = spec.as_object_mut() else {
+        return;
+    };
     for (name, claim) in claims {
         let volume = json!({"name": name, "persistentVolumeClaim": {"claimName": claim}});
-        let Some(volumes) = spec.entry("volumes").or_insert_with(|| json!([])).as_array_mut() else { return };
+        let Some(volumes) = spec
+            .entry("volumes")
+            .or_insert_with(|| json!([]))
+            .as_array_mut()
+        else {
+            return;
+        };
         match volumes.iter_mut().find(|volume| volume["name"] == name) {
             Some(old) => *old = volume,
             None => volumes.push(volume),
@@ -166,32 +203,64 @@ mod tests {
         let template: PodTemplate = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&template).unwrap(), text);
         assert_eq!(template.labels(), [("a", "1"), ("b", "2")].into());
-        assert_eq!((template.label("b"), template.label("c")), (Some("2"), None));
+        assert_eq!(
+            (template.label("b"), template.label("c")),
+            (Some("2"), None)
+        );
         assert_eq!(template.topology_keys().collect::<Vec<_>>(), ["zone"]);
         assert_eq!(template.value()["spec"]["z"], 1.5);
-        let again: PodTemplate = serde_json::from_value(serde_json::to_value(&template).unwrap()).unwrap();
-        assert_eq!((again.labels(), again.value()), (template.labels(), template.value()));
+        let again: PodTemplate =
+            serde_json::from_value(serde_json::to_value(&template).unwrap()).unwrap();
+        assert_eq!(
+            (again.labels(), again.value()),
+            (template.labels(), template.value())
+        );
     }
 
     #[test]
     fn a_template_of_an_odd_form_has_no_labels() {
-        for odd in ["null", "[]", r#"[{"labels":{"a":"1"}}]"#, r#"{"metadata":[{"a":"1"}]}"#, r#"{"spec":7}"#] {
+        for odd in [
+            "null",
+            "[]",
+            r#"[{"labels":{"a":"1"}}]"#,
+            r#"{"metadata":[{"a":"1"}]}"#,
+            r#"{"spec":7}"#,
+        ] {
             let template: PodTemplate = serde_json::from_str(odd).unwrap();
-            assert_eq!((template.labels().len(), template.topology_keys().count()), (0, 0), "{odd}");
+            assert_eq!(
+                (template.labels().len(), template.topology_keys().count()),
+                (0, 0),
+                "{odd}"
+            );
         }
     }
 
     #[test]
     fn a_claim_template_knows_its_name() {
-        let of = |text: &str| serde_json::from_str::<VolumeClaimTemplate>(text).unwrap().name().to_owned();
+        let of = |text: &str| {
+            serde_json::from_str::<VolumeClaimTemplate>(text)
+                .unwrap()
+                .name()
+                .to_owned()
+        };
         assert_eq!(of(r#"{"metadata":{"name":"data"},"spec":{}}"#), "data");
-        assert_eq!((of(r#"{"metadata":{"name":7}}"#), of("[]")), (String::new(), String::new()));
+        assert_eq!(
+            (of(r#"{"metadata":{"name":7}}"#), of("[]")),
+            (String::new(), String::new())
+        );
     }
 
     #[test]
     fn claims_are_mounted_and_take_the_place_of_volumes_of_their_name() {
-        let mut spec = json!({"volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]});
-        mount_claims(&mut spec, [("data", "data-web-1".to_owned()), ("log", "log-web-1".to_owned())]);
+        let mut spec =
+            json!({"volumes": [{"name": "data", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]});
+        mount_claims(
+            &mut spec,
+            [
+                ("data", "data-web-1".to_owned()),
+                ("log", "log-web-1".to_owned()),
+            ],
+        );
         let volume = |name: &str, claim: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": claim}});
         assert_eq!(
             spec["volumes"],

@@ -17,8 +17,9 @@ use crate::inplace::{prepull_on_join, wait_for_image};
 use crate::kinds;
 use crate::name::{is_dns_label, is_dns_subdomain};
 use crate::names::annotation::{
-    IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
-    INPLACE_UPDATE_WAIT_FOR_IMAGE, PREPULL_ON_JOIN, WAIT_AFTER_NODE,
+    IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
+    IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS, INPLACE_UPDATE_WAIT_FOR_IMAGE, PREPULL_ON_JOIN,
+    WAIT_AFTER_NODE,
 };
 use crate::ordinals::reserved;
 use crate::v1beta1::broadcastjob::wait_after_node;
@@ -41,13 +42,20 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: Invalid value: {:?}: {}", self.field, self.value, self.message)
+        write!(
+            formatter,
+            "{}: Invalid value: {:?}: {}",
+            self.field, self.value, self.message
+        )
     }
 }
 
 /// The faults of an object of one of our kinds, of any version. Empty for other kinds.
 pub fn violations(object: &Value) -> Vec<Violation> {
-    let kind = object.get("kind").and_then(Value::as_str).and_then(kinds::named);
+    let kind = object
+        .get("kind")
+        .and_then(Value::as_str)
+        .and_then(kinds::named);
     kind.map(|kind| (kind.faults)(object)).unwrap_or_default()
 }
 
@@ -59,7 +67,9 @@ pub fn new_violations(object: &Value, old: Option<&Value>) -> Vec<Violation> {
     let Some(old) = old else { return found };
     match object.get("kind").and_then(Value::as_str) {
         Some(kind) if kind == kinds::STATEFUL_SET.kind => found.extend(claim_changes(object, old)),
-        Some(kind) if kind == kinds::SIDECAR_SET.kind => found.extend(sidecarset::base_changes(object, old)),
+        Some(kind) if kind == kinds::SIDECAR_SET.kind => {
+            found.extend(sidecarset::base_changes(object, old))
+        }
         _ => {}
     }
     found
@@ -68,15 +78,23 @@ pub fn new_violations(object: &Value, old: Option<&Value>) -> Vec<Violation> {
 /// What a StatefulSet whose claims follow its templates changes of these, beside the size: no claim can follow that.
 fn claim_changes(object: &Value, old: &Value) -> Vec<Violation> {
     let is_rolling = |set: &Value| {
-        at(set, "spec.volumeClaimUpdateStrategy.type").and_then(Value::as_str) == Some("OnPodRollingUpdate")
+        at(set, "spec.volumeClaimUpdateStrategy.type").and_then(Value::as_str)
+            == Some("OnPodRollingUpdate")
     };
     let mut found = Violations(Vec::new());
     if !is_rolling(object) || !is_rolling(old) {
         return found.0;
     }
-    let name = |claim: &Value| claim.get("metadata").map_or("", |metadata| text(metadata, "name")).to_owned();
+    let name = |claim: &Value| {
+        claim
+            .get("metadata")
+            .map_or("", |metadata| text(metadata, "name"))
+            .to_owned()
+    };
     let names = |set: &Value| -> Vec<String> {
-        list(at(set, "spec.volumeClaimTemplates")).map(|(_, claim)| name(claim)).collect()
+        list(at(set, "spec.volumeClaimTemplates"))
+            .map(|(_, claim)| name(claim))
+            .collect()
     };
     let (before, after) = (names(old), names(object));
     if before.len() != after.len() || !after.iter().all(|name| before.contains(name)) {
@@ -86,7 +104,8 @@ fn claim_changes(object: &Value, old: &Value) -> Vec<Violation> {
         return found.0;
     }
     for (index, claim) in list(at(object, "spec.volumeClaimTemplates")) {
-        let earlier = list(at(old, "spec.volumeClaimTemplates")).find(|(_, other)| name(other) == name(claim));
+        let earlier = list(at(old, "spec.volumeClaimTemplates"))
+            .find(|(_, other)| name(other) == name(claim));
         for field in ["storageClassName", "accessModes", "volumeMode"] {
             let of = |claim: &Value| at(claim, "spec").and_then(|spec| spec.get(field)).cloned();
             let (before, after) = (earlier.and_then(|(_, claim)| of(claim)), of(claim));
@@ -117,8 +136,9 @@ fn annotations(object: &Value, found: &mut Violations) {
             PREPULL_ON_JOIN => prepull_on_join(value).err(),
             IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS if counts_pods => no_number(value),
             IMAGE_PREDOWNLOAD_PARALLELISM | IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS => {
-                (!is_number(value.strip_suffix('%').unwrap_or(value)))
-                    .then_some("is neither a number from 0 nor a percentage such as 25%: correct or remove it")
+                (!is_number(value.strip_suffix('%').unwrap_or(value))).then_some(
+                    "is neither a number from 0 nor a percentage such as 25%: correct or remove it",
+                )
             }
             IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS => no_number(value),
             _ => None,
@@ -140,11 +160,16 @@ fn is_number(text: &str) -> bool {
 /// The faults of a BroadcastJob.
 pub(crate) fn of_broadcast_job(object: &Value) -> Vec<Violation> {
     let mut found = Violations(Vec::new());
-    let wait = at(object, "metadata.annotations").map_or("", |annotations| text(annotations, WAIT_AFTER_NODE));
+    let wait = at(object, "metadata.annotations")
+        .map_or("", |annotations| text(annotations, WAIT_AFTER_NODE));
     if !wait.is_empty()
         && let Err(problem) = wait_after_node(wait)
     {
-        found.add(&format!("metadata.annotations[{WAIT_AFTER_NODE}]"), wait, problem);
+        found.add(
+            &format!("metadata.annotations[{WAIT_AFTER_NODE}]"),
+            wait,
+            problem,
+        );
     }
     found.0
 }
@@ -154,7 +179,10 @@ pub(crate) fn of_clone_set(object: &Value) -> Vec<Violation> {
     let mut found = Violations(Vec::new());
     annotations(object, &mut found);
     found.selector("spec.selector", at(object, "spec.selector"));
-    found.names("spec.scaleStrategy.podsToDelete", at(object, "spec.scaleStrategy.podsToDelete"));
+    found.names(
+        "spec.scaleStrategy.podsToDelete",
+        at(object, "spec.scaleStrategy.podsToDelete"),
+    );
     for update in ["spec.updateStrategy", "spec.updateStrategy.rollingUpdate"] {
         found.priority(&format!("{update}.priorityStrategy"), object);
         found.scatter(&format!("{update}.scatterStrategy"), object, None);
@@ -170,16 +198,28 @@ pub(crate) fn of_persistent_pod_state(object: &Value) -> Vec<Violation> {
     let mut keys = |term: Option<&Value>, field: &str| {
         for name in ["keys", "nodeTopologyKeys"] {
             for (index, key) in list(term.and_then(|term| term.get(name))) {
-                found.key(&format!("{field}.{name}[{index}]"), key.as_str().unwrap_or_default());
+                found.key(
+                    &format!("{field}.{name}[{index}]"),
+                    key.as_str().unwrap_or_default(),
+                );
             }
         }
     };
-    keys(at(object, "spec.requiredPersistentTopology"), "spec.requiredPersistentTopology");
+    keys(
+        at(object, "spec.requiredPersistentTopology"),
+        "spec.requiredPersistentTopology",
+    );
     for (index, term) in list(at(object, "spec.preferredPersistentTopology")) {
-        keys(term.get("preference"), &format!("spec.preferredPersistentTopology[{index}].preference"));
+        keys(
+            term.get("preference"),
+            &format!("spec.preferredPersistentTopology[{index}].preference"),
+        );
     }
     for (index, annotation) in list(at(object, "spec.persistentPodAnnotations")) {
-        found.key(&format!("spec.persistentPodAnnotations[{index}].key"), text(annotation, "key"));
+        found.key(
+            &format!("spec.persistentPodAnnotations[{index}].key"),
+            text(annotation, "key"),
+        );
     }
     found.0
 }
@@ -190,12 +230,18 @@ pub(crate) fn of_pod_unavailable_budget(object: &Value) -> Vec<Violation> {
     for field in ["spec.selector", "spec.ignoredPodSelector"] {
         found.selector(field, at(object, field));
     }
-    let said = |key: &str| at(object, "metadata.annotations").and_then(|all| all.get(key)?.as_str());
+    let said =
+        |key: &str| at(object, "metadata.annotations").and_then(|all| all.get(key)?.as_str());
     let field = |name: &str| at(object, &format!("spec.{name}"));
-    let protects =
-        field("protectOperations").map(|value| Vec::<ProtectedOperation>::deserialize(value).unwrap_or_default());
+    let protects = field("protectOperations")
+        .map(|value| Vec::<ProtectedOperation>::deserialize(value).unwrap_or_default());
     let total = field("protectTotalReplicas").and_then(Value::as_i64);
-    for AnnotationFault { key, value, problem } in annotation_faults(said, protects.as_deref(), total) {
+    for AnnotationFault {
+        key,
+        value,
+        problem,
+    } in annotation_faults(said, protects.as_deref(), total)
+    {
         found.add(&format!("metadata.annotations[{key}]"), value, problem);
     }
     found.0
@@ -205,12 +251,20 @@ pub(crate) fn of_pod_unavailable_budget(object: &Value) -> Vec<Violation> {
 pub(crate) fn of_distributed_pod_disruption_budget(object: &Value) -> Vec<Violation> {
     let mut found = Violations(Vec::new());
     found.selector("spec.selector", at(object, "spec.selector"));
-    let metadata = |name| at(object, &format!("metadata.{name}")).and_then(Value::as_str).unwrap_or_default();
+    let metadata = |name| {
+        at(object, &format!("metadata.{name}"))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let (namespace, name) = (metadata("namespace"), metadata("name"));
     for (index, member) in list(at(object, "spec.federation")) {
         let is_of_its_kind = ["", "DistributedPodDisruptionBudget"].contains(&text(member, "kind"));
         let is_here = text(member, "cluster").is_empty();
-        if is_here && is_of_its_kind && text(member, "namespace") == namespace && text(member, "name") == name {
+        if is_here
+            && is_of_its_kind
+            && text(member, "namespace") == namespace
+            && text(member, "name") == name
+        {
             let message = "is the budget itself: remove it, for its own pods count anyway";
             found.add(&format!("spec.federation[{index}].name"), name, message);
         }
@@ -234,17 +288,24 @@ pub(crate) fn of_stateful_set(object: &Value) -> Vec<Violation> {
     let mut found = Violations(Vec::new());
     annotations(object, &mut found);
     found.selector("spec.selector", at(object, "spec.selector"));
-    found.priority("spec.updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy", object);
+    found.priority(
+        "spec.updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy",
+        object,
+    );
     for (index, entry) in list(at(object, "spec.reserveOrdinals")) {
         // What is neither a number nor a text is the schema's matter.
         if let Ok(read) = IntOrString::deserialize(entry)
             && let Err(problem) = reserved(&read)
         {
-            let value = entry.as_str().map_or_else(|| entry.to_string(), str::to_owned);
+            let value = entry
+                .as_str()
+                .map_or_else(|| entry.to_string(), str::to_owned);
             found.add(&format!("spec.reserveOrdinals[{index}]"), &value, problem);
         }
     }
-    let service = at(object, "spec.serviceName").and_then(Value::as_str).unwrap_or_default();
+    let service = at(object, "spec.serviceName")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if !service.is_empty() && !is_dns_label(service) {
         let message = "is no Service's name: use at most 63 of a-z, 0-9 and -, with a letter or digit at both ends";
         found.add("spec.serviceName", service, message);
@@ -273,7 +334,11 @@ pub fn claim_templates<'a>(claims: impl IntoIterator<Item = &'a str>) -> Vec<Vio
         if !is_dns_label(name) {
             found.add(&field, name, "pods mount the claim by this name: use at most 63 of a-z, 0-9 and -, with a letter or digit at both ends");
         } else if !names.insert(name) {
-            found.add(&field, name, "another claim template has this name: use another");
+            found.add(
+                &field,
+                name,
+                "another claim template has this name: use another",
+            );
         }
     }
     found.0
@@ -283,17 +348,32 @@ struct Violations(Vec<Violation>);
 
 impl Violations {
     fn add(&mut self, field: &str, value: &str, message: &str) {
-        self.0.push(Violation { field: field.to_owned(), value: value.to_owned(), message: message.to_owned() });
+        self.0.push(Violation {
+            field: field.to_owned(),
+            value: value.to_owned(),
+            message: message.to_owned(),
+        });
     }
 
     fn selector(&mut self, field: &str, selector: Option<&Value>) {
         let Some(selector) = selector else { return };
-        for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+        for (key, value) in selector
+            .get("matchLabels")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
             self.key(&format!("{field}.matchLabels"), key);
-            self.value(&format!("{field}.matchLabels[{key}]"), value.as_str().unwrap_or_default());
+            self.value(
+                &format!("{field}.matchLabels[{key}]"),
+                value.as_str().unwrap_or_default(),
+            );
         }
         for (index, expression) in list(selector.get("matchExpressions")) {
-            self.key(&format!("{field}.matchExpressions[{index}].key"), text(expression, "key"));
+            self.key(
+                &format!("{field}.matchExpressions[{index}].key"),
+                text(expression, "key"),
+            );
             for (at, value) in list(expression.get("values")) {
                 let field = format!("{field}.matchExpressions[{index}].values[{at}]");
                 self.value(&field, value.as_str().unwrap_or_default());
@@ -322,7 +402,10 @@ impl Violations {
             self.selector(&field, term.get("matchSelector"));
         }
         for (index, term) in list(at(object, &format!("{strategy}.orderPriority"))) {
-            self.key(&format!("{strategy}.orderPriority[{index}].orderedKey"), text(term, "orderedKey"));
+            self.key(
+                &format!("{strategy}.orderPriority[{index}].orderedKey"),
+                text(term, "orderedKey"),
+            );
         }
     }
 
@@ -340,16 +423,27 @@ impl Violations {
     fn hooks(&mut self, object: &Value) {
         for hook in ["preDelete", "inPlaceUpdate", "preNormal"] {
             let field = format!("spec.lifecycle.{hook}.labelsHandler");
-            for (key, value) in at(object, &field).and_then(Value::as_object).into_iter().flatten() {
+            for (key, value) in at(object, &field)
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten()
+            {
                 self.key(&field, key);
-                self.value(&format!("{field}[{key}]"), value.as_str().unwrap_or_default());
+                self.value(
+                    &format!("{field}[{key}]"),
+                    value.as_str().unwrap_or_default(),
+                );
             }
         }
     }
 
     fn claims(&mut self, object: &Value) {
         let claims = list(at(object, "spec.volumeClaimTemplates")).map(|(_, claim)| claim);
-        let names = claims.map(|claim| claim.get("metadata").map_or("", |metadata| text(metadata, "name")));
+        let names = claims.map(|claim| {
+            claim
+                .get("metadata")
+                .map_or("", |metadata| text(metadata, "name"))
+        });
         self.0.extend(claim_templates(names));
     }
 
@@ -365,20 +459,32 @@ impl Violations {
 }
 
 fn at<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
-    field.split('.').try_fold(object, |value, name| value.get(name))
+    field
+        .split('.')
+        .try_fold(object, |value, name| value.get(name))
 }
 
 fn list(value: Option<&Value>) -> impl Iterator<Item = (usize, &Value)> {
-    value.and_then(Value::as_array).into_iter().flatten().enumerate()
+    value
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate()
 }
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value.as_object().and_then(|map: &Map<_, _>| map.get(field)).and_then(Value::as_str).unwrap_or_default()
+    value
+        .as_object()
+        .and_then(|map: &Map<_, _>| map.get(field))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Whether a text is a label's key.
 pub fn is_label_key(key: &str) -> bool {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let (prefix, name) = key
+        .split_once('/')
+        .map_or((None, key), |(prefix, name)| (Some(prefix), name));
     is_label_name(name) && prefix.is_none_or(is_dns_subdomain)
 }
 
@@ -393,7 +499,9 @@ fn is_label_name(name: &str) -> bool {
     name.len() <= 63
         && ends(name.bytes().next())
         && ends(name.bytes().last())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
 #[cfg(test)]

@@ -32,7 +32,11 @@ pub struct Weight {
 impl Weight {
     /// Measures JSON text, without a stack that grows with its depth. Text that is no JSON has some weight, too.
     pub fn of(text: &str) -> Self {
-        let mut weight = Self { bytes: text.len(), values: 1, depth: 0 };
+        let mut weight = Self {
+            bytes: text.len(),
+            values: 1,
+            depth: 0,
+        };
         let mut opened = false;
         scan(text, |byte, depth| {
             match byte {
@@ -92,39 +96,68 @@ pub struct Limits {
 impl Limits {
     /// Of an object's `spec`, where `max_bytes` is what a flag says.
     pub const fn of_specs(max_bytes: usize) -> Self {
-        Self { bytes: max_bytes, values: MAX_VALUES, depth: MAX_DEPTH, by_flag: true, foreign: false }
+        Self {
+            bytes: max_bytes,
+            values: MAX_VALUES,
+            depth: MAX_DEPTH,
+            by_flag: true,
+            foreign: false,
+        }
     }
 
     /// Of a revision's `data`. It holds a template with a few fields more than were written, and with `<`, `>` and `&` in six
     /// bytes each; no revision of a template that is read may be refused.
     pub const fn of_revisions(max_bytes: usize) -> Self {
-        Self { bytes: max_bytes.saturating_mul(6), values: 2 * MAX_VALUES, depth: MAX_DEPTH + 8, ..Self::of_specs(0) }
+        Self {
+            bytes: max_bytes.saturating_mul(6),
+            values: 2 * MAX_VALUES,
+            depth: MAX_DEPTH + 8,
+            ..Self::of_specs(0)
+        }
     }
 
     /// Of a NodeImage's `spec`, which the controller writes: as much as etcd takes, and four times the values of those that it
     /// writes.
     pub const fn of_node_images() -> Self {
-        Self { values: 1 << 16, ..Self::fixed(MOST_STORED) }
+        Self {
+            values: 1 << 16,
+            ..Self::fixed(MOST_STORED)
+        }
     }
 
     /// Of each part of a pod: as many bytes as etcd takes, and as many values as a template of ours may have.
     pub const fn of_pods() -> Self {
-        Self { foreign: true, ..Self::fixed(MOST_STORED) }
+        Self {
+            foreign: true,
+            ..Self::fixed(MOST_STORED)
+        }
     }
 
     /// Of the `spec` of a budget, whose selector is kept as it is.
     pub const fn of_budgets() -> Self {
-        Self { values: 4_096, ..Self::fixed(64 << 10) }
+        Self {
+            values: 4_096,
+            ..Self::fixed(64 << 10)
+        }
     }
 
     /// Of each part of a PodDisruptionBudget.
     pub const fn of_native_budgets() -> Self {
-        Self { foreign: true, ..Self::of_budgets() }
+        Self {
+            foreign: true,
+            ..Self::of_budgets()
+        }
     }
 
     /// That no flag changes.
     pub const fn fixed(bytes: usize) -> Self {
-        Self { bytes, values: MAX_VALUES, depth: MAX_DEPTH, by_flag: false, foreign: false }
+        Self {
+            bytes,
+            values: MAX_VALUES,
+            depth: MAX_DEPTH,
+            by_flag: false,
+            foreign: false,
+        }
     }
 
     /// Whether the text is of a kind of Kubernetes and so short that it cannot go beyond the limits. The parser ends at its own depth.
@@ -139,7 +172,11 @@ impl Limits {
     /// As [`Limits::check_object`].
     pub fn check_pod(pod: &str) -> Result<(), String> {
         let limits = Self::of_pods();
-        if limits.is_light(pod) { Ok(()) } else { limits.check_object(&without_managed_fields(pod)) }
+        if limits.is_light(pod) {
+            Ok(())
+        } else {
+            limits.check_object(&without_managed_fields(pod))
+        }
     }
 
     /// Of an object's `metadata` without managed fields: the apiserver takes 256 KiB of annotations, and of labels, finalizers
@@ -190,11 +227,20 @@ impl Limits {
     /// As [`Limits::check`]; and what cannot be weighed, such as an object in which a field is twice, is refused.
     pub fn check_object(&self, object: &str) -> Result<(), String> {
         let parts = serde_json::from_str::<Parts<'_>>(object);
-        let Parts { metadata, spec, data, status } =
-            parts.map_err(|error| format!("the object cannot be read: {error}"))?;
+        let Parts {
+            metadata,
+            spec,
+            data,
+            status,
+        } = parts.map_err(|error| format!("the object cannot be read: {error}"))?;
         let metadata = metadata.map(|metadata| ("metadata", Self::of_metadata(), metadata));
-        let (spec, data) = (spec.map(|spec| ("spec", *self, spec)), data.map(|data| ("data", *self, data)));
-        let status = status.filter(|_| self.foreign).map(|status| ("status", *self, status));
+        let (spec, data) = (
+            spec.map(|spec| ("spec", *self, spec)),
+            data.map(|data| ("data", *self, data)),
+        );
+        let status = status
+            .filter(|_| self.foreign)
+            .map(|status| ("status", *self, status));
         let mut parts = [metadata, spec, data, status].into_iter().flatten();
         parts.try_for_each(|(field, limits, text)| limits.check(field, text.get()))
     }
@@ -232,12 +278,19 @@ struct Metadata<'a> {
 /// An object's text without `metadata.managedFields`, which nobody here reads: they have an entry for each field that
 /// anybody wrote, as deep as the object, and as a tree they would take as much memory.
 pub fn without_managed_fields(object: &str) -> Cow<'_, str> {
-    let Ok(Managed { metadata: Some(Metadata { managed_fields: Some(fields) }) }) = serde_json::from_str(object) else {
+    let Ok(Managed {
+        metadata: Some(Metadata {
+            managed_fields: Some(fields),
+        }),
+    }) = serde_json::from_str(object)
+    else {
         return Cow::Borrowed(object);
     };
     // Raw values lie in the text that they were read from.
     let begin = (fields.get().as_ptr() as usize).wrapping_sub(object.as_ptr() as usize);
-    let rest = begin.checked_add(fields.get().len()).and_then(|end| object.get(end..));
+    let rest = begin
+        .checked_add(fields.get().len())
+        .and_then(|end| object.get(end..));
     match (object.get(..begin), rest) {
         (Some(before), Some(after)) => Cow::Owned([before, "null", after].concat()),
         _ => Cow::Borrowed(object),
@@ -258,7 +311,10 @@ mod tests {
             _ => return (1, 0),
         };
         let deepest = children.iter().map(|(_, depth)| *depth).max().unwrap_or(0);
-        (1 + children.iter().map(|(values, _)| values).sum::<usize>(), 1 + deepest)
+        (
+            1 + children.iter().map(|(values, _)| values).sum::<usize>(),
+            1 + deepest,
+        )
     }
 
     fn any_json() -> impl Strategy<Value = Value> {
@@ -298,8 +354,14 @@ mod tests {
             (long, 1000, ["1001", "1000"]),
         ];
         for (text, max_bytes, says) in table {
-            let error = Limits::of_specs(max_bytes).check("spec.template", &text).unwrap_err();
-            assert!(error.starts_with("spec.template: ") && says.iter().all(|says| error.contains(says)), "{error}");
+            let error = Limits::of_specs(max_bytes)
+                .check("spec.template", &text)
+                .unwrap_err();
+            assert!(
+                error.starts_with("spec.template: ")
+                    && says.iter().all(|says| error.contains(says)),
+                "{error}"
+            );
         }
         let deepest = "[".repeat(MAX_DEPTH) + &"]".repeat(MAX_DEPTH);
         assert_eq!(Limits::of_specs(1000).check("spec", &deepest), Ok(()));
@@ -308,50 +370,113 @@ mod tests {
     #[test]
     fn pod_is_weighed_in_each_part_unless_it_is_short() {
         let bomb = |part: &str, count: usize| {
-            format!(r#"{{"{part}":{{"list":[{}]}}}}"#, vec![r#"{"key":"a"}"#; count].join(","))
+            format!(
+                r#"{{"{part}":{{"list":[{}]}}}}"#,
+                vec![r#"{"key":"a"}"#; count].join(",")
+            )
         };
         for part in ["metadata", "spec", "status"] {
             let refused = Limits::check_pod(&bomb(part, 30_000)).unwrap_err();
-            assert!(refused.starts_with(&format!("{part}: has 60002 JSON values, and 16384")), "{refused}");
+            assert!(
+                refused.starts_with(&format!("{part}: has 60002 JSON values, and 16384")),
+                "{refused}"
+            );
             assert_eq!(Limits::check_pod(&bomb(part, 1_000)), Ok(()));
         }
         let long = |bytes: usize| format!(r#"{{"spec":{{"image":"{}"}}}}"#, "x".repeat(bytes));
         assert_eq!(Limits::check_pod(&long(1_300_000)), Ok(()));
         let refused = Limits::check_pod(&long(2 << 20)).unwrap_err();
-        assert!(refused.ends_with("keep large data in a ConfigMap or a volume"), "{refused}");
+        assert!(
+            refused.ends_with("keep large data in a ConfigMap or a volume"),
+            "{refused}"
+        );
     }
 
     fn nested(field: &str, depth: usize) -> String {
-        format!(r#"{{"{field}":{{"a":{}1{}}}}}"#, r#"{"a":"#.repeat(depth), "}".repeat(depth))
+        format!(
+            r#"{{"{field}":{{"a":{}1{}}}}}"#,
+            r#"{"a":"#.repeat(depth),
+            "}".repeat(depth)
+        )
     }
 
     #[test]
     fn of_an_object_all_parts_count_however_deep_and_managed_fields_do_not() {
         let limits = Limits::of_specs(1 << 20);
-        let managed = format!(r#"{{"metadata":{{"managedFields":{}}}}}"#, nested("f:spec", 10_000));
-        assert_eq!(limits.check_object(&without_managed_fields(&managed)), Ok(()));
-        assert!(limits.check_object(&nested("metadata", 10_000)).unwrap_err().contains("metadata: is nested 10001"));
-        assert!(limits.check_object(&nested("spec", 10_000)).unwrap_err().contains("spec: is nested 10001"));
-        assert!(Limits::of_revisions(10).check_object(&nested("data", 200)).unwrap_err().contains("data: has"));
+        let managed = format!(
+            r#"{{"metadata":{{"managedFields":{}}}}}"#,
+            nested("f:spec", 10_000)
+        );
+        assert_eq!(
+            limits.check_object(&without_managed_fields(&managed)),
+            Ok(())
+        );
+        assert!(
+            limits
+                .check_object(&nested("metadata", 10_000))
+                .unwrap_err()
+                .contains("metadata: is nested 10001")
+        );
+        assert!(
+            limits
+                .check_object(&nested("spec", 10_000))
+                .unwrap_err()
+                .contains("spec: is nested 10001")
+        );
+        assert!(
+            Limits::of_revisions(10)
+                .check_object(&nested("data", 200))
+                .unwrap_err()
+                .contains("data: has")
+        );
     }
 
     #[test]
     fn an_object_that_cannot_be_weighed_is_refused() {
         let limits = Limits::of_specs(1 << 20);
-        for object in [r#"{"data":1,"data":2,"spec":{}}"#, r#"{"spec":{},"spec":[{"":0}]}"#, "[1", "7"] {
-            assert!(limits.check_object(object).unwrap_err().starts_with("the object cannot be read: "), "{object}");
+        for object in [
+            r#"{"data":1,"data":2,"spec":{}}"#,
+            r#"{"spec":{},"spec":[{"":0}]}"#,
+            "[1",
+            "7",
+        ] {
+            assert!(
+                limits
+                    .check_object(object)
+                    .unwrap_err()
+                    .starts_with("the object cannot be read: "),
+                "{object}"
+            );
         }
-        let owners = format!(r#"{{"metadata":{{"ownerReferences":[{}]}}}}"#, vec!["{}"; MAX_VALUES].join(","));
-        assert!(limits.check_object(&owners).unwrap_err().starts_with("metadata: has 16386 JSON values"));
+        let owners = format!(
+            r#"{{"metadata":{{"ownerReferences":[{}]}}}}"#,
+            vec!["{}"; MAX_VALUES].join(",")
+        );
+        assert!(
+            limits
+                .check_object(&owners)
+                .unwrap_err()
+                .starts_with("metadata: has 16386 JSON values")
+        );
     }
 
     #[test]
     fn managed_fields_however_deep_are_left_out_and_nothing_else_is() {
         let of = |fields: &str| {
-            format!(r#"{{"metadata":{{"name":"a","managedFields":{fields},"uid":"ü"}},"spec":{{"managedFields":1}}}}"#)
+            format!(
+                r#"{{"metadata":{{"name":"a","managedFields":{fields},"uid":"ü"}},"spec":{{"managedFields":1}}}}"#
+            )
         };
-        assert_eq!(without_managed_fields(&of(&nested("f:spec", 10_000))), of("null"));
-        for untouched in [r#"{"metadata":{"name":"a"}}"#, "{}", "[1", r#"{"metadata":{"managedFields":null}}"#] {
+        assert_eq!(
+            without_managed_fields(&of(&nested("f:spec", 10_000))),
+            of("null")
+        );
+        for untouched in [
+            r#"{"metadata":{"name":"a"}}"#,
+            "{}",
+            "[1",
+            r#"{"metadata":{"managedFields":null}}"#,
+        ] {
             assert_eq!(without_managed_fields(untouched), untouched);
         }
     }

@@ -39,17 +39,21 @@ impl Field {
     /// A case for each value.
     fn cases(&self, version: &str) -> Vec<Case> {
         let path = |path: &str| match version {
-            "v1alpha1" if self.of.is_none() => {
-                path.replace("rollingUpdate.podUpdatePolicy", "type").replace("rollingUpdate.", "")
-            }
+            "v1alpha1" if self.of.is_none() => path
+                .replace("rollingUpdate.podUpdatePolicy", "type")
+                .replace("rollingUpdate.", ""),
             _ => path.to_owned(),
         };
         let field = path(&self.field);
         let named = self.at.as_deref().map_or_else(|| field.clone(), path);
         let refused: Vec<_> = std::iter::once(named).chain(self.says.clone()).collect();
         let case = |value: &Value| {
-            let nested = field.rsplit('.').fold(value.clone(), |value, name| json!({name: value}));
-            let Value::Object(set) = nested else { unreachable!("a path has a part") };
+            let nested = field
+                .rsplit('.')
+                .fold(value.clone(), |value, name| json!({name: value}));
+            let Value::Object(set) = nested else {
+                unreachable!("a path has a part")
+            };
             Case {
                 name: format!("{field}: {value} in {version}"),
                 base: version.to_owned(),
@@ -104,11 +108,15 @@ async fn run(version: &str) -> Result<()> {
     let trials = trials(version)?;
     let cluster = Cluster::up(&Options::default())?;
     let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
-    let client =
-        Client::try_from(kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)?;
+    let client = Client::try_from(
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?,
+    )?;
     // Stored as they are sent, so that no conversion is needed.
     let mut definitions = berth_api::crd::definitions()?;
-    for definition in definitions.iter_mut().flat_map(|definition| definition.pointer_mut("/spec/versions")) {
+    for definition in definitions
+        .iter_mut()
+        .flat_map(|definition| definition.pointer_mut("/spec/versions"))
+    {
         let versions = definition.as_array_mut().into_iter().flatten();
         let mut versions: Vec<_> = versions.collect();
         // One that is served in a single version is stored in that.
@@ -119,15 +127,28 @@ async fn run(version: &str) -> Result<()> {
     }
     apply(&cluster, definitions.iter().cloned().map(without_rules))?;
     for trial in trials.iter().filter(|trial| trial.case.stored) {
-        create(&client, &trial.object, false).await.with_context(|| trial.case.name.clone())?;
+        create(&client, &trial.object, false)
+            .await
+            .with_context(|| trial.case.name.clone())?;
     }
     apply(&cluster, definitions)?;
     until_rules_hold(&client, version).await?;
     let mut failures = Vec::new();
     for trial in &trials {
-        failures.extend(judge(&client, trial).await.err().map(|error| format!("{}: {error:#}", trial.case.name)));
+        failures.extend(
+            judge(&client, trial)
+                .await
+                .err()
+                .map(|error| format!("{}: {error:#}", trial.case.name)),
+        );
     }
-    ensure!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), trials.len(), failures.join("\n"));
+    ensure!(
+        failures.is_empty(),
+        "{} of {} cases:\n{}",
+        failures.len(),
+        trials.len(),
+        failures.join("\n")
+    );
     Ok(())
 }
 
@@ -137,19 +158,39 @@ fn trials(version: &str) -> Result<Vec<Trial>> {
     let mut suites = BTreeMap::new();
     for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/admission"))? {
         let file = file?.path();
-        let suite: Suite =
-            serde_saphyr::from_str(&fs::read_to_string(&file)?).with_context(|| file.display().to_string())?;
-        suites.insert(file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default(), suite);
+        let suite: Suite = serde_saphyr::from_str(&fs::read_to_string(&file)?)
+            .with_context(|| file.display().to_string())?;
+        suites.insert(
+            file.file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            suite,
+        );
     }
-    let fields: Vec<_> =
-        suites.values().flat_map(|suite| &suite.fields).flat_map(|field| field.cases(version)).collect();
-    suites.get_mut("cloneset").context("there are no CloneSets")?.cases.extend(fields);
+    let fields: Vec<_> = suites
+        .values()
+        .flat_map(|suite| &suite.fields)
+        .flat_map(|field| field.cases(version))
+        .collect();
+    suites
+        .get_mut("cloneset")
+        .context("there are no CloneSets")?
+        .cases
+        .extend(fields);
     for suite in suites.into_values() {
         for case in suite.cases {
-            let mut object = suite.bases.get(&case.base).with_context(|| format!("{} has no base", case.name))?.clone();
+            let mut object = suite
+                .bases
+                .get(&case.base)
+                .with_context(|| format!("{} has no base", case.name))?
+                .clone();
             merge(&mut object, &case.set);
             // Unless the name is what the case is about.
-            if case.set.get("metadata").is_none_or(|metadata| metadata.get("name").is_none()) {
+            if case
+                .set
+                .get("metadata")
+                .is_none_or(|metadata| metadata.get("name").is_none())
+            {
                 object["metadata"]["name"] = json!(format!("case-{}", trials.len()));
             }
             if object["apiVersion"] == format!("apps.kruise.io/{version}") {
@@ -157,7 +198,11 @@ fn trials(version: &str) -> Result<Vec<Trial>> {
             }
         }
     }
-    ensure!(trials.len() > 5, "only {} cases for {version}", trials.len());
+    ensure!(
+        trials.len() > 5,
+        "only {} cases for {version}",
+        trials.len()
+    );
     Ok(trials)
 }
 
@@ -173,14 +218,28 @@ async fn judge(client: &Client, Trial { case, object }: &Trial) -> Result<()> {
             };
             if let Some(status) = &case.status {
                 updated["status"] = json!(status);
-                updated =
-                    send(client, Method::PUT, &path(object, Part::Subresource("status"))?, Some(&updated)).await?;
+                updated = send(
+                    client,
+                    Method::PUT,
+                    &path(object, Part::Subresource("status"))?,
+                    Some(&updated),
+                )
+                .await?;
             }
             if case.subresource.as_deref() == Some("scale") {
-                updated = send(client, Method::GET, &path(object, Part::Subresource("scale"))?, None).await?;
+                updated = send(
+                    client,
+                    Method::GET,
+                    &path(object, Part::Subresource("scale"))?,
+                    None,
+                )
+                .await?;
             }
             merge(&mut updated, update);
-            let part = case.subresource.as_deref().map_or(Part::Object, Part::Subresource);
+            let part = case
+                .subresource
+                .as_deref()
+                .map_or(Part::Object, Part::Subresource);
             send(client, Method::PUT, &path(object, part)?, Some(&updated)).await
         }
     };
@@ -190,11 +249,18 @@ async fn judge(client: &Client, Trial { case, object }: &Trial) -> Result<()> {
         (Err(error), Some(parts)) => {
             let error = format!("{error:#}");
             let missing: Vec<_> = parts.iter().filter(|part| !error.contains(*part)).collect();
-            ensure!(missing.is_empty(), "the answer does not say {missing:?}: {error}");
+            ensure!(
+                missing.is_empty(),
+                "the answer does not say {missing:?}: {error}"
+            );
         }
         (Ok(answer), None) => {
             for (pointer, value) in &case.expect {
-                ensure!(answer.pointer(pointer) == Some(value), "{pointer} is {:?}", answer.pointer(pointer));
+                ensure!(
+                    answer.pointer(pointer) == Some(value),
+                    "{pointer} is {:?}",
+                    answer.pointer(pointer)
+                );
             }
         }
     }
@@ -203,7 +269,13 @@ async fn judge(client: &Client, Trial { case, object }: &Trial) -> Result<()> {
 
 async fn create(client: &Client, object: &Value, is_dry_run: bool) -> Result<Value> {
     let more = if is_dry_run { "&dryRun=All" } else { "" };
-    send(client, Method::POST, &format!("{}{more}", path(object, Part::Kind)?), Some(object)).await
+    send(
+        client,
+        Method::POST,
+        &format!("{}{more}", path(object, Part::Kind)?),
+        Some(object),
+    )
+    .await
 }
 
 /// What is asked for of an object.
@@ -216,28 +288,54 @@ enum Part<'a> {
 
 /// Like kubectl's, which has fields refused that nobody knows.
 fn path(object: &Value, part: Part<'_>) -> Result<String> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no {pointer}"));
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .with_context(|| format!("no {pointer}"))
+    };
     let of_ours = kinds::named(text("/kind")?).context("none of our kinds")?;
-    let place = if of_ours.namespaced { "/namespaces/default" } else { "" };
+    let place = if of_ours.namespaced {
+        "/namespaces/default"
+    } else {
+        ""
+    };
     let of_kind = format!("/apis/{}{place}/{}", text("/apiVersion")?, of_ours.plural);
     let path = match part {
         Part::Kind => of_kind,
         Part::Object => format!("{of_kind}/{}", text("/metadata/name")?),
-        Part::Subresource(subresource) => format!("{of_kind}/{}/{subresource}", text("/metadata/name")?),
+        Part::Subresource(subresource) => {
+            format!("{of_kind}/{}/{subresource}", text("/metadata/name")?)
+        }
     };
     Ok(format!("{path}?fieldValidation=Strict"))
 }
 
 async fn send(client: &Client, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
     let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
-    let request = Request::builder().method(method).uri(path).header("content-type", "application/json").body(body)?;
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", "application/json")
+        .body(body)?;
     Ok(client.request(request).await?)
 }
 
 fn apply(cluster: &Cluster, definitions: impl IntoIterator<Item = Value>) -> Result<()> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": definitions.into_iter().collect::<Vec<_>>()});
-    cluster.kubectl_with(&["apply", "--server-side", "-f", "-"], Some(&list.to_string()))?;
-    cluster.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]).map(|_| ())
+    cluster.kubectl_with(
+        &["apply", "--server-side", "-f", "-"],
+        Some(&list.to_string()),
+    )?;
+    cluster
+        .kubectl(&[
+            "wait",
+            "--for=condition=Established",
+            "crd",
+            "--all",
+            "--timeout=60s",
+        ])
+        .map(|_| ())
 }
 
 /// The apiserver takes new rules a moment after the definition.
@@ -252,7 +350,11 @@ async fn until_rules_hold(client: &Client, version: &str) -> Result<()> {
         object["apiVersion"] = json!(format!("apps.kruise.io/{version}"));
         let mut tries = 0..100;
         while create(client, &object, true).await.is_ok() {
-            ensure!(tries.next().is_some(), "{} is still accepted", object["kind"]);
+            ensure!(
+                tries.next().is_some(),
+                "{} is still accepted",
+                object["kind"]
+            );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -261,16 +363,26 @@ async fn until_rules_hold(client: &Client, version: &str) -> Result<()> {
 
 /// A definition from before there were rules.
 fn without_rules(mut schema: Value) -> Value {
-    const RULES: [&str; 6] =
-        ["x-kubernetes-validations", "enum", "minimum", "maximum", "minLength", "x-kubernetes-list-type"];
+    const RULES: [&str; 6] = [
+        "x-kubernetes-validations",
+        "enum",
+        "minimum",
+        "maximum",
+        "minLength",
+        "x-kubernetes-list-type",
+    ];
     match &mut schema {
         Value::Object(keywords) => {
-            keywords.retain(|keyword, _| !RULES.contains(&keyword.as_str()) && keyword != "x-kubernetes-list-map-keys");
+            keywords.retain(|keyword, _| {
+                !RULES.contains(&keyword.as_str()) && keyword != "x-kubernetes-list-map-keys"
+            });
             for value in keywords.values_mut() {
                 *value = without_rules(value.take());
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_rules(item.take())),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| *item = without_rules(item.take())),
         _ => {}
     }
     schema

@@ -29,20 +29,49 @@ fn a_kept_object_takes_less_than_twice_its_text_whatever_its_templates_hold() {
     const BYTES: usize = 50 << 10;
     let list = |item: &str| format!("[{}]", vec![item; BYTES / (item.len() + 1)].join(","));
     let map = |value: &str| {
-        let entries: Vec<_> = (0..BYTES / 10).map(|at| format!(r#""{at:x}":{value}"#)).collect();
+        let entries: Vec<_> = (0..BYTES / 10)
+            .map(|at| format!(r#""{at:x}":{value}"#))
+            .collect();
         format!("{{{}}}", entries.join(","))
     };
-    for odd in [list("[]"), list("{}"), list(r#"{"":0}"#), list("[[]]"), map("{}"), map("1"), list("7")] {
+    for odd in [
+        list("[]"),
+        list("{}"),
+        list(r#"{"":0}"#),
+        list("[[]]"),
+        map("{}"),
+        map("1"),
+        list("7"),
+    ] {
         let claim = format!(r#"{{"metadata":{{"name":"data","odd":{odd}}},"spec":{odd}}}"#);
         let metadata = r#"{"labels":{"app":"web"}}"#;
-        let template = format!(r#"{{"metadata":{metadata},"spec":{{"containers":{odd}}},"odd":{odd}}}"#);
-        let spec = format!(r#"{{"selector":{{}},"template":{template},"volumeClaimTemplates":[{claim}]}}"#);
+        let template =
+            format!(r#"{{"metadata":{metadata},"spec":{{"containers":{odd}}},"odd":{odd}}}"#);
+        let spec = format!(
+            r#"{{"selector":{{}},"template":{template},"volumeClaimTemplates":[{claim}]}}"#
+        );
         let text = format!(r#"{{"metadata":{{"name":"web"}},"spec":{spec}}}"#);
         let set: CloneSet = serde_json::from_str(&text).unwrap();
-        assert_eq!((set.spec.template.label("app"), set.spec.volume_claim_templates[0].name()), (Some("web"), "data"));
-        let kept = percent(&text, 40, |text| serde_json::from_str::<CloneSet>(text).unwrap()).unwrap();
+        assert_eq!(
+            (
+                set.spec.template.label("app"),
+                set.spec.volume_claim_templates[0].name()
+            ),
+            (Some("web"), "data")
+        );
+        let kept = percent(&text, 40, |text| {
+            serde_json::from_str::<CloneSet>(text).unwrap()
+        })
+        .unwrap();
         assert!(kept < 200, "takes {kept} % of its text: {}", &odd[..30]);
-        let tree = percent(&text, 2, |text| serde_json::from_str::<Value>(text).unwrap()).unwrap();
-        assert!(tree > 500, "a tree takes {tree} % of its text, so this finds nothing out: {}", &odd[..30]);
+        let tree = percent(&text, 2, |text| {
+            serde_json::from_str::<Value>(text).unwrap()
+        })
+        .unwrap();
+        assert!(
+            tree > 500,
+            "a tree takes {tree} % of its text, so this finds nothing out: {}",
+            &odd[..30]
+        );
     }
 }

@@ -31,29 +31,50 @@ fn prose(text: &str) -> String {
 
 /// Where inline links and definitions of links lead.
 fn links(prose: &str) -> Vec<String> {
-    let inline = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let definitions = prose.lines().filter(|line| line.starts_with('[')).filter_map(|line| line.split_once("]: "));
-    inline.chain(definitions.map(|(_, to)| to)).map(str::to_owned).collect()
+    let inline = prose
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    let definitions = prose
+        .lines()
+        .filter(|line| line.starts_with('['))
+        .filter_map(|line| line.split_once("]: "));
+    inline
+        .chain(definitions.map(|(_, to)| to))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The anchors that GitHub makes of a page's headings.
 fn anchors(prose: &str) -> BTreeSet<String> {
-    let headings = prose.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let headings = prose
+        .lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| line.trim_start_matches('#').trim());
     let kept = |letter: char| match letter {
         ' ' => Some('-'),
         '-' | '_' => Some(letter),
         _ if letter.is_alphanumeric() => Some(letter.to_ascii_lowercase()),
         _ => None,
     };
-    headings.map(|heading| heading.chars().filter_map(kept).collect()).collect()
+    headings
+        .map(|heading| heading.chars().filter_map(kept).collect())
+        .collect()
 }
 
 #[test]
 fn readme_fits_150_lines_of_100_characters() -> Result<()> {
     let readme = fs::read_to_string(root().join("README.md"))?;
-    ensure!(readme.lines().count() <= 150, "README.md has {} lines: move some to docs/", readme.lines().count());
+    ensure!(
+        readme.lines().count() <= 150,
+        "README.md has {} lines: move some to docs/",
+        readme.lines().count()
+    );
     let wide = readme.lines().find(|line| line.chars().count() > 100);
-    ensure!(wide.is_none(), "README.md has a line of more than 100 characters: {wide:?}");
+    ensure!(
+        wide.is_none(),
+        "README.md has a line of more than 100 characters: {wide:?}"
+    );
     Ok(())
 }
 
@@ -68,12 +89,20 @@ fn links_of_pages_lead_to_files_and_headings() -> Result<()> {
             }
             checked += 1;
             let (file, anchor) = link.split_once('#').unwrap_or((&link, ""));
-            let target = if file.is_empty() { page.clone() } else { page.with_file_name(file) };
+            let target = if file.is_empty() {
+                page.clone()
+            } else {
+                page.with_file_name(file)
+            };
             let what = || format!("{}: the link {link} is dead", page.display());
             ensure!(target.exists(), what());
             if !anchor.is_empty() {
                 let headings = anchors(&prose(&fs::read_to_string(&target).with_context(what)?));
-                ensure!(headings.contains(anchor), "{}; there are {headings:?}", what());
+                ensure!(
+                    headings.contains(anchor),
+                    "{}; there are {headings:?}",
+                    what()
+                );
             }
         }
     }
@@ -86,7 +115,10 @@ fn pages_of_docs_are_linked_by_readme() -> Result<()> {
     let readme = links(&prose(&fs::read_to_string(root().join("README.md"))?));
     for page in pages()? {
         let page = page.strip_prefix(root())?.display().to_string();
-        ensure!(!page.starts_with("docs/") || readme.contains(&page), "README.md has no link to {page}");
+        ensure!(
+            !page.starts_with("docs/") || readme.contains(&page),
+            "README.md has no link to {page}"
+        );
     }
     Ok(())
 }

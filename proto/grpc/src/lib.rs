@@ -34,9 +34,15 @@ mod tests {
             identity_token: "hunter3".into(),
             registry_token: "hunter4".into(),
         };
-        let response = GetResponse { credentials: vec![credential], problems: vec![] };
+        let response = GetResponse {
+            credentials: vec![credential],
+            problems: vec![],
+        };
         let printed = format!("{response:?}");
-        assert!(printed.contains("registry.example") && printed.contains("robot"), "{printed}");
+        assert!(
+            printed.contains("registry.example") && printed.contains("robot"),
+            "{printed}"
+        );
         assert!(!printed.contains("hunter"), "{printed}");
     }
 }

@@ -23,7 +23,11 @@ pub struct Answer {
 impl Answer {
     /// With what its request was charged with, which is given back when all is given to the connection.
     pub fn new(text: Vec<u8>, share: Share) -> Self {
-        Self { text, given: 0, _share: share }
+        Self {
+            text,
+            given: 0,
+            _share: share,
+        }
     }
 }
 
@@ -31,7 +35,10 @@ impl Body for Answer {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let rest = self.text.get(self.given..).unwrap_or_default();
         if rest.is_empty() {
             return Poll::Ready(None);

@@ -23,7 +23,12 @@ pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         return TcpListener::bind(address).await;
     }
     match dual_stack(address) {
-        Err(error) if !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied) => {
+        Err(error)
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied
+            ) =>
+        {
             TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
         }
         bound => bound,
@@ -49,17 +54,23 @@ mod tests {
     async fn the_unspecified_ipv6_address_takes_callers_of_both_families() {
         let listener = bind(any(0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+        TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+            .await
+            .unwrap();
         // On a machine without IPv6 the listener is of IPv4, and that is all there is to it.
         if listener.local_addr().unwrap().is_ipv6() {
-            TcpStream::connect((Ipv6Addr::LOCALHOST, port)).await.unwrap();
+            TcpStream::connect((Ipv6Addr::LOCALHOST, port))
+                .await
+                .unwrap();
         }
     }
 
     #[tokio::test]
     async fn a_port_that_is_taken_is_an_error_and_not_a_reason_to_fall_back() {
         let taken = bind(any(0)).await.unwrap();
-        let error = bind(any(taken.local_addr().unwrap().port())).await.unwrap_err();
+        let error = bind(any(taken.local_addr().unwrap().port()))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 }

@@ -80,7 +80,11 @@ where
 
     /// Whether it has more bytes than this, as far as they are there or announced.
     fn is_beyond(&self, largest: usize) -> bool {
-        self.body.size_hint().lower().saturating_add(self.bytes.len() as u64) > largest as u64
+        self.body
+            .size_hint()
+            .lower()
+            .saturating_add(self.bytes.len() as u64)
+            > largest as u64
     }
 
     /// Reads it to its end within this time, keeps the beginning and forgets the rest, so that it needs no memory of the budget.
@@ -151,7 +155,10 @@ impl BodyError {
 impl Bodies {
     /// No body yet.
     pub fn new(limits: BodyLimits) -> Self {
-        Self { limits, room: Arc::new(Semaphore::new(limits.total / UNIT)) }
+        Self {
+            limits,
+            room: Arc::new(Semaphore::new(limits.total / UNIT)),
+        }
     }
 
     /// Whether a body is too large to be read.
@@ -189,7 +196,11 @@ impl Bodies {
         B: Body<Data = Bytes> + Unpin,
         B::Error: std::fmt::Display,
     {
-        let mut begun = Begun { body, bytes: Vec::new(), is_whole: false };
+        let mut begun = Begun {
+            body,
+            bytes: Vec::new(),
+            is_whole: false,
+        };
         let end = Instant::now() + self.limits.deadline;
         if begun.is_beyond(self.limits.largest) {
             return Ok(begun);
@@ -212,16 +223,27 @@ impl Bodies {
         B: Body<Data = Bytes> + Unpin,
         B::Error: std::fmt::Display,
     {
-        let BodyLimits { largest, deadline, .. } = self.limits;
+        let BodyLimits {
+            largest, deadline, ..
+        } = self.limits;
         if begun.is_beyond(largest) {
             return Err(BodyError::TooLarge(largest));
         }
         if begun.is_whole {
-            return Ok(Received { bytes: begun.bytes, share: Share::default() });
+            return Ok(Received {
+                bytes: begun.bytes,
+                share: Share::default(),
+            });
         }
         let mut bytes = std::mem::take(&mut begun.bytes);
-        let left = begun.body.size_hint().exact().and_then(|exact| usize::try_from(exact).ok());
-        let most = left.map_or(largest, |left| bytes.len().saturating_add(left)).min(largest);
+        let left = begun
+            .body
+            .size_hint()
+            .exact()
+            .and_then(|exact| usize::try_from(exact).ok());
+        let most = left
+            .map_or(largest, |left| bytes.len().saturating_add(left))
+            .min(largest);
         let share = self.charge(most).await?;
         let end = Instant::now() + deadline;
         bytes.reserve_exact(most.saturating_sub(bytes.len()));
@@ -240,7 +262,8 @@ impl Bodies {
     }
 
     async fn charge(&self, bytes: usize) -> Result<Share, BodyError> {
-        let units = u32::try_from(bytes.saturating_mul(self.limits.factor).div_ceil(UNIT)).unwrap_or(u32::MAX);
+        let units = u32::try_from(bytes.saturating_mul(self.limits.factor).div_ceil(UNIT))
+            .unwrap_or(u32::MAX);
         let share = self.room.clone().acquire_many_owned(units);
         match tokio::time::timeout(self.limits.wait, share).await {
             Ok(Ok(share)) => Ok(Share { _held: Some(share) }),

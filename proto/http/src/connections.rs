@@ -75,7 +75,12 @@ pub(crate) struct OpenRequest(Arc<State>);
 
 impl Connections {
     pub(crate) fn new(most: usize, most_per_peer: usize) -> Arc<Self> {
-        Arc::new(Self { most, most_per_peer, registry: Mutex::default(), refusals: Notify::new() })
+        Arc::new(Self {
+            most,
+            most_per_peer,
+            registry: Mutex::default(),
+            refusals: Notify::new(),
+        })
     }
 
     /// How many connections there are.
@@ -85,7 +90,11 @@ impl Connections {
 
     /// How many connections a peer has.
     pub fn of_peer(&self, peer: IpAddr) -> usize {
-        self.lock().open.values().filter(|state| state.peer == peer).count()
+        self.lock()
+            .open
+            .values()
+            .filter(|state| state.peer == peer)
+            .count()
     }
 
     /// Waits until a connection is refused, or gives way to another.
@@ -102,10 +111,15 @@ impl Connections {
         for state in registry.open.values() {
             *per_peer.entry(state.peer).or_default() += 1;
         }
-        let own_share_is_full = per_peer.get(&peer).is_some_and(|count| *count >= self.most_per_peer);
+        let own_share_is_full = per_peer
+            .get(&peer)
+            .is_some_and(|count| *count >= self.most_per_peer);
         if own_share_is_full || registry.open.len() >= self.most {
             self.refusals.notify_one();
-            let waiting = registry.open.iter().filter(|(_, state)| !state.is_working());
+            let waiting = registry
+                .open
+                .iter()
+                .filter(|(_, state)| !state.is_working());
             let eligible = waiting.filter(|(_, state)| !own_share_is_full || state.peer == peer);
             let rank = |state: &State| {
                 let count = per_peer.get(&state.peer).copied().unwrap_or_default();
@@ -120,7 +134,11 @@ impl Connections {
         registry.next += 1;
         let state = Arc::new(State::new(peer));
         registry.open.insert(id, state.clone());
-        Some(Slot { id, state, connections: self.clone() })
+        Some(Slot {
+            id,
+            state,
+            connections: self.clone(),
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
@@ -139,7 +157,11 @@ impl State {
         Self {
             peer,
             working: AtomicUsize::new(0),
-            requests: Mutex::new(Requests { open: 0, ever: false, since: Instant::now() }),
+            requests: Mutex::new(Requests {
+                open: 0,
+                ever: false,
+                since: Instant::now(),
+            }),
             changed: Notify::new(),
             dropped: Notify::new(),
         }
@@ -197,7 +219,11 @@ impl Caller {
     /// To be called before the request counts as open.
     pub(crate) fn new(state: Arc<State>) -> Self {
         let requests = state.requests();
-        let since = if requests.ever { Instant::now() } else { requests.since };
+        let since = if requests.ever {
+            Instant::now()
+        } else {
+            requests.since
+        };
         Self { state, since }
     }
 
@@ -247,12 +273,19 @@ mod tests {
         let first = connections.admit(GREEDY).unwrap();
         tokio::time::advance(std::time::Duration::from_secs(1)).await;
         let second = connections.admit(GREEDY).unwrap();
-        let is_refused = async || tokio::time::timeout(std::time::Duration::ZERO, connections.refusal()).await.is_ok();
+        let is_refused = async || {
+            tokio::time::timeout(std::time::Duration::ZERO, connections.refusal())
+                .await
+                .is_ok()
+        };
         assert!(!is_refused().await, "none is refused yet");
         let newcomer = connections.admit(MODEST).unwrap();
         assert!(is_refused().await);
         first.state.dropped.notified().await;
-        assert_eq!((connections.of_peer(GREEDY), connections.of_peer(MODEST)), (1, 2));
+        assert_eq!(
+            (connections.of_peer(GREEDY), connections.of_peer(MODEST)),
+            (1, 2)
+        );
         drop((modest, second, newcomer, first));
         assert_eq!(connections.count(), 0);
     }
@@ -262,7 +295,10 @@ mod tests {
         let connections = Connections::new(10, 2);
         let modest = connections.admit(MODEST).unwrap();
         let slots: Vec<_> = (0..5).map(|_| connections.admit(GREEDY).unwrap()).collect();
-        assert_eq!((connections.of_peer(GREEDY), connections.of_peer(MODEST)), (2, 1));
+        assert_eq!(
+            (connections.of_peer(GREEDY), connections.of_peer(MODEST)),
+            (2, 1)
+        );
         drop((slots, modest));
     }
 
@@ -270,14 +306,28 @@ mod tests {
     async fn first_request_waits_since_its_connection_came() {
         const MOST: Duration = Duration::from_secs(2);
         let (connections, second) = (Connections::new(3, 3), Duration::from_secs(1));
-        let (slot, idle) = (connections.admit(MODEST).unwrap(), connections.admit(MODEST).unwrap());
+        let (slot, idle) = (
+            connections.admit(MODEST).unwrap(),
+            connections.admit(MODEST).unwrap(),
+        );
         let came = Instant::now();
         tokio::time::advance(second).await;
-        assert_eq!(Caller::new(slot.state.clone()).waits_since(MOST), came, "the handshake took a second");
+        assert_eq!(
+            Caller::new(slot.state.clone()).waits_since(MOST),
+            came,
+            "the handshake took a second"
+        );
         drop(slot.state.open());
         tokio::time::advance(second * 9).await;
-        assert_eq!(Caller::new(slot.state.clone()).waits_since(MOST), came + second * 10);
-        assert_eq!(Caller::new(idle.state.clone()).waits_since(MOST), came + second * 8, "it was opened for another");
+        assert_eq!(
+            Caller::new(slot.state.clone()).waits_since(MOST),
+            came + second * 10
+        );
+        assert_eq!(
+            Caller::new(idle.state.clone()).waits_since(MOST),
+            came + second * 8,
+            "it was opened for another"
+        );
     }
 
     #[tokio::test]

@@ -79,16 +79,24 @@ impl Default for Limits {
 
 /// A service for requests, whatever makes it. Implemented for every service that fits.
 pub trait Answers<B>:
-    Service<Request<Incoming>, Response = Response<B>, Future: Send + 'static, Error: Into<BoxError>>
-    + Clone
+    Service<
+        Request<Incoming>,
+        Response = Response<B>,
+        Future: Send + 'static,
+        Error: Into<BoxError>,
+    > + Clone
     + Send
     + 'static
 {
 }
 
 impl<S, B> Answers<B> for S where
-    S: Service<Request<Incoming>, Response = Response<B>, Future: Send + 'static, Error: Into<BoxError>>
-        + Clone
+    S: Service<
+            Request<Incoming>,
+            Response = Response<B>,
+            Future: Send + 'static,
+            Error: Into<BoxError>,
+        > + Clone
         + Send
         + 'static
 {
@@ -118,9 +126,20 @@ pub struct Server {
 
 impl Server {
     /// A server; `name` is what the log calls it. With `tls` it must offer the protocol by ALPN.
-    pub fn new(name: &'static str, protocol: Protocol, tls: Option<Arc<ServerConfig>>, limits: Limits) -> Self {
+    pub fn new(
+        name: &'static str,
+        protocol: Protocol,
+        tls: Option<Arc<ServerConfig>>,
+        limits: Limits,
+    ) -> Self {
         let connections = Connections::new(limits.connections, limits.connections_per_peer);
-        Self { name, protocol, tls, limits, connections }
+        Self {
+            name,
+            protocol,
+            tls,
+            limits,
+            connections,
+        }
     }
 
     /// Who is connected.
@@ -175,7 +194,11 @@ impl Server {
         ended.send_replace(true);
         let rest = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(server.limits.end, rest).await.is_err() {
-            warn!(server = name, connections = tasks.len(), "connections that did not end in time are dropped");
+            warn!(
+                server = name,
+                connections = tasks.len(),
+                "connections that did not end in time are dropped"
+            );
         }
     }
 
@@ -191,8 +214,13 @@ impl Server {
         B: AnswerBody,
     {
         stream.set_nodelay(true)?;
-        let service = Tracked { inner: service, state: slot.state.clone() };
-        let Some(tls) = &self.tls else { return self.requests(stream, &slot, service, ending).await };
+        let service = Tracked {
+            inner: service,
+            state: slot.state.clone(),
+        };
+        let Some(tls) = &self.tls else {
+            return self.requests(stream, &slot, service, ending).await;
+        };
         let acceptor = TlsAcceptor::from(tls.clone());
         let stream = tokio::time::timeout(self.limits.handshake, acceptor.accept(stream)).await??;
         self.requests(stream, &slot, service, ending).await
@@ -235,7 +263,11 @@ impl Server {
 
     fn deadline(&self, requests: Requests) -> Instant {
         let patience = match requests {
-            Requests { open: 0, ever: false, .. } => self.limits.first_request,
+            Requests {
+                open: 0,
+                ever: false,
+                ..
+            } => self.limits.first_request,
             Requests { open: 0, .. } => self.limits.idle,
             _ => self.limits.request,
         };
@@ -284,7 +316,9 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        request.extensions_mut().insert(Caller::new(self.state.clone()));
+        request
+            .extensions_mut()
+            .insert(Caller::new(self.state.clone()));
         let open = self.state.open();
         let answer = self.inner.call(request);
         Box::pin(async move { Ok(answer.await?.map(|inner| Counted { inner, _open: open })) })
@@ -301,7 +335,10 @@ impl<B: Body + Unpin> Body for Counted<B> {
     type Data = B::Data;
     type Error = B::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         Pin::new(&mut self.inner).poll_frame(cx)
     }
 
@@ -318,7 +355,9 @@ impl<B: Body + Unpin> Body for Counted<B> {
 pub fn text(status: StatusCode, content: &'static str, body: String) -> Response<TextBody> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content));
     response
 }
 

@@ -65,13 +65,25 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         options.pods > 0 && options.rate > 0 && options.nodes > 0,
         "--pods, --rate and --nodes are to be 1 or more"
     );
-    std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
+    std::fs::create_dir_all(&options.logs)
+        .with_context(|| format!("cannot make {}", options.logs.display()))?;
     let built = workspace_binaries(&["berth-controller", "simnode"], !options.unoptimised)?;
-    let [controller, simnode] = built.as_slice() else { anyhow::bail!("cargo built {} programs, not 2", built.len()) };
-    let stage = Stage::unaudited(simnode, options.nodes, &phases::own_manifests(), &options.logs).await?;
+    let [controller, simnode] = built.as_slice() else {
+        anyhow::bail!("cargo built {} programs, not 2", built.len())
+    };
+    let stage = Stage::unaudited(
+        simnode,
+        options.nodes,
+        &phases::own_manifests(),
+        &options.logs,
+    )
+    .await?;
     let mut words = phases::berth(controller);
     words.push("--pod-pinning=webhook".to_owned());
-    let recipe = Recipe { words, log: options.logs.join("admission.log") };
+    let recipe = Recipe {
+        words,
+        log: options.logs.join("admission.log"),
+    };
     let measured = measure(options, &stage, &recipe).await;
     measured.with_context(|| format!("what it says is in {}", recipe.log.display()))?;
     tokio::task::spawn_blocking(move || drop(stage)).await?;
@@ -88,12 +100,19 @@ pub(crate) async fn make_configuration(stage: &Stage, kind: &str, name: &str) ->
 
 /// That of the pod webhook.
 pub(crate) async fn make_pod_configuration(stage: &Stage) -> Result<()> {
-    make_configuration(stage, "MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration").await
+    make_configuration(
+        stage,
+        "MutatingWebhookConfiguration",
+        "kruise-mutating-webhook-configuration",
+    )
+    .await
 }
 
 /// Is it an entry that is called for pods?
 fn is_of_pods(entry: &Value) -> bool {
-    entry["name"].as_str().is_some_and(|name| name.ends_with(".pods.kruise.io"))
+    entry["name"]
+        .as_str()
+        .is_some_and(|name| name.ends_with(".pods.kruise.io"))
 }
 
 async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()> {
@@ -106,22 +125,76 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
         CONFIGURATION,
         "kruise-mutating-webhook-configuration",
         PATIENCE,
-        |configuration| configuration["webhooks"].as_array().is_some_and(|entries| entries.iter().any(is_of_pods)),
+        |configuration| {
+            configuration["webhooks"]
+                .as_array()
+                .is_some_and(|entries| entries.iter().any(is_of_pods))
+        },
     )
     .await?;
-    println!("{:<34} {:>7} {:>9} {:>9} {:>9} {:>9}", "", "calls", "mean ms", "<= 5 ms", "<= 25 ms", "pods/s");
-    create(options, stage, "pods without a record", SET, &owner, options.all_run).await?;
+    println!(
+        "{:<34} {:>7} {:>9} {:>9} {:>9} {:>9}",
+        "", "calls", "mean ms", "<= 5 ms", "<= 25 ms", "pods/s"
+    );
+    create(
+        options,
+        stage,
+        "pods without a record",
+        SET,
+        &owner,
+        options.all_run,
+    )
+    .await?;
     delete(stage).await?;
-    create(options, stage, "pods without a record, which run", SET, &owner, true).await?;
-    let all = |state: &Value| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == options.pods);
-    objects::until(&stage.client, NAMESPACE, kind::PERSISTENT_POD_STATE, SET, PATIENCE, all).await?;
+    create(
+        options,
+        stage,
+        "pods without a record, which run",
+        SET,
+        &owner,
+        true,
+    )
+    .await?;
+    let all = |state: &Value| {
+        state["status"]["podStates"]
+            .as_object()
+            .is_some_and(|all| all.len() == options.pods)
+    };
+    objects::until(
+        &stage.client,
+        NAMESPACE,
+        kind::PERSISTENT_POD_STATE,
+        SET,
+        PATIENCE,
+        all,
+    )
+    .await?;
     delete(stage).await?;
-    create(options, stage, "pods with one, pinned", SET, &owner, options.all_run).await?;
+    create(
+        options,
+        stage,
+        "pods with one, pinned",
+        SET,
+        &owner,
+        options.all_run,
+    )
+    .await?;
     let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
-    let pinned = pods.iter().filter(|pod| pod["spec"]["nodeSelector"].is_object()).count();
+    let pinned = pods
+        .iter()
+        .filter(|pod| pod["spec"]["nodeSelector"].is_object())
+        .count();
     println!("{pinned} of {} pods are pinned.", pods.len());
     delete(stage).await?;
-    create(options, stage, "pods of nobody", SET, &Value::Null, options.all_run).await?;
+    create(
+        options,
+        stage,
+        "pods of nobody",
+        SET,
+        &Value::Null,
+        options.all_run,
+    )
+    .await?;
     delete(stage).await?;
     make_sidecar_sets(options.sidecar_sets, stage).await?;
     // What their making was to the apiserver is over before it is asked how long it waits.
@@ -129,23 +202,61 @@ async fn measure(options: &Options, stage: &Stage, recipe: &Recipe) -> Result<()
     let (mut selected, mut pinned) = (Histogram::default(), Histogram::default());
     for _ in 0..options.rounds {
         selected.add(
-            &create(options, stage, "pods that SidecarSets select", SELECTED, &Value::Null, options.all_run).await?,
+            &create(
+                options,
+                stage,
+                "pods that SidecarSets select",
+                SELECTED,
+                &Value::Null,
+                options.all_run,
+            )
+            .await?,
         );
         let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
-        let injected = pods.iter().filter(|pod| pod["spec"]["containers"].as_array().is_some_and(|all| all.len() == 3));
-        println!("{} of {} pods have two sidecars.", injected.count(), pods.len());
+        let injected = pods.iter().filter(|pod| {
+            pod["spec"]["containers"]
+                .as_array()
+                .is_some_and(|all| all.len() == 3)
+        });
+        println!(
+            "{} of {} pods have two sidecars.",
+            injected.count(),
+            pods.len()
+        );
         delete(stage).await?;
-        pinned.add(&create(options, stage, "pinned, beside SidecarSets", SET, &owner, options.all_run).await?);
+        pinned.add(
+            &create(
+                options,
+                stage,
+                "pinned, beside SidecarSets",
+                SET,
+                &owner,
+                options.all_run,
+            )
+            .await?,
+        );
         delete(stage).await?;
     }
     println!("{}", selected.row("pods that SidecarSets select, all"));
     println!("{}", pinned.row("pinned, beside SidecarSets, all"));
-    create(options, stage, "pods that none selects", SET, &Value::Null, options.all_run).await?;
+    create(
+        options,
+        stage,
+        "pods that none selects",
+        SET,
+        &Value::Null,
+        options.all_run,
+    )
+    .await?;
     println!(
         "By the apiserver's histogram, which knows 5 ms and 25 ms; {} pods each, {} a second{}.",
         options.pods,
         options.rate,
-        if options.all_run { "" } else { "; only those run of which it is said" }
+        if options.all_run {
+            ""
+        } else {
+            "; only those run of which it is said"
+        }
     );
     program.stop().await
 }
@@ -173,7 +284,11 @@ async fn make_set(stage: &Stage, pods: usize) -> Result<Value> {
 /// SidecarSets, of which two select pods that are yet to be created; the webhook is asked for them when this is done.
 async fn make_sidecar_sets(count: usize, stage: &Stage) -> Result<()> {
     for number in 0..count {
-        let app = if number < 2 { SELECTED.to_owned() } else { format!("other-{number}") };
+        let app = if number < 2 {
+            SELECTED.to_owned()
+        } else {
+            format!("other-{number}")
+        };
         let set = json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": format!("sidecars-{number}")},
             "spec": {
@@ -185,7 +300,15 @@ async fn make_sidecar_sets(count: usize, stage: &Stage) -> Result<()> {
     }
     for number in 0..count {
         let name = format!("sidecars-{number}");
-        objects::until(&stage.client, "", kind::SIDECAR_SET, &name, PATIENCE, is_asked).await?;
+        objects::until(
+            &stage.client,
+            "",
+            kind::SIDECAR_SET,
+            &name,
+            PATIENCE,
+            is_asked,
+        )
+        .await?;
     }
     Ok(())
 }
@@ -198,7 +321,10 @@ pub(crate) fn is_asked(set: &Value) -> bool {
 /// Is this condition of the object True?
 pub(crate) fn is_true(object: &Value, type_: &str) -> bool {
     let conditions = object["status"]["conditions"].as_array();
-    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == type_ && one["status"] == "True"))
+    conditions.is_some_and(|all| {
+        all.iter()
+            .any(|one| one["type"] == type_ && one["status"] == "True")
+    })
 }
 
 /// Creates the pods at the rate that is asked for, and prints what the webhook took, which is returned, too.
@@ -225,7 +351,9 @@ async fn create(
             });
             async move {
                 sleep_until(begun + pause * number).await;
-                objects::create(&stage.client, NAMESPACE, &pod).await.map(drop)
+                objects::create(&stage.client, NAMESPACE, &pod)
+                    .await
+                    .map(drop)
             }
         })
         .buffer_unordered(AT_ONCE)
@@ -239,9 +367,14 @@ async fn create(
 
 /// Deletes all pods, and waits for their end.
 pub(crate) async fn delete(stage: &Stage) -> Result<()> {
-    let pods = kube::Api::<k8s_openapi::api::core::v1::Pod>::namespaced(stage.client.clone(), NAMESPACE);
-    let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-    pods.delete_collection(&at_once, &kube::api::ListParams::default()).await?;
+    let pods =
+        kube::Api::<k8s_openapi::api::core::v1::Pod>::namespaced(stage.client.clone(), NAMESPACE);
+    let at_once = DeleteParams {
+        grace_period_seconds: Some(0),
+        ..DeleteParams::default()
+    };
+    pods.delete_collection(&at_once, &kube::api::ListParams::default())
+        .await?;
     let deadline = Instant::now() + PATIENCE;
     while stage.pods().await? > 0 {
         ensure!(Instant::now() < deadline, "pods do not end");
@@ -268,9 +401,15 @@ impl Histogram {
     fn parse(text: &str) -> Self {
         let mut all = Self::default();
         for line in text.lines().filter(|line| line.starts_with(HISTOGRAM)) {
-            let is_asked = ["operation=\"CREATE\"", "type=\"admit\""].iter().all(|label| line.contains(label));
-            let value = line.rsplit_once(' ').and_then(|(_, value)| value.parse::<f64>().ok());
-            let (true, Some(value)) = (is_asked, value) else { continue };
+            let is_asked = ["operation=\"CREATE\"", "type=\"admit\""]
+                .iter()
+                .all(|label| line.contains(label));
+            let value = line
+                .rsplit_once(' ')
+                .and_then(|(_, value)| value.parse::<f64>().ok());
+            let (true, Some(value)) = (is_asked, value) else {
+                continue;
+            };
             let rest = &line[HISTOGRAM.len()..];
             if rest.starts_with("_count") {
                 all.calls += value;
@@ -291,10 +430,18 @@ impl Histogram {
     /// How many calls there were, their mean in ms, and how many took 5 ms and 25 ms at most.
     fn row(&self, what: &str) -> String {
         let of_calls = |value: f64, unit: &str| {
-            if self.calls > 0.0 { format!("{:.2}{unit}", value / self.calls) } else { "-".to_owned() }
+            if self.calls > 0.0 {
+                format!("{:.2}{unit}", value / self.calls)
+            } else {
+                "-".to_owned()
+            }
         };
         let share = |bound: &str| of_calls(100.0 * self.within(bound), " %");
-        let (mean, soon, late) = (of_calls(1000.0 * self.seconds, ""), share("0.005"), share("0.025"));
+        let (mean, soon, late) = (
+            of_calls(1000.0 * self.seconds, ""),
+            share("0.005"),
+            share("0.025"),
+        );
         format!("{what:<34} {:>7} {mean:>9} {soon:>9} {late:>9}", self.calls)
     }
 
@@ -307,8 +454,16 @@ impl Histogram {
     }
 
     fn since(&self, before: &Self) -> Self {
-        let buckets = self.buckets.iter().map(|(bound, count)| (bound.clone(), count - before.within(bound))).collect();
-        Self { calls: self.calls - before.calls, seconds: self.seconds - before.seconds, buckets }
+        let buckets = self
+            .buckets
+            .iter()
+            .map(|(bound, count)| (bound.clone(), count - before.within(bound)))
+            .collect();
+        Self {
+            calls: self.calls - before.calls,
+            seconds: self.seconds - before.seconds,
+            buckets,
+        }
     }
 }
 
@@ -318,7 +473,9 @@ mod tests {
 
     #[test]
     fn what_was_waited_for_creations_is_added_up() {
-        let line = |suffix: &str, labels: &str, value: &str| format!("{HISTOGRAM}{suffix}{{{labels}}} {value}\n");
+        let line = |suffix: &str, labels: &str, value: &str| {
+            format!("{HISTOGRAM}{suffix}{{{labels}}} {value}\n")
+        };
         let create = "name=\"a\",operation=\"CREATE\",rejected=\"false\",type=\"admit\"";
         let text = [
             line("_bucket", &format!("{create},le=\"0.005\""), "3"),
@@ -329,13 +486,25 @@ mod tests {
         ]
         .concat();
         let before = Histogram::parse(&text);
-        assert_eq!((before.calls, before.seconds, before.within("0.005")), (4.0, 0.5, 3.0));
-        let after = Histogram::parse(&text.replace(" 4\n", " 6\n").replace(" 3\n", " 4\n")).since(&before);
-        assert_eq!((after.calls, after.seconds, after.within("0.005")), (2.0, 0.0, 1.0));
+        assert_eq!(
+            (before.calls, before.seconds, before.within("0.005")),
+            (4.0, 0.5, 3.0)
+        );
+        let after =
+            Histogram::parse(&text.replace(" 4\n", " 6\n").replace(" 3\n", " 4\n")).since(&before);
+        assert_eq!(
+            (after.calls, after.seconds, after.within("0.005")),
+            (2.0, 0.0, 1.0)
+        );
         let mut all = before;
         all.add(&after);
         assert_eq!((all.calls, all.within("0.005")), (6.0, 4.0));
-        let columns = |all: &Histogram| all.row("web").split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let columns = |all: &Histogram| {
+            all.row("web")
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(columns(&all)[..5], ["web", "6", "83.33", "66.67", "%"]);
         assert_eq!(columns(&Histogram::default())[..4], ["web", "0", "-", "-"]);
     }

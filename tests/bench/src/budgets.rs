@@ -16,7 +16,9 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::admission::{is_true, make_configuration, make_pod_configuration};
 use crate::median::percentiles;
-use crate::phases::{self, NAMESPACE, PATIENCE, Phase, Place, Ports, Program, Recipe, Stage, begin};
+use crate::phases::{
+    self, NAMESPACE, PATIENCE, Phase, Place, Ports, Program, Recipe, Stage, begin,
+};
 
 /// What is measured.
 #[derive(Debug, Args)]
@@ -75,14 +77,31 @@ const REST: Duration = Duration::from_secs(10);
 
 /// Measures.
 pub(crate) async fn run(options: &Options) -> Result<()> {
-    ensure!(options.pods > 0 && options.nodes > 0, "--pods and --nodes are to be 1 or more");
-    std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
+    ensure!(
+        options.pods > 0 && options.nodes > 0,
+        "--pods and --nodes are to be 1 or more"
+    );
+    std::fs::create_dir_all(&options.logs)
+        .with_context(|| format!("cannot make {}", options.logs.display()))?;
     let built = workspace_binaries(&["berth-controller", "simnode"], !options.unoptimised)?;
-    let [controller, simnode] = built.as_slice() else { anyhow::bail!("cargo built {} programs, not 2", built.len()) };
-    println!("Making etcd, kube-apiserver and {} simulated nodes …", options.nodes);
-    let mut stage = Stage::up(simnode, options.nodes, &phases::own_manifests(), &options.logs).await?;
+    let [controller, simnode] = built.as_slice() else {
+        anyhow::bail!("cargo built {} programs, not 2", built.len())
+    };
+    println!(
+        "Making etcd, kube-apiserver and {} simulated nodes …",
+        options.nodes
+    );
+    let mut stage = Stage::up(
+        simnode,
+        options.nodes,
+        &phases::own_manifests(),
+        &options.logs,
+    )
+    .await?;
     let said = || format!("what the programs say is in {}", options.logs.display());
-    let figures = measure(options, &mut stage, controller).await.with_context(said)?;
+    let figures = measure(options, &mut stage, controller)
+        .await
+        .with_context(said)?;
     tokio::task::spawn_blocking(move || drop(stage)).await?;
     print!("{}", text(options, &figures));
     std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
@@ -95,11 +114,29 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     let log = options.logs.join("budgets.log");
     let _ = std::fs::remove_file(&log);
     let words = phases::berth(controller).into_iter();
-    let words = words.map(|word| if word.starts_with("--feature-gates=") { GATES.to_owned() } else { word }).collect();
+    let words = words
+        .map(|word| {
+            if word.starts_with("--feature-gates=") {
+                GATES.to_owned()
+            } else {
+                word
+            }
+        })
+        .collect();
     // By the first an eviction gets the uid of its pod.
     make_pod_configuration(stage).await?;
-    make_configuration(stage, "ValidatingWebhookConfiguration", "kruise-budget-webhook-configuration").await?;
-    let program = Program::start_at(Place::Inside, &Recipe { words, log }, stage, Ports::inside()?)?;
+    make_configuration(
+        stage,
+        "ValidatingWebhookConfiguration",
+        "kruise-budget-webhook-configuration",
+    )
+    .await?;
+    let program = Program::start_at(
+        Place::Inside,
+        &Recipe { words, log },
+        stage,
+        Ports::inside()?,
+    )?;
     let rolling_update = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "25%"});
     let set = objects::clone_set(NAME, options.pods, "web:1", &rolling_update);
     objects::create(&stage.client, NAMESPACE, &set).await?;
@@ -110,18 +147,37 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     }
     let other = objects::clone_set(OTHER, OTHERS, "web:1", &rolling_update);
     objects::create(&stage.client, NAMESPACE, &other).await?;
-    objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, OTHER, PATIENCE, objects::is_done).await?;
-    let mut evictions = vec![("nobody is asked", evict(stage, OTHER, options.evictions).await?)];
+    objects::until(
+        &stage.client,
+        NAMESPACE,
+        kind::CLONE_SET,
+        OTHER,
+        PATIENCE,
+        objects::is_done,
+    )
+    .await?;
+    let mut evictions = vec![(
+        "nobody is asked",
+        evict(stage, OTHER, options.evictions).await?,
+    )];
     let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": NAME});
     let budget = budget(NAME, &json!({"targetRef": target, "maxUnavailable": "25%"}));
     objects::create(&stage.client, NAMESPACE, &budget).await?;
-    let is_asked = |budget: &Value| budget["status"]["totalReplicas"] == options.pods && is_true(budget, "Enforced");
+    let is_asked = |budget: &Value| {
+        budget["status"]["totalReplicas"] == options.pods && is_true(budget, "Enforced")
+    };
     objects::until(&stage.client, NAMESPACE, BUDGET, NAME, PATIENCE, is_asked).await?;
     for (name, image) in [("budget", "web:4"), ("budget again", "web:5")] {
         phases.push(roll(stage, &program, &set, (name, image), options.pods).await?);
     }
-    evictions.push(("asked, and no budget holds the pod", evict(stage, OTHER, options.evictions).await?));
-    evictions.push(("a budget holds the pod", evict(stage, NAME, options.evictions).await?));
+    evictions.push((
+        "asked, and no budget holds the pod",
+        evict(stage, OTHER, options.evictions).await?,
+    ));
+    evictions.push((
+        "a budget holds the pod",
+        evict(stage, NAME, options.evictions).await?,
+    ));
     make_selected(options, stage).await?;
     sleep(REST).await;
     let before = program.used()?.resident;
@@ -135,15 +191,31 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
         let client = &stage.client;
         async move { objects::create(client, NAMESPACE, &budget).await }
     });
-    made.buffer_unordered(AT_ONCE).try_for_each(async |_| Ok(())).await?;
+    made.buffer_unordered(AT_ONCE)
+        .try_for_each(async |_| Ok(()))
+        .await?;
     for name in names {
         let is_counted = |budget: &Value| budget["status"]["totalReplicas"] == options.selected;
-        objects::until(&stage.client, NAMESPACE, BUDGET, &name, PATIENCE, is_counted).await?;
+        objects::until(
+            &stage.client,
+            NAMESPACE,
+            BUDGET,
+            &name,
+            PATIENCE,
+            is_counted,
+        )
+        .await?;
     }
     sleep(REST).await;
     let with_budgets = program.used()?.resident;
     program.stop().await?;
-    Ok(Figures { optimised: !options.unoptimised, phases, evictions, before, with_budgets })
+    Ok(Figures {
+        optimised: !options.unoptimised,
+        phases,
+        evictions,
+        before,
+        with_budgets,
+    })
 }
 
 /// The name of one of many budgets, and the app that it selects.
@@ -154,14 +226,18 @@ fn many(number: usize) -> String {
 /// Makes the pods that many budgets select. Nobody schedules them, so nobody writes to them.
 async fn make_selected(options: &Options, stage: &Stage) -> Result<()> {
     let template = &objects::clone_set(NAME, 1, "web:1", &json!({}))["spec"]["template"];
-    let pods = (0..options.budgets).flat_map(|number| (0..options.selected).map(move |pod| (many(number), pod)));
+    let pods = (0..options.budgets)
+        .flat_map(|number| (0..options.selected).map(move |pod| (many(number), pod)));
     let made = stream::iter(pods).map(|(app, number)| {
         let mut pod = template.clone();
-        (pod["apiVersion"], pod["kind"], pod["spec"]["schedulerName"]) = (json!("v1"), json!("Pod"), json!("nobody"));
+        (pod["apiVersion"], pod["kind"], pod["spec"]["schedulerName"]) =
+            (json!("v1"), json!("Pod"), json!("nobody"));
         pod["metadata"] = json!({"name": format!("{app}-{number}"), "labels": {APP: app}});
         async move { objects::create(&stage.client, NAMESPACE, &pod).await }
     });
-    made.buffer_unordered(AT_ONCE).try_for_each(async |_| Ok(())).await
+    made.buffer_unordered(AT_ONCE)
+        .try_for_each(async |_| Ok(()))
+        .await
 }
 
 fn budget(name: &str, spec: &Value) -> Value {
@@ -171,7 +247,15 @@ fn budget(name: &str, spec: &Value) -> Value {
 }
 
 async fn done(stage: &Stage) -> Result<()> {
-    objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, PATIENCE, objects::is_done).await?;
+    objects::until(
+        &stage.client,
+        NAMESPACE,
+        kind::CLONE_SET,
+        NAME,
+        PATIENCE,
+        objects::is_done,
+    )
+    .await?;
     Ok(())
 }
 
@@ -180,17 +264,35 @@ async fn evict(stage: &Stage, name: &str, evictions: usize) -> Result<[f64; 2]> 
     let pods = Api::<Pod>::namespaced(stage.client.clone(), NAMESPACE);
     let mut times = Vec::new();
     while times.len() < evictions {
-        let all = objects::list(&stage.client, NAMESPACE, kind::POD, &format!("{APP}={name}")).await?;
+        let all = objects::list(
+            &stage.client,
+            NAMESPACE,
+            kind::POD,
+            &format!("{APP}={name}"),
+        )
+        .await?;
         ensure!(all.len() > 1, "{name} has {} pods", all.len());
-        let names = all.iter().filter_map(|pod| pod["metadata"]["name"].as_str());
+        let names = all
+            .iter()
+            .filter_map(|pod| pod["metadata"]["name"].as_str());
         for name in names.take((all.len() / 2).min(evictions - times.len())) {
             let began = Instant::now();
-            pods.evict(name, &EvictParams::default()).await.with_context(|| format!("cannot evict {name}"))?;
+            pods.evict(name, &EvictParams::default())
+                .await
+                .with_context(|| format!("cannot evict {name}"))?;
             times.push(began.elapsed().as_secs_f64() * 1e3);
             sleep(BETWEEN).await;
         }
         let is_whole = |set: &Value| set["status"]["readyReplicas"] == set["spec"]["replicas"];
-        objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, name, PATIENCE, is_whole).await?;
+        objects::until(
+            &stage.client,
+            NAMESPACE,
+            kind::CLONE_SET,
+            name,
+            PATIENCE,
+            is_whole,
+        )
+        .await?;
     }
     Ok(percentiles(&mut times))
 }
@@ -206,7 +308,9 @@ async fn roll(
     let patch = objects::image_patch(set, image);
     objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, &patch).await?;
     done(stage).await?;
-    phase.end(stage, Some(program), ("berth", 1), (name, pods)).await
+    phase
+        .end(stage, Some(program), ("berth", 1), (name, pods))
+        .await
 }
 
 /// A table of the rollouts, and the memory of many budgets.
@@ -216,10 +320,19 @@ fn text(options: &Options, figures: &Figures) -> String {
          | rollout | s | CPU s | pods | all but the ledger | ledger |\n|---|--:|--:|--:|--:|--:|\n",
         options.pods,
         options.nodes,
-        if figures.optimised { "" } else { ", programs built for debugging" }
+        if figures.optimised {
+            ""
+        } else {
+            ", programs built for debugging"
+        }
     );
     for phase in &figures.phases {
-        let of = |wanted: &[&str]| -> u64 { wanted.iter().filter_map(|key| phase.requests.all.get(*key)).sum() };
+        let of = |wanted: &[&str]| -> u64 {
+            wanted
+                .iter()
+                .filter_map(|key| phase.requests.all.get(*key))
+                .sum()
+        };
         let ledger = of(&["patch podunavailablebudgets/status"]);
         let pods = of(&["patch pods", "patch pods/status"]);
         let per_pod = |count: u64| count as f64 / phase.pods as f64;
@@ -239,6 +352,9 @@ fn text(options: &Options, figures: &Figures) -> String {
     }
     let more = (figures.with_budgets.saturating_sub(figures.before)) as f64 / 1024.0;
     let pods = options.budgets * options.selected;
-    text += &format!("\n{} budgets more, over {pods} pods, take {more:.1} MiB.\n", options.budgets);
+    text += &format!(
+        "\n{} budgets more, over {pods} pods, take {more:.1} MiB.\n",
+        options.budgets
+    );
     text
 }

@@ -39,8 +39,13 @@ const SINCE: &str = "2026-01-01T00:00:00Z";
 /// Measures, and prints a line for each point.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mut world = World::new(options.pods)?;
-    println!("{} pods; milliseconds, the median of {} and the longest", options.pods, options.times);
-    println!("| point | decision | longest | status | longest | writes |\n|---|--:|--:|--:|--:|--:|");
+    println!(
+        "{} pods; milliseconds, the median of {} and the longest",
+        options.pods, options.times
+    );
+    println!(
+        "| point | decision | longest | status | longest | writes |\n|---|--:|--:|--:|--:|--:|"
+    );
     world.measure("nothing to do", options)?;
     world.set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("web:2");
     world.set["metadata"]["generation"] = json!(2);
@@ -66,10 +71,16 @@ struct World {
 impl World {
     /// A CloneSet with all its pods, available.
     fn new(pods: usize) -> Result<Self> {
-        let rolling_update = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "25%"});
+        let rolling_update =
+            json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "25%"});
         let mut set = objects::clone_set(NAME, pods, "web:1", &rolling_update);
-        set["metadata"] = json!({"name": NAME, "namespace": "default", "uid": "set", "generation": 1});
-        let mut world = Self { set, revisions: Vec::new(), pods: Vec::new() };
+        set["metadata"] =
+            json!({"name": NAME, "namespace": "default", "uid": "set", "generation": 1});
+        let mut world = Self {
+            set,
+            revisions: Vec::new(),
+            pods: Vec::new(),
+        };
         world.add_revision()?;
         let plan = decide(&world.snapshot()?, Timestamp::now());
         let mut bodies = plan.actions().filter_map(|action| match action {
@@ -149,10 +160,17 @@ impl World {
         for action in plan.actions() {
             let (target, conditions, patch) = match action {
                 Action::PatchPod { target, patch } => (target, &[] as &[Condition], patch),
-                Action::PatchPodStatus { target, conditions, patch } => (target, &**conditions, patch),
+                Action::PatchPodStatus {
+                    target,
+                    conditions,
+                    patch,
+                } => (target, &**conditions, patch),
                 _ => continue,
             };
-            let number: Option<usize> = target.uid.strip_prefix("pod-").and_then(|number| number.parse().ok());
+            let number: Option<usize> = target
+                .uid
+                .strip_prefix("pod-")
+                .and_then(|number| number.parse().ok());
             if let Some(pod) = number.and_then(|number| self.pods.get_mut(number)) {
                 note(pod, conditions, patch);
             }
@@ -174,14 +192,20 @@ impl World {
     /// Their kubelets have seen that the gates are open.
     fn become_ready(&mut self) {
         for pod in &mut self.pods {
-            let conditions = pod["status"]["conditions"].as_array_mut().into_iter().flatten();
+            let conditions = pod["status"]["conditions"]
+                .as_array_mut()
+                .into_iter()
+                .flatten();
             conditions.for_each(|condition| condition["status"] = json!("True"));
         }
     }
 }
 
 fn read<T: DeserializeOwned>(objects: &[Value]) -> Result<Vec<Arc<T>>> {
-    objects.iter().map(|object| Ok(Arc::new(T::deserialize(object)?))).collect()
+    objects
+        .iter()
+        .map(|object| Ok(Arc::new(T::deserialize(object)?)))
+        .collect()
 }
 
 /// A pod as it was created, scheduled and ready by now.
@@ -195,7 +219,8 @@ fn available(made: &Value, number: usize) -> Value {
     metadata["creationTimestamp"] = json!(SINCE);
     metadata["labels"][label::LIFECYCLE_STATE] = json!("Normal");
     pod["spec"]["nodeName"] = json!(format!("node-{}", number % 100));
-    let is_true = |type_: &str| json!({"type": type_, "status": "True", "lastTransitionTime": SINCE});
+    let is_true =
+        |type_: &str| json!({"type": type_, "status": "True", "lastTransitionTime": SINCE});
     let kubelet = ["PodScheduled", "Initialized", "ContainersReady", "Ready"].map(is_true);
     let conditions: Vec<_> = kubelet
         .into_iter()
@@ -218,8 +243,13 @@ fn container(image: &Value, id: &str) -> Value {
 
 /// Notes what is written to a pod.
 fn note(pod: &mut Value, conditions: &[Condition], patch: &PodPatch) {
-    for (field, changes) in [("labels", &patch.labels), ("annotations", &patch.annotations)] {
-        let Some(has) = pod["metadata"][field].as_object_mut() else { continue };
+    for (field, changes) in [
+        ("labels", &patch.labels),
+        ("annotations", &patch.annotations),
+    ] {
+        let Some(has) = pod["metadata"][field].as_object_mut() else {
+            continue;
+        };
         for (key, value) in changes {
             match value {
                 Some(value) => drop(has.insert(key.clone(), json!(value))),
@@ -232,7 +262,10 @@ fn note(pod: &mut Value, conditions: &[Condition], patch: &PodPatch) {
         pod["metadata"]["generation"] = json!(2);
     }
     for condition in conditions {
-        let mut has = pod["status"]["conditions"].as_array_mut().into_iter().flatten();
+        let mut has = pod["status"]["conditions"]
+            .as_array_mut()
+            .into_iter()
+            .flatten();
         if let Some(has) = has.find(|has| has["type"] == *condition.type_) {
             *has = json!(condition);
         }

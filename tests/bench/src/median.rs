@@ -15,6 +15,9 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 pub(crate) fn percentiles(times: &mut [f64]) -> [f64; 2] {
     times.sort_by(f64::total_cmp);
     [50, 99].map(|percent| {
-        times.get((times.len() * percent / 100).min(times.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+        times
+            .get((times.len() * percent / 100).min(times.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or(f64::NAN)
     })
 }

@@ -22,8 +22,12 @@ pub(crate) struct Titles<'a> {
 }
 
 const SIZE: (u32, u32) = (960, 480);
-const COLOURS: [RGBColor; 4] =
-    [RGBColor(27, 110, 194), RGBColor(214, 96, 40), RGBColor(60, 150, 70), RGBColor(120, 120, 120)];
+const COLOURS: [RGBColor; 4] = [
+    RGBColor(27, 110, 194),
+    RGBColor(214, 96, 40),
+    RGBColor(60, 150, 70),
+    RGBColor(120, 120, 120),
+];
 const FONT: (&str, i32) = ("sans-serif", 14);
 /// How much of its group's place the bars take.
 const FILLED: f64 = 0.8;
@@ -33,14 +37,24 @@ fn colour(index: usize) -> RGBColor {
 }
 
 /// Writes lines over time, and names moments of it.
-pub(crate) fn lines(path: &Path, titles: Titles<'_>, series: &[Series], moments: &[(f64, String)]) -> Result<()> {
+pub(crate) fn lines(
+    path: &Path,
+    titles: Titles<'_>,
+    series: &[Series],
+    moments: &[(f64, String)],
+) -> Result<()> {
     let mut text = String::new();
     draw_lines(&mut text, titles, series, moments).map_err(|error| anyhow::anyhow!("{error}"))?;
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Writes bars in groups: the first number of a point is its group's index.
-pub(crate) fn bars(path: &Path, titles: Titles<'_>, series: &[Series], groups: &[&str]) -> Result<()> {
+pub(crate) fn bars(
+    path: &Path,
+    titles: Titles<'_>,
+    series: &[Series],
+    groups: &[&str],
+) -> Result<()> {
     let mut text = String::new();
     draw_bars(&mut text, titles, series, groups).map_err(|error| anyhow::anyhow!("{error}"))?;
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -50,14 +64,28 @@ type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
 
 /// A little more than the highest point.
 fn top(series: &[Series]) -> f64 {
-    series.iter().flat_map(|series| &series.points).map(|point| point.1).fold(0.0, f64::max).max(f64::MIN_POSITIVE)
+    series
+        .iter()
+        .flat_map(|series| &series.points)
+        .map(|point| point.1)
+        .fold(0.0, f64::max)
+        .max(f64::MIN_POSITIVE)
         * 1.1
 }
 
-fn draw_lines(text: &mut String, titles: Titles<'_>, series: &[Series], moments: &[(f64, String)]) -> Drawn {
+fn draw_lines(
+    text: &mut String,
+    titles: Titles<'_>,
+    series: &[Series],
+    moments: &[(f64, String)],
+) -> Drawn {
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
-    let last = series.iter().flat_map(|series| &series.points).map(|point| point.0).fold(1.0, f64::max);
+    let last = series
+        .iter()
+        .flat_map(|series| &series.points)
+        .map(|point| point.0)
+        .fold(1.0, f64::max);
     let top = top(series);
     let mut chart = ChartBuilder::on(&area)
         .caption(titles.picture, ("sans-serif", 18))
@@ -73,17 +101,31 @@ fn draw_lines(text: &mut String, titles: Titles<'_>, series: &[Series], moments:
         .light_line_style(TRANSPARENT)
         .draw()?;
     for (at, name) in moments {
-        chart.draw_series([PathElement::new(vec![(*at, 0.0), (*at, top)], BLACK.mix(0.2))])?;
-        let upright = FONT.into_font().transform(FontTransform::Rotate90).color(&BLACK.mix(0.6));
+        chart.draw_series([PathElement::new(
+            vec![(*at, 0.0), (*at, top)],
+            BLACK.mix(0.2),
+        )])?;
+        let upright = FONT
+            .into_font()
+            .transform(FontTransform::Rotate90)
+            .color(&BLACK.mix(0.6));
         chart.draw_series([Text::new(name.clone(), (*at, top), upright)])?;
     }
     for (index, one) in series.iter().enumerate() {
         let style = colour(index).stroke_width(2);
         let key = move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], style);
-        chart.draw_series(LineSeries::new(one.points.iter().copied(), style))?.label(&one.name).legend(key);
+        chart
+            .draw_series(LineSeries::new(one.points.iter().copied(), style))?
+            .label(&one.name)
+            .legend(key);
     }
     let position = SeriesLabelPosition::LowerRight;
-    chart.configure_series_labels().position(position).border_style(BLACK.mix(0.3)).label_font(FONT).draw()?;
+    chart
+        .configure_series_labels()
+        .position(position)
+        .border_style(BLACK.mix(0.3))
+        .label_font(FONT)
+        .draw()?;
     drop(chart);
     area.present()?;
     Ok(())
@@ -111,10 +153,17 @@ fn draw_bars(text: &mut String, titles: Titles<'_>, series: &[Series], groups: &
     for (index, one) in series.iter().enumerate() {
         let bar = |point: &(f64, f64)| {
             let left = point.0 + (1.0 - FILLED) / 2.0 + width * index as f64;
-            Rectangle::new([(left, 0.0), (left + width, point.1)], colour(index).filled())
+            Rectangle::new(
+                [(left, 0.0), (left + width, point.1)],
+                colour(index).filled(),
+            )
         };
-        let key = move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour(index).filled());
-        chart.draw_series(one.points.iter().map(bar))?.label(&one.name).legend(key);
+        let key =
+            move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour(index).filled());
+        chart
+            .draw_series(one.points.iter().map(bar))?
+            .label(&one.name)
+            .legend(key);
     }
     for (index, group) in groups.iter().enumerate() {
         let (x, y) = chart.backend_coord(&(index as f64 + 0.5, 0.0));
@@ -122,9 +171,17 @@ fn draw_bars(text: &mut String, titles: Titles<'_>, series: &[Series], groups: &
             plotters::style::text_anchor::HPos::Center,
             plotters::style::text_anchor::VPos::Top,
         );
-        area.draw(&Text::new((*group).to_owned(), (x, y + 6), FONT.into_text_style(&area).pos(centred)))?;
+        area.draw(&Text::new(
+            (*group).to_owned(),
+            (x, y + 6),
+            FONT.into_text_style(&area).pos(centred),
+        ))?;
     }
-    chart.configure_series_labels().border_style(BLACK.mix(0.3)).label_font(FONT).draw()?;
+    chart
+        .configure_series_labels()
+        .border_style(BLACK.mix(0.3))
+        .label_font(FONT)
+        .draw()?;
     drop(chart);
     area.present()?;
     Ok(())
@@ -134,22 +191,37 @@ fn draw_bars(text: &mut String, titles: Titles<'_>, series: &[Series], groups: &
 mod tests {
     use super::*;
 
-    const TITLES: Titles<'_> = Titles { picture: "Resident", across: "s", up: "MiB" };
+    const TITLES: Titles<'_> = Titles {
+        picture: "Resident",
+        across: "s",
+        up: "MiB",
+    };
 
     fn series(name: &str, points: &[(f64, f64)]) -> Series {
-        Series { name: name.to_owned(), points: points.to_vec() }
+        Series {
+            name: name.to_owned(),
+            points: points.to_vec(),
+        }
     }
 
     #[test]
     fn each_series_and_moment_is_in_the_picture() {
         let mut text = String::new();
-        let all = [series("berth", &[(0.0, 12.0), (1.0, 18.0)]), series("peer", &[(0.0, 86.0), (2.0, 132.0)])];
+        let all = [
+            series("berth", &[(0.0, 12.0), (1.0, 18.0)]),
+            series("peer", &[(0.0, 86.0), (2.0, 132.0)]),
+        ];
         draw_lines(&mut text, TITLES, &all, &[(1.0, "create".to_owned())]).unwrap();
-        for word in ["<svg", "Resident", "MiB", "berth", "peer", "create", "</svg>"] {
+        for word in [
+            "<svg", "Resident", "MiB", "berth", "peer", "create", "</svg>",
+        ] {
             assert!(text.contains(word), "no {word} in {text}");
         }
         for colour in ["#1B6EC2", "#D66028"] {
-            let drawn = text.split("<polyline").filter(|line| line.contains(colour)).count();
+            let drawn = text
+                .split("<polyline")
+                .filter(|line| line.contains(colour))
+                .count();
             assert_eq!(drawn, 2, "a line and its key in {colour}: {text}");
         }
     }
@@ -160,11 +232,23 @@ mod tests {
         let all = [series("berth", &[(0.0, 10.0), (1.0, 5.0)])];
         draw_bars(&mut text, TITLES, &all, &["create", "in place"]).unwrap();
         let blue = text.split("<rect").filter(|rect| rect.contains("#1B6EC2"));
-        let height = |rect: &str| rect.split("height=\"").nth(1)?.split('"').next()?.parse::<f64>().ok();
+        let height = |rect: &str| {
+            rect.split("height=\"")
+                .nth(1)?
+                .split('"')
+                .next()?
+                .parse::<f64>()
+                .ok()
+        };
         let heights: Vec<_> = blue.filter_map(height).collect();
-        let [first, second, ..] = heights.as_slice() else { panic!("no two bars in {text}") };
+        let [first, second, ..] = heights.as_slice() else {
+            panic!("no two bars in {text}")
+        };
         assert!((first / second - 2.0).abs() < 0.02, "{heights:?}");
-        assert!(text.contains("create") && text.contains("in place"), "{text}");
+        assert!(
+            text.contains("create") && text.contains("in place"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -54,7 +54,8 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         options.pods > 0 && options.writes > 0 && options.turns > 0,
         "--pods, --writes and --turns are to be 1 or more"
     );
-    std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
+    std::fs::create_dir_all(&options.logs)
+        .with_context(|| format!("cannot make {}", options.logs.display()))?;
     let built = workspace_binaries(&["simnode"], !options.unoptimised)?;
     let simnode = built.first().context("cargo built no simnode")?;
     let stage = Stage::unaudited(simnode, 1, &phases::own_manifests(), &options.logs).await?;
@@ -63,8 +64,10 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     }
     let directory = TempDir::new()?;
     let mut sets = Vec::new();
-    for (what, value) in [("all but that of statuses", "policies.podStatus=false"), ("all", "policies.podStatus=true")]
-    {
+    for (what, value) in [
+        ("all but that of statuses", "policies.podStatus=false"),
+        ("all", "policies.podStatus=true"),
+    ] {
         let file = directory.path().join(value);
         std::fs::write(&file, policies(&stage, value)?)?;
         sets.push((what, file.display().to_string(), Vec::new()));
@@ -82,7 +85,10 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         }
     }
     let without = median(without);
-    println!("{:<28} {:>12} {:>8}", "policies of the chart", "ms of CPU", "times");
+    println!(
+        "{:<28} {:>12} {:>8}",
+        "policies of the chart", "ms of CPU", "times"
+    );
     println!("{:<28} {without:>12.2} {:>8.2}", "none", 1.0);
     for (what, _, took) in sets {
         let took = median(took);
@@ -98,10 +104,10 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
 
 /// A pod as users have them, which no node runs: some containers, with variables and probes.
 fn pod(number: usize) -> Value {
-    let variable =
-        |at: usize| json!({"name": format!("VARIABLE_{at}"), "value": format!("the value of variable {at}")});
+    let variable = |at: usize| json!({"name": format!("VARIABLE_{at}"), "value": format!("the value of variable {at}")});
     let variables: Vec<_> = (0..VARIABLES).map(variable).collect();
-    let resources = json!({"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}});
+    let resources =
+        json!({"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}});
     let container = |name: &&str| {
         json!({"name": name, "image": format!("{name}:1"), "env": variables, "resources": resources,
                "readinessProbe": {"tcpSocket": {"port": 8080}}, "livenessProbe": {"tcpSocket": {"port": 8080}}})
@@ -115,8 +121,10 @@ fn pod(number: usize) -> Value {
 /// What a kubelet writes of such a pod, with this message.
 fn status(message: &str) -> Value {
     let condition = |type_: &&str| json!({"type": type_, "status": "False", "reason": "Waits", "message": message});
-    let conditions: Vec<_> =
-        ["Initialized", "Ready", "ContainersReady", "PodScheduled"].iter().map(condition).collect();
+    let conditions: Vec<_> = ["Initialized", "Ready", "ContainersReady", "PodScheduled"]
+        .iter()
+        .map(condition)
+        .collect();
     let container = |name: &&str| {
         json!({"name": name, "image": format!("{name}:1"), "imageID": format!("{name}@sha256:1"), "ready": false,
                "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}, "lastState": {}})
@@ -128,12 +136,33 @@ fn status(message: &str) -> Value {
 /// The admission policies of the chart with this value, and their bindings.
 fn policies(stage: &Stage, value: &str) -> Result<String> {
     let mut helm = Command::new(stage.cluster.programs().path("helm"));
-    helm.args(["template", "berth", CHART, "--namespace", SYSTEM, "--kube-version", "1.34"]);
-    let output = helm.args(["--set", "image.registry=registry.test/berth", "--set", value]).output()?;
-    ensure!(output.status.success(), "helm: {}", String::from_utf8_lossy(&output.stderr));
+    helm.args([
+        "template",
+        "berth",
+        CHART,
+        "--namespace",
+        SYSTEM,
+        "--kube-version",
+        "1.34",
+    ]);
+    let output = helm
+        .args([
+            "--set",
+            "image.registry=registry.test/berth",
+            "--set",
+            value,
+        ])
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "helm: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8(output.stdout)?;
-    let of_policies: Vec<_> =
-        text.split("\n---\n").filter(|text| text.contains("\nkind: ValidatingAdmissionPolicy")).collect();
+    let of_policies: Vec<_> = text
+        .split("\n---\n")
+        .filter(|text| text.contains("\nkind: ValidatingAdmissionPolicy"))
+        .collect();
     ensure!(!of_policies.is_empty(), "the chart has no policies");
     Ok(of_policies.join("\n---\n"))
 }
@@ -148,7 +177,11 @@ async fn written(options: &Options, stage: &Stage) -> Result<f64> {
             let (pods, name) = (&pods, format!("db-{}", number % options.pods));
             // Each one is another, otherwise the apiserver would write nothing.
             let status = Patch::Strategic(status(&format!("{from} {number}")));
-            async move { pods.patch_status(&name, &PatchParams::default(), &status).await.map(drop) }
+            async move {
+                pods.patch_status(&name, &PatchParams::default(), &status)
+                    .await
+                    .map(drop)
+            }
         })
         .buffer_unordered(AT_ONCE)
         .try_collect::<()>()

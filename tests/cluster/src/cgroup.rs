@@ -34,11 +34,21 @@ impl Cgroups {
     /// The cgroups of the cluster with this name, whether they exist or not.
     pub(crate) fn of(cluster: &str) -> Result<Self> {
         let unified = is_cgroup2(Path::new(MOUNT));
-        let hierarchies = if unified { vec![PathBuf::from(MOUNT)] } else { version_1_hierarchies()? };
+        let hierarchies = if unified {
+            vec![PathBuf::from(MOUNT)]
+        } else {
+            version_1_hierarchies()?
+        };
         if hierarchies.is_empty() {
-            bail!("no cgroup hierarchy is mounted under {MOUNT}: mount cgroup v2 there, or the controllers of v1");
+            bail!(
+                "no cgroup hierarchy is mounted under {MOUNT}: mount cgroup v2 there, or the controllers of v1"
+            );
         }
-        Ok(Self { hierarchies, unified, name: format!("berth-{cluster}") })
+        Ok(Self {
+            hierarchies,
+            unified,
+            name: format!("berth-{cluster}"),
+        })
     }
 
     /// The version of cgroups on this machine: 1 or 2.
@@ -53,7 +63,9 @@ impl Cgroups {
 
     /// The file that a component writes `0` to, to be a member.
     pub(crate) fn components(&self) -> PathBuf {
-        self.hierarchies[0].join(&self.name).join("system/cgroup.procs")
+        self.hierarchies[0]
+            .join(&self.name)
+            .join("system/cgroup.procs")
     }
 
     /// Makes the cgroups for the components and for these nodes.
@@ -61,18 +73,24 @@ impl Cgroups {
         if self.unified {
             enable_controllers(&self.hierarchies[0])?;
         }
-        for hierarchy in self.hierarchies.iter().filter(|path| self.unified || !is_cgroup2(path)) {
+        for hierarchy in self
+            .hierarchies
+            .iter()
+            .filter(|path| self.unified || !is_cgroup2(path))
+        {
             let root = hierarchy.join(&self.name);
             self.create_one(&root)?;
             for node in nodes {
                 self.create_one(&root.join(node))?;
             }
         }
-        fs::create_dir_all(self.hierarchies[0].join(&self.name).join("system")).context("the components' cgroup")
+        fs::create_dir_all(self.hierarchies[0].join(&self.name).join("system"))
+            .context("the components' cgroup")
     }
 
     fn create_one(&self, path: &Path) -> Result<()> {
-        fs::create_dir_all(path).with_context(|| format!("cannot make the cgroup {}", path.display()))?;
+        fs::create_dir_all(path)
+            .with_context(|| format!("cannot make the cgroup {}", path.display()))?;
         if self.unified {
             return enable_controllers(path);
         }
@@ -81,7 +99,8 @@ impl Cgroups {
             let (own, parent) = (path.join(file), path.parent().unwrap_or(path).join(file));
             if own.exists() {
                 let value = fs::read_to_string(&parent)?;
-                fs::write(&own, value.trim()).with_context(|| format!("cannot write {}", own.display()))?;
+                fs::write(&own, value.trim())
+                    .with_context(|| format!("cannot write {}", own.display()))?;
             }
         }
         Ok(())
@@ -102,7 +121,11 @@ impl Cgroups {
             }
             sleep(Duration::from_millis(20));
         }
-        bail!("processes of {} do not end: {:?}", self.name, members(&root))
+        bail!(
+            "processes of {} do not end: {:?}",
+            self.name,
+            members(&root)
+        )
     }
 
     /// Removes the cgroups, which must have no members.
@@ -158,14 +181,23 @@ fn enable_controllers(path: &Path) -> Result<()> {
 /// What `cgroup.subtree_control` takes, which is all or nothing, to enable what a kubelet needs of these controllers.
 fn enabling(available: &str) -> String {
     let available: Vec<_> = available.split_whitespace().collect();
-    let wanted = KUBELET_CONTROLLERS.iter().filter(|controller| available.contains(controller));
-    wanted.map(|controller| format!("+{controller}")).collect::<Vec<_>>().join(" ")
+    let wanted = KUBELET_CONTROLLERS
+        .iter()
+        .filter(|controller| available.contains(controller));
+    wanted
+        .map(|controller| format!("+{controller}"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Every process in this cgroup and those below it.
 fn members(root: &Path) -> Vec<Pid> {
     let own = fs::read_to_string(root.join("cgroup.procs")).unwrap_or_default();
-    let mut found: Vec<Pid> = own.lines().filter_map(|line| line.parse().ok()).map(Pid::from_raw).collect();
+    let mut found: Vec<Pid> = own
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .map(Pid::from_raw)
+        .collect();
     for child in children(root) {
         found.extend(members(&child));
     }
@@ -174,7 +206,10 @@ fn members(root: &Path) -> Vec<Pid> {
 
 fn children(root: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
 }
 
 fn remove_tree(root: &Path) -> Result<()> {
@@ -190,7 +225,10 @@ fn remove_tree(root: &Path) -> Result<()> {
                 tries += 1;
                 sleep(Duration::from_millis(20));
             }
-            other => return other.with_context(|| format!("cannot remove the cgroup {}", root.display())),
+            other => {
+                return other
+                    .with_context(|| format!("cannot remove the cgroup {}", root.display()));
+            }
         }
     }
 }

@@ -42,8 +42,18 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        Self { name, nodes: 0, audit: false, wait_turn: true, versions: None }
+        let name = format!(
+            "test-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
+        Self {
+            name,
+            nodes: 0,
+            audit: false,
+            wait_turn: true,
+            versions: None,
+        }
     }
 }
 
@@ -81,18 +91,38 @@ impl Cluster {
             options.nodes,
             address::MAX_NODES
         );
-        ensure!(nix::unistd::geteuid().is_root(), "a cluster needs root for its namespaces: run as root");
+        ensure!(
+            nix::unistd::geteuid().is_root(),
+            "a cluster needs root for its namespaces: run as root"
+        );
         let missing = prerequisites::missing();
-        ensure!(missing.is_empty(), "missing {}: run `cluster install-prerequisites`", missing.join(", "));
+        ensure!(
+            missing.is_empty(),
+            "missing {}: run `cluster install-prerequisites`",
+            missing.join(", ")
+        );
         let programs = Programs::ready(options.versions.map_or_else(Versions::asked, Ok)?)?;
         state::remove_leftovers()?;
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        let turn = (options.wait_turn && options.nodes > 0).then(|| Lock::turn(processors.div_ceil(4))).transpose()?;
+        let turn = (options.wait_turn && options.nodes > 0)
+            .then(|| Lock::turn(processors.div_ceil(4)))
+            .transpose()?;
         let name = match Lock::of_cluster(&options.name)? {
             Ok(lock) => lock,
-            Err(holder) => bail!("cluster {} belongs to process {}", options.name, holder.unwrap_or_default()),
+            Err(holder) => bail!(
+                "cluster {} belongs to process {}",
+                options.name,
+                holder.unwrap_or_default()
+            ),
         };
-        let mut cluster = Self::create(options, programs, Owned { _name: name, _turn: turn })?;
+        let mut cluster = Self::create(
+            options,
+            programs,
+            Owned {
+                _name: name,
+                _turn: turn,
+            },
+        )?;
         cluster.start_all().with_context(|| cluster.failures())?;
         Ok(cluster)
     }
@@ -106,13 +136,18 @@ impl Cluster {
         let settings = state::read_settings(name)?;
         let directory = state::directory(name);
         let namespace = |place: Place| {
-            let holder = process::Process::recorded(&state::process_file(&directory, &place.to_string()));
+            let holder =
+                process::Process::recorded(&state::process_file(&directory, &place.to_string()));
             let holder = holder.filter(|holder| holder.runs());
-            holder.map(Namespace::held_by).with_context(|| format!("{place} of cluster {name} has ended; take it down"))
+            holder
+                .map(Namespace::held_by)
+                .with_context(|| format!("{place} of cluster {name} has ended; take it down"))
         };
         Ok(Self {
             control_plane: namespace(Place::ControlPlane)?,
-            nodes: (1..=settings.nodes).map(|number| namespace(Place::Node(number))).collect::<Result<_>>()?,
+            nodes: (1..=settings.nodes)
+                .map(|number| namespace(Place::Node(number)))
+                .collect::<Result<_>>()?,
             cgroups: Cgroups::of(name)?,
             programs: Programs::ready(settings.versions)?,
             settings,
@@ -129,7 +164,10 @@ impl Cluster {
         state::check_name(name)?;
         match Lock::of_cluster(name)? {
             Ok(_lock) => state::remove(name),
-            Err(holder) => bail!("cluster {name} belongs to process {} and ends with it", holder.unwrap_or_default()),
+            Err(holder) => bail!(
+                "cluster {name} belongs to process {} and ends with it",
+                holder.unwrap_or_default()
+            ),
         }
     }
 
@@ -162,7 +200,12 @@ impl Cluster {
             Place::Node(number) => number
                 .checked_sub(1)
                 .and_then(|index| self.nodes.get(usize::from(index)))
-                .with_context(|| format!("the cluster has no {place}; it has {}", self.nodes().join(", "))),
+                .with_context(|| {
+                    format!(
+                        "the cluster has no {place}; it has {}",
+                        self.nodes().join(", ")
+                    )
+                }),
         }
     }
 
@@ -175,7 +218,9 @@ impl Cluster {
     /// The names of its nodes.
     #[must_use]
     pub fn nodes(&self) -> Vec<String> {
-        (1..=self.settings.nodes).map(|number| Place::Node(number).to_string()).collect()
+        (1..=self.settings.nodes)
+            .map(|number| Place::Node(number).to_string())
+            .collect()
     }
 
     /// What it runs.
@@ -206,7 +251,10 @@ impl Cluster {
     /// `ANY.HOST/REPOSITORY:TAG`; [`Cluster::push_image`] knows Docker's short names too.
     #[must_use]
     pub fn registry(&self) -> Registry {
-        Registry::at(&format!("{}:{}", Ipv4Addr::LOCALHOST, self.settings.registry_port), true)
+        Registry::at(
+            &format!("{}:{}", Ipv4Addr::LOCALHOST, self.settings.registry_port),
+            true,
+        )
     }
 
     /// The registry as nodes and pods see it, as `ADDRESS:PORT`.
@@ -243,7 +291,10 @@ impl Cluster {
         let enter = self.namespace(place)?.enter();
         let mut command = Command::new("nsenter");
         let paths = env::var("PATH").unwrap_or_else(|_| process::PATH.to_owned());
-        command.args(&enter[1..]).arg(program).env("PATH", self.programs.search_path(&paths)?);
+        command
+            .args(&enter[1..])
+            .arg(program)
+            .env("PATH", self.programs.search_path(&paths)?);
         Ok(command)
     }
 
@@ -293,7 +344,10 @@ impl Cluster {
         let mut command = Command::new(self.programs.path("kubectl"));
         // Discovery is cached by address, and another cluster may have had this one's.
         command.env("KUBECACHEDIR", self.directory.join("kubectl-cache"));
-        process::output(command.env("KUBECONFIG", self.kubeconfig()).args(arguments), input)
+        process::output(
+            command.env("KUBECONFIG", self.kubeconfig()).args(arguments),
+            input,
+        )
     }
 }
 

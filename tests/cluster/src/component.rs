@@ -32,8 +32,13 @@ impl FromStr for Place {
         if text == "control-plane" {
             return Ok(Self::ControlPlane);
         }
-        let number = text.strip_prefix("node-").and_then(|number| number.parse().ok()).filter(|number| *number > 0);
-        number.map(Self::Node).with_context(|| format!("{text:?} is no place: use control-plane, node-1, node-2, …"))
+        let number = text
+            .strip_prefix("node-")
+            .and_then(|number| number.parse().ok())
+            .filter(|number| *number > 0);
+        number
+            .map(Self::Node)
+            .with_context(|| format!("{text:?} is no place: use control-plane, node-1, node-2, …"))
     }
 }
 
@@ -64,11 +69,23 @@ impl Component {
     /// Every component of a cluster with this many nodes, in the order in which they start.
     #[must_use]
     pub fn all(nodes: u8) -> Vec<Self> {
-        let mut all = vec![Self::Etcd, Self::Apiserver, Self::ControllerManager, Self::Scheduler, Self::Registry];
+        let mut all = vec![
+            Self::Etcd,
+            Self::Apiserver,
+            Self::ControllerManager,
+            Self::Scheduler,
+            Self::Registry,
+        ];
         if nodes > 0 {
             all.push(Self::Dns);
         }
-        all.extend((1..=nodes).flat_map(|node| [Self::Containerd(node), Self::Kubelet(node), Self::KubeProxy(node)]));
+        all.extend((1..=nodes).flat_map(|node| {
+            [
+                Self::Containerd(node),
+                Self::Kubelet(node),
+                Self::KubeProxy(node),
+            ]
+        }));
         all
     }
 
@@ -76,7 +93,9 @@ impl Component {
     #[must_use]
     pub fn place(self) -> Place {
         match self {
-            Self::Containerd(node) | Self::Kubelet(node) | Self::KubeProxy(node) => Place::Node(node),
+            Self::Containerd(node) | Self::Kubelet(node) | Self::KubeProxy(node) => {
+                Place::Node(node)
+            }
             _ => Place::ControlPlane,
         }
     }
@@ -101,13 +120,20 @@ impl Component {
     /// For a name that no component of a cluster with this many nodes has; the error lists those it has.
     pub fn parse(text: &str, nodes: u8) -> Result<Self> {
         let all = Self::all(nodes);
-        let mut matching = all.iter().filter(|one| one.to_string() == text || one.kind() == text);
+        let mut matching = all
+            .iter()
+            .filter(|one| one.to_string() == text || one.kind() == text);
         match (matching.next(), matching.next()) {
             (Some(one), None) => Ok(*one),
-            (Some(_), Some(_)) => bail!("{text} runs on every node: say which, as in {text}@node-1"),
+            (Some(_), Some(_)) => {
+                bail!("{text} runs on every node: say which, as in {text}@node-1")
+            }
             _ => {
                 let names: Vec<_> = all.iter().map(ToString::to_string).collect();
-                bail!("the cluster has no component {text:?}; it has {}", names.join(", "))
+                bail!(
+                    "the cluster has no component {text:?}; it has {}",
+                    names.join(", ")
+                )
             }
         }
     }
@@ -135,18 +161,30 @@ pub(crate) struct Setting<'a> {
 }
 
 /// The name of the program and its arguments.
-pub(crate) fn command_line(component: Component, setting: &Setting<'_>) -> (&'static str, Vec<String>) {
+pub(crate) fn command_line(
+    component: Component,
+    setting: &Setting<'_>,
+) -> (&'static str, Vec<String>) {
     let file = |path: &str| setting.directory.join(path).display().to_string();
     match component {
         Component::Etcd => ("etcd", etcd(&file)),
         Component::Apiserver => ("kube-apiserver", apiserver(&file, setting)),
         Component::ControllerManager => ("kube-controller-manager", controller_manager(&file)),
         Component::Scheduler => ("kube-scheduler", scheduler(&file)),
-        Component::Registry => ("docker-registry", vec!["serve".into(), file("registry.yaml")]),
+        Component::Registry => (
+            "docker-registry",
+            vec!["serve".into(), file("registry.yaml")],
+        ),
         Component::Dns => ("coredns", vec![file("Corefile")]),
-        Component::Containerd(_) => ("containerd", vec!["--config=/etc/containerd/config.toml".into()]),
+        Component::Containerd(_) => (
+            "containerd",
+            vec!["--config=/etc/containerd/config.toml".into()],
+        ),
         Component::Kubelet(node) => ("kubelet", kubelet(&file, node)),
-        Component::KubeProxy(node) => ("kube-proxy", kube_proxy(&file, node, setting.bridged_packets_filtered)),
+        Component::KubeProxy(node) => (
+            "kube-proxy",
+            kube_proxy(&file, node, setting.bridged_packets_filtered),
+        ),
     }
 }
 
@@ -174,7 +212,10 @@ fn apiserver(file: &dyn Fn(&str) -> String, setting: &Setting<'_>) -> Vec<String
         format!("--tls-cert-file={}", pki("apiserver.crt")),
         format!("--tls-private-key-file={}", pki("apiserver.key")),
         format!("--service-account-key-file={}", pki("service-account.pub")),
-        format!("--service-account-signing-key-file={}", pki("service-account.key")),
+        format!(
+            "--service-account-signing-key-file={}",
+            pki("service-account.key")
+        ),
         "--service-account-issuer=https://kubernetes.default.svc".into(),
         format!("--service-cluster-ip-range={}", address::SERVICES),
         "--authorization-mode=Node,RBAC".into(),
@@ -182,8 +223,14 @@ fn apiserver(file: &dyn Fn(&str) -> String, setting: &Setting<'_>) -> Vec<String
         // The apiserver calls webhooks by endpoint, so its own namespace needs no kube-proxy.
         "--enable-aggregator-routing=true".into(),
         format!("--kubelet-certificate-authority={}", pki("ca.crt")),
-        format!("--kubelet-client-certificate={}", pki("apiserver-kubelet-client.crt")),
-        format!("--kubelet-client-key={}", pki("apiserver-kubelet-client.key")),
+        format!(
+            "--kubelet-client-certificate={}",
+            pki("apiserver-kubelet-client.crt")
+        ),
+        format!(
+            "--kubelet-client-key={}",
+            pki("apiserver-kubelet-client.key")
+        ),
         "--kubelet-preferred-address-types=InternalIP".into(),
         format!("--requestheader-client-ca-file={}", pki("ca.crt")),
         "--requestheader-allowed-names=front-proxy-client".into(),
@@ -214,7 +261,10 @@ fn controller_manager(file: &dyn Fn(&str) -> String) -> Vec<String> {
     let pki = |name: &str| file(&format!("pki/{name}"));
     let mut arguments = client_of_apiserver(&file("controller-manager.kubeconfig"));
     arguments.extend([
-        format!("--service-account-private-key-file={}", pki("service-account.key")),
+        format!(
+            "--service-account-private-key-file={}",
+            pki("service-account.key")
+        ),
         format!("--root-ca-file={}", pki("ca.crt")),
         format!("--cluster-signing-cert-file={}", pki("ca.crt")),
         format!("--cluster-signing-key-file={}", pki("ca.key")),
@@ -251,7 +301,11 @@ fn kubelet(file: &dyn Fn(&str) -> String, node: u8) -> Vec<String> {
     ]
 }
 
-fn kube_proxy(file: &dyn Fn(&str) -> String, node: u8, bridged_packets_filtered: bool) -> Vec<String> {
+fn kube_proxy(
+    file: &dyn Fn(&str) -> String,
+    node: u8,
+    bridged_packets_filtered: bool,
+) -> Vec<String> {
     let mut arguments = vec![
         format!("--kubeconfig={}", file("kube-proxy.kubeconfig")),
         "--proxy-mode=iptables".into(),
@@ -277,9 +331,15 @@ mod tests {
     #[test]
     fn a_component_is_read_as_it_is_written() {
         for component in Component::all(3) {
-            assert_eq!(Component::parse(&component.to_string(), 3).unwrap(), component);
+            assert_eq!(
+                Component::parse(&component.to_string(), 3).unwrap(),
+                component
+            );
         }
-        assert_eq!(Component::parse("kubelet", 1).unwrap(), Component::Kubelet(1));
+        assert_eq!(
+            Component::parse("kubelet", 1).unwrap(),
+            Component::Kubelet(1)
+        );
     }
 
     #[test]
@@ -305,9 +365,17 @@ mod tests {
     fn the_audit_log_is_written_on_request_only() {
         for audit in [false, true] {
             let versions = Versions::default();
-            let setting = Setting { directory: Path::new("/d"), versions, audit, bridged_packets_filtered: true };
+            let setting = Setting {
+                directory: Path::new("/d"),
+                versions,
+                audit,
+                bridged_packets_filtered: true,
+            };
             let (_, arguments) = command_line(Component::Apiserver, &setting);
-            assert_eq!(arguments.contains(&"--audit-log-path=/d/audit.log".to_owned()), audit);
+            assert_eq!(
+                arguments.contains(&"--audit-log-path=/d/audit.log".to_owned()),
+                audit
+            );
         }
     }
 }

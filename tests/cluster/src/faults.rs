@@ -29,7 +29,9 @@ impl Cluster {
     /// The id of the component's process on the host, while it runs.
     #[must_use]
     pub fn process_id(&self, component: Component) -> Option<u32> {
-        self.running(component).ok().and_then(|process| process.pid().as_raw().try_into().ok())
+        self.running(component)
+            .ok()
+            .and_then(|process| process.pid().as_raw().try_into().ok())
     }
 
     /// Ends a component with SIGKILL and returns when it is gone. Containers outlive their containerd, as ever.
@@ -37,7 +39,9 @@ impl Cluster {
     /// # Errors
     /// When it does not run.
     pub fn kill(&self, component: Component) -> Result<()> {
-        self.running(component)?.kill().with_context(|| component.to_string())
+        self.running(component)?
+            .kill()
+            .with_context(|| component.to_string())
     }
 
     /// Asks a component to end, kills it when it has not after five seconds, and returns when it is gone.
@@ -45,7 +49,9 @@ impl Cluster {
     /// # Errors
     /// When it does not run.
     pub fn stop(&self, component: Component) -> Result<()> {
-        self.running(component)?.stop(PATIENCE).with_context(|| component.to_string())
+        self.running(component)?
+            .stop(PATIENCE)
+            .with_context(|| component.to_string())
     }
 
     /// Starts a component that was killed or stopped. Returns when an apiserver is ready; of others, when they run.
@@ -57,7 +63,11 @@ impl Cluster {
             bail!("{component} runs already");
         }
         self.launch(component)?;
-        if component == Component::Apiserver { self.wait_for_apiserver() } else { Ok(()) }
+        if component == Component::Apiserver {
+            self.wait_for_apiserver()
+        } else {
+            Ok(())
+        }
     }
 
     /// Lets a component stand still, as SIGSTOP does: it lives, keeps its connections, and does nothing.
@@ -65,7 +75,9 @@ impl Cluster {
     /// # Errors
     /// When it does not run.
     pub fn pause(&self, component: Component) -> Result<()> {
-        self.running(component)?.pause().with_context(|| component.to_string())
+        self.running(component)?
+            .pause()
+            .with_context(|| component.to_string())
     }
 
     /// Lets a paused component go on.
@@ -73,7 +85,9 @@ impl Cluster {
     /// # Errors
     /// When it does not run.
     pub fn resume(&self, component: Component) -> Result<()> {
-        self.running(component)?.resume().with_context(|| component.to_string())
+        self.running(component)?
+            .resume()
+            .with_context(|| component.to_string())
     }
 
     /// Stops a component, and starts it again.
@@ -101,7 +115,10 @@ impl Cluster {
             address::HOST
         );
         self.exec(Place::ControlPlane, &["sh", "-ec", TRACKED])?;
-        let diversion = Diversion { cluster: Arc::clone(self), rule };
+        let diversion = Diversion {
+            cluster: Arc::clone(self),
+            rule,
+        };
         diversion.change("--insert").map(|()| diversion)
     }
 
@@ -132,7 +149,9 @@ impl Diversion {
     fn change(&self, how: &str) -> Result<()> {
         let iptables = ["iptables", "--wait", "--table", "nat", how].into_iter();
         let command_line: Vec<&str> = iptables.chain(self.rule.split(' ')).collect();
-        self.cluster.exec(Place::ControlPlane, &command_line).map(|_| ())
+        self.cluster
+            .exec(Place::ControlPlane, &command_line)
+            .map(|_| ())
     }
 }
 

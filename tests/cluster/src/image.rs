@@ -48,11 +48,17 @@ impl Image {
     /// An image with nothing but `/tmp` and the users root and nobody.
     #[must_use]
     pub fn scratch() -> Self {
-        let text = |content: &str| Entry::File { content: content.into(), mode: 0o644 };
+        let text = |content: &str| Entry::File {
+            content: content.into(),
+            mode: 0o644,
+        };
         let base = [
             ("etc", Entry::Directory { mode: 0o755 }),
             ("etc/group", text("root:x:0:\nnogroup:x:65534:\n")),
-            ("etc/passwd", text("root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")),
+            (
+                "etc/passwd",
+                text("root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"),
+            ),
             ("tmp", Entry::Directory { mode: 0o1777 }),
         ];
         Self {
@@ -71,7 +77,10 @@ impl Image {
     /// When the program cannot be built.
     pub fn hello(says: &str) -> Result<Self> {
         let program = own_binary("hello")?;
-        let image = Self::scratch().file("hello", &program)?.layer().text("etc/image", &format!("{says}\n"));
+        let image = Self::scratch()
+            .file("hello", &program)?
+            .layer()
+            .text("etc/image", &format!("{says}\n"));
         Ok(image.entrypoint(["/hello"]))
     }
 
@@ -82,7 +91,10 @@ impl Image {
     pub fn hello_over(bytes: usize, says: &str) -> Result<Self> {
         let shared = Self::scratch().noise("noise", "shared", bytes).layer();
         let program = own_binary("hello")?;
-        let image = shared.file("hello", &program)?.layer().text("etc/image", &format!("{says}\n"));
+        let image = shared
+            .file("hello", &program)?
+            .layer()
+            .text("etc/image", &format!("{says}\n"));
         Ok(image.entrypoint(["/hello"]))
     }
 
@@ -92,7 +104,9 @@ impl Image {
     /// When the program cannot be built.
     pub fn pause() -> Result<Self> {
         let program = own_binary("pause")?;
-        Ok(Self::scratch().file("pause", &program)?.entrypoint(["/pause"]))
+        Ok(Self::scratch()
+            .file("pause", &program)?
+            .entrypoint(["/pause"]))
     }
 
     /// A shell and its tools, from the static busybox of this machine.
@@ -100,10 +114,21 @@ impl Image {
     /// # Errors
     /// Without a busybox.
     pub fn busybox() -> Result<Self> {
-        let listed = Command::new(BUSYBOX).arg("--list").output().with_context(|| format!("cannot run {BUSYBOX}"))?;
+        let listed = Command::new(BUSYBOX)
+            .arg("--list")
+            .output()
+            .with_context(|| format!("cannot run {BUSYBOX}"))?;
         let mut image = Self::scratch().file("bin/busybox", Path::new(BUSYBOX))?;
-        for tool in String::from_utf8_lossy(&listed.stdout).lines().filter(|tool| *tool != "busybox") {
-            image.add(&format!("bin/{tool}"), Entry::Link { target: "busybox".into() });
+        for tool in String::from_utf8_lossy(&listed.stdout)
+            .lines()
+            .filter(|tool| *tool != "busybox")
+        {
+            image.add(
+                &format!("bin/{tool}"),
+                Entry::Link {
+                    target: "busybox".into(),
+                },
+            );
         }
         Ok(image.command(["/bin/sh"]))
     }
@@ -113,26 +138,48 @@ impl Image {
     /// # Errors
     /// When the file cannot be read.
     pub fn file(mut self, path: &str, source: &Path) -> Result<Self> {
-        let content = fs::read(source).with_context(|| format!("cannot read {}", source.display()))?;
+        let content =
+            fs::read(source).with_context(|| format!("cannot read {}", source.display()))?;
         let executable = fs::metadata(source)?.permissions().mode() & 0o111 != 0;
-        self.add(path, Entry::File { content, mode: if executable { 0o755 } else { 0o644 } });
+        self.add(
+            path,
+            Entry::File {
+                content,
+                mode: if executable { 0o755 } else { 0o644 },
+            },
+        );
         Ok(self)
     }
 
     /// Adds a file with this content.
     #[must_use]
     pub fn text(mut self, path: &str, content: &str) -> Self {
-        self.add(path, Entry::File { content: content.into(), mode: 0o644 });
+        self.add(
+            path,
+            Entry::File {
+                content: content.into(),
+                mode: 0o644,
+            },
+        );
         self
     }
 
     /// Adds a file of so many bytes that nothing compresses. The same seed gives the same.
     #[must_use]
     pub fn noise(mut self, path: &str, seed: &str, bytes: usize) -> Self {
-        let blocks =
-            (0_u64..).flat_map(|count| Sha256::new_with_prefix(seed).chain_update(count.to_le_bytes()).finalize());
+        let blocks = (0_u64..).flat_map(|count| {
+            Sha256::new_with_prefix(seed)
+                .chain_update(count.to_le_bytes())
+                .finalize()
+        });
         let content = blocks.take(bytes).collect();
-        self.add(path, Entry::File { content, mode: 0o644 });
+        self.add(
+            path,
+            Entry::File {
+                content,
+                mode: 0o644,
+            },
+        );
         self
     }
 
@@ -191,12 +238,19 @@ impl Image {
             unpacked.push(digest(&archive));
             layers.push(write_blob(&blobs, &compress(&archive)?, LAYER_TYPE)?);
         }
-        let config = write_blob(&blobs, self.config(&unpacked).to_string().as_bytes(), CONFIG_TYPE)?;
+        let config = write_blob(
+            &blobs,
+            self.config(&unpacked).to_string().as_bytes(),
+            CONFIG_TYPE,
+        )?;
         let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST_TYPE, "config": config, "layers": layers});
         let manifest = write_blob(&blobs, manifest.to_string().as_bytes(), MANIFEST_TYPE)?;
         let index = json!({"schemaVersion": 2, "manifests": [manifest]});
         fs::write(directory.join("index.json"), index.to_string())?;
-        fs::write(directory.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
+        fs::write(
+            directory.join("oci-layout"),
+            r#"{"imageLayoutVersion":"1.0.0"}"#,
+        )?;
         Ok(manifest["digest"].as_str().unwrap_or_default().to_owned())
     }
 
@@ -259,10 +313,12 @@ fn compress(archive: &[u8]) -> Result<Vec<u8>> {
 }
 
 fn digest(content: &[u8]) -> String {
-    Sha256::digest(content).iter().fold(String::from("sha256:"), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    Sha256::digest(content)
+        .iter()
+        .fold(String::from("sha256:"), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 fn write_blob(blobs: &Path, content: &[u8], media_type: &str) -> Result<Value> {
@@ -288,7 +344,10 @@ impl Registry {
         let host = address.split('/').next().unwrap_or_default();
         let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
         let loopback = host == "localhost" || host.starts_with("127.") || host == "[::1]";
-        Self { address: address.trim_end_matches('/').to_owned(), plain_http: plain_http || loopback }
+        Self {
+            address: address.trim_end_matches('/').to_owned(),
+            plain_http: plain_http || loopback,
+        }
     }
 
     /// Pushes the image to `REPOSITORY:TAG` of this registry, and gives its digest. Credentials are those that
@@ -313,8 +372,11 @@ impl Registry {
             let mut command = Command::new("skopeo");
             command.args(["copy", "--quiet", "--insecure-policy", "--preserve-digests"]);
             command.arg(format!("--dest-tls-verify={}", !self.plain_http));
-            command.arg(format!("oci:{}", layout.0.display())).arg(&target);
-            crate::process::output(&mut command, None).with_context(|| format!("cannot push {target}"))?;
+            command
+                .arg(format!("oci:{}", layout.0.display()))
+                .arg(&target);
+            crate::process::output(&mut command, None)
+                .with_context(|| format!("cannot push {target}"))?;
         }
         Ok(digest)
     }
@@ -326,7 +388,11 @@ struct Layout(PathBuf);
 impl Layout {
     fn new() -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("berth-image-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "berth-image-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
         let path = env::temp_dir().join(name);
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Self(path))
@@ -344,7 +410,10 @@ fn split_tag(name: &str) -> Result<(&str, &str)> {
         Some((repository, tag)) if !tag.contains('/') => (repository, tag),
         _ => (name, "latest"),
     };
-    ensure!(!repository.is_empty() && !tag.is_empty(), "{name:?} is no image name: use REPOSITORY:TAG");
+    ensure!(
+        !repository.is_empty() && !tag.is_empty(),
+        "{name:?} is no image name: use REPOSITORY:TAG"
+    );
     if name.contains('@') {
         bail!("{name:?} names a digest, which is the registry's to give: use REPOSITORY:TAG");
     }
@@ -397,8 +466,16 @@ mod tests {
 
     #[test]
     fn only_loopback_is_asked_over_http_unless_told_to() {
-        for (address, plain_http) in [("127.0.0.1:5000", true), ("localhost/x", true), ("ghcr.io/me", false)] {
-            assert_eq!(Registry::at(address, false).plain_http, plain_http, "{address}");
+        for (address, plain_http) in [
+            ("127.0.0.1:5000", true),
+            ("localhost/x", true),
+            ("ghcr.io/me", false),
+        ] {
+            assert_eq!(
+                Registry::at(address, false).plain_http,
+                plain_http,
+                "{address}"
+            );
             assert!(Registry::at(address, true).plain_http);
         }
         assert_eq!(Registry::at("ghcr.io/me/", false).address, "ghcr.io/me");
@@ -408,7 +485,11 @@ mod tests {
     fn the_same_content_has_the_same_digest_and_another_another() {
         let digest = |text: &str| {
             let layout = Layout::new().unwrap();
-            Image::scratch().text("etc/image", text).entrypoint(["/x"]).write_layout(&layout.0).unwrap()
+            Image::scratch()
+                .text("etc/image", text)
+                .entrypoint(["/x"])
+                .write_layout(&layout.0)
+                .unwrap()
         };
         assert_eq!(digest("a"), digest("a"));
         assert_ne!(digest("a"), digest("b"));
@@ -426,9 +507,15 @@ mod tests {
             .unwrap()
             .map(|entry| {
                 let entry = entry.unwrap();
-                (entry.path().unwrap().into_owned(), entry.link_name().unwrap().map(|link| link.into_owned()))
+                (
+                    entry.path().unwrap().into_owned(),
+                    entry.link_name().unwrap().map(|link| link.into_owned()),
+                )
             })
             .collect();
-        assert_eq!(found, [("a/b".into(), None), ("a/link".into(), Some("b".into()))]);
+        assert_eq!(
+            found,
+            [("a/b".into(), None), ("a/link".into(), Some("b".into()))]
+        );
     }
 }

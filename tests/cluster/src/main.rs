@@ -42,8 +42,16 @@ struct Asked {
 }
 
 impl From<Asked> for Versions {
-    fn from(Asked { kubernetes, containerd }: Asked) -> Self {
-        Self { kubernetes, containerd }
+    fn from(
+        Asked {
+            kubernetes,
+            containerd,
+        }: Asked,
+    ) -> Self {
+        Self {
+            kubernetes,
+            containerd,
+        }
     }
 }
 
@@ -181,14 +189,33 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> Result<ExitCode> {
     match task {
-        Task::Up { name, nodes, audit, versions } => {
-            up(&Options { name: name.name, nodes, audit, wait_turn: false, versions: Some(versions.into()) })?;
+        Task::Up {
+            name,
+            nodes,
+            audit,
+            versions,
+        } => {
+            up(&Options {
+                name: name.name,
+                nodes,
+                audit,
+                wait_turn: false,
+                versions: Some(versions.into()),
+            })?;
         }
         Task::Down { name } => Cluster::take_down(&name.name)?,
         Task::Status => status()?,
-        Task::Kubeconfig { name } => println!("{}", Cluster::attach(&name.name)?.kubeconfig().display()),
-        Task::Exec { name, place, command } => return exec(&name.name, place, &command),
-        Task::Image { task: ImageTask::Push(push) } => push_image(&push)?,
+        Task::Kubeconfig { name } => {
+            println!("{}", Cluster::attach(&name.name)?.kubeconfig().display())
+        }
+        Task::Exec {
+            name,
+            place,
+            command,
+        } => return exec(&name.name, place, &command),
+        Task::Image {
+            task: ImageTask::Push(push),
+        } => push_image(&push)?,
         Task::Expose { name, port } => println!("{}", Cluster::attach(&name.name)?.expose(port)?),
         Task::Kill(target) => target.apply(Cluster::kill)?,
         Task::Stop(target) => target.apply(Cluster::stop)?,
@@ -198,7 +225,10 @@ fn run(task: Task) -> Result<ExitCode> {
             [] => println!("nothing is missing"),
             installed => println!("installed {}", installed.join(", ")),
         },
-        Task::Build(versions) => println!("{}", Programs::ready(versions.into())?.directory().display()),
+        Task::Build(versions) => println!(
+            "{}",
+            Programs::ready(versions.into())?.directory().display()
+        ),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -206,15 +236,25 @@ fn run(task: Task) -> Result<ExitCode> {
 impl Target {
     fn apply(&self, act: impl Fn(&Cluster, Component) -> Result<()>) -> Result<()> {
         let cluster = Cluster::attach(&self.name.name)?;
-        act(&cluster, Component::parse(&self.component, cluster.nodes().len().try_into()?)?)
+        act(
+            &cluster,
+            Component::parse(&self.component, cluster.nodes().len().try_into()?)?,
+        )
     }
 }
 
 fn up(options: &Options) -> Result<()> {
     let started = Instant::now();
     let cluster = Cluster::up(options)?;
-    let (name, seconds, cgroup) = (cluster.name(), started.elapsed().as_secs_f32(), cluster.cgroup_version());
-    let Versions { kubernetes, containerd } = cluster.versions();
+    let (name, seconds, cgroup) = (
+        cluster.name(),
+        started.elapsed().as_secs_f32(),
+        cluster.cgroup_version(),
+    );
+    let Versions {
+        kubernetes,
+        containerd,
+    } = cluster.versions();
     let said = format!(
         "# cluster {name} is up after {seconds:.1} s: Kubernetes {kubernetes}, containerd {containerd}, cgroup v{cgroup}
 export KUBECONFIG={}
@@ -234,11 +274,16 @@ export PATH={}:$PATH
 fn status() -> Result<()> {
     let mut out = io::stdout().lock();
     for summary in berth_cluster::list()? {
-        let owner = summary.owner.map_or(String::new(), |pid| format!(", ends with process {pid}"));
+        let owner = summary
+            .owner
+            .map_or(String::new(), |pid| format!(", ends with process {pid}"));
         match Cluster::attach(&summary.name) {
             Ok(cluster) => {
                 let (nodes, kubeconfig) = (cluster.nodes().len(), cluster.kubeconfig());
-                let Versions { kubernetes, containerd } = cluster.versions();
+                let Versions {
+                    kubernetes,
+                    containerd,
+                } = cluster.versions();
                 writeln!(
                     out,
                     "{}: {nodes} nodes, Kubernetes {kubernetes}, containerd {containerd}{owner}, KUBECONFIG={}",
@@ -246,7 +291,11 @@ fn status() -> Result<()> {
                     kubeconfig.display()
                 )?;
                 for component in cluster.components() {
-                    let state = if cluster.runs(component) { "runs" } else { "stopped" };
+                    let state = if cluster.runs(component) {
+                        "runs"
+                    } else {
+                        "stopped"
+                    };
                     writeln!(out, "  {component}: {state}")?;
                 }
             }
@@ -258,8 +307,16 @@ fn status() -> Result<()> {
 
 fn exec(name: &str, place: Place, command: &[String]) -> Result<ExitCode> {
     let (program, arguments) = command.split_first().context("no command to run")?;
-    let status = Cluster::attach(name)?.command(place, program)?.args(arguments).status()?;
-    Ok(ExitCode::from(status.code().and_then(|code| code.try_into().ok()).unwrap_or(1)))
+    let status = Cluster::attach(name)?
+        .command(place, program)?
+        .args(arguments)
+        .status()?;
+    Ok(ExitCode::from(
+        status
+            .code()
+            .and_then(|code| code.try_into().ok())
+            .unwrap_or(1),
+    ))
 }
 
 fn push_image(push: &ImagePush) -> Result<()> {
@@ -268,13 +325,20 @@ fn push_image(push: &ImagePush) -> Result<()> {
         Base::Busybox => Image::busybox()?,
         Base::Hello => Image::hello(push.says.as_deref().unwrap_or(&push.reference))?,
     };
-    ensure!(push.says.is_none() || matches!(push.base, Base::Hello), "--says is for --base hello");
+    ensure!(
+        push.says.is_none() || matches!(push.base, Base::Hello),
+        "--says is for --base hello"
+    );
     for file in &push.files {
-        let Some((path, source)) = file.split_once('=') else { bail!("{file:?} is not PATH=FILE") };
+        let Some((path, source)) = file.split_once('=') else {
+            bail!("{file:?} is not PATH=FILE")
+        };
         image = image.file(path, Path::new(source))?;
     }
     for variable in &push.env {
-        let Some((name, value)) = variable.split_once('=') else { bail!("{variable:?} is not NAME=VALUE") };
+        let Some((name, value)) = variable.split_once('=') else {
+            bail!("{variable:?} is not NAME=VALUE")
+        };
         image = image.env(name, value);
     }
     if !push.entrypoint.is_empty() {
@@ -288,7 +352,9 @@ fn push_image(push: &ImagePush) -> Result<()> {
     }
     let digest = match &push.registry {
         Some(registry) => Registry::at(registry, push.plain_http).push(&image, &push.reference)?,
-        None => Cluster::attach(&push.name.name)?.registry().push(&image, &mirrored_name(&push.reference))?,
+        None => Cluster::attach(&push.name.name)?
+            .registry()
+            .push(&image, &mirrored_name(&push.reference))?,
     };
     println!("{} {digest}", push.reference);
     Ok(())

@@ -35,19 +35,44 @@ impl Namespace {
     }
 
     /// Makes namespaces in which each of `own` is mounted, with `hostname` as name.
-    pub(crate) fn create(cgroups: &Cgroups, hostname: &str, own: &[OwnDirectory], log: &Path) -> Result<Self> {
+    pub(crate) fn create(
+        cgroups: &Cgroups,
+        hostname: &str,
+        own: &[OwnDirectory],
+        log: &Path,
+    ) -> Result<Self> {
         let mut command = process::command(cgroups, None, "unshare");
-        command.args(["--net", "--mount", "--uts", "--propagation", "slave", "--", "/bin/sh", "-ec"]);
+        command.args([
+            "--net",
+            "--mount",
+            "--uts",
+            "--propagation",
+            "slave",
+            "--",
+            "/bin/sh",
+            "-ec",
+        ]);
         command.arg(holder_script(hostname, own));
-        let output = File::options().create(true).append(true).open(log).with_context(|| log.display().to_string())?;
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(output).spawn()?;
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| log.display().to_string())?;
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(output)
+            .spawn()?;
         let holder = process::Process::with_pid(child.id())?;
         let mut answer = String::new();
         if let Some(stdout) = child.stdout.take() {
             BufReader::new(stdout).read_line(&mut answer)?;
         }
         if answer.trim() != "ready" {
-            bail!("cannot make the namespaces of {hostname}; {} says why", log.display());
+            bail!(
+                "cannot make the namespaces of {hostname}; {} says why",
+                log.display()
+            );
         }
         Ok(Self { holder })
     }
@@ -59,7 +84,16 @@ impl Namespace {
     /// The command that runs the command after it in these namespaces.
     pub(crate) fn enter(&self) -> Vec<OsString> {
         let pid = self.holder.pid();
-        ["nsenter", &format!("--target={pid}"), "--net", "--mount", "--uts", "--"].map(OsString::from).to_vec()
+        [
+            "nsenter",
+            &format!("--target={pid}"),
+            "--net",
+            "--mount",
+            "--uts",
+            "--",
+        ]
+        .map(OsString::from)
+        .to_vec()
     }
 
     /// Runs `work` on a thread in the network namespace. Sockets made there stay there, wherever they are used.
@@ -69,7 +103,8 @@ impl Namespace {
         let entered = thread::scope(|scope| {
             scope
                 .spawn(|| -> Result<T> {
-                    setns(&namespace, CloneFlags::CLONE_NEWNET).context("cannot enter the network namespace")?;
+                    setns(&namespace, CloneFlags::CLONE_NEWNET)
+                        .context("cannot enter the network namespace")?;
                     Ok(work())
                 })
                 .join()
@@ -80,18 +115,24 @@ impl Namespace {
 
 fn holder_script(hostname: &str, own: &[OwnDirectory]) -> String {
     // Copies of other programs' namespace mounts would keep those namespaces alive.
-    let mut script = String::from("umount -a -l -t nsfs 2>/dev/null || :\nmount --make-rshared /\n");
+    let mut script =
+        String::from("umount -a -l -t nsfs 2>/dev/null || :\nmount --make-rshared /\n");
     for OwnDirectory { source, target } in own {
         let (source, target) = (source.display(), target.display());
-        let _ = writeln!(script, "mkdir -p '{target}'; mount --bind '{source}' '{target}'");
+        let _ = writeln!(
+            script,
+            "mkdir -p '{target}'; mount --bind '{source}' '{target}'"
+        );
     }
     let _ = writeln!(script, "echo {hostname} >/proc/sys/kernel/hostname");
-    script + "ip link set lo up\necho 1 >/proc/sys/net/ipv4/ip_forward\necho ready\nexec sleep infinity >/dev/null\n"
+    script
+        + "ip link set lo up\necho 1 >/proc/sys/net/ipv4/ip_forward\necho ready\nexec sleep infinity >/dev/null\n"
 }
 
 /// Makes the bridge that joins a cluster's networks; run it in the control plane's namespaces.
 pub(crate) fn bridge_script() -> String {
-    let (control_plane, host, strangers) = (address::CONTROL_PLANE, address::HOST, address::STRANGERS);
+    let (control_plane, host, strangers) =
+        (address::CONTROL_PLANE, address::HOST, address::STRANGERS);
     format!(
         "ip link add berth0 type bridge
 ip addr add {control_plane}/24 dev berth0
@@ -104,7 +145,11 @@ ip route add local {strangers} dev lo
 
 /// Joins a node's network to the bridge; run it in the control plane's namespaces.
 pub(crate) fn node_link_script(number: u8, namespace: &Namespace) -> String {
-    let (pid, node, pods) = (namespace.holder.pid(), address::node(number), address::pods(number));
+    let (pid, node, pods) = (
+        namespace.holder.pid(),
+        address::node(number),
+        address::pods(number),
+    );
     let control_plane = address::CONTROL_PLANE;
     format!(
         "ip link add node{number} type veth peer name eth0 netns {pid}
@@ -122,10 +167,19 @@ mod tests {
 
     #[test]
     fn a_holder_mounts_what_is_its_own_before_it_says_ready() {
-        let own = [OwnDirectory { source: "/a/run/netns".into(), target: "/run/netns".into() }];
+        let own = [OwnDirectory {
+            source: "/a/run/netns".into(),
+            target: "/run/netns".into(),
+        }];
         let script = holder_script("node-1", &own);
-        let position = |text: &str| script.find(text).unwrap_or_else(|| panic!("no {text:?} in {script}"));
-        assert!(position("--make-rshared /") < position("mount --bind '/a/run/netns' '/run/netns'"));
+        let position = |text: &str| {
+            script
+                .find(text)
+                .unwrap_or_else(|| panic!("no {text:?} in {script}"))
+        };
+        assert!(
+            position("--make-rshared /") < position("mount --bind '/a/run/netns' '/run/netns'")
+        );
         assert!(position("mount --bind") < position("echo ready"));
     }
 }

@@ -31,13 +31,19 @@ const VOLUMES: &str = "/tmp/hostpath_pv";
 
 /// The directories that all places of a cluster share, and no other cluster: those of the volumes.
 pub(crate) fn shared_directories(cluster: &Path) -> Vec<OwnDirectory> {
-    vec![OwnDirectory { source: cluster.join("volumes"), target: VOLUMES.into() }]
+    vec![OwnDirectory {
+        source: cluster.join("volumes"),
+        target: VOLUMES.into(),
+    }]
 }
 
 /// The directories that a node has for itself.
 pub(crate) fn own_directories(cluster: &Path, number: u8) -> Vec<OwnDirectory> {
     let root = root(cluster, number);
-    let own = OWN.map(|path| OwnDirectory { source: root.join(path.trim_start_matches('/')), target: path.into() });
+    let own = OWN.map(|path| OwnDirectory {
+        source: root.join(path.trim_start_matches('/')),
+        target: path.into(),
+    });
     own.into_iter().chain(shared_directories(cluster)).collect()
 }
 
@@ -56,21 +62,33 @@ pub(crate) fn prepare(cluster: &Path, number: u8, cgroup_root: &str) -> Result<(
         fs::create_dir_all(&source).with_context(|| format!("cannot make {}", source.display()))?;
     }
     let root = root(cluster, number);
-    for plugin in fs::read_dir(CNI_PLUGINS).with_context(|| format!("no CNI plugins in {CNI_PLUGINS}"))? {
+    for plugin in
+        fs::read_dir(CNI_PLUGINS).with_context(|| format!("no CNI plugins in {CNI_PLUGINS}"))?
+    {
         let plugin = plugin?;
         let link = root.join("opt/cni/bin").join(plugin.file_name());
-        std::os::unix::fs::symlink(plugin.path(), &link).with_context(|| format!("cannot make {}", link.display()))?;
+        std::os::unix::fs::symlink(plugin.path(), &link)
+            .with_context(|| format!("cannot make {}", link.display()))?;
     }
     fs::create_dir_all(root.join("etc/containerd/certs.d/_default"))?;
     let write = |path: &str, content: String| {
         let path = root.join(path);
         fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))
     };
-    write("etc/cni/net.d/10-berth.conflist", format!("{:#}", network(number)))?;
+    write(
+        "etc/cni/net.d/10-berth.conflist",
+        format!("{:#}", network(number)),
+    )?;
     write("etc/containerd/config.toml", containerd(can_overlay(&root)))?;
     write("etc/containerd/certs.d/_default/hosts.toml", registries())?;
-    write("etc/kubernetes/resolv.conf", format!("nameserver {}\n", address::CONTROL_PLANE))?;
-    write("etc/kubernetes/kubelet.json", format!("{:#}", kubelet(cluster, number, cgroup_root)))
+    write(
+        "etc/kubernetes/resolv.conf",
+        format!("nameserver {}\n", address::CONTROL_PLANE),
+    )?;
+    write(
+        "etc/kubernetes/kubelet.json",
+        format!("{:#}", kubelet(cluster, number, cgroup_root)),
+    )
 }
 
 /// An overlay cannot lie on an overlay, as in a container it would.
@@ -126,8 +144,14 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
 
 /// Every registry is the cluster's own. With a server given, no registry outside of the cluster is asked.
 fn registries() -> String {
-    let registry = format!("http://{}:{}", address::CONTROL_PLANE, address::REGISTRY_PORT);
-    format!("server = \"{registry}\"\n[host.\"{registry}\"]\n  capabilities = [\"pull\", \"resolve\"]\n")
+    let registry = format!(
+        "http://{}:{}",
+        address::CONTROL_PLANE,
+        address::REGISTRY_PORT
+    );
+    format!(
+        "server = \"{registry}\"\n[host.\"{registry}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
+    )
 }
 
 fn kubelet(cluster: &Path, number: u8, cgroup_root: &str) -> Value {
@@ -171,7 +195,11 @@ mod tests {
     #[test]
     fn every_directory_of_a_node_lies_in_the_cluster() {
         for OwnDirectory { source, .. } in own_directories(Path::new("/c"), 2) {
-            assert!(source.starts_with("/c/node-2") || source == Path::new("/c/volumes"), "{}", source.display());
+            assert!(
+                source.starts_with("/c/node-2") || source == Path::new("/c/volumes"),
+                "{}",
+                source.display()
+            );
         }
     }
 

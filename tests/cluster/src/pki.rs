@@ -3,7 +3,8 @@
 use crate::address;
 use anyhow::{Context, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
 };
 use serde_json::json;
 use std::{
@@ -25,45 +26,96 @@ impl Authority {
     pub(crate) fn create(directory: &Path) -> Result<Self> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "berth-cluster");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "berth-cluster");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
         let certificate = params.self_signed(&key)?;
         fs::write(directory.join("ca.crt"), certificate.pem())?;
         write_secret(&directory.join("ca.key"), &key.serialize_pem())?;
         let tokens = KeyPair::generate()?;
-        write_secret(&directory.join("service-account.key"), &tokens.serialize_pem())?;
-        fs::write(directory.join("service-account.pub"), tokens.public_key_pem())?;
-        Ok(Self { directory: directory.to_owned(), issuer: Issuer::new(params, key) })
+        write_secret(
+            &directory.join("service-account.key"),
+            &tokens.serialize_pem(),
+        )?;
+        fs::write(
+            directory.join("service-account.pub"),
+            tokens.public_key_pem(),
+        )?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            issuer: Issuer::new(params, key),
+        })
     }
 
     /// Writes `NAME.crt` and `NAME.key` for this user and groups, valid for a server with these names and addresses.
-    pub(crate) fn issue(&self, name: &str, user: &str, group: Option<&str>, valid_for: &[&str]) -> Result<()> {
+    pub(crate) fn issue(
+        &self,
+        name: &str,
+        user: &str,
+        group: Option<&str>,
+        valid_for: &[&str],
+    ) -> Result<()> {
         let key = KeyPair::generate()?;
         let names: Vec<String> = valid_for.iter().map(ToString::to_string).collect();
-        let mut params = CertificateParams::new(names).with_context(|| format!("names of the certificate {name}"))?;
+        let mut params = CertificateParams::new(names)
+            .with_context(|| format!("names of the certificate {name}"))?;
         params.distinguished_name.push(DnType::CommonName, user);
         if let Some(group) = group {
-            params.distinguished_name.push(DnType::OrganizationName, group);
+            params
+                .distinguished_name
+                .push(DnType::OrganizationName, group);
         }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
         let certificate = params.signed_by(&key, &self.issuer)?;
-        fs::write(self.directory.join(format!("{name}.crt")), certificate.pem())?;
-        write_secret(&self.directory.join(format!("{name}.key")), &key.serialize_pem())
+        fs::write(
+            self.directory.join(format!("{name}.crt")),
+            certificate.pem(),
+        )?;
+        write_secret(
+            &self.directory.join(format!("{name}.key")),
+            &key.serialize_pem(),
+        )
     }
 
     /// Issues what the control plane needs.
     pub(crate) fn issue_control_plane(&self) -> Result<()> {
-        let addresses =
-            [Ipv4Addr::LOCALHOST, address::CONTROL_PLANE, address::KUBERNETES_SERVICE].map(|a| a.to_string());
-        let mut names = vec!["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+        let addresses = [
+            Ipv4Addr::LOCALHOST,
+            address::CONTROL_PLANE,
+            address::KUBERNETES_SERVICE,
+        ]
+        .map(|a| a.to_string());
+        let mut names = vec![
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+        ];
         names.extend(addresses.iter().map(String::as_str));
         self.issue("apiserver", "kube-apiserver", None, &names)?;
-        self.issue("apiserver-kubelet-client", "kube-apiserver-kubelet-client", Some("system:masters"), &[])?;
+        self.issue(
+            "apiserver-kubelet-client",
+            "kube-apiserver-kubelet-client",
+            Some("system:masters"),
+            &[],
+        )?;
         self.issue("front-proxy-client", "front-proxy-client", None, &[])?;
         self.issue("admin", "admin", Some("system:masters"), &[])?;
-        self.issue("controller-manager", "system:kube-controller-manager", None, &[])?;
+        self.issue(
+            "controller-manager",
+            "system:kube-controller-manager",
+            None,
+            &[],
+        )?;
         self.issue("scheduler", "system:kube-scheduler", None, &[])?;
         self.issue("kube-proxy", "system:kube-proxy", None, &[])?;
         self.issue("dns", "system:coredns", None, &[])
@@ -72,7 +124,12 @@ impl Authority {
     /// Issues a node's identity, which is its kubelet's serving certificate too.
     pub(crate) fn issue_node(&self, name: &str, number: u8) -> Result<()> {
         let ip = address::node(number).to_string();
-        self.issue(name, &format!("system:node:{name}"), Some("system:nodes"), &[name, &ip])
+        self.issue(
+            name,
+            &format!("system:node:{name}"),
+            Some("system:nodes"),
+            &[name, &ip],
+        )
     }
 
     /// Writes a kubeconfig for the identity `user` that reaches the apiserver at `server`.
@@ -95,7 +152,12 @@ impl Authority {
 }
 
 fn write_secret(path: &Path, content: &str) -> Result<()> {
-    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path);
     file.and_then(|mut file| file.write_all(content.as_bytes()))
         .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -5,7 +5,10 @@ use std::{path::Path, process::Command};
 
 /// A package, and a file that says that it, or something in its place, is there.
 const PACKAGES: [(&str, &[&str]); 11] = [
-    ("busybox-static", &["/var/lib/dpkg/info/busybox-static.list"]),
+    (
+        "busybox-static",
+        &["/var/lib/dpkg/info/busybox-static.list"],
+    ),
     ("conntrack", &["/usr/sbin/conntrack"]),
     ("containerd", &["/usr/bin/containerd"]),
     ("containernetworking-plugins", &["/usr/lib/cni/bridge"]),
@@ -13,7 +16,10 @@ const PACKAGES: [(&str, &[&str]); 11] = [
     ("gcc", &["/usr/bin/cc"]),
     ("iproute2", &["/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip"]),
     ("iptables", &["/usr/sbin/iptables"]),
-    ("protobuf-compiler", &["/usr/bin/protoc", "/usr/local/bin/protoc"]),
+    (
+        "protobuf-compiler",
+        &["/usr/bin/protoc", "/usr/local/bin/protoc"],
+    ),
     ("runc", &["/usr/sbin/runc", "/usr/bin/runc"]),
     ("skopeo", &["/usr/bin/skopeo"]),
 ];
@@ -22,7 +28,11 @@ const PACKAGES: [(&str, &[&str]); 11] = [
 #[must_use]
 pub fn missing() -> Vec<&'static str> {
     let present = |files: &[&str]| files.iter().any(|file| Path::new(file).exists());
-    PACKAGES.iter().filter(|(_, files)| !present(files)).map(|(package, _)| *package).collect()
+    PACKAGES
+        .iter()
+        .filter(|(_, files)| !present(files))
+        .map(|(package, _)| *package)
+        .collect()
 }
 
 /// Installs what is missing with apt-get, and returns it.
@@ -42,8 +52,12 @@ pub fn install() -> Result<Vec<&'static str>> {
 
 fn apt_get(arguments: &[&str]) -> Result<()> {
     let mut command = Command::new("apt-get");
-    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-    let status = command.status().context("cannot run apt-get; on another system, install the packages by hand")?;
+    command
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    let status = command
+        .status()
+        .context("cannot run apt-get; on another system, install the packages by hand")?;
     if !status.success() {
         bail!("apt-get {} ended with {status}", arguments.join(" "));
     }

@@ -43,7 +43,10 @@ impl Process {
     pub(crate) fn recorded(file: &Path) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
         let (pid, started) = text.trim().split_once(' ')?;
-        Some(Self { pid: Pid::from_raw(pid.parse().ok()?), started: started.parse().ok()? })
+        Some(Self {
+            pid: Pid::from_raw(pid.parse().ok()?),
+            started: started.parse().ok()?,
+        })
     }
 
     /// Writes the process down, for later commands to find.
@@ -96,7 +99,10 @@ impl Process {
         self.signal(signal)?;
         while self.runs() {
             if Instant::now() > deadline {
-                bail!("process {} did not end within {patience:?} after {signal}", self.pid);
+                bail!(
+                    "process {} did not end within {patience:?} after {signal}",
+                    self.pid
+                );
             }
             sleep(Duration::from_millis(10));
         }
@@ -118,42 +124,80 @@ fn parse_start_time(stat: &str) -> Option<u64> {
     // The name in parentheses may itself contain spaces and parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
-    if matches!(state, "Z" | "X") { None } else { fields.nth(18)?.parse().ok() }
+    if matches!(state, "Z" | "X") {
+        None
+    } else {
+        fields.nth(18)?.parse().ok()
+    }
 }
 
 /// A command that, when run, becomes a member of the cgroup, enters the namespaces and then is `program`.
-pub(crate) fn command(cgroups: &Cgroups, namespace: Option<&Namespace>, program: impl AsRef<OsStr>) -> Command {
+pub(crate) fn command(
+    cgroups: &Cgroups,
+    namespace: Option<&Namespace>,
+    program: impl AsRef<OsStr>,
+) -> Command {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", r#"echo 0 >"$1" && shift && exec "$@""#, "sh"]).arg(cgroups.components());
+    command
+        .args(["-c", r#"echo 0 >"$1" && shift && exec "$@""#, "sh"])
+        .arg(cgroups.components());
     if let Some(namespace) = namespace {
         command.args(namespace.enter());
     }
-    command.arg(program).env_clear().env("PATH", PATH).env("HOME", "/root").current_dir("/");
+    command
+        .arg(program)
+        .env_clear()
+        .env("PATH", PATH)
+        .env("HOME", "/root")
+        .current_dir("/");
     command
 }
 
 /// Starts a component that outlives this process, its output appended to `log`.
 pub(crate) fn spawn(mut command: Command, log: &Path) -> Result<Process> {
-    let output = File::options().create(true).append(true).open(log).with_context(|| log.display().to_string())?;
+    let output = File::options()
+        .create(true)
+        .append(true)
+        .open(log)
+        .with_context(|| log.display().to_string())?;
     // A process group of its own, so that Ctrl-C at the command that started it does not reach it.
-    command.process_group(0).stdout(output.try_clone()?).stderr(output);
-    let child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+    command
+        .process_group(0)
+        .stdout(output.try_clone()?)
+        .stderr(output);
+    let child = command
+        .spawn()
+        .with_context(|| format!("cannot run {command:?}"))?;
     Process::with_pid(child.id())
 }
 
 /// Runs a command to its end and gives its standard output; an error has its standard error.
 pub(crate) fn output(command: &mut Command, input: Option<&str>) -> Result<String> {
     use std::io::Write;
-    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+    command.stdin(if input.is_some() {
+        Stdio::piped()
+    } else {
+        Stdio::null()
+    });
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot run {command:?}"))?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
         stdin.write_all(input.as_bytes())?;
     }
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        let (said, printed) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-        bail!("{command:?} ended with {}: {}{}", output.status, said.trim(), printed.trim());
+        let (said, printed) = (
+            String::from_utf8_lossy(&output.stderr),
+            String::from_utf8_lossy(&output.stdout),
+        );
+        bail!(
+            "{command:?} ended with {}: {}{}",
+            output.status,
+            said.trim(),
+            printed.trim()
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -164,7 +208,10 @@ mod tests {
 
     #[test]
     fn start_time_is_the_22nd_field_whatever_the_name() {
-        let rest = (4..=30).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
+        let rest = (4..=30)
+            .map(|field| field.to_string())
+            .collect::<Vec<_>>()
+            .join(" ");
         assert_eq!(parse_start_time(&format!("7 (a) b) S {rest}")), Some(22));
         assert_eq!(parse_start_time(&format!("7 (a) Z {rest}")), None);
         assert_eq!(parse_start_time("7 (a) S 1"), None);
@@ -174,9 +221,15 @@ mod tests {
     fn a_process_is_told_apart_from_another_with_its_id() {
         let own = Process::with_pid(std::process::id()).unwrap();
         assert!(own.runs());
-        let earlier = Process { started: own.started - 1, ..own };
+        let earlier = Process {
+            started: own.started - 1,
+            ..own
+        };
         assert!(!earlier.runs());
-        assert!(earlier.kill().is_ok(), "what is gone need not be killed, and we still live");
+        assert!(
+            earlier.kill().is_ok(),
+            "what is gone need not be killed, and we still live"
+        );
     }
 
     #[test]

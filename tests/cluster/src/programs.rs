@@ -52,7 +52,9 @@ impl Programs {
         Ok(Self {
             versions,
             kubernetes: cached("kubernetes", &kubernetes, build_kubernetes)?,
-            containerd: containerd.map(|module| cached("containerd", &module, build_containerd)).transpose()?,
+            containerd: containerd
+                .map(|module| cached("containerd", &module, build_containerd))
+                .transpose()?,
         })
     }
 
@@ -70,7 +72,10 @@ impl Programs {
     /// is not built is the system's.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
-        let built = self.directories().map(|directory| directory.join(name)).find(|path| path.exists());
+        let built = self
+            .directories()
+            .map(|directory| directory.join(name))
+            .find(|path| path.exists());
         built.unwrap_or_else(|| name.into())
     }
 
@@ -79,12 +84,17 @@ impl Programs {
     /// # Errors
     /// For a directory with a colon in its path.
     pub fn search_path(&self, system: &str) -> Result<OsString> {
-        let paths = self.directories().map(Path::to_owned).chain(env::split_paths(system));
+        let paths = self
+            .directories()
+            .map(Path::to_owned)
+            .chain(env::split_paths(system));
         env::join_paths(paths).context("the directory of built programs cannot be in PATH")
     }
 
     fn directories(&self) -> impl Iterator<Item = &Path> {
-        [Some(&*self.kubernetes), self.containerd.as_deref()].into_iter().flatten()
+        [Some(&*self.kubernetes), self.containerd.as_deref()]
+            .into_iter()
+            .flatten()
     }
 }
 
@@ -94,7 +104,9 @@ impl Programs {
 /// When cargo fails; it has told why.
 pub fn workspace_binary(binary: &str, release: bool) -> Result<PathBuf> {
     let mut binaries = workspace_binaries(&[binary], release)?;
-    binaries.pop().with_context(|| format!("cargo built no binary {binary}"))
+    binaries
+        .pop()
+        .with_context(|| format!("cargo built no binary {binary}"))
 }
 
 /// Binaries of this workspace, built now if they are not up to date.
@@ -107,23 +119,38 @@ pub fn workspace_binaries(wanted: &[&str], release: bool) -> Result<Vec<PathBuf>
     // What cargo tells the tests that it runs. Build scripts look at some of it, and all that depends on them would be built
     // anew here, and then once more by the next cargo.
     let told = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for name in told.filter(|name| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))) {
+    for name in told.filter(|name| {
+        ["CARGO_PKG_", "CARGO_MANIFEST_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+    }) {
         command.env_remove(name);
     }
     // The whole workspace, of which only these are built: the features are then those of every other build.
-    command.args(["build", "--quiet", "--message-format=json-render-diagnostics", "--workspace", "--manifest-path"]);
-    command.arg(manifest).args(wanted.iter().flat_map(|binary| ["--bin", binary]));
+    command.args([
+        "build",
+        "--quiet",
+        "--message-format=json-render-diagnostics",
+        "--workspace",
+        "--manifest-path",
+    ]);
+    command
+        .arg(manifest)
+        .args(wanted.iter().flat_map(|binary| ["--bin", binary]));
     if release {
         command.arg("--release");
     }
-    let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
     if !output.status.success() {
         bail!("cargo build of {} failed", wanted.join(" and "));
     }
     let messages = String::from_utf8_lossy(&output.stdout);
-    let found = wanted
-        .iter()
-        .map(|binary| executable(&messages, binary).with_context(|| format!("cargo built no binary {binary}")));
+    let found = wanted.iter().map(|binary| {
+        executable(&messages, binary).with_context(|| format!("cargo built no binary {binary}"))
+    });
     found.collect()
 }
 
@@ -131,13 +158,19 @@ pub fn workspace_binaries(wanted: &[&str], release: bool) -> Result<Vec<PathBuf>
 pub(crate) fn own_binary(binary: &str) -> Result<PathBuf> {
     let running = env::current_exe().unwrap_or_default();
     // Tests run from a directory below that of the binaries.
-    let beside =
-        running.ancestors().skip(1).take(2).map(|directory| directory.join(binary)).find(|path| path.is_file());
+    let beside = running
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|directory| directory.join(binary))
+        .find(|path| path.is_file());
     beside.map_or_else(|| workspace_binary(binary, false), Ok)
 }
 
 fn executable(messages: &str, binary: &str) -> Option<PathBuf> {
-    let messages = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let messages = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     messages
         .filter(|message| message["target"]["name"] == binary)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
@@ -148,12 +181,18 @@ fn cache_directory() -> Result<PathBuf> {
         .map(PathBuf::from)
         .filter(|path| path.is_absolute())
         .or_else(|| env::var_os("HOME").map(|home| Path::new(&home).join(".cache")))
-        .context("neither XDG_CACHE_HOME nor HOME is set: set one, for the directory of built programs")?;
+        .context(
+            "neither XDG_CACHE_HOME nor HOME is set: set one, for the directory of built programs",
+        )?;
     Ok(base.join("berth-cluster"))
 }
 
 /// The directory of a module's programs, built once.
-fn cached(name: &str, module: &Module, build: impl Fn(&Source<'_>) -> Result<()>) -> Result<PathBuf> {
+fn cached(
+    name: &str,
+    module: &Module,
+    build: impl Fn(&Source<'_>) -> Result<()>,
+) -> Result<PathBuf> {
     let cache = cache_directory()?;
     let directory = cache.join(format!("{name}-{}", hash(module)));
     if !directory.is_dir() {
@@ -164,14 +203,19 @@ fn cached(name: &str, module: &Module, build: impl Fn(&Source<'_>) -> Result<()>
         if !directory.is_dir() {
             let work = cache.join("building");
             let _ = fs::remove_dir_all(&work);
-            let source = Source { module, directory: work.join("source"), bin: work.join("bin") };
+            let source = Source {
+                module,
+                directory: work.join("source"),
+                bin: work.join("bin"),
+            };
             fs::create_dir_all(&source.directory)?;
             fs::create_dir_all(&source.bin)?;
             fs::write(source.directory.join("go.mod"), module.go_mod)?;
             fs::write(source.directory.join("go.sum"), module.go_sum)?;
             build(&source)?;
-            fs::rename(&source.bin, &directory)
-                .with_context(|| format!("cannot move the built programs to {}", directory.display()))?;
+            fs::rename(&source.bin, &directory).with_context(|| {
+                format!("cannot move the built programs to {}", directory.display())
+            })?;
             fs::remove_dir_all(work).context("cannot remove the build directory")?;
         }
     }
@@ -183,10 +227,13 @@ fn hash(module: &Module) -> String {
     for content in [module.go_mod, module.go_sum, KUBERNETES] {
         hash.update(content);
     }
-    hash.finalize().iter().take(6).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hash.finalize()
+        .iter()
+        .take(6)
+        .fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 /// A module while its programs are built.
@@ -199,43 +246,85 @@ struct Source<'a> {
 fn build_kubernetes(source: &Source<'_>) -> Result<()> {
     fs::write(source.directory.join("main.go"), KUBERNETES)?;
     let version = source.version("k8s.io/kubernetes")?;
-    let (major, minor) = version[1..].split_once('.').context("a version without a minor")?;
+    let (major, minor) = version[1..]
+        .split_once('.')
+        .context("a version without a minor")?;
     let minor = minor.split('.').next().unwrap_or_default();
     let package = "k8s.io/component-base/version";
-    let flags =
-        format!("-X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}");
-    source.go_build(&source.bin.join("kubernetes"), &flags, &["."], &format!("Kubernetes {version}"))?;
+    let flags = format!(
+        "-X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
+    );
+    source.go_build(
+        &source.bin.join("kubernetes"),
+        &flags,
+        &["."],
+        &format!("Kubernetes {version}"),
+    )?;
     for name in NAMES {
         symlink("kubernetes", source.bin.join(name))?;
     }
     let helm = source.version("helm.sh/helm/v3")?;
     let flags = format!("-X helm.sh/helm/v3/internal/version.version={helm}");
-    source.go_build(&source.bin.join("helm"), &flags, &["helm.sh/helm/v3/cmd/helm"], &format!("helm {helm}"))
+    source.go_build(
+        &source.bin.join("helm"),
+        &flags,
+        &["helm.sh/helm/v3/cmd/helm"],
+        &format!("helm {helm}"),
+    )
 }
 
 fn build_containerd(source: &Source<'_>) -> Result<()> {
     let package = "github.com/containerd/containerd/v2";
     let version = source.version(package)?;
-    let commands = ["containerd", "containerd-shim-runc-v2", "ctr"].map(|name| format!("{package}/cmd/{name}"));
+    let commands = ["containerd", "containerd-shim-runc-v2", "ctr"]
+        .map(|name| format!("{package}/cmd/{name}"));
     let flags = format!("-X {package}/version.Version={version}");
-    source.go_build(&source.bin, &flags, &commands.each_ref().map(String::as_str), &format!("containerd {version}"))
+    source.go_build(
+        &source.bin,
+        &flags,
+        &commands.each_ref().map(String::as_str),
+        &format!("containerd {version}"),
+    )
 }
 
 impl Source<'_> {
     fn version(&self, dependency: &str) -> Result<&'static str> {
-        self.module.version(dependency).with_context(|| format!("go.mod does not pin {dependency}"))
+        self.module
+            .version(dependency)
+            .with_context(|| format!("go.mod does not pin {dependency}"))
     }
 
     /// Builds packages into a file, or into a directory.
-    fn go_build(&self, output: &Path, linker_flags: &str, packages: &[&str], title: &str) -> Result<()> {
+    fn go_build(
+        &self,
+        output: &Path,
+        linker_flags: &str,
+        packages: &[&str],
+        title: &str,
+    ) -> Result<()> {
         let started = Instant::now();
-        eprintln!("building {title} from its Go modules, once; minutes on a machine that has not built it before");
+        eprintln!(
+            "building {title} from its Go modules, once; minutes on a machine that has not built it before"
+        );
         let mut command = Command::new("go");
         command.args(["build", "-v", "-buildvcs=false", "-ldflags"]);
-        command.arg(format!("-s -w {linker_flags}")).arg("-o").arg(output).args(packages);
-        command.current_dir(&self.directory).stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().context("cannot run go: install Go 1.26 or newer and put it on the PATH")?;
-        let complaints = child.stderr.take().map(|stderr| show_progress(stderr, title)).unwrap_or_default();
+        command
+            .arg(format!("-s -w {linker_flags}"))
+            .arg("-o")
+            .arg(output)
+            .args(packages);
+        command
+            .current_dir(&self.directory)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .context("cannot run go: install Go 1.26 or newer and put it on the PATH")?;
+        let complaints = child
+            .stderr
+            .take()
+            .map(|stderr| show_progress(stderr, title))
+            .unwrap_or_default();
         if !child.wait()?.success() {
             bail!("go build of {title} failed:\n{complaints}");
         }
@@ -259,7 +348,9 @@ fn show_progress(stderr: impl Read, title: &str) -> String {
         }
         if shown.elapsed() >= PROGRESS_EVERY {
             shown = Instant::now();
-            eprintln!("  {title}: {downloaded} modules downloaded, {compiled} packages compiled, now {line}");
+            eprintln!(
+                "  {title}: {downloaded} modules downloaded, {compiled} packages compiled, now {line}"
+            );
         }
     }
     complaints
@@ -271,8 +362,12 @@ mod tests {
 
     #[test]
     fn progress_is_counted_and_complaints_are_kept() {
-        let said = "go: downloading a.b/c v1.0.0\na.b/c\na.b/c/d\n# a.b/c/d\nmain.go:1: syntax error\n";
-        assert_eq!(show_progress(said.as_bytes(), "x"), "# a.b/c/d\nmain.go:1: syntax error\n");
+        let said =
+            "go: downloading a.b/c v1.0.0\na.b/c\na.b/c/d\n# a.b/c/d\nmain.go:1: syntax error\n";
+        assert_eq!(
+            show_progress(said.as_bytes(), "x"),
+            "# a.b/c/d\nmain.go:1: syntax error\n"
+        );
     }
 
     #[test]

@@ -25,17 +25,32 @@ pub(crate) fn into_cluster(
     target: SocketAddrV4,
     log: &Path,
 ) -> Result<(Process, u16)> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on the host's loopback")?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .context("cannot listen on the host's loopback")?;
     let port = listener.local_addr()?.port();
-    Ok((relay(cgroups, Some(namespace), listener, target, log)?, port))
+    Ok((
+        relay(cgroups, Some(namespace), listener, target, log)?,
+        port,
+    ))
 }
 
 /// Makes what listens at this port of the host's loopback reachable at [`address::HOST`] in the cluster.
-pub(crate) fn to_host(cgroups: &Cgroups, namespace: &Namespace, port: u16, log: &Path) -> Result<Process> {
+pub(crate) fn to_host(
+    cgroups: &Cgroups,
+    namespace: &Namespace,
+    port: u16,
+    log: &Path,
+) -> Result<Process> {
     let listener = namespace
         .run(|| TcpListener::bind((address::HOST, port)))?
         .with_context(|| format!("cannot listen on {}:{port} in the cluster", address::HOST))?;
-    relay(cgroups, None, listener, SocketAddrV4::new(Ipv4Addr::LOCALHOST, port), log)
+    relay(
+        cgroups,
+        None,
+        listener,
+        SocketAddrV4::new(Ipv4Addr::LOCALHOST, port),
+        log,
+    )
 }
 
 fn relay(
@@ -46,6 +61,8 @@ fn relay(
     log: &Path,
 ) -> Result<Process> {
     let mut command = process::command(cgroups, namespace, own_binary("relay")?);
-    command.arg(target.to_string()).stdin(OwnedFd::from(listener));
+    command
+        .arg(target.to_string())
+        .stdin(OwnedFd::from(listener));
     process::spawn(command, log)
 }

@@ -30,19 +30,25 @@ const PATIENCE: Duration = Duration::from_secs(120);
 impl Cluster {
     pub(crate) fn create(options: &Options, programs: Programs, owned: Owned) -> Result<Self> {
         let (name, directory) = (options.name.as_str(), state::directory(&options.name));
-        ensure!(!directory.exists(), "cluster {name} is up already; `cluster down --name {name}` ends it");
+        ensure!(
+            !directory.exists(),
+            "cluster {name} is up already; `cluster down --name {name}` ends it"
+        );
         for part in ["pki", "log", "etcd", "processes", "registry", "volumes"] {
             let part = directory.join(part);
             fs::create_dir_all(&part).with_context(|| format!("cannot make {}", part.display()))?;
         }
         let cgroups = Cgroups::of(name)?;
         let places: Vec<_> = (1..=options.nodes).map(Place::Node).collect();
-        let made = cgroups.create(&places.iter().map(ToString::to_string).collect::<Vec<_>>()).and_then(|()| {
-            let shared = node::shared_directories(&directory);
-            let control_plane = make_namespace(&cgroups, &directory, Place::ControlPlane, &shared)?;
-            enter_script(&cgroups, &control_plane, &namespace::bridge_script())?;
-            Ok(control_plane)
-        });
+        let made = cgroups
+            .create(&places.iter().map(ToString::to_string).collect::<Vec<_>>())
+            .and_then(|()| {
+                let shared = node::shared_directories(&directory);
+                let control_plane =
+                    make_namespace(&cgroups, &directory, Place::ControlPlane, &shared)?;
+                enter_script(&cgroups, &control_plane, &namespace::bridge_script())?;
+                Ok(control_plane)
+            });
         let control_plane = match made {
             Ok(control_plane) => control_plane,
             Err(error) => {
@@ -55,11 +61,20 @@ impl Cluster {
             nodes: options.nodes,
             versions: programs.versions(),
             audit: options.audit,
-            bridged_packets_filtered: Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables").exists(),
+            bridged_packets_filtered: Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables")
+                .exists(),
             apiserver_port: 0,
             registry_port: 0,
         };
-        Ok(Self { settings, directory, cgroups, programs, control_plane, nodes: Vec::new(), owned: Some(owned) })
+        Ok(Self {
+            settings,
+            directory,
+            cgroups,
+            programs,
+            control_plane,
+            nodes: Vec::new(),
+            owned: Some(owned),
+        })
     }
 
     pub(crate) fn start_all(&mut self) -> Result<()> {
@@ -75,9 +90,17 @@ impl Cluster {
             self.launch(Component::Containerd(number))?;
         }
         thread::scope(|scope| {
-            let pushed = scope.spawn(|| if self.settings.nodes > 0 { self.push_pause() } else { Ok(()) });
+            let pushed = scope.spawn(|| {
+                if self.settings.nodes > 0 {
+                    self.push_pause()
+                } else {
+                    Ok(())
+                }
+            });
             self.start_when_ready()?;
-            pushed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            pushed
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
         self.wait_for_nodes()
     }
@@ -90,11 +113,18 @@ impl Cluster {
         self.kubectl_with(&create, Some(&class))?;
         for component in Component::all(self.settings.nodes) {
             use Component::{ControllerManager, KubeProxy, Kubelet, Scheduler};
-            if matches!(component, ControllerManager | Scheduler | Kubelet(_) | KubeProxy(_)) {
+            if matches!(
+                component,
+                ControllerManager | Scheduler | Kubelet(_) | KubeProxy(_)
+            ) {
                 self.launch(component)?;
             }
         }
-        if self.settings.nodes > 0 { self.start_dns() } else { Ok(()) }
+        if self.settings.nodes > 0 {
+            self.start_dns()
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes the objects that DNS needs, its own rights among them, and starts it.
@@ -108,7 +138,8 @@ impl Cluster {
 
     fn relay(&self, name: &str, port: u16) -> Result<u16> {
         let target = SocketAddrV4::new(address::CONTROL_PLANE, port);
-        let (relay, port) = relay::into_cluster(&self.cgroups, &self.control_plane, target, &self.log(name))?;
+        let (relay, port) =
+            relay::into_cluster(&self.cgroups, &self.control_plane, target, &self.log(name))?;
         relay.record(&state::process_file(&self.directory, name))?;
         Ok(port)
     }
@@ -116,8 +147,16 @@ impl Cluster {
     fn write_files(&self) -> Result<()> {
         let authority = Authority::create(&self.directory.join("pki"))?;
         authority.issue_control_plane()?;
-        let inside = format!("https://{}:{}", address::CONTROL_PLANE, address::APISERVER_PORT);
-        let outside = format!("https://{}:{}", Ipv4Addr::LOCALHOST, self.settings.apiserver_port);
+        let inside = format!(
+            "https://{}:{}",
+            address::CONTROL_PLANE,
+            address::APISERVER_PORT
+        );
+        let outside = format!(
+            "https://{}:{}",
+            Ipv4Addr::LOCALHOST,
+            self.settings.apiserver_port
+        );
         let kubeconfig = |user: &str| self.directory.join(format!("{user}.kubeconfig"));
         authority.kubeconfig("admin", &outside, &kubeconfig("admin"))?;
         for user in ["controller-manager", "scheduler", "kube-proxy", "dns"] {
@@ -130,17 +169,25 @@ impl Cluster {
             node::prepare(&self.directory, number, &self.cgroups.node_root(&place))?;
         }
         let write = |name: &str, content: String| {
-            fs::write(self.directory.join(name), content).with_context(|| format!("cannot write {name}"))
+            fs::write(self.directory.join(name), content)
+                .with_context(|| format!("cannot write {name}"))
         };
         write("registry.yaml", registry_config(&self.directory))?;
-        write("Corefile", addons::corefile(&kubeconfig("dns").display().to_string()))?;
+        write(
+            "Corefile",
+            addons::corefile(&kubeconfig("dns").display().to_string()),
+        )?;
         write("audit-policy.json", addons::audit_policy().to_string())
     }
 
     fn join_node(&mut self, number: u8) -> Result<()> {
         let own = node::own_directories(&self.directory, number);
         let namespace = make_namespace(&self.cgroups, &self.directory, Place::Node(number), &own)?;
-        enter_script(&self.cgroups, &self.control_plane, &namespace::node_link_script(number, &namespace))?;
+        enter_script(
+            &self.cgroups,
+            &self.control_plane,
+            &namespace::node_link_script(number, &namespace),
+        )?;
         self.nodes.push(namespace);
         Ok(())
     }
@@ -149,7 +196,8 @@ impl Cluster {
     pub(crate) fn launch(&self, component: Component) -> Result<()> {
         if let Component::Kubelet(number) = component {
             let socket = node::containerd_socket(&self.directory, number);
-            wait_until(|| socket.exists()).with_context(|| format!("containerd of node-{number} makes no socket"))?;
+            wait_until(|| socket.exists())
+                .with_context(|| format!("containerd of node-{number} makes no socket"))?;
         }
         let setting = Setting {
             directory: &self.directory,
@@ -159,15 +207,23 @@ impl Cluster {
         };
         let (program, arguments) = command_line(component, &setting);
         let namespace = self.namespace(component.place())?;
-        let mut command = process::command(&self.cgroups, Some(namespace), self.programs.path(program));
-        command.args(arguments).env("PATH", self.programs.search_path(process::PATH)?);
+        let mut command =
+            process::command(&self.cgroups, Some(namespace), self.programs.path(program));
+        command
+            .args(arguments)
+            .env("PATH", self.programs.search_path(process::PATH)?);
         let process = process::spawn(command, &self.log(&component.to_string()))?;
-        process.record(&state::process_file(&self.directory, &component.to_string()))
+        process.record(&state::process_file(
+            &self.directory,
+            &component.to_string(),
+        ))
     }
 
     fn push_pause(&self) -> Result<()> {
-        wait_until(|| TcpStream::connect((Ipv4Addr::LOCALHOST, self.settings.registry_port)).is_ok())
-            .context("the registry does not listen")?;
+        wait_until(|| {
+            TcpStream::connect((Ipv4Addr::LOCALHOST, self.settings.registry_port)).is_ok()
+        })
+        .context("the registry does not listen")?;
         let image = Image::pause()?;
         retry(PATIENCE, || self.registry().push(&image, PAUSE)).map(|_| ())
     }
@@ -175,26 +231,47 @@ impl Cluster {
     /// Waits until the apiserver says that it is ready.
     pub(crate) fn wait_for_apiserver(&self) -> Result<()> {
         let inside = SocketAddrV4::new(address::CONTROL_PLANE, address::APISERVER_PORT);
-        let listens = || self.control_plane.run(|| TcpStream::connect(inside).is_ok()).unwrap_or(false);
+        let listens = || {
+            self.control_plane
+                .run(|| TcpStream::connect(inside).is_ok())
+                .unwrap_or(false)
+        };
         wait_until(listens).context("the apiserver does not listen")?;
-        retry(PATIENCE, || self.kubectl(&["get", "--raw=/readyz"])).map(|_| ()).context("the apiserver is not ready")
+        retry(PATIENCE, || self.kubectl(&["get", "--raw=/readyz"]))
+            .map(|_| ())
+            .context("the apiserver is not ready")
     }
 
     fn wait_for_nodes(&self) -> Result<()> {
         if self.settings.nodes == 0 {
             return Ok(());
         }
-        let nodes: Vec<String> = self.nodes().iter().map(|name| format!("node/{name}")).collect();
+        let nodes: Vec<String> = self
+            .nodes()
+            .iter()
+            .map(|name| format!("node/{name}"))
+            .collect();
         let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
         let timeout = format!("--timeout={}s", PATIENCE.as_secs());
         // `wait --for=create` gives up on several names when the first look finds none of them.
-        retry(PATIENCE, || self.kubectl(&[&["get"], nodes.as_slice()].concat()))?;
-        self.kubectl(&[&["wait", "--for=condition=Ready", &timeout], nodes.as_slice()].concat())?;
-        wait_until(|| self.dns_is_ready().unwrap_or(false)).context("cluster DNS does not get ready")
+        retry(PATIENCE, || {
+            self.kubectl(&[&["get"], nodes.as_slice()].concat())
+        })?;
+        self.kubectl(
+            &[
+                &["wait", "--for=condition=Ready", &timeout],
+                nodes.as_slice(),
+            ]
+            .concat(),
+        )?;
+        wait_until(|| self.dns_is_ready().unwrap_or(false))
+            .context("cluster DNS does not get ready")
     }
 
     fn dns_is_ready(&self) -> Result<bool> {
-        let mut connection = self.control_plane.run(|| TcpStream::connect(addons::DNS_READINESS))??;
+        let mut connection = self
+            .control_plane
+            .run(|| TcpStream::connect(addons::DNS_READINESS))??;
         connection.write_all(b"GET /ready HTTP/1.0\r\n\r\n")?;
         let mut answer = String::new();
         connection.read_to_string(&mut answer)?;
@@ -206,28 +283,49 @@ impl Cluster {
         let mut text = format!("cluster {} did not come up", self.settings.name);
         for component in Component::all(self.settings.nodes) {
             let name = component.to_string();
-            let Some(process) = process::Process::recorded(&state::process_file(&self.directory, &name)) else {
+            let Some(process) =
+                process::Process::recorded(&state::process_file(&self.directory, &name))
+            else {
                 continue;
             };
             if !process.runs() {
                 let log = fs::read_to_string(self.log(&name)).unwrap_or_default();
                 let last: Vec<_> = log.lines().rev().take(5).collect();
-                text += &format!("\n{name} ended: {}", last.into_iter().rev().collect::<Vec<_>>().join("\n"));
+                text += &format!(
+                    "\n{name} ended: {}",
+                    last.into_iter().rev().collect::<Vec<_>>().join("\n")
+                );
             }
         }
         text
     }
 }
 
-fn make_namespace(cgroups: &Cgroups, directory: &Path, place: Place, own: &[OwnDirectory]) -> Result<Namespace> {
+fn make_namespace(
+    cgroups: &Cgroups,
+    directory: &Path,
+    place: Place,
+    own: &[OwnDirectory],
+) -> Result<Namespace> {
     let name = place.to_string();
-    let namespace = Namespace::create(cgroups, &name, own, &directory.join("log").join(format!("{name}.log")))?;
-    namespace.holder().record(&state::process_file(directory, &name))?;
+    let namespace = Namespace::create(
+        cgroups,
+        &name,
+        own,
+        &directory.join("log").join(format!("{name}.log")),
+    )?;
+    namespace
+        .holder()
+        .record(&state::process_file(directory, &name))?;
     Ok(namespace)
 }
 
 fn enter_script(cgroups: &Cgroups, namespace: &Namespace, script: &str) -> Result<()> {
-    process::output(process::command(cgroups, Some(namespace), "/bin/sh").args(["-ec", script]), None).map(|_| ())
+    process::output(
+        process::command(cgroups, Some(namespace), "/bin/sh").args(["-ec", script]),
+        None,
+    )
+    .map(|_| ())
 }
 
 fn registry_config(directory: &Path) -> String {

@@ -48,22 +48,29 @@ pub(crate) fn directory(name: &str) -> PathBuf {
 /// A name is part of file names and cgroup names.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let is_name = (1..=40).contains(&name.len()) && name.chars().all(allowed) && !name.starts_with('-');
+    let is_name =
+        (1..=40).contains(&name.len()) && name.chars().all(allowed) && !name.starts_with('-');
     if !is_name {
-        bail!("{name:?} is no name for a cluster: use up to 40 of a-z, 0-9 and -, not starting with -");
+        bail!(
+            "{name:?} is no name for a cluster: use up to 40 of a-z, 0-9 and -, not starting with -"
+        );
     }
     Ok(())
 }
 
 pub(crate) fn write_settings(directory: &Path, settings: &Settings) -> Result<()> {
-    fs::write(directory.join("settings.json"), format!("{:#}\n", serde_json::to_value(settings)?))
-        .with_context(|| format!("cannot write the settings of cluster {}", settings.name))
+    fs::write(
+        directory.join("settings.json"),
+        format!("{:#}\n", serde_json::to_value(settings)?),
+    )
+    .with_context(|| format!("cannot write the settings of cluster {}", settings.name))
 }
 
 pub(crate) fn read_settings(name: &str) -> Result<Settings> {
     let path = directory(name).join("settings.json");
-    let text = fs::read_to_string(&path)
-        .with_context(|| format!("there is no cluster {name:?}; `cluster up --name {name}` makes it"))?;
+    let text = fs::read_to_string(&path).with_context(|| {
+        format!("there is no cluster {name:?}; `cluster up --name {name}` makes it")
+    })?;
     serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))
 }
 
@@ -82,7 +89,8 @@ fn is_kept(directory: &Path) -> bool {
 }
 
 fn boot() -> Result<String> {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").context("cannot tell this boot from another")
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .context("cannot tell this boot from another")
 }
 
 /// A lock on a name or on a slot, held until dropped.
@@ -124,14 +132,21 @@ impl Lock {
     fn at(path: PathBuf) -> Result<Result<Self, Option<u32>>> {
         fs::create_dir_all(ROOT).with_context(|| format!("cannot make {ROOT}; run as root"))?;
         loop {
-            let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&path)?;
+            let mut file = File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(Err(holder(&mut file))),
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
             // Its last holder may have removed the file between our opening and our locking it.
-            if fs::metadata(&path).is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino())) {
+            if fs::metadata(&path)
+                .is_ok_and(|now| file.metadata().is_ok_and(|ours| ours.ino() == now.ino()))
+            {
                 file.set_len(0)?;
                 file.rewind()?;
                 writeln!(file, "{}", std::process::id())?;
@@ -170,7 +185,13 @@ fn owner(name: &str) -> Option<u32> {
 /// # Errors
 /// When the directory of clusters cannot be read.
 pub fn list() -> Result<Vec<Summary>> {
-    Ok(names()?.into_iter().map(|name| Summary { owner: owner(&name), name }).collect())
+    Ok(names()?
+        .into_iter()
+        .map(|name| Summary {
+            owner: owner(&name),
+            name,
+        })
+        .collect())
 }
 
 fn names() -> Result<Vec<String>> {
@@ -199,7 +220,9 @@ pub fn remove_leftovers() -> Result<Vec<String>> {
         if is_kept(&directory) {
             continue;
         }
-        let Ok(_lock) = Lock::at(lock_file(&name))? else { continue };
+        let Ok(_lock) = Lock::at(lock_file(&name))? else {
+            continue;
+        };
         // It may have been marked as kept, or have been taken down, just before the lock was ours.
         if directory.exists() && !is_kept(&directory) {
             remove(&name)?;
@@ -212,9 +235,15 @@ pub fn remove_leftovers() -> Result<Vec<String>> {
 /// Ends every process of the cluster and removes all that it has. Whoever calls holds the cluster's lock.
 pub(crate) fn remove(name: &str) -> Result<()> {
     let (directory, cgroups) = (directory(name), Cgroups::of(name)?);
-    cgroups.kill_all().with_context(|| format!("cluster {name}"))?;
+    cgroups
+        .kill_all()
+        .with_context(|| format!("cluster {name}"))?;
     // The dead that are children of this process still count for the mounts that they held.
-    for record in fs::read_dir(directory.join("processes")).into_iter().flatten().flatten() {
+    for record in fs::read_dir(directory.join("processes"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         if let Some(process) = Process::recorded(&record.path()) {
             process.runs();
         }

@@ -36,14 +36,16 @@ impl Valve {
     /// # Errors
     /// When no port is free.
     pub fn start(target: u16) -> Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on loopback")?;
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on loopback")?;
         let port = listener.local_addr()?.port();
         let state = Arc::new(State::default());
         let shared = state.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 // What cannot be reached is hung up on.
-                let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, target)).and_then(|to| connect(client, to, &shared));
+                let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, target))
+                    .and_then(|to| connect(client, to, &shared));
             }
         });
         Ok(Self { port, state })
@@ -104,7 +106,12 @@ fn connect(client: TcpStream, server: TcpStream, state: &Arc<State>) -> io::Resu
     Ok(())
 }
 
-fn pass(mut from: TcpStream, mut to: &TcpStream, state: &State, gone: &AtomicBool) -> io::Result<()> {
+fn pass(
+    mut from: TcpStream,
+    mut to: &TcpStream,
+    state: &State,
+    gone: &AtomicBool,
+) -> io::Result<()> {
     let mut buffer = vec![0; 16 << 10];
     loop {
         let read = from.read(&mut buffer)?;
@@ -120,7 +127,9 @@ fn pass(mut from: TcpStream, mut to: &TcpStream, state: &State, gone: &AtomicBoo
             }
         }
         state.allowed.fetch_sub(bytes, Ordering::SeqCst);
-        state.passed.fetch_add(bytes.unsigned_abs(), Ordering::SeqCst);
+        state
+            .passed
+            .fetch_add(bytes.unsigned_abs(), Ordering::SeqCst);
         to.write_all(&buffer[..read])?;
     }
 }

@@ -47,7 +47,10 @@ pub struct Versions {
 impl Default for Versions {
     /// The newest of both.
     fn default() -> Self {
-        Self { kubernetes: Kubernetes::V1_37, containerd: Containerd::V2_4 }
+        Self {
+            kubernetes: Kubernetes::V1_37,
+            containerd: Containerd::V2_4,
+        }
     }
 }
 
@@ -66,15 +69,23 @@ impl Versions {
 }
 
 fn asked<V: ValueEnum>(variable: &str, default: V) -> Result<V> {
-    let Ok(value) = env::var(variable) else { return Ok(default) };
+    let Ok(value) = env::var(variable) else {
+        return Ok(default);
+    };
     V::from_str(&value, false).map_err(|_| {
         let versions: Vec<_> = V::value_variants().iter().map(name).collect();
-        anyhow!("{variable}={value:?} is no version that can be built: set one of {}, or none", versions.join(", "))
+        anyhow!(
+            "{variable}={value:?} is no version that can be built: set one of {}, or none",
+            versions.join(", ")
+        )
     })
 }
 
 fn name(version: &impl ValueEnum) -> String {
-    version.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    version
+        .to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
 }
 
 impl fmt::Display for Kubernetes {
@@ -131,7 +142,9 @@ impl Module {
     pub(crate) fn version(self, dependency: &str) -> Option<&'static str> {
         self.go_mod.lines().find_map(|line| {
             let mut words = line.trim().trim_start_matches("require ").split(' ');
-            (words.next() == Some(dependency)).then(|| words.next()).flatten()
+            (words.next() == Some(dependency))
+                .then(|| words.next())
+                .flatten()
         })
     }
 }
@@ -145,12 +158,19 @@ mod tests {
         for version in Kubernetes::value_variants() {
             let module = version.module();
             let pinned = module.version("k8s.io/kubernetes").unwrap();
-            assert!(pinned.starts_with(&format!("v{version}.")), "{version}: {pinned}");
+            assert!(
+                pinned.starts_with(&format!("v{version}.")),
+                "{version}: {pinned}"
+            );
             let staging = format!("k8s.io/api => k8s.io/api v0{}\n", &pinned[2..]);
             assert!(module.go_mod.contains(&staging), "{version}: {staging}");
             assert!(module.version("helm.sh/helm/v3").is_some(), "{version}");
         }
-        let containerd = Containerd::V2_4.module().unwrap().version("github.com/containerd/containerd/v2").unwrap();
+        let containerd = Containerd::V2_4
+            .module()
+            .unwrap()
+            .version("github.com/containerd/containerd/v2")
+            .unwrap();
         assert!(containerd.starts_with("v2.4."), "{containerd}");
         assert!(Containerd::V1_6.module().is_none());
     }

@@ -68,10 +68,16 @@ impl Asker {
         let sink = Arc::clone(&asked);
         let thread = std::thread::spawn(move || match way.clone() {
             // Sockets belong to the network of the thread that makes them: one thread asks all pods.
-            Way::Direct(cluster) => cluster.in_network(|| run(&way, &targets, &sink, began, stopped))?,
+            Way::Direct(cluster) => {
+                cluster.in_network(|| run(&way, &targets, &sink, began, stopped))?
+            }
             Way::Proxy { .. } => run(&way, &targets, &sink, began, stopped),
         });
-        Asker { stop, asked, thread }
+        Asker {
+            stop,
+            asked,
+            thread,
+        }
     }
 
     /// Looks at the requests so far.
@@ -85,8 +91,12 @@ impl Asker {
     /// When it could not ask at all.
     pub fn stop(self) -> Result<Requests> {
         self.stop.send_replace(true);
-        self.thread.join().map_err(|_| anyhow!("the thread that asks pods broke down"))??;
-        Ok(std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner)))
+        self.thread
+            .join()
+            .map_err(|_| anyhow!("the thread that asks pods broke down"))??;
+        Ok(std::mem::take(
+            &mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner),
+        ))
     }
 }
 
@@ -97,14 +107,21 @@ fn run(
     began: Instant,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot ask pods")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot ask pods")?;
     runtime.block_on(async move {
         let mut known = BTreeSet::new();
         let mut tasks = tokio::task::JoinSet::new();
         while !*stopped.borrow_and_update() {
             for target in targets() {
                 if known.insert((target.pod.clone(), target.ip.clone())) {
-                    let one = Questioner { way: way.clone(), targets: Arc::clone(targets), began };
+                    let one = Questioner {
+                        way: way.clone(),
+                        targets: Arc::clone(targets),
+                        began,
+                    };
                     tasks.spawn(one.ask_until_gone(target, Arc::clone(asked), stopped.clone()));
                 }
             }
@@ -122,18 +139,34 @@ struct Questioner {
 }
 
 impl Questioner {
-    async fn ask_until_gone(self, target: Target, asked: Arc<Mutex<Requests>>, stopped: watch::Receiver<bool>) {
+    async fn ask_until_gone(
+        self,
+        target: Target,
+        asked: Arc<Mutex<Requests>>,
+        stopped: watch::Receiver<bool>,
+    ) {
         while !*stopped.borrow() {
             let same = |now: &Target| now.pod == target.pod && now.ip == target.ip;
-            let Some(now) = (self.targets)().into_iter().find(same) else { return };
+            let Some(now) = (self.targets)().into_iter().find(same) else {
+                return;
+            };
             let sent = self.began.elapsed();
             let answer = match timeout(PATIENCE, self.ask(&now)).await {
                 Ok(answer) => answer.map_err(|error| format!("{error:#}")),
                 Err(_) => Err(format!("no answer within {PATIENCE:?}")),
             };
             let done = self.began.elapsed();
-            let request = Request { pod: now.pod, sent, done, called_ready: now.called_ready, answer };
-            asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+            let request = Request {
+                pod: now.pod,
+                sent,
+                done,
+                called_ready: now.called_ready,
+                answer,
+            };
+            asked
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(request);
             sleep(PAUSE).await;
         }
     }
@@ -142,8 +175,13 @@ impl Questioner {
         match &self.way {
             Way::Direct(_) => ask_directly(&target.ip).await,
             Way::Proxy { client, namespace } => {
-                let path = format!("/api/v1/namespaces/{namespace}/pods/{}:{PORT}/proxy/", target.pod);
-                let text = client.request_text(HttpRequest::get(path).body(Vec::new())?).await?;
+                let path = format!(
+                    "/api/v1/namespaces/{namespace}/pods/{}:{PORT}/proxy/",
+                    target.pod
+                );
+                let text = client
+                    .request_text(HttpRequest::get(path).body(Vec::new())?)
+                    .await?;
                 Ok(text.trim().to_owned())
             }
         }
@@ -152,10 +190,15 @@ impl Questioner {
 
 /// A new connection for each question, so that a container that has gone is noticed at once.
 async fn ask_directly(ip: &str) -> Result<String> {
-    let stream = TcpStream::connect((ip, PORT)).await.context("cannot connect")?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let stream = TcpStream::connect((ip, PORT))
+        .await
+        .context("cannot connect")?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
-    let request = HttpRequest::get("/").header("host", ip).body(Empty::<Bytes>::new())?;
+    let request = HttpRequest::get("/")
+        .header("host", ip)
+        .body(Empty::<Bytes>::new())?;
     let response = sender.send_request(request).await?;
     let status = response.status();
     let body = response.into_body().collect().await?.to_bytes();

@@ -18,14 +18,20 @@ const PLUGIN: &str = "host-local";
 pub fn push(registry: &Registry, tag: &str, release: bool) -> Result<Vec<(String, String)>> {
     let [controller, daemon] = PROGRAMS;
     let binaries = workspace_binaries(&[controller, daemon, PLUGIN], release)?;
-    let [.., plugin] = binaries.as_slice() else { bail!("no program was built") };
+    let [.., plugin] = binaries.as_slice() else {
+        bail!("no program was built")
+    };
     let pushed = PROGRAMS.iter().zip(&binaries).map(|(program, binary)| {
-        let mut image = Image::scratch().file(program, binary)?.entrypoint([format!("/{program}")]);
+        let mut image = Image::scratch()
+            .file(program, binary)?
+            .entrypoint([format!("/{program}")]);
         if *program == daemon {
             image = image.file(PLUGIN, plugin)?;
         }
         let name = format!("{program}:{tag}");
-        let digest = registry.push(&image, &name).with_context(|| format!("cannot push {name}"))?;
+        let digest = registry
+            .push(&image, &name)
+            .with_context(|| format!("cannot push {name}"))?;
         anyhow::Ok((format!("{}/{name}", registry.address), digest))
     });
     pushed.collect()

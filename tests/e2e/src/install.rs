@@ -17,7 +17,10 @@ pub const NAMESPACE: &str = "kruise-system";
 pub const RELEASE: &str = "berth";
 
 fn chart() -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth").display().to_string()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../charts/berth")
+        .display()
+        .to_string()
 }
 
 /// The chart keeps its CRDs when it is uninstalled: whoever made them for a moment removes them.
@@ -50,10 +53,27 @@ pub fn install(site: &Site, values: &[&str]) -> Result<()> {
     let registry = format!("image.registry={}", site.registry());
     let tag = format!("image.tag={}", images::TAG);
     let chart = chart();
-    let mut arguments = vec!["install", RELEASE, &chart, "--namespace", NAMESPACE, "--create-namespace"];
-    arguments.extend(["--wait", "--timeout", "3m", "--set", &registry, "--set", &tag]);
+    let mut arguments = vec![
+        "install",
+        RELEASE,
+        &chart,
+        "--namespace",
+        NAMESPACE,
+        "--create-namespace",
+    ];
+    arguments.extend([
+        "--wait",
+        "--timeout",
+        "3m",
+        "--set",
+        &registry,
+        "--set",
+        &tag,
+    ]);
     arguments.extend(values.iter().flat_map(|value| ["--set", value]));
-    site.helm(&arguments).context("cannot install the chart").map(|_| ())
+    site.helm(&arguments)
+        .context("cannot install the chart")
+        .map(|_| ())
 }
 
 /// The chart's manifests with these values, as helm makes them. Nothing is installed.
@@ -62,7 +82,15 @@ pub fn install(site: &Site, values: &[&str]) -> Result<()> {
 /// When the chart refuses a value; the error has its words.
 pub fn template(site: &Site, values: &[&str]) -> Result<String> {
     let (chart, registry) = (chart(), format!("image.registry={}", site.registry()));
-    let mut arguments = vec!["template", RELEASE, &chart, "--kube-version", "1.34", "--namespace", NAMESPACE];
+    let mut arguments = vec![
+        "template",
+        RELEASE,
+        &chart,
+        "--kube-version",
+        "1.34",
+        "--namespace",
+        NAMESPACE,
+    ];
     arguments.extend(["--set", &registry]);
     arguments.extend(values.iter().flat_map(|value| ["--set", value]));
     site.helm(&arguments)
@@ -74,10 +102,19 @@ pub fn template(site: &Site, values: &[&str]) -> Result<String> {
 /// When helm fails; the error has its own words.
 pub fn set(site: &Site, values: &[&str]) -> Result<()> {
     let chart = chart();
-    let mut arguments = vec!["upgrade", RELEASE, &chart, "--namespace", NAMESPACE, "--reuse-values"];
+    let mut arguments = vec![
+        "upgrade",
+        RELEASE,
+        &chart,
+        "--namespace",
+        NAMESPACE,
+        "--reuse-values",
+    ];
     arguments.extend(["--wait", "--timeout", "3m"]);
     arguments.extend(values.iter().flat_map(|value| ["--set", value]));
-    site.helm(&arguments).context("cannot upgrade the release").map(|_| ())
+    site.helm(&arguments)
+        .context("cannot upgrade the release")
+        .map(|_| ())
 }
 
 /// Removes the release, its CRDs and its namespace.
@@ -85,12 +122,23 @@ pub fn set(site: &Site, values: &[&str]) -> Result<()> {
 /// # Errors
 /// When one of them cannot be removed; the others are, as far as possible.
 pub async fn uninstall(site: &Site) -> Result<()> {
-    let released = site.helm(&["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--ignore-not-found"]);
+    let released = site.helm(&[
+        "uninstall",
+        RELEASE,
+        "--namespace",
+        NAMESPACE,
+        "--wait",
+        "--ignore-not-found",
+    ]);
     let crds: Api<CustomResourceDefinition> = Api::all(site.client().clone());
     for name in crd_names() {
         delete(&crds, &name).await?;
     }
-    delete(&Api::<k8s_openapi::api::core::v1::Namespace>::all(site.client().clone()), NAMESPACE).await?;
+    delete(
+        &Api::<k8s_openapi::api::core::v1::Namespace>::all(site.client().clone()),
+        NAMESPACE,
+    )
+    .await?;
     released.map(|_| ())
 }
 

@@ -49,13 +49,23 @@ pub enum Promise {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Violation { at, promise, limit, found, pods } = self;
+        let Violation {
+            at,
+            promise,
+            limit,
+            found,
+            pods,
+        } = self;
         let (what, bound) = match promise {
             Promise::MaxUnavailable => ("available", "at least"),
             Promise::MaxSurge => ("active", "at most"),
             Promise::Partition => ("of an old revision", "at least"),
         };
-        write!(f, "at {} {found} pods were {what}, {bound} {limit} are promised by {promise:?}: {pods}", seconds(*at))
+        write!(
+            f,
+            "at {} {found} pods were {what}, {bound} {limit} are promised by {promise:?}: {pods}",
+            seconds(*at)
+        )
     }
 }
 
@@ -66,19 +76,33 @@ impl Limits {
     /// [`crate::suite::Broken`], with the first moment that breaks one.
     pub fn ensure_kept(&self, record: &Record) -> Result<()> {
         let violations = self.violations(record);
-        let Some(first) = violations.first() else { return Ok(()) };
-        Err(broken(format!("{} moments break a promise, the first: {first}", violations.len())))
+        let Some(first) = violations.first() else {
+            return Ok(());
+        };
+        Err(broken(format!(
+            "{} moments break a promise, the first: {first}",
+            violations.len()
+        )))
     }
 
     /// Every moment of the record that breaks a promise. Empty when all held.
     pub fn violations(&self, record: &Record) -> Vec<Violation> {
-        record.moments().flat_map(|moment| self.at(&moment)).collect()
+        record
+            .moments()
+            .flat_map(|moment| self.at(&moment))
+            .collect()
     }
 
     fn at(&self, moment: &Moment<'_>) -> Vec<Violation> {
         let mut found = Vec::new();
         let mut note = |promise, limit, count| {
-            found.push(Violation { at: moment.at, promise, limit, found: count, pods: moment.describe() });
+            found.push(Violation {
+                at: moment.at,
+                promise,
+                limit,
+                found: count,
+                pods: moment.describe(),
+            });
         };
         let available = moment.available(self.min_ready);
         if available < self.available {

@@ -24,7 +24,11 @@ pub const CONTAINER: &str = "main";
 /// # Errors
 /// When the manifest has none.
 pub fn api_of(client: &Client, namespace: &str, manifest: &Value) -> Result<Api<DynamicObject>> {
-    let text = |key: &str| manifest[key].as_str().with_context(|| format!("the manifest has no {key}: {manifest}"));
+    let text = |key: &str| {
+        manifest[key]
+            .as_str()
+            .with_context(|| format!("the manifest has no {key}: {manifest}"))
+    };
     let (version, kind) = (text("apiVersion")?, text("kind")?);
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -59,7 +63,9 @@ fn is_namespaced(kind: &str) -> bool {
 /// The server's, unchanged.
 pub async fn create(client: &Client, namespace: &str, manifest: &Value) -> Result<Value> {
     let object: DynamicObject = serde_json::from_value(manifest.clone())?;
-    let created = api_of(client, namespace, manifest)?.create(&PostParams::default(), &object).await?;
+    let created = api_of(client, namespace, manifest)?
+        .create(&PostParams::default(), &object)
+        .await?;
     Ok(serde_json::to_value(created)?)
 }
 
@@ -67,9 +73,17 @@ pub async fn create(client: &Client, namespace: &str, manifest: &Value) -> Resul
 ///
 /// # Errors
 /// The server's, unchanged.
-pub async fn patch(client: &Client, namespace: &str, kind: &str, name: &str, patch: &Value) -> Result<Value> {
+pub async fn patch(
+    client: &Client,
+    namespace: &str,
+    kind: &str,
+    name: &str,
+    patch: &Value,
+) -> Result<Value> {
     let api = api_by_kind(client, namespace, kind)?;
-    let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    let patched = api
+        .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
     Ok(serde_json::to_value(patched)?)
 }
 
@@ -78,24 +92,44 @@ pub async fn patch(client: &Client, namespace: &str, kind: &str, name: &str, pat
 /// # Errors
 /// The server's, unchanged.
 pub async fn get(client: &Client, namespace: &str, kind: &str, name: &str) -> Result<Value> {
-    Ok(serde_json::to_value(api_by_kind(client, namespace, kind)?.get(name).await?)?)
+    Ok(serde_json::to_value(
+        api_by_kind(client, namespace, kind)?.get(name).await?,
+    )?)
 }
 
 /// Lists objects with these labels; all, when there are none.
 ///
 /// # Errors
 /// The server's, unchanged.
-pub async fn list(client: &Client, namespace: &str, kind: &str, labels: &str) -> Result<Vec<Value>> {
-    let list = api_by_kind(client, namespace, kind)?.list(&ListParams::default().labels(labels)).await?;
-    list.items.into_iter().map(|object| Ok(serde_json::to_value(object)?)).collect()
+pub async fn list(
+    client: &Client,
+    namespace: &str,
+    kind: &str,
+    labels: &str,
+) -> Result<Vec<Value>> {
+    let list = api_by_kind(client, namespace, kind)?
+        .list(&ListParams::default().labels(labels))
+        .await?;
+    list.items
+        .into_iter()
+        .map(|object| Ok(serde_json::to_value(object)?))
+        .collect()
 }
 
 /// Asks for the end of an object.
 ///
 /// # Errors
 /// The server's, unchanged.
-pub async fn delete(client: &Client, namespace: &str, kind: &str, name: &str, how: &DeleteParams) -> Result<()> {
-    api_by_kind(client, namespace, kind)?.delete(name, how).await?;
+pub async fn delete(
+    client: &Client,
+    namespace: &str,
+    kind: &str,
+    name: &str,
+    how: &DeleteParams,
+) -> Result<()> {
+    api_by_kind(client, namespace, kind)?
+        .delete(name, how)
+        .await?;
     Ok(())
 }
 
@@ -103,18 +137,36 @@ pub async fn delete(client: &Client, namespace: &str, kind: &str, name: &str, ho
 ///
 /// # Errors
 /// When it is there after `patience`.
-pub async fn until_gone(client: &Client, namespace: &str, kind: &str, name: &str, patience: Duration) -> Result<()> {
-    let (api, deadline) = (api_by_kind(client, namespace, kind)?, Instant::now() + patience);
+pub async fn until_gone(
+    client: &Client,
+    namespace: &str,
+    kind: &str,
+    name: &str,
+    patience: Duration,
+) -> Result<()> {
+    let (api, deadline) = (
+        api_by_kind(client, namespace, kind)?,
+        Instant::now() + patience,
+    );
     while api.get_opt(name).await?.is_some() {
-        ensure!(Instant::now() < deadline, "{kind} {namespace}/{name} is there after {patience:?}");
+        ensure!(
+            Instant::now() < deadline,
+            "{kind} {namespace}/{name} is there after {patience:?}"
+        );
         sleep(Duration::from_millis(20)).await;
     }
     Ok(())
 }
 
 fn api_by_kind(client: &Client, namespace: &str, kind: &str) -> Result<Api<DynamicObject>> {
-    let (version, kind) = kind.rsplit_once('/').with_context(|| format!("{kind:?} is not GROUP/VERSION/KIND"))?;
-    api_of(client, namespace, &json!({"apiVersion": version, "kind": kind}))
+    let (version, kind) = kind
+        .rsplit_once('/')
+        .with_context(|| format!("{kind:?} is not GROUP/VERSION/KIND"))?;
+    api_of(
+        client,
+        namespace,
+        &json!({"apiVersion": version, "kind": kind}),
+    )
 }
 
 /// Kinds, for [`get`], [`list`] and [`patch`].
@@ -193,7 +245,9 @@ pub async fn until(
 /// When it cannot be made.
 pub async fn make_namespace(client: &Client, name: &str) -> Result<()> {
     let manifest = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    create(client, "", &manifest).await.with_context(|| format!("cannot make namespace {name}"))?;
+    create(client, "", &manifest)
+        .await
+        .with_context(|| format!("cannot make namespace {name}"))?;
     Ok(())
 }
 
@@ -212,7 +266,13 @@ pub fn again(object: &Value) -> Value {
         again.remove("status");
     }
     if let Some(metadata) = again["metadata"].as_object_mut() {
-        for field in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"] {
+        for field in [
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+            "managedFields",
+            "generation",
+        ] {
             metadata.remove(field);
         }
     }
@@ -270,9 +330,15 @@ pub fn is_done(clone_set: &Value) -> bool {
     // A status leaves out some counts that are zero.
     let all = |count: &str| status[count].as_i64().unwrap_or(0) == replicas.as_i64().unwrap_or(1);
     status["observedGeneration"] == clone_set["metadata"]["generation"]
-        && ["replicas", "readyReplicas", "updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas"]
-            .iter()
-            .all(|count| all(count))
+        && [
+            "replicas",
+            "readyReplicas",
+            "updatedReplicas",
+            "updatedReadyReplicas",
+            "updatedAvailableReplicas",
+        ]
+        .iter()
+        .all(|count| all(count))
 }
 
 /// Does the status of a StatefulSet speak of this spec, with so many pods updated and available, and all available?
@@ -295,7 +361,10 @@ mod tests {
         let patch = image_patch(&set, "hello:2");
         let container = &patch["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["image"], "hello:2");
-        assert_eq!(container["readinessProbe"], set["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]);
+        assert_eq!(
+            container["readinessProbe"],
+            set["spec"]["template"]["spec"]["containers"][0]["readinessProbe"]
+        );
     }
 
     #[test]

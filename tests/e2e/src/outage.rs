@@ -41,7 +41,8 @@ pub struct Seen {
 impl Requests {
     /// Adds a request.
     pub fn push(&mut self, request: Request) {
-        self.latest.insert(request.pod.clone(), request.answer.clone());
+        self.latest
+            .insert(request.pod.clone(), request.answer.clone());
         self.sent.push(request);
     }
 
@@ -66,7 +67,10 @@ impl Requests {
         for request in self.sent.iter().filter(|r| r.sent >= from && r.done <= to) {
             by_pod.entry(&request.pod).or_default().push(request);
         }
-        by_pod.into_iter().map(|(pod, requests)| (pod.to_owned(), seen(requests))).collect()
+        by_pod
+            .into_iter()
+            .map(|(pod, requests)| (pod.to_owned(), seen(requests)))
+            .collect()
     }
 
     /// When a pod last answered between `from` and `to`.
@@ -80,19 +84,26 @@ impl Requests {
     }
 
     fn answers(&self, pod: &str, from: Duration, to: Duration) -> impl Iterator<Item = Duration> {
-        let answered = move |r: &&Request| r.pod == pod && r.answer.is_ok() && r.sent >= from && r.done <= to;
+        let answered =
+            move |r: &&Request| r.pod == pod && r.answer.is_ok() && r.sent >= from && r.done <= to;
         self.sent.iter().filter(answered).map(|r| r.done)
     }
 
     /// Requests that failed although the pod was called ready when they were sent: none, when a pod is taken out of service in time.
     pub fn failed_while_ready(&self) -> Vec<&Request> {
-        self.sent.iter().filter(|r| r.called_ready && r.answer.is_err()).collect()
+        self.sent
+            .iter()
+            .filter(|r| r.called_ready && r.answer.is_err())
+            .collect()
     }
 }
 
 fn seen(mut requests: Vec<&Request>) -> Seen {
     requests.sort_by_key(|r| r.sent);
-    let mut seen = Seen { requests: requests.len(), ..Seen::default() };
+    let mut seen = Seen {
+        requests: requests.len(),
+        ..Seen::default()
+    };
     let mut last_answer = None;
     let mut failing_since = None;
     for request in requests {
@@ -153,9 +164,21 @@ mod tests {
             ask("a", 460, 465, Ok("v2")),
         ]);
         let seen = requests.by_pod(ms(0), ms(1000));
-        let expected = Seen { requests: 7, failed: 3, silent: ms(405 + 40), answers: vec!["v1".into(), "v2".into()] };
+        let expected = Seen {
+            requests: 7,
+            failed: 3,
+            silent: ms(405 + 40),
+            answers: vec!["v1".into(), "v2".into()],
+        };
         assert_eq!(seen["a"], expected);
-        assert_eq!(seen["b"], Seen { requests: 1, answers: vec!["v1".into()], ..Seen::default() });
+        assert_eq!(
+            seen["b"],
+            Seen {
+                requests: 1,
+                answers: vec!["v1".into()],
+                ..Seen::default()
+            }
+        );
     }
 
     #[test]
@@ -173,7 +196,11 @@ mod tests {
 
     #[test]
     fn first_and_last_answers() {
-        let requests = all([ask("a", 0, 5, Ok("1")), ask("a", 10, 15, Ok("1")), ask("a", 20, 25, Err("x"))]);
+        let requests = all([
+            ask("a", 0, 5, Ok("1")),
+            ask("a", 10, 15, Ok("1")),
+            ask("a", 20, 25, Err("x")),
+        ]);
         assert_eq!(requests.last_answer("a", ms(0), ms(99)), Some(ms(15)));
         assert_eq!(requests.first_answer("a", ms(1), ms(99)), Some(ms(15)));
         assert_eq!(requests.first_answer("b", ms(0), ms(99)), None);
@@ -181,16 +208,38 @@ mod tests {
 
     #[test]
     fn only_the_asked_time_counts() {
-        let requests = all([ask("a", 0, 5, Err("x")), ask("a", 10, 15, Ok("v1")), ask("a", 90, 120, Err("x"))]);
+        let requests = all([
+            ask("a", 0, 5, Err("x")),
+            ask("a", 10, 15, Ok("v1")),
+            ask("a", 90, 120, Err("x")),
+        ]);
         let seen = requests.by_pod(ms(10), ms(100));
-        assert_eq!(seen["a"], Seen { requests: 1, answers: vec!["v1".into()], ..Seen::default() });
+        assert_eq!(
+            seen["a"],
+            Seen {
+                requests: 1,
+                answers: vec!["v1".into()],
+                ..Seen::default()
+            }
+        );
     }
 
     #[test]
     fn a_failure_counts_against_the_service_only_if_the_pod_was_called_ready() {
-        let warned = Request { called_ready: false, ..ask("a", 30, 35, Err("refused")) };
-        let requests = all([ask("a", 0, 5, Ok("v1")), warned, ask("b", 40, 45, Err("refused"))]);
-        let failed: Vec<_> = requests.failed_while_ready().iter().map(|r| r.pod.as_str()).collect();
+        let warned = Request {
+            called_ready: false,
+            ..ask("a", 30, 35, Err("refused"))
+        };
+        let requests = all([
+            ask("a", 0, 5, Ok("v1")),
+            warned,
+            ask("b", 40, 45, Err("refused")),
+        ]);
+        let failed: Vec<_> = requests
+            .failed_while_ready()
+            .iter()
+            .map(|r| r.pod.as_str())
+            .collect();
         assert_eq!(failed, ["b"]);
     }
 }

@@ -8,26 +8,62 @@ use anyhow::{Context, Result};
 /// A command that contains this text is not run by the test of the pages.
 pub const NOT_RUN: &[(&str, &str)] = &[
     ("helm ", "helm: the test's release has its own values"),
-    ("kubectl drain", "it takes every pod of a node away; the tests of the budgets drain"),
-    ("kubectl rollout restart", "it is named as what Kubernetes' own kinds have"),
+    (
+        "kubectl drain",
+        "it takes every pod of a node away; the tests of the budgets drain",
+    ),
+    (
+        "kubectl rollout restart",
+        "it is named as what Kubernetes' own kinds have",
+    ),
     ("kubectl delete crd", "it ends the release"),
-    ("create secret generic clusters", "it needs the kubeconfig of other clusters; tests/across_clusters has them"),
-    ("kubectl get daemonset.apps log -o json", "the test of Advanced DaemonSets goes this way"),
-    ("kubectl get statefulset.apps db -o json", "the test of Advanced StatefulSets goes this way"),
-    ("delete daemonsets.apps.kruise.io log --cascade=orphan", "it needs a manifest of the reader's"),
-    ("delete asts db --cascade=orphan", "it needs a manifest of the reader's"),
-    ("kruise-mutating-webhook-configuration", "it is about OpenKruise's own objects"),
-    ("secret/kruise-webhook-certs", "it takes away what the release has"),
+    (
+        "create secret generic clusters",
+        "it needs the kubeconfig of other clusters; tests/across_clusters has them",
+    ),
+    (
+        "kubectl get daemonset.apps log -o json",
+        "the test of Advanced DaemonSets goes this way",
+    ),
+    (
+        "kubectl get statefulset.apps db -o json",
+        "the test of Advanced StatefulSets goes this way",
+    ),
+    (
+        "delete daemonsets.apps.kruise.io log --cascade=orphan",
+        "it needs a manifest of the reader's",
+    ),
+    (
+        "delete asts db --cascade=orphan",
+        "it needs a manifest of the reader's",
+    ),
+    (
+        "kruise-mutating-webhook-configuration",
+        "it is about OpenKruise's own objects",
+    ),
+    (
+        "secret/kruise-webhook-certs",
+        "it takes away what the release has",
+    ),
     ("kubectl -n NAMESPACE", "NAMESPACE is the reader's"),
-    ("annotate --overwrite sidecarset NAME", "NAME is the reader's"),
-    ("annotate --overwrite containerrecreaterequest NAME", "NAME is the reader's"),
+    (
+        "annotate --overwrite sidecarset NAME",
+        "NAME is the reader's",
+    ),
+    (
+        "annotate --overwrite containerrecreaterequest NAME",
+        "NAME is the reader's",
+    ),
     ("explain dpdb foo -n default", "foo is the reader's"),
     ("kubectl get nodeimage <node>", "<node> is the reader's"),
 ];
 
 /// Why a command of a page is not run.
 pub fn why_not_run(command: &str) -> Option<&'static str> {
-    NOT_RUN.iter().find(|(text, _)| command.contains(text)).map(|(_, why)| *why)
+    NOT_RUN
+        .iter()
+        .find(|(text, _)| command.contains(text))
+        .map(|(_, why)| *why)
 }
 
 /// A page that has commands.
@@ -60,21 +96,37 @@ pub enum Part {
 pub fn all() -> Result<Vec<Page>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = vec![root.join("README.md")];
-    for (folder, ending) in [("docs", "md"), ("charts/berth", "md"), ("charts/berth/files/crds", "yaml")] {
+    for (folder, ending) in [
+        ("docs", "md"),
+        ("charts/berth", "md"),
+        ("charts/berth/files/crds", "yaml"),
+    ] {
         files.extend(files_in(&root.join(folder), ending)?);
     }
     let page = |file: &PathBuf| {
-        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let parts = if file.extension().is_some_and(|ending| ending == "yaml") { inline(&text) } else { parts(&text) };
-        let name = file.strip_prefix(&root).unwrap_or(file).display().to_string();
+        let text =
+            fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let parts = if file.extension().is_some_and(|ending| ending == "yaml") {
+            inline(&text)
+        } else {
+            parts(&text)
+        };
+        let name = file
+            .strip_prefix(&root)
+            .unwrap_or(file)
+            .display()
+            .to_string();
         Ok(Page { name, parts })
     };
     files.iter().map(page).collect()
 }
 
 fn files_in(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut files = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
     files.retain(|file| file.extension().is_some_and(|has| has == ending));
     files.sort();
     Ok(files)
@@ -93,7 +145,9 @@ pub fn parts(text: &str) -> Vec<Part> {
         parts.append(&mut inline(&std::mem::take(&mut prose)));
         let indent = line.len() - line.trim_start().len();
         let block = lines.by_ref().take_while(|line| line.trim() != "```");
-        let block: Vec<&str> = block.map(|line| line.get(indent..).unwrap_or_default()).collect();
+        let block: Vec<&str> = block
+            .map(|line| line.get(indent..).unwrap_or_default())
+            .collect();
         parts.append(&mut of_block(language.trim(), &block));
     }
     parts.append(&mut inline(&prose));
@@ -105,7 +159,10 @@ fn of_block(language: &str, lines: &[&str]) -> Vec<Part> {
     let has = |start: &str| lines.iter().any(|line| line.starts_with(start));
     match language {
         "yaml" if has("apiVersion:") && has("kind:") => vec![Part::Manifest(text)],
-        "sh" if text.contains("kubectl ") => vec![Part::Command { text, is_refused: false }],
+        "sh" if text.contains("kubectl ") => vec![Part::Command {
+            text,
+            is_refused: false,
+        }],
         "console" => of_console(lines),
         _ => Vec::new(),
     }
@@ -118,12 +175,17 @@ fn of_console(lines: &[&str]) -> Vec<Part> {
     for line in lines {
         let prompted = line.strip_prefix("$ ");
         match (prompted, parts.last_mut()) {
-            (Some(command), _) => parts.push(Part::Command { text: command.to_owned(), is_refused: false }),
+            (Some(command), _) => parts.push(Part::Command {
+                text: command.to_owned(),
+                is_refused: false,
+            }),
             (None, Some(Part::Command { text, .. })) if goes_on => {
                 text.push('\n');
                 text.push_str(line);
             }
-            (None, Some(Part::Command { is_refused, .. })) => *is_refused |= line.starts_with("Error from server"),
+            (None, Some(Part::Command { is_refused, .. })) => {
+                *is_refused |= line.starts_with("Error from server")
+            }
             (None, _) => {}
         }
         goes_on = (prompted.is_some() || goes_on) && line.ends_with('\\');
@@ -138,7 +200,10 @@ fn inline(text: &str) -> Vec<Part> {
     for paragraph in text.split("\n\n") {
         for code in paragraph.split('`').skip(1).step_by(2) {
             let words: Vec<_> = code.split_whitespace().collect();
-            let command = Part::Command { text: words.join(" "), is_refused: false };
+            let command = Part::Command {
+                text: words.join(" "),
+                is_refused: false,
+            };
             if words.len() > 2 && words[0] == "kubectl" && !found.contains(&command) {
                 found.push(command);
             }
@@ -169,7 +234,13 @@ pub fn of_notes(text: &str) -> Vec<Part> {
         }
     }
     scripts.retain(|script| !script.is_empty());
-    scripts.into_iter().map(|text| Part::Command { text, is_refused: false }).collect()
+    scripts
+        .into_iter()
+        .map(|text| Part::Command {
+            text,
+            is_refused: false,
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -62,20 +62,36 @@ impl PodView {
     pub fn of(pod: &Pod) -> PodView {
         let spec = pod.spec.as_ref();
         let status = pod.status.as_ref();
-        let conditions: &[PodCondition] = status.and_then(|s| s.conditions.as_deref()).unwrap_or_default();
-        let is_true = |type_: &str| conditions.iter().any(|c| c.type_ == type_ && c.status == "True");
-        let gates = spec.and_then(|s| s.readiness_gates.as_deref()).unwrap_or_default();
-        let statuses: &[ContainerStatus] = status.and_then(|s| s.container_statuses.as_deref()).unwrap_or_default();
-        let containers = spec.map(|s| s.containers.as_slice()).unwrap_or_default().iter().map(|container| {
-            let status = statuses.iter().find(|s| s.name == container.name);
-            let view = ContainerView {
-                wanted: container.image.clone().unwrap_or_default(),
-                image_id: status.map(|s| s.image_id.clone()).unwrap_or_default(),
-                container_id: status.and_then(|s| s.container_id.clone()).unwrap_or_default(),
-                restarts: status.map_or(0, |s| s.restart_count),
-            };
-            (container.name.clone(), view)
-        });
+        let conditions: &[PodCondition] = status
+            .and_then(|s| s.conditions.as_deref())
+            .unwrap_or_default();
+        let is_true = |type_: &str| {
+            conditions
+                .iter()
+                .any(|c| c.type_ == type_ && c.status == "True")
+        };
+        let gates = spec
+            .and_then(|s| s.readiness_gates.as_deref())
+            .unwrap_or_default();
+        let statuses: &[ContainerStatus] = status
+            .and_then(|s| s.container_statuses.as_deref())
+            .unwrap_or_default();
+        let containers = spec
+            .map(|s| s.containers.as_slice())
+            .unwrap_or_default()
+            .iter()
+            .map(|container| {
+                let status = statuses.iter().find(|s| s.name == container.name);
+                let view = ContainerView {
+                    wanted: container.image.clone().unwrap_or_default(),
+                    image_id: status.map(|s| s.image_id.clone()).unwrap_or_default(),
+                    container_id: status
+                        .and_then(|s| s.container_id.clone())
+                        .unwrap_or_default(),
+                    restarts: status.map_or(0, |s| s.restart_count),
+                };
+                (container.name.clone(), view)
+            });
         let labels = pod.metadata.labels.clone().unwrap_or_default();
         PodView {
             uid: pod.metadata.uid.clone().unwrap_or_default(),
@@ -101,12 +117,18 @@ impl PodView {
 
     /// The value of a label; empty where it has none.
     pub fn label(&self, name: &str) -> &str {
-        self.labels.get(name).map(String::as_str).unwrap_or_default()
+        self.labels
+            .get(name)
+            .map(String::as_str)
+            .unwrap_or_default()
     }
 
     /// The value of an annotation; empty where it has none.
     pub fn annotation(&self, name: &str) -> &str {
-        self.annotations.get(name).map(String::as_str).unwrap_or_default()
+        self.annotations
+            .get(name)
+            .map(String::as_str)
+            .unwrap_or_default()
     }
 
     /// Restarts of all containers.
@@ -116,9 +138,17 @@ impl PodView {
 }
 
 fn pinned(spec: &PodSpec) -> Option<String> {
-    let required =
-        spec.affinity.as_ref()?.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()?;
-    let mut fields = required.node_selector_terms.iter().flat_map(|term| term.match_fields.iter().flatten());
+    let required = spec
+        .affinity
+        .as_ref()?
+        .node_affinity
+        .as_ref()?
+        .required_during_scheduling_ignored_during_execution
+        .as_ref()?;
+    let mut fields = required
+        .node_selector_terms
+        .iter()
+        .flat_map(|term| term.match_fields.iter().flatten());
     let named = fields.find(|field| field.key == "metadata.name")?;
     named.values.as_ref()?.first().cloned()
 }
@@ -177,7 +207,10 @@ impl Record {
             let since = pod.serves().then_some(Duration::ZERO);
             (pod, since)
         };
-        Record { first: pods.into_iter().map(serves).collect(), ..Record::default() }
+        Record {
+            first: pods.into_iter().map(serves).collect(),
+            ..Record::default()
+        }
     }
 
     /// Adds the next event.
@@ -194,18 +227,33 @@ impl Record {
     pub fn since(&self, from: Duration) -> Record {
         let before = self.entries.partition_point(|entry| entry.at < from);
         let mut state = self.replay();
-        self.entries[..before].iter().for_each(|entry| state.step(entry));
-        let first = state.pods.values().map(|standing| (standing.pod.clone(), standing.serves_since));
-        Record { began: from, first: first.collect(), entries: self.entries[before..].to_vec() }
+        self.entries[..before]
+            .iter()
+            .for_each(|entry| state.step(entry));
+        let first = state
+            .pods
+            .values()
+            .map(|standing| (standing.pod.clone(), standing.serves_since));
+        Record {
+            began: from,
+            first: first.collect(),
+            entries: self.entries[before..].to_vec(),
+        }
     }
 
     /// The state at the beginning and after every entry, in order.
     pub fn moments(&self) -> impl Iterator<Item = Moment<'_>> {
         let mut state = self.replay();
-        let first = Moment { at: self.began, pods: state.pods.clone() };
+        let first = Moment {
+            at: self.began,
+            pods: state.pods.clone(),
+        };
         let rest = self.entries.iter().map(move |entry| {
             state.step(entry);
-            Moment { at: entry.at, pods: state.pods.clone() }
+            Moment {
+                at: entry.at,
+                pods: state.pods.clone(),
+            }
         });
         std::iter::once(first).chain(rest)
     }
@@ -214,20 +262,29 @@ impl Record {
     pub fn last(&self) -> Moment<'_> {
         let mut state = self.replay();
         self.entries.iter().for_each(|entry| state.step(entry));
-        Moment { at: self.entries.last().map_or(self.began, |entry| entry.at), pods: state.pods }
+        Moment {
+            at: self.entries.last().map_or(self.began, |entry| entry.at),
+            pods: state.pods,
+        }
     }
 
     fn replay(&self) -> Replay<'_> {
         let standing = |(pod, serves_since)| Standing { pod, serves_since };
-        let pods = self.first.iter().map(|(pod, since)| (pod.uid.as_str(), standing((pod, *since))));
-        Replay { pods: pods.collect() }
+        let pods = self
+            .first
+            .iter()
+            .map(|(pod, since)| (pod.uid.as_str(), standing((pod, *since))));
+        Replay {
+            pods: pods.collect(),
+        }
     }
 
     /// How long a pod was out of service between `from` and `to`: from when it stops to serve until it serves again.
     /// Time before the pod's creation and after its end does not count.
     pub fn out_of_service(&self, uid: &str, from: Duration, to: Duration) -> Duration {
         let mut out = Duration::ZERO;
-        let down_at_first = |(pod, _): &&(PodView, Option<Duration>)| pod.uid == uid && !pod.serves();
+        let down_at_first =
+            |(pod, _): &&(PodView, Option<Duration>)| pod.uid == uid && !pod.serves();
         let mut down_since = self.first.iter().find(down_at_first).map(|_| self.began);
         for entry in &self.entries {
             let (up, gone) = match &entry.change {
@@ -273,7 +330,10 @@ impl Moment<'_> {
     /// Pods that have served for `min_ready` without a break.
     pub fn available(&self, min_ready: Duration) -> usize {
         let long_enough = |since: Duration| self.at.saturating_sub(since) >= min_ready;
-        self.pods.values().filter(|s| s.serves_since.is_some_and(long_enough)).count()
+        self.pods
+            .values()
+            .filter(|s| s.serves_since.is_some_and(long_enough))
+            .count()
     }
 
     /// All pods in words.
@@ -298,13 +358,19 @@ impl Moment<'_> {
 
     /// The label by which pods are of the revision with this name: the name, or its hash alone. None when there are none.
     pub fn label_of(&self, revision: &str) -> Option<&str> {
-        let mut labels = self.pods.values().map(|standing| standing.pod.revision.as_str());
+        let mut labels = self
+            .pods
+            .values()
+            .map(|standing| standing.pod.revision.as_str());
         labels.find(|label| !label.is_empty() && revision.ends_with(label))
     }
 
     /// Active pods of a revision.
     pub fn of_revision(&self, revision: &str) -> usize {
-        self.pods.values().filter(|s| !s.pod.terminating && s.pod.revision == revision).count()
+        self.pods
+            .values()
+            .filter(|s| !s.pod.terminating && s.pod.revision == revision)
+            .count()
     }
 }
 

@@ -37,7 +37,11 @@ impl Site {
     /// # Errors
     /// As for [`Cluster::up`].
     pub async fn make(nodes: u8) -> Result<Site> {
-        Self::make_as(Options { nodes, ..Options::default() }).await
+        Self::make_as(Options {
+            nodes,
+            ..Options::default()
+        })
+        .await
     }
 
     /// Makes one more where this process has one already.
@@ -45,14 +49,20 @@ impl Site {
     /// # Errors
     /// As for [`Cluster::up`].
     pub async fn make_another(nodes: u8) -> Result<Site> {
-        Self::make_as(Options { nodes, wait_turn: false, ..Options::default() }).await
+        Self::make_as(Options {
+            nodes,
+            wait_turn: false,
+            ..Options::default()
+        })
+        .await
     }
 
     async fn make_as(options: Options) -> Result<Site> {
         let up = tokio::task::spawn_blocking(move || Cluster::up(&options));
         let cluster = up.await.context("cannot bring a cluster up")??;
         let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         Ok(Site {
             client: Client::try_from(config)?,
             registry: cluster.registry(),
@@ -68,7 +78,10 @@ impl Site {
     pub async fn of_user(registry: &str, plain_http: bool) -> Result<Site> {
         let config = kube::Config::from_kubeconfig(&KubeConfigOptions::default()).await?;
         let client = Client::try_from(config)?;
-        let version = client.apiserver_version().await.context("the cluster does not answer")?;
+        let version = client
+            .apiserver_version()
+            .await
+            .context("the cluster does not answer")?;
         let (major, minor) = (number(&version.major), number(&version.minor));
         ensure!(
             (major, minor) >= (1, 34),
@@ -76,7 +89,12 @@ impl Site {
         );
         let registry = Registry::at(registry, plain_http);
         let named = registry.address.clone();
-        Ok(Site { cluster: None, client, registry, named })
+        Ok(Site {
+            cluster: None,
+            client,
+            registry,
+            named,
+        })
     }
 
     /// A client for the apiserver.
@@ -120,7 +138,10 @@ impl Site {
     pub fn way(&self, namespace: &str) -> Way {
         match &self.cluster {
             Some(cluster) => Way::Direct(Arc::clone(cluster)),
-            None => Way::Proxy { client: self.client.clone(), namespace: namespace.to_owned() },
+            None => Way::Proxy {
+                client: self.client.clone(),
+                namespace: namespace.to_owned(),
+            },
         }
     }
 
@@ -156,18 +177,29 @@ impl Site {
             let programs = kubectl.parent().into_iter().map(PathBuf::from);
             let paths = env::var_os("PATH").unwrap_or_default();
             let paths = env::join_paths(programs.chain(env::split_paths(&paths)))?;
-            command.env("KUBECONFIG", cluster.kubeconfig()).env("PATH", paths);
+            command
+                .env("KUBECONFIG", cluster.kubeconfig())
+                .env("PATH", paths);
         }
-        let output = command.args(["-euo", "pipefail", "-c", script]).current_dir(directory).output();
+        let output = command
+            .args(["-euo", "pipefail", "-c", script])
+            .current_dir(directory)
+            .output();
         let output = output.context("cannot run bash")?;
         if !output.status.success() {
-            bail!("{script:?} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+            bail!(
+                "{script:?} failed: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
-        let path = self.cluster.as_ref().map_or_else(|| PathBuf::from(program), |c| c.programs().path(program));
+        let path = self
+            .cluster
+            .as_ref()
+            .map_or_else(|| PathBuf::from(program), |c| c.programs().path(program));
         let mut command = Command::new(path);
         if let Some(cluster) = &self.cluster {
             command.env("KUBECONFIG", cluster.kubeconfig());
@@ -186,7 +218,10 @@ impl Site {
 
 /// Minor versions of some providers have a plus sign at the end.
 fn number(version: &str) -> u32 {
-    version.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0)
+    version
+        .trim_end_matches(|c: char| !c.is_ascii_digit())
+        .parse()
+        .unwrap_or(0)
 }
 
 /// The user's current context; none when the user has set no KUBECONFIG.
@@ -198,12 +233,25 @@ pub fn user_context() -> Result<Option<UserContext>> {
         return Ok(None);
     }
     let kubeconfig = Kubeconfig::read().context("cannot read the file that KUBECONFIG names")?;
-    let name = kubeconfig.current_context.clone().filter(|name| !name.is_empty());
-    let name =
-        name.context("the kubeconfig has no current context: choose one with `kubectl config use-context NAME`")?;
-    let context = kubeconfig.contexts.iter().find(|c| c.name == name).and_then(|c| c.context.clone());
-    let context = context.with_context(|| format!("the kubeconfig has no context {name}, its current one"))?;
-    let cluster = kubeconfig.clusters.iter().find(|c| c.name == context.cluster).and_then(|c| c.cluster.clone());
+    let name = kubeconfig
+        .current_context
+        .clone()
+        .filter(|name| !name.is_empty());
+    let name = name.context(
+        "the kubeconfig has no current context: choose one with `kubectl config use-context NAME`",
+    )?;
+    let context = kubeconfig
+        .contexts
+        .iter()
+        .find(|c| c.name == name)
+        .and_then(|c| c.context.clone());
+    let context = context
+        .with_context(|| format!("the kubeconfig has no context {name}, its current one"))?;
+    let cluster = kubeconfig
+        .clusters
+        .iter()
+        .find(|c| c.name == context.cluster)
+        .and_then(|c| c.cluster.clone());
     let server = cluster.and_then(|c| c.server).unwrap_or_default();
     Ok(Some(UserContext { name, server }))
 }

@@ -96,7 +96,9 @@ pub fn run<W: Send + Sync + 'static>(
     let trial = |(name, company, test): (String, Company, Test<W>)| {
         let (runtime, shared) = (Arc::clone(&runtime), Arc::clone(&shared));
         Trial::test(name.clone(), move || {
-            runtime.block_on(in_company(up, &shared, name, company, test)).map_err(Failed::from)
+            runtime
+                .block_on(in_company(up, &shared, name, company, test))
+                .map_err(Failed::from)
         })
     };
     let conclusion = libtest_mimic::run(&arguments, tests.into_iter().map(trial).collect());
@@ -123,11 +125,21 @@ async fn in_company<W>(
     let Err(error) = first else { return Ok(()) };
     let words = format!("{error:#}");
     if shared.tries == Tries::One || is_broken(&error) {
-        shared.failed.lock().await.push(format!("failed: {}", last_words(&name, &words)));
+        shared
+            .failed
+            .lock()
+            .await
+            .push(format!("failed: {}", last_words(&name, &words)));
         return Err(words);
     }
-    let second = tried(up, shared, &name, Company::None, &test, 2).await?.map_err(|error| format!("{error:#}"));
-    let how = if second.is_ok() { "passed only when it was tried again, alone" } else { "failed twice" };
+    let second = tried(up, shared, &name, Company::None, &test, 2)
+        .await?
+        .map_err(|error| format!("{error:#}"));
+    let how = if second.is_ok() {
+        "passed only when it was tried again, alone"
+    } else {
+        "failed twice"
+    };
     let both = [Some(&words), second.as_ref().err()].into_iter().flatten();
     let told = both.map(|error| format!("{how}: {}", last_words(&name, error)));
     shared.failed.lock().await.extend(told);
@@ -151,7 +163,11 @@ async fn tried<W>(
     let world = world(up, shared).await?;
     let began = Instant::now();
     let tested = test(world, number).await;
-    shared.took.lock().await.push((began.elapsed(), name.to_owned()));
+    shared
+        .took
+        .lock()
+        .await
+        .push((began.elapsed(), name.to_owned()));
     Ok(tested)
 }
 
@@ -159,19 +175,30 @@ fn is_broken(error: &Error) -> bool {
     error.downcast_ref::<Broken>().is_some()
 }
 
-async fn world<W>(up: fn() -> BoxFuture<'static, Result<W>>, shared: &Shared<W>) -> Result<Arc<W>, String> {
+async fn world<W>(
+    up: fn() -> BoxFuture<'static, Result<W>>,
+    shared: &Shared<W>,
+) -> Result<Arc<W>, String> {
     let mut known = shared.world.lock().await;
     if known.is_none() {
-        *known = Some(up().await.map(Arc::new).map_err(|error| format!("no cluster: {error:#}")));
+        *known = Some(
+            up().await
+                .map(Arc::new)
+                .map_err(|error| format!("no cluster: {error:#}")),
+        );
     }
-    known.clone().unwrap_or_else(|| Err("there is no world".to_owned()))
+    known
+        .clone()
+        .unwrap_or_else(|| Err("there is no world".to_owned()))
 }
 
 /// What failed, without what was logged meanwhile: said once more behind everything else, where a report that is cut has it.
 /// An error ends with a line that begins with the name of its test, and what follows it.
 fn last_words(name: &str, error: &str) -> String {
     const MOST: usize = 2_000;
-    let cause = error.rsplit_once(&format!("\n{name}: ")).map_or(error, |(_, cause)| cause);
+    let cause = error
+        .rsplit_once(&format!("\n{name}: "))
+        .map_or(error, |(_, cause)| cause);
     let cause: String = cause.chars().take(MOST).collect();
     format!("{name}: {cause}")
 }
@@ -181,7 +208,10 @@ fn last_words(name: &str, error: &str) -> String {
 /// # Errors
 /// The test's own.
 pub async fn caught(test: impl Future<Output = Result<()>>) -> Result<()> {
-    AssertUnwindSafe(test).catch_unwind().await.unwrap_or_else(|_| Err(anyhow!("it panicked")))
+    AssertUnwindSafe(test)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| Err(anyhow!("it panicked")))
 }
 
 #[cfg(test)]
@@ -191,15 +221,29 @@ mod tests {
     #[test]
     fn a_broken_promise_is_told_from_other_errors_below_any_context() {
         use anyhow::Context;
-        let wrapped = |error: Error| Err::<(), _>(error).context("first").context("second").unwrap_err();
-        assert!(is_broken(&broken("three pods served")) && is_broken(&wrapped(broken("three pods served"))));
+        let wrapped = |error: Error| {
+            Err::<(), _>(error)
+                .context("first")
+                .context("second")
+                .unwrap_err()
+        };
+        assert!(
+            is_broken(&broken("three pods served"))
+                && is_broken(&wrapped(broken("three pods served")))
+        );
         assert!(!is_broken(&wrapped(anyhow!("waited in vain"))));
     }
 
     #[test]
     fn the_last_words_of_a_test_are_its_error_without_the_logs() {
         let error = "controller: a line\na::b: not this\na::b: no pod is ready:\n  two lines";
-        assert_eq!(last_words("a::b", error), "a::b: no pod is ready:\n  two lines");
-        assert_eq!(last_words("a::b", "no cluster: no root"), "a::b: no cluster: no root");
+        assert_eq!(
+            last_words("a::b", error),
+            "a::b: no pod is ready:\n  two lines"
+        );
+        assert_eq!(
+            last_words("a::b", "no cluster: no root"),
+            "a::b: no cluster: no root"
+        );
     }
 }

@@ -49,13 +49,31 @@ impl PodWatch {
     ///
     /// # Errors
     /// When the pods cannot be listed.
-    pub async fn start(client: &Client, namespace: &str, labels: &str, began: Instant) -> Result<PodWatch> {
+    pub async fn start(
+        client: &Client,
+        namespace: &str,
+        labels: &str,
+        began: Instant,
+    ) -> Result<PodWatch> {
         let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
-        let list = api.list(&ListParams::default().labels(labels)).await.context("cannot list pods")?;
+        let list = api
+            .list(&ListParams::default().labels(labels))
+            .await
+            .context("cannot list pods")?;
         let pods: Vec<PodView> = list.items.iter().map(PodView::of).collect();
-        let now = pods.iter().map(|pod| (pod.uid.clone(), pod.clone())).collect();
-        let state = State { record: Record::starting_with(pods), now, broken: None };
-        let shared = Arc::new(Shared { began, state: Mutex::new(state) });
+        let now = pods
+            .iter()
+            .map(|pod| (pod.uid.clone(), pod.clone()))
+            .collect();
+        let state = State {
+            record: Record::starting_with(pods),
+            now,
+            broken: None,
+        };
+        let shared = Arc::new(Shared {
+            began,
+            state: Mutex::new(state),
+        });
         let (announce, changed) = watch::channel(());
         let version = list.metadata.resource_version.unwrap_or_default();
         let labels = labels.to_owned();
@@ -82,7 +100,11 @@ impl PodWatch {
                 announce.send_replace(());
             }
         });
-        Ok(PodWatch { shared, changed, task })
+        Ok(PodWatch {
+            shared,
+            changed,
+            task,
+        })
     }
 
     /// When the record began.
@@ -140,7 +162,10 @@ impl PodWatch {
         };
         match tokio::time::timeout(patience, wait).await {
             Ok(found) => found,
-            Err(_) => bail!("waited {patience:?} in vain until {what}: {}", self.record()?.last().describe()),
+            Err(_) => bail!(
+                "waited {patience:?} in vain until {what}: {}",
+                self.record()?.last().describe()
+            ),
         }
     }
 }
@@ -164,7 +189,10 @@ impl NodeImageWatch {
     /// When they cannot be listed.
     pub async fn start(client: &Client) -> Result<NodeImageWatch> {
         let api: Api<NodeImage> = Api::all(client.clone());
-        let list = api.list(&ListParams::default()).await.context("cannot list NodeImages")?;
+        let list = api
+            .list(&ListParams::default())
+            .await
+            .context("cannot list NodeImages")?;
         let seen = Arc::new(Mutex::new(Ok(list.items)));
         let version = list.metadata.resource_version.unwrap_or_default();
         let sink = Arc::clone(&seen);
@@ -187,7 +215,11 @@ impl NodeImageWatch {
     /// # Errors
     /// When the watch had a gap.
     pub fn seen(&self) -> Result<Vec<NodeImage>> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let seen = self
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         seen.map_err(|why| anyhow!("the record of NodeImages is not whole: {why}"))
     }
 }
@@ -212,9 +244,16 @@ impl ReadyIps {
     pub async fn start(client: &Client, namespace: &str, service: &str) -> Result<ReadyIps> {
         let api: Api<EndpointSlice> = Api::namespaced(client.clone(), namespace);
         let labels = format!("kubernetes.io/service-name={service}");
-        let list = api.list(&ListParams::default().labels(&labels)).await.context("cannot list EndpointSlices")?;
+        let list = api
+            .list(&ListParams::default().labels(&labels))
+            .await
+            .context("cannot list EndpointSlices")?;
         let name = |slice: &EndpointSlice| slice.metadata.name.clone().unwrap_or_default();
-        let slices: BTreeMap<_, _> = list.items.into_iter().map(|slice| (name(&slice), slice)).collect();
+        let slices: BTreeMap<_, _> = list
+            .items
+            .into_iter()
+            .map(|slice| (name(&slice), slice))
+            .collect();
         let ready = Arc::new(Mutex::new(slices));
         let version = list.metadata.resource_version.unwrap_or_default();
         let sink = Arc::clone(&ready);
@@ -249,7 +288,10 @@ impl Drop for ReadyIps {
 
 /// Kubernetes' rule: an endpoint without a word about `ready` is ready.
 fn ready_ips(slice: &EndpointSlice) -> impl Iterator<Item = String> {
-    let ready = slice.endpoints.iter().filter(|e| e.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true));
+    let ready = slice
+        .endpoints
+        .iter()
+        .filter(|e| e.conditions.as_ref().and_then(|c| c.ready).unwrap_or(true));
     ready.flat_map(|endpoint| endpoint.addresses.clone())
 }
 
@@ -258,7 +300,12 @@ fn ready_ips(slice: &EndpointSlice) -> impl Iterator<Item = String> {
 ///
 /// # Errors
 /// When the server does not know the version any more: what it told since then is lost.
-pub async fn follow<K>(api: &Api<K>, labels: &str, mut version: String, mut store: impl FnMut(K, bool)) -> Result<()>
+pub async fn follow<K>(
+    api: &Api<K>,
+    labels: &str,
+    mut version: String,
+    mut store: impl FnMut(K, bool),
+) -> Result<()>
 where
     K: kube::Resource + Clone + DeserializeOwned + std::fmt::Debug,
 {
@@ -267,7 +314,9 @@ where
         let mut events = match api.watch(&params, &version).await {
             Ok(events) => events.boxed(),
             // The same version is asked for again, so nothing is missed.
-            Err(kube::Error::Api(status)) if status.code == 410 => bail!("version {version} is gone"),
+            Err(kube::Error::Api(status)) if status.code == 410 => {
+                bail!("version {version} is gone")
+            }
             Err(_) => {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -281,7 +330,9 @@ where
                     version = bookmark.metadata.resource_version;
                     continue;
                 }
-                WatchEvent::Error(status) if status.code == 410 => bail!("version {version} is gone"),
+                WatchEvent::Error(status) if status.code == 410 => {
+                    bail!("version {version} is gone")
+                }
                 WatchEvent::Error(_) => break,
             };
             if let Some(seen) = object.meta().resource_version.clone() {

@@ -69,23 +69,48 @@ impl Controller {
     /// directory.
     pub fn start(programs: Vec<Program>, upstream: &Client) -> Controller {
         let ledger = Arc::new(Mutex::new(Ledger::new()));
-        let directory = programs.first().map(|program| program.directory.clone()).unwrap_or_default();
+        let directory = programs
+            .first()
+            .map(|program| program.directory.clone())
+            .unwrap_or_default();
         let (hold, held) = watch::channel(false);
         let replica = |program: Program| {
             let proxy = Arc::new(Proxy::new(upstream.clone(), Arc::clone(&ledger)));
             let (sender, state) = watch::channel(State::Between);
             let go_on = Arc::new(Notify::new());
-            let lives = Lives { program, proxy: Arc::clone(&proxy), state: sender, go_on: Arc::clone(&go_on) };
-            Replica { proxy, state, go_on, task: tokio::spawn(lives.run(held.clone())) }
+            let lives = Lives {
+                program,
+                proxy: Arc::clone(&proxy),
+                state: sender,
+                go_on: Arc::clone(&go_on),
+            };
+            Replica {
+                proxy,
+                state,
+                go_on,
+                task: tokio::spawn(lives.run(held.clone())),
+            }
         };
         let replicas: Vec<_> = programs.into_iter().map(replica).collect();
-        Proxy::introduce(&replicas.iter().map(|replica| Arc::clone(&replica.proxy)).collect::<Vec<_>>());
-        Controller { ledger, directory, replicas, hold }
+        Proxy::introduce(
+            &replicas
+                .iter()
+                .map(|replica| Arc::clone(&replica.proxy))
+                .collect::<Vec<_>>(),
+        );
+        Controller {
+            ledger,
+            directory,
+            replicas,
+            hold,
+        }
     }
 
     /// Begins a run with this fault injected: from now on writes in this namespace count.
     pub fn begin(&self, namespace: &str, fault: Fault) {
-        self.replicas.iter().for_each(|replica| replica.proxy.lags.begin_run(namespace));
+        self.replicas
+            .iter()
+            .for_each(|replica| replica.proxy.lags.begin_run(namespace));
         self.ledger().begin(namespace, fault);
     }
 
@@ -111,7 +136,8 @@ impl Controller {
     /// # Errors
     /// When it has ended by itself, which it never may.
     pub async fn dead(&self) -> Result<()> {
-        self.all(|state| matches!(state, State::Between | State::Ended(_))).await;
+        self.all(|state| matches!(state, State::Between | State::Ended(_)))
+            .await;
         self.check()
     }
 
@@ -134,7 +160,11 @@ impl Controller {
     /// Lets a replica go on that stands still, and waits until it knows who leads; it has not been at rest before. False when
     /// none stands still.
     pub async fn resume(&self) -> bool {
-        let Some(still) = self.replicas.iter().find(|replica| *replica.state.borrow() == State::StandsStill) else {
+        let Some(still) = self
+            .replicas
+            .iter()
+            .find(|replica| *replica.state.borrow() == State::StandsStill)
+        else {
             return false;
         };
         still.go_on.notify_one();
@@ -154,7 +184,10 @@ impl Controller {
 
     /// How many events of the run it was told late, not at all, or again.
     pub fn hidden(&self) -> usize {
-        self.replicas.iter().map(|replica| replica.proxy.lags.hidden()).sum()
+        self.replicas
+            .iter()
+            .map(|replica| replica.proxy.lags.hidden())
+            .sum()
     }
 
     /// The writes of the run. Holds the controller's next request up while it lives.
@@ -180,7 +213,8 @@ impl Controller {
         let last = self.ledger().life();
         let mut text = String::new();
         for life in last.saturating_sub(lives.saturating_sub(1)).max(1)..=last {
-            let log = fs::read_to_string(self.directory.join(format!("controller-{life}.log"))).unwrap_or_default();
+            let log = fs::read_to_string(self.directory.join(format!("controller-{life}.log")))
+                .unwrap_or_default();
             let mut tail: Vec<_> = log.lines().rev().take(lines).collect();
             tail.reverse();
             text += &format!("--- life {life}\n{}\n", tail.join("\n"));
@@ -191,7 +225,9 @@ impl Controller {
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        self.replicas.iter().for_each(|replica| replica.task.abort());
+        self.replicas
+            .iter()
+            .for_each(|replica| replica.task.abort());
     }
 }
 
@@ -228,7 +264,9 @@ impl Lives {
         if let Some(resource) = stale {
             proxy.fall_behind(Lag::Late, resource);
         }
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen for the controller")?;
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .context("cannot listen for the controller")?;
         let mut process = start(program, life, listener.local_addr()?)?;
         self.until_fatal(&mut process, listener, life).await?;
         // It may have ended.
@@ -238,7 +276,12 @@ impl Lives {
     }
 
     /// Serves a process until it has to be killed. Where it has to stand still, it does until it may go on.
-    async fn until_fatal(&self, process: &mut Child, listener: TcpListener, life: usize) -> Result<()> {
+    async fn until_fatal(
+        &self,
+        process: &mut Child,
+        listener: TcpListener,
+        life: usize,
+    ) -> Result<()> {
         let proxy = &self.proxy;
         let mut serving = pin!(proxy.serve(listener, life));
         loop {
@@ -254,7 +297,10 @@ impl Lives {
             if !pauses && !asks {
                 return Ok(());
             }
-            let id = process.id().and_then(|id| id.try_into().ok()).map(Pid::from_raw);
+            let id = process
+                .id()
+                .and_then(|id| id.try_into().ok())
+                .map(Pid::from_raw);
             let id = id.with_context(|| format!("the controller has ended in life {life}"))?;
             if asks {
                 signal::kill(id, Signal::SIGTERM)?;
@@ -262,7 +308,10 @@ impl Lives {
                     ended = process.wait() => ended?,
                     error = &mut serving => return Err(error).context("cannot serve the controller"),
                 };
-                ensure!(ended.success(), "the controller was asked to end in life {life}, and ended so: {ended}");
+                ensure!(
+                    ended.success(),
+                    "the controller was asked to end in life {life}, and ended so: {ended}"
+                );
                 return Ok(());
             }
             signal::kill(id, Signal::SIGSTOP)?;
@@ -290,10 +339,23 @@ fn start(program: &Program, life: usize, apiserver: SocketAddr) -> Result<Child>
         "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "nobody"}}],
         "current-context": "proxy",
     });
-    fs::write(&kubeconfig, content.to_string()).context("cannot write the controller's kubeconfig")?;
+    fs::write(&kubeconfig, content.to_string())
+        .context("cannot write the controller's kubeconfig")?;
     let log = File::create(program.directory.join(format!("controller-{life}.log")))?;
     let mut command = Command::new(&program.path);
-    command.args(&program.arguments).envs(program.environment.iter().map(|(name, value)| (name, value)));
-    command.env("KUBECONFIG", &kubeconfig).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    command.kill_on_drop(true).spawn().context("cannot start the controller")
+    command.args(&program.arguments).envs(
+        program
+            .environment
+            .iter()
+            .map(|(name, value)| (name, value)),
+    );
+    command
+        .env("KUBECONFIG", &kubeconfig)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
+    command
+        .kill_on_drop(true)
+        .spawn()
+        .context("cannot start the controller")
 }

@@ -96,7 +96,9 @@ impl Refusal {
             Refusal::Conflict => Some((StatusCode::CONFLICT, "Conflict")),
             Refusal::TooMany => Some((StatusCode::TOO_MANY_REQUESTS, "TooManyRequests")),
             Refusal::Internal => Some((StatusCode::INTERNAL_SERVER_ERROR, "InternalError")),
-            Refusal::TimedOut | Refusal::TimedOutDone => Some((StatusCode::GATEWAY_TIMEOUT, "Timeout")),
+            Refusal::TimedOut | Refusal::TimedOutDone => {
+                Some((StatusCode::GATEWAY_TIMEOUT, "Timeout"))
+            }
             Refusal::Lost => None,
         }
     }
@@ -118,7 +120,11 @@ impl Fault {
 
     /// The event that triggers it; none where a write does.
     pub fn event(self) -> Option<usize> {
-        if let Fault::Unseen(number, ..) = self { Some(number) } else { None }
+        if let Fault::Unseen(number, ..) = self {
+            Some(number)
+        } else {
+            None
+        }
     }
 
     /// For how long a controller that has been hit by this may wait before it goes on: a write of which nothing is known, or
@@ -135,12 +141,18 @@ impl Fault {
 
     /// Whether what the controller sees falls behind: such a fault is effective when it hides an event.
     pub fn hides(self) -> bool {
-        matches!(self, Fault::Lagging(..) | Fault::Unseen(..) | Fault::Stale(..) | Fault::HandedOver(..))
+        matches!(
+            self,
+            Fault::Lagging(..) | Fault::Unseen(..) | Fault::Stale(..) | Fault::HandedOver(..)
+        )
     }
 
     /// Whether another leads after it, where there is another.
     pub fn changes_the_leader(self) -> bool {
-        matches!(self, Fault::One(..) | Fault::Paused(..) | Fault::HandedOver(..))
+        matches!(
+            self,
+            Fault::One(..) | Fault::Paused(..) | Fault::HandedOver(..)
+        )
     }
 }
 
@@ -185,13 +197,23 @@ impl fmt::Display for Fault {
             Fault::Paused(number, at) => write!(f, "paused {at} write {number}"),
             Fault::Each(at) => write!(f, "killed {at} each write"),
             Fault::Refused(number, how) => write!(f, "{how} for write {number}"),
-            Fault::Lagging(number, lag, resource) => write!(f, "{resource} {lag} from write {number} on"),
-            Fault::Unseen(number, lag, resource) => write!(f, "{resource} {lag} from their event {number} on"),
+            Fault::Lagging(number, lag, resource) => {
+                write!(f, "{resource} {lag} from write {number} on")
+            }
+            Fault::Unseen(number, lag, resource) => {
+                write!(f, "{resource} {lag} from their event {number} on")
+            }
             Fault::HandedOver(number, resource) => {
-                write!(f, "asked to end after the answer to write {number}, then {resource} late for its successor")
+                write!(
+                    f,
+                    "asked to end after the answer to write {number}, then {resource} late for its successor"
+                )
             }
             Fault::Stale(number, resource) => {
-                write!(f, "killed after the answer to write {number}, then {resource} late")
+                write!(
+                    f,
+                    "killed after the answer to write {number}, then {resource} late"
+                )
             }
         }
     }

@@ -35,19 +35,38 @@ impl Watch {
     /// Reads a request's address; none when it is no watch.
     pub(crate) fn of(uri: &Uri) -> Option<Watch> {
         let pairs: Vec<_> = form_urlencoded::parse(uri.query()?.as_bytes()).collect();
-        let value = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone().into_owned());
+        let value = |name: &str| {
+            pairs
+                .iter()
+                .find(|(key, _)| key == name)
+                .map(|(_, value)| value.clone().into_owned())
+        };
         let is_watch = value("watch").is_some_and(|watch| matches!(&*watch, "1" | "true"));
         let lists = value("sendInitialEvents").is_some_and(|lists| lists == "true");
-        let version = value("resourceVersion").filter(|_| !lists).unwrap_or_default();
+        let version = value("resourceVersion")
+            .filter(|_| !lists)
+            .unwrap_or_default();
         let resource = || write::resource(uri).unwrap_or_default();
-        is_watch.then(|| Watch { resource: resource(), version, tells_again: false })
+        is_watch.then(|| Watch {
+            resource: resource(),
+            version,
+            tells_again: false,
+        })
     }
 
     /// The same address, from another version on.
     fn from_version(uri: &Uri, version: &str) -> Option<Uri> {
         let pairs = form_urlencoded::parse(uri.query()?.as_bytes());
-        let other = |(key, value)| if key == "resourceVersion" { (key, version.into()) } else { (key, value) };
-        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs.map(other)).finish();
+        let other = |(key, value)| {
+            if key == "resourceVersion" {
+                (key, version.into())
+            } else {
+                (key, value)
+            }
+        };
+        let query = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(pairs.map(other))
+            .finish();
         format!("{}?{query}", uri.path()).parse().ok()
     }
 }
@@ -56,8 +75,13 @@ impl Watch {
 /// from it.
 pub(crate) fn asks_for_the_past(uri: &Uri) -> bool {
     let goes_on = Watch::of(uri).is_some_and(|watch| !watch.version.is_empty());
-    let pairs = uri.query().into_iter().flat_map(|query| form_urlencoded::parse(query.as_bytes()));
-    let names_version = pairs.into_iter().any(|(key, value)| key == "resourceVersion" && !value.is_empty());
+    let pairs = uri
+        .query()
+        .into_iter()
+        .flat_map(|query| form_urlencoded::parse(query.as_bytes()));
+    let names_version = pairs
+        .into_iter()
+        .any(|(key, value)| key == "resourceVersion" && !value.is_empty());
     names_version && !goes_on
 }
 
@@ -130,13 +154,17 @@ impl Lags {
         if watch.version.is_empty() {
             return Answer::Forward;
         }
-        let broken = |held: &Held| held.is_some_and(|(lag, r)| lag != Lag::Late && r == watch.resource);
+        let broken =
+            |held: &Held| held.is_some_and(|(lag, r)| lag != Lag::Late && r == watch.resource);
         let _ = self.held.subscribe().wait_for(|held| !broken(held)).await;
-        let interrupted = { lock(&self.interrupted).take_if(|(_, resource)| *resource == watch.resource) };
+        let interrupted =
+            { lock(&self.interrupted).take_if(|(_, resource)| *resource == watch.resource) };
         match interrupted {
             Some((Lag::Missed, _)) => Answer::Expired,
             Some((Lag::Repeated, _)) => {
-                let earliest = lock(&self.versions).get(&watch.resource).and_then(|known| known.front().cloned());
+                let earliest = lock(&self.versions)
+                    .get(&watch.resource)
+                    .and_then(|known| known.front().cloned());
                 let instead = earliest.and_then(|version| Watch::from_version(uri, &version));
                 instead.map_or(Answer::Forward, Answer::Instead)
             }
@@ -146,7 +174,12 @@ impl Lags {
 
     /// Whether it belongs to the run.
     fn is_of_run(&self, event: &Event, resource: &str) -> bool {
-        let namespace = event.object.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = event
+            .object
+            .metadata
+            .namespace
+            .as_deref()
+            .unwrap_or_default();
         event.kind != "BOOKMARK" && write::is_of_run(&lock(&self.namespace), namespace, resource)
     }
 
@@ -157,7 +190,9 @@ impl Lags {
     }
 
     fn told(&self, watch: &Watch, line: &[u8]) {
-        let Ok(event) = serde_json::from_slice::<Event>(line) else { return };
+        let Ok(event) = serde_json::from_slice::<Event>(line) else {
+            return;
+        };
         let mut versions = lock(&self.versions);
         let known = versions.entry(watch.resource.clone()).or_default();
         if watch.tells_again && known.contains(&event.object.metadata.resource_version) {
@@ -176,10 +211,22 @@ impl Lags {
         (watch, arrives): (Watch, impl Fn() + Send + 'static),
         body: Body,
     ) -> impl Stream<Item = kube::Result<Bytes>> + Send {
-        let lines = Lines { body: Box::pin(body.into_data_stream()), rest: Vec::new() };
+        let lines = Lines {
+            body: Box::pin(body.into_data_stream()),
+            rest: Vec::new(),
+        };
         let (held, lists) = (self.held.subscribe(), watch.version.is_empty());
-        let events = Events { lines: Some(lines), held, lists, watch, arrives: Box::new(arrives), lags: self };
-        stream::unfold(events, |mut events| async move { Some((events.next().await?, events)) })
+        let events = Events {
+            lines: Some(lines),
+            held,
+            lists,
+            watch,
+            arrives: Box::new(arrives),
+            lags: self,
+        };
+        stream::unfold(events, |mut events| async move {
+            Some((events.next().await?, events))
+        })
     }
 }
 
@@ -198,9 +245,19 @@ struct Events {
 impl Events {
     /// The next event, once it may be seen; none when the watch ends.
     async fn next(&mut self) -> Option<kube::Result<Bytes>> {
-        let Events { lines, held, lists, watch, arrives, lags } = self;
+        let Events {
+            lines,
+            held,
+            lists,
+            watch,
+            arrives,
+            lags,
+        } = self;
         let lines = lines.as_mut()?;
-        let of = |held: &Held| held.filter(|(_, resource)| !*lists && *resource == watch.resource).map(|(lag, _)| lag);
+        let of = |held: &Held| {
+            held.filter(|(_, resource)| !*lists && *resource == watch.resource)
+                .map(|(lag, _)| lag)
+        };
         let breaks = |held: &Held| of(held).is_some_and(|lag| lag != Lag::Late);
         let line = tokio::select! {
             biased;
@@ -213,7 +270,10 @@ impl Events {
         };
         let Ok(line) = line else { return Some(line) };
         let event: Option<Event> = serde_json::from_slice(&line).ok().filter(|_| !*lists);
-        if event.as_ref().is_some_and(|event| lags.is_of_run(event, &watch.resource)) {
+        if event
+            .as_ref()
+            .is_some_and(|event| lags.is_of_run(event, &watch.resource))
+        {
             arrives();
         }
         let lag = of(&held.borrow());
@@ -222,7 +282,12 @@ impl Events {
         }
         // What has arrived waits until it may be seen.
         let passes = |held: &Held| of(held) != Some(Lag::Late);
-        if held.wait_for(passes).await.ok().is_some_and(|held| breaks(&held)) {
+        if held
+            .wait_for(passes)
+            .await
+            .ok()
+            .is_some_and(|held| breaks(&held))
+        {
             self.leave();
             return None;
         }
@@ -233,15 +298,29 @@ impl Events {
 
     /// It breaks off. What it would have told is counted where that is lost.
     fn leave(&mut self) {
-        let Some(lines) = self.lines.take() else { return };
-        if self.held.borrow().is_some_and(|(lag, _)| lag == Lag::Missed) {
-            tokio::spawn(lost(lines, self.held.clone(), (Arc::clone(&self.lags), self.watch.resource.clone())));
+        let Some(lines) = self.lines.take() else {
+            return;
+        };
+        if self
+            .held
+            .borrow()
+            .is_some_and(|(lag, _)| lag == Lag::Missed)
+        {
+            tokio::spawn(lost(
+                lines,
+                self.held.clone(),
+                (Arc::clone(&self.lags), self.watch.resource.clone()),
+            ));
         }
     }
 }
 
 /// Counts what nobody is told, until the lag ends.
-async fn lost(mut lines: Lines, mut held: watch::Receiver<Held>, (lags, resource): (Arc<Lags>, String)) {
+async fn lost(
+    mut lines: Lines,
+    mut held: watch::Receiver<Held>,
+    (lags, resource): (Arc<Lags>, String),
+) {
     let ends = held.wait_for(Option::is_none);
     let counts = async {
         while let Some(Ok(line)) = lines.next().await {
@@ -314,14 +393,26 @@ mod tests {
     use super::*;
 
     fn body(lines: &[&str]) -> Body {
-        Body::from(lines.iter().map(|line| format!("{line}\n")).collect::<String>().into_bytes())
+        Body::from(
+            lines
+                .iter()
+                .map(|line| format!("{line}\n"))
+                .collect::<String>()
+                .into_bytes(),
+        )
     }
 
     fn event(version: u32) -> String {
-        format!(r#"{{"type":"MODIFIED","object":{{"metadata":{{"resourceVersion":"{version}"}}}}}}"#)
+        format!(
+            r#"{{"type":"MODIFIED","object":{{"metadata":{{"resourceVersion":"{version}"}}}}}}"#
+        )
     }
 
-    fn serve(lags: &Arc<Lags>, watch: Watch, body: Body) -> impl Stream<Item = kube::Result<Bytes>> + Unpin {
+    fn serve(
+        lags: &Arc<Lags>,
+        watch: Watch,
+        body: Body,
+    ) -> impl Stream<Item = kube::Result<Bytes>> + Unpin {
         Box::pin(Arc::clone(lags).events((watch, || {}), body))
     }
 
@@ -332,14 +423,26 @@ mod tests {
     #[test]
     fn a_watch_is_read_from_a_watching_request_and_from_no_other() {
         let known = |version: &str| {
-            Some(Watch { resource: "pods".to_owned(), version: version.to_owned(), tells_again: false })
+            Some(Watch {
+                resource: "pods".to_owned(),
+                version: version.to_owned(),
+                tells_again: false,
+            })
         };
         assert_eq!(watch("watch=true&resourceVersion=7"), known("7"));
-        assert_eq!(watch("watch=true&sendInitialEvents=true&resourceVersion=7"), known(""));
+        assert_eq!(
+            watch("watch=true&sendInitialEvents=true&resourceVersion=7"),
+            known("")
+        );
         assert_eq!(watch("limit=500"), None);
-        let uri = "/api/v1/pods?watch=true&resourceVersion=7&allowWatchBookmarks=true".parse().unwrap();
+        let uri = "/api/v1/pods?watch=true&resourceVersion=7&allowWatchBookmarks=true"
+            .parse()
+            .unwrap();
         let instead = Watch::from_version(&uri, "3").unwrap();
-        assert_eq!(instead, "/api/v1/pods?watch=true&resourceVersion=3&allowWatchBookmarks=true");
+        assert_eq!(
+            instead,
+            "/api/v1/pods?watch=true&resourceVersion=3&allowWatchBookmarks=true"
+        );
     }
 
     #[test]
@@ -349,12 +452,19 @@ mod tests {
             ("?limit=500&continue=abc", false),
             ("?resourceVersion=", false),
             ("?watch=true&resourceVersion=7", false),
-            ("?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=", false),
+            (
+                "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=",
+                false,
+            ),
             ("?limit=500&resourceVersion=0", true),
             ("?resourceVersion=7&resourceVersionMatch=NotOlderThan", true),
             ("?watch=true&sendInitialEvents=true&resourceVersion=0", true),
         ] {
-            assert_eq!(asks_for_the_past(&format!("/api/v1/pods{query}").parse().unwrap()), is_old, "{query}");
+            assert_eq!(
+                asks_for_the_past(&format!("/api/v1/pods{query}").parse().unwrap()),
+                is_old,
+                "{query}"
+            );
         }
     }
 
@@ -362,12 +472,32 @@ mod tests {
     async fn late_events_of_a_resource_arrive_when_the_lag_ends() {
         let lags = Arc::new(Lags::new());
         lags.begin(Lag::Late, "pods");
-        let mut events = serve(&lags, watch("watch=1&resourceVersion=7").unwrap(), body(&[&event(8)]));
-        assert!(tokio::time::timeout(Duration::from_secs(9), events.next()).await.is_err());
-        let other = Watch { resource: "nodes".to_owned(), version: "1".to_owned(), tells_again: false };
-        assert!(serve(&lags, other, body(&[&event(8)])).next().await.is_some());
+        let mut events = serve(
+            &lags,
+            watch("watch=1&resourceVersion=7").unwrap(),
+            body(&[&event(8)]),
+        );
+        assert!(
+            tokio::time::timeout(Duration::from_secs(9), events.next())
+                .await
+                .is_err()
+        );
+        let other = Watch {
+            resource: "nodes".to_owned(),
+            version: "1".to_owned(),
+            tells_again: false,
+        };
+        assert!(
+            serve(&lags, other, body(&[&event(8)]))
+                .next()
+                .await
+                .is_some()
+        );
         lags.end();
-        assert_eq!(&*events.next().await.unwrap().unwrap(), (event(8) + "\n").as_bytes());
+        assert_eq!(
+            &*events.next().await.unwrap().unwrap(),
+            (event(8) + "\n").as_bytes()
+        );
         assert_eq!(lags.hidden(), 1);
         assert!(events.next().await.is_none());
     }
@@ -376,20 +506,34 @@ mod tests {
     async fn the_list_at_the_beginning_of_a_late_watch_is_not_delayed() {
         let lags = Arc::new(Lags::new());
         lags.begin(Lag::Late, "pods");
-        let end = event(8)
-            .replace("resourceVersion", r#"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion"#);
+        let end = event(8).replace(
+            "resourceVersion",
+            r#"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion"#,
+        );
         let watch = watch("watch=1&sendInitialEvents=true").unwrap();
         let mut events = serve(&lags, watch, body(&[&event(7), &end, &event(9)]));
         assert!(events.next().await.is_some() && events.next().await.is_some());
-        assert!(tokio::time::timeout(Duration::from_secs(9), events.next()).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(9), events.next())
+                .await
+                .is_err()
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn events_that_are_lost_or_told_again_are_counted_for_their_run_only() {
         let of = |namespace: &str, version: u32| {
-            event(version).replace(r#""resourceVersion""#, &format!(r#""namespace":"{namespace}","resourceVersion""#))
+            event(version).replace(
+                r#""resourceVersion""#,
+                &format!(r#""namespace":"{namespace}","resourceVersion""#),
+            )
         };
-        let told = [of("a", 8), of("b", 9), of("a", 10), of("a", 11).replace("MODIFIED", "BOOKMARK")];
+        let told = [
+            of("a", 8),
+            of("b", 9),
+            of("a", 10),
+            of("a", 11).replace("MODIFIED", "BOOKMARK"),
+        ];
         let body = || body(&told.each_ref().map(String::as_str));
         let lags = Arc::new(Lags::new());
         lags.begin_run("a");
@@ -401,12 +545,34 @@ mod tests {
                 arrived.fetch_add(1, Ordering::Relaxed);
             }
         };
-        assert_eq!(lags.clone().events((known.clone(), arrives), body()).count().await, 4);
-        assert_eq!(arrived.load(Ordering::Relaxed), 2, "neither bookmarks nor what another run has");
-        assert_eq!(serve(&lags, known.clone(), body()).collect::<Vec<_>>().await.len(), 4);
+        assert_eq!(
+            lags.clone()
+                .events((known.clone(), arrives), body())
+                .count()
+                .await,
+            4
+        );
+        assert_eq!(
+            arrived.load(Ordering::Relaxed),
+            2,
+            "neither bookmarks nor what another run has"
+        );
+        assert_eq!(
+            serve(&lags, known.clone(), body())
+                .collect::<Vec<_>>()
+                .await
+                .len(),
+            4
+        );
         assert_eq!(lags.hidden(), 0);
-        let again = Watch { tells_again: true, ..known.clone() };
-        assert_eq!(serve(&lags, again, body()).collect::<Vec<_>>().await.len(), 4);
+        let again = Watch {
+            tells_again: true,
+            ..known.clone()
+        };
+        assert_eq!(
+            serve(&lags, again, body()).collect::<Vec<_>>().await.len(),
+            4
+        );
         assert_eq!(lags.hidden(), 2);
 
         lags.begin_run("a");
@@ -418,8 +584,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_lag_that_begins_at_an_event_hides_that_event() {
-        let end = event(8)
-            .replace("resourceVersion", r#"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion"#);
+        let end = event(8).replace(
+            "resourceVersion",
+            r#"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion"#,
+        );
         for (lag, tells) in [(Lag::Late, 3), (Lag::Missed, 2), (Lag::Repeated, 2)] {
             let lags = Arc::new(Lags::new());
             let arrives = {
@@ -427,11 +595,20 @@ mod tests {
                 move || lags.begin(lag, "pods")
             };
             let watch = watch("watch=1&sendInitialEvents=true").unwrap();
-            let events = lags.clone().events((watch, arrives), body(&[&event(7), &end, &event(9)]));
+            let events = lags
+                .clone()
+                .events((watch, arrives), body(&[&event(7), &end, &event(9)]));
             let mut events = Box::pin(events.fuse());
-            assert!(events.next().await.is_some() && events.next().await.is_some(), "{lag}: the list is told");
+            assert!(
+                events.next().await.is_some() && events.next().await.is_some(),
+                "{lag}: the list is told"
+            );
             let next = tokio::time::timeout(Duration::from_secs(9), events.next()).await;
-            assert_eq!(next.is_err(), lag == Lag::Late, "{lag}: it waits, or the watch breaks off");
+            assert_eq!(
+                next.is_err(),
+                lag == Lag::Late,
+                "{lag}: it waits, or the watch breaks off"
+            );
             assert_eq!(lags.hidden(), usize::from(lag != Lag::Repeated), "{lag}");
             lags.end();
             assert_eq!(2 + events.count().await, tells, "{lag}");
@@ -447,15 +624,28 @@ mod tests {
         assert!(events.next().await.is_some());
         for (lag, answer) in [
             (Lag::Missed, Answer::Expired),
-            (Lag::Repeated, Answer::Instead("/api/v1/pods?watch=1&resourceVersion=3".parse().unwrap())),
+            (
+                Lag::Repeated,
+                Answer::Instead("/api/v1/pods?watch=1&resourceVersion=3".parse().unwrap()),
+            ),
         ] {
             lags.begin(lag, "pods");
-            assert!(serve(&lags, again.clone(), body(&[&event(3)])).next().await.is_none());
-            let early = tokio::time::timeout(Duration::from_millis(50), lags.answer(&again, &uri)).await;
+            assert!(
+                serve(&lags, again.clone(), body(&[&event(3)]))
+                    .next()
+                    .await
+                    .is_none()
+            );
+            let early =
+                tokio::time::timeout(Duration::from_millis(50), lags.answer(&again, &uri)).await;
             assert!(early.is_err(), "before the lag ends");
             lags.end();
             assert_eq!(lags.answer(&again, &uri).await, answer);
-            assert_eq!(lags.answer(&again, &uri).await, Answer::Forward, "once only");
+            assert_eq!(
+                lags.answer(&again, &uri).await,
+                Answer::Forward,
+                "once only"
+            );
         }
     }
 }

@@ -138,7 +138,11 @@ impl Ledger {
 
     /// For how long the fault may have consequences yet when nothing happens.
     pub fn settle_time(&self) -> Duration {
-        if self.triggered { self.fault.settle_time() } else { Duration::ZERO }
+        if self.triggered {
+            self.fault.settle_time()
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Whether the controller does not die of its fault, but stands still.
@@ -187,7 +191,9 @@ impl Ledger {
     pub(crate) fn event(&mut self, resource: &str) -> Option<(Lag, &'static str)> {
         let number = self.events.entry(resource.to_owned()).or_default();
         *number += 1;
-        let Fault::Unseen(at, lag, of) = self.fault else { return None };
+        let Fault::Unseen(at, lag, of) = self.fault else {
+            return None;
+        };
         let triggers = !self.triggered && of == resource && at == *number;
         self.triggered |= triggers;
         triggers.then_some((lag, of))
@@ -209,7 +215,13 @@ impl Ledger {
         let index = self.entries.len();
         // Each life begins with it, so that a controller that dies of it each time never comes to anything else.
         let begins_life = write.resource == PATHS;
-        self.entries.push(Entry { life, write, body, answer: None, arrived_by_then: 0 });
+        self.entries.push(Entry {
+            life,
+            write,
+            body,
+            answer: None,
+            arrived_by_then: 0,
+        });
         self.passed_in_life += usize::from(!begins_life);
         let dies = match self.fault {
             Fault::Each(_) if begins_life => None,
@@ -232,7 +244,9 @@ impl Ledger {
             }
             Fault::None | Fault::Unseen(..) => None,
         };
-        let Some(side) = dies else { return Verdict::Pass(index) };
+        let Some(side) = dies else {
+            return Verdict::Pass(index);
+        };
         self.triggered = true;
         self.dying = Some(life);
         self.kills += usize::from(!self.only_pauses());
@@ -276,8 +290,13 @@ impl Ledger {
 
     /// How many writes of this kind the apiserver has carried out.
     pub fn done(&self, method: &Method, resource: &str) -> usize {
-        let such = |entry: &&Entry| entry.write.method == *method && entry.write.resource == resource;
-        self.entries.iter().filter(such).filter(|entry| entry.is_done()).count()
+        let such =
+            |entry: &&Entry| entry.write.method == *method && entry.write.resource == resource;
+        self.entries
+            .iter()
+            .filter(such)
+            .filter(|entry| entry.is_done())
+            .count()
     }
 }
 
@@ -287,7 +306,12 @@ mod tests {
 
     fn write(namespace: &str) -> Write {
         let resource = "pods".to_owned();
-        Write { method: Method::POST, resource, namespace: namespace.to_owned(), name: String::new() }
+        Write {
+            method: Method::POST,
+            resource,
+            namespace: namespace.to_owned(),
+            name: String::new(),
+        }
     }
 
     /// What becomes of writes until the controller dies, or `most` have passed.
@@ -321,10 +345,20 @@ mod tests {
         let [leader, other] = [ledger.begin_life(), ledger.begin_life()];
         let admit = |ledger: &mut Ledger, life| ledger.admit(life, write("a"), Value::Null);
         assert_eq!(admit(&mut ledger, leader), Fatal(0, Side::After));
-        assert_eq!([admit(&mut ledger, other), admit(&mut ledger, leader)], [Pass(1), Hold]);
+        assert_eq!(
+            [admit(&mut ledger, other), admit(&mut ledger, leader)],
+            [Pass(1), Hold]
+        );
         ledger.goes_on();
         assert_eq!(admit(&mut ledger, leader), Pass(2));
-        assert_eq!(ledger.entries().iter().map(|entry| entry.life).collect::<Vec<_>>(), [leader, other, leader]);
+        assert_eq!(
+            ledger
+                .entries()
+                .iter()
+                .map(|entry| entry.life)
+                .collect::<Vec<_>>(),
+            [leader, other, leader]
+        );
         assert!(ledger.triggered() && ledger.kills() == 0);
     }
 
@@ -342,8 +376,15 @@ mod tests {
 
     #[test]
     fn ledger_told_to_kill_each_time_spares_new_paths() {
-        let paths = || Write { resource: PATHS.to_owned(), namespace: String::new(), ..write("a") };
-        for (side, admitted) in [(Side::After, Verdict::Fatal(1, Side::After)), (Side::Before, Verdict::Pass(1))] {
+        let paths = || Write {
+            resource: PATHS.to_owned(),
+            namespace: String::new(),
+            ..write("a")
+        };
+        for (side, admitted) in [
+            (Side::After, Verdict::Fatal(1, Side::After)),
+            (Side::Before, Verdict::Pass(1)),
+        ] {
             let mut ledger = Ledger::new();
             ledger.begin("a", Fault::Each(side));
             let life = ledger.begin_life();
@@ -364,7 +405,10 @@ mod tests {
         ] {
             let mut ledger = Ledger::new();
             ledger.begin("a", fault);
-            assert_eq!(life(&mut ledger, 3), [Verdict::Pass(0), verdict, Verdict::Pass(2)]);
+            assert_eq!(
+                life(&mut ledger, 3),
+                [Verdict::Pass(0), verdict, Verdict::Pass(2)]
+            );
             assert!(ledger.triggered() && ledger.kills() == 0 && ledger.stale().is_none());
         }
     }
@@ -373,9 +417,15 @@ mod tests {
     fn events_are_counted_by_resource_and_the_chosen_one_triggers_the_lag() {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::Unseen(2, Lag::Missed, "pods"));
-        let lags = ["pods", "nodes", "nodes", "pods", "pods"].map(|resource| ledger.event(resource));
+        let lags =
+            ["pods", "nodes", "nodes", "pods", "pods"].map(|resource| ledger.event(resource));
         assert_eq!(lags, [None, None, None, Some((Lag::Missed, "pods")), None]);
-        assert_eq!(ledger.events(), &[("nodes", 2), ("pods", 3)].map(|(of, count)| (of.to_owned(), count)).into());
+        assert_eq!(
+            ledger.events(),
+            &[("nodes", 2), ("pods", 3)]
+                .map(|(of, count)| (of.to_owned(), count))
+                .into()
+        );
         assert!(ledger.triggered());
         assert_eq!(life(&mut ledger, 1), [Verdict::Pass(0)]);
         ledger.begin("a", Fault::None);
@@ -399,7 +449,11 @@ mod tests {
         let life = ledger.begin_life();
         assert_eq!(ledger.admit(life, write("b"), Value::Null), Verdict::Beside);
         let fatal = Verdict::Fatal(0, Side::Before);
-        assert_eq!(ledger.admit(life, write(""), Value::Null), fatal, "what has no namespace belongs to the run");
+        assert_eq!(
+            ledger.admit(life, write(""), Value::Null),
+            fatal,
+            "what has no namespace belongs to the run"
+        );
     }
 
     #[test]
@@ -408,8 +462,14 @@ mod tests {
         ledger.begin("a", Fault::None);
         let life = ledger.begin_life();
         let own = write("kruise-system");
-        assert_eq!(ledger.admit(life, own.clone(), Value::Null), Verdict::Beside);
-        let history = Write { resource: "controllerrevisions".to_owned(), ..own };
+        assert_eq!(
+            ledger.admit(life, own.clone(), Value::Null),
+            Verdict::Beside
+        );
+        let history = Write {
+            resource: "controllerrevisions".to_owned(),
+            ..own
+        };
         assert_eq!(ledger.admit(life, history, Value::Null), Verdict::Pass(0));
     }
 
@@ -419,7 +479,10 @@ mod tests {
         let mut ledger = Ledger::new();
         ledger.begin_life();
         ledger.ended(Instant::now());
-        assert!(!ledger.rests_for(Duration::ZERO), "what a life before was answered is no request of this one");
+        assert!(
+            !ledger.rests_for(Duration::ZERO),
+            "what a life before was answered is no request of this one"
+        );
         ledger.requested(Instant::now());
         ledger.sent();
         tokio::time::advance(second).await;
@@ -435,11 +498,22 @@ mod tests {
         let mut ledger = Ledger::new();
         ledger.begin("a", Fault::None);
         for answer in [Some(201), Some(409), None] {
-            let Verdict::Pass(index) = ledger.admit(1, write("a"), Value::Null) else { panic!("it must pass") };
-            answer.into_iter().for_each(|code| ledger.answered(index, code));
+            let Verdict::Pass(index) = ledger.admit(1, write("a"), Value::Null) else {
+                panic!("it must pass")
+            };
+            answer
+                .into_iter()
+                .for_each(|code| ledger.answered(index, code));
         }
         assert_eq!(ledger.done(&Method::POST, "pods"), 1);
-        assert_eq!(ledger.entries().iter().map(|entry| entry.arrived_by_then).collect::<Vec<_>>(), [1, 2, 0]);
+        assert_eq!(
+            ledger
+                .entries()
+                .iter()
+                .map(|entry| entry.arrived_by_then)
+                .collect::<Vec<_>>(),
+            [1, 2, 0]
+        );
         assert_eq!(ledger.done(&Method::DELETE, "pods"), 0);
     }
 }

@@ -87,7 +87,10 @@ impl Proxy {
     /// Makes the replicas of one controller known to each other.
     pub(crate) fn introduce(all: &[Arc<Proxy>]) {
         for proxy in all {
-            let others = all.iter().filter(|other| !Arc::ptr_eq(proxy, other)).map(Arc::downgrade);
+            let others = all
+                .iter()
+                .filter(|other| !Arc::ptr_eq(proxy, other))
+                .map(Arc::downgrade);
             // They are introduced once.
             let _ = proxy.others.set(others.collect());
         }
@@ -107,7 +110,11 @@ impl Proxy {
     /// Waits until the controller reads the lease from now on, or writes it with success.
     pub(crate) async fn learns_who_leads(&self) {
         let now = Instant::now();
-        let _ = self.told_who_leads.subscribe().wait_for(|told| *told > now).await;
+        let _ = self
+            .told_who_leads
+            .subscribe()
+            .wait_for(|told| *told > now)
+            .await;
     }
 
     /// Holds a request until the connection ends, with the controller or when it goes on.
@@ -117,7 +124,11 @@ impl Proxy {
     }
 
     /// Serves this life of the controller until dropped.
-    pub(crate) async fn serve(self: &Arc<Self>, listener: TcpListener, life: usize) -> std::io::Error {
+    pub(crate) async fn serve(
+        self: &Arc<Self>,
+        listener: TcpListener,
+        life: usize,
+    ) -> std::io::Error {
         let mut connections = JoinSet::new();
         loop {
             let stream = match listener.accept().await {
@@ -128,16 +139,23 @@ impl Proxy {
             connections.spawn(async move {
                 let answer = service_fn(move |request| Arc::clone(&proxy).answer(life, request));
                 // It ends with an error whenever the controller dies.
-                let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+                let _ = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), answer)
+                    .await;
             });
             while connections.try_join_next().is_some() {}
         }
     }
 
-    async fn answer(self: Arc<Self>, life: usize, request: Request<Incoming>) -> Result<Answer, Broken> {
+    async fn answer(
+        self: Arc<Self>,
+        life: usize,
+        request: Request<Incoming>,
+    ) -> Result<Answer, Broken> {
         let write = Write::of(request.method(), request.uri());
         let watch = Watch::of(request.uri());
-        let is_of_lease = write::resource(request.uri()).is_some_and(|resource| resource == "leases");
+        let is_of_lease =
+            write::resource(request.uri()).is_some_and(|resource| resource == "leases");
         if !is_of_lease {
             self.ledger().requested(Instant::now());
         }
@@ -161,7 +179,11 @@ impl Proxy {
         }
     }
 
-    async fn watched(self: &Arc<Self>, mut watch: Watch, mut request: Request<Body>) -> Result<Answer, Broken> {
+    async fn watched(
+        self: &Arc<Self>,
+        mut watch: Watch,
+        mut request: Request<Body>,
+    ) -> Result<Answer, Broken> {
         match self.lags.answer(&watch, request.uri()).await {
             lag::Answer::Forward => {}
             lag::Answer::Instead(uri) => {
@@ -170,7 +192,12 @@ impl Proxy {
             }
             lag::Answer::Expired => return Ok(refusal(StatusCode::GONE, "Expired")),
         }
-        let (mut parts, body) = self.upstream.send(request).await.map_err(|_| Broken)?.into_parts();
+        let (mut parts, body) = self
+            .upstream
+            .send(request)
+            .await
+            .map_err(|_| Broken)?
+            .into_parts();
         if !parts.status.is_success() {
             return Ok(passed_back(Response::from_parts(parts, body)));
         }
@@ -182,8 +209,13 @@ impl Proxy {
                 proxy.fall_behind(lag, resource);
             }
         };
-        let events = Arc::clone(&self.lags).events((watch, arrives), body).map_ok(Frame::data);
-        Ok(Response::from_parts(parts, StreamBody::new(events).boxed_unsync()))
+        let events = Arc::clone(&self.lags)
+            .events((watch, arrives), body)
+            .map_ok(Frame::data);
+        Ok(Response::from_parts(
+            parts,
+            StreamBody::new(events).boxed_unsync(),
+        ))
     }
 
     async fn written(
@@ -210,16 +242,25 @@ impl Proxy {
                 Some(index)
             }
             Verdict::LastBeforeTheEnd(index, resource) => {
-                let others = self.others.get().into_iter().flatten().filter_map(Weak::upgrade);
+                let others = self
+                    .others
+                    .get()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Weak::upgrade);
                 others.for_each(|other| other.fall_behind(Lag::Late, resource));
                 Some(index)
             }
-            Verdict::Pass(index) | Verdict::Fatal(index, _) | Verdict::Refuse(index, _) => Some(index),
+            Verdict::Pass(index) | Verdict::Fatal(index, _) | Verdict::Refuse(index, _) => {
+                Some(index)
+            }
         };
         let proxy = Arc::clone(&self);
         // On a task of its own: it is carried out and entered even if the controller dies meanwhile.
         let carried_out = tokio::spawn(async move {
-            let response = proxy.carry_out_and_enter(request, (index, is_of_lease)).await;
+            let response = proxy
+                .carry_out_and_enter(request, (index, is_of_lease))
+                .await;
             drop(under_way);
             response
         });
@@ -278,7 +319,10 @@ impl Proxy {
     /// The apiserver's whole answer.
     async fn carry_out(&self, request: Request<Body>) -> kube::Result<Answer> {
         let (parts, body) = self.upstream.send(request).await?.into_parts();
-        Ok(passed_back(Response::from_parts(parts, Body::from(body.collect_bytes().await?))))
+        Ok(passed_back(Response::from_parts(
+            parts,
+            Body::from(body.collect_bytes().await?),
+        )))
     }
 }
 
@@ -298,7 +342,9 @@ fn answer_to(refused: Refusal) -> Result<Answer, Broken> {
     let (code, reason) = refused.answer().ok_or(Broken)?;
     let mut answer = refusal(code, reason);
     if code == StatusCode::TOO_MANY_REQUESTS {
-        answer.headers_mut().insert(RETRY_AFTER, TRY_AGAIN.as_secs().into());
+        answer
+            .headers_mut()
+            .insert(RETRY_AFTER, TRY_AGAIN.as_secs().into());
     }
     Ok(answer)
 }
@@ -311,6 +357,9 @@ fn refusal(code: StatusCode, reason: &str) -> Answer {
     });
     let mut response = passed_back(Response::new(Body::from(status.to_string().into_bytes())));
     *response.status_mut() = code;
-    response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        http::header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     response
 }

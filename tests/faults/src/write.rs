@@ -45,11 +45,17 @@ impl Write {
         if ![Method::POST, Method::PATCH, Method::PUT, Method::DELETE].contains(method) {
             return None;
         }
-        if uri.query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with("dryRun="))) {
+        if uri
+            .query()
+            .is_some_and(|query| query.split('&').any(|pair| pair.starts_with("dryRun=")))
+        {
             return None;
         }
         let (resource, namespace, name) = parts(uri)?;
-        let is_upkeep = resource.split('/').next().is_some_and(|resource| UPKEEP.contains(&resource));
+        let is_upkeep = resource
+            .split('/')
+            .next()
+            .is_some_and(|resource| UPKEEP.contains(&resource));
         (!is_upkeep).then(|| Write {
             method: method.clone(),
             resource,
@@ -77,15 +83,27 @@ fn parts(uri: &Uri) -> Option<(String, &str, &str)> {
         ""
     };
     let part = |index: usize| path.get(index).copied().unwrap_or_default();
-    let resource = [part(0), part(2)].join("/").trim_end_matches('/').to_owned();
+    let resource = [part(0), part(2)]
+        .join("/")
+        .trim_end_matches('/')
+        .to_owned();
     Some((resource, namespace, part(1)))
 }
 
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Write { method, resource, name, .. } = self;
+        let Write {
+            method,
+            resource,
+            name,
+            ..
+        } = self;
         write!(f, "{method} {resource}")?;
-        if name.is_empty() { Ok(()) } else { write!(f, " {name}") }
+        if name.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " {name}")
+        }
     }
 }
 
@@ -101,20 +119,54 @@ mod tests {
     #[test]
     fn a_request_that_changes_an_object_is_a_write() {
         for (method, uri, says, namespace) in [
-            ("POST", "/api/v1/namespaces/a/pods?timeout=5s", "POST pods", "a"),
-            ("PATCH", "/api/v1/namespaces/a/pods/web-1/status?timeout=5s", "PATCH pods/status web-1", "a"),
-            ("DELETE", "/api/v1/namespaces/a/pods/web-1", "DELETE pods web-1", "a"),
-            ("POST", "/apis/apps/v1/namespaces/a/controllerrevisions", "POST controllerrevisions", "a"),
+            (
+                "POST",
+                "/api/v1/namespaces/a/pods?timeout=5s",
+                "POST pods",
+                "a",
+            ),
+            (
+                "PATCH",
+                "/api/v1/namespaces/a/pods/web-1/status?timeout=5s",
+                "PATCH pods/status web-1",
+                "a",
+            ),
+            (
+                "DELETE",
+                "/api/v1/namespaces/a/pods/web-1",
+                "DELETE pods web-1",
+                "a",
+            ),
+            (
+                "POST",
+                "/apis/apps/v1/namespaces/a/controllerrevisions",
+                "POST controllerrevisions",
+                "a",
+            ),
             (
                 "PATCH",
                 "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/web/status",
                 "PATCH clonesets/status web",
                 "a",
             ),
-            ("PATCH", "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/web", "PATCH clonesets web", "a"),
-            ("PATCH", "/apis/apps.kruise.io/v1beta1/nodeimages/node-1", "PATCH nodeimages node-1", ""),
+            (
+                "PATCH",
+                "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/web",
+                "PATCH clonesets web",
+                "a",
+            ),
+            (
+                "PATCH",
+                "/apis/apps.kruise.io/v1beta1/nodeimages/node-1",
+                "PATCH nodeimages node-1",
+                "",
+            ),
         ] {
-            assert_eq!(read(method, uri), Some((says.to_owned(), namespace.to_owned())), "{method} {uri}");
+            assert_eq!(
+                read(method, uri),
+                Some((says.to_owned(), namespace.to_owned())),
+                "{method} {uri}"
+            );
         }
     }
 
@@ -123,11 +175,20 @@ mod tests {
         for (method, uri) in [
             ("GET", "/api/v1/namespaces/a/pods"),
             ("POST", "/api/v1/namespaces/a/podtemplates?dryRun=All"),
-            ("POST", "/api/v1/namespaces/a/pods?fieldManager=x&dryRun=All"),
+            (
+                "POST",
+                "/api/v1/namespaces/a/pods?fieldManager=x&dryRun=All",
+            ),
             ("POST", "/api/v1/namespaces/a/events"),
-            ("PUT", "/apis/coordination.k8s.io/v1/namespaces/a/leases/kruise-manager"),
+            (
+                "PUT",
+                "/apis/coordination.k8s.io/v1/namespaces/a/leases/kruise-manager",
+            ),
             ("POST", "/api/v1/namespaces/a/secrets"),
-            ("PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clonesets.apps.kruise.io"),
+            (
+                "PATCH",
+                "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clonesets.apps.kruise.io",
+            ),
             ("POST", "/api/v1/namespaces"),
             ("PATCH", "/api/v1/namespaces/pods"),
         ] {

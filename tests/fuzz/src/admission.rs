@@ -16,18 +16,32 @@ pub(crate) fn review(data: &[u8]) {
     if let Ok(answer) = reviews::conversion(data) {
         let answer = response(&answer);
         let failed = answer["response"]["result"]["status"] == "Failure";
-        let said = answer["response"]["result"]["message"].as_str().is_some_and(|message| !message.is_empty());
+        let said = answer["response"]["result"]["message"]
+            .as_str()
+            .is_some_and(|message| !message.is_empty());
         assert_eq!(failed, said, "a failure has a reason: {answer}");
     }
     RUNTIME.with(|runtime| {
-        let Some((runtime, judge)) = runtime.get_or_init(deaf_apiserver) else { return };
-        let Ok(answer) = runtime.block_on(reviews::admission(data, judge)) else { return };
+        let Some((runtime, judge)) = runtime.get_or_init(deaf_apiserver) else {
+            return;
+        };
+        let Ok(answer) = runtime.block_on(reviews::admission(data, judge)) else {
+            return;
+        };
         let answer = response(&answer);
         // What is passed over may be no JSON, and a list of the fields' values does for an object.
         let asked: Value = serde_json::from_slice(data).unwrap_or_default();
-        assert!(!asked["request"].is_object() || answer["response"]["uid"] == asked["request"]["uid"]);
-        let said = answer["response"]["status"]["message"].as_str().is_some_and(|message| !message.is_empty());
-        assert_eq!(answer["response"]["allowed"] == false, said, "a refusal has a reason: {answer}");
+        assert!(
+            !asked["request"].is_object() || answer["response"]["uid"] == asked["request"]["uid"]
+        );
+        let said = answer["response"]["status"]["message"]
+            .as_str()
+            .is_some_and(|message| !message.is_empty());
+        assert_eq!(
+            answer["response"]["allowed"] == false,
+            said,
+            "a refusal has a reason: {answer}"
+        );
     });
 }
 
@@ -39,7 +53,10 @@ fn response(answer: &[u8]) -> Value {
 
 /// An apiserver that answers nothing: what only it can judge is not refused.
 fn deaf_apiserver() -> Option<(tokio::runtime::Runtime, Judge)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .ok()?;
     let inside = runtime.enter();
     let away = tower::service_fn(async |_: http::Request<Body>| {
         Err::<http::Response<Body>, tower::BoxError>("there is no apiserver".into())

@@ -7,7 +7,9 @@ use std::time::Duration;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::Member;
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_kinds::{distributedpoddisruptionbudget as distributed, podunavailablebudget as unavailable};
+use berth_kinds::{
+    distributedpoddisruptionbudget as distributed, podunavailablebudget as unavailable,
+};
 use berth_webhook::reviews;
 use berth_workload::budget::Rules;
 use berth_workload::budget::asked::Asked;
@@ -52,10 +54,15 @@ impl World {
     }
 
     fn view(&self, entries: usize) -> View {
-        let unknown = || Unknown { message: "no scale".to_owned() };
+        let unknown = || Unknown {
+            message: "no scale".to_owned(),
+        };
         View {
             expected: usize::try_from(self.expected)
-                .map(|total| Expected { total, selector: None })
+                .map(|total| Expected {
+                    total,
+                    selector: None,
+                })
                 .map_err(|_| unknown()),
             pods: self.pods.iter().filter_map(one::<Pod>).collect(),
             nodes: vec!["n1".to_owned()],
@@ -69,8 +76,14 @@ impl World {
 
 /// One budget of either kind: counted twice by the same view it is the same, and what is granted was there.
 pub(crate) fn budget(data: &[u8]) {
-    let Some(world) = document(data).and_then(|document| World::deserialize(document).ok()) else { return };
-    let natives: Vec<_> = world.natives.iter().filter_map(one::<NativeBudget>).collect();
+    let Some(world) = document(data).and_then(|document| World::deserialize(document).ok()) else {
+        return;
+    };
+    let natives: Vec<_> = world
+        .natives
+        .iter()
+        .filter_map(one::<NativeBudget>)
+        .collect();
     if let Some(budget) = one::<PodUnavailableBudget>(&world.budget) {
         of_unavailable(&world, budget, natives.first().cloned());
     }
@@ -79,22 +92,53 @@ pub(crate) fn budget(data: &[u8]) {
     }
 }
 
-fn of_unavailable(world: &World, budget: Arc<PodUnavailableBudget>, child: Option<Arc<NativeBudget>>) {
+fn of_unavailable(
+    world: &World,
+    budget: Arc<PodUnavailableBudget>,
+    child: Option<Arc<NativeBudget>>,
+) {
     let now = world.now();
     let snapshot = |budget: Arc<PodUnavailableBudget>| {
-        let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
-        let keeps = if child.is_some() { Ok(()) } else { Err(Without::NotAsked) };
-        unavailable::Snapshot { budget, view: world.view(entries), asked: Asked::Always, child: child.clone(), keeps }
+        let entries = budget
+            .status
+            .iter()
+            .flat_map(|status| &status.ledger)
+            .map(|ledger| ledger.entries.len())
+            .sum();
+        let keeps = if child.is_some() {
+            Ok(())
+        } else {
+            Err(Without::NotAsked)
+        };
+        unavailable::Snapshot {
+            budget,
+            view: world.view(entries),
+            asked: Asked::Always,
+            child: child.clone(),
+            keeps,
+        }
     };
     let first = snapshot(budget.clone());
     let mut next = unavailable::status(&first, now);
-    assert!(next.unavailable_allowed >= 0 && next.current_available >= 0, "{next:?}");
-    assert!(next.unavailable_allowed <= next.current_available, "more may go than there are: {next:?}");
+    assert!(
+        next.unavailable_allowed >= 0 && next.current_available >= 0,
+        "{next:?}"
+    );
+    assert!(
+        next.unavailable_allowed <= next.current_available,
+        "more may go than there are: {next:?}"
+    );
     unavailable::decide(&first, now);
     let mut counted = (*budget).clone();
     counted.status = Some(next.clone());
-    assert_eq!(unavailable::status(&snapshot(Arc::new(counted)), now), next, "the same view says the same");
-    let Ok(rules) = Rules::of(&budget.spec) else { return };
+    assert_eq!(
+        unavailable::status(&snapshot(Arc::new(counted)), now),
+        next,
+        "the same view says the same"
+    );
+    let Ok(rules) = Rules::of(&budget.spec) else {
+        return;
+    };
     let generation = budget.metadata.generation.unwrap_or_default();
     for pod in &first.view.pods {
         let request = Request {
@@ -114,23 +158,38 @@ fn of_unavailable(world: &World, budget: Arc<PodUnavailableBudget>, child: Optio
         let before = next.unavailable_allowed;
         let verdict = draw(&mut next, (&rules, generation), &request, now);
         assert!(next.unavailable_allowed >= 0, "{verdict:?} of {before}");
-        assert!(before - next.unavailable_allowed <= i32::from(verdict == Verdict::Drawn), "{verdict:?} of {before}");
+        assert!(
+            before - next.unavailable_allowed <= i32::from(verdict == Verdict::Drawn),
+            "{verdict:?} of {before}"
+        );
     }
 }
 
-fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, natives: &[Arc<NativeBudget>]) {
+fn of_distributed(
+    world: &World,
+    budget: Arc<DistributedPodDisruptionBudget>,
+    natives: &[Arc<NativeBudget>],
+) {
     let now = world.now();
     let brings = |value: &Value| {
-        let brings = match (one::<DistributedPodDisruptionBudget>(value), one::<PodUnavailableBudget>(value)) {
-            (Some(member), _) if value["kind"] == "DistributedPodDisruptionBudget" => Brings::of_distributed(&member),
-            (_, Some(member)) if value["kind"] == "PodUnavailableBudget" => Brings::of_unavailable(&member),
+        let brings = match (
+            one::<DistributedPodDisruptionBudget>(value),
+            one::<PodUnavailableBudget>(value),
+        ) {
+            (Some(member), _) if value["kind"] == "DistributedPodDisruptionBudget" => {
+                Brings::of_distributed(&member)
+            }
+            (_, Some(member)) if value["kind"] == "PodUnavailableBudget" => {
+                Brings::of_unavailable(&member)
+            }
             _ => {
                 let none = || Err(Silence::of("does not exist"));
                 one::<NativeBudget>(value).map_or_else(none, |it| Brings::of_native(&it))
             }
         };
         // As of another cluster that has become silent since.
-        let promise = one::<DistributedPodDisruptionBudget>(value).and_then(|member| promised(&member));
+        let promise =
+            one::<DistributedPodDisruptionBudget>(value).and_then(|member| promised(&member));
         let keeps = promise.map_or(0, |promise| promise.pods);
         brings.map_err(|silence| Silence { keeps, ..silence })
     };
@@ -138,22 +197,44 @@ fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, na
         Some("DistributedPodDisruptionBudget") => {
             one::<DistributedPodDisruptionBudget>(value).map(|member| Held::of_distributed(&member))
         }
-        Some("PodUnavailableBudget") => one::<PodUnavailableBudget>(value).map(|member| Held::of_unavailable(&member)),
+        Some("PodUnavailableBudget") => {
+            one::<PodUnavailableBudget>(value).map(|member| Held::of_unavailable(&member))
+        }
         _ => one::<NativeBudget>(value).and_then(|member| Held::of_native(&member)),
     };
-    let member = Member { cluster: "east".to_owned(), namespace: "a".to_owned(), ..Member::default() };
+    let member = Member {
+        cluster: "east".to_owned(),
+        namespace: "a".to_owned(),
+        ..Member::default()
+    };
     let alone: Vec<_> = world.members.iter().map(brings).collect();
-    let elsewhere: Vec<_> =
-        world.members.iter().map(|value| Elsewhere { held: held(value), ..Elsewhere::default() }).collect();
+    let elsewhere: Vec<_> = world
+        .members
+        .iter()
+        .map(|value| Elsewhere {
+            held: held(value),
+            ..Elsewhere::default()
+        })
+        .collect();
     let mut once = alone.clone();
     let brought = once.iter_mut().zip(&elsewhere);
-    let brought = brought.map(|(brings, elsewhere)| Brought { member: &member, elsewhere, brings });
+    let brought = brought.map(|(brings, elsewhere)| Brought {
+        member: &member,
+        elsewhere,
+        brings,
+    });
     let sharing = count_once(&mut brought.collect::<Vec<_>>());
     let healthy = |brings: &Result<Brings, Silence>| {
-        brings.as_ref().map_or_else(|silence| silence.keeps, |brings| brings.healthy)
+        brings
+            .as_ref()
+            .map_or_else(|silence| silence.keeps, |brings| brings.healthy)
     };
     for ((alone, once), counted) in alone.iter().zip(&once).zip(&sharing.counted) {
-        assert_eq!(healthy(alone), healthy(once) + counted, "{alone:?} {once:?}");
+        assert_eq!(
+            healthy(alone),
+            healthy(once) + counted,
+            "{alone:?} {once:?}"
+        );
     }
     for group in &sharing.groups {
         let together: usize = group.iter().map(|at| healthy(&once[*at])).sum();
@@ -164,11 +245,19 @@ fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, na
         kind: None,
         origin: Origin::default(),
         brings: brings.clone(),
-        shared: Shared { pods: *shared, ..Shared::default() },
+        shared: Shared {
+            pods: *shared,
+            ..Shared::default()
+        },
         last_read: None,
     };
     let snapshot = |budget: Arc<DistributedPodDisruptionBudget>| {
-        let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
+        let entries = budget
+            .status
+            .iter()
+            .flat_map(|status| &status.ledger)
+            .map(|ledger| ledger.entries.len())
+            .sum();
         distributed::Snapshot {
             budget,
             view: world.view(entries),
@@ -182,19 +271,33 @@ fn of_distributed(world: &World, budget: Arc<DistributedPodDisruptionBudget>, na
     };
     let first = snapshot(budget.clone());
     let next = distributed::status(&first, now);
-    assert!(next.disruptions_allowed >= 0 && next.disruptions_allowed <= next.own.healthy, "{next:?}");
+    assert!(
+        next.disruptions_allowed >= 0 && next.disruptions_allowed <= next.own.healthy,
+        "{next:?}"
+    );
     let left = next.current_healthy - next.disruptions_allowed;
-    assert!(next.disruptions_allowed == 0 || left >= next.desired_healthy, "{next:?}");
+    assert!(
+        next.disruptions_allowed == 0 || left >= next.desired_healthy,
+        "{next:?}"
+    );
     distributed::decide(&first, now);
     let mut counted = (*budget).clone();
     counted.status = Some(next.clone());
-    assert_eq!(distributed::status(&snapshot(Arc::new(counted)), now), next, "the same view says the same");
+    assert_eq!(
+        distributed::status(&snapshot(Arc::new(counted)), now),
+        next,
+        "the same view says the same"
+    );
 }
 
 /// Reviews of pods that are taken out of service, and of evictions that are bound to one: whatever comes is read or refused.
 pub(crate) fn disruption(data: &[u8]) {
-    let is_review = serde_json::from_slice::<Value>(data).is_ok_and(|review| review["request"].is_object());
-    for read in [reviews::reads_disruption(data), reviews::reads_eviction(data)] {
+    let is_review =
+        serde_json::from_slice::<Value>(data).is_ok_and(|review| review["request"].is_object());
+    for read in [
+        reviews::reads_disruption(data),
+        reviews::reads_eviction(data),
+    ] {
         assert!(!read || is_review, "what is no review is none");
     }
 }

@@ -19,7 +19,10 @@ pub(crate) fn configuration(data: &[u8]) {
         Ok(config) => config,
         Err(failure) => return told("1.1.0", &failure),
     };
-    let pod = Pod { namespace: "ns".to_owned(), name: "web-0".to_owned() };
+    let pod = Pod {
+        namespace: "ns".to_owned(),
+        name: "web-0".to_owned(),
+    };
     assert!(config.minutes(Some(&pod)) <= config.max_minutes());
     assert!(config.is_at_least("0.1.0"));
     assert!(
@@ -42,11 +45,22 @@ pub(crate) fn configuration(data: &[u8]) {
 fn offered(set: &RangeSet) -> Vec<Given> {
     let mut given: Vec<Given> = Vec::new();
     for Offer { address, range } in offers(set, None).take(300) {
-        assert!(range.contains(address) && set.range_of(address).is_some() && range.subnet.contains(address));
+        assert!(
+            range.contains(address)
+                && set.range_of(address).is_some()
+                && range.subnet.contains(address)
+        );
         assert_ne!(address, range.gateway);
         let last = given.last().map(|given| given.address);
-        assert!(last < Some(address) || set.ranges().len() > 1, "{address} comes after {last:?}");
-        given.push(Given { address, prefix: range.subnet.prefix, gateway: range.gateway });
+        assert!(
+            last < Some(address) || set.ranges().len() > 1,
+            "{address} comes after {last:?}"
+        );
+        given.push(Given {
+            address,
+            prefix: range.subnet.prefix,
+            gateway: range.gateway,
+        });
     }
     if let [first, second, ..] = &*given {
         let next = offers(set, Some(first.address)).next();
@@ -58,15 +72,23 @@ fn offered(set: &RangeSet) -> Vec<Given> {
 
 /// A failure is told as CNI has it.
 pub(crate) fn told(version: &str, failure: &Failure) {
-    let answer: serde_json::Value = serde_json::from_str(&result::failed(version, failure)).unwrap_or_default();
-    assert!(answer["code"] == failure.code && answer["msg"].as_str().is_some_and(|said| !said.is_empty()), "{answer}");
+    let answer: serde_json::Value =
+        serde_json::from_str(&result::failed(version, failure)).unwrap_or_default();
+    assert!(
+        answer["code"] == failure.code
+            && answer["msg"].as_str().is_some_and(|said| !said.is_empty()),
+        "{answer}"
+    );
 }
 
 /// The environment, a variable in each line.
 pub(crate) fn call(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let variable =
-        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).map(ToOwned::to_owned);
+    let variable = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+            .map(ToOwned::to_owned)
+    };
     match call::read(variable) {
         Ok(call) => {
             is_file_name(&call.owner.file_name());
@@ -81,19 +103,35 @@ pub(crate) fn call(data: &[u8]) {
 /// A line of a record, the content of a lease, a `resolv.conf`, the name of a file.
 pub(crate) fn record(data: &[u8]) {
     if let Some(owner) = Owner::parse(data) {
-        assert_eq!(Owner::parse(owner.content().as_bytes()).as_ref(), Some(&owner));
+        assert_eq!(
+            Owner::parse(owner.content().as_bytes()).as_ref(),
+            Some(&owner)
+        );
         assert!(owner.is(&owner));
         is_file_name(&owner.file_name());
         let named = Owner::from_file_name(&owner.file_name());
-        assert!(named.is_none_or(|named| named == owner), "{owner:?} is another by its file's name");
+        assert!(
+            named.is_none_or(|named| named == owner),
+            "{owner:?} is another by its file's name"
+        );
     }
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     let attachment = Attachment::parse(text);
     assert_eq!(Attachment::parse(&attachment.line()), attachment);
     if let Some(reservation) = Reservation::parse(text) {
         let line = reservation.line();
-        assert_eq!(Reservation::parse(&line).as_ref(), Some(&reservation), "{line:?}");
-        assert!(line.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '), "{line:?}");
+        assert_eq!(
+            Reservation::parse(&line).as_ref(),
+            Some(&reservation),
+            "{line:?}"
+        );
+        assert!(
+            line.bytes()
+                .all(|byte| byte.is_ascii_graphic() || byte == b' '),
+            "{line:?}"
+        );
         assert!(reservation.holds(&reservation.owner));
         assert_eq!(reservation.ends().is_none(), reservation.released.is_none());
         is_file_name(&reservation.pod.file_name(&reservation.owner.interface));
@@ -108,5 +146,8 @@ pub(crate) fn record(data: &[u8]) {
 
 /// It stays in its directory, and fits.
 fn is_file_name(name: &str) {
-    assert!(name.len() <= 255 && !name.contains('/') && !matches!(name, "." | ".."), "{name:?}");
+    assert!(
+        name.len() <= 255 && !name.contains('/') && !matches!(name, "." | ".."),
+        "{name:?}"
+    );
 }

@@ -9,11 +9,16 @@ use std::{fs, io};
 /// # Errors
 /// The directory cannot be read.
 pub fn inputs(target: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
-    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(target);
     let mut inputs = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        inputs.push((entry.file_name().to_string_lossy().into_owned(), fs::read(entry.path())?));
+        inputs.push((
+            entry.file_name().to_string_lossy().into_owned(),
+            fs::read(entry.path())?,
+        ));
     }
     inputs.sort();
     Ok(inputs)
@@ -26,6 +31,7 @@ pub fn inputs(target: &str) -> io::Result<Vec<(String, Vec<u8>)>> {
 pub fn run(target: fn(&[u8]), input: &[u8]) -> Result<(), String> {
     panic::catch_unwind(AssertUnwindSafe(|| target(input))).map_err(|why| {
         let text = why.downcast_ref::<String>().cloned();
-        text.or_else(|| why.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
+        text.or_else(|| why.downcast_ref::<&str>().map(ToString::to_string))
+            .unwrap_or_default()
     })
 }

@@ -6,11 +6,12 @@ use std::sync::{Arc, LazyLock};
 
 use berth_api::names::{annotation as annotations, label};
 use berth_api::v1beta1::{
-    BroadcastJob, CloneSet, ContainerRecreateRequest, DaemonSet, ImageListPullJob, ImagePullJob, StatefulSet,
+    BroadcastJob, CloneSet, ContainerRecreateRequest, DaemonSet, ImageListPullJob, ImagePullJob,
+    StatefulSet,
 };
 use berth_kinds::{
-    broadcastjob, cloneset, containerrecreaterequest, daemonset, imagelistpulljob, imagepulljob, joiningnode,
-    nodeimage, statefulset,
+    broadcastjob, cloneset, containerrecreaterequest, daemonset, imagelistpulljob, imagepulljob,
+    joiningnode, nodeimage, statefulset,
 };
 use berth_workload::claim::Claim;
 use berth_workload::gates::{Gate, Gates};
@@ -65,14 +66,29 @@ impl World {
 
     fn resize(&self) -> Ability {
         let all = [Ability::On, Ability::Off, Ability::Missing];
-        all.into_iter().nth(usize::from(self.resize % 3)).unwrap_or_default()
+        all.into_iter()
+            .nth(usize::from(self.resize % 3))
+            .unwrap_or_default()
     }
 
     fn ended(&self) -> BTreeMap<Box<str>, daemonset::Ended> {
-        let ended = self.ended.iter().filter_map(|(node, [generation, times, last])| {
-            let (times, last) = (u32::try_from(*times).ok()?, Timestamp::from_second(*last).ok()?);
-            Some((node.clone(), daemonset::Ended { generation: *generation, times, last }))
-        });
+        let ended = self
+            .ended
+            .iter()
+            .filter_map(|(node, [generation, times, last])| {
+                let (times, last) = (
+                    u32::try_from(*times).ok()?,
+                    Timestamp::from_second(*last).ok()?,
+                );
+                Some((
+                    node.clone(),
+                    daemonset::Ended {
+                        generation: *generation,
+                        times,
+                        last,
+                    },
+                ))
+            });
         ended.collect()
     }
 
@@ -87,11 +103,17 @@ impl World {
     }
 
     fn node_images(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
-        all::<NodeImage>(&self.images).into_iter().map(|image| (image::name(&image).into(), image)).collect()
+        all::<NodeImage>(&self.images)
+            .into_iter()
+            .map(|image| (image::name(&image).into(), image))
+            .collect()
     }
 
     fn nodes(&self) -> BTreeMap<Box<str>, Arc<Node>> {
-        all::<Node>(&self.nodes).into_iter().map(|node| (node.metadata.name.clone(), node)).collect()
+        all::<Node>(&self.nodes)
+            .into_iter()
+            .map(|node| (node.metadata.name.clone(), node))
+            .collect()
     }
 
     /// Those of image pulls, where there is such a kind.
@@ -101,7 +123,9 @@ impl World {
 
     /// Pods of nobody, and those that somebody controls.
     fn pods(&self) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
-        all::<Pod>(&self.pods).into_iter().partition(|pod| pod.metadata.controller().is_none())
+        all::<Pod>(&self.pods)
+            .into_iter()
+            .partition(|pod| pod.metadata.controller().is_none())
     }
 }
 
@@ -114,24 +138,34 @@ fn all<T: DeserializeOwned>(values: &[Value]) -> Vec<Arc<T>> {
 }
 
 pub(crate) fn clone_set(data: &[u8]) {
-    let Some(world) = World::read(data) else { return };
+    let Some(world) = World::read(data) else {
+        return;
+    };
     decide_clone_set(&world);
 }
 
 fn decide_clone_set(world: &World) {
-    let Some(set) = one::<CloneSet>(&world.set) else { return };
+    let Some(set) = one::<CloneSet>(&world.set) else {
+        return;
+    };
     let revisions = world.revisions();
     let nobodys = |metadata: &Metadata| metadata.controller().is_none();
     let orphans = cloneset::Orphans::of(
         &set,
-        all::<Pod>(&world.pods).into_iter().filter(|pod| nobodys(&pod.metadata)).collect(),
+        all::<Pod>(&world.pods)
+            .into_iter()
+            .filter(|pod| nobodys(&pod.metadata))
+            .collect(),
         all(&world.claims),
         revisions.clone(),
     );
     let (pods, strays) = split_by_selector(&set.spec.selector, all(&world.pods));
     let ended = world.ended().into_values().next();
     let snapshot = cloneset::Snapshot {
-        ended: ended.map(|count| cloneset::Ended { count, youngest: Some(count.last) }),
+        ended: ended.map(|count| cloneset::Ended {
+            count,
+            youngest: Some(count.last),
+        }),
         pods,
         strays,
         claims: all(&world.claims),
@@ -152,33 +186,63 @@ fn decide_clone_set(world: &World) {
     let plan = decided(|| cloneset::decide(&snapshot, now));
     cloneset::noted(&snapshot, &plan, now);
     let again = |status| {
-        let told = CloneSet { status: Some(status), ..(*set).clone() };
-        cloneset::decide(&cloneset::Snapshot { set: Arc::new(told), ..snapshot.clone() }, now)
+        let told = CloneSet {
+            status: Some(status),
+            ..(*set).clone()
+        };
+        cloneset::decide(
+            &cloneset::Snapshot {
+                set: Arc::new(told),
+                ..snapshot.clone()
+            },
+            now,
+        )
     };
-    told(&plan, |outcome| cloneset::status(&snapshot, &plan, outcome, now), again);
+    told(
+        &plan,
+        |outcome| cloneset::status(&snapshot, &plan, outcome, now),
+        again,
+    );
     for other in &world.jobs {
         if let Some(other) = one::<CloneSet>(other) {
-            assert_eq!(cloneset::overlap(&set, &other), cloneset::overlap(&other, &set));
+            assert_eq!(
+                cloneset::overlap(&set, &other),
+                cloneset::overlap(&other, &set)
+            );
         }
     }
 }
 
 pub(crate) fn stateful_set(data: &[u8]) {
-    let Some(world) = World::read(data) else { return };
-    let Some(set) = one::<StatefulSet>(&world.set) else { return };
+    let Some(world) = World::read(data) else {
+        return;
+    };
+    let Some(set) = one::<StatefulSet>(&world.set) else {
+        return;
+    };
     let (revisions, (of_nobody, owned)) = (world.revisions(), world.pods());
     let (pods, strays) = split_by_selector(&set.spec.selector, owned);
     let gates = world.gates();
-    let (created, mut claims) = statefulset::names_to_look_at(&set, &pods, gates.has(Gate::StatefulSetStartOrdinal));
+    let (created, mut claims) =
+        statefulset::names_to_look_at(&set, &pods, gates.has(Gate::StatefulSetStartOrdinal));
     assert!(created.len() <= 512, "no spec is too large to be looked at");
-    claims.extend(statefulset::former_claims(&set, pods.iter().chain(&of_nobody)));
-    let named =
-        all::<Claim>(&world.claims).into_iter().filter(|claim| claims.contains(&claim.metadata.name.to_string()));
+    claims.extend(statefulset::former_claims(
+        &set,
+        pods.iter().chain(&of_nobody),
+    ));
+    let named = all::<Claim>(&world.claims)
+        .into_iter()
+        .filter(|claim| claims.contains(&claim.metadata.name.to_string()));
     let snapshot = statefulset::Snapshot {
         records: None,
-        others: of_nobody.iter().map(|pod| (pod.metadata.name.clone(), pod.clone())).collect(),
+        others: of_nobody
+            .iter()
+            .map(|pod| (pod.metadata.name.clone(), pod.clone()))
+            .collect(),
         orphans: statefulset::Orphans::of(&set, of_nobody, revisions.clone()),
-        claims: named.map(|claim| (claim.metadata.name.clone(), claim)).collect(),
+        claims: named
+            .map(|claim| (claim.metadata.name.clone(), claim))
+            .collect(),
         node_images: world.node_images(),
         jobs: world.jobs(),
         nodes: world.nodes(),
@@ -195,15 +259,32 @@ pub(crate) fn stateful_set(data: &[u8]) {
     let now = world.now();
     let plan = decided(|| statefulset::decide(&snapshot, now));
     let again = |status| {
-        let told = StatefulSet { status: Some(status), ..(*set).clone() };
-        statefulset::decide(&statefulset::Snapshot { set: Arc::new(told), ..snapshot.clone() }, now)
+        let told = StatefulSet {
+            status: Some(status),
+            ..(*set).clone()
+        };
+        statefulset::decide(
+            &statefulset::Snapshot {
+                set: Arc::new(told),
+                ..snapshot.clone()
+            },
+            now,
+        )
     };
-    told(&plan, |outcome| statefulset::status(&snapshot, &plan, outcome, now), again);
+    told(
+        &plan,
+        |outcome| statefulset::status(&snapshot, &plan, outcome, now),
+        again,
+    );
 }
 
 pub(crate) fn daemon_set(data: &[u8]) {
-    let Some(world) = World::read(data) else { return };
-    let Some(set) = one::<DaemonSet>(&world.set) else { return };
+    let Some(world) = World::read(data) else {
+        return;
+    };
+    let Some(set) = one::<DaemonSet>(&world.set) else {
+        return;
+    };
     let (revisions, (of_nobody, owned)) = (world.revisions(), world.pods());
     let namesakes = daemonset::namesakes(&set, &owned);
     let (pods, strays) = split_by_selector(&set.spec.selector, owned);
@@ -233,22 +314,44 @@ pub(crate) fn daemon_set(data: &[u8]) {
     daemonset::noted(&snapshot, &plan, now);
     let news = daemonset::News::new(&set);
     for node in snapshot.nodes.values() {
-        assert!(!news.is_one(Some(node), Some(node)), "a node that stays is no news");
+        assert!(
+            !news.is_one(Some(node), Some(node)),
+            "a node that stays is no news"
+        );
     }
     let again = |status| {
-        let told = DaemonSet { status: Some(status), ..(*set).clone() };
-        daemonset::decide(&daemonset::Snapshot { set: Arc::new(told), ..snapshot.clone() }, now)
+        let told = DaemonSet {
+            status: Some(status),
+            ..(*set).clone()
+        };
+        daemonset::decide(
+            &daemonset::Snapshot {
+                set: Arc::new(told),
+                ..snapshot.clone()
+            },
+            now,
+        )
     };
-    told(&plan, |outcome| daemonset::status(&snapshot, &plan, outcome, now), again);
+    told(
+        &plan,
+        |outcome| daemonset::status(&snapshot, &plan, outcome, now),
+        again,
+    );
 }
 
 /// A pod is made only on a node that there is, and that has none; or one, where a second may be beside it.
 fn each_node_has_its_pod(snapshot: &daemonset::Snapshot, plan: &Plan) {
     let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
-    let most = if rolling.is_some_and(|rolling| rolling.max_surge.is_some()) { 2 } else { 1 };
+    let most = if rolling.is_some_and(|rolling| rolling.max_surge.is_some()) {
+        2
+    } else {
+        1
+    };
     let made = plan.actions().filter_map(|action| match action {
         // No apiserver takes a pod without a spec.
-        Action::CreatePod { body } => body.read::<Pod>().filter(|_| body.value()["spec"].is_object()),
+        Action::CreatePod { body } => body
+            .read::<Pod>()
+            .filter(|_| body.value()["spec"].is_object()),
         _ => None,
     });
     let mut pods: BTreeMap<String, usize> = BTreeMap::new();
@@ -257,16 +360,26 @@ fn each_node_has_its_pod(snapshot: &daemonset::Snapshot, plan: &Plan) {
     }
     for pod in made {
         let node = daemonset::node_of(&pod);
-        assert!(snapshot.nodes.contains_key(node), "a pod is made for node {node:?}, which is not there");
+        assert!(
+            snapshot.nodes.contains_key(node),
+            "a pod is made for node {node:?}, which is not there"
+        );
         let here = pods.entry(node.to_owned()).or_default();
         *here += 1;
-        assert!(*here <= most, "node {node} gets pod {here} of at most {most}");
+        assert!(
+            *here <= most,
+            "node {node} gets pod {here} of at most {most}"
+        );
     }
 }
 
 pub(crate) fn broadcast_job(data: &[u8]) {
-    let Some(world) = World::read(data) else { return };
-    let Some(job) = one::<BroadcastJob>(&world.job) else { return };
+    let Some(world) = World::read(data) else {
+        return;
+    };
+    let Some(job) = one::<BroadcastJob>(&world.job) else {
+        return;
+    };
     let (nodes, pods): (Vec<Arc<Node>>, Vec<Arc<Pod>>) = (all(&world.nodes), all(&world.pods));
     let news = broadcastjob::News::new(&job);
     for pair in nodes.windows(2) {
@@ -275,7 +388,12 @@ pub(crate) fn broadcast_job(data: &[u8]) {
             news.is_one(Some(old), Some(new));
         }
     }
-    let gone = pods.iter().filter(|pod| broadcastjob::hides_its_end(pod, None)).take(1).cloned().collect();
+    let gone = pods
+        .iter()
+        .filter(|pod| broadcastjob::hides_its_end(pod, None))
+        .take(1)
+        .cloned()
+        .collect();
     let snapshot = broadcastjob::Snapshot {
         gone: broadcastjob::unrecorded(&job, &nodes, gone),
         unreadable: Vec::new(),
@@ -290,22 +408,39 @@ pub(crate) fn broadcast_job(data: &[u8]) {
     for outcome in [Outcome::default(), failed(&plan)] {
         let status = broadcastjob::status(&snapshot, &plan, &outcome, now);
         kept(&status);
-        let told = BroadcastJob { status: Some(status), ..(*job).clone() };
-        sound(&broadcastjob::decide(&broadcastjob::Snapshot { job: Arc::new(told), ..snapshot.clone() }, now));
+        let told = BroadcastJob {
+            status: Some(status),
+            ..(*job).clone()
+        };
+        sound(&broadcastjob::decide(
+            &broadcastjob::Snapshot {
+                job: Arc::new(told),
+                ..snapshot.clone()
+            },
+            now,
+        ));
     }
 }
 
 pub(crate) fn image_pull_job(data: &[u8]) {
-    let Some(world) = World::read(data) else { return };
-    let Some(job) = one::<ImagePullJob>(&world.job) else { return };
-    let (images, pods): (Vec<Arc<NodeImage>>, Vec<Arc<Pod>>) = (all(&world.images), all(&world.pods));
+    let Some(world) = World::read(data) else {
+        return;
+    };
+    let Some(job) = one::<ImagePullJob>(&world.job) else {
+        return;
+    };
+    let (images, pods): (Vec<Arc<NodeImage>>, Vec<Arc<Pod>>) =
+        (all(&world.images), all(&world.pods));
     for pair in images.windows(2) {
         if let [old, new] = pair {
             imagepulljob::concerns(&job, Some(old), Some(new));
         }
     }
     for pod in &pods {
-        assert!(!imagepulljob::concerns_pod(&job, Some(pod), Some(pod)), "a pod that stays is no news");
+        assert!(
+            !imagepulljob::concerns_pod(&job, Some(pod), Some(pod)),
+            "a pod that stays is no news"
+        );
     }
     let refused = imagepulljob::validate(&job);
     assert!(refused.as_ref().is_ok() || refused.is_err_and(|refusal| !refusal.message.is_empty()));
@@ -321,27 +456,66 @@ pub(crate) fn image_pull_job(data: &[u8]) {
     let (plan, now) = (imagepulljob::decide(&snapshot, world.now()), world.now());
     sound(&plan);
     let again = |status| {
-        let told = ImagePullJob { status: Some(status), ..(*job).clone() };
-        imagepulljob::decide(&imagepulljob::Snapshot { job: Arc::new(told), ..snapshot.clone() }, now)
+        let told = ImagePullJob {
+            status: Some(status),
+            ..(*job).clone()
+        };
+        imagepulljob::decide(
+            &imagepulljob::Snapshot {
+                job: Arc::new(told),
+                ..snapshot.clone()
+            },
+            now,
+        )
     };
-    told(&plan, |outcome| Some(imagepulljob::status(&snapshot, &plan, outcome, now)), again);
+    told(
+        &plan,
+        |outcome| Some(imagepulljob::status(&snapshot, &plan, outcome, now)),
+        again,
+    );
 }
 
 pub(crate) fn image_list_pull_job(data: &[u8]) {
-    let Some(world) = World::read(data) else { return };
-    let Some(list) = one::<ImageListPullJob>(&world.list) else { return };
-    let snapshot = imagelistpulljob::Snapshot { list: list.clone(), jobs: all(&world.jobs), gates: world.gates() };
-    let (plan, now) = (imagelistpulljob::decide(&snapshot, world.now()), world.now());
+    let Some(world) = World::read(data) else {
+        return;
+    };
+    let Some(list) = one::<ImageListPullJob>(&world.list) else {
+        return;
+    };
+    let snapshot = imagelistpulljob::Snapshot {
+        list: list.clone(),
+        jobs: all(&world.jobs),
+        gates: world.gates(),
+    };
+    let (plan, now) = (
+        imagelistpulljob::decide(&snapshot, world.now()),
+        world.now(),
+    );
     sound(&plan);
     let again = |status| {
-        let told = ImageListPullJob { status: Some(status), ..(*list).clone() };
-        imagelistpulljob::decide(&imagelistpulljob::Snapshot { list: Arc::new(told), ..snapshot.clone() }, now)
+        let told = ImageListPullJob {
+            status: Some(status),
+            ..(*list).clone()
+        };
+        imagelistpulljob::decide(
+            &imagelistpulljob::Snapshot {
+                list: Arc::new(told),
+                ..snapshot.clone()
+            },
+            now,
+        )
     };
-    told(&plan, |outcome| Some(imagelistpulljob::status(&snapshot, &plan, outcome, now)), again);
+    told(
+        &plan,
+        |outcome| Some(imagelistpulljob::status(&snapshot, &plan, outcome, now)),
+        again,
+    );
 }
 
 pub(crate) fn node_image(data: &[u8]) {
-    let Some(world) = World::read(data) else { return };
+    let Some(world) = World::read(data) else {
+        return;
+    };
     let snapshot = nodeimage::Snapshot {
         name: world.name.clone(),
         node: one::<Node>(&world.node),
@@ -356,7 +530,10 @@ pub(crate) fn node_image(data: &[u8]) {
     sound(&plan);
     container_recreate_requests(&world);
     if let Some(node) = &snapshot.node {
-        let joining = joiningnode::Snapshot { node: node.clone(), image: snapshot.image.clone() };
+        let joining = joiningnode::Snapshot {
+            node: node.clone(),
+            image: snapshot.image.clone(),
+        };
         sound(&joiningnode::decide(&joining, world.now()));
     }
     if let (Some(old), Some(new)) = (&snapshot.node, world.nodes.first().and_then(one::<Node>)) {
@@ -375,8 +552,14 @@ fn join(world: &World) -> nodeimage::Join {
     let current = world.revisions().pop();
     nodeimage::Join {
         jobs: all(&world.jobs),
-        clone_sets: one::<CloneSet>(&world.set).map(|set| (set, current)).into_iter().collect(),
-        daemon_sets: one::<DaemonSet>(&world.set).map(|set| (set, world.revisions())).into_iter().collect(),
+        clone_sets: one::<CloneSet>(&world.set)
+            .map(|set| (set, current))
+            .into_iter()
+            .collect(),
+        daemon_sets: one::<DaemonSet>(&world.set)
+            .map(|set| (set, world.revisions()))
+            .into_iter()
+            .collect(),
         gates: world.gates(),
     }
 }
@@ -385,7 +568,8 @@ fn join(world: &World) -> nodeimage::Join {
 fn requested(world: &World) -> Vec<Requested> {
     let requests = all::<ContainerRecreateRequest>(&world.jobs);
     let of = |pod: Arc<Pod>| {
-        let is_of = |request: &&Arc<ContainerRecreateRequest>| *request.spec.pod_name == *pod.metadata.name;
+        let is_of =
+            |request: &&Arc<ContainerRecreateRequest>| *request.spec.pod_name == *pod.metadata.name;
         let requests = requests.iter().filter(is_of).cloned().collect();
         Requested { pod, requests }
     };
@@ -401,19 +585,29 @@ fn container_recreate_requests(world: &World) {
                 image: one::<NodeImage>(&world.image),
                 of_pod: requests.clone(),
                 gates: world.gates(),
-                filled: containerrecreaterequest::needs_filling(request).then(|| Ok(world.job.clone())),
+                filled: containerrecreaterequest::needs_filling(request)
+                    .then(|| Ok(world.job.clone())),
                 held: (world.resize % 2 == 1).then(|| "a budget holds it".to_owned()),
             };
-            let (plan, now) = (containerrecreaterequest::decide(&snapshot, world.now()), world.now());
+            let (plan, now) = (
+                containerrecreaterequest::decide(&snapshot, world.now()),
+                world.now(),
+            );
             sound(&plan);
             for outcome in [Outcome::default(), failed(&plan)] {
                 let status = containerrecreaterequest::status(&snapshot, &plan, &outcome, now);
                 let Some(status) = status else { continue };
                 kept(&status);
                 containerrecreaterequest::pod_events(&snapshot, &status);
-                let told = Arc::new(ContainerRecreateRequest { status: Some(status), ..(**request).clone() });
+                let told = Arc::new(ContainerRecreateRequest {
+                    status: Some(status),
+                    ..(**request).clone()
+                });
                 sound(&containerrecreaterequest::decide(
-                    &containerrecreaterequest::Snapshot { request: told, ..snapshot.clone() },
+                    &containerrecreaterequest::Snapshot {
+                        request: told,
+                        ..snapshot.clone()
+                    },
                     now,
                 ));
             }
@@ -436,7 +630,9 @@ fn told<T: Serialize + DeserializeOwned + PartialEq + Debug>(
     again: impl Fn(T) -> Plan,
 ) {
     for outcome in [Outcome::default(), failed(plan)] {
-        let Some(status) = status(&outcome) else { continue };
+        let Some(status) = status(&outcome) else {
+            continue;
+        };
         kept(&status);
         sound(&again(status));
     }
@@ -444,9 +640,21 @@ fn told<T: Serialize + DeserializeOwned + PartialEq + Debug>(
 
 /// A plan can be shown, and a refusal says why.
 fn sound(plan: &Plan) {
-    assert!(plan.refusal.as_ref().is_none_or(|refusal| !refusal.message.is_empty()));
-    assert!(plan.waiting.iter().all(|waiting| !waiting.reason.is_empty()));
-    assert!(plan.look_again.is_none_or(|wait| !wait.is_negative()), "{:?}", plan.look_again);
+    assert!(
+        plan.refusal
+            .as_ref()
+            .is_none_or(|refusal| !refusal.message.is_empty())
+    );
+    assert!(
+        plan.waiting
+            .iter()
+            .all(|waiting| !waiting.reason.is_empty())
+    );
+    assert!(
+        plan.look_again.is_none_or(|wait| !wait.is_negative()),
+        "{:?}",
+        plan.look_again
+    );
     let shown = serde_json::to_value(plan);
     assert!(shown.is_ok(), "{shown:?}");
 }
@@ -454,7 +662,10 @@ fn sound(plan: &Plan) {
 /// A status is written as what reads as the same.
 fn kept<T: Serialize + DeserializeOwned + PartialEq + Debug>(status: &T) {
     let written = serde_json::to_value(status).unwrap_or_default();
-    assert!(stays::<T>(&written), "{status:?} is written as {written}, which cannot be read");
+    assert!(
+        stays::<T>(&written),
+        "{status:?} is written as {written}, which cannot be read"
+    );
 }
 
 /// Every action of the plan was refused.
@@ -471,7 +682,9 @@ fn failed(plan: &Plan) -> Outcome {
         taken: false,
         infeasible: false,
     };
-    Outcome { failures: actions.map(|action| failure(action.deed())).collect() }
+    Outcome {
+        failures: actions.map(|action| failure(action.deed())).collect(),
+    }
 }
 
 /// Every label and annotation of a pod that is read.
@@ -493,20 +706,31 @@ const LABELS: [&str; 6] = [
     label::SPECIFIED_DELETE,
     "tier",
 ];
-const OF_SET: [&str; 3] =
-    [annotations::INPLACE_UPDATE_WAIT_FOR_IMAGE, annotations::CONTAINER_LAUNCH_PRIORITY, annotations::RESTARTED_AT];
+const OF_SET: [&str; 3] = [
+    annotations::INPLACE_UPDATE_WAIT_FOR_IMAGE,
+    annotations::CONTAINER_LAUNCH_PRIORITY,
+    annotations::RESTARTED_AT,
+];
 
 /// A world with one pod that is being updated, and one that is not.
-static UPDATING: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("../corpus/clone_set/updating.json")).unwrap_or_default());
+static UPDATING: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../corpus/clone_set/updating.json")).unwrap_or_default()
+});
 
 /// The text in the place of each annotation and label that means something: those of pods each on a pod of its own, then
 /// those of the CloneSet and what belongs to it.
 pub(crate) fn annotation(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let places = ANNOTATIONS.iter().map(|key| ("/metadata/annotations", *key));
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let places = ANNOTATIONS
+        .iter()
+        .map(|key| ("/metadata/annotations", *key));
     let places = places.chain(LABELS.iter().map(|key| ("/metadata/labels", *key)));
-    let places = places.chain([("/status/conditions/0", "message"), ("/status/containerStatuses/0", "imageID")]);
+    let places = places.chain([
+        ("/status/conditions/0", "message"),
+        ("/status/containerStatuses/0", "imageID"),
+    ]);
     let pod = UPDATING.pointer("/pods/0").cloned().unwrap_or_default();
     let pods = places.enumerate().map(|(number, (path, key))| {
         let mut pod = pod.clone();
@@ -522,13 +746,28 @@ pub(crate) fn annotation(data: &[u8]) {
     decide_clone_set(&world);
     for key in OF_SET {
         put(&mut world.set, "/metadata/annotations", key, text);
-        put(&mut world.set, "/spec/template/metadata/annotations", key, text);
+        put(
+            &mut world.set,
+            "/spec/template/metadata/annotations",
+            key,
+            text,
+        );
     }
     for claim in &mut world.claims {
-        put(claim, "/metadata/annotations", annotations::CLAIM_UNUSED, text);
+        put(
+            claim,
+            "/metadata/annotations",
+            annotations::CLAIM_UNUSED,
+            text,
+        );
     }
     for revision in &mut world.revisions {
-        put(revision, "/metadata/annotations", annotations::VOLUME_CLAIM_TEMPLATE_HASH, text);
+        put(
+            revision,
+            "/metadata/annotations",
+            annotations::VOLUME_CLAIM_TEMPLATE_HASH,
+            text,
+        );
     }
     world.pods.truncate(1);
     decide_clone_set(&world);

@@ -30,26 +30,92 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: [Target; 22] = [
-    Target { name: "annotation", run: decisions::annotation },
-    Target { name: "broadcast_job", run: decisions::broadcast_job },
-    Target { name: "budget", run: budgets::budget },
-    Target { name: "certificate", run: certificates::certificate },
-    Target { name: "clone_set", run: decisions::clone_set },
-    Target { name: "stateful_set", run: decisions::stateful_set },
-    Target { name: "cni_call", run: cni::call },
-    Target { name: "cni_config", run: cni::configuration },
-    Target { name: "cni_network", run: network::network },
-    Target { name: "cni_record", run: cni::record },
-    Target { name: "container", run: node::container },
-    Target { name: "custom_resource", run: objects::custom_resource },
-    Target { name: "daemon_set", run: decisions::daemon_set },
-    Target { name: "disruption", run: budgets::disruption },
-    Target { name: "image_list_pull_job", run: decisions::image_list_pull_job },
-    Target { name: "image_pull_job", run: decisions::image_pull_job },
-    Target { name: "node_image", run: decisions::node_image },
-    Target { name: "pulls", run: node::pulls },
-    Target { name: "pull_secret", run: secrets::pull_secret },
-    Target { name: "review", run: admission::review },
-    Target { name: "text", run: texts::text },
-    Target { name: "watch", run: watch::watch },
+    Target {
+        name: "annotation",
+        run: decisions::annotation,
+    },
+    Target {
+        name: "broadcast_job",
+        run: decisions::broadcast_job,
+    },
+    Target {
+        name: "budget",
+        run: budgets::budget,
+    },
+    Target {
+        name: "certificate",
+        run: certificates::certificate,
+    },
+    Target {
+        name: "clone_set",
+        run: decisions::clone_set,
+    },
+    Target {
+        name: "stateful_set",
+        run: decisions::stateful_set,
+    },
+    Target {
+        name: "cni_call",
+        run: cni::call,
+    },
+    Target {
+        name: "cni_config",
+        run: cni::configuration,
+    },
+    Target {
+        name: "cni_network",
+        run: network::network,
+    },
+    Target {
+        name: "cni_record",
+        run: cni::record,
+    },
+    Target {
+        name: "container",
+        run: node::container,
+    },
+    Target {
+        name: "custom_resource",
+        run: objects::custom_resource,
+    },
+    Target {
+        name: "daemon_set",
+        run: decisions::daemon_set,
+    },
+    Target {
+        name: "disruption",
+        run: budgets::disruption,
+    },
+    Target {
+        name: "image_list_pull_job",
+        run: decisions::image_list_pull_job,
+    },
+    Target {
+        name: "image_pull_job",
+        run: decisions::image_pull_job,
+    },
+    Target {
+        name: "node_image",
+        run: decisions::node_image,
+    },
+    Target {
+        name: "pulls",
+        run: node::pulls,
+    },
+    Target {
+        name: "pull_secret",
+        run: secrets::pull_secret,
+    },
+    Target {
+        name: "review",
+        run: admission::review,
+    },
+    Target {
+        name: "text",
+        run: texts::text,
+    },
+    Target {
+        name: "watch",
+        run: watch::watch,
+    },
 ];

@@ -99,7 +99,9 @@ pub fn mutated(data: &[u8], random: &mut Rng) -> Vec<u8> {
 fn mutate(root: &mut Value, random: &mut Rng) {
     let count = nodes(root);
     let copied = nth(root, &mut random.usize(0..count)).map(|value| value.clone());
-    let Some(value) = nth(root, &mut random.usize(0..count)) else { return };
+    let Some(value) = nth(root, &mut random.usize(0..count)) else {
+        return;
+    };
     match random.u8(0..8) {
         0 => *value = interesting(random),
         // A part of the document in the place of another: grows it, so not without bound.
@@ -115,7 +117,8 @@ fn change(value: &mut Value, random: &mut Rng) {
         Value::String(text) => change_text(text, random),
         Value::Number(number) => {
             let number = number.as_i64().unwrap_or_default();
-            let near = [1, -1, 1000, number.saturating_neg(), number].map(|by| number.saturating_add(by));
+            let near =
+                [1, -1, 1000, number.saturating_neg(), number].map(|by| number.saturating_add(by));
             *value = random.choice(near).unwrap_or_default().into();
         }
         Value::Bool(_) | Value::Null => *value = interesting(random),
@@ -167,7 +170,10 @@ fn change_text(held: &mut String, random: &mut Rng) {
     match random.u8(0..3) {
         0 => *held = text(random),
         1 => {
-            let cut = (0..=random.usize(0..=held.len())).rev().find(|at| held.is_char_boundary(*at)).unwrap_or(0);
+            let cut = (0..=random.usize(0..=held.len()))
+                .rev()
+                .find(|at| held.is_char_boundary(*at))
+                .unwrap_or(0);
             held.insert_str(cut, &text(random));
         }
         _ => {
@@ -252,11 +258,21 @@ mod tests {
         let seed = br#"{"a":[1,{"b":"{\"c\":[true]}"}],"d":null}"#;
         let mut random = Rng::with_seed(1);
         let mutants: Vec<_> = (0..2000).map(|_| mutated(seed, &mut random)).collect();
-        let values: Vec<Value> = mutants.iter().map(|mutant| serde_json::from_slice(mutant).unwrap()).collect();
+        let values: Vec<Value> = mutants
+            .iter()
+            .map(|mutant| serde_json::from_slice(mutant).unwrap())
+            .collect();
         assert!(values.iter().any(|value| value["d"] == "Ordered"));
         assert!(values.iter().any(|value| value["a"][0] == i64::MIN));
-        assert!(values.iter().any(|value| value["a"][1]["b"] == r#"{"c":[false]}"#), "inside of a text, too");
-        let mut bytes: Vec<_> = (0..2000).map(|_| mutated(b"no JSON", &mut random)).collect();
+        assert!(
+            values
+                .iter()
+                .any(|value| value["a"][1]["b"] == r#"{"c":[false]}"#),
+            "inside of a text, too"
+        );
+        let mut bytes: Vec<_> = (0..2000)
+            .map(|_| mutated(b"no JSON", &mut random))
+            .collect();
         bytes.sort();
         bytes.dedup();
         assert!(bytes.len() > 1000, "{} of 2000 differ", bytes.len());

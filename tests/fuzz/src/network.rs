@@ -26,11 +26,19 @@ struct Disk {
 }
 
 pub(crate) fn network(data: &[u8]) {
-    let Ok(mut disk) = serde_json::from_slice::<Disk>(data) else { return };
-    let Ok(directory) = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" }) else {
+    let Ok(mut disk) = serde_json::from_slice::<Disk>(data) else {
         return;
     };
-    let Some(ipam) = disk.config.get_mut("ipam").and_then(Value::as_object_mut) else { return };
+    let Ok(directory) = tempfile::tempdir_in(if Path::new("/dev/shm").is_dir() {
+        "/dev/shm"
+    } else {
+        "/tmp"
+    }) else {
+        return;
+    };
+    let Some(ipam) = disk.config.get_mut("ipam").and_then(Value::as_object_mut) else {
+        return;
+    };
     ipam.insert("dataDir".to_owned(), json!(directory.path()));
     // Any file of the node: it is the administrator who names it.
     ipam.remove("resolvConf");
@@ -54,8 +62,14 @@ pub(crate) fn network(data: &[u8]) {
 
 /// What a person is answered.
 fn ask(directory: &Path, words: &[&str]) -> String {
-    let words = words.iter().copied().chain(["--data-dir"]).map(str::to_owned);
-    let words: Vec<String> = words.chain([directory.to_string_lossy().into_owned()]).collect();
+    let words = words
+        .iter()
+        .copied()
+        .chain(["--data-dir"])
+        .map(str::to_owned);
+    let words: Vec<String> = words
+        .chain([directory.to_string_lossy().into_owned()])
+        .collect();
     let (mut out, mut errors) = (Vec::new(), Vec::new());
     admin::run(&words, &mut out, &mut errors);
     String::from_utf8_lossy(&out).into_owned()
@@ -64,14 +78,27 @@ fn ask(directory: &Path, words: &[&str]) -> String {
 impl Disk {
     fn lay_out(&self, directory: &Path) {
         let place = |name: &str| {
-            let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+            let inside = Path::new(name)
+                .components()
+                .all(|part| matches!(part, Component::Normal(_)));
             let path = directory.join(name);
-            (inside && !name.is_empty() && fs::create_dir_all(path.parent()?).is_ok()).then_some(path)
+            (inside && !name.is_empty() && fs::create_dir_all(path.parent()?).is_ok())
+                .then_some(path)
         };
-        for (path, content) in self.files.iter().take(64).filter_map(|(name, content)| Some((place(name)?, content))) {
+        for (path, content) in self
+            .files
+            .iter()
+            .take(64)
+            .filter_map(|(name, content)| Some((place(name)?, content)))
+        {
             _ = fs::write(path, content);
         }
-        for (path, target) in self.links.iter().take(64).filter_map(|(name, target)| Some((place(name)?, target))) {
+        for (path, target) in self
+            .links
+            .iter()
+            .take(64)
+            .filter_map(|(name, target)| Some((place(name)?, target)))
+        {
             _ = symlink(target, path);
         }
     }
@@ -91,22 +118,40 @@ fn make(call: &Call, config: &Config, directory: &Path) {
         Ok(answer) => answer,
         Err(failure) => return told(config.version, &failure),
     };
-    let lease = |address: &str| fs::read_to_string(directory.join(&config.network).join(address)).unwrap_or_default();
+    let lease = |address: &str| {
+        fs::read_to_string(directory.join(&config.network).join(address)).unwrap_or_default()
+    };
     if call.command == Command::Add {
         let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
-        let given = answer["ips"].as_array().into_iter().flatten().map(|ip| &ip["address"]);
+        let given = answer["ips"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|ip| &ip["address"]);
         // Where the oldest versions of CNI have them.
         let given = given.chain([&answer["ip4"]["ip"], &answer["ip6"]["ip"]]);
         let given: Vec<&str> = given.filter_map(Value::as_str).collect();
         assert!(!given.is_empty(), "{answer}");
         for address in given {
             let address = address.split('/').next().unwrap_or_default();
-            assert_eq!(lease(address), call.owner.content(), "{address} is given to {:?}", call.owner);
+            assert_eq!(
+                lease(address),
+                call.owner.content(),
+                "{address} is given to {:?}",
+                call.owner
+            );
         }
     }
-    if call.command == Command::Del && config.minutes(call.arguments.pod.as_ref()) == 0 && !keeps(directory) {
+    if call.command == Command::Del
+        && config.minutes(call.arguments.pod.as_ref()) == 0
+        && !keeps(directory)
+    {
         for address in held(&directory.join(&config.network)) {
-            assert_ne!(lease(&address), call.owner.content(), "{address} was taken back");
+            assert_ne!(
+                lease(&address),
+                call.owner.content(),
+                "{address} was taken back"
+            );
         }
     }
 }
@@ -114,16 +159,36 @@ fn make(call: &Call, config: &Config, directory: &Path) {
 /// Is any address kept for a pod?
 fn keeps(directory: &Path) -> bool {
     directory.join(".host-local").exists()
-        && walk(&directory.join(".host-local")).iter().any(|path| path.to_string_lossy().contains("/pods/"))
+        && walk(&directory.join(".host-local"))
+            .iter()
+            .any(|path| path.to_string_lossy().contains("/pods/"))
 }
 
 fn walk(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+    let entries = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    entries
+        .flat_map(|path| {
+            if path.is_dir() {
+                walk(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }
 
 fn held(directory: &Path) -> Vec<String> {
-    let names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let names = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
     let names = names.filter_map(|name| name.into_string().ok());
-    names.filter(|name| cni_hostlocal::store::address_of(name).is_some()).collect()
+    names
+        .filter(|name| cni_hostlocal::store::address_of(name).is_some())
+        .collect()
 }

@@ -53,8 +53,14 @@ impl From<SaidContainer> for Container {
     fn from(said: SaidContainer) -> Self {
         Container {
             id: said.id,
-            metadata: Some(ContainerMetadata { name: said.name, attempt: said.attempt }),
-            image: Some(ImageSpec { user_specified_image: said.image, ..ImageSpec::default() }),
+            metadata: Some(ContainerMetadata {
+                name: said.name,
+                attempt: said.attempt,
+            }),
+            image: Some(ImageSpec {
+                user_specified_image: said.image,
+                ..ImageSpec::default()
+            }),
             image_ref: said.image_ref,
             state: said.state,
             created_at: said.created_at,
@@ -67,25 +73,48 @@ impl From<SaidContainer> for Container {
 
 pub(crate) fn container(data: &[u8]) {
     stored(data);
-    let Some(Ok(said)) = document(data).map(Said::deserialize) else { return };
+    let Some(Ok(said)) = document(data).map(Said::deserialize) else {
+        return;
+    };
     let containers: Vec<Container> = said.containers.into_iter().map(Container::from).collect();
-    let image =
-        |said: SaidImage| Image { id: said.id, repo_tags: said.tags, repo_digests: said.digests, ..Image::default() };
+    let image = |said: SaidImage| Image {
+        id: said.id,
+        repo_tags: said.tags,
+        repo_digests: said.digests,
+        ..Image::default()
+    };
     let images: Vec<Image> = said.images.into_iter().map(image).collect();
-    let facts = Facts { runtime: "containerd", containers: &containers, images: &images, names: &said.names };
+    let facts = Facts {
+        runtime: "containerd",
+        containers: &containers,
+        images: &images,
+        names: &said.names,
+    };
     let mut answers = timed(inspect(&said.pods, facts), &[], Timestamp::UNIX_EPOCH);
     assert!(answers.len() <= said.pods.len());
-    let asked: Vec<String> = env::asked(&said.pods, &answers).map(str::to_owned).collect();
-    let known = asked.iter().filter_map(|id| Some((id.clone(), env::environment(said.infos.get(id)?)?))).collect();
+    let asked: Vec<String> = env::asked(&said.pods, &answers)
+        .map(str::to_owned)
+        .collect();
+    let known = asked
+        .iter()
+        .filter_map(|id| Some((id.clone(), env::environment(said.infos.get(id)?)?)))
+        .collect();
     env::answer(&said.pods, &mut answers, &known, |_| false);
     for stop in env::to_stop(&said.pods, &answers, &containers) {
         let rest = pre_stop::left(stop.grace, stop.grace / 2);
         assert!(!rest.is_zero() && rest <= stop.grace, "{stop:?}");
     }
-    assert_eq!(timed(answers.clone(), &answers, Timestamp::MAX), answers, "an answer that stays keeps its time");
+    assert_eq!(
+        timed(answers.clone(), &answers, Timestamp::MAX),
+        answers,
+        "an answer that stays keeps its time"
+    );
     for answer in &answers {
         let written = serde_json::to_value(answer).unwrap_or_default();
-        assert!(stays::<berth_api::v1beta1::nodeimage::InspectedPod>(&written), "{answer:?}");
+        assert!(
+            stays::<berth_api::v1beta1::nodeimage::InspectedPod>(&written),
+            "{answer:?}"
+        );
     }
 }
 
@@ -100,7 +129,10 @@ fn stored(data: &[u8]) {
         Some(Document::Index { manifests }) => manifests,
     };
     let bytes = Bytes::of(&blobs, |blob: &Blob| blob.size / 2);
-    assert!(bytes.done <= bytes.total && (0..=100).contains(&bytes.percent()), "{bytes:?}");
+    assert!(
+        bytes.done <= bytes.total && (0..=100).contains(&bytes.percent()),
+        "{bytes:?}"
+    );
     assert_eq!(bytes.missing(), bytes.total - bytes.done);
 }
 
@@ -116,18 +148,36 @@ struct Story {
 }
 
 pub(crate) fn pulls(data: &[u8]) {
-    let Some(Ok(story)) = document(data).map(Story::deserialize) else { return };
-    let limits = Limits { parallel: story.parallel.into() };
+    let Some(Ok(story)) = document(data).map(Story::deserialize) else {
+        return;
+    };
+    let limits = Limits {
+        parallel: story.parallel.into(),
+    };
     let (mut tasks, mut written) = (Tasks::default(), story.status.clone());
     let time = Timestamp::from_second(story.now).unwrap_or(Timestamp::UNIX_EPOCH);
-    let mut now = Now { steady: Instant::now(), time };
+    let mut now = Now {
+        steady: Instant::now(),
+        time,
+    };
     let nothing = NodeImageSpec::default();
     for (turn, event) in story.events.iter().take(64).enumerate() {
-        let spec = story.specs.get(turn % story.specs.len().max(1)).unwrap_or(&nothing);
+        let spec = story
+            .specs
+            .get(turn % story.specs.len().max(1))
+            .unwrap_or(&nothing);
         let plan = tasks.step(spec, &written, event % 5 != 0, limits, now);
-        assert!(plan.wake_at.is_none_or(|at| at > now.steady), "{:?} is not after {now:?}", plan.wake_at);
+        assert!(
+            plan.wake_at.is_none_or(|at| at > now.steady),
+            "{:?} is not after {now:?}",
+            plan.wake_at
+        );
         assert!(tasks.under_way() <= limits.parallel.max(1));
-        let image = || Resolved { id: "sha256:0".to_owned(), ids: vec!["sha256:0".to_owned()], bytes: Some(u64::MAX) };
+        let image = || Resolved {
+            id: "sha256:0".to_owned(),
+            ids: vec!["sha256:0".to_owned()],
+            bytes: Some(u64::MAX),
+        };
         for key in &plan.look {
             match event % 3 {
                 0 => tasks.looked(key, Some(image()), now),
@@ -136,10 +186,21 @@ pub(crate) fn pulls(data: &[u8]) {
             }
         }
         for start in &plan.start {
-            tasks.progressed(start.attempt, Bytes { done: u64::from(*event), total: u64::MAX }, now);
+            tasks.progressed(
+                start.attempt,
+                Bytes {
+                    done: u64::from(*event),
+                    total: u64::MAX,
+                },
+                now,
+            );
             match event % 7 {
                 0 => tasks.ended(start.attempt, Outcome::Pulled(image()), now),
-                1 => tasks.ended(start.attempt, Outcome::PulledAlthough(image(), "ä".repeat(700)), now),
+                1 => tasks.ended(
+                    start.attempt,
+                    Outcome::PulledAlthough(image(), "ä".repeat(700)),
+                    now,
+                ),
                 2 => tasks.ended(start.attempt, Outcome::Failed("ä".repeat(700)), now),
                 3 => tasks.ended(start.attempt, Outcome::Held("away".to_owned()), now),
                 _ => {}
@@ -149,15 +210,27 @@ pub(crate) fn pulls(data: &[u8]) {
             tasks.images_changed(now);
         }
         let status = tasks.status();
-        let told: usize = status.image_statuses.values().map(|image| image.tags.len()).sum();
+        let told: usize = status
+            .image_statuses
+            .values()
+            .map(|image| image.tags.len())
+            .sum();
         assert_eq!(usize::try_from(status.desired), Ok(told));
-        assert_eq!(status.desired, status.waiting + status.pulling + status.succeeded + status.failed);
-        assert!(stays::<NodeImageStatus>(&serde_json::to_value(&status).unwrap_or_default()));
+        assert_eq!(
+            status.desired,
+            status.waiting + status.pulling + status.succeeded + status.failed
+        );
+        assert!(stays::<NodeImageStatus>(
+            &serde_json::to_value(&status).unwrap_or_default()
+        ));
         urgency::urgency(&written, &status);
         written = status;
         now.steady += Duration::from_secs((*event).into());
         // The time of day may be set, too.
         let day = if event % 13 == 0 { -86_400 } else { 0 };
-        now.time = now.time.checked_add(SignedDuration::from_secs(i64::from(*event) + day)).unwrap_or(now.time);
+        now.time = now
+            .time
+            .checked_add(SignedDuration::from_secs(i64::from(*event) + day))
+            .unwrap_or(now.time);
     }
 }

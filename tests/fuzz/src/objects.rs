@@ -25,8 +25,16 @@ struct Type {
 }
 
 impl Type {
-    const fn of<T: DeserializeOwned + Serialize + PartialEq + Debug>(kind: &'static str, version: Version) -> Self {
-        Self { kind, version, reads: stays::<T>, follows: watch::read::<T> }
+    const fn of<T: DeserializeOwned + Serialize + PartialEq + Debug>(
+        kind: &'static str,
+        version: Version,
+    ) -> Self {
+        Self {
+            kind,
+            version,
+            reads: stays::<T>,
+            follows: watch::read::<T>,
+        }
     }
 }
 
@@ -49,7 +57,10 @@ const TYPES: [Type; 25] = [
     Type::of::<v1alpha1::PersistentPodState>("PersistentPodState", Version::V1Alpha1),
     Type::of::<v1beta1::PersistentPodState>("PersistentPodState", Version::V1Beta1),
     Type::of::<v1alpha1::PodUnavailableBudget>("PodUnavailableBudget", Version::V1Alpha1),
-    Type::of::<v1alpha1::DistributedPodDisruptionBudget>("DistributedPodDisruptionBudget", Version::V1Alpha1),
+    Type::of::<v1alpha1::DistributedPodDisruptionBudget>(
+        "DistributedPodDisruptionBudget",
+        Version::V1Alpha1,
+    ),
     Type::of::<v1beta1::PodUnavailableBudget>("PodUnavailableBudget", Version::V1Beta1),
     Type::of::<v1alpha1::SidecarSet>("SidecarSet", Version::V1Alpha1),
     Type::of::<v1beta1::SidecarSet>("SidecarSet", Version::V1Beta1),
@@ -63,35 +74,56 @@ const TYPES: [Type; 25] = [
 const DEEPEST: usize = 64;
 
 pub(crate) fn custom_resource(data: &[u8]) {
-    let Some(mut object) = document(data) else { return };
-    let versions = kinds::KINDS.iter().flat_map(|kind| kind.versions().map(|version| kind.api_version(version)));
+    let Some(mut object) = document(data) else {
+        return;
+    };
+    let versions = kinds::KINDS
+        .iter()
+        .flat_map(|kind| kind.versions().map(|version| kind.api_version(version)));
     for version in versions.collect::<BTreeSet<_>>() {
         // Whatever it is: refused with a reason, or converted.
         if let Err(error) = convert(&object.to_string(), &version) {
             assert!(!error.to_string().is_empty());
         }
     }
-    assert_eq!(new_violations(&object, Some(&object)), [], "an object may keep its faults");
+    assert_eq!(
+        new_violations(&object, Some(&object)),
+        [],
+        "an object may keep its faults"
+    );
     for violation in violations(&object) {
         assert!(!violation.field.is_empty() && !violation.message.is_empty());
     }
-    let Some((kind, version)) = known(&object) else { return };
+    let Some((kind, version)) = known(&object) else {
+        return;
+    };
     if depth(&object) > DEEPEST || !as_stored(&mut object) {
         return;
     }
     // Of what no schema lets pass, not all comes back.
     if is_read(&object) {
         for other in kind.versions().filter(|other| *other != version) {
-            let there = there_and_back(&object, &kind.api_version(version), &kind.api_version(other));
-            assert!(is_read(&there), "one version reads it, the other does not: {object} {there}");
+            let there = there_and_back(
+                &object,
+                &kind.api_version(version),
+                &kind.api_version(other),
+            );
+            assert!(
+                is_read(&there),
+                "one version reads it, the other does not: {object} {there}"
+            );
         }
     }
 }
 
 /// What a watch or a list tells, read as each kind that is stored.
 pub(crate) fn followed(data: &[u8]) {
-    let is_stored = |type_: &&Type| kinds::named(type_.kind).is_some_and(|kind| kind.stored == type_.version);
-    TYPES.iter().filter(is_stored).for_each(|type_| (type_.follows)(data));
+    let is_stored =
+        |type_: &&Type| kinds::named(type_.kind).is_some_and(|kind| kind.stored == type_.version);
+    TYPES
+        .iter()
+        .filter(is_stored)
+        .for_each(|type_| (type_.follows)(data));
 }
 
 /// The kind and the version of an object, if it is one of ours.
@@ -122,9 +154,12 @@ fn there_and_back(object: &Value, from: &str, to: &str) -> Value {
     assert_eq!(converted(&back, to), there, "the second time");
     assert_eq!(there["kind"], object["kind"]);
     // Parts of their status are annotations or other fields in v1alpha1.
-    if ![kinds::CONTAINER_RECREATE_REQUEST.kind, kinds::UNITED_DEPLOYMENT.kind]
-        .iter()
-        .any(|kind| object["kind"] == *kind)
+    if ![
+        kinds::CONTAINER_RECREATE_REQUEST.kind,
+        kinds::UNITED_DEPLOYMENT.kind,
+    ]
+    .iter()
+    .any(|kind| object["kind"] == *kind)
     {
         assert_eq!(there.get("status"), object.get("status"));
     }
@@ -140,12 +175,16 @@ fn converted(object: &Value, version: &str) -> Value {
 /// What the apiserver makes of an object before it stores it: labels and annotations are maps of text or are not there, and
 /// no field of ours is a fraction or null. False for what it would refuse.
 fn as_stored(object: &mut Value) -> bool {
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return false };
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return false;
+    };
     for field in ["labels", "annotations"] {
         if let Some(Value::Object(map)) = metadata.get_mut(field) {
             map.retain(|key, value| value.is_string() && key != CONVERSION);
         }
-        metadata.retain(|key, value| key != field || value.as_object().is_some_and(|map| !map.is_empty()));
+        metadata.retain(|key, value| {
+            key != field || value.as_object().is_some_and(|map| !map.is_empty())
+        });
     }
     without_fractions_and_nulls(object);
     true
@@ -173,13 +212,19 @@ fn depth(value: &Value) -> usize {
 
 /// Does the type of its version read it?
 fn is_read(object: &Value) -> bool {
-    let Some((kind, version)) = known(object) else { return false };
-    TYPES.iter().any(|type_| (type_.kind, type_.version) == (kind.kind, version) && (type_.reads)(object))
+    let Some((kind, version)) = known(object) else {
+        return false;
+    };
+    TYPES
+        .iter()
+        .any(|type_| (type_.kind, type_.version) == (kind.kind, version) && (type_.reads)(object))
 }
 
 /// Is it a `T`? If so, it is written as what reads as the same.
 pub(crate) fn stays<T: DeserializeOwned + Serialize + PartialEq + Debug>(value: &Value) -> bool {
-    let Ok(read) = serde_json::from_value::<T>(value.clone()) else { return false };
+    let Ok(read) = serde_json::from_value::<T>(value.clone()) else {
+        return false;
+    };
     let written = serde_json::to_value(&read).unwrap_or_else(|_| Value::Object(Map::new()));
     let again = serde_json::from_value::<T>(written.clone());
     assert!(
@@ -195,10 +240,18 @@ mod tests {
 
     #[test]
     fn every_version_of_every_kind_is_read_by_its_type() {
-        let known = kinds::KINDS.iter().flat_map(|kind| kind.versions().map(|version| (kind.kind, version)));
+        let known = kinds::KINDS
+            .iter()
+            .flat_map(|kind| kind.versions().map(|version| (kind.kind, version)));
         for (kind, version) in known {
-            let has = TYPES.iter().any(|type_| (type_.kind, type_.version) == (kind, version));
-            assert!(has, "TYPES in tests/fuzz/src/objects.rs lacks {kind} of {}", version.name());
+            let has = TYPES
+                .iter()
+                .any(|type_| (type_.kind, type_.version) == (kind, version));
+            assert!(
+                has,
+                "TYPES in tests/fuzz/src/objects.rs lacks {kind} of {}",
+                version.name()
+            );
         }
     }
 }

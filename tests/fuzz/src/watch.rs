@@ -41,5 +41,11 @@ fn refused(data: &[u8]) {
     let failed = refusal(429, &headers, data);
     assert!(!failed.message.is_empty());
     let now = tokio::time::Instant::now();
-    assert!(failed.retry_after.is_none_or(|wait| now.checked_add(wait).is_some()), "{:?}", failed.retry_after);
+    assert!(
+        failed
+            .retry_after
+            .is_none_or(|wait| now.checked_add(wait).is_some()),
+        "{:?}",
+        failed.retry_after
+    );
 }

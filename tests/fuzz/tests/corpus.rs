@@ -10,13 +10,20 @@ const MUTATIONS: usize = 1000;
 
 #[test]
 fn nothing_kept_makes_a_target_panic_nor_what_is_made_of_it() {
-    let mutations = std::env::var("BERTH_MUTATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(MUTATIONS);
+    let mutations = std::env::var("BERTH_MUTATIONS")
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(MUTATIONS);
     let mut failures = Vec::new();
     for target in &TARGETS {
         let inputs = corpus::inputs(target.name).unwrap();
         assert!(!inputs.is_empty(), "nothing is kept for {}", target.name);
         for (name, input) in &inputs {
-            failures.extend(corpus::run(target.run, input).err().map(|why| format!("{}/{name}: {why}", target.name)));
+            failures.extend(
+                corpus::run(target.run, input)
+                    .err()
+                    .map(|why| format!("{}/{name}: {why}", target.name)),
+            );
         }
         let begun = std::time::Instant::now();
         let mut random = Rng::with_seed(1);
@@ -32,18 +39,36 @@ fn nothing_kept_makes_a_target_panic_nor_what_is_made_of_it() {
                 break;
             }
         }
-        println!("{}: {} inputs, {mutations} mutations in {:?}", target.name, inputs.len(), begun.elapsed());
+        println!(
+            "{}: {} inputs, {mutations} mutations in {:?}",
+            target.name,
+            inputs.len(),
+            begun.elapsed()
+        );
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
 fn every_target_has_its_corpus_and_its_program() {
-    let names: BTreeSet<_> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
+    let names: BTreeSet<_> = TARGETS
+        .iter()
+        .map(|target| target.name.to_owned())
+        .collect();
     assert_eq!(names.len(), TARGETS.len());
     let listed = |directory: &str, suffix: &str| -> BTreeSet<String> {
-        let entries = std::fs::read_dir(format!("{}/{directory}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().trim_end_matches(suffix).to_owned()).collect()
+        let entries =
+            std::fs::read_dir(format!("{}/{directory}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        entries
+            .map(|entry| {
+                entry
+                    .unwrap()
+                    .file_name()
+                    .to_string_lossy()
+                    .trim_end_matches(suffix)
+                    .to_owned()
+            })
+            .collect()
     };
     assert_eq!(listed("corpus", ""), names);
     assert_eq!(listed("libfuzzer/fuzz_targets", ".rs"), names);
@@ -53,5 +78,9 @@ fn every_target_has_its_corpus_and_its_program() {
 fn a_panic_is_told() {
     let target = |input: &[u8]| assert!(input.is_empty(), "it is not empty");
     assert_eq!(corpus::run(target, b""), Ok(()));
-    assert!(corpus::run(target, b"x").unwrap_err().contains("it is not empty"));
+    assert!(
+        corpus::run(target, b"x")
+            .unwrap_err()
+            .contains("it is not empty")
+    );
 }

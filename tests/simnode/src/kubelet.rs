@@ -45,13 +45,19 @@ const BEGUN: [&str; 2] = ["PodReadyToStartContainers", "Initialized"];
 
 /// What is done next for a pod whose present generation, or deletion, was first seen so long ago. `now` is RFC 3339.
 pub fn next(pod: &Pod, seen: Duration, habits: &Habits, now: &str) -> Action {
-    if matches!(&*pod.status.phase, "Succeeded" | "Failed") && pod.metadata.deletion_timestamp.is_none() {
+    if matches!(&*pod.status.phase, "Succeeded" | "Failed")
+        && pod.metadata.deletion_timestamp.is_none()
+    {
         return Action::Rest;
     }
     if pod.spec.node_name.is_empty() {
         let ours = matches!(&*pod.spec.scheduler_name, "" | DEFAULT_SCHEDULER)
             && pod.spec.pinned_to.as_deref().is_none_or(nodes::is_ours);
-        return if ours && pod.metadata.deletion_timestamp.is_none() { Action::Bind } else { Action::Rest };
+        return if ours && pod.metadata.deletion_timestamp.is_none() {
+            Action::Bind
+        } else {
+            Action::Rest
+        };
     }
     if !nodes::is_ours(&pod.spec.node_name) {
         return Action::Rest;
@@ -67,25 +73,44 @@ pub fn next(pod: &Pod, seen: Duration, habits: &Habits, now: &str) -> Action {
         };
     }
     let look = |wanted| container(pod, wanted, habits, now);
-    let (native, containers): (Vec<_>, Vec<_>) =
-        (pod.spec.native_sidecars().map(look).collect(), pod.spec.containers.iter().map(look).collect());
-    let starts = native.iter().chain(&containers).any(|(_, changed)| *changed);
+    let (native, containers): (Vec<_>, Vec<_>) = (
+        pod.spec.native_sidecars().map(look).collect(),
+        pod.spec.containers.iter().map(look).collect(),
+    );
+    let starts = native
+        .iter()
+        .chain(&containers)
+        .any(|(_, changed)| *changed);
     let delay = manner.start_delay.unwrap_or(habits.start_delay);
     if starts && seen < delay {
         return Action::Wait(delay - seen);
     }
-    let statuses = |all: Vec<(ContainerStatus, bool)>| all.into_iter().map(|(status, _)| status).collect::<Vec<_>>();
+    let statuses = |all: Vec<(ContainerStatus, bool)>| {
+        all.into_iter()
+            .map(|(status, _)| status)
+            .collect::<Vec<_>>()
+    };
     report(pod, &statuses(native), &statuses(containers), now)
 }
 
 /// The status of a container, and whether it is another one than before.
 fn container(pod: &Pod, wanted: &Container, habits: &Habits, now: &str) -> (ContainerStatus, bool) {
-    let mut known = pod.status.init_container_statuses.iter().chain(&pod.status.container_statuses);
+    let mut known = pod
+        .status
+        .init_container_statuses
+        .iter()
+        .chain(&pod.status.container_statuses);
     let before = known.find(|status| status.name == wanted.name);
     let fate = Fate::of(pod, &wanted.image, habits);
     if let Some(before) = before.filter(|before| fate.is_met(before, &wanted.image)) {
         // Resources change without a restart.
-        return (ContainerStatus { resources: wanted.resources.clone(), ..before.clone() }, false);
+        return (
+            ContainerStatus {
+                resources: wanted.resources.clone(),
+                ..before.clone()
+            },
+            false,
+        );
     }
     let restart_count = before.map_or(0, |before| before.restart_count + 1);
     let made = ContainerStatus {
@@ -95,13 +120,36 @@ fn container(pod: &Pod, wanted: &Container, habits: &Habits, now: &str) -> (Cont
         resources: wanted.resources.clone(),
         ..ContainerStatus::default()
     };
-    let (image_id, container_id) = (image_id(&wanted.image).into(), container_id(pod, wanted, restart_count));
+    let (image_id, container_id) = (
+        image_id(&wanted.image).into(),
+        container_id(pod, wanted, restart_count),
+    );
     let status = match fate {
-        Fate::NoImage => ContainerStatus { state: waiting("ImagePullBackOff"), ..made },
-        Fate::Crashes => ContainerStatus { image_id, container_id, state: waiting("CrashLoopBackOff"), ..made },
+        Fate::NoImage => ContainerStatus {
+            state: waiting("ImagePullBackOff"),
+            ..made
+        },
+        Fate::Crashes => ContainerStatus {
+            image_id,
+            container_id,
+            state: waiting("CrashLoopBackOff"),
+            ..made
+        },
         Fate::Runs => {
-            let state = State { running: Some(Running { started_at: now.into() }), waiting: None };
-            ContainerStatus { image_id, container_id, state, ready: true, started: true, ..made }
+            let state = State {
+                running: Some(Running {
+                    started_at: now.into(),
+                }),
+                waiting: None,
+            };
+            ContainerStatus {
+                image_id,
+                container_id,
+                state,
+                ready: true,
+                started: true,
+                ..made
+            }
         }
     };
     (status, true)
@@ -111,13 +159,23 @@ fn container(pod: &Pod, wanted: &Container, habits: &Habits, now: &str) -> (Cont
 /// where there is no such container.
 pub fn restarted(pod: &Pod, name: &str, id: &str, now: &str) -> Option<Value> {
     let mut containers = pod.status.container_statuses.clone();
-    let status = containers.iter_mut().find(|status| *status.name == *name && *status.container_id == *id)?;
+    let status = containers
+        .iter_mut()
+        .find(|status| *status.name == *name && *status.container_id == *id)?;
     status.state.running.as_ref()?;
-    let wanted = pod.spec.containers.iter().find(|wanted| *wanted.name == *name)?;
+    let wanted = pod
+        .spec
+        .containers
+        .iter()
+        .find(|wanted| *wanted.name == *name)?;
     status.restart_count += 1;
     status.container_id = container_id(pod, wanted, status.restart_count);
-    status.state.running = Some(Running { started_at: now.into() });
-    Some(json!({"metadata": {"uid": pod.metadata.uid}, "status": {"containerStatuses": containers}}))
+    status.state.running = Some(Running {
+        started_at: now.into(),
+    });
+    Some(
+        json!({"metadata": {"uid": pod.metadata.uid}, "status": {"containerStatuses": containers}}),
+    )
 }
 
 /// What becomes of a container.
@@ -131,8 +189,9 @@ enum Fate {
 impl Fate {
     fn of(pod: &Pod, image: &str, habits: &Habits) -> Self {
         let manner = &pod.metadata.annotations;
-        let among =
-            |named: &[Box<str>], all: &[String]| named.iter().any(|i| **i == *image) || all.iter().any(|i| i == image);
+        let among = |named: &[Box<str>], all: &[String]| {
+            named.iter().any(|i| **i == *image) || all.iter().any(|i| i == image)
+        };
         if among(&manner.missing_images, &habits.missing_images) {
             Self::NoImage
         } else if among(&manner.crashing_images, &habits.crashing_images) {
@@ -154,13 +213,24 @@ impl Fate {
 }
 
 fn waiting(reason: &str) -> State {
-    State { running: None, waiting: Some(Waiting { reason: reason.into() }) }
+    State {
+        running: None,
+        waiting: Some(Waiting {
+            reason: reason.into(),
+        }),
+    }
 }
 
 /// The id by which every simulated node knows an image.
 pub fn image_id(image: &str) -> String {
-    let repository = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).map_or(image, |(name, _)| name);
-    format!("simnode/{repository}@sha256:{}", hex(&Sha256::digest(image)))
+    let repository = image
+        .rsplit_once(':')
+        .filter(|(_, tag)| !tag.contains('/'))
+        .map_or(image, |(name, _)| name);
+    format!(
+        "simnode/{repository}@sha256:{}",
+        hex(&Sha256::digest(image))
+    )
 }
 
 fn container_id(pod: &Pod, container: &Container, restart_count: i32) -> Box<str> {
@@ -170,25 +240,46 @@ fn container_id(pod: &Pod, container: &Container, restart_count: i32) -> Box<str
 
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
 }
 
 /// What of a pod's status is to be changed, if anything.
-fn report(pod: &Pod, native: &[ContainerStatus], containers: &[ContainerStatus], now: &str) -> Action {
+fn report(
+    pod: &Pod,
+    native: &[ContainerStatus],
+    containers: &[ContainerStatus],
+    now: &str,
+) -> Action {
     let is_true = |type_: &str| pod.condition(type_) == Some("True");
     let all = || native.iter().chain(containers);
     let containers_ready = all().all(|container| container.ready);
-    let ready = containers_ready && pod.spec.readiness_gates.iter().all(|gate| is_true(&gate.condition_type));
-    let wanted =
-        BEGUN.map(|type_| (type_, true)).into_iter().chain([(CONTAINERS_READY, containers_ready), (READY, ready)]);
+    let ready = containers_ready
+        && pod
+            .spec
+            .readiness_gates
+            .iter()
+            .all(|gate| is_true(&gate.condition_type));
+    let wanted = BEGUN
+        .map(|type_| (type_, true))
+        .into_iter()
+        .chain([(CONTAINERS_READY, containers_ready), (READY, ready)]);
     let word = |yes: bool| if yes { "True" } else { "False" };
     let conditions: Vec<_> = wanted
         .filter(|(type_, yes)| pod.condition(type_) != Some(word(*yes)))
         .map(|(type_, yes)| {
-            let mut condition = json!({"type": type_, "status": word(yes), "lastTransitionTime": now});
+            let mut condition =
+                json!({"type": type_, "status": word(yes), "lastTransitionTime": now});
             if !yes {
                 let gates = type_ == READY && containers_ready;
-                condition["reason"] = json!(if gates { "ReadinessGatesNotReady" } else { "ContainersNotReady" });
+                condition["reason"] = json!(if gates {
+                    "ReadinessGatesNotReady"
+                } else {
+                    "ContainersNotReady"
+                });
             }
             condition
         })
@@ -196,7 +287,11 @@ fn report(pod: &Pod, native: &[ContainerStatus], containers: &[ContainerStatus],
     let generation = pod.metadata.generation;
     let same_native = *pod.status.init_container_statuses == *native;
     let same_containers = *pod.status.container_statuses == *containers;
-    if conditions.is_empty() && same_native && same_containers && pod.status.observed_generation == generation {
+    if conditions.is_empty()
+        && same_native
+        && same_containers
+        && pod.status.observed_generation == generation
+    {
         return Action::Rest;
     }
     let begun = all().all(|container| !container.container_id.is_empty());
@@ -204,9 +299,10 @@ fn report(pod: &Pod, native: &[ContainerStatus], containers: &[ContainerStatus],
     if !conditions.is_empty() {
         status["conditions"] = conditions.into();
     }
-    for (list, is_same, statuses) in
-        [("initContainerStatuses", same_native, native), ("containerStatuses", same_containers, containers)]
-    {
+    for (list, is_same, statuses) in [
+        ("initContainerStatuses", same_native, native),
+        ("containerStatuses", same_containers, containers),
+    ] {
         if !is_same {
             status[list] = json!(statuses);
         }

@@ -60,7 +60,10 @@ async fn main() -> Result<()> {
         .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
         .init();
     let stop = CancellationToken::new();
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     let asked = stop.clone();
     tokio::spawn(async move {
         tokio::select! {
@@ -69,11 +72,17 @@ async fn main() -> Result<()> {
         }
         asked.cancel();
     });
-    let config = kube::Config::infer().await.context("no apiserver: set KUBECONFIG")?;
+    let config = kube::Config::infer()
+        .await
+        .context("no apiserver: set KUBECONFIG")?;
     let client = client::connect(config, Metrics::new(|_| {}))?;
     let (missing_images, crashing_images) = (flags.missing_images, flags.crashing_images);
-    let habits =
-        Habits { start_delay: flags.start_delay, stop_delay: flags.stop_delay, missing_images, crashing_images };
+    let habits = Habits {
+        start_delay: flags.start_delay,
+        stop_delay: flags.stop_delay,
+        missing_images,
+        crashing_images,
+    };
     let options = Options {
         nodes: flags.nodes,
         idle_nodes: flags.idle_nodes,

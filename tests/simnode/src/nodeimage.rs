@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::v1beta1::nodeimage::{
-    ImagePullPhase, ImageStatus, ImageTagStatus, InspectedContainer, InspectedPod, NodeImage, NodeImageStatus,
-    StopContainer, StopPhase, StoppedContainer,
+    ImagePullPhase, ImageStatus, ImageTagStatus, InspectedContainer, InspectedPod, NodeImage,
+    NodeImageStatus, StopContainer, StopPhase, StoppedContainer,
 };
 use berth_runtime::object::{NODE_IMAGES, Object, Resource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -40,7 +40,11 @@ impl Object for Held {
         self.0.metadata.uid.as_deref().unwrap_or_default()
     }
     fn resource_version(&self) -> &str {
-        self.0.metadata.resource_version.as_deref().unwrap_or_default()
+        self.0
+            .metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default()
     }
     fn terminating(&self) -> bool {
         self.0.metadata.deletion_timestamp.is_some()
@@ -49,18 +53,48 @@ impl Object for Held {
 
 /// The status once every pull that the spec asks for has ended, and every pod that it asks about is told of; none where it says
 /// so already. `missing` are images that no registry has; `pods` are those of the node that are asked about.
-pub fn answer(image: &NodeImage, pods: &[&Pod], missing: &[String], now: &Time) -> Option<NodeImageStatus> {
+pub fn answer(
+    image: &NodeImage,
+    pods: &[&Pod],
+    missing: &[String],
+    now: &Time,
+) -> Option<NodeImageStatus> {
     let before = image.status.clone().unwrap_or_default();
-    let mut status = NodeImageStatus { image_statuses: BTreeMap::new(), ..before.clone() };
-    status.inspected_pods = pods.iter().map(|pod| inspected(pod, &before.inspected_pods, now)).collect();
-    (status.desired, status.succeeded, status.failed, status.pulling, status.waiting) = (0, 0, 0, 0, 0);
+    let mut status = NodeImageStatus {
+        image_statuses: BTreeMap::new(),
+        ..before.clone()
+    };
+    status.inspected_pods = pods
+        .iter()
+        .map(|pod| inspected(pod, &before.inspected_pods, now))
+        .collect();
+    (
+        status.desired,
+        status.succeeded,
+        status.failed,
+        status.pulling,
+        status.waiting,
+    ) = (0, 0, 0, 0, 0);
     for (name, wanted) in &image.spec.images {
-        let told = before.image_statuses.get(name).map(|status| status.tags.as_slice()).unwrap_or_default();
+        let told = before
+            .image_statuses
+            .get(name)
+            .map(|status| status.tags.as_slice())
+            .unwrap_or_default();
         let mut tags = Vec::new();
         for tag in &wanted.tags {
-            let told = told.iter().find(|told| told.tag == tag.tag && told.version == tag.version);
-            let told = told.filter(|told| matches!(told.phase, ImagePullPhase::Succeeded | ImagePullPhase::Failed));
-            let pulled = told.cloned().unwrap_or_else(|| pull(name, &tag.tag, tag.version, missing, now));
+            let told = told
+                .iter()
+                .find(|told| told.tag == tag.tag && told.version == tag.version);
+            let told = told.filter(|told| {
+                matches!(
+                    told.phase,
+                    ImagePullPhase::Succeeded | ImagePullPhase::Failed
+                )
+            });
+            let pulled = told
+                .cloned()
+                .unwrap_or_else(|| pull(name, &tag.tag, tag.version, missing, now));
             status.desired += 1;
             if pulled.phase == ImagePullPhase::Failed {
                 status.failed += 1
@@ -69,7 +103,9 @@ pub fn answer(image: &NodeImage, pods: &[&Pod], missing: &[String], now: &Time) 
             }
             tags.push(pulled);
         }
-        status.image_statuses.insert(name.clone(), ImageStatus { tags });
+        status
+            .image_statuses
+            .insert(name.clone(), ImageStatus { tags });
     }
     (status != before).then_some(status)
 }
@@ -81,7 +117,11 @@ pub fn stopped(
     pod: impl Fn(&StopContainer) -> Option<Arc<Pod>>,
     now: &str,
 ) -> (Vec<StoppedContainer>, Vec<(Arc<Pod>, Value)>) {
-    let before = image.status.iter().flat_map(|status| &status.stopped_containers).collect::<Vec<_>>();
+    let before = image
+        .status
+        .iter()
+        .flat_map(|status| &status.stopped_containers)
+        .collect::<Vec<_>>();
     let (mut answers, mut reports) = (Vec::new(), Vec::new());
     for stop in &image.spec.stop_containers {
         if let Some(before) = before.iter().find(|before| stop.is_answered_by(before)) {
@@ -92,7 +132,11 @@ pub fn stopped(
             request: stop.request.clone(),
             container: stop.container.clone(),
             container_id: stop.container_id.clone(),
-            phase: if stop.cancelled { StopPhase::Cancelled } else { StopPhase::Gone },
+            phase: if stop.cancelled {
+                StopPhase::Cancelled
+            } else {
+                StopPhase::Gone
+            },
             ..StoppedContainer::default()
         };
         let pod = pod(stop).filter(|pod| *pod.metadata.uid == *stop.uid && !stop.cancelled);
@@ -102,9 +146,13 @@ pub fn stopped(
         });
         if let Some((pod, report)) = report {
             answer.phase = StopPhase::Stopped;
-            let statuses = report["status"]["containerStatuses"].as_array().into_iter().flatten();
-            let next =
-                statuses.filter(|status| status["name"] == *stop.container).find_map(|s| s["containerID"].as_str());
+            let statuses = report["status"]["containerStatuses"]
+                .as_array()
+                .into_iter()
+                .flatten();
+            let next = statuses
+                .filter(|status| status["name"] == *stop.container)
+                .find_map(|s| s["containerID"].as_str());
             answer.lasting_container_id = next.unwrap_or_default().to_owned();
             reports.push((pod, report));
         }
@@ -115,7 +163,11 @@ pub fn stopped(
 
 /// What a pod's containers were created from. A look that shows nothing new keeps its time.
 fn inspected(pod: &Pod, before: &[InspectedPod], now: &Time) -> InspectedPod {
-    let statuses = pod.status.container_statuses.iter().filter(|status| !status.container_id.is_empty());
+    let statuses = pod
+        .status
+        .container_statuses
+        .iter()
+        .filter(|status| !status.container_id.is_empty());
     let container = |status: &crate::pod::ContainerStatus| InspectedContainer {
         name: status.name.to_string(),
         container_id: status.container_id.to_string(),
@@ -126,20 +178,40 @@ fn inspected(pod: &Pod, before: &[InspectedPod], now: &Time) -> InspectedPod {
         ..InspectedContainer::default()
     };
     let containers: Vec<_> = statuses.map(container).collect();
-    let same = before.iter().find(|before| *before.uid == *pod.metadata.uid && before.containers == containers);
+    let same = before
+        .iter()
+        .find(|before| *before.uid == *pod.metadata.uid && before.containers == containers);
     let observed_at = same.map_or(Some(now.clone()), |same| same.observed_at.clone());
-    InspectedPod { uid: pod.metadata.uid.to_string(), containers, observed_at }
+    InspectedPod {
+        uid: pod.metadata.uid.to_string(),
+        containers,
+        observed_at,
+    }
 }
 
 fn pull(name: &str, tag: &str, version: i64, missing: &[String], now: &Time) -> ImageTagStatus {
     let image = format!("{name}:{tag}");
     let (start_time, completion_time) = (Some(now.clone()), Some(now.clone()));
-    let told =
-        ImageTagStatus { tag: tag.to_owned(), version, start_time, completion_time, ..ImageTagStatus::default() };
+    let told = ImageTagStatus {
+        tag: tag.to_owned(),
+        version,
+        start_time,
+        completion_time,
+        ..ImageTagStatus::default()
+    };
     if missing.contains(&image) {
-        return ImageTagStatus { phase: ImagePullPhase::Failed, message: "no such image".to_owned(), ..told };
+        return ImageTagStatus {
+            phase: ImagePullPhase::Failed,
+            message: "no such image".to_owned(),
+            ..told
+        };
     }
-    ImageTagStatus { phase: ImagePullPhase::Succeeded, progress: 100, image_id: image_id(&image), ..told }
+    ImageTagStatus {
+        phase: ImagePullPhase::Succeeded,
+        progress: 100,
+        image_id: image_id(&image),
+        ..told
+    }
 }
 
 #[cfg(test)]
@@ -158,12 +230,16 @@ mod tests {
         .unwrap();
         let pod = Arc::new(pod);
         let stop = |id: &str| json!({"request": id, "namespace": "a", "name": "web", "uid": "u", "container": "app", "containerID": id});
-        let mut image: NodeImage =
-            serde_json::from_value(json!({"metadata": {}, "spec": {"stopContainers": [stop("c://a"), stop("c://b")]}}))
-                .unwrap();
+        let mut image: NodeImage = serde_json::from_value(
+            json!({"metadata": {}, "spec": {"stopContainers": [stop("c://a"), stop("c://b")]}}),
+        )
+        .unwrap();
         let (answers, reports) = stopped(&image, |_| Some(pod.clone()), "now");
         assert_eq!(
-            answers.iter().map(|answer| answer.phase).collect::<Vec<_>>(),
+            answers
+                .iter()
+                .map(|answer| answer.phase)
+                .collect::<Vec<_>>(),
             [StopPhase::Stopped, StopPhase::Gone]
         );
         let status = &reports[0].1["status"]["containerStatuses"][0];
@@ -171,22 +247,32 @@ mod tests {
             (&status["restartCount"], &status["containerID"]),
             (&json!(1), &json!(answers[0].lasting_container_id))
         );
-        image.status = Some(NodeImageStatus { stopped_containers: answers.clone(), ..NodeImageStatus::default() });
-        assert_eq!(stopped(&image, |_| Some(pod.clone()), "now"), (answers, Vec::new()));
+        image.status = Some(NodeImageStatus {
+            stopped_containers: answers.clone(),
+            ..NodeImageStatus::default()
+        });
+        assert_eq!(
+            stopped(&image, |_| Some(pod.clone()), "now"),
+            (answers, Vec::new())
+        );
     }
 
     #[test]
     fn every_pull_ends_once() {
         let now = Time("2026-01-02T03:04:05Z".parse().unwrap());
         let tags = json!([{"tag": "1", "version": 2}, {"tag": "none"}]);
-        let mut image: NodeImage =
-            serde_json::from_value(json!({"metadata": {"name": "sim-0"}, "spec": {"images": {"web": {"tags": tags}}}}))
-                .unwrap();
+        let mut image: NodeImage = serde_json::from_value(
+            json!({"metadata": {"name": "sim-0"}, "spec": {"images": {"web": {"tags": tags}}}}),
+        )
+        .unwrap();
         let missing = ["web:none".to_owned()];
         let status = answer(&image, &[], &missing, &now).unwrap();
         assert_eq!((status.desired, status.succeeded, status.failed), (2, 1, 1));
         let tags = &status.image_statuses["web"].tags;
-        assert_eq!((tags[0].phase, tags[0].version), (ImagePullPhase::Succeeded, 2));
+        assert_eq!(
+            (tags[0].phase, tags[0].version),
+            (ImagePullPhase::Succeeded, 2)
+        );
         assert_eq!(tags[1].phase, ImagePullPhase::Failed);
         image.status = Some(status);
         assert_eq!(answer(&image, &[], &missing, &now), None);
@@ -196,21 +282,28 @@ mod tests {
 
     #[test]
     fn pods_are_told_of_once() {
-        let [now, later] = ["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"].map(|time| Time(time.parse().unwrap()));
-        let container =
-            json!({"name": "main", "image": "web:1", "imageID": "i", "containerID": "c", "restartCount": 2});
-        let mut pod: Pod =
-            serde_json::from_value(json!({"metadata": {"uid": "u"}, "status": {"containerStatuses": [container]}}))
-                .unwrap();
+        let [now, later] = ["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"]
+            .map(|time| Time(time.parse().unwrap()));
+        let container = json!({"name": "main", "image": "web:1", "imageID": "i", "containerID": "c", "restartCount": 2});
+        let mut pod: Pod = serde_json::from_value(
+            json!({"metadata": {"uid": "u"}, "status": {"containerStatuses": [container]}}),
+        )
+        .unwrap();
         let mut image = NodeImage::default();
         let status = answer(&image, &[&pod], &[], &now).unwrap();
         let told = &status.inspected_pods[0];
         assert_eq!((&*told.uid, told.observed_at.as_ref()), ("u", Some(&now)));
-        assert_eq!((&*told.containers[0].image, told.containers[0].attempt), ("web:1", Some(2)));
+        assert_eq!(
+            (&*told.containers[0].image, told.containers[0].attempt),
+            ("web:1", Some(2))
+        );
         image.status = Some(status);
         assert_eq!(answer(&image, &[&pod], &[], &later), None, "nothing new");
         pod.status.container_statuses[0].restart_count = 3;
-        assert_eq!(answer(&image, &[&pod], &[], &later).unwrap().inspected_pods[0].observed_at, Some(later.clone()));
+        assert_eq!(
+            answer(&image, &[&pod], &[], &later).unwrap().inspected_pods[0].observed_at,
+            Some(later.clone())
+        );
         assert_eq!(answer(&image, &[], &[], &later).unwrap().inspected_pods, []);
     }
 }

@@ -31,7 +31,8 @@ pub fn number(name: &str) -> Option<usize> {
 
 /// A node as its kubelet would register it.
 pub fn node(name: &str, now: &str) -> Value {
-    let capacity = json!({"cpu": "64", "memory": "256Gi", "pods": "1000", "ephemeral-storage": "1Ti"});
+    let capacity =
+        json!({"cpu": "64", "memory": "256Gi", "pods": "1000", "ephemeral-storage": "1Ti"});
     json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -62,26 +63,58 @@ pub fn node(name: &str, now: &str) -> Value {
 pub async fn make(client: &Client, numbers: Range<usize>, now: &str) -> Result<()> {
     let make = |number| async move {
         let name = name(number);
-        join(client, &name, now).await.with_context(|| format!("cannot make node {name}"))
+        join(client, &name, now)
+            .await
+            .with_context(|| format!("cannot make node {name}"))
     };
-    futures::stream::iter(numbers).map(make).buffer_unordered(PARALLEL).try_collect().await
+    futures::stream::iter(numbers)
+        .map(make)
+        .buffer_unordered(PARALLEL)
+        .try_collect()
+        .await
 }
 
 /// Creates a node, if it is not there yet.
 async fn join(client: &Client, name: &str, now: &str) -> Result<()> {
-    match send(client, Method::POST, "/api/v1/nodes", "application/json", &node(name, now)).await {
+    match send(
+        client,
+        Method::POST,
+        "/api/v1/nodes",
+        "application/json",
+        &node(name, now),
+    )
+    .await
+    {
         Err(kube::Error::Api(status)) if status.code == 409 => return Ok(()),
         answer => answer?,
     }
     // The apiserver taints new nodes, and kube-controller-manager, which may not run, takes it from those that are Ready.
     let untainted = json!({"spec": {"taints": null}});
-    send(client, Method::PATCH, &format!("/api/v1/nodes/{name}"), "application/merge-patch+json", &untainted).await?;
+    send(
+        client,
+        Method::PATCH,
+        &format!("/api/v1/nodes/{name}"),
+        "application/merge-patch+json",
+        &untainted,
+    )
+    .await?;
     Ok(())
 }
 
-async fn send(client: &Client, method: Method, path: &str, content: &str, body: &Value) -> kube::Result<()> {
-    let request = Request::builder().method(method).uri(path).header("content-type", content);
-    let request = request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
+async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    content: &str,
+    body: &Value,
+) -> kube::Result<()> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content);
+    let request = request
+        .body(body.to_string().into_bytes())
+        .map_err(kube::Error::HttpError)?;
     client.request::<Value>(request).await.map(drop)
 }
 
@@ -105,7 +138,11 @@ pub async fn report(client: &Client, count: usize, interval: Duration) {
     in_turn(client, count, interval, |name| {
         let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": crate::now()});
         let path = format!("/api/v1/nodes/{name}/status");
-        (path, "application/strategic-merge-patch+json", json!({"status": {"conditions": [ready]}}))
+        (
+            path,
+            "application/strategic-merge-patch+json",
+            json!({"status": {"conditions": [ready]}}),
+        )
     })
     .await;
 }

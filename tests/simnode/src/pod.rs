@@ -77,7 +77,10 @@ pub struct Spec {
     /// Who may bind it.
     pub scheduler_name: Box<str>,
     /// The one node that it may be bound to, where its affinity names one.
-    #[serde(rename = "affinity", deserialize_with = "berth_workload::pod::pinned::to_node")]
+    #[serde(
+        rename = "affinity",
+        deserialize_with = "berth_workload::pod::pinned::to_node"
+    )]
     pub pinned_to: Option<Box<str>>,
     /// Containers that start before the others. Those that are to end have ended at once, and nothing is told of them.
     pub init_containers: Box<[Container]>,
@@ -204,13 +207,17 @@ impl Manner {
 
 /// Reads `500ms`, `2s`, `1m30s`. None for anything else.
 pub fn delay(text: &str) -> Option<Duration> {
-    text.parse::<jiff::SignedDuration>().ok().and_then(|delay| delay.try_into().ok())
+    text.parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|delay| delay.try_into().ok())
 }
 
 impl Spec {
     /// Init containers that run beside the others.
     pub fn native_sidecars(&self) -> impl Iterator<Item = &Container> {
-        self.init_containers.iter().filter(|container| &*container.restart_policy == "Always")
+        self.init_containers
+            .iter()
+            .filter(|container| &*container.restart_policy == "Always")
     }
 }
 
@@ -239,7 +246,11 @@ impl<'de> Deserialize<'de> for Manner {
 impl Pod {
     /// What was reported of a condition.
     pub fn condition(&self, type_: &str) -> Option<&str> {
-        self.status.conditions.iter().find(|condition| &*condition.type_ == type_).map(|condition| &*condition.status)
+        self.status
+            .conditions
+            .iter()
+            .find(|condition| &*condition.type_ == type_)
+            .map(|condition| &*condition.status)
     }
 }
 

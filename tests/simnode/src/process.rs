@@ -71,7 +71,10 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) -> R
     let nodes = options.nodes + options.idle_nodes;
     nodes::make(&client, 0..nodes, &now()).await?;
     let kubelets = Arc::new(Kubelets {
-        slow: Habits { start_delay: options.slow_start_delay, ..options.habits.clone() },
+        slow: Habits {
+            start_delay: options.slow_start_delay,
+            ..options.habits.clone()
+        },
         pods: Store::new(&[]),
         images: Store::new(&[]),
         seen: Mutex::default(),
@@ -99,7 +102,12 @@ pub async fn run(client: Client, options: Options, stop: CancellationToken) -> R
             }
         });
     }
-    tokio::spawn(feed::run(kubelets.client.clone(), kubelets.pods.clone(), feed::Options::default(), stop.clone()));
+    tokio::spawn(feed::run(
+        kubelets.client.clone(),
+        kubelets.pods.clone(),
+        feed::Options::default(),
+        stop.clone(),
+    ));
     if kubelets.options.node_images {
         tokio::spawn(feed::run(
             kubelets.client.clone(),
@@ -150,7 +158,12 @@ struct Seen {
 }
 
 impl Kubelets {
-    fn driver<T: Object>(&self, name: &'static str, store: &Store<T>, metrics: &Metrics) -> Driver<Key> {
+    fn driver<T: Object>(
+        &self,
+        name: &'static str,
+        store: &Store<T>,
+        metrics: &Metrics,
+    ) -> Driver<Key> {
         let queue = Queue::<Key>::new(Backoff::default(), metrics.queue(name));
         let to = queue.clone();
         store.on_change(move |change| {
@@ -175,17 +188,31 @@ impl Kubelets {
 
     fn habits(&self, node: &str) -> &Habits {
         let slow = nodes::number(node).is_some_and(|number| number < self.options.slow_nodes);
-        if slow { &self.slow } else { &self.options.habits }
+        if slow {
+            &self.slow
+        } else {
+            &self.options.habits
+        }
     }
 
     /// One look at a pod.
     async fn pod(&self, key: Key) -> Next {
-        let Some(pod) = self.pods.get(&key.namespace, &key.name) else { return Next::Done };
-        let seen = self.seen().get(&key).filter(|seen| seen.is_of(&pod)).map(|seen| seen.since);
+        let Some(pod) = self.pods.get(&key.namespace, &key.name) else {
+            return Next::Done;
+        };
+        let seen = self
+            .seen()
+            .get(&key)
+            .filter(|seen| seen.is_of(&pod))
+            .map(|seen| seen.since);
         let age = seen.map(|since| since.elapsed()).unwrap_or_default();
         match kubelet::next(&pod, age, self.habits(&pod.spec.node_name), &now()) {
             Action::Wait(wait) => {
-                let first = || Seen { uid: pod.metadata.uid.clone(), generation: pod.version(), since: Instant::now() };
+                let first = || Seen {
+                    uid: pod.metadata.uid.clone(),
+                    generation: pod.version(),
+                    since: Instant::now(),
+                };
                 if seen.is_none() {
                     self.seen().insert(key, first());
                 }
@@ -203,25 +230,43 @@ impl Kubelets {
 
     async fn act(&self, pod: &Pod, action: Action) -> kube::Result<()> {
         let (namespace, name) = (&*pod.metadata.namespace, &*pod.metadata.name);
-        let path = PODS.path(namespace, name).map_err(|error| kube::Error::Service(error.into()))?;
+        let path = PODS
+            .path(namespace, name)
+            .map_err(|error| kube::Error::Service(error.into()))?;
         match action {
             Action::Bind => {
-                let next = || nodes::name(self.turn.fetch_add(1, Ordering::Relaxed) % self.options.nodes.max(1));
-                let node = pod.spec.pinned_to.as_deref().map_or_else(next, str::to_owned);
+                let next = || {
+                    nodes::name(
+                        self.turn.fetch_add(1, Ordering::Relaxed) % self.options.nodes.max(1),
+                    )
+                };
+                let node = pod
+                    .spec
+                    .pinned_to
+                    .as_deref()
+                    .map_or_else(next, str::to_owned);
                 let target = json!({"apiVersion": "v1", "kind": "Node", "name": node});
-                let metadata = json!({"name": name, "namespace": namespace, "uid": pod.metadata.uid});
+                let metadata =
+                    json!({"name": name, "namespace": namespace, "uid": pod.metadata.uid});
                 let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target});
-                self.send::<Value>(Method::POST, &format!("{path}/binding"), JSON, &binding).await.map(|_| ())
+                self.send::<Value>(Method::POST, &format!("{path}/binding"), JSON, &binding)
+                    .await
+                    .map(|_| ())
             }
             Action::Report(patch) => {
-                let patched = self.send(Method::PATCH, &format!("{path}/status"), STRATEGIC, &patch).await?;
+                let patched = self
+                    .send(Method::PATCH, &format!("{path}/status"), STRATEGIC, &patch)
+                    .await?;
                 // So that no other change is answered with what was just said.
                 self.pods.apply(patched);
                 Ok(())
             }
             Action::Remove => {
-                let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": pod.metadata.uid}});
-                self.send::<Value>(Method::DELETE, &path, JSON, &options).await.map(|_| ())
+                let options =
+                    json!({"gracePeriodSeconds": 0, "preconditions": {"uid": pod.metadata.uid}});
+                self.send::<Value>(Method::DELETE, &path, JSON, &options)
+                    .await
+                    .map(|_| ())
             }
             Action::Rest | Action::Wait(_) => Ok(()),
         }
@@ -229,18 +274,24 @@ impl Kubelets {
 
     /// One look at a NodeImage.
     async fn image(&self, key: Key) -> Next {
-        let Some(held) = self.images.get("", &key.name) else { return Next::Done };
+        let Some(held) = self.images.get("", &key.name) else {
+            return Next::Done;
+        };
         if !nodes::is_ours(&key.name) {
             return Next::Done;
         }
         let missing = &self.options.habits.missing_images;
         let asked = held.0.spec.inspect_pods.iter();
-        let found = asked.filter_map(|asked| Some((asked, self.pods.get(&asked.namespace, &asked.name)?)));
-        let pods: Vec<_> = found.filter(|(asked, pod)| *asked.uid == *pod.metadata.uid).map(|(_, pod)| pod).collect();
+        let found =
+            asked.filter_map(|asked| Some((asked, self.pods.get(&asked.namespace, &asked.name)?)));
+        let pods: Vec<_> = found
+            .filter(|(asked, pod)| *asked.uid == *pod.metadata.uid)
+            .map(|(_, pod)| pod)
+            .collect();
         let pods: Vec<_> = pods.iter().map(|pod| &**pod).collect();
         let before = held.0.status.clone().unwrap_or_default();
-        let mut status =
-            nodeimage::answer(&held.0, &pods, missing, &Time(Timestamp::now())).unwrap_or_else(|| before.clone());
+        let mut status = nodeimage::answer(&held.0, &pods, missing, &Time(Timestamp::now()))
+            .unwrap_or_else(|| before.clone());
         let of = |stop: &StopContainer| self.pods.get(&stop.namespace, &stop.name);
         let (stopped, reports) = nodeimage::stopped(&held.0, of, &now());
         for (pod, report) in reports {
@@ -255,8 +306,11 @@ impl Kubelets {
         if status == before {
             return Next::Done;
         }
-        let patch = json!({"metadata": {"uid": held.uid()}, "status": replaced(&held.0.status, &status)});
-        let Ok(path) = NODE_IMAGES.path("", &key.name) else { return Next::Done };
+        let patch =
+            json!({"metadata": {"uid": held.uid()}, "status": replaced(&held.0.status, &status)});
+        let Ok(path) = NODE_IMAGES.path("", &key.name) else {
+            return Next::Done;
+        };
         let path = format!("{path}/status");
         let patched: kube::Result<Held> = self.send(Method::PATCH, &path, MERGE, &patch).await;
         after(patched.map(|held| self.images.apply(held)))
@@ -269,8 +323,13 @@ impl Kubelets {
         content: &str,
         body: &Value,
     ) -> kube::Result<T> {
-        let request = Request::builder().method(method).uri(path).header("content-type", content);
-        let request = request.body(body.to_string().into_bytes()).map_err(kube::Error::HttpError)?;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", content);
+        let request = request
+            .body(body.to_string().into_bytes())
+            .map_err(kube::Error::HttpError)?;
         self.client.request(request).await
     }
 }
@@ -284,7 +343,11 @@ impl Seen {
 impl Pod {
     /// A number for what its kubelet has to do: its generation; less than any, once it is being deleted.
     fn version(&self) -> i64 {
-        if self.terminating() { -1 } else { self.metadata.generation }
+        if self.terminating() {
+            -1
+        } else {
+            self.metadata.generation
+        }
     }
 }
 
@@ -307,7 +370,9 @@ fn replaced(
     status: &berth_api::v1beta1::nodeimage::NodeImageStatus,
 ) -> Value {
     let mut value = json!(status);
-    let before = before.iter().flat_map(|before| before.image_statuses.keys());
+    let before = before
+        .iter()
+        .flat_map(|before| before.image_statuses.keys());
     for name in before.filter(|name| !status.image_statuses.contains_key(*name)) {
         value["imageStatuses"][name] = Value::Null;
     }

@@ -50,7 +50,10 @@ pub(super) fn set(
         Some((cause, false)) => Some(cause),
         None => None,
     };
-    let told = new.conditions.iter().find(|c| c.type_ == condition::BLOCKED);
+    let told = new
+        .conditions
+        .iter()
+        .find(|c| c.type_ == condition::BLOCKED);
     let since = told.and_then(|told| told.last_transition_time.clone());
     new.conditions.retain(|c| c.type_ != condition::BLOCKED);
     new.conditions.extend(cause.map(|cause| JobCondition {
@@ -74,8 +77,15 @@ fn nowhere(
         return None;
     }
     let why = without_nodes(snapshot, settings, round)?;
-    let from = new.start_time.as_ref().and_then(|start| start.0.checked_add(LASTING).ok()).unwrap_or(now);
-    let message = format!("{}: {why}; correct spec.template.spec, or add a node that fits", snapshot.scene().workload);
+    let from = new
+        .start_time
+        .as_ref()
+        .and_then(|start| start.0.checked_add(LASTING).ok())
+        .unwrap_or(now);
+    let message = format!(
+        "{}: {why}; correct spec.template.spec, or add a node that fits",
+        snapshot.scene().workload
+    );
     Some(Cause::new(Grade::Lasting, "NoNode", message, from))
 }
 
@@ -87,20 +97,42 @@ fn paused(
     now: Timestamp,
 ) -> Option<Cause> {
     let (job, workload) = (&snapshot.job, snapshot.scene().workload);
-    if settings.failure != FailurePolicyType::Pause || !(job.spec.paused || outcome.failures.is_empty()) {
+    if settings.failure != FailurePolicyType::Pause
+        || !(job.spec.paused || outcome.failures.is_empty())
+    {
         return None;
     }
-    let has_failed = |place: &&Place<'_>| place.verdict().is_some_and(|verdict| verdict != Verdict::Succeeded);
+    let has_failed = |place: &&Place<'_>| {
+        place
+            .verdict()
+            .is_some_and(|verdict| verdict != Verdict::Succeeded)
+    };
     let mut failed: Vec<_> = round.places.iter().filter(has_failed).collect();
-    let is_open = failed.iter().any(|place| place.verdict() == Some(Verdict::Failed));
-    let told = workload.blocked.filter(|told| told.reason == POD_FAILED && job.spec.paused);
+    let is_open = failed
+        .iter()
+        .any(|place| place.verdict() == Some(Verdict::Failed));
+    let told = workload
+        .blocked
+        .filter(|told| told.reason == POD_FAILED && job.spec.paused);
     let message = if is_open {
         failed.sort_by_key(|place| place.verdict() != Some(Verdict::Failed));
-        let more = if failed.len() > MOST { " and others" } else { "" };
-        let nodes: Vec<_> = failed.iter().take(MOST).map(|place| &*place.node.metadata.name).collect();
+        let more = if failed.len() > MOST {
+            " and others"
+        } else {
+            ""
+        };
+        let nodes: Vec<_> = failed
+            .iter()
+            .take(MOST)
+            .map(|place| &*place.node.metadata.name)
+            .collect();
         let (namespace, name) = (workload.namespace(), workload.name());
         let logs = commands::logs(namespace, &format!("{BROADCASTJOB_NAME}={name}"));
-        let job = Named { resource: "bcj", namespace, name };
+        let job = Named {
+            resource: "bcj",
+            namespace,
+            name,
+        };
         let go_on = commands::patch(job, r#"{"spec":{"paused":false}}"#);
         format!(
             "{workload}: spec.paused is set, for pods have failed on {}{more}; see {logs}, and go on with {go_on}, which accepts what \
@@ -116,9 +148,13 @@ fn paused(
 /// The name of a node's pod is another's.
 fn taken(snapshot: &Snapshot, outcome: &Outcome, now: Timestamp) -> Option<Cause> {
     let create = Deed::of(Verb::Create, PODS);
-    let failure = outcome.failures.iter().find(|failure| failure.taken && failure.deed == create)?;
+    let failure = outcome
+        .failures
+        .iter()
+        .find(|failure| failure.taken && failure.deed == create)?;
     let (job, pod) = (snapshot.scene().workload, &failure.object);
-    let message =
-        format!("{job}: pod {pod} cannot be created, for there is one of that name that is not the job's; delete it");
+    let message = format!(
+        "{job}: pod {pod} cannot be created, for there is one of that name that is not the job's; delete it"
+    );
     Some(Cause::new(Grade::Refused, "NameTaken", message, now))
 }

@@ -53,11 +53,21 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         Ok(settings) => go_on(snapshot, &settings, &status, &mut plan, now),
         Err(refusal) => scene.refuse(&mut plan, refusal),
     }
-    plan.join_steps_by_object(|step| step.actions.iter().any(|action| matches!(action, Action::DeletePod { .. })));
+    plan.join_steps_by_object(|step| {
+        step.actions
+            .iter()
+            .any(|action| matches!(action, Action::DeletePod { .. }))
+    });
     plan
 }
 
-fn go_on(snapshot: &Snapshot, settings: &Settings, status: &BroadcastJobStatus, plan: &mut Plan, now: Timestamp) {
+fn go_on(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    status: &BroadcastJobStatus,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
     let (job, round) = (&snapshot.job, Round::of(snapshot, settings, now));
     let steps = doomed(&round);
     plan.add_stage("delete pods", steps);
@@ -78,7 +88,11 @@ fn go_on(snapshot: &Snapshot, settings: &Settings, status: &BroadcastJobStatus, 
     }
     if status.phase == phase::PAUSED {
         let message = "the job goes on, it is not paused any more".to_owned();
-        plan.events.push(Event { warning: false, reason: "Continue", message });
+        plan.events.push(Event {
+            warning: false,
+            reason: "Continue",
+            message,
+        });
     }
     create(snapshot, settings, status, &round, plan, now);
     if let Some(left) = left(settings, status.start_time.as_ref(), now) {
@@ -104,11 +118,19 @@ fn doomed(round: &Round<'_>) -> Vec<Step> {
             if at >= from {
                 steps.push(delete(pod, format!("node {node} {why}")));
             } else if waits(pod) {
-                steps.push(delete(pod, format!("it has not begun, and node {node} takes no pods of the job now")));
+                steps.push(delete(
+                    pod,
+                    format!("it has not begun, and node {node} takes no pods of the job now"),
+                ));
             }
         }
     }
-    steps.extend(round.strays.iter().map(|pod| delete(pod, "its node is gone".to_owned())));
+    steps.extend(
+        round
+            .strays
+            .iter()
+            .map(|pod| delete(pod, "its node is gone".to_owned())),
+    );
     steps
 }
 
@@ -116,10 +138,20 @@ fn delete(pod: &Arc<Pod>, why: String) -> Step {
     let name = &pod.metadata.name;
     let message = format!("deleted pod {name}: {why}");
     Step {
-        actions: vec![Action::DeletePod { target: Target::from(&pod.metadata) }],
+        actions: vec![Action::DeletePod {
+            target: Target::from(&pod.metadata),
+        }],
         reason: format!("pod {name} goes: {why}"),
-        done: Some(Event { warning: false, reason: "SuccessfulDelete", message }),
-        failed: Some(Event { warning: true, reason: "FailedDelete", message: format!("failed to delete pod {name}") }),
+        done: Some(Event {
+            warning: false,
+            reason: "SuccessfulDelete",
+            message,
+        }),
+        failed: Some(Event {
+            warning: true,
+            reason: "FailedDelete",
+            message: format!("failed to delete pod {name}"),
+        }),
     }
 }
 
@@ -133,36 +165,67 @@ fn create(
 ) {
     let limit = settings.parallelism(round.desired());
     if round.running > limit {
-        let message = format!("{} pods run, and spec.parallelism lets {limit}", round.running);
-        plan.events.push(Event { warning: true, reason: "TooManyActivePods", message });
+        let message = format!(
+            "{} pods run, and spec.parallelism lets {limit}",
+            round.running
+        );
+        plan.events.push(Event {
+            warning: true,
+            reason: "TooManyActivePods",
+            message,
+        });
     }
     let open: Vec<_> = round.open().collect();
     if let Some(why) = without_nodes(snapshot, settings, round) {
         plan.wait(why);
-        let left = status.start_time.as_ref().map(|start| LASTING.saturating_sub(now.duration_since(start.0)));
-        left.filter(SignedDuration::is_positive).into_iter().for_each(|left| plan.look_again_after(left));
+        let left = status
+            .start_time
+            .as_ref()
+            .map(|start| LASTING.saturating_sub(now.duration_since(start.0)));
+        left.filter(SignedDuration::is_positive)
+            .into_iter()
+            .for_each(|left| plan.look_again_after(left));
     }
     if let Some(wait) = pause_after_node(settings, status, round, now) {
         if !open.is_empty() {
             let seconds = wait.as_secs();
-            plan.wait(format!("{} nodes wait for {seconds} s more since the last pod ended", open.len()));
+            plan.wait(format!(
+                "{} nodes wait for {seconds} s more since the last pod ended",
+                open.len()
+            ));
             plan.look_again_after(wait);
         }
         return;
     }
     // Where creations are refused, one is enough to see whether they still are.
-    let probes = snapshot.scene().workload.blocked.is_some_and(|blocked| REFUSED.contains(&blocked.reason));
+    let probes = snapshot
+        .scene()
+        .workload
+        .blocked
+        .is_some_and(|blocked| REFUSED.contains(&blocked.reason));
     let most = if probes { 1 } else { MOST_CREATIONS };
-    let next: Vec<_> = open.into_iter().filter(|place| may_begin(place, plan)).collect();
-    let begun = begin(snapshot, settings, &next, limit.saturating_sub(round.running).min(most));
+    let next: Vec<_> = open
+        .into_iter()
+        .filter(|place| may_begin(place, plan))
+        .collect();
+    let begun = begin(
+        snapshot,
+        settings,
+        &next,
+        limit.saturating_sub(round.running).min(most),
+    );
     let later = next.len() - begun.nodes;
     if later > 0 && begun.nodes == most && !probes {
         plan.look_again_after(SignedDuration::from_secs(1));
     }
     if later > 0 && limit == 0 {
-        plan.wait(format!("{later} more nodes get a pod when spec.parallelism, which lets none run, is raised"));
+        plan.wait(format!(
+            "{later} more nodes get a pod when spec.parallelism, which lets none run, is raised"
+        ));
     } else if later > 0 && probes {
-        plan.wait(format!("{later} more nodes get a pod when the apiserver refuses none any more"));
+        plan.wait(format!(
+            "{later} more nodes get a pod when the apiserver refuses none any more"
+        ));
     } else if later > 0 {
         plan.wait(format!("{later} more nodes get a pod as others end: spec.parallelism lets {limit} run at a time"));
     }
@@ -192,10 +255,12 @@ fn begin(snapshot: &Snapshot, settings: &Settings, next: &[&Place<'_>], slots: u
         }
         begun.nodes += 1;
         let node = &place.node.metadata.name;
-        let left = place
-            .disrupted
-            .iter()
-            .map(|pod| delete(pod, format!("it was taken away before its end, and node {node} is to get another")));
+        let left = place.disrupted.iter().map(|pod| {
+            delete(
+                pod,
+                format!("it was taken away before its end, and node {node} is to get another"),
+            )
+        });
         begun.replaces.extend(left);
         if place.disrupted.is_empty() {
             let (step, size) = new_step(snapshot, settings, place);
@@ -207,7 +272,12 @@ fn begin(snapshot: &Snapshot, settings: &Settings, next: &[&Place<'_>], slots: u
 }
 
 /// Reasons of `Blocked` with which creations are refused.
-const REFUSED: [&str; 4] = ["TemplateRefused", "QuotaExceeded", "CreateRefused", "NameTaken"];
+const REFUSED: [&str; 4] = [
+    "TemplateRefused",
+    "QuotaExceeded",
+    "CreateRefused",
+    "NameTaken",
+];
 
 /// How long no pod is created since one has ended.
 fn pause_after_node(
@@ -218,7 +288,11 @@ fn pause_after_node(
 ) -> Option<SignedDuration> {
     let wait = settings.wait?;
     let is_new = round.places.iter().any(Place::is_new);
-    let last = if is_new { Some(now) } else { status.last_end_time.as_ref().map(|time| time.0) }?;
+    let last = if is_new {
+        Some(now)
+    } else {
+        status.last_end_time.as_ref().map(|time| time.0)
+    }?;
     Some(wait.saturating_sub(now.duration_since(last))).filter(SignedDuration::is_positive)
 }
 
@@ -227,11 +301,21 @@ fn may_begin(place: &Place<'_>, plan: &mut Plan) -> bool {
     if place.disrupted.is_empty() {
         return true;
     }
-    let is_leaving = place.disrupted.iter().any(|pod| pod.metadata.deletion_timestamp.is_some());
+    let is_leaving = place
+        .disrupted
+        .iter()
+        .any(|pod| pod.metadata.deletion_timestamp.is_some());
     if is_leaving || !place.node.ready {
-        let until = if is_leaving { "it is gone" } else { "its node is ready" };
+        let until = if is_leaving {
+            "it is gone"
+        } else {
+            "its node is ready"
+        };
         for pod in &place.disrupted {
-            plan.wait_for_pod(pod, format!("was taken away before its end; another follows once {until}"));
+            plan.wait_for_pod(
+                pod,
+                format!("was taken away before its end; another follows once {until}"),
+            );
         }
         return false;
     }
@@ -240,7 +324,10 @@ fn may_begin(place: &Place<'_>, plan: &mut Plan) -> bool {
 
 fn new_step(snapshot: &Snapshot, settings: &Settings, place: &Place<'_>) -> (Step, usize) {
     let (job, node) = (&snapshot.job, &place.node.metadata.name);
-    let name = mark::pod_name(job.metadata.name.as_deref().unwrap_or_default(), &place.hash);
+    let name = mark::pod_name(
+        job.metadata.name.as_deref().unwrap_or_default(),
+        &place.hash,
+    );
     let body = Body::from(&new_pod(job, &settings.template, &name, node));
     let size = body.text().len();
     let step = Step {
@@ -262,36 +349,60 @@ fn new_step(snapshot: &Snapshot, settings: &Settings, place: &Place<'_>) -> (Ste
 
 fn validate(snapshot: &Snapshot, settings: &Settings) -> Step {
     let namespace = snapshot.job.metadata.namespace.clone().unwrap_or_default();
-    let action = Action::ValidateTemplate { namespace, template: Body::from(&settings.template) };
-    Step::new(action, "asks the apiserver whether the template is valid".to_owned())
+    let action = Action::ValidateTemplate {
+        namespace,
+        template: Body::from(&settings.template),
+    };
+    Step::new(
+        action,
+        "asks the apiserver whether the template is valid".to_owned(),
+    )
 }
 
 fn name_active(round: &Round<'_>, plan: &mut Plan) {
-    let active: Vec<_> = round.places.iter().filter(|place| place.is_active()).collect();
+    let active: Vec<_> = round
+        .places
+        .iter()
+        .filter(|place| place.is_active())
+        .collect();
     for place in active.iter().take(NAMED) {
         let phase = place.active.first().map_or("", |pod| &*pod.status.phase);
-        plan.wait(format!("the pod of node {} has not ended, it is {phase}", place.node.metadata.name));
+        plan.wait(format!(
+            "the pod of node {} has not ended, it is {phase}",
+            place.node.metadata.name
+        ));
     }
     if active.len() > NAMED {
-        plan.wait(format!("the pods of {} more nodes have not ended", active.len() - NAMED));
+        plan.wait(format!(
+            "the pods of {} more nodes have not ended",
+            active.len() - NAMED
+        ));
     }
 }
 
 /// The words for the end of a job, in events and in its condition.
 pub(super) fn words(snapshot: &Snapshot, end: End, round: &Round<'_>) -> String {
     let failed = round.ended(|verdict| verdict != Verdict::Succeeded);
-    let counts =
-        format!("{} pods succeeded, {failed} pods failed", round.ended(|verdict| verdict == Verdict::Succeeded));
+    let counts = format!(
+        "{} pods succeeded, {failed} pods failed",
+        round.ended(|verdict| verdict == Verdict::Succeeded)
+    );
     let job = snapshot.scene().workload;
     match end {
-        End::Complete => format!("Job {}/{} is completed, {counts}", job.namespace(), job.name()),
+        End::Complete => format!(
+            "Job {}/{} is completed, {counts}",
+            job.namespace(),
+            job.name()
+        ),
         End::FailedPod => format!("failure policy is FailFast and a failed pod is found: {counts}"),
         End::Deadline => {
             let (namespace, name) = (job.namespace(), job.name());
             format!("Job {namespace}/{name} was active longer than activeDeadlineSeconds: {counts}")
         }
         End::Pause => {
-            format!("the job is paused, for a pod has failed: {counts}; take spec.paused back to accept that")
+            format!(
+                "the job is paused, for a pod has failed: {counts}; take spec.paused back to accept that"
+            )
         }
     }
 }
@@ -303,32 +414,68 @@ fn tell_end(snapshot: &Snapshot, end: End, round: &Round<'_>, plan: &mut Plan) {
         End::Deadline => (true, "DeadlineExceeded"),
         End::Pause => (true, "Paused"),
     };
-    plan.events.push(Event { warning, reason, message: words(snapshot, end, round) });
+    plan.events.push(Event {
+        warning,
+        reason,
+        message: words(snapshot, end, round),
+    });
 }
 
 /// A pause that somebody can take back. It is written where it is taken back, and where it survives us.
 fn pause(snapshot: &Snapshot, plan: &mut Plan) {
     let metadata = &snapshot.job.metadata;
     // Whoever has changed the spec meanwhile may have changed the policy.
-    let target = Target { resource_version: metadata.resource_version.clone(), ..Target::from(metadata) };
-    let action = Action::Patch { resource: BROADCAST_JOBS, target, patch: json!({"spec": {"paused": true}}) };
-    plan.add_stage("pause", vec![Step::new(action, "a pod has failed, and failurePolicy is Pause".to_owned())]);
+    let target = Target {
+        resource_version: metadata.resource_version.clone(),
+        ..Target::from(metadata)
+    };
+    let action = Action::Patch {
+        resource: BROADCAST_JOBS,
+        target,
+        patch: json!({"spec": {"paused": true}}),
+    };
+    plan.add_stage(
+        "pause",
+        vec![Step::new(
+            action,
+            "a pod has failed, and failurePolicy is Pause".to_owned(),
+        )],
+    );
 }
 
 /// The job has ended: what runs goes, what has ended stays for its log.
 fn stop_all(snapshot: &Snapshot, plan: &mut Plan) {
     let active = snapshot.pods.iter().filter(|pod| pod.is_active());
-    plan.add_stage("delete pods", active.map(|pod| delete(pod, "the job has ended".to_owned())).collect());
+    plan.add_stage(
+        "delete pods",
+        active
+            .map(|pod| delete(pod, "the job has ended".to_owned()))
+            .collect(),
+    );
 }
 
 fn expire(snapshot: &Snapshot, status: &BroadcastJobStatus, plan: &mut Plan, now: Timestamp) {
     let completion = &snapshot.job.spec.completion_policy;
-    let (Some(ttl), Some(completed)) = (completion.ttl_seconds_after_finished, &status.completion_time) else { return };
+    let (Some(ttl), Some(completed)) = (
+        completion.ttl_seconds_after_finished,
+        &status.completion_time,
+    ) else {
+        return;
+    };
     let left = SignedDuration::from_secs(i64::from(ttl)) - now.duration_since(completed.0);
     if left.is_positive() {
         plan.look_again_after(left);
         return;
     }
-    let action = Action::Delete { resource: BROADCAST_JOBS, target: Target::from(&snapshot.job.metadata) };
-    plan.add_required_stage("expire", vec![Step::new(action, format!("ttlSecondsAfterFinished {ttl} has passed"))]);
+    let action = Action::Delete {
+        resource: BROADCAST_JOBS,
+        target: Target::from(&snapshot.job.metadata),
+    };
+    plan.add_required_stage(
+        "expire",
+        vec![Step::new(
+            action,
+            format!("ttlSecondsAfterFinished {ttl} has passed"),
+        )],
+    );
 }

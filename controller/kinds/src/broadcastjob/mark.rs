@@ -21,8 +21,13 @@ pub(super) enum Verdict {
 /// The hash of a node's uid.
 pub(super) fn hash(uid: &str) -> String {
     let digest = Sha256::digest(uid.as_bytes());
-    let bits = digest.iter().take(8).fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
-    let letter = |at: usize| char::from(ALPHABET[usize::try_from(bits >> (5 * at) & 31).unwrap_or_default()]);
+    let bits = digest
+        .iter()
+        .take(8)
+        .fold(0_u64, |bits, byte| bits << 8 | u64::from(*byte));
+    let letter = |at: usize| {
+        char::from(ALPHABET[usize::try_from(bits >> (5 * at) & 31).unwrap_or_default()])
+    };
     (0..LENGTH).map(letter).collect()
 }
 
@@ -48,7 +53,9 @@ pub(super) fn read(entries: &[String]) -> BTreeMap<&str, Verdict> {
 
 /// Has a status an entry with this hash?
 pub(super) fn has(entries: &[String], hash: &str) -> bool {
-    entries.iter().any(|text| text.get(1..) == Some(hash) && entry(text).is_some())
+    entries
+        .iter()
+        .any(|text| text.get(1..) == Some(hash) && entry(text).is_some())
 }
 
 fn entry(text: &str) -> Option<(&str, Verdict)> {
@@ -58,7 +65,9 @@ fn entry(text: &str) -> Option<(&str, Verdict)> {
         b'!' => Verdict::Accepted,
         _ => return None,
     };
-    text.get(1..).filter(|hash| is_hash(hash)).map(|hash| (hash, verdict))
+    text.get(1..)
+        .filter(|hash| is_hash(hash))
+        .map(|hash| (hash, verdict))
 }
 
 /// An entry of the status.
@@ -79,10 +88,20 @@ mod tests {
 
     #[test]
     fn an_entry_has_sixteen_bytes_in_a_list_and_is_read_again() {
-        let (one, other) = (hash("6f0c1d2e-0000-4000-8000-000000000001"), hash("6f0c1d2e-0000-4000-8000-000000000002"));
-        let entries = [write(&one, Verdict::Succeeded), write(&other, Verdict::Accepted)];
+        let (one, other) = (
+            hash("6f0c1d2e-0000-4000-8000-000000000001"),
+            hash("6f0c1d2e-0000-4000-8000-000000000002"),
+        );
+        let entries = [
+            write(&one, Verdict::Succeeded),
+            write(&other, Verdict::Accepted),
+        ];
         let json = serde_json::to_string(&entries).unwrap_or_default();
-        assert_eq!(json.len(), 2 * 16 + 1, "each with its quotes and comma: {json}");
+        assert_eq!(
+            json.len(),
+            2 * 16 + 1,
+            "each with its quotes and comma: {json}"
+        );
         let read = read(&entries);
         assert_eq!(read.get(&*one).copied(), Some(Verdict::Succeeded));
         assert_eq!(read.get(&*other).copied(), Some(Verdict::Accepted));
@@ -113,7 +132,14 @@ mod tests {
         for hash in all.iter().take(100) {
             assert_eq!(in_name("a-b", &pod_name("a-b", hash)), Some(&**hash));
         }
-        for other in ["job-x7k2p", "job", "job-", "jobabcdefghijkl", "other-abcdefghijkl", "job-abcdefghijk1"] {
+        for other in [
+            "job-x7k2p",
+            "job",
+            "job-",
+            "jobabcdefghijkl",
+            "other-abcdefghijkl",
+            "job-abcdefghijk1",
+        ] {
             assert_eq!(in_name("job", other), None, "{other}");
         }
     }

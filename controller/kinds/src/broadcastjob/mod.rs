@@ -62,7 +62,10 @@ pub struct Snapshot {
 }
 
 /// A selector of nothing: pods are known by their owner.
-static NO_SELECTOR: LabelSelector = LabelSelector { match_expressions: None, match_labels: None };
+static NO_SELECTOR: LabelSelector = LabelSelector {
+    match_expressions: None,
+    match_labels: None,
+};
 /// No pod is updated or spread, so nothing of their nodes is asked.
 static NO_IMAGES: BTreeMap<Box<str>, Arc<NodeImage>> = BTreeMap::new();
 static NO_NODES: BTreeMap<Box<str>, Arc<Node>> = BTreeMap::new();
@@ -104,7 +107,10 @@ fn workload(job: &BroadcastJob) -> Workload<'_> {
         tells_replacements: false,
         current_revision: "",
         collisions: 0,
-        blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),
+        blocked: blocked.map(|blocked| Blocked {
+            reason: &blocked.reason,
+            message: &blocked.message,
+        }),
     }
 }
 
@@ -112,7 +118,10 @@ fn workload(job: &BroadcastJob) -> Workload<'_> {
 pub fn is_finished(status: &BroadcastJobStatus) -> bool {
     let ended = |type_: &str| type_ == condition::COMPLETE || type_ == condition::FAILED;
     matches!(status.phase.as_str(), phase::COMPLETED | phase::FAILED)
-        || status.conditions.iter().any(|c| ended(&c.type_) && c.status == "True")
+        || status
+            .conditions
+            .iter()
+            .any(|c| ended(&c.type_) && c.status == "True")
 }
 
 /// Is nothing more to be done for the job, but to let its time run out?

@@ -18,7 +18,8 @@ impl News {
 
     /// Does a change of a node that [is news](is_news) matter to the job? `None` before the node was there, and after it was gone.
     pub fn is_one(&self, old: Option<&Node>, new: Option<&Node>) -> bool {
-        let answer = |node: Option<&Node>| node.map_or(Answer::Unwanted, |node| self.0.answer(node));
+        let answer =
+            |node: Option<&Node>| node.map_or(Answer::Unwanted, |node| self.0.answer(node));
         let (before, after) = (answer(old), answer(new));
         // A pod that was disrupted is followed by another once its node is ready.
         let facts = |node: Option<&Node>| node.map(|node| (node.ready, node.metadata.uid.clone()));

@@ -30,7 +30,11 @@ impl Where {
     pub(super) fn of(template: &Value) -> Self {
         let placement = Placement::of(template);
         let tolerates_cordon = placement.tolerates_cordon();
-        Self { placement, tolerates_cordon, requests: Requests::of(template) }
+        Self {
+            placement,
+            tolerates_cordon,
+            requests: Requests::of(template),
+        }
     }
 
     pub(super) fn answer(&self, node: &Node) -> Answer {
@@ -38,7 +42,9 @@ impl Where {
         match self.placement.fit(node) {
             // A pod with a taint that it does not tolerate is evicted by whoever does so, in its own time.
             Fit::Unwanted if !self.placement.selects(node) => Answer::Unwanted,
-            Fit::Wanted if !is_leaving && !self.is_cordoned(node) && self.requests.fit(node) => Answer::Wanted,
+            Fit::Wanted if !is_leaving && !self.is_cordoned(node) && self.requests.fit(node) => {
+                Answer::Wanted
+            }
             _ => Answer::MayStay,
         }
     }
@@ -54,8 +60,15 @@ impl Where {
         if self.placement.fit(node) != Fit::Wanted {
             return Some("a taint that the template does not tolerate".to_owned());
         }
-        let lacking = self.requests.lacking(node).map(|resource| format!("too little allocatable {resource}"));
-        lacking.or_else(|| node.metadata.deletion_timestamp.map(|_| "its deletion".to_owned()))
+        let lacking = self
+            .requests
+            .lacking(node)
+            .map(|resource| format!("too little allocatable {resource}"));
+        lacking.or_else(|| {
+            node.metadata
+                .deletion_timestamp
+                .map(|_| "its deletion".to_owned())
+        })
     }
 
     fn is_cordoned(&self, node: &Node) -> bool {

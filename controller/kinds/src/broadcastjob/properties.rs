@@ -74,7 +74,8 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn spec() -> impl Strategy<Value = Value> {
     let parallelism = prop_oneof![Just(json!(1)), Just(json!(2)), Just(json!(9))];
-    let completion = prop_oneof![3 => Just(json!({"type": "Always"})), 1 => Just(json!({"type": "Never"}))];
+    let completion =
+        prop_oneof![3 => Just(json!({"type": "Always"})), 1 => Just(json!({"type": "Never"}))];
     let failure = prop_oneof![Just("Continue"), Just("Pause"), Just("FailFast")];
     let restarts = prop_oneof![Just("Never"), Just("OnFailure")];
     (parallelism, completion, failure, restarts).prop_map(|(parallelism, completion, failure, restarts)| {
@@ -122,11 +123,17 @@ fn on_node(world: &mut World, change: &Change) -> bool {
     let (n, edit) = match change {
         Change::Leave(n) => (n, None),
         Change::Cordon(n, on) => (n, Some(json!({"spec": {"unschedulable": on}}))),
-        Change::Label(n, on) => (n, Some(json!({"metadata": {"labels": {"use": if *on { "yes" } else { "no" }}}}))),
+        Change::Label(n, on) => (
+            n,
+            Some(json!({"metadata": {"labels": {"use": if *on { "yes" } else { "no" }}}})),
+        ),
         Change::Taint(n, taint) => (n, Some(json!({"spec": {"taints": taint}}))),
         Change::Ready(n, on) => {
             let status = if *on { "True" } else { "False" };
-            (n, Some(json!({"status": {"conditions": [{"type": "Ready", "status": status}]}})))
+            (
+                n,
+                Some(json!({"status": {"conditions": [{"type": "Ready", "status": status}]}})),
+            )
         }
         _ => return false,
     };
@@ -150,12 +157,15 @@ fn on_pod(world: &mut World, change: &Change) -> bool {
     else {
         return false;
     };
-    let Some(name) = world.names().get(*n).cloned() else { return true };
+    let Some(name) = world.names().get(*n).cloned() else {
+        return true;
+    };
     match change {
         Change::Start(_) => world.start(&name),
         Change::Finish(_, good) => world.finish(&name, if *good { "Succeeded" } else { "Failed" }),
         Change::Restart(_, times) => {
-            let restarted = json!({"status": {"containerStatuses": [{"name": "main", "restartCount": times}]}});
+            let restarted =
+                json!({"status": {"containerStatuses": [{"name": "main", "restartCount": times}]}});
             world.edit_pod(&name, &restarted);
         }
         Change::Evict(_) => {
@@ -178,7 +188,10 @@ fn on_pod(world: &mut World, change: &Change) -> bool {
 /// Pods on nodes that are gone, as the garbage collector does.
 fn collect(world: &mut World) {
     for name in world.names() {
-        let on = world.pods[&name]["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+        let on = world.pods[&name]["spec"]["nodeName"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         if !on.is_empty() && !world.nodes.contains_key(&on) {
             world.set_pod(&name, None);
         }
@@ -187,18 +200,30 @@ fn collect(world: &mut World) {
 
 fn round(world: &mut World) {
     let before = world.status();
-    let most = world.snapshot().map_or(0, |snapshot| match &snapshot.job.spec.parallelism {
-        Some(berth_api::IntOrString::Int(most)) => usize::try_from(*most).unwrap(),
-        _ => usize::MAX,
-    });
+    let most = world
+        .snapshot()
+        .map_or(0, |snapshot| match &snapshot.job.spec.parallelism {
+            Some(berth_api::IntOrString::Int(most)) => usize::try_from(*most).unwrap(),
+            _ => usize::MAX,
+        });
     let wanted = world.snapshot().map(|snapshot| snapshot.nodes);
     let created = world.round(None);
-    assert!(created == 0 || world.running() <= most, "{} pods run, and {most} may", world.running());
+    assert!(
+        created == 0 || world.running() <= most,
+        "{} pods run, and {most} may",
+        world.running()
+    );
     if before.phase != phase::COMPLETED && world.status().phase == phase::COMPLETED {
         for node in wanted.unwrap_or_default() {
-            let is_wanted = node.metadata.label("use") == Some("yes") && !node.cordoned && node.taints.is_empty();
+            let is_wanted = node.metadata.label("use") == Some("yes")
+                && !node.cordoned
+                && node.taints.is_empty();
             let has_ended = world.ended.contains(&*node.metadata.uid);
-            assert!(!is_wanted || has_ended, "the job is completed without node {}", node.metadata.name);
+            assert!(
+                !is_wanted || has_ended,
+                "the job is completed without node {}",
+                node.metadata.name
+            );
         }
     }
 }

@@ -49,10 +49,16 @@ impl Requests {
     /// The first resource of which it has too little even then.
     pub(super) fn lacking(&self, node: &Node) -> Option<&str> {
         let is_lacking = |(resource, wanted): &(&String, &i128)| {
-            let has = node.allocatable.iter().find(|(name, _)| **name == ***resource);
+            let has = node
+                .allocatable
+                .iter()
+                .find(|(name, _)| **name == ***resource);
             **wanted > has.and_then(|(_, amount)| thousandths(amount)).unwrap_or(0)
         };
-        self.0.iter().find(is_lacking).map(|(resource, _)| resource.as_str())
+        self.0
+            .iter()
+            .find(is_lacking)
+            .map(|(resource, _)| resource.as_str())
     }
 }
 
@@ -66,10 +72,16 @@ fn of_resources(resources: &Value) -> Amounts {
 /// What is no quantity is refused by the apiserver.
 fn amounts(list: &Value) -> Amounts {
     let read = |(name, amount): (&String, &Value)| {
-        let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+        let text = amount
+            .as_str()
+            .map_or_else(|| amount.to_string(), str::to_owned);
         Some((name.clone(), thousandths(&text)?))
     };
-    list.as_object().into_iter().flat_map(Map::iter).filter_map(read).collect()
+    list.as_object()
+        .into_iter()
+        .flat_map(Map::iter)
+        .filter_map(read)
+        .collect()
 }
 
 fn add(all: &mut Amounts, more: &Amounts) {
@@ -93,7 +105,10 @@ mod tests {
     use super::*;
 
     fn node(allocatable: Value) -> Node {
-        serde_json::from_value(json!({"metadata": {"name": "n"}, "status": {"allocatable": allocatable}})).unwrap()
+        serde_json::from_value(
+            json!({"metadata": {"name": "n"}, "status": {"allocatable": allocatable}}),
+        )
+        .unwrap()
     }
 
     fn fits(spec: Value, allocatable: Value) -> bool {
@@ -110,17 +125,47 @@ mod tests {
             (json!({"containers": [asks("2")]}), true),
             (json!({"containers": [asks("1500m"), asks("0.5")]}), true),
             (json!({"containers": [asks("1500m"), asks("501m")]}), false),
-            (json!({"containers": [asks("1")], "initContainers": [init("2", json!(null))]}), true),
-            (json!({"containers": [asks("1")], "initContainers": [init("3", json!(null))]}), false),
-            (json!({"containers": [asks("1")], "initContainers": [init("1500m", json!("Always"))]}), false),
-            (json!({"initContainers": [init("1", json!("Always")), init("1500m", json!(null))]}), false),
-            (json!({"initContainers": [init("1500m", json!(null)), init("1", json!("Always"))]}), true),
-            (json!({"containers": [{"resources": {"limits": {"memory": "2Gi"}}}]}), false),
-            (json!({"containers": [{"resources": {"limits": {"cpu": "9"}, "requests": {"cpu": "1"}}}]}), true),
-            (json!({"containers": [asks("9")], "resources": {"requests": {"cpu": "1"}}}), true),
+            (
+                json!({"containers": [asks("1")], "initContainers": [init("2", json!(null))]}),
+                true,
+            ),
+            (
+                json!({"containers": [asks("1")], "initContainers": [init("3", json!(null))]}),
+                false,
+            ),
+            (
+                json!({"containers": [asks("1")], "initContainers": [init("1500m", json!("Always"))]}),
+                false,
+            ),
+            (
+                json!({"initContainers": [init("1", json!("Always")), init("1500m", json!(null))]}),
+                false,
+            ),
+            (
+                json!({"initContainers": [init("1500m", json!(null)), init("1", json!("Always"))]}),
+                true,
+            ),
+            (
+                json!({"containers": [{"resources": {"limits": {"memory": "2Gi"}}}]}),
+                false,
+            ),
+            (
+                json!({"containers": [{"resources": {"limits": {"cpu": "9"}, "requests": {"cpu": "1"}}}]}),
+                true,
+            ),
+            (
+                json!({"containers": [asks("9")], "resources": {"requests": {"cpu": "1"}}}),
+                true,
+            ),
             (json!({"overhead": {"cpu": "3"}}), false),
-            (json!({"containers": [{"resources": {"requests": {"example.com/gpu": 1}}}]}), false),
-            (json!({"containers": [{"resources": {"requests": {"example.com/gpu": "0"}}}]}), true),
+            (
+                json!({"containers": [{"resources": {"requests": {"example.com/gpu": 1}}}]}),
+                false,
+            ),
+            (
+                json!({"containers": [{"resources": {"requests": {"example.com/gpu": "0"}}}]}),
+                true,
+            ),
             (json!({"containers": "odd", "initContainers": [7]}), true),
         ] {
             assert_eq!(fits(spec.clone(), has()), expected, "{spec}");

@@ -85,17 +85,33 @@ pub fn unrecorded(job: &BroadcastJob, nodes: &[Arc<Node>], gone: Vec<Arc<Pod>>) 
     if gone.is_empty() {
         return gone;
     }
-    let records = job.status.as_ref().map(|status| mark::read(&status.ended_nodes)).unwrap_or_default();
-    let there: BTreeMap<_, _> = nodes.iter().map(|node| (&*node.metadata.name, node)).collect();
-    let hashes: BTreeSet<_> = nodes.iter().map(|node| mark::hash(&node.metadata.uid)).collect();
-    let of_node =
-        |pod: &Pod| there.get(node_of(pod)?).filter(|node| is_on(pod, node)).map(|node| mark::hash(&node.metadata.uid));
+    let records = job
+        .status
+        .as_ref()
+        .map(|status| mark::read(&status.ended_nodes))
+        .unwrap_or_default();
+    let there: BTreeMap<_, _> = nodes
+        .iter()
+        .map(|node| (&*node.metadata.name, node))
+        .collect();
+    let hashes: BTreeSet<_> = nodes
+        .iter()
+        .map(|node| mark::hash(&node.metadata.uid))
+        .collect();
+    let of_node = |pod: &Pod| {
+        there
+            .get(node_of(pod)?)
+            .filter(|node| is_on(pod, node))
+            .map(|node| mark::hash(&node.metadata.uid))
+    };
     let hash = |pod: &Pod| match mark::in_name(name(job), &pod.metadata.name) {
         Some(hash) => Some(hash.to_owned()),
         None => of_node(pod),
     };
     let is_open = |hash: String| hashes.contains(&hash) && !records.contains_key(&*hash);
-    gone.into_iter().filter(|pod| hash(pod).is_some_and(is_open)).collect()
+    gone.into_iter()
+        .filter(|pod| hash(pod).is_some_and(is_open))
+        .collect()
 }
 
 /// The mark of the node whose turn is missed with the end of this pod, which [hides it](hides_its_end). `None` where the job's status has
@@ -116,7 +132,9 @@ pub fn mark_of(node: &Node) -> String {
 
 /// Has the job's status the node with this mark?
 pub fn is_recorded(job: &BroadcastJob, mark: &str) -> bool {
-    job.status.as_ref().is_some_and(|status| mark::has(&status.ended_nodes, mark))
+    job.status
+        .as_ref()
+        .is_some_and(|status| mark::has(&status.ended_nodes, mark))
 }
 
 fn stage(pod: &Pod, restart_limit: Option<i64>) -> Stage {
@@ -132,7 +150,11 @@ fn stage(pod: &Pod, restart_limit: Option<i64>) -> Stage {
 }
 
 fn restarts(pod: &Pod) -> i64 {
-    let all = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    let all = pod
+        .status
+        .container_statuses
+        .iter()
+        .chain(&pod.status.init_container_statuses);
     all.map(|status| i64::from(status.restart_count)).sum()
 }
 
@@ -144,7 +166,8 @@ pub fn node_of(pod: &Pod) -> Option<&str> {
 
 /// Is the pod of this node, and not of one before it of that name?
 fn is_on(pod: &Pod, node: &Node) -> bool {
-    node_of(pod) == Some(&node.metadata.name) && pod.metadata.creation_timestamp >= node.metadata.creation_timestamp
+    node_of(pod) == Some(&node.metadata.name)
+        && pod.metadata.creation_timestamp >= node.metadata.creation_timestamp
 }
 
 fn name(job: &BroadcastJob) -> &str {
@@ -155,16 +178,34 @@ impl<'a> Round<'a> {
     /// Looks at every node and pod.
     pub(super) fn of(snapshot: &'a Snapshot, settings: &Settings, now: Timestamp) -> Self {
         let status = snapshot.job.status.as_ref();
-        let records = status.map(|status| mark::read(&status.ended_nodes)).unwrap_or_default();
+        let records = status
+            .map(|status| mark::read(&status.ended_nodes))
+            .unwrap_or_default();
         let place = |node: &'a Arc<Node>| {
             let hash = mark::hash(&node.metadata.uid);
             let (recorded, answer) = (records.get(&*hash).copied(), settings.target.answer(node));
-            Place { node, hash, answer, recorded, seen: None, active: vec![], leaving: vec![], disrupted: vec![] }
+            Place {
+                node,
+                hash,
+                answer,
+                recorded,
+                seen: None,
+                active: vec![],
+                leaving: vec![],
+                disrupted: vec![],
+            }
         };
         let mut places: Vec<_> = snapshot.nodes.iter().map(place).collect();
         places.sort_unstable_by_key(|place| &place.node.metadata.name);
-        let by_hash: BTreeMap<_, _> = places.iter().enumerate().map(|(at, place)| (place.hash.clone(), at)).collect();
-        let mut round = Self { places, ..Self::default() };
+        let by_hash: BTreeMap<_, _> = places
+            .iter()
+            .enumerate()
+            .map(|(at, place)| (place.hash.clone(), at))
+            .collect();
+        let mut round = Self {
+            places,
+            ..Self::default()
+        };
         for pod in snapshot.pods.iter().chain(&snapshot.gone) {
             let at = round.index(name(&snapshot.job), &by_hash, pod);
             round.add(pod, at, settings.restart_limit, now);
@@ -172,7 +213,11 @@ impl<'a> Round<'a> {
         for place in &mut round.places {
             // The one that counts: bound, then oldest, then by name.
             place.active.sort_unstable_by_key(|pod| {
-                (pod.spec.node_name.is_empty(), pod.metadata.creation_timestamp, &pod.metadata.name)
+                (
+                    pod.spec.node_name.is_empty(),
+                    pod.metadata.creation_timestamp,
+                    &pod.metadata.name,
+                )
             });
         }
         round
@@ -184,11 +229,23 @@ impl<'a> Round<'a> {
             return by_hash.get(hash).copied();
         }
         let node = node_of(pod)?;
-        let at = self.places.binary_search_by(|place| (*place.node.metadata.name).cmp(node)).ok()?;
-        self.places.get(at).filter(|place| is_on(pod, place.node)).map(|_| at)
+        let at = self
+            .places
+            .binary_search_by(|place| (*place.node.metadata.name).cmp(node))
+            .ok()?;
+        self.places
+            .get(at)
+            .filter(|place| is_on(pod, place.node))
+            .map(|_| at)
     }
 
-    fn add(&mut self, pod: &'a Arc<Pod>, at: Option<usize>, restart_limit: Option<i64>, now: Timestamp) {
+    fn add(
+        &mut self,
+        pod: &'a Arc<Pod>,
+        at: Option<usize>,
+        restart_limit: Option<i64>,
+        now: Timestamp,
+    ) {
         let stage = stage(pod, restart_limit);
         let may_run = match (stage, pod.metadata.deletion_timestamp) {
             (Stage::Active | Stage::PastLimit, _) => true,
@@ -205,7 +262,9 @@ impl<'a> Round<'a> {
         let Some(place) = at.and_then(|at| self.places.get_mut(at)) else {
             // One that may be anywhere is nobody's of ours: it has neither a name of ours nor a node.
             let has_node = node_of(pod).is_some();
-            self.strays.extend((matches!(stage, Stage::Active | Stage::PastLimit) && has_node).then_some(pod));
+            self.strays.extend(
+                (matches!(stage, Stage::Active | Stage::PastLimit) && has_node).then_some(pod),
+            );
             return;
         };
         match stage {
@@ -222,7 +281,10 @@ impl<'a> Round<'a> {
 
     /// Nodes that get a pod, or have had it.
     pub(super) fn desired(&self) -> usize {
-        self.places.iter().filter(|place| place.is_desired()).count()
+        self.places
+            .iter()
+            .filter(|place| place.is_desired())
+            .count()
     }
 
     /// Nodes whose pod has not ended.
@@ -232,7 +294,11 @@ impl<'a> Round<'a> {
 
     /// Nodes whose pod has ended so.
     pub(super) fn ended(&self, is: impl Fn(Verdict) -> bool) -> usize {
-        self.places.iter().filter_map(Place::verdict).filter(|verdict| is(*verdict)).count()
+        self.places
+            .iter()
+            .filter_map(Place::verdict)
+            .filter(|verdict| is(*verdict))
+            .count()
     }
 
     /// Nodes that are to get a pod, in this order, if there is room.
@@ -246,7 +312,12 @@ impl<'a> Round<'a> {
     }
 
     /// Why the job ends, or halts, if it does. A job that is paused is not judged.
-    pub(super) fn end(&self, job: &BroadcastJob, settings: &Settings, now: Timestamp) -> Option<End> {
+    pub(super) fn end(
+        &self,
+        job: &BroadcastJob,
+        settings: &Settings,
+        now: Timestamp,
+    ) -> Option<End> {
         if job.spec.paused {
             return None;
         }
@@ -258,34 +329,67 @@ impl<'a> Round<'a> {
             }
             _ => {}
         }
-        let mut desired = self.places.iter().filter(|place| place.is_desired()).peekable();
-        if settings.ends && desired.peek().is_some() && desired.all(|place| place.verdict().is_some()) {
+        let mut desired = self
+            .places
+            .iter()
+            .filter(|place| place.is_desired())
+            .peekable();
+        if settings.ends
+            && desired.peek().is_some()
+            && desired.all(|place| place.verdict().is_some())
+        {
             return Some(End::Complete);
         }
-        let left = left(settings, job.status.as_ref().and_then(|status| status.start_time.as_ref()), now)?;
+        let left = left(
+            settings,
+            job.status
+                .as_ref()
+                .and_then(|status| status.start_time.as_ref()),
+            now,
+        )?;
         (!left.is_positive()).then_some(End::Deadline)
     }
 }
 
 /// Why no node gets a pod, where that is so: for each cause, on how many nodes it is the first.
-pub(super) fn without_nodes(snapshot: &Snapshot, settings: &Settings, round: &Round<'_>) -> Option<String> {
+pub(super) fn without_nodes(
+    snapshot: &Snapshot,
+    settings: &Settings,
+    round: &Round<'_>,
+) -> Option<String> {
     if round.desired() > 0 {
         return None;
     }
     let mut causes = BTreeMap::<String, usize>::new();
-    for why in snapshot.nodes.iter().filter_map(|node| settings.target.why_not(node)) {
+    for why in snapshot
+        .nodes
+        .iter()
+        .filter_map(|node| settings.target.why_not(node))
+    {
         *causes.entry(why).or_default() += 1;
     }
-    let causes: Vec<_> = causes.into_iter().map(|(why, count)| format!("{count} for {why}")).collect();
+    let causes: Vec<_> = causes
+        .into_iter()
+        .map(|(why, count)| format!("{count} for {why}"))
+        .collect();
     let nodes = snapshot.nodes.len();
     let colon = if causes.is_empty() { "" } else { ": " };
-    Some(format!("none of {nodes} nodes can have a pod of spec.template{colon}{}", causes.join(", ")))
+    Some(format!(
+        "none of {nodes} nodes can have a pod of spec.template{colon}{}",
+        causes.join(", ")
+    ))
 }
 
 /// How long until the deadline of a job that began at this time.
-pub(super) fn left(settings: &Settings, start: Option<&Time>, now: Timestamp) -> Option<SignedDuration> {
+pub(super) fn left(
+    settings: &Settings,
+    start: Option<&Time>,
+    now: Timestamp,
+) -> Option<SignedDuration> {
     let start = start.map_or(now, |start| start.0);
-    settings.deadline.map(|deadline| deadline.saturating_sub(now.duration_since(start)))
+    settings
+        .deadline
+        .map(|deadline| deadline.saturating_sub(now.duration_since(start)))
 }
 
 impl Place<'_> {
@@ -302,7 +406,11 @@ impl Place<'_> {
     /// Of two that have ended, one that has succeeded did what was to be done.
     fn see(&mut self, verdict: Verdict) {
         let has_succeeded = self.seen == Some(Verdict::Succeeded);
-        self.seen = Some(if has_succeeded { Verdict::Succeeded } else { verdict });
+        self.seen = Some(if has_succeeded {
+            Verdict::Succeeded
+        } else {
+            verdict
+        });
     }
 
     pub(super) fn is_active(&self) -> bool {

@@ -57,23 +57,35 @@ fn read(job: &BroadcastJob) -> Result<Settings, (String, String)> {
     let spec = &job.spec;
     let name = job.metadata.name.as_deref().unwrap_or_default();
     if name.len() > LONGEST_NAME || name.contains('.') {
-        let problem =
-            format!("{name:?} is the value of a label of the pods; use at most {LONGEST_NAME} of a-z, 0-9 and -");
+        let problem = format!(
+            "{name:?} is the value of a label of the pods; use at most {LONGEST_NAME} of a-z, 0-9 and -"
+        );
         return Err(("metadata.name".to_owned(), problem));
     }
-    let parallelism = spec.parallelism.clone().unwrap_or(IntOrString::Int(DEFAULT_PARALLELISM));
-    intstr::resolve(&parallelism, 1, Round::Up).map_err(|problem| ("spec.parallelism".to_owned(), problem))?;
+    let parallelism = spec
+        .parallelism
+        .clone()
+        .unwrap_or(IntOrString::Int(DEFAULT_PARALLELISM));
+    intstr::resolve(&parallelism, 1, Round::Up)
+        .map_err(|problem| ("spec.parallelism".to_owned(), problem))?;
     let annotations = job.metadata.annotations.as_ref();
-    let wait = annotations.and_then(|annotations| annotations.get(WAIT_AFTER_NODE)).filter(|text| !text.is_empty());
-    let wait = wait.map(|text| wait_after_node(text).map_err(|problem| format!("{text:?} {problem}"))).transpose();
-    let wait = wait.map_err(|problem| (format!("metadata.annotations[{WAIT_AFTER_NODE}]"), problem))?;
+    let wait = annotations
+        .and_then(|annotations| annotations.get(WAIT_AFTER_NODE))
+        .filter(|text| !text.is_empty());
+    let wait = wait
+        .map(|text| wait_after_node(text).map_err(|problem| format!("{text:?} {problem}")))
+        .transpose();
+    let wait =
+        wait.map_err(|problem| (format!("metadata.annotations[{WAIT_AFTER_NODE}]"), problem))?;
     let template = spec.template.value();
     let restarts = match template["spec"]["restartPolicy"].as_str() {
         Some("Never") => false,
         Some("OnFailure") => true,
         other => {
-            let problem =
-                format!("is {:?}, but the pods of a job are to end; set it to Never or OnFailure", other.unwrap_or(""));
+            let problem = format!(
+                "is {:?}, but the pods of a job are to end; set it to Never or OnFailure",
+                other.unwrap_or("")
+            );
             return Err(("spec.template.spec.restartPolicy".to_owned(), problem));
         }
     };
@@ -92,7 +104,10 @@ fn read(job: &BroadcastJob) -> Result<Settings, (String, String)> {
         ends,
         failure: failure.type_,
         restart_limit: restarts.then_some(i64::from(failure.restart_limit)),
-        deadline: completion.active_deadline_seconds.filter(|_| ends).map(SignedDuration::from_secs),
+        deadline: completion
+            .active_deadline_seconds
+            .filter(|_| ends)
+            .map(SignedDuration::from_secs),
         wait,
         template,
     })

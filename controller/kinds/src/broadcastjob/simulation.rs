@@ -98,7 +98,10 @@ impl World {
     }
 
     pub(super) fn status(&self) -> BroadcastJobStatus {
-        self.job.as_ref().map(|job| read::<BroadcastJob>(job).status.unwrap_or_default()).unwrap_or_default()
+        self.job
+            .as_ref()
+            .map(|job| read::<BroadcastJob>(job).status.unwrap_or_default())
+            .unwrap_or_default()
     }
 
     pub(super) fn pass(&mut self, seconds: i64) {
@@ -107,7 +110,10 @@ impl World {
 
     /// The name of the pod for a node.
     pub(super) fn pod_of(&self, node: &str) -> String {
-        mark::pod_name("job", &mark::hash(self.nodes[node]["metadata"]["uid"].as_str().unwrap()))
+        mark::pod_name(
+            "job",
+            &mark::hash(self.nodes[node]["metadata"]["uid"].as_str().unwrap()),
+        )
     }
 
     /// Changes a pod, or takes it away.
@@ -131,7 +137,10 @@ impl World {
 
     fn note_end(&mut self, pod: &str) {
         let hash = mark::in_name("job", pod).unwrap_or_default().to_owned();
-        let uids = self.nodes.values().map(|node| node["metadata"]["uid"].as_str().unwrap().to_owned());
+        let uids = self
+            .nodes
+            .values()
+            .map(|node| node["metadata"]["uid"].as_str().unwrap().to_owned());
         let uid = uids.into_iter().find(|uid| mark::hash(uid) == hash);
         self.ended.extend(uid);
     }
@@ -140,8 +149,12 @@ impl World {
     fn note_records(&mut self) {
         let status = self.status();
         let records = mark::read(&status.ended_nodes);
-        let uids = self.nodes.values().map(|node| node["metadata"]["uid"].as_str().unwrap().to_owned());
-        self.ended.extend(uids.filter(|uid| records.contains_key(&*mark::hash(uid))));
+        let uids = self
+            .nodes
+            .values()
+            .map(|node| node["metadata"]["uid"].as_str().unwrap().to_owned());
+        self.ended
+            .extend(uids.filter(|uid| records.contains_key(&*mark::hash(uid))));
     }
 
     /// The scheduler and the kubelet begin with it.
@@ -153,7 +166,10 @@ impl World {
             .to_owned();
         let is_free = self.pods[name]["spec"]["nodeName"].is_null();
         if self.nodes.contains_key(&pinned) && is_free && !is_over(&self.pods[name]) {
-            self.edit_pod(name, &json!({"spec": {"nodeName": pinned}, "status": {"phase": "Running"}}));
+            self.edit_pod(
+                name,
+                &json!({"spec": {"nodeName": pinned}, "status": {"phase": "Running"}}),
+            );
         }
     }
 
@@ -168,7 +184,8 @@ impl World {
         if is_over(&self.pods[name]) {
             return;
         }
-        let condition = json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}});
+        let condition =
+            json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}});
         self.edit_pod(name, &condition);
         self.edit_pod(name, change);
     }
@@ -191,13 +208,19 @@ impl World {
 
     pub(super) fn see_pods(&mut self, most: usize) {
         for _ in 0..most.min(self.unseen.len()) {
-            let Some((name, now)) = self.unseen.pop_front() else { return };
+            let Some((name, now)) = self.unseen.pop_front() else {
+                return;
+            };
             let old = match &now {
                 Some(now) => self.seen_pods.insert(name, now.clone()),
                 None => self.seen_pods.remove(&name),
             };
-            let (old, now) = (old.map(|old| Arc::new(read::<Pod>(&old))), now.map(|now| read::<Pod>(&now)));
-            self.gone.extend(old.filter(|old| hides_its_end(old, now.as_ref())));
+            let (old, now) = (
+                old.map(|old| Arc::new(read::<Pod>(&old))),
+                now.map(|now| read::<Pod>(&now)),
+            );
+            self.gone
+                .extend(old.filter(|old| hides_its_end(old, now.as_ref())));
         }
     }
 
@@ -225,19 +248,32 @@ impl World {
     pub(super) fn would_forget(&self) -> bool {
         let status = self.status();
         let records = mark::read(&status.ended_nodes);
-        self.nodes.values().map(|node| node["metadata"]["uid"].as_str().unwrap()).any(|uid| {
-            let hash = mark::hash(uid);
-            let pod = self.pods.get(&mark::pod_name("job", &hash));
-            self.ended.contains(uid) && !records.contains_key(&*hash) && pod.is_none_or(|pod| !is_over(pod))
-        })
+        self.nodes
+            .values()
+            .map(|node| node["metadata"]["uid"].as_str().unwrap())
+            .any(|uid| {
+                let hash = mark::hash(uid);
+                let pod = self.pods.get(&mark::pod_name("job", &hash));
+                self.ended.contains(uid)
+                    && !records.contains_key(&*hash)
+                    && pod.is_none_or(|pod| !is_over(pod))
+            })
     }
 
     pub(super) fn snapshot(&mut self) -> Option<Snapshot> {
         let job: Arc<BroadcastJob> = Arc::new(read(self.seen_job.as_ref()?));
-        let nodes: Vec<Arc<Node>> = self.seen_nodes.values().map(|node| Arc::new(read(node))).collect();
+        let nodes: Vec<Arc<Node>> = self
+            .seen_nodes
+            .values()
+            .map(|node| Arc::new(read(node)))
+            .collect();
         self.gone = unrecorded(&job, &nodes, std::mem::take(&mut self.gone));
         Some(Snapshot {
-            pods: self.seen_pods.values().map(|pod| Arc::new(read(pod))).collect(),
+            pods: self
+                .seen_pods
+                .values()
+                .map(|pod| Arc::new(read(pod)))
+                .collect(),
             gone: self.gone.clone(),
             unreadable: Vec::new(),
             phases: Phases::default(),
@@ -249,15 +285,20 @@ impl World {
 
     pub(super) fn plan(&mut self) -> Plan {
         self.see();
-        self.snapshot().map(|snapshot| decide(&snapshot, self.now)).unwrap_or_default()
+        self.snapshot()
+            .map(|snapshot| decide(&snapshot, self.now))
+            .unwrap_or_default()
     }
 
     /// One round, by what is seen. After so many writes the controller crashes, and writes no status. The number of new pods.
     pub(super) fn round(&mut self, crash: Option<usize>) -> usize {
-        let Some(snapshot) = self.snapshot() else { return 0 };
+        let Some(snapshot) = self.snapshot() else {
+            return 0;
+        };
         let plan = decide(&snapshot, self.now);
         assert_eq!(plan.written_twice(), None, "{plan:?}");
-        self.events.extend(plan.events.iter().map(|event| event.reason.to_owned()));
+        self.events
+            .extend(plan.events.iter().map(|event| event.reason.to_owned()));
         let (mut outcome, mut created) = (Outcome::default(), 0);
         for (at, action) in plan.actions().enumerate() {
             if crash == Some(at) {
@@ -296,8 +337,16 @@ impl World {
                 }
             }
             Action::Patch { target, patch, .. } => {
-                let version = self.job.as_ref().map(|job| job["metadata"]["resourceVersion"].clone());
-                if version == target.resource_version.as_ref().map(|version| json!(version)) {
+                let version = self
+                    .job
+                    .as_ref()
+                    .map(|job| job["metadata"]["resourceVersion"].clone());
+                if version
+                    == target
+                        .resource_version
+                        .as_ref()
+                        .map(|version| json!(version))
+                {
                     self.edit_job(patch);
                 }
                 if std::mem::take(&mut self.loses_answer) {
@@ -314,7 +363,10 @@ impl World {
     fn create(&mut self, mut pod: Value) -> Result<bool, Box<Failure>> {
         if let Some(refusal) = &self.refuses {
             let object = pod["metadata"]["name"].as_str().unwrap().to_owned();
-            return Err(Box::new(Failure { object, ..refusal.clone() }));
+            return Err(Box::new(Failure {
+                object,
+                ..refusal.clone()
+            }));
         }
         let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
         // One of the same owner: an answer was lost.
@@ -322,9 +374,15 @@ impl World {
             return Ok(false);
         }
         let hash = mark::in_name("job", &name).unwrap();
-        assert!(!self.ended.iter().any(|uid| mark::hash(uid) == hash), "the job of a node is run twice: {name}");
+        assert!(
+            !self.ended.iter().any(|uid| mark::hash(uid) == hash),
+            "the job of a node is run twice: {name}"
+        );
         let node = node_of(&pod);
-        let others = self.pods.values().filter(|other| !is_over(other) && node_of(other) == node);
+        let others = self
+            .pods
+            .values()
+            .filter(|other| !is_over(other) && node_of(other) == node);
         assert_eq!(others.count(), 0, "two pods on node {node}");
         pod["metadata"]["uid"] = json!(format!("pod-{}", self.number()));
         pod["metadata"]["creationTimestamp"] = json!(self.now);
@@ -336,7 +394,9 @@ impl World {
     /// Pods that run, or may.
     pub(super) fn running(&self) -> usize {
         let may_run = |pod: &&Value| {
-            let until = pod["metadata"]["deletionTimestamp"].as_str().map(|text| text.parse::<Timestamp>().unwrap());
+            let until = pod["metadata"]["deletionTimestamp"]
+                .as_str()
+                .map(|text| text.parse::<Timestamp>().unwrap());
             !is_over(pod) && until.is_none_or(|until| until > self.now)
         };
         self.pods.values().filter(may_run).count()
@@ -362,7 +422,10 @@ fn node_of(pod: &Value) -> String {
 }
 
 fn is_over(pod: &Value) -> bool {
-    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+    matches!(
+        pod["status"]["phase"].as_str(),
+        Some("Succeeded" | "Failed")
+    )
 }
 
 /// Has it come to its end, and was not taken away before?

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use berth_api::names::condition;
-use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, FailurePolicyType, JobCondition, phase};
+use berth_api::v1beta1::broadcastjob::{
+    BroadcastJobStatus, FailurePolicyType, JobCondition, phase,
+};
 use berth_workload::plan::{Deed, Outcome, Plan, Verb};
 use berth_workload::resource::PODS;
 use jiff::Timestamp;
@@ -16,7 +18,12 @@ use super::settings::{Settings, settings};
 use super::{Snapshot, blocked, is_finished};
 
 /// The status to write. Equal to the one that the job has when nothing changed; once the job has ended nothing does.
-pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> BroadcastJobStatus {
+pub fn status(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> BroadcastJobStatus {
     let job = &snapshot.job;
     let old = job.status.clone().unwrap_or_default();
     if is_finished(&old) || job.metadata.deletion_timestamp.is_some() {
@@ -27,7 +34,9 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
         new.phase = phase::RUNNING.to_owned();
     }
     let settings = settings(job).ok();
-    let round = settings.as_ref().map(|settings| Round::of(snapshot, settings, now));
+    let round = settings
+        .as_ref()
+        .map(|settings| Round::of(snapshot, settings, now));
     let stand = settings.as_ref().zip(round.as_ref());
     if let Some(stand) = stand.filter(|_| plan.refusal.is_none()) {
         new.start_time = old.start_time.or(Some(Time(now)));
@@ -40,8 +49,17 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
 /// Must the status be written now? Numbers alone may wait for those that change in the same second.
 pub fn is_urgent(old: Option<&BroadcastJobStatus>, new: &BroadcastJobStatus) -> bool {
     let words = |status: &BroadcastJobStatus| {
-        let conditions = status.conditions.iter().map(|c| (c.type_.clone(), c.message.clone())).collect::<Vec<_>>();
-        (status.phase.clone(), status.start_time.clone(), conditions, status.failed)
+        let conditions = status
+            .conditions
+            .iter()
+            .map(|c| (c.type_.clone(), c.message.clone()))
+            .collect::<Vec<_>>();
+        (
+            status.phase.clone(),
+            status.start_time.clone(),
+            conditions,
+            status.failed,
+        )
     };
     old.is_none_or(|old| words(old) != words(new))
 }
@@ -66,16 +84,30 @@ fn count(
         None if is_failed && place.is_active() => Some(Verdict::Failed),
         verdict => verdict,
     };
-    let ended: Vec<_> = round.places.iter().filter_map(|place| Some((&place.hash, verdict(place)?))).collect();
-    let succeeded = ended.iter().filter(|(_, verdict)| *verdict == Verdict::Succeeded).count();
-    let mut entries: Vec<_> = ended.iter().map(|(hash, verdict)| (*hash, mark::write(hash, *verdict))).collect();
+    let ended: Vec<_> = round
+        .places
+        .iter()
+        .filter_map(|place| Some((&place.hash, verdict(place)?)))
+        .collect();
+    let succeeded = ended
+        .iter()
+        .filter(|(_, verdict)| *verdict == Verdict::Succeeded)
+        .count();
+    let mut entries: Vec<_> = ended
+        .iter()
+        .map(|(hash, verdict)| (*hash, mark::write(hash, *verdict)))
+        .collect();
     // By hash, so that the same entries are always the same list.
     entries.sort_unstable();
     if settings.wait.is_some() && round.places.iter().any(Place::is_new) {
         new.last_end_time = Some(Time(now));
     }
     new.desired = number(round.desired());
-    new.active = if is_failed { 0 } else { number(round.active() + begun(plan, outcome)) };
+    new.active = if is_failed {
+        0
+    } else {
+        number(round.active() + begun(plan, outcome))
+    };
     new.succeeded = number(succeeded);
     new.failed = number(ended.len() - succeeded);
     new.ended_nodes = entries.into_iter().map(|(_, entry)| entry).collect();
@@ -113,11 +145,22 @@ fn finish(new: &mut BroadcastJobStatus, type_: &str, message: String, now: Times
 
 /// Pods that this plan has created: the next snapshot will show them. A refused creation is none.
 fn begun(plan: &Plan, outcome: &Outcome) -> usize {
-    let is_checked = !outcome.failures.iter().any(|failure| failure.deed.verb == Verb::Validate);
+    let is_checked = !outcome
+        .failures
+        .iter()
+        .any(|failure| failure.deed.verb == Verb::Validate);
     let create = Deed::of(Verb::Create, PODS);
-    let failed: BTreeSet<&str> =
-        outcome.failures.iter().filter(|f| f.deed == create).map(|f| f.object.as_str()).collect();
-    let steps = plan.stages.iter().filter(|stage| is_checked && stage.name == CREATE).map(|stage| stage.steps.len());
+    let failed: BTreeSet<&str> = outcome
+        .failures
+        .iter()
+        .filter(|f| f.deed == create)
+        .map(|f| f.object.as_str())
+        .collect();
+    let steps = plan
+        .stages
+        .iter()
+        .filter(|stage| is_checked && stage.name == CREATE)
+        .map(|stage| stage.steps.len());
     steps.sum::<usize>().saturating_sub(failed.len())
 }
 

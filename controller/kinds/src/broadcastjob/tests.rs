@@ -13,12 +13,23 @@ use super::{News, is_news, is_over, is_urgent};
 use crate::model::unknown;
 
 fn stages(plan: &Plan) -> Vec<(&str, usize)> {
-    plan.stages.iter().map(|stage| (stage.name, stage.steps.len())).collect()
+    plan.stages
+        .iter()
+        .map(|stage| (stage.name, stage.steps.len()))
+        .collect()
 }
 
 fn counts(world: &World) -> (String, [i32; 4]) {
     let status = world.status();
-    (status.phase, [status.desired, status.active, status.succeeded, status.failed])
+    (
+        status.phase,
+        [
+            status.desired,
+            status.active,
+            status.succeeded,
+            status.failed,
+        ],
+    )
 }
 
 fn is(phase: &str, counts: [i32; 4]) -> (String, [i32; 4]) {
@@ -34,7 +45,10 @@ fn all(world: &mut World, phase: &str) {
 
 fn condition(world: &World, type_: &str) -> Option<(String, String)> {
     let status = world.status();
-    let found = status.conditions.into_iter().find(|c| c.type_ == type_ && c.status == "True");
+    let found = status
+        .conditions
+        .into_iter()
+        .find(|c| c.type_ == type_ && c.status == "True");
     found.map(|c| (c.reason, c.message))
 }
 
@@ -51,7 +65,10 @@ fn running(spec: Value) -> World {
 fn each_node_gets_a_pod_that_is_pinned_and_named_and_the_job_is_completed_when_all_have_ended() {
     let mut world = World::new(3, json!({}));
     let plan = world.plan();
-    assert_eq!(stages(&plan), [("check the template", 1), ("create pods", 3)]);
+    assert_eq!(
+        stages(&plan),
+        [("check the template", 1), ("create pods", 3)]
+    );
     world.settle();
     assert_eq!(counts(&world), is(phase::RUNNING, [3, 3, 0, 0]));
     assert_eq!(world.pods.len(), 3);
@@ -65,9 +82,19 @@ fn each_node_gets_a_pod_that_is_pinned_and_named_and_the_job_is_completed_when_a
         (&owner["kind"], &owner["uid"], &owner["controller"]),
         (&json!("BroadcastJob"), &json!("job-uid"), &json!(true))
     );
-    let terms = &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    assert_eq!(terms["nodeSelectorTerms"][0]["matchFields"][0]["values"], json!(["n1"]));
-    assert_eq!((pod["spec"].get("readinessGates"), pod["spec"].get("tolerations")), (None, None));
+    let terms =
+        &pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    assert_eq!(
+        terms["nodeSelectorTerms"][0]["matchFields"][0]["values"],
+        json!(["n1"])
+    );
+    assert_eq!(
+        (
+            pod["spec"].get("readinessGates"),
+            pod["spec"].get("tolerations")
+        ),
+        (None, None)
+    );
     all(&mut world, "Succeeded");
     world.settle();
     assert_eq!(counts(&world), is(phase::COMPLETED, [3, 0, 3, 0]));
@@ -76,23 +103,42 @@ fn each_node_gets_a_pod_that_is_pinned_and_named_and_the_job_is_completed_when_a
         "Job default/job is completed, 3 pods succeeded, 0 pods failed"
     );
     assert!(world.status().start_time.is_some() && world.status().completion_time.is_some());
-    assert_eq!(world.events.iter().filter(|reason| *reason == "JobComplete").count(), 1);
+    assert_eq!(
+        world
+            .events
+            .iter()
+            .filter(|reason| *reason == "JobComplete")
+            .count(),
+        1
+    );
     assert_eq!((world.plan(), world.pods.len()), (Plan::default(), 3));
 }
 
 #[test]
 fn unknown_fields_reach_each_pod() {
-    let mut world = World::new(2, json!({"template": unknown::template("busybox", &unknown::value(1))}));
+    let mut world = World::new(
+        2,
+        json!({"template": unknown::template("busybox", &unknown::value(1))}),
+    );
     world.settle();
-    let lacking: Vec<_> = world.pods.values().map(|pod| unknown::lacking(pod, &unknown::value(1))).collect();
+    let lacking: Vec<_> = world
+        .pods
+        .values()
+        .map(|pod| unknown::lacking(pod, &unknown::value(1)))
+        .collect();
     assert_eq!(lacking, [[""; 0]; 2]);
 }
 
 #[test]
 fn no_more_pods_run_than_parallelism_lets_and_zero_holds() {
-    for (parallelism, expected) in
-        [(json!(0), 0), (json!(1), 1), (json!("34%"), 2), (json!("0%"), 0), (json!(2_147_483_647), 3), (json!(null), 3)]
-    {
+    for (parallelism, expected) in [
+        (json!(0), 0),
+        (json!(1), 1),
+        (json!("34%"), 2),
+        (json!("0%"), 0),
+        (json!(2_147_483_647), 3),
+        (json!(null), 3),
+    ] {
         let mut world = World::new(3, json!({"parallelism": parallelism}));
         world.settle();
         assert_eq!(world.pods.len(), expected, "{parallelism}");
@@ -100,7 +146,10 @@ fn no_more_pods_run_than_parallelism_lets_and_zero_holds() {
     let mut world = running(json!({"parallelism": 1}));
     world.finish(&world.names()[0].clone(), "Succeeded");
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 1, 1, 0]), 2));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::RUNNING, [3, 1, 1, 0]), 2)
+    );
 }
 
 #[test]
@@ -127,32 +176,64 @@ fn a_job_without_nodes_never_ends() {
 fn a_node_gets_a_pod_by_its_labels_taints_cordon_and_size() {
     let table = [
         (json!({}), json!({}), true),
-        (json!({"metadata": {"labels": {"use": "no"}}}), json!({}), false),
+        (
+            json!({"metadata": {"labels": {"use": "no"}}}),
+            json!({}),
+            false,
+        ),
         (json!({"spec": {"unschedulable": true}}), json!({}), false),
         (
             json!({"spec": {"unschedulable": true}}),
             json!({"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}),
             true,
         ),
-        (json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}), json!({}), false),
-        (json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}), json!({}), false),
-        (json!({"spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}), json!({}), true),
+        (
+            json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}),
+            json!({}),
+            false,
+        ),
+        (
+            json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}),
+            json!({}),
+            false,
+        ),
+        (
+            json!({"spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}),
+            json!({}),
+            true,
+        ),
         (
             json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}),
             json!({"tolerations": [{"operator": "Exists"}]}),
             true,
         ),
-        (json!({}), json!({"containers": [{"name": "a", "resources": {"requests": {"cpu": "2001m"}}}]}), false),
-        (json!({"status": {"allocatable": {"pods": "0"}}}), json!({}), false),
+        (
+            json!({}),
+            json!({"containers": [{"name": "a", "resources": {"requests": {"cpu": "2001m"}}}]}),
+            false,
+        ),
+        (
+            json!({"status": {"allocatable": {"pods": "0"}}}),
+            json!({}),
+            false,
+        ),
         (json!({}), json!({"nodeName": "n0"}), true),
         (json!({}), json!({"nodeName": "other"}), false),
-        (json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), json!({}), false),
+        (
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+            json!({}),
+            false,
+        ),
     ];
     for (node, spec, expected) in table {
         let mut world = World::new(1, json!({"template": {"spec": spec}}));
         world.edit_node("n0", &node);
         world.settle();
-        assert_eq!((world.pods.len() == 1, world.status().desired == 1), (expected, expected), "{node} {spec}");
+        assert_eq!(
+            (world.pods.len() == 1, world.status().desired == 1),
+            (expected, expected),
+            "{node} {spec}"
+        );
     }
 }
 
@@ -160,15 +241,25 @@ fn a_node_gets_a_pod_by_its_labels_taints_cordon_and_size() {
 fn cordon_and_taints_stop_no_running_pod_and_a_lost_label_does() {
     for (node, stays) in [
         (json!({"spec": {"unschedulable": true}}), true),
-        (json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}), true),
-        (json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}), true),
+        (
+            json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}),
+            true,
+        ),
+        (
+            json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}),
+            true,
+        ),
         (json!({"metadata": {"labels": {"use": "no"}}}), false),
     ] {
         let mut world = running(json!({}));
         world.edit_node("n1", &node);
         world.settle();
         let pod = &world.pods[&world.pod_of("n1")];
-        assert_eq!(pod["metadata"]["deletionTimestamp"].is_null(), stays, "{node}");
+        assert_eq!(
+            pod["metadata"]["deletionTimestamp"].is_null(),
+            stays,
+            "{node}"
+        );
         assert_eq!(world.status().desired, if stays { 3 } else { 2 }, "{node}");
     }
 }
@@ -190,11 +281,17 @@ fn a_pod_that_goes_after_its_end_is_never_run_again_whatever_is_seen_of_it() {
     world.settle();
     world.edit_node("n0", &json!({"spec": {"unschedulable": false}}));
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 1, 2, 0]), 1));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::RUNNING, [3, 1, 2, 0]), 1)
+    );
     // Whoever takes over knows it, too.
     world.restart();
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 1, 2, 0]), 1));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::RUNNING, [3, 1, 2, 0]), 1)
+    );
     all(&mut world, "Succeeded");
     world.settle();
     assert_eq!(counts(&world), is(phase::COMPLETED, [3, 0, 3, 0]));
@@ -211,7 +308,10 @@ fn a_name_that_returns_with_another_uid_is_a_new_node() {
     assert_eq!(counts(&world), is(phase::RUNNING, [2, 2, 0, 0]));
     world.join("n0");
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 3, 0, 0]), 4));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::RUNNING, [3, 3, 0, 0]), 4)
+    );
     assert_ne!(world.pod_of("n0"), old);
 }
 
@@ -242,18 +342,27 @@ fn a_pod_that_was_taken_away_before_its_end_is_no_failure_and_another_follows() 
     assert_eq!(counts(&world), is(phase::RUNNING, [3, 2, 0, 0]));
     world.set_pod(&pod, None);
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 3, 0, 0]), 3));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::RUNNING, [3, 3, 0, 0]), 3)
+    );
     // For lack of memory, on a node that is not ready: the pod stays, and goes when the node is.
     let mut world = running(json!({}));
     let pod = world.pod_of("n1");
     world.disrupt(&pod, &json!({"status": {"phase": "Failed"}}));
-    world.edit_node("n1", &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}));
+    world.edit_node(
+        "n1",
+        &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
+    );
     world.settle();
     assert_eq!(
         (counts(&world), world.pods[&pod]["status"]["phase"].clone()),
         (is(phase::RUNNING, [3, 2, 0, 0]), json!("Failed"))
     );
-    world.edit_node("n1", &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}));
+    world.edit_node(
+        "n1",
+        &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
+    );
     world.settle();
     assert_eq!(
         (counts(&world), world.pods[&pod]["status"]["phase"].clone()),
@@ -279,17 +388,38 @@ fn pods_of_another_controller_count_for_the_nodes_that_they_are_on_or_pinned_to(
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}});
     world.pass(10);
     for (name, spec, phase, created) in [
-        ("job-aaaaa", json!({"nodeName": "n0"}), "Succeeded", world.now),
-        ("job-bbbbb", json!({"affinity": {"nodeAffinity": pinned}}), "Pending", world.now),
+        (
+            "job-aaaaa",
+            json!({"nodeName": "n0"}),
+            "Succeeded",
+            world.now,
+        ),
+        (
+            "job-bbbbb",
+            json!({"affinity": {"nodeAffinity": pinned}}),
+            "Pending",
+            world.now,
+        ),
         ("job-ccccc", json!({"nodeName": "n2"}), "Running", world.now),
         // Of a node before this one of that name.
-        ("job-ddddd", json!({"nodeName": "n3"}), "Succeeded", world.now - SignedDuration::from_secs(60)),
+        (
+            "job-ddddd",
+            json!({"nodeName": "n3"}),
+            "Succeeded",
+            world.now - SignedDuration::from_secs(60),
+        ),
     ] {
         let metadata = json!({"name": name, "uid": name, "creationTimestamp": created});
-        world.set_pod(name, Some(json!({"metadata": metadata, "spec": spec, "status": {"phase": phase}})));
+        world.set_pod(
+            name,
+            Some(json!({"metadata": metadata, "spec": spec, "status": {"phase": phase}})),
+        );
     }
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [4, 3, 1, 0]), 5));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::RUNNING, [4, 3, 1, 0]), 5)
+    );
 }
 
 #[test]
@@ -309,8 +439,12 @@ fn nodes_that_have_not_begun_get_a_changed_template() {
     world.edit_job(&json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}}}}));
     world.finish(&world.pod_of("n0"), "Succeeded");
     world.settle();
-    let image = |node: &str| world.pods[&world.pod_of(node)]["spec"]["containers"][0]["image"].clone();
-    assert_eq!((image("n0"), image("n1")), (json!("busybox"), json!("busybox:2")));
+    let image =
+        |node: &str| world.pods[&world.pod_of(node)]["spec"]["containers"][0]["image"].clone();
+    assert_eq!(
+        (image("n0"), image("n1")),
+        (json!("busybox"), json!("busybox:2"))
+    );
 }
 
 #[test]
@@ -348,8 +482,14 @@ fn numbers_may_wait_and_phases_conditions_and_failures_may_not() {
     let of = |value: Value| serde_json::from_value(value).unwrap();
     let old = of(json!({"phase": "running", "succeeded": 1}));
     assert!(is_urgent(None, &old));
-    assert!(!is_urgent(Some(&old), &of(json!({"phase": "running", "succeeded": 2, "endedNodes": ["+abcdefghijkl"]}))));
-    for other in [json!({"phase": "paused"}), json!({"phase": "running", "failed": 1})] {
+    assert!(!is_urgent(
+        Some(&old),
+        &of(json!({"phase": "running", "succeeded": 2, "endedNodes": ["+abcdefghijkl"]}))
+    ));
+    for other in [
+        json!({"phase": "paused"}),
+        json!({"phase": "running", "failed": 1}),
+    ] {
         assert!(is_urgent(Some(&old), &of(other.clone())), "{other}");
     }
 }
@@ -361,10 +501,16 @@ fn a_pod_that_has_not_begun_goes_when_its_node_is_cordoned_and_the_job_does_not_
     world.start(&world.pod_of("n0"));
     world.edit_node("n1", &json!({"spec": {"unschedulable": true}}));
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [1, 1, 0, 0]), 1));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::RUNNING, [1, 1, 0, 0]), 1)
+    );
     world.edit_node("n1", &json!({"spec": {"unschedulable": false}}));
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [2, 2, 0, 0]), 2));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::RUNNING, [2, 2, 0, 0]), 2)
+    );
 }
 
 #[test]
@@ -373,10 +519,16 @@ fn a_failure_counts_that_looks_like_a_disruption_later() {
     let pod = world.pod_of("n0");
     world.finish(&pod, "Failed");
     // By who takes away pods of a node with a taint, ended or not.
-    world.edit_pod(&pod, &json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}}));
+    world.edit_pod(
+        &pod,
+        &json!({"status": {"conditions": [{"type": "DisruptionTarget", "status": "True"}]}}),
+    );
     world.settle();
     assert_eq!(counts(&world), is(phase::RUNNING, [3, 2, 0, 1]));
     world.set_pod(&pod, None);
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 2, 0, 1]), 2));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::RUNNING, [3, 2, 0, 1]), 2)
+    );
 }

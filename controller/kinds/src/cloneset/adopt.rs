@@ -34,26 +34,45 @@ pub struct Orphans {
 
 impl Orphans {
     /// Of these objects without a controller those that a predecessor of the CloneSet may have left. In no order.
-    pub fn of(set: &CloneSet, pods: Vec<Arc<Pod>>, claims: Vec<Arc<Claim>>, revisions: Vec<Arc<Revision>>) -> Self {
+    pub fn of(
+        set: &CloneSet,
+        pods: Vec<Arc<Pod>>,
+        claims: Vec<Arc<Claim>>,
+        revisions: Vec<Arc<Revision>>,
+    ) -> Self {
         // As for nearly every decision.
         if pods.is_empty() && claims.is_empty() && revisions.is_empty() {
             return Self::default();
         }
-        let Ok(selector) = Selector::new(&set.spec.selector) else { return Self::default() };
+        let Ok(selector) = Selector::new(&set.spec.selector) else {
+            return Self::default();
+        };
         let workload = workload(set, PodLabels::default());
         let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let is_left = |metadata: &Metadata| {
-            let is_older = metadata.creation_timestamp.is_some_and(|own| created.is_some_and(|created| own <= created));
+            let is_older = metadata
+                .creation_timestamp
+                .is_some_and(|own| created.is_some_and(|created| own <= created));
             is_older && adopt::is_nobodys(&workload, metadata)
         };
-        let is_named =
-            |metadata: &Metadata| is_left(metadata) && adopt::is_named_and_selected(&workload, &selector, metadata);
-        let is_pod = |pod: &Pod| is_named(&pod.metadata) && pod.is_active() && !instance(&pod.metadata).is_empty();
-        let is_revision = |revision: &Revision| is_named(&revision.metadata) && adopt::is_revision(revision);
+        let is_named = |metadata: &Metadata| {
+            is_left(metadata) && adopt::is_named_and_selected(&workload, &selector, metadata)
+        };
+        let is_pod = |pod: &Pod| {
+            is_named(&pod.metadata) && pod.is_active() && !instance(&pod.metadata).is_empty()
+        };
+        let is_revision =
+            |revision: &Revision| is_named(&revision.metadata) && adopt::is_revision(revision);
         Self {
             pods: pods.into_iter().filter(|pod| is_pod(pod)).collect(),
-            claims: claims.into_iter().filter(|claim| is_left(&claim.metadata)).collect(),
-            revisions: revisions.into_iter().filter(|revision| is_revision(revision)).collect(),
+            claims: claims
+                .into_iter()
+                .filter(|claim| is_left(&claim.metadata))
+                .collect(),
+            revisions: revisions
+                .into_iter()
+                .filter(|revision| is_revision(revision))
+                .collect(),
         }
     }
 }
@@ -78,7 +97,13 @@ pub(super) fn pods(
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
         revision::of_label(label, &snapshot.revisions).is_some()
     };
-    let mut orphans: Vec<_> = snapshot.orphans.pods.iter().filter(|pod| is_of_ours(pod)).cloned().collect();
+    let mut orphans: Vec<_> = snapshot
+        .orphans
+        .pods
+        .iter()
+        .filter(|pod| is_of_ours(pod))
+        .cloned()
+        .collect();
     orphans.sort_by_cached_key(|pod| {
         let available = availability(pod, settings.min_ready_seconds, now).is_available();
         (
@@ -94,9 +119,18 @@ pub(super) fn pods(
         numbers.fill(revisions.is_updated(pod));
     }
     let mut steps: Vec<_> = orphans.iter().map(|pod| adopt_pod(snapshot, pod)).collect();
-    let of_staying = snapshot.pods.iter().filter(|pod| pod.is_active()).flat_map(|pod| adopt_claims(snapshot, pod));
-    steps.extend(of_staying.take(MOST).map(|action| Step::new(action, "a claim is adopted after its pod".to_owned())));
-    plan.stages.extend(adopt::confirmed(&snapshot.scene().workload, steps));
+    let of_staying = snapshot
+        .pods
+        .iter()
+        .filter(|pod| pod.is_active())
+        .flat_map(|pod| adopt_claims(snapshot, pod));
+    steps.extend(
+        of_staying
+            .take(MOST)
+            .map(|action| Step::new(action, "a claim is adopted after its pod".to_owned())),
+    );
+    plan.stages
+        .extend(adopt::confirmed(&snapshot.scene().workload, steps));
 }
 
 /// The claims come after their pod, and only if it is taken over: a claim without a pod would be deleted.
@@ -113,10 +147,19 @@ fn adopt_claims(snapshot: &Snapshot, pod: &Pod) -> impl Iterator<Item = Action> 
     let is_of_pod = move |claim: &&Arc<Claim>| {
         instance(&claim.metadata) == id && names.iter().any(|name| **name == *claim.metadata.name)
     };
-    snapshot.orphans.claims.iter().filter(is_of_pod).map(|claim| {
-        let patch = json!({"metadata": {"ownerReferences": [snapshot.scene().workload.reference()]}});
-        Action::PatchClaim { target: Target::as_seen(&claim.metadata), patch }
-    })
+    snapshot
+        .orphans
+        .claims
+        .iter()
+        .filter(is_of_pod)
+        .map(|claim| {
+            let patch =
+                json!({"metadata": {"ownerReferences": [snapshot.scene().workload.reference()]}});
+            Action::PatchClaim {
+                target: Target::as_seen(&claim.metadata),
+                patch,
+            }
+        })
 }
 
 #[cfg(test)]

@@ -14,12 +14,19 @@ use super::settings::beside_template;
 use super::{Snapshot, ended};
 
 /// Brings the condition among those of `new` up to date.
-pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut CloneSetStatus, now: Timestamp) {
+pub(super) fn set(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    outcome: &Outcome,
+    new: &mut CloneSetStatus,
+    now: Timestamp,
+) {
     let scene = snapshot.scene();
     let mut causes = stuck::of_writes(&scene, plan, outcome, now);
     let hazard = overlap::message(&scene.workload, &snapshot.overlapping);
     let hazard = hazard.map(|message| Cause::new(Grade::Hazard, overlap::REASON, message, now));
-    let no_budget = no_budget(snapshot, new).map(|message| Cause::new(Grade::Refused, "NoBudget", message, now));
+    let no_budget = no_budget(snapshot, new)
+        .map(|message| Cause::new(Grade::Refused, "NoBudget", message, now));
     causes.extend(hazard.into_iter().chain(no_budget));
     causes.extend(ended::failing(snapshot, now));
     causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
@@ -29,7 +36,10 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
         Some((cause, false)) => Some(cause),
         None => None,
     };
-    let told = new.conditions.iter().find(|c| c.type_ == condition::BLOCKED);
+    let told = new
+        .conditions
+        .iter()
+        .find(|c| c.type_ == condition::BLOCKED);
     let since = told.and_then(|told| told.last_transition_time.clone());
     new.conditions.retain(|c| c.type_ != condition::BLOCKED);
     new.conditions.extend(cause.map(|cause| CloneSetCondition {
@@ -51,12 +61,23 @@ fn no_budget(snapshot: &Snapshot, status: &CloneSetStatus) -> Option<String> {
         && wanted.max_surge == 0
         && status.updated_replicas < status.expected_updated_replicas
     {
-        let value = strategy.rolling_update.as_ref().and_then(|rolling| rolling.max_unavailable.as_ref());
+        let value = strategy
+            .rolling_update
+            .as_ref()
+            .and_then(|rolling| rolling.max_unavailable.as_ref());
         let value = value.map_or(json!(0), |value| json!(value));
         let field = format!("spec.updateStrategy.rollingUpdate.maxUnavailable: {value}");
-        (format!("{field} and maxSurge let no pod be updated"), "set one of them to at least 1")
-    } else if wanted.scale_max_unavailable == 0 && usize::try_from(status.replicas).is_ok_and(|n| n < wanted.replicas) {
-        ("spec.scaleStrategy.maxUnavailable: 0 lets no pod be created".to_owned(), "set it to at least 1, or remove it")
+        (
+            format!("{field} and maxSurge let no pod be updated"),
+            "set one of them to at least 1",
+        )
+    } else if wanted.scale_max_unavailable == 0
+        && usize::try_from(status.replicas).is_ok_and(|n| n < wanted.replicas)
+    {
+        (
+            "spec.scaleStrategy.maxUnavailable: 0 lets no pod be created".to_owned(),
+            "set it to at least 1, or remove it",
+        )
     } else {
         return None;
     };

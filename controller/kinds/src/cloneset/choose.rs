@@ -30,7 +30,9 @@ pub(super) fn choose(
     let candidates = pods
         .iter()
         .filter(|pod| revisions.is_updated(pod) == back && !scene.is_to_delete(pod))
-        .filter(|pod| lifecycle::state(pod) != lifecycle::PREPARING_DELETE && !inherited::is_in_grace(pod))
+        .filter(|pod| {
+            lifecycle::state(pod) != lifecycle::PREPARING_DELETE && !inherited::is_in_grace(pod)
+        })
         .cloned()
         .collect();
     let mut candidates = in_order(settings, candidates, pods);
@@ -46,11 +48,21 @@ pub(super) fn choose(
     let admitted = rollout::admitted(numbers, candidates.iter().map(candidate));
     let mut later = candidates.split_off(admitted);
     let staying = later.split_off(later.len().min(numbers.update.saturating_sub(admitted)));
-    let target = if back { &revisions.current } else { &revisions.updated }.clone();
+    let target = if back {
+        &revisions.current
+    } else {
+        &revisions.updated
+    }
+    .clone();
     let claims = claim_hash::Present::default();
-    let recreates = |old: &Revision| claim_hash::recreates(snapshot, &claims, settings.policy, old, &target);
+    let recreates =
+        |old: &Revision| claim_hash::recreates(snapshot, &claims, settings.policy, old, &target);
     let ways = Ways::new(&scene, settings.policy, revisions, &target, recreates);
-    let why = if settings.wanted.updates { "partition" } else { "paused, or OnDelete" };
+    let why = if settings.wanted.updates {
+        "partition"
+    } else {
+        "paused, or OnDelete"
+    };
     Chosen::new(target, ways, candidates)
         .back(back)
         // What is on its way back needs no image that is pulled ahead.
@@ -66,7 +78,8 @@ fn is_begun(pod: &Pod) -> bool {
 
 /// What has begun is finished first, and what is broken is repaired next; the spec says in which order the others come.
 fn in_order(settings: &Settings, candidates: Vec<Arc<Pod>>, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
-    let (mut begun, mut waiting): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|pod| is_begun(pod));
+    let (mut begun, mut waiting): (Vec<_>, Vec<_>) =
+        candidates.into_iter().partition(|pod| is_begun(pod));
     order::for_update(&mut begun);
     order::for_update(&mut waiting);
     let mut waiting = settings.order.arrange(waiting, pods);

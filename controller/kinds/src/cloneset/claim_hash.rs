@@ -40,7 +40,11 @@ const ORDER: [&str; 19] = [
 
 /// The annotation of the newest revision.
 pub(super) fn annotation(snapshot: &Snapshot) -> BTreeMap<String, String> {
-    [(VOLUME_CLAIM_TEMPLATE_HASH.to_owned(), hash(&snapshot.set.spec.volume_claim_templates, Mode::Stored))].into()
+    [(
+        VOLUME_CLAIM_TEMPLATE_HASH.to_owned(),
+        hash(&snapshot.set.spec.volume_claim_templates, Mode::Stored),
+    )]
+    .into()
 }
 
 /// The hashes of the present claim templates, for all revisions that one decision compares: the templates are read once for
@@ -53,12 +57,14 @@ pub(super) struct Present {
 
 impl Present {
     fn stored(&self, snapshot: &Snapshot) -> &str {
-        self.stored.get_or_init(|| hash(&snapshot.set.spec.volume_claim_templates, Mode::Stored))
+        self.stored
+            .get_or_init(|| hash(&snapshot.set.spec.volume_claim_templates, Mode::Stored))
     }
 
     fn spelt_otherwise(&self, snapshot: &Snapshot) -> &[String; 2] {
         let templates = &snapshot.set.spec.volume_claim_templates;
-        self.spelt_otherwise.get_or_init(|| [Mode::Written, Mode::LeftOut].map(|mode| hash(templates, mode)))
+        self.spelt_otherwise
+            .get_or_init(|| [Mode::Written, Mode::LeftOut].map(|mode| hash(templates, mode)))
     }
 }
 
@@ -71,17 +77,34 @@ pub(super) fn recreates(
     old: &Revision,
     new: &Revision,
 ) -> Option<Change> {
-    if !snapshot.gates.has(Gate::RecreatePodWhenChangeVCTInCloneSet) || policy == Policy::InPlaceOnly {
+    if !snapshot.gates.has(Gate::RecreatePodWhenChangeVCTInCloneSet)
+        || policy == Policy::InPlaceOnly
+    {
         return None;
     }
-    let of = |revision: &Revision| revision.metadata.annotation(VOLUME_CLAIM_TEMPLATE_HASH).map(str::to_owned);
+    let of = |revision: &Revision| {
+        revision
+            .metadata
+            .annotation(VOLUME_CLAIM_TEMPLATE_HASH)
+            .map(str::to_owned)
+    };
     // One that becomes the newest again gets the present hash with its new number.
-    let is_newest = snapshot.revisions.last().is_some_and(|newest| newest.metadata.uid == new.metadata.uid);
-    let new = if is_newest { of(new)? } else { present.stored(snapshot).to_owned() };
+    let is_newest = snapshot
+        .revisions
+        .last()
+        .is_some_and(|newest| newest.metadata.uid == new.metadata.uid);
+    let new = if is_newest {
+        of(new)?
+    } else {
+        present.stored(snapshot).to_owned()
+    };
     let old = of(old)?;
-    let only_spelt_otherwise = || present.stored(snapshot) == new && present.spelt_otherwise(snapshot).contains(&old);
+    let only_spelt_otherwise =
+        || present.stored(snapshot) == new && present.spelt_otherwise(snapshot).contains(&old);
     let same = old == new || only_spelt_otherwise();
-    (!same).then(|| Change::Recreate { fields: vec!["volumeClaimTemplates".to_owned()] })
+    (!same).then(|| Change::Recreate {
+        fields: vec!["volumeClaimTemplates".to_owned()],
+    })
 }
 
 /// What becomes of the `volumeMode` that is the default. A revision keeps a hash only, so the templates of now are spelt in
@@ -101,7 +124,10 @@ fn hash(templates: &[VolumeClaimTemplate], mode: Mode) -> String {
     }
     let mut sorted: Vec<_> = templates.iter().collect();
     sorted.sort_by_key(|template| template.name());
-    let claims: Vec<_> = sorted.into_iter().map(|template| claim(template, mode)).collect();
+    let claims: Vec<_> = sorted
+        .into_iter()
+        .map(|template| claim(template, mode))
+        .collect();
     deep_hash(&escaped(&format!("[{}]", claims.join(",")))).to_string()
 }
 
@@ -119,10 +145,15 @@ fn claim(template: &VolumeClaimTemplate, mode: Mode) -> String {
             _ => {}
         }
         // The one field that Go writes even where it is empty.
-        let resources = spec.entry("resources").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        let resources = spec
+            .entry("resources")
+            .or_insert_with(|| Value::Object(serde_json::Map::new()));
         for quantities in ["limits", "requests"] {
             let quantities = resources.get_mut(quantities).and_then(Value::as_object_mut);
-            quantities.into_iter().flatten().for_each(|(_, value)| *value = quantity::canonical(value));
+            quantities
+                .into_iter()
+                .flatten()
+                .for_each(|(_, value)| *value = quantity::canonical(value));
         }
     }
     format!(
@@ -140,11 +171,17 @@ fn ordered(value: &Value, is_map: bool) -> String {
             format!("[{}]", items.join(","))
         }
         Value::Object(fields) => {
-            let rank = |key: &str| ORDER.iter().position(|known| *known == key).unwrap_or(ORDER.len());
+            let rank = |key: &str| {
+                ORDER
+                    .iter()
+                    .position(|known| *known == key)
+                    .unwrap_or(ORDER.len())
+            };
             let mut fields: Vec<_> = fields.iter().collect();
             fields.sort_by_key(|(key, _)| (if is_map { 0 } else { rank(key) }, *key));
             let texts = fields.into_iter().map(|(key, value)| {
-                let is_map = !is_map && matches!(key.as_str(), "limits" | "requests" | "matchLabels");
+                let is_map =
+                    !is_map && matches!(key.as_str(), "limits" | "requests" | "matchLabels");
                 format!("{}:{}", Value::from(key.as_str()), ordered(value, is_map))
             });
             format!("{{{}}}", texts.collect::<Vec<_>>().join(","))
@@ -155,7 +192,9 @@ fn ordered(value: &Value, is_map: bool) -> String {
 
 /// Go writes these so that JSON may stand in HTML.
 fn escaped(json: &str) -> String {
-    json.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
+    json.replace('&', "\\u0026")
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
 }
 
 #[cfg(test)]
@@ -174,7 +213,10 @@ mod tests {
         }))
     }
 
-    fn edited(template: &VolumeClaimTemplate, edit: impl FnOnce(&mut Value)) -> VolumeClaimTemplate {
+    fn edited(
+        template: &VolumeClaimTemplate,
+        edit: impl FnOnce(&mut Value),
+    ) -> VolumeClaimTemplate {
         let mut value = template.value();
         edit(&mut value);
         VolumeClaimTemplate::from(&value)
@@ -193,8 +235,14 @@ mod tests {
     #[test]
     fn the_notation_is_the_peers() {
         assert_eq!(deep_hash("null"), 86_995_377);
-        let (one, two) = (template("pvc-1", "1Gi", "2Gi"), template("pvc-2", "2Gi", "4Gi"));
-        assert_eq!(hash(std::slice::from_ref(&one), Mode::LeftOut), "1129974074");
+        let (one, two) = (
+            template("pvc-1", "1Gi", "2Gi"),
+            template("pvc-2", "2Gi", "4Gi"),
+        );
+        assert_eq!(
+            hash(std::slice::from_ref(&one), Mode::LeftOut),
+            "1129974074"
+        );
         assert_eq!(hash(&[one, two], Mode::LeftOut), "510584408");
         assert_eq!(hash(&[bare("data")], Mode::Stored), "3636919212");
     }
@@ -203,10 +251,17 @@ mod tests {
     fn order_and_labels_do_not_count_but_sizes_do() {
         let hash = |templates: &[VolumeClaimTemplate]| hash(templates, Mode::Stored);
         let (one, two) = (template("a", "1Gi", "1Gi"), template("b", "1Gi", "1Gi"));
-        assert_eq!(hash(&[one.clone(), two.clone()]), hash(&[two.clone(), one.clone()]));
+        assert_eq!(
+            hash(&[one.clone(), two.clone()]),
+            hash(&[two.clone(), one.clone()])
+        );
         let same = edited(&one, |template| template["metadata"]["labels"] = json!({}));
         assert_eq!(hash(std::slice::from_ref(&one)), hash(&[same]));
-        assert_eq!(hash(std::slice::from_ref(&one)), hash(&[template("a", "1024Mi", "1048576Ki")]), "other spellings");
+        assert_eq!(
+            hash(std::slice::from_ref(&one)),
+            hash(&[template("a", "1024Mi", "1048576Ki")]),
+            "other spellings"
+        );
         assert_ne!(hash(&[one]), hash(&[template("a", "2Gi", "1Gi")]));
         assert_eq!(hash(&[]), "");
     }
@@ -214,12 +269,16 @@ mod tests {
     #[test]
     fn each_spelling_of_the_default_is_found() {
         let bare = bare("a");
-        let written = edited(&bare, |template| template["spec"]["volumeMode"] = json!("Filesystem"));
+        let written = edited(&bare, |template| {
+            template["spec"]["volumeMode"] = json!("Filesystem")
+        });
         let of = |template: &VolumeClaimTemplate, mode| hash(std::slice::from_ref(template), mode);
         assert_ne!(of(&bare, Mode::Stored), of(&written, Mode::Stored));
         assert_eq!(of(&bare, Mode::Written), of(&written, Mode::Stored));
         assert_eq!(of(&written, Mode::LeftOut), of(&bare, Mode::Stored));
-        let written = edited(&bare, |template| template["spec"]["volumeMode"] = json!("Block"));
+        let written = edited(&bare, |template| {
+            template["spec"]["volumeMode"] = json!("Block")
+        });
         assert_eq!(of(&written, Mode::LeftOut), of(&written, Mode::Stored));
         assert_eq!(
             of(&written, Mode::Written),

@@ -43,17 +43,23 @@ pub(super) enum Id {
 /// ones. Pods that rest are not on their way out yet.
 pub(super) fn ids(snapshot: &Snapshot, resting: &Uids) -> impl Iterator<Item = Id> {
     let (mut free, mut held) = (Vec::new(), Vec::new());
-    let pods: BTreeMap<_, _> = all_pods(snapshot).map(|pod| (instance(&pod.metadata), pod)).collect();
+    let pods: BTreeMap<_, _> = all_pods(snapshot)
+        .map(|pod| (instance(&pod.metadata), pod))
+        .collect();
     for id in reusable(snapshot) {
         match pods.get(id) {
             None => free.push(Id::Free(id.to_owned())),
-            Some(pod) if reuses(snapshot) && !pod.is_active() && !resting.contains(&pod.metadata.uid) => {
+            Some(pod)
+                if reuses(snapshot) && !pod.is_active() && !resting.contains(&pod.metadata.uid) =>
+            {
                 held.push(Id::Held(Arc::clone(pod)))
             }
             Some(_) => {}
         }
     }
-    free.into_iter().chain(held).chain(fresh_ids(snapshot).map(Id::Free))
+    free.into_iter()
+        .chain(held)
+        .chain(fresh_ids(snapshot).map(Id::Free))
 }
 
 /// Ids of claims that outlive their pods, or never had one. One claim that goes spoils its id until it has gone.
@@ -64,7 +70,10 @@ fn reusable(snapshot: &Snapshot) -> BTreeSet<&str> {
         .iter()
         .filter(|claim| !instance(&claim.metadata).is_empty())
         .partition(|claim| !claim.is_going() && is_of_set(snapshot, claim) && lasts(claim));
-    let mut ids: BTreeSet<_> = kept.into_iter().map(|claim| instance(&claim.metadata)).collect();
+    let mut ids: BTreeSet<_> = kept
+        .into_iter()
+        .map(|claim| instance(&claim.metadata))
+        .collect();
     for claim in going {
         ids.remove(instance(&claim.metadata));
     }
@@ -88,17 +97,31 @@ pub(super) struct Templates<'a> {
 impl<'a> Templates<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let templates = snapshot.set.spec.volume_claim_templates.iter();
-        Self { snapshot, read: templates.map(|template| (template, OnceCell::new())).collect() }
+        Self {
+            snapshot,
+            read: templates
+                .map(|template| (template, OnceCell::new()))
+                .collect(),
+        }
     }
 
     /// The claims that a pod of this id lacks.
     pub(super) fn creations(&self, id: &str) -> Vec<Action> {
         let claims = &self.snapshot.claims;
         let pod = pod_name(self.snapshot, id);
-        let named = self.read.iter().map(|(template, read)| (template, read, claim_name(template, &pod)));
-        let lacking = named.filter(|(.., name)| !claims.iter().any(|claim| *claim.metadata.name == **name));
+        let named = self
+            .read
+            .iter()
+            .map(|(template, read)| (template, read, claim_name(template, &pod)));
+        let lacking =
+            named.filter(|(.., name)| !claims.iter().any(|claim| *claim.metadata.name == **name));
         let bodies = lacking.map(|(template, read, name)| {
-            Body::from(&new_claim(self.snapshot, read.get_or_init(|| template.value()), &name, id))
+            Body::from(&new_claim(
+                self.snapshot,
+                read.get_or_init(|| template.value()),
+                &name,
+                id,
+            ))
         });
         bodies.map(|body| Action::CreateClaim { body }).collect()
     }
@@ -118,7 +141,10 @@ fn new_claim(snapshot: &Snapshot, template: &Value, name: &str, id: &str) -> Val
 
 /// The name of the pod of this id.
 pub(super) fn pod_name(snapshot: &Snapshot, id: &str) -> String {
-    format!("{}-{id}", snapshot.set.metadata.name.as_deref().unwrap_or_default())
+    format!(
+        "{}-{id}",
+        snapshot.set.metadata.name.as_deref().unwrap_or_default()
+    )
 }
 
 /// The names of the claims of this id.
@@ -132,16 +158,30 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
         return;
     }
     let is_given = |pod: &&Arc<Pod>| pod.is_active() || !reuses(snapshot);
-    let by_uid: BTreeMap<_, _> = all_pods(snapshot).filter(is_given).map(|pod| (&*pod.metadata.uid, &**pod)).collect();
-    let staying = snapshot.claims.iter().filter(|claim| !claim.is_going() && !instance(&claim.metadata).is_empty());
+    let by_uid: BTreeMap<_, _> = all_pods(snapshot)
+        .filter(is_given)
+        .map(|pod| (&*pod.metadata.uid, &**pod))
+        .collect();
+    let staying = snapshot
+        .claims
+        .iter()
+        .filter(|claim| !claim.is_going() && !instance(&claim.metadata).is_empty());
     let mut by_id: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for claim in staying.clone().filter(|claim| is_of_set(snapshot, claim)) {
-        by_id.entry(instance(&claim.metadata)).or_default().push(claim);
+        by_id
+            .entry(instance(&claim.metadata))
+            .or_default()
+            .push(claim);
     }
     let (mut going, mut coming) = (BTreeSet::new(), BTreeSet::new());
     for step in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
         coming.extend(step.actions.iter().filter_map(created));
-        let deleted: Vec<_> = step.actions.iter().filter_map(taken_away).map(str::to_owned).collect();
+        let deleted: Vec<_> = step
+            .actions
+            .iter()
+            .filter_map(taken_away)
+            .map(str::to_owned)
+            .collect();
         for pod in deleted.iter().filter_map(|uid| by_uid.get(&**uid)) {
             let claims = by_id.get(instance(&pod.metadata)).into_iter().flatten();
             let given: Vec<_> = claims.map(|claim| give(snapshot, claim, pod)).collect();
@@ -149,7 +189,9 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
         }
         going.extend(deleted);
     }
-    let pods: BTreeMap<_, _> = all_pods(snapshot).map(|pod| (instance(&pod.metadata), &**pod)).collect();
+    let pods: BTreeMap<_, _> = all_pods(snapshot)
+        .map(|pod| (instance(&pod.metadata), &**pod))
+        .collect();
     let steps = staying.filter_map(|claim| {
         let pod = pods.get(instance(&claim.metadata)).copied();
         match pod {
@@ -165,13 +207,32 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
 }
 
 /// The pod was given its claim, to be deleted, and then was not: it stays after all.
-fn take_back(snapshot: &Snapshot, claim: &Claim, pod: &Pod, going: &BTreeSet<String>) -> Option<Step> {
-    let is_the_pods = claim.metadata.owner_references.iter().any(|owner| owner.uid == pod.metadata.uid);
+fn take_back(
+    snapshot: &Snapshot,
+    claim: &Claim,
+    pod: &Pod,
+    going: &BTreeSet<String>,
+) -> Option<Step> {
+    let is_the_pods = claim
+        .metadata
+        .owner_references
+        .iter()
+        .any(|owner| owner.uid == pod.metadata.uid);
     if !is_the_pods || !pod.is_active() || going.contains(&*pod.metadata.uid) {
         return None;
     }
-    let action = change_owner(claim, &pod.metadata.uid, snapshot.scene().workload.reference());
-    Some(Step::new(action, format!("claim {} is kept: pod {} stays after all", claim.metadata.name, pod.metadata.name)))
+    let action = change_owner(
+        claim,
+        &pod.metadata.uid,
+        snapshot.scene().workload.reference(),
+    );
+    Some(Step::new(
+        action,
+        format!(
+            "claim {} is kept: pod {} stays after all",
+            claim.metadata.name, pod.metadata.name
+        ),
+    ))
 }
 
 /// A pod has it, so it is no other's any more.
@@ -180,8 +241,17 @@ fn mark_used(claim: &Claim, pod: &Pod, going: &BTreeSet<String>) -> Option<Step>
         return None;
     }
     let patch = json!({"metadata": {"annotations": {annotation::CLAIM_UNUSED: null}}});
-    let action = Action::PatchClaim { target: claim.target(), patch };
-    Some(Step::new(action, format!("claim {} is that of pod {} from now on", claim.metadata.name, pod.metadata.name)))
+    let action = Action::PatchClaim {
+        target: claim.target(),
+        patch,
+    };
+    Some(Step::new(
+        action,
+        format!(
+            "claim {} is that of pod {} from now on",
+            claim.metadata.name, pod.metadata.name
+        ),
+    ))
 }
 
 /// Without reuse, a claim goes with the pod that has ended, or at once when there is none.
@@ -189,25 +259,40 @@ fn let_go(snapshot: &Snapshot, claim: &Claim, pod: Option<&Pod>) -> Step {
     let name = &claim.metadata.name;
     match pod {
         Some(pod) => {
-            let reason = format!("claim {name} goes with pod {}: claims are not reused", pod.metadata.name);
+            let reason = format!(
+                "claim {name} goes with pod {}: claims are not reused",
+                pod.metadata.name
+            );
             Step::new(give(snapshot, claim, pod), reason)
         }
         None => {
             let reason = format!("claim {name} has no pod any more, and claims are not reused");
-            Step::new(Action::DeleteClaim { target: claim.target() }, reason)
+            Step::new(
+                Action::DeleteClaim {
+                    target: claim.target(),
+                },
+                reason,
+            )
         }
     }
 }
 
 fn give(snapshot: &Snapshot, claim: &Claim, pod: &Pod) -> Action {
     let to = json!({"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid});
-    change_owner(claim, snapshot.set.metadata.uid.as_deref().unwrap_or_default(), to)
+    change_owner(
+        claim,
+        snapshot.set.metadata.uid.as_deref().unwrap_or_default(),
+        to,
+    )
 }
 
 /// One write, which leaves other owners alone.
 fn change_owner(claim: &Claim, from: &str, to: Value) -> Action {
     let owners = json!([{"$patch": "delete", "uid": from}, to]);
-    Action::PatchClaim { target: claim.target(), patch: json!({"metadata": {"ownerReferences": owners}}) }
+    Action::PatchClaim {
+        target: claim.target(),
+        patch: json!({"metadata": {"ownerReferences": owners}}),
+    }
 }
 
 /// The uid of the pod that it deletes or releases.
@@ -233,13 +318,23 @@ fn created(action: &Action) -> Option<String> {
     struct Labelled {
         labels: BTreeMap<String, Value>,
     }
-    let Action::CreatePod { body } = action else { return None };
-    body.read::<Created>()?.metadata.labels.get(label::CLONESET_INSTANCE_ID)?.as_str().map(str::to_owned)
+    let Action::CreatePod { body } = action else {
+        return None;
+    };
+    body.read::<Created>()?
+        .metadata
+        .labels
+        .get(label::CLONESET_INSTANCE_ID)?
+        .as_str()
+        .map(str::to_owned)
 }
 
 /// Made while claims are not reused, and no pod has had it.
 fn is_unused(claim: &Claim) -> bool {
-    claim.metadata.annotation(annotation::CLAIM_UNUSED).is_some()
+    claim
+        .metadata
+        .annotation(annotation::CLAIM_UNUSED)
+        .is_some()
 }
 
 fn is_of_set(snapshot: &Snapshot, claim: &Claim) -> bool {

@@ -63,7 +63,9 @@ fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
         Err(stages) => {
             bring_to_end(snapshot, plan, now);
             let steps = stages.last().and_then(|stage| stage.steps.first());
-            let reason = steps.map_or_else(String::new, |step| format!("waits for its revision: {}", step.reason));
+            let reason = steps.map_or_else(String::new, |step| {
+                format!("waits for its revision: {}", step.reason)
+            });
             plan.wait(reason);
             plan.stages.extend(stages);
         }
@@ -89,12 +91,22 @@ fn roll_out(
 ) {
     let scene = snapshot.scene();
     release::release(&scene, plan);
-    settings.wanted.rolls_back = snapshot.gates.has(Gate::CloneSetPartitionRollback) && revisions.differ();
-    let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| pod.is_active()).cloned().collect();
+    settings.wanted.rolls_back =
+        snapshot.gates.has(Gate::CloneSetPartitionRollback) && revisions.differ();
+    let mut pods: Vec<_> = snapshot
+        .pods
+        .iter()
+        .filter(|pod| pod.is_active())
+        .cloned()
+        .collect();
     let returning = hooks::returning(&scene, settings.wanted.replicas, &pods);
     let count = |pods: &[Arc<Pod>], scaling: bool| {
         let held = |pod: &Arc<Pod>| Held {
-            updated: if scaling { scales_as_updated(snapshot, revisions, pod) } else { revisions.is_updated(pod) },
+            updated: if scaling {
+                scales_as_updated(snapshot, revisions, pod)
+            } else {
+                revisions.is_updated(pod)
+            },
             current: revisions.is_current(pod),
             available: availability(pod, settings.min_ready_seconds, now).is_available(),
             scheduled: !pod.spec.node_name.is_empty(),
@@ -105,25 +117,53 @@ fn roll_out(
         rollout::numbers(&settings.wanted, pods.iter().map(held))
     };
     let (mut numbers, active) = (count(&pods, true), pods.len());
-    let leaving = leaving(snapshot, &settings, revisions, &pods, &returning, &numbers, plan, now);
+    let leaving = leaving(
+        snapshot, &settings, revisions, &pods, &returning, &numbers, plan, now,
+    );
     // What goes now is no candidate for an update, and what may be disrupted is counted without it.
     pods.retain(|pod| !leaving.uids.contains(&pod.metadata.uid));
     let knobs = settings.predownload(snapshot);
     let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
     let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
-    let chosen = choose::choose(snapshot, &settings, revisions, &pods, &count(&pods, false), &holding, now);
+    let chosen = choose::choose(
+        snapshot,
+        &settings,
+        revisions,
+        &pods,
+        &count(&pods, false),
+        &holding,
+        now,
+    );
     update::settle(&scene, Some(&chosen), plan, now);
     hooks::proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
     launch::release(&pods, plan);
     let ending = ended::ending(snapshot, plan, now);
     ending.keep_places(revisions, &mut numbers);
-    adopt::pods(snapshot, &settings, revisions, active, &mut numbers, plan, now);
-    scale_up(snapshot, revisions, pods.len(), (&numbers, &ending.resting()), plan, now);
+    adopt::pods(
+        snapshot,
+        &settings,
+        revisions,
+        active,
+        &mut numbers,
+        plan,
+        now,
+    );
+    scale_up(
+        snapshot,
+        revisions,
+        pods.len(),
+        (&numbers, &ending.resting()),
+        plan,
+        now,
+    );
     plan.add_stage("ended", ending.steps);
     plan.add_stage("scale down", leaving.steps);
     predownload::plan(&scene, &knobs, template, revisions, stand, plan);
     update::update(&scene, &chosen, settings.grace, plan, now);
-    plan.add_stage("pods to delete", pods_to_delete::clean(snapshot).into_iter().collect());
+    plan.add_stage(
+        "pods to delete",
+        pods_to_delete::clean(snapshot).into_iter().collect(),
+    );
     claims::settle(snapshot, plan);
     history::drop_history(&scene, settings.history_limit, revisions, &pods, plan);
     stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
@@ -142,12 +182,20 @@ fn is_leaving(pod: &Pod, returning: &Uids) -> bool {
 }
 
 /// The revisions to work with ([`history::revisions`]), once those of nobody are taken over.
-fn revisions(snapshot: &Snapshot, template: &Value) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
+fn revisions(
+    snapshot: &Snapshot,
+    template: &Value,
+) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
     let adopted = adopt::revisions(snapshot);
     if !adopted.is_empty() {
         return Err(adopted);
     }
-    history::revisions(&snapshot.scene(), template, claim_hash::annotation(snapshot)).map_err(|stage| vec![stage])
+    history::revisions(
+        &snapshot.scene(),
+        template,
+        claim_hash::annotation(snapshot),
+    )
+    .map_err(|stage| vec![stage])
 }
 
 /// What one plan creates.
@@ -182,7 +230,10 @@ fn scale_up(
 ) {
     let mut ids = claims::ids(snapshot, resting);
     let claims = claims::Templates::new(snapshot);
-    let wanted = [(&revisions.current, numbers.create_old), (&revisions.updated, numbers.create_updated)];
+    let wanted = [
+        (&revisions.current, numbers.create_old),
+        (&revisions.updated, numbers.create_updated),
+    ];
     let (mut creates, mut room, mut later) = (Vec::new(), Room::default(), 0);
     for (revision, count) in wanted {
         let mut left = count;
@@ -209,8 +260,15 @@ fn scale_up(
         plan.look_again_after(SignedDuration::from_secs(1));
     }
     if numbers.create_later > 0 {
-        let reason = format!("{} more pods wait for scaleStrategy.maxUnavailable", numbers.create_later);
-        plan.events.push(Event { warning: true, reason: "ScaleUpLimited", message: reason.clone() });
+        let reason = format!(
+            "{} more pods wait for scaleStrategy.maxUnavailable",
+            numbers.create_later
+        );
+        plan.events.push(Event {
+            warning: true,
+            reason: "ScaleUpLimited",
+            message: reason.clone(),
+        });
         plan.wait(reason);
     }
 }
@@ -237,9 +295,11 @@ fn leaving(
     let scene = snapshot.scene();
     let is_first = |pod: &Arc<Pod>| scene.is_to_delete(pod) || is_leaving(pod, returning);
     let (mut leave, staying): (Vec<_>, Vec<_>) = pods.iter().cloned().partition(is_first);
-    let (updated, old): (Vec<_>, Vec<_>) =
-        staying.into_iter().partition(|pod| scales_as_updated(snapshot, revisions, pod));
-    let is_available = |pod: &Pod| availability(pod, settings.min_ready_seconds, now).is_available();
+    let (updated, old): (Vec<_>, Vec<_>) = staying
+        .into_iter()
+        .partition(|pod| scales_as_updated(snapshot, revisions, pod));
+    let is_available =
+        |pod: &Pod| availability(pod, settings.min_ready_seconds, now).is_available();
     for (mut pods, surplus) in [(old, numbers.delete_old), (updated, numbers.delete_updated)] {
         // In nearly every round none is one too many.
         if surplus > 0 {
@@ -248,10 +308,17 @@ fn leaving(
         }
     }
     let mut disruptions = numbers.disruptions;
-    let mut leaving = Leaving { steps: Vec::new(), uids: Uids::new() };
+    let mut leaving = Leaving {
+        steps: Vec::new(),
+        uids: Uids::new(),
+    };
     for pod in leave {
         let asked = scene.is_to_delete(&pod);
-        let reason = if asked { "its deletion was asked for" } else { "there are more pods than wanted" };
+        let reason = if asked {
+            "its deletion was asked for"
+        } else {
+            "there are more pods than wanted"
+        };
         let available = is_available(&pod);
         if available && disruptions == 0 {
             let reason = format!("is to be deleted ({reason}), and waits for maxUnavailable");
@@ -287,15 +354,24 @@ fn create(
     lifecycle::begin(&mut body, lifecycle::PREPARING_NORMAL, now);
     let wanted = snapshot.set.spec.replicas.unwrap_or(1);
     let mut actions = claims.creations(id);
-    actions.push(Action::CreatePod { body: Body::from(&body) });
+    actions.push(Action::CreatePod {
+        body: Body::from(&body),
+    });
     Step {
         actions,
-        reason: format!("{have} pods of {wanted}: creates {name} at {}", revision.metadata.name),
+        reason: format!(
+            "{have} pods of {wanted}: creates {name} at {}",
+            revision.metadata.name
+        ),
         done: Some(Event {
             warning: false,
             reason: "SuccessfulCreate",
             message: format!("succeed to create pod {name}"),
         }),
-        failed: Some(Event { warning: true, reason: "FailedCreate", message: format!("failed to create pod {name}") }),
+        failed: Some(Event {
+            warning: true,
+            reason: "FailedCreate",
+            message: format!("failed to create pod {name}"),
+        }),
     }
 }

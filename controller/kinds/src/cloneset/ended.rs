@@ -52,13 +52,18 @@ pub(super) fn ending(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) -> En
         if rest.is_positive() {
             let seconds = rest.as_secs().saturating_add(1);
             plan.look_again_after(rest);
-            plan.wait_for_pod(pod, format!("is replaced in {seconds} s: {reason} soon after others"));
+            plan.wait_for_pod(
+                pod,
+                format!("is replaced in {seconds} s: {reason} soon after others"),
+            );
             ending.resting.push(Arc::clone(pod));
         } else if ending.steps.len() == MOST {
             plan.look_again_after(SignedDuration::from_secs(1));
             plan.wait_for_pod(pod, format!("is to be deleted ({reason}), after others"));
         } else {
-            ending.steps.extend(ended::delete(&scene, pod, (&reason, EVENT), plan, now));
+            ending
+                .steps
+                .extend(ended::delete(&scene, pod, (&reason, EVENT), plan, now));
         }
     }
     ending
@@ -78,26 +83,37 @@ impl Ending {
 
     /// The pods that stay.
     pub(super) fn resting(&self) -> Uids {
-        self.resting.iter().map(|pod| pod.metadata.uid.clone()).collect()
+        self.resting
+            .iter()
+            .map(|pod| pod.metadata.uid.clone())
+            .collect()
     }
 }
 
 /// How long a pod that has ended rests yet. A pod that waits for hook preDelete has a successor already.
 fn rest(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> SignedDuration {
-    let known = snapshot.ended.filter(|ended| ended.is_of(snapshot, pod, now));
+    let known = snapshot
+        .ended
+        .filter(|ended| ended.is_of(snapshot, pod, now));
     let is_replaced = lifecycle::state(pod) == PREPARING_DELETE;
-    known.filter(|_| !is_replaced).map_or(SignedDuration::ZERO, |ended| ended.count.rest(now))
+    known
+        .filter(|_| !is_replaced)
+        .map_or(SignedDuration::ZERO, |ended| ended.count.rest(now))
 }
 
 /// Which template it is, by a number that rises with each change of it.
 fn generation(snapshot: &Snapshot) -> i64 {
-    snapshot.revisions.last().map_or(0, |newest| newest.revision)
+    snapshot
+        .revisions
+        .last()
+        .map_or(0, |newest| newest.revision)
 }
 
 impl Ended {
     /// Whether the pod is a successor of those that ended.
     fn is_of(&self, snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> bool {
-        self.count.is_recent(generation(snapshot), now) && pod.metadata.creation_timestamp > self.youngest
+        self.count.is_recent(generation(snapshot), now)
+            && pod.metadata.creation_timestamp > self.youngest
     }
 }
 
@@ -105,13 +121,28 @@ impl Ended {
 pub(super) fn failing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     let known = snapshot.ended.filter(|ended| ended.count.times >= OFTEN)?;
     let workload = snapshot.scene().workload;
-    let next: Vec<_> = snapshot.pods.iter().filter(|pod| known.is_of(snapshot, pod, now)).collect();
-    let failed = next.iter().filter(|pod| ended::has_failed(pod)).min_by_key(|pod| &pod.metadata.name);
-    let told = || workload.blocked.filter(|told| told.reason == PODS_FAIL).map(|told| told.message.to_owned());
+    let next: Vec<_> = snapshot
+        .pods
+        .iter()
+        .filter(|pod| known.is_of(snapshot, pod, now))
+        .collect();
+    let failed = next
+        .iter()
+        .filter(|pod| ended::has_failed(pod))
+        .min_by_key(|pod| &pod.metadata.name);
+    let told = || {
+        workload
+            .blocked
+            .filter(|told| told.reason == PODS_FAIL)
+            .map(|told| told.message.to_owned())
+    };
     let message = match failed {
         Some(pod) => {
             let node = &pod.spec.node_name;
-            format!("{workload}: pods fail one after the other; node {node} says: {}", ended::cause(pod))
+            format!(
+                "{workload}: pods fail one after the other; node {node} says: {}",
+                ended::cause(pod)
+            )
         }
         None if next.iter().any(|pod| ended::has_not_begun(pod, now)) => told()?,
         None => return None,
@@ -123,19 +154,34 @@ pub(super) fn failing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
 pub fn noted(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Option<Ended> {
     let of_action = |action: &Action| match action {
         Action::DeletePod { target } => Some(target.uid.clone()),
-        Action::PatchPodStatus { target, patch, .. } if hooks::is_to_be_held(patch) => Some(target.uid.clone()),
+        Action::PatchPodStatus { target, patch, .. } if hooks::is_to_be_held(patch) => {
+            Some(target.uid.clone())
+        }
         _ => None,
     };
     let begun: BTreeSet<_> = plan.actions().filter_map(of_action).collect();
     let is_counted = |pod: &Arc<Pod>| {
-        let known = snapshot.ended.filter(|ended| ended.count.is_recent(generation(snapshot), now));
+        let known = snapshot
+            .ended
+            .filter(|ended| ended.count.is_recent(generation(snapshot), now));
         let is_next = known.is_none_or(|ended| ended.is_of(snapshot, pod, now));
-        is_next && has_ended(pod) && lifecycle::state(pod) != PREPARING_DELETE && begun.contains(&*pod.metadata.uid)
+        is_next
+            && has_ended(pod)
+            && lifecycle::state(pod) != PREPARING_DELETE
+            && begun.contains(&*pod.metadata.uid)
     };
     if begun.is_empty() || !snapshot.pods.iter().any(is_counted) {
         return None;
     }
-    let count = ended::Ended::again(snapshot.ended.map(|ended| ended.count), generation(snapshot), now);
-    let youngest = snapshot.pods.iter().filter_map(|pod| pod.metadata.creation_timestamp).max();
+    let count = ended::Ended::again(
+        snapshot.ended.map(|ended| ended.count),
+        generation(snapshot),
+        now,
+    );
+    let youngest = snapshot
+        .pods
+        .iter()
+        .filter_map(|pod| pod.metadata.creation_timestamp)
+        .max();
     Some(Ended { count, youngest })
 }

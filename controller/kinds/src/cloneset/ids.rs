@@ -8,7 +8,9 @@ use super::Snapshot;
 
 /// The instance id of a pod or a claim; empty where there is none.
 pub(super) fn instance(metadata: &Metadata) -> &str {
-    metadata.label(label::CLONESET_INSTANCE_ID).unwrap_or_default()
+    metadata
+        .label(label::CLONESET_INSTANCE_ID)
+        .unwrap_or_default()
 }
 
 /// Instance ids that no pod and no claim has, in an order that the seed gives.
@@ -31,7 +33,11 @@ mod tests {
     #[test]
     fn no_id_is_that_of_a_pod() {
         let world = World::settled(2, template("web:1"), json!({}));
-        let taken: BTreeSet<_> = world.pods().iter().map(|pod| instance(&pod.metadata).to_owned()).collect();
+        let taken: BTreeSet<_> = world
+            .pods()
+            .iter()
+            .map(|pod| instance(&pod.metadata).to_owned())
+            .collect();
         let ids: BTreeSet<_> = fresh_ids(&world.snapshot()).take(1_000).collect();
         assert!(taken.len() == 2 && ids.len() == 1_000 && ids.is_disjoint(&taken));
     }

@@ -119,15 +119,25 @@ impl Snapshot {
     fn workload(&self) -> Workload<'_> {
         workload(
             &self.set,
-            PodLabels { short: self.gates.has(Gate::CloneSetShortHash), template_hash: true, on_revisions: false },
+            PodLabels {
+                short: self.gates.has(Gate::CloneSetShortHash),
+                template_hash: true,
+                on_revisions: false,
+            },
         )
     }
 
     /// The same without the pods that cannot be read.
     fn readable(&self) -> Self {
-        let is_unreadable = |name: &str| self.unreadable.iter().any(|it| it.kind == "Pod" && it.name == name);
+        let is_unreadable = |name: &str| {
+            self.unreadable
+                .iter()
+                .any(|it| it.kind == "Pod" && it.name == name)
+        };
         let mut readable = self.clone();
-        readable.pods.retain(|pod| !is_unreadable(&pod.metadata.name));
+        readable
+            .pods
+            .retain(|pod| !is_unreadable(&pod.metadata.name));
         readable
     }
 }
@@ -152,7 +162,12 @@ fn workload(set: &CloneSet, labels: PodLabels) -> Workload<'_> {
         meets_by_meaning: false,
         tells_replacements: true,
         current_revision: status.map_or("", |status| &status.current_revision),
-        collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
-        blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),
+        collisions: status
+            .and_then(|status| status.collision_count)
+            .unwrap_or(0),
+        blocked: blocked.map(|blocked| Blocked {
+            reason: &blocked.reason,
+            message: &blocked.message,
+        }),
     }
 }

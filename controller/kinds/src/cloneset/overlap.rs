@@ -28,12 +28,36 @@ mod tests {
 
     #[test]
     fn what_selects_the_pods_of_another_overlaps() {
-        let web = set("web", json!({"matchLabels": {"app": "web"}}), json!({"app": "web", "tier": "a"}));
+        let web = set(
+            "web",
+            json!({"matchLabels": {"app": "web"}}),
+            json!({"app": "web", "tier": "a"}),
+        );
         let cases = [
-            ("the same", json!({"matchLabels": {"app": "web"}}), json!({"app": "web"}), true),
-            ("one within the other", json!({"matchLabels": {"tier": "a"}}), json!({"tier": "a"}), true),
-            ("its pods are selected", json!({"matchLabels": {"x": "y"}}), json!({"app": "web", "x": "y"}), true),
-            ("another value", json!({"matchLabels": {"app": "api"}}), json!({"app": "api"}), false),
+            (
+                "the same",
+                json!({"matchLabels": {"app": "web"}}),
+                json!({"app": "web"}),
+                true,
+            ),
+            (
+                "one within the other",
+                json!({"matchLabels": {"tier": "a"}}),
+                json!({"tier": "a"}),
+                true,
+            ),
+            (
+                "its pods are selected",
+                json!({"matchLabels": {"x": "y"}}),
+                json!({"app": "web", "x": "y"}),
+                true,
+            ),
+            (
+                "another value",
+                json!({"matchLabels": {"app": "api"}}),
+                json!({"app": "api"}),
+                false,
+            ),
             (
                 "by expression",
                 json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
@@ -44,7 +68,11 @@ mod tests {
         ];
         for (name, selector, labels, overlaps) in cases {
             let other = set("other", selector, labels);
-            assert_eq!((overlap(&web, &other), overlap(&other, &web)), (overlaps, overlaps), "{name}");
+            assert_eq!(
+                (overlap(&web, &other), overlap(&other, &web)),
+                (overlaps, overlaps),
+                "{name}"
+            );
         }
         assert!(!overlap(&web, &web), "not with itself");
     }

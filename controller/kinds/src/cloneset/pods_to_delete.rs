@@ -13,17 +13,26 @@ use super::Snapshot;
 pub(super) fn clean(snapshot: &Snapshot) -> Option<Step> {
     let set = &snapshot.set.metadata;
     let listed = &snapshot.set.spec.scale_strategy.pods_to_delete;
-    let observed = snapshot.set.status.as_ref().map(|status| status.observed_generation);
+    let observed = snapshot
+        .set
+        .status
+        .as_ref()
+        .map(|status| status.observed_generation);
     if listed.is_empty() || observed != Some(set.generation.unwrap_or_default()) {
         return None;
     }
     let active = snapshot.pods.iter().filter(|pod| pod.is_active());
     let names: BTreeSet<_> = active.map(|pod| &*pod.metadata.name).collect();
-    let (kept, gone): (Vec<_>, Vec<_>) = listed.iter().partition(|name| names.contains(name.as_str()));
+    let (kept, gone): (Vec<_>, Vec<_>) = listed
+        .iter()
+        .partition(|name| names.contains(name.as_str()));
     if gone.is_empty() {
         return None;
     }
-    let target = Target { resource_version: set.resource_version.clone(), ..Target::from(set) };
+    let target = Target {
+        resource_version: set.resource_version.clone(),
+        ..Target::from(set)
+    };
     let gone: Vec<_> = gone.iter().map(|name| name.as_str()).collect();
     let message = format!(
         "spec.scaleStrategy.podsToDelete: {} taken off the list: the CloneSet has no such pods, or has deleted them",
@@ -35,8 +44,15 @@ pub(super) fn clean(snapshot: &Snapshot) -> Option<Step> {
             target,
             patch: json!({"spec": {"scaleStrategy": {"podsToDelete": kept}}}),
         }],
-        reason: format!("no pods of these names: {} are taken off podsToDelete", gone.join(", ")),
-        done: Some(Event { warning: false, reason: "PodsToDeleteCleaned", message }),
+        reason: format!(
+            "no pods of these names: {} are taken off podsToDelete",
+            gone.join(", ")
+        ),
+        done: Some(Event {
+            warning: false,
+            reason: "PodsToDeleteCleaned",
+            message,
+        }),
         failed: None,
     })
 }
@@ -60,12 +76,25 @@ mod tests {
         set.metadata.resource_version = Some("7".to_owned());
         assert_eq!(clean(&world.snapshot()), None, "the pod may be news");
         world.step();
-        assert!(world.pods().iter().all(|p| *p.metadata.name != *pod), "it is deleted");
+        assert!(
+            world.pods().iter().all(|p| *p.metadata.name != *pod),
+            "it is deleted"
+        );
         let step = clean(&world.snapshot()).unwrap();
-        let Action::Patch { target, patch, .. } = &step.actions[0] else { panic!("{step:?}") };
+        let Action::Patch { target, patch, .. } = &step.actions[0] else {
+            panic!("{step:?}")
+        };
         assert_eq!(target.resource_version.as_deref(), Some("7"));
-        assert_eq!(*patch, json!({"spec": {"scaleStrategy": {"podsToDelete": []}}}));
-        assert!(step.done.unwrap().message.contains(&format!("web-gone, {pod}")));
+        assert_eq!(
+            *patch,
+            json!({"spec": {"scaleStrategy": {"podsToDelete": []}}})
+        );
+        assert!(
+            step.done
+                .unwrap()
+                .message
+                .contains(&format!("web-gone, {pod}"))
+        );
         world.settle();
         assert!(world.set.spec.scale_strategy.pods_to_delete.is_empty());
         assert_eq!(clean(&world.snapshot()), None);

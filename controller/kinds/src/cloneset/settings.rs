@@ -3,8 +3,9 @@
 use berth_api::IntOrString;
 use berth_api::names::annotation::SURGE_ON_EVICTION;
 use berth_api::v1beta1::cloneset::{
-    CloneSetPodUpdateStrategyType, CloneSetSpec, CloneSetUpdateStrategyType, DEFAULT_MAX_UNAVAILABLE,
-    DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT, RollingUpdateCloneSetStrategy,
+    CloneSetPodUpdateStrategyType, CloneSetSpec, CloneSetUpdateStrategyType,
+    DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT,
+    RollingUpdateCloneSetStrategy,
 };
 use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
@@ -53,7 +54,10 @@ pub fn settings(snapshot: &Snapshot, template: &Value) -> Result<Settings, Refus
 
 fn refusal(snapshot: &Snapshot, (field, problem): (&str, String)) -> Refusal {
     let message = format!("{}: spec.{field}: {problem}", snapshot.scene().workload);
-    Refusal { reason: "InvalidSpec", message }
+    Refusal {
+        reason: "InvalidSpec",
+        message,
+    }
 }
 
 /// The same without a look at the template.
@@ -68,7 +72,11 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
     check_claim_templates(&workload)?;
     predownload::check(&workload)?;
     prepull::check(&workload)?;
-    let rolling = spec.update_strategy.rolling_update.clone().unwrap_or_default();
+    let rolling = spec
+        .update_strategy
+        .rolling_update
+        .clone()
+        .unwrap_or_default();
     Ok(Settings {
         wanted: Wanted {
             replaces_first: workload
@@ -81,11 +89,17 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
         },
         keeps_current: intstr::keeps_any(rolling.partition.as_ref())
             .map_err(|problem| refuse(("updateStrategy.rollingUpdate.partition", problem)))?,
-        order: UpdateOrder::new(rolling.priority_strategy.as_ref(), &rolling.scatter_strategy)
-            .map_err(|problem| refuse(("updateStrategy.rollingUpdate.priorityStrategy", problem)))?,
+        order: UpdateOrder::new(
+            rolling.priority_strategy.as_ref(),
+            &rolling.scatter_strategy,
+        )
+        .map_err(|problem| refuse(("updateStrategy.rollingUpdate.priorityStrategy", problem)))?,
         policy: policy(rolling.pod_update_policy),
         grace: SignedDuration::from_secs(i64::from(
-            rolling.in_place_update_strategy.as_ref().map_or(0, |s| s.grace_period_seconds.max(0)),
+            rolling
+                .in_place_update_strategy
+                .as_ref()
+                .map_or(0, |s| s.grace_period_seconds.max(0)),
         )),
         min_ready_seconds: spec.min_ready_seconds,
         history_limit: spec
@@ -109,7 +123,9 @@ impl Settings {
         let strategy = &snapshot.set.spec.update_strategy;
         let rolling = strategy.rolling_update.as_ref();
         let in_place = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
-        let min_ready = in_place.and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods).unwrap_or(0);
+        let min_ready = in_place
+            .and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods)
+            .unwrap_or(0);
         Knobs {
             enabled: snapshot.gates.has(Gate::PreDownloadImageForInPlaceUpdate),
             policy: self.policy,
@@ -119,33 +135,55 @@ impl Settings {
             partition: self.wanted.partition,
             max_unavailable: self.wanted.max_unavailable,
             min_updated_ready: usize::try_from(min_ready).unwrap_or(0),
-            parallelism: in_place.and_then(|in_place| in_place.image_pre_download_parallelism.as_ref()),
-            timeout_seconds: in_place.and_then(|in_place| in_place.image_pre_download_timeout_seconds),
+            parallelism: in_place
+                .and_then(|in_place| in_place.image_pre_download_parallelism.as_ref()),
+            timeout_seconds: in_place
+                .and_then(|in_place| in_place.image_pre_download_timeout_seconds),
         }
     }
 }
 
-fn wanted(spec: &CloneSetSpec, rolling: &RollingUpdateCloneSetStrategy) -> Result<Wanted, (&'static str, String)> {
+fn wanted(
+    spec: &CloneSetSpec,
+    rolling: &RollingUpdateCloneSetStrategy,
+) -> Result<Wanted, (&'static str, String)> {
     let replicas = spec.replicas.unwrap_or(1);
-    let replicas =
-        usize::try_from(replicas).map_err(|_| ("replicas", format!("{replicas} is negative; use 0 or more")))?;
+    let replicas = usize::try_from(replicas)
+        .map_err(|_| ("replicas", format!("{replicas} is negative; use 0 or more")))?;
     let number = |field: &'static str, value: Option<&IntOrString>, default: usize, round| {
-        value.map_or(Ok(default), |value| intstr::resolve(value, replicas, round).map_err(|problem| (field, problem)))
+        value.map_or(Ok(default), |value| {
+            intstr::resolve(value, replicas, round).map_err(|problem| (field, problem))
+        })
     };
-    let updates = !rolling.paused && spec.update_strategy.type_ != CloneSetUpdateStrategyType::OnDelete;
+    let updates =
+        !rolling.paused && spec.update_strategy.type_ != CloneSetUpdateStrategyType::OnDelete;
     // A paused rollout needs no pods beyond its replicas. OnDelete does: a pod that is asked to go may be replaced first.
     let max_surge = match rolling.max_surge.as_ref().filter(|_| !rolling.paused) {
-        Some(value) => number("updateStrategy.rollingUpdate.maxSurge", Some(value), 0, Round::Up)?,
+        Some(value) => number(
+            "updateStrategy.rollingUpdate.maxSurge",
+            Some(value),
+            0,
+            Round::Up,
+        )?,
         None => 0,
     };
     let default = IntOrString::String(DEFAULT_MAX_UNAVAILABLE.to_owned());
-    let round = if max_surge > 0 { Round::Down } else { Round::Up };
+    let round = if max_surge > 0 {
+        Round::Down
+    } else {
+        Round::Up
+    };
     let max_unavailable = rolling.max_unavailable.as_ref().unwrap_or(&default);
     Ok(Wanted {
         replicas,
         partition: intstr::partition(rolling.partition.as_ref(), replicas)
             .map_err(|problem| ("updateStrategy.rollingUpdate.partition", problem))?,
-        max_unavailable: number("updateStrategy.rollingUpdate.maxUnavailable", Some(max_unavailable), 0, round)?,
+        max_unavailable: number(
+            "updateStrategy.rollingUpdate.maxUnavailable",
+            Some(max_unavailable),
+            0,
+            round,
+        )?,
         max_surge,
         replaces_first: false,
         scale_max_unavailable: number(

@@ -142,7 +142,10 @@ impl World {
     pub(super) fn of(set: Value, revisions: Vec<Value>, pods: Vec<Value>) -> Self {
         let named = |objects: Vec<Value>| -> BTreeMap<String, Value> {
             let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
-            objects.into_iter().map(|object| (name(&object), object)).collect()
+            objects
+                .into_iter()
+                .map(|object| (name(&object), object))
+                .collect()
         };
         let mut world = Self::new(0, Value::Null, json!({}));
         world.set = Arc::new(serde_json::from_value(set).unwrap());
@@ -163,16 +166,38 @@ impl World {
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        let node_images = if self.daemons { self.nodes() } else { BTreeMap::new() };
-        let (pods, strays) = split_by_selector(&self.set.spec.selector, self.foreign.pods(&self.set, self.pods()));
+        let node_images = if self.daemons {
+            self.nodes()
+        } else {
+            BTreeMap::new()
+        };
+        let (pods, strays) = split_by_selector(
+            &self.set.spec.selector,
+            self.foreign.pods(&self.set, self.pods()),
+        );
         let revisions = self.foreign.revisions(&self.set, self.decoded_revisions());
         let claims = self.foreign.claims(&self.set, self.claims.seen());
-        let orphans = Orphans::of(&self.set, self.pods(), self.claims.seen(), self.decoded_revisions());
-        Snapshot { pods, strays, claims, orphans, revisions, node_images, ..self.beside() }
+        let orphans = Orphans::of(
+            &self.set,
+            self.pods(),
+            self.claims.seen(),
+            self.decoded_revisions(),
+        );
+        Snapshot {
+            pods,
+            strays,
+            claims,
+            orphans,
+            revisions,
+            node_images,
+            ..self.beside()
+        }
     }
 
     fn decoded_revisions(&self) -> Vec<Arc<Revision>> {
-        let decode = |value: &Value| -> Arc<Revision> { Arc::new(serde_json::from_value(value.clone()).unwrap()) };
+        let decode = |value: &Value| -> Arc<Revision> {
+            Arc::new(serde_json::from_value(value.clone()).unwrap())
+        };
         let mut revisions: Vec<_> = self.revisions.values().map(decode).collect();
         revision::sort(&mut revisions);
         revisions
@@ -188,7 +213,12 @@ impl World {
             orphans: Orphans::default(),
             revisions: Vec::new(),
             node_images: BTreeMap::new(),
-            jobs: Some(self.jobs.values().map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap())).collect()),
+            jobs: Some(
+                self.jobs
+                    .values()
+                    .map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap()))
+                    .collect(),
+            ),
             unreadable: Vec::new(),
             ended: self.ended,
             overlapping: Vec::new(),
@@ -208,7 +238,8 @@ impl World {
             containers: containers::inspected(pod),
             observed_at: None,
         };
-        node.status.get_or_insert_default().inspected_pods = self.pods.values().map(inspect).collect();
+        node.status.get_or_insert_default().inspected_pods =
+            self.pods.values().map(inspect).collect();
         [("node".into(), Arc::new(node))].into()
     }
 
@@ -230,7 +261,10 @@ impl World {
         self.outcome = self.execute(&plan, usize::MAX);
         self.last = plan.clone();
         let status = status(&self.snapshot(), &plan, &self.outcome, self.now);
-        plan.events.extend(stuck::announced::event(&json!(self.set.status), &json!(status)));
+        plan.events.extend(stuck::announced::event(
+            &json!(self.set.status),
+            &json!(status),
+        ));
         Arc::make_mut(&mut self.set).status = status;
         self.schedule();
         plan
@@ -278,7 +312,9 @@ impl World {
             self.run_kubelets();
             let nodes_rest = self.pods == before;
             // Nothing but a pod that has ended is waited for so long.
-            let wait = plan.look_again.filter(|wait| nodes_rest && plan.is_idle() && wait.as_secs() > 60);
+            let wait = plan
+                .look_again
+                .filter(|wait| nodes_rest && plan.is_idle() && wait.as_secs() > 60);
             self.pass(wait.map_or(1, |wait| wait.as_secs()));
             if nodes_rest && plan.is_idle() && plan.look_again.is_none() && self.plan().is_idle() {
                 return writes;
@@ -302,14 +338,25 @@ impl World {
 
     /// One sync of the kubelet for the pod at this place, if there is one.
     pub(super) fn run_kubelet(&mut self, at: usize) {
-        let Some(name) = self.pods.keys().nth(at).cloned() else { return };
+        let Some(name) = self.pods.keys().nth(at).cloned() else {
+            return;
+        };
         let (id, now, mended, refuses) = (self.next(), self.now, self.mended, self.refuses);
-        let Some(pod) = self.pods.get_mut(&name).filter(|pod| pod["spec"]["nodeName"].is_string()) else { return };
+        let Some(pod) = self
+            .pods
+            .get_mut(&name)
+            .filter(|pod| pod["spec"]["nodeName"].is_string())
+        else {
+            return;
+        };
         if self.lingers && !pod["metadata"]["deletionTimestamp"].is_null() {
             pod["ended"] = json!(true);
             return self.reap();
         }
-        if matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded")) {
+        if matches!(
+            pod["status"]["phase"].as_str(),
+            Some("Failed" | "Succeeded")
+        ) {
             return;
         }
         let barrier = self.barriers.get(&priority::barrier(&name));
@@ -327,7 +374,14 @@ impl World {
     /// between the two judges by the containers that it finds.
     pub(super) fn acknowledge(&mut self, at: usize) {
         let (now, mended) = (self.now, self.mended);
-        let Some(pod) = self.pods.values_mut().nth(at).filter(|pod| pod["created"].is_object()) else { return };
+        let Some(pod) = self
+            .pods
+            .values_mut()
+            .nth(at)
+            .filter(|pod| pod["created"].is_object())
+        else {
+            return;
+        };
         let serves = health::probe(pod, mended);
         publish(pod, serves, now);
     }
@@ -336,7 +390,10 @@ impl World {
     pub(super) fn repeat_ready(&mut self, at: usize) {
         let now = self.now;
         if let Some(pod) = self.pods.values_mut().nth(at) {
-            set_condition(pod, json!({"type": "Ready", "status": "True", "lastTransitionTime": now}));
+            set_condition(
+                pod,
+                json!({"type": "Ready", "status": "True", "lastTransitionTime": now}),
+            );
         }
     }
 
@@ -351,10 +408,15 @@ impl World {
     /// The pod's container fails until it is made from another image.
     pub(super) fn break_pod(&mut self, at: usize) {
         let now = self.now;
-        let Some(pod) = self.pods.values_mut().nth(at) else { return };
+        let Some(pod) = self.pods.values_mut().nth(at) else {
+            return;
+        };
         if pod["created"].is_object() {
             health::break_container(pod);
-            set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": now}));
+            set_condition(
+                pod,
+                json!({"type": "Ready", "status": "False", "lastTransitionTime": now}),
+            );
         }
     }
 
@@ -363,7 +425,10 @@ impl World {
         if let Some(pod) = self.pods.get_mut(name) {
             pod["status"]["phase"] = json!(phase);
             pod["status"]["reason"] = json!(reason);
-            set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": self.now}));
+            set_condition(
+                pod,
+                json!({"type": "Ready", "status": "False", "lastTransitionTime": self.now}),
+            );
         }
     }
 
@@ -385,9 +450,14 @@ impl World {
 
     /// Every pod that is to run this image stands still with a container that waits for it.
     pub(super) fn refuse_image(&mut self, image: &str) {
-        for pod in self.pods.values_mut().filter(|pod| pod["spec"]["containers"][0]["image"] == image) {
+        for pod in self
+            .pods
+            .values_mut()
+            .filter(|pod| pod["spec"]["containers"][0]["image"] == image)
+        {
             pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
-            pod["status"]["containerStatuses"][0]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
+            pod["status"]["containerStatuses"][0]["state"] =
+                json!({"waiting": {"reason": "ImagePullBackOff"}});
         }
     }
 
@@ -400,7 +470,10 @@ impl World {
     }
 
     pub(super) fn pods(&self) -> Vec<Arc<Pod>> {
-        self.pods.values().map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect()
+        self.pods
+            .values()
+            .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
+            .collect()
     }
 
     pub(super) fn set_template(&mut self, template: Value) {
@@ -439,18 +512,29 @@ impl World {
         let available = |pod: &&Arc<Pod>| availability(pod, 0, self.now).is_available();
         let template = &set.spec.template.value();
         let updated = match revision::recognise(template, revisions) {
-            revision::Recognised::Newest(r) | revision::Recognised::Older(r, _) => r.metadata.name.to_string(),
+            revision::Recognised::Newest(r) | revision::Recognised::Older(r, _) => {
+                r.metadata.name.to_string()
+            }
             revision::Recognised::New(_) => String::new(),
         };
         let is_old = |pod: &&Arc<Pod>| {
-            !revision::same(pod.metadata.label(revision::REVISION_LABEL).unwrap_or_default(), &updated)
+            !revision::same(
+                pod.metadata
+                    .label(revision::REVISION_LABEL)
+                    .unwrap_or_default(),
+                &updated,
+            )
         };
         let asked = |pod: &&Arc<Pod>| is_old(pod) && pod.metadata.label(SPECIFIED_DELETE).is_some();
         Tally {
             asked: pods.iter().filter(asked).count(),
             pods: pods.iter().filter(|pod| pod.is_active()).count(),
             available: pods.iter().filter(available).count(),
-            old: pods.iter().filter(|pod| !pod.has_finished()).filter(is_old).count(),
+            old: pods
+                .iter()
+                .filter(|pod| !pod.has_finished())
+                .filter(is_old)
+                .count(),
         }
     }
 
@@ -467,15 +551,28 @@ impl World {
     }
 
     pub(super) fn images(&self) -> Vec<String> {
-        self.each(|pod| pod["spec"]["containers"][0]["image"].as_str().unwrap().to_owned())
+        self.each(|pod| {
+            pod["spec"]["containers"][0]["image"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
     }
 
     pub(super) fn created_from(&self) -> Vec<String> {
-        self.each(|pod| pod["created"]["main"]["image"].as_str().unwrap_or_default().to_owned())
+        self.each(|pod| {
+            pod["created"]["main"]["image"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        })
     }
 
     pub(super) fn template_image(&self) -> String {
-        self.set.spec.template.value()["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+        self.set.spec.template.value()["spec"]["containers"][0]["image"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     /// The environment that each pod's container of this name was created with.
@@ -486,7 +583,12 @@ impl World {
     /// For each pod, when its containers were to be restarted as each of them was created; null where nothing was said.
     pub(super) fn restarted_at(&self) -> Vec<Vec<Value>> {
         let of = |pod: &Value| {
-            pod["created"].as_object().into_iter().flatten().map(|(_, c)| c[RESTARTED_AT].clone()).collect()
+            pod["created"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(_, c)| c[RESTARTED_AT].clone())
+                .collect()
         };
         self.each(of)
     }
@@ -495,7 +597,12 @@ impl World {
     pub(super) fn restarts(&self, container: &str) -> Vec<u64> {
         self.each(|pod| {
             let statuses = pod["status"]["containerStatuses"].as_array().unwrap();
-            statuses.iter().find(|status| status["name"] == container).unwrap()["restartCount"].as_u64().unwrap()
+            statuses
+                .iter()
+                .find(|status| status["name"] == container)
+                .unwrap()["restartCount"]
+                .as_u64()
+                .unwrap()
         })
     }
 
@@ -506,7 +613,11 @@ impl World {
     /// By revision name: a label.
     pub(super) fn revision_labels(&self, label: &str) -> Vec<String> {
         let with = |revision: &&Value| revision["metadata"]["labels"][label].is_string();
-        self.revisions.values().filter(with).map(|r| r["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        self.revisions
+            .values()
+            .filter(with)
+            .map(|r| r["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     pub(super) fn revisions(&self) -> usize {

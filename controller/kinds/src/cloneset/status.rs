@@ -19,7 +19,12 @@ use super::{Snapshot, blocked, progress};
 /// The status to write: equal to the one that the CloneSet has when nothing changed. While the revision of a new template
 /// is being written, nothing is said of the new generation yet: whoever waits for it must not take the old revision's
 /// numbers for the new one's.
-pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Option<CloneSetStatus> {
+pub fn status(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> Option<CloneSetStatus> {
     if !snapshot.unreadable.is_empty() {
         // Of what cannot be read nothing is counted: the numbers stay as they were told.
         let mut status = snapshot.set.status.clone().unwrap_or_default();
@@ -30,7 +35,12 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     let template = snapshot.set.spec.template.value();
     let recognised = revision::recognise(&template, &snapshot.revisions);
     let is_new = matches!(recognised, Recognised::New(_));
-    let before = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let before = snapshot
+        .set
+        .status
+        .as_ref()
+        .and_then(|status| status.collision_count)
+        .unwrap_or(0);
     let collisions = history::collisions(before, outcome);
     if is_new && plan.refusal.is_none() && !outcome.has_failed() {
         return history::with_collisions(snapshot.set.status.as_ref(), collisions, |status| {
@@ -40,7 +50,9 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     let old = snapshot.set.status.clone().unwrap_or_default();
     let mut status = CloneSetStatus {
         observed_generation: snapshot.set.metadata.generation.unwrap_or_default(),
-        label_selector: Selector::new(&snapshot.set.spec.selector).map(|s| s.to_string()).unwrap_or_default(),
+        label_selector: Selector::new(&snapshot.set.spec.selector)
+            .map(|s| s.to_string())
+            .unwrap_or_default(),
         update_revision: old.update_revision.clone(),
         current_revision: old.current_revision.clone(),
         collision_count: Some(collisions),
@@ -54,12 +66,17 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
         status.current_revision = revisions.current.metadata.name.to_string();
     }
     // A template that could not become a revision has no pods, whatever revision was the newest before.
-    let updated = if is_new { String::new() } else { status.update_revision.clone() };
+    let updated = if is_new {
+        String::new()
+    } else {
+        status.update_revision.clone()
+    };
     count(snapshot, &updated, &mut status, now);
     if let Ok(settings) = settings(snapshot, &template) {
         let wanted = settings.wanted;
         status.expected_updated_replicas = number(wanted.replicas - wanted.partition);
-        let is_updated = status.updated_replicas == status.replicas && status.replicas == number(wanted.replicas);
+        let is_updated = status.updated_replicas == status.replicas
+            && status.replicas == number(wanted.replicas);
         if is_updated && !settings.keeps_current {
             status.current_revision = status.update_revision.clone();
         }
@@ -73,14 +90,24 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
 fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: Timestamp) {
     for pod in snapshot.pods.iter().filter(|pod| pod.is_active()) {
         let availability = availability(pod, snapshot.set.spec.min_ready_seconds, now);
-        let (ready, available) = (i32::from(availability.is_ready()), i32::from(availability.is_available()));
+        let (ready, available) = (
+            i32::from(availability.is_ready()),
+            i32::from(availability.is_available()),
+        );
         status.replicas += 1;
         status.ready_replicas += ready;
         status.available_replicas += available;
-        let label = pod.metadata.label(revision::REVISION_LABEL).unwrap_or_default();
+        let label = pod
+            .metadata
+            .label(revision::REVISION_LABEL)
+            .unwrap_or_default();
         if revision::same(label, updated) && !steps::lacks_resources(pod) {
             status.updated_replicas += 1;
-            status.updated_ready_replicas += if ready > 0 && steps::awaits_proof(pod) { 0 } else { ready };
+            status.updated_ready_replicas += if ready > 0 && steps::awaits_proof(pod) {
+                0
+            } else {
+                ready
+            };
             status.updated_available_replicas += available;
         }
     }
@@ -88,18 +115,25 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut CloneSetStatus, now: T
 
 /// A condition per side of the work, True while the server refuses it, gone once it does not. As the peer writes it: no
 /// reason, the server's first message, the time of the transition alone.
-fn failures(snapshot: &Snapshot, outcome: &Outcome, conditions: &mut Vec<CloneSetCondition>, now: Timestamp) {
+fn failures(
+    snapshot: &Snapshot,
+    outcome: &Outcome,
+    conditions: &mut Vec<CloneSetCondition>,
+    now: Timestamp,
+) {
     let is_scale = |deed: Deed| match deed.verb {
         Verb::Adopt => true,
         Verb::Create | Verb::Delete => deed.is_for_pods(),
         Verb::Patch => deed.resource == CLAIMS,
         _ => false,
     };
-    let is_update = |deed: Deed| deed.resource == PODS && matches!(deed.verb, Verb::Patch | Verb::PatchStatus);
+    let is_update =
+        |deed: Deed| deed.resource == PODS && matches!(deed.verb, Verb::Patch | Verb::PatchStatus);
     let set = snapshot.set.metadata.name.as_deref().unwrap_or_default();
-    for (type_, message) in
-        [(condition::FAILED_SCALE, outcome.first(is_scale)), (condition::FAILED_UPDATE, outcome.first(is_update))]
-    {
+    for (type_, message) in [
+        (condition::FAILED_SCALE, outcome.first(is_scale)),
+        (condition::FAILED_UPDATE, outcome.first(is_update)),
+    ] {
         let told = conditions.iter().find(|c| c.type_ == type_);
         let Some(message) = message else {
             conditions.retain(|c| c.type_ != type_);
@@ -107,10 +141,13 @@ fn failures(snapshot: &Snapshot, outcome: &Outcome, conditions: &mut Vec<CloneSe
         };
         // A refused pod has another name with every try.
         let words = |text: &str| stuck::without_names(text, set);
-        if told.is_some_and(|told| told.status == "True" && words(&told.message) == words(&message)) {
+        if told.is_some_and(|told| told.status == "True" && words(&told.message) == words(&message))
+        {
             continue;
         }
-        let since = told.filter(|told| told.status == "True").and_then(|told| told.last_transition_time.clone());
+        let since = told
+            .filter(|told| told.status == "True")
+            .and_then(|told| told.last_transition_time.clone());
         conditions.retain(|c| c.type_ != type_);
         conditions.push(CloneSetCondition {
             type_: type_.to_owned(),

@@ -22,7 +22,9 @@ mod words;
 use std::sync::Arc;
 
 use berth_workload::plan::{Action, Deed, Failure, Outcome, Plan, Verb};
-use berth_workload::resource::{CLAIMS, CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS};
+use berth_workload::resource::{
+    CLAIMS, CLONE_SETS, CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, POD_TEMPLATES, PODS,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -31,7 +33,10 @@ use super::simulation::{World, template};
 
 fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
+    steps
+        .flat_map(|step| &step.actions)
+        .map(|action| action.deed().to_string())
+        .collect()
 }
 
 fn strategy(policy: &str, more: Value) -> Value {
@@ -44,28 +49,57 @@ fn strategy(policy: &str, more: Value) -> Value {
 
 #[test]
 fn the_first_plan_writes_the_revision_the_second_the_pods() {
-    let mut world = World::new(3, template("web:1"), strategy("InPlaceIfPossible", json!({})));
-    assert_eq!(kinds(&world.step()), ["ValidatePodTemplate", "CreateControllerRevision"]);
+    let mut world = World::new(
+        3,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
+    assert_eq!(
+        kinds(&world.step()),
+        ["ValidatePodTemplate", "CreateControllerRevision"]
+    );
     assert_eq!(kinds(&world.step()), ["CreatePod"; 3]);
-    assert_eq!(kinds(&world.step()), ["PatchPodStatus"; 3], "the gates of scheduled pods, one write each");
+    assert_eq!(
+        kinds(&world.step()),
+        ["PatchPodStatus"; 3],
+        "the gates of scheduled pods, one write each"
+    );
     world.run_kubelets();
     assert!(world.step().is_idle());
     let status = world.status();
-    assert_eq!((status.replicas, status.available_replicas, status.updated_replicas), (3, 3, 3));
+    assert_eq!(
+        (
+            status.replicas,
+            status.available_replicas,
+            status.updated_replicas
+        ),
+        (3, 3, 3)
+    );
     assert_eq!(status.current_revision, status.update_revision);
 }
 
 #[test]
 fn many_pods_are_created_in_several_plans() {
-    let mut world = World::new(600, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::new(
+        600,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     world.step();
     for (created, left) in [(256, Some("344")), (256, Some("88")), (88, None)] {
         let plan = world.step();
-        assert_eq!(kinds(&plan).iter().filter(|kind| **kind == "CreatePod").count(), created);
-        let later = plan
-            .waiting
-            .iter()
-            .find_map(|waiting| waiting.reason.strip_suffix(" more pods are created as soon as 256 are"));
+        assert_eq!(
+            kinds(&plan)
+                .iter()
+                .filter(|kind| **kind == "CreatePod")
+                .count(),
+            created
+        );
+        let later = plan.waiting.iter().find_map(|waiting| {
+            waiting
+                .reason
+                .strip_suffix(" more pods are created as soon as 256 are")
+        });
         assert_eq!(later, left);
         assert!(left.is_none() || plan.look_again.is_some());
     }
@@ -75,7 +109,11 @@ fn many_pods_are_created_in_several_plans() {
 
 #[test]
 fn an_image_goes_in_place_with_three_writes_per_pod() {
-    let mut world = World::settled(4, template("web:1"), strategy("InPlaceIfPossible", json!({"maxUnavailable": 2})));
+    let mut world = World::settled(
+        4,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({"maxUnavailable": 2})),
+    );
     let before = world.identities();
     world.set_template(template("web:2"));
     world.step();
@@ -87,13 +125,21 @@ fn an_image_goes_in_place_with_three_writes_per_pod() {
 
 #[test]
 fn metadata_alone_keeps_pods_in_service() {
-    let mut world = World::settled(3, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        3,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     let mut new = template("web:1");
     new["metadata"]["labels"]["tier"] = json!("front");
     world.set_template(new);
     world.step();
     let plan = world.step();
-    assert_eq!(kinds(&plan), ["PatchPod"], "one write, and no readiness gate");
+    assert_eq!(
+        kinds(&plan),
+        ["PatchPod"],
+        "one write, and no readiness gate"
+    );
     world.settle();
     assert_eq!(world.status().updated_available_replicas, 3);
 }
@@ -103,7 +149,11 @@ fn what_cannot_go_in_place_recreates_or_is_refused_by_name() {
     let mut env = template("web:1");
     env["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}]);
 
-    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        2,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     world.set_template(env.clone());
     world.step();
     assert_eq!(kinds(&world.step()), ["DeletePod"]);
@@ -115,11 +165,21 @@ fn what_cannot_go_in_place_recreates_or_is_refused_by_name() {
     assert!(plan.is_idle());
     let message = plan.refusal.unwrap().message;
     assert!(
-        message.contains("default/web") && message.contains("spec.template.spec.containers[main].env"),
+        message.contains("default/web")
+            && message.contains("spec.template.spec.containers[main].env"),
         "{message}"
     );
-    let condition = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
-    assert!(condition.message.contains("InPlaceIfPossible"), "the remedy: {}", condition.message);
+    let condition = world
+        .status()
+        .conditions
+        .into_iter()
+        .find(|c| c.type_ == "Blocked")
+        .unwrap();
+    assert!(
+        condition.message.contains("InPlaceIfPossible"),
+        "the remedy: {}",
+        condition.message
+    );
     // The author goes back: the condition is gone.
     world.set_template(template("web:1"));
     world.settle();
@@ -136,7 +196,9 @@ fn refused_halfway(grace: i64) -> (World, Vec<String>) {
     world.step();
     world.step();
     assert_eq!(world.tally().available, 1, "one is out of service");
-    world.edit_template(|t| t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}]));
+    world.edit_template(|t| {
+        t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}])
+    });
     world.step();
     (world, before)
 }
@@ -149,8 +211,21 @@ fn an_update_that_is_refused_halfway_leaves_no_pod_out_of_service() {
         world.settle();
         let mut created = world.created_from();
         created.sort();
-        assert_eq!((created, world.tally().available), (images.map(str::to_owned).to_vec(), 2), "grace {grace} s");
-        assert_eq!(world.status().conditions.iter().filter(|c| c.type_ == "Blocked").count(), 1, "grace {grace} s");
+        assert_eq!(
+            (created, world.tally().available),
+            (images.map(str::to_owned).to_vec(), 2),
+            "grace {grace} s"
+        );
+        assert_eq!(
+            world
+                .status()
+                .conditions
+                .iter()
+                .filter(|c| c.type_ == "Blocked")
+                .count(),
+            1,
+            "grace {grace} s"
+        );
         assert_eq!(world.identities(), before, "grace {grace} s");
     }
 }
@@ -160,11 +235,19 @@ fn a_pod_without_its_revision_label_is_not_recreated_where_only_in_place_will_do
     let mut world = World::settled(2, template("web:1"), strategy("InPlaceOnly", json!({})));
     let before = world.identities();
     let pod = world.pods.values_mut().next().unwrap();
-    pod["metadata"]["labels"].as_object_mut().unwrap().remove(berth_workload::revision::REVISION_LABEL);
+    pod["metadata"]["labels"]
+        .as_object_mut()
+        .unwrap()
+        .remove(berth_workload::revision::REVISION_LABEL);
     let plan = world.plan();
     assert!(plan.is_idle(), "{plan:?}");
     let message = plan.refusal.unwrap().message;
-    for part in ["default/web", &world.pods()[0].metadata.name, "controller-revision-hash", "InPlaceIfPossible"] {
+    for part in [
+        "default/web",
+        &world.pods()[0].metadata.name,
+        "controller-revision-hash",
+        "InPlaceIfPossible",
+    ] {
         assert!(message.contains(part), "{message} lacks {part}");
     }
     world.settle();
@@ -173,7 +256,8 @@ fn a_pod_without_its_revision_label_is_not_recreated_where_only_in_place_will_do
 
 #[test]
 fn a_rollback_in_the_grace_period_restarts_nothing() {
-    let grace = json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 30}, "maxUnavailable": "100%"});
+    let grace =
+        json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 30}, "maxUnavailable": "100%"});
     let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", grace));
     let containers = world.containers();
     world.set_template(template("web:2"));
@@ -192,13 +276,22 @@ fn a_rollback_in_the_grace_period_restarts_nothing() {
 
 #[test]
 fn a_rollback_before_the_kubelet_saw_it_restarts_nothing() {
-    let mut world =
-        World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({"maxUnavailable": "100%"})));
+    let mut world = World::settled(
+        2,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({"maxUnavailable": "100%"})),
+    );
     let containers = world.containers();
     world.set_template(template("web:2"));
     world.step();
-    assert_eq!(kinds(&world.step()), ["PatchPodStatus", "PatchPod", "PatchPodStatus", "PatchPod"]);
-    assert!(world.images().iter().all(|image| image == "web:2"), "patched, but no kubelet has run");
+    assert_eq!(
+        kinds(&world.step()),
+        ["PatchPodStatus", "PatchPod", "PatchPodStatus", "PatchPod"]
+    );
+    assert!(
+        world.images().iter().all(|image| image == "web:2"),
+        "patched, but no kubelet has run"
+    );
     world.set_template(template("web:1"));
     world.settle();
     assert_eq!(world.containers(), containers);
@@ -207,7 +300,11 @@ fn a_rollback_before_the_kubelet_saw_it_restarts_nothing() {
 
 #[test]
 fn a_rollback_after_the_kubelet_saw_it_ends_too() {
-    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({"maxUnavailable": 2})));
+    let mut world = World::settled(
+        2,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({"maxUnavailable": 2})),
+    );
     world.set_template(template("web:2"));
     world.step();
     world.step();
@@ -220,7 +317,11 @@ fn a_rollback_after_the_kubelet_saw_it_ends_too() {
 
 #[test]
 fn two_tags_of_one_digest_are_settled_by_the_node() {
-    let mut world = World::settled(2, template("same:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        2,
+        template("same:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     world.set_template(template("same:2"));
     world.settle();
     assert_eq!(world.status().updated_available_replicas, 2);
@@ -230,17 +331,29 @@ fn two_tags_of_one_digest_are_settled_by_the_node() {
 
 #[test]
 fn without_the_node_two_tags_of_one_digest_wait_and_say_so() {
-    let mut world = World::settled(1, template("same:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        1,
+        template("same:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     world.daemons = false;
     world.set_template(template("same:2"));
     world.settle();
     let plan = world.plan();
-    assert!(plan.waiting[0].reason.contains("daemon is asked"), "{:?}", plan.waiting);
+    assert!(
+        plan.waiting[0].reason.contains("daemon is asked"),
+        "{:?}",
+        plan.waiting
+    );
 }
 
 #[test]
 fn a_broken_spec_is_refused_and_what_is_under_way_ends() {
-    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        2,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     world.set_template(template("web:2"));
     world.step();
     world.step();
@@ -248,15 +361,31 @@ fn a_broken_spec_is_refused_and_what_is_under_way_ends() {
     world.settle();
     let plan = world.plan();
     let message = plan.refusal.unwrap().message;
-    assert!(message.contains("spec.replicas: -1 is negative"), "{message}");
-    assert!(world.pods().iter().all(|pod| pod.is_true("InPlaceUpdateReady")), "nobody is left out of service");
+    assert!(
+        message.contains("spec.replicas: -1 is negative"),
+        "{message}"
+    );
+    assert!(
+        world
+            .pods()
+            .iter()
+            .all(|pod| pod.is_true("InPlaceUpdateReady")),
+        "nobody is left out of service"
+    );
 }
 
 #[test]
 fn pods_asked_to_go_are_replaced() {
-    let mut world = World::settled(3, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        3,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     let name = world.pods()[1].metadata.name.to_string();
-    Arc::make_mut(&mut world.set).spec.scale_strategy.pods_to_delete = vec![name.clone(), "no-such-pod".to_owned()];
+    Arc::make_mut(&mut world.set)
+        .spec
+        .scale_strategy
+        .pods_to_delete = vec![name.clone(), "no-such-pod".to_owned()];
     world.settle();
     assert!(world.pods().iter().all(|pod| *pod.metadata.name != *name));
     assert_eq!(world.status().available_replicas, 3);
@@ -264,7 +393,11 @@ fn pods_asked_to_go_are_replaced() {
 
 #[test]
 fn history_is_kept_to_the_limit() {
-    let mut world = World::settled(1, template("web:0"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        1,
+        template("web:0"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     Arc::make_mut(&mut world.set).spec.revision_history_limit = Some(2);
     for n in 1..6 {
         world.set_template(template(&format!("web:{n}")));
@@ -301,11 +434,16 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 fn apply(world: &mut World, change: &Change) {
-    let edit = |world: &mut World, field: &str, value: Value| world.edit_rolling_update(field, value);
+    let edit =
+        |world: &mut World, field: &str, value: Value| world.edit_rolling_update(field, value);
     match change {
-        Change::Image(n) => world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(format!("web:{n}"))),
+        Change::Image(n) => {
+            world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(format!("web:{n}")))
+        }
         Change::Env(n) => {
-            world.edit_template(|t| t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": n.to_string()}]));
+            world.edit_template(|t| {
+                t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": n.to_string()}])
+            });
         }
         Change::Replicas(n) => Arc::make_mut(&mut world.set).spec.replicas = Some(*n),
         Change::Partition(n) => edit(world, "partition", json!(n)),
@@ -371,18 +509,35 @@ proptest! {
 
 #[test]
 fn an_image_that_cannot_be_had_is_a_condition_that_goes_by_itself() {
-    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        2,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     world.set_template(template("web:gone"));
     world.step();
     world.step();
     world.refuse_image("web:gone");
     world.step();
-    let condition = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
+    let condition = world
+        .status()
+        .conditions
+        .into_iter()
+        .find(|c| c.type_ == "Blocked")
+        .unwrap();
     assert_eq!(condition.reason, "ImageUnavailable");
-    for part in
-        ["default/web", "spec.template.spec.containers[main].image", "\"web:gone\"", "node", "correct the image"]
-    {
-        assert!(condition.message.contains(part), "{part}: {}", condition.message);
+    for part in [
+        "default/web",
+        "spec.template.spec.containers[main].image",
+        "\"web:gone\"",
+        "node",
+        "correct the image",
+    ] {
+        assert!(
+            condition.message.contains(part),
+            "{part}: {}",
+            condition.message
+        );
     }
     world.set_template(template("web:2"));
     world.settle();
@@ -392,7 +547,11 @@ fn an_image_that_cannot_be_had_is_a_condition_that_goes_by_itself() {
 
 #[test]
 fn a_refusal_is_told_once() {
-    let mut world = World::settled(1, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        1,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     Arc::make_mut(&mut world.set).spec.replicas = Some(-1);
     assert_eq!(world.step().events.len(), 1);
     assert_eq!(world.step().events.len(), 0);
@@ -400,7 +559,11 @@ fn a_refusal_is_told_once() {
 
 #[test]
 fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
-    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        2,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     let running = world.status().update_revision;
     assert!(running.starts_with("web-"), "{running}");
     Arc::make_mut(&mut world.set).metadata.generation = Some(2);
@@ -408,7 +571,10 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
     // The status of the round that writes the revision, as of before the write.
     let (snapshot, plan) = (world.snapshot(), world.plan());
     let pending = super::status(&snapshot, &plan, &Outcome::default(), world.now()).unwrap();
-    assert_eq!((pending.observed_generation, pending.updated_replicas), (1, 2));
+    assert_eq!(
+        (pending.observed_generation, pending.updated_replicas),
+        (1, 2)
+    );
     let failure = Failure {
         deed: Deed::of(Verb::Validate, POD_TEMPLATES),
         namespace: "default".to_owned(),
@@ -420,17 +586,50 @@ fn nothing_is_said_of_a_generation_before_its_revision_is_known() {
         taken: false,
         infeasible: false,
     };
-    let refused = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
-    assert_eq!((refused.observed_generation, refused.updated_replicas, refused.replicas), (2, 0, 2));
-    assert_eq!((&refused.update_revision, &refused.current_revision), (&running, &running), "they stay as they were");
-    assert!(refused.conditions[0].message.contains("Required value"), "{:?}", refused.conditions);
+    let refused = super::status(
+        &snapshot,
+        &plan,
+        &Outcome {
+            failures: vec![failure],
+        },
+        world.now(),
+    )
+    .unwrap();
+    assert_eq!(
+        (
+            refused.observed_generation,
+            refused.updated_replicas,
+            refused.replicas
+        ),
+        (2, 0, 2)
+    );
+    assert_eq!(
+        (&refused.update_revision, &refused.current_revision),
+        (&running, &running),
+        "they stay as they were"
+    );
+    assert!(
+        refused.conditions[0].message.contains("Required value"),
+        "{:?}",
+        refused.conditions
+    );
     world.settle();
-    assert_eq!((world.status().observed_generation, world.status().updated_replicas), (2, 2));
+    assert_eq!(
+        (
+            world.status().observed_generation,
+            world.status().updated_replicas
+        ),
+        (2, 2)
+    );
 }
 
 #[test]
 fn each_side_of_the_work_tells_its_own_failure() {
-    let world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let world = World::settled(
+        2,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     let (snapshot, plan) = (world.snapshot(), world.plan());
     for (deed, outdated, told) in [
         (Deed::of(Verb::Create, PODS), false, Some("FailedScale")),
@@ -439,7 +638,11 @@ fn each_side_of_the_work_tells_its_own_failure() {
         (Deed::of(Verb::Patch, CLAIMS), false, Some("FailedScale")),
         (Deed::of(Verb::Delete, CLAIMS), false, Some("FailedScale")),
         (Deed::of(Verb::Patch, PODS), false, Some("FailedUpdate")),
-        (Deed::of(Verb::PatchStatus, PODS), false, Some("FailedUpdate")),
+        (
+            Deed::of(Verb::PatchStatus, PODS),
+            false,
+            Some("FailedUpdate"),
+        ),
         (Deed::of(Verb::Delete, PODS), true, None),
         (Deed::of(Verb::Patch, PODS), true, None),
         (Deed::of(Verb::Create, CONTROLLER_REVISIONS), false, None),
@@ -458,20 +661,36 @@ fn each_side_of_the_work_tells_its_own_failure() {
             taken: false,
             infeasible: false,
         };
-        let outcome = Outcome { failures: vec![failure] };
+        let outcome = Outcome {
+            failures: vec![failure],
+        };
         let mut snapshot = snapshot.clone();
         let failed = |snapshot: &Snapshot, outcome: &Outcome| {
-            let conditions = super::status(snapshot, &plan, outcome, world.now()).unwrap().conditions;
-            let failed = conditions.into_iter().find(|condition| condition.type_.starts_with("Failed"));
+            let conditions = super::status(snapshot, &plan, outcome, world.now())
+                .unwrap()
+                .conditions;
+            let failed = conditions
+                .into_iter()
+                .find(|condition| condition.type_.starts_with("Failed"));
             failed.map(|condition| (condition.type_, condition.status, condition.message))
         };
-        let expected = told.map(|type_| (type_.to_owned(), "True".to_owned(), "the server is asleep".to_owned()));
+        let expected = told.map(|type_| {
+            (
+                type_.to_owned(),
+                "True".to_owned(),
+                "the server is asleep".to_owned(),
+            )
+        });
         assert_eq!(failed(&snapshot, &outcome), expected, "{deed} {outdated}");
         // It stays while it fails, and goes when it does not.
         let status = super::status(&snapshot, &plan, &outcome, world.now());
         Arc::make_mut(&mut snapshot.set).status = status;
         assert_eq!(failed(&snapshot, &outcome), expected, "{deed} {outdated}");
-        assert_eq!(failed(&snapshot, &Outcome::default()), None, "{deed} {outdated}");
+        assert_eq!(
+            failed(&snapshot, &Outcome::default()),
+            None,
+            "{deed} {outdated}"
+        );
     }
 }
 
@@ -479,8 +698,15 @@ fn each_side_of_the_work_tells_its_own_failure() {
 fn a_pod_is_made_of_whatever_a_revision_holds() {
     let world = World::new(1, template("web:1"), strategy("ReCreate", json!({})));
     let odd = json!({"metadata": {"labels": 1, "annotations": "none"}, "spec": {"readinessGates": 1, "containers": 1}});
-    for template in [json!("none"), json!([]), json!(null), json!({"metadata": 1, "spec": 1}), odd] {
-        let revision = json!({"metadata": {"name": "web-1"}, "data": {"spec": {"template": template}}});
+    for template in [
+        json!("none"),
+        json!([]),
+        json!(null),
+        json!({"metadata": 1, "spec": 1}),
+        odd,
+    ] {
+        let revision =
+            json!({"metadata": {"name": "web-1"}, "data": {"spec": {"template": template}}});
         let revision = serde_json::from_value(revision).unwrap();
         let mut pod = berth_workload::podset::new_pod::new_pod(
             &world.snapshot().scene(),
@@ -489,7 +715,10 @@ fn a_pod_is_made_of_whatever_a_revision_holds() {
             "web-abcde",
         );
         berth_workload::lifecycle::begin(&mut pod, "PreparingNormal", world.now());
-        assert_eq!(pod["metadata"]["labels"]["controller-revision-hash"], "web-1", "{template}");
+        assert_eq!(
+            pod["metadata"]["labels"]["controller-revision-hash"], "web-1",
+            "{template}"
+        );
         assert_eq!(pod["metadata"]["name"], "web-abcde", "{template}");
     }
 }
@@ -499,7 +728,10 @@ fn a_revision_is_named_whatever_the_count_of_collisions_is() {
     let mut world = World::new(1, template("web:1"), strategy("ReCreate", json!({})));
     let collided = serde_json::from_value(json!({"collisionCount": i32::MAX})).unwrap();
     Arc::make_mut(&mut world.set).status = Some(collided);
-    assert_eq!(kinds(&world.step()), ["ValidatePodTemplate", "CreateControllerRevision"]);
+    assert_eq!(
+        kinds(&world.step()),
+        ["ValidatePodTemplate", "CreateControllerRevision"]
+    );
 }
 
 #[test]
@@ -509,12 +741,19 @@ fn a_revision_whose_name_is_taken_gets_another_one_and_the_count_of_collisions_r
     let name = |snapshot: &Snapshot| {
         let plan = super::decide(snapshot, world.now());
         match plan.stages[0].steps[0].actions.last() {
-            Some(Action::CreateRevision { body }) => (body.value()["metadata"]["name"].clone(), plan.clone()),
+            Some(Action::CreateRevision { body }) => {
+                (body.value()["metadata"]["name"].clone(), plan.clone())
+            }
             other => panic!("{other:?}"),
         }
     };
     let mut names = Vec::new();
-    for (code, is_taken, collisions) in [(409, true, 1), (500, false, 1), (409, false, 1), (409, true, 2)] {
+    for (code, is_taken, collisions) in [
+        (409, true, 1),
+        (500, false, 1),
+        (409, false, 1),
+        (409, true, 2),
+    ] {
         let (taken, plan) = name(&snapshot);
         names.push(taken.clone());
         let failure = Failure {
@@ -528,13 +767,27 @@ fn a_revision_whose_name_is_taken_gets_another_one_and_the_count_of_collisions_r
             taken: is_taken,
             infeasible: false,
         };
-        let status = super::status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap();
+        let status = super::status(
+            &snapshot,
+            &plan,
+            &Outcome {
+                failures: vec![failure],
+            },
+            world.now(),
+        )
+        .unwrap();
         assert_eq!(status.collision_count, Some(collisions), "{code}");
         assert_eq!(status.conditions, [], "{code}: the next try mends it");
         Arc::make_mut(&mut snapshot.set).status = Some(status);
     }
     assert_ne!(names[0], names[1]);
-    assert_eq!(names[1], names[2], "what failed otherwise is tried again by the same name");
-    assert_eq!(names[2], names[3], "a conflict alone says nothing about the name");
+    assert_eq!(
+        names[1], names[2],
+        "what failed otherwise is tried again by the same name"
+    );
+    assert_eq!(
+        names[2], names[3],
+        "a conflict alone says nothing about the name"
+    );
     assert_ne!(name(&snapshot).0, names[3]);
 }

@@ -33,7 +33,12 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
     let pod = match verdict(snapshot, now) {
         Verdict::Work(pod) => pod,
         Verdict::Turn(other) => return behind(snapshot, &other),
-        Verdict::Held(why) => return Some(Blocked { reason: "NoBudget", message: why.to_owned() }),
+        Verdict::Held(why) => {
+            return Some(Blocked {
+                reason: "NoBudget",
+                message: why.to_owned(),
+            });
+        }
         _ => return None,
     };
     let place = place(snapshot, pod);
@@ -43,7 +48,10 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
             "{place} has no readiness gate {KRUISE_POD_READY}, so unreadyGracePeriodSeconds cannot take it out of service; create a \
              request without that field, or give new pods the gate by the feature gate KruisePodReadinessGate"
         );
-        return Some(Blocked { reason: "NoReadinessGate", message });
+        return Some(Blocked {
+            reason: "NoReadinessGate",
+            message,
+        });
     }
     if let Some(word) = awaited(snapshot, pod).filter(|word| !word.told_in(now).is_positive()) {
         let message = format!(
@@ -51,22 +59,40 @@ pub(super) fn blocked(snapshot: &Snapshot, now: Timestamp) -> Option<Blocked> {
              soon ends without its word",
             word.container
         );
-        return Some(Blocked { reason: "NotAnswered", message });
+        return Some(Blocked {
+            reason: "NotAnswered",
+            message,
+        });
     }
-    let Next::Restart(name) = course.next() else { return None };
+    let Next::Restart(name) = course.next() else {
+        return None;
+    };
     let status = pod.container_status(&name)?;
-    if let Some(waiting) = status.state.waiting.as_deref().filter(|waiting| !waiting.reason.is_empty()) {
+    if let Some(waiting) = status
+        .state
+        .waiting
+        .as_deref()
+        .filter(|waiting| !waiting.reason.is_empty())
+    {
         return not_started(pod, &place, status, waiting);
     }
     // One that crashes runs in between, and is in nobody's words until it waits again.
-    if let Some(told) = told(&snapshot.request).filter(|told| told.reason == NOT_STARTED && !status.ready) {
-        return Some(Blocked { reason: NOT_STARTED, message: told.message.clone() });
+    if let Some(told) =
+        told(&snapshot.request).filter(|told| told.reason == NOT_STARTED && !status.ready)
+    {
+        return Some(Blocked {
+            reason: NOT_STARTED,
+            message: told.message.clone(),
+        });
     }
     if unreported(snapshot, pod, &name).is_some_and(|due| due <= now) {
         let message = format!(
             "{place}: container {name} was stopped, and the kubelet has reported no other since; see whether the node is up"
         );
-        return Some(Blocked { reason: "NotReported", message });
+        return Some(Blocked {
+            reason: "NotReported",
+            message,
+        });
     }
     not_ready(status, pod, now).then(|| {
         let message = format!(
@@ -82,25 +108,45 @@ fn place(snapshot: &Snapshot, pod: &Pod) -> String {
 }
 
 fn told(request: &ContainerRecreateRequest) -> Option<&Condition> {
-    request.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == BLOCKED)
+    request
+        .status
+        .as_ref()?
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == BLOCKED)
 }
 
 /// The request whose turn it is does not get on, and whoever looks at this one is to know.
 fn behind(snapshot: &Snapshot, other: &str) -> Option<Blocked> {
     let pod = pod(snapshot)?;
-    let first = snapshot.of_pod.iter().find(|request| request.metadata.name.as_deref() == Some(other))?;
+    let first = snapshot
+        .of_pod
+        .iter()
+        .find(|request| request.metadata.name.as_deref() == Some(other))?;
     let reason = &told(first)?.reason;
     let message = format!(
         "{}: ContainerRecreateRequest {other} comes first, and does not get on ({reason}); see its condition Blocked, or delete it",
         place(snapshot, pod)
     );
-    Some(Blocked { reason: "BehindAnother", message })
+    Some(Blocked {
+        reason: "BehindAnother",
+        message,
+    })
 }
 
 /// The kubelet waits before it starts it again, or cannot.
-fn not_started(pod: &Pod, place: &str, status: &ContainerStatus, waiting: &ContainerWaiting) -> Option<Blocked> {
+fn not_started(
+    pod: &Pod,
+    place: &str,
+    status: &ContainerStatus,
+    waiting: &ContainerWaiting,
+) -> Option<Blocked> {
     let (name, reason) = (&status.name, &*waiting.reason);
-    let ended = status.last_state.terminated.as_ref().map(|ended| format!(" with exit code {}", ended.exit_code));
+    let ended = status
+        .last_state
+        .terminated
+        .as_ref()
+        .map(|ended| format!(" with exit code {}", ended.exit_code));
     let what = match reason {
         "ContainerCreating" | "PodInitializing" => return None,
         "CrashLoopBackOff" => format!(
@@ -108,39 +154,66 @@ fn not_started(pod: &Pod, place: &str, status: &ContainerStatus, waiting: &Conta
             ended.unwrap_or_default(),
             commands::previous_log(&pod.metadata.namespace, &pod.metadata.name, name)
         ),
-        _ if waiting.message.is_empty() => format!("waits in {reason}; see to that, and the kubelet goes on"),
-        _ => format!("waits in {reason}; the node says: {}; see to that, and the kubelet goes on", waiting.message),
+        _ if waiting.message.is_empty() => {
+            format!("waits in {reason}; see to that, and the kubelet goes on")
+        }
+        _ => format!(
+            "waits in {reason}; the node says: {}; see to that, and the kubelet goes on",
+            waiting.message
+        ),
     };
-    let message = format!("{place}: container {name} has stopped and is not started again: it {what}");
-    Some(Blocked { reason: NOT_STARTED, message })
+    let message =
+        format!("{place}: container {name} has stopped and is not started again: it {what}");
+    Some(Blocked {
+        reason: NOT_STARTED,
+        message,
+    })
 }
 
 /// From when it is told that the kubelet knows nothing of the stop: its node is away. A stop may take the grace period.
 fn unreported(snapshot: &Snapshot, pod: &Pod, container: &str) -> Option<Timestamp> {
     let asked = snapshot.course(pod).asked(container)?;
-    let is_the_old = |status: &&ContainerStatus| is_running(status) && *status.container_id == *asked.container_id;
+    let is_the_old = |status: &&ContainerStatus| {
+        is_running(status) && *status.container_id == *asked.container_id
+    };
     pod.container_status(container).filter(is_the_old)?;
-    asked.created_at.as_ref()?.0.checked_add(grace(asked, Some(pod)).saturating_add(LASTING)).ok()
+    asked
+        .created_at
+        .as_ref()?
+        .0
+        .checked_add(grace(asked, Some(pod)).saturating_add(LASTING))
+        .ok()
 }
 
 /// When a cause that lasts will be told.
 pub(super) fn due(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
-    let word = awaited(snapshot, pod).map(|word| word.told_in(now)).filter(SignedDuration::is_positive);
-    [word, restart_due(snapshot, pod, now)].into_iter().flatten().min()
+    let word = awaited(snapshot, pod)
+        .map(|word| word.told_in(now))
+        .filter(SignedDuration::is_positive);
+    [word, restart_due(snapshot, pod, now)]
+        .into_iter()
+        .flatten()
+        .min()
 }
 
 fn restart_due(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
-    let Next::Restart(name) = snapshot.course(pod).next() else { return None };
+    let Next::Restart(name) = snapshot.course(pod).next() else {
+        return None;
+    };
     if let Some(due) = unreported(snapshot, pod, &name) {
         return Some(due.duration_since(now)).filter(SignedDuration::is_positive);
     }
-    let status = pod.container_status(&name).filter(|status| is_running(status) && !status.ready)?;
+    let status = pod
+        .container_status(&name)
+        .filter(|status| is_running(status) && !status.ready)?;
     let since = since(pod, status)?;
     Some(LASTING.saturating_sub(now.duration_since(since))).filter(SignedDuration::is_positive)
 }
 
 fn not_ready(status: &ContainerStatus, pod: &Pod, now: Timestamp) -> bool {
-    is_running(status) && !status.ready && since(pod, status).is_some_and(|since| now.duration_since(since) >= LASTING)
+    is_running(status)
+        && !status.ready
+        && since(pod, status).is_some_and(|since| now.duration_since(since) >= LASTING)
 }
 
 /// Since when not all of the pod's containers are ready.

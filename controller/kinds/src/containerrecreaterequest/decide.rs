@@ -35,18 +35,37 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             return plan;
         }
         Verdict::Complete { message, .. } => {
-            plan.wait(if message.is_empty() { "it is completed".to_owned() } else { message.clone() });
+            plan.wait(if message.is_empty() {
+                "it is completed".to_owned()
+            } else {
+                message.clone()
+            });
             if snapshot.filled.is_some() {
-                plan.events.push(Event { warning: true, reason: "Refused", message });
+                plan.events.push(Event {
+                    warning: true,
+                    reason: "Refused",
+                    message,
+                });
             }
             return plan;
         }
         Verdict::Fill(patch) => {
-            let action =
-                Action::Patch { resource: CONTAINER_RECREATE_REQUESTS, target: as_seen(request), patch: patch.clone() };
-            plan.add_stage("fill in", vec![Step::new(action, "nobody filled it in when it was created".to_owned())]);
+            let action = Action::Patch {
+                resource: CONTAINER_RECREATE_REQUESTS,
+                target: as_seen(request),
+                patch: patch.clone(),
+            };
+            plan.add_stage(
+                "fill in",
+                vec![Step::new(
+                    action,
+                    "nobody filled it in when it was created".to_owned(),
+                )],
+            );
         }
-        Verdict::Turn(other) => plan.wait(format!("ContainerRecreateRequest {other} of the same pod comes first")),
+        Verdict::Turn(other) => plan.wait(format!(
+            "ContainerRecreateRequest {other} of the same pod comes first"
+        )),
         Verdict::Held(why) => {
             plan.wait(why.to_owned());
             plan.look_again_after(HELD);
@@ -60,10 +79,15 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         Verdict::Work(pod) => {
             work(snapshot, pod, &mut plan, now);
             let due = [due(snapshot, pod, now), noted_in(snapshot, pod, now)];
-            due.into_iter().flatten().for_each(|due| plan.look_again_after(due));
+            due.into_iter()
+                .flatten()
+                .for_each(|due| plan.look_again_after(due));
         }
     }
-    left.into_iter().flatten().filter(SignedDuration::is_positive).for_each(|left| plan.look_again_after(left));
+    left.into_iter()
+        .flatten()
+        .filter(SignedDuration::is_positive)
+        .for_each(|left| plan.look_again_after(left));
     plan
 }
 
@@ -71,13 +95,22 @@ fn work(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Timestamp) {
     let request = &*snapshot.request;
     match grace_left(request, now) {
         None => take_out_of_service(snapshot, pod, plan, now),
-        Some(left) if left.is_positive() => plan.wait(format!("the pod is not ready for {} s more", left.as_secs())),
+        Some(left) if left.is_positive() => plan.wait(format!(
+            "the pod is not ready for {} s more",
+            left.as_secs()
+        )),
         Some(_) => match snapshot.course(pod).next() {
-            Next::Stop(stop) => plan.wait(format!("its node's daemon is asked to stop container {}", stop.container)),
-            Next::Answer(name) => {
-                plan.wait(format!("the daemon of node {} stops container {name}", pod.spec.node_name))
-            }
-            Next::Restart(name) => plan.wait(format!("container {name} has stopped; the next one is to serve")),
+            Next::Stop(stop) => plan.wait(format!(
+                "its node's daemon is asked to stop container {}",
+                stop.container
+            )),
+            Next::Answer(name) => plan.wait(format!(
+                "the daemon of node {} stops container {name}",
+                pod.spec.node_name
+            )),
+            Next::Restart(name) => plan.wait(format!(
+                "container {name} has stopped; the next one is to serve"
+            )),
             Next::Over => {}
         },
     }
@@ -103,18 +136,32 @@ fn take_out_of_service(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Tim
         return;
     }
     let mut finalizers = request.metadata.finalizers.clone().unwrap_or_default();
-    if !finalizers.iter().any(|finalizer| finalizer == RECREATE_UNREADY_ACQUIRED) {
+    if !finalizers
+        .iter()
+        .any(|finalizer| finalizer == RECREATE_UNREADY_ACQUIRED)
+    {
         finalizers.push(RECREATE_UNREADY_ACQUIRED.to_owned());
         let patch = json!({"metadata": {"finalizers": finalizers}});
-        let action = Action::Patch { resource: CONTAINER_RECREATE_REQUESTS, target: as_seen(request), patch };
+        let action = Action::Patch {
+            resource: CONTAINER_RECREATE_REQUESTS,
+            target: as_seen(request),
+            patch,
+        };
         let reason = "the pod is let go before the request goes".to_owned();
         plan.add_required_stage("finalizer", vec![Step::new(action, reason)]);
     }
     if let Some(closed) = unready::with(pod, &reason(request), now) {
         let conditions = vec![closed, not_ready(pod, KRUISE_POD_READY, now)];
         let target = Target::as_seen(&pod.metadata);
-        let action = Action::PatchPodStatus { target, conditions, patch: PodPatch::default() };
-        let why = format!("pod {} goes out of service before its containers are stopped", pod.metadata.name);
+        let action = Action::PatchPodStatus {
+            target,
+            conditions,
+            patch: PodPatch::default(),
+        };
+        let why = format!(
+            "pod {} goes out of service before its containers are stopped",
+            pod.metadata.name
+        );
         plan.add_required_stage("out of service", vec![Step::new(action, why)]);
     }
 }
@@ -122,8 +169,15 @@ fn take_out_of_service(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Tim
 /// The entry of a request in the pod's gate.
 pub(super) fn reason(request: &ContainerRecreateRequest) -> Reason {
     let part = |part: &Option<String>| part.clone().unwrap_or_default();
-    let key = format!("{}/{}", part(&request.metadata.namespace), part(&request.metadata.name));
-    Reason { user_agent: Cow::Borrowed(USER_AGENT), key: Cow::Owned(key) }
+    let key = format!(
+        "{}/{}",
+        part(&request.metadata.namespace),
+        part(&request.metadata.name)
+    );
+    Reason {
+        user_agent: Cow::Borrowed(USER_AGENT),
+        key: Cow::Owned(key),
+    }
 }
 
 /// A request that is over lets its pod go, then its own finalizer and label, and goes itself when its time is over.
@@ -131,19 +185,31 @@ fn let_go(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     let request = &*snapshot.request;
     let is_going = request.metadata.deletion_timestamp.is_some();
     let finalizers = request.metadata.finalizers.clone().unwrap_or_default();
-    let holds = finalizers.iter().any(|finalizer| finalizer == RECREATE_UNREADY_ACQUIRED);
+    let holds = finalizers
+        .iter()
+        .any(|finalizer| finalizer == RECREATE_UNREADY_ACQUIRED);
     // Its finalizer may have been taken away by hand.
     if let Some(pod) = pod(snapshot)
         && let Some(open) = unready::without(pod, &reason(request), now)
     {
         let target = Target::as_seen(&pod.metadata);
-        let action = Action::PatchPodStatus { target, conditions: vec![open], patch: PodPatch::default() };
-        let why = format!("pod {} is out of service for the request no more", pod.metadata.name);
+        let action = Action::PatchPodStatus {
+            target,
+            conditions: vec![open],
+            patch: PodPatch::default(),
+        };
+        let why = format!(
+            "pod {} is out of service for the request no more",
+            pod.metadata.name
+        );
         plan.add_required_stage("back in service", vec![Step::new(action, why)]);
     }
     let mut metadata = Map::new();
     if holds {
-        let rest: Vec<_> = finalizers.iter().filter(|finalizer| *finalizer != RECREATE_UNREADY_ACQUIRED).collect();
+        let rest: Vec<_> = finalizers
+            .iter()
+            .filter(|finalizer| *finalizer != RECREATE_UNREADY_ACQUIRED)
+            .collect();
         metadata.insert("finalizers".to_owned(), json!(rest));
     }
     let labels = request.metadata.labels.as_ref();
@@ -151,10 +217,21 @@ fn let_go(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
         metadata.insert("labels".to_owned(), json!({RECREATE_ACTIVE: Value::Null}));
     }
     if !metadata.is_empty() {
-        let target = if holds { as_seen(request) } else { Target::from(&request.metadata) };
+        let target = if holds {
+            as_seen(request)
+        } else {
+            Target::from(&request.metadata)
+        };
         let patch = json!({"metadata": metadata});
-        let action = Action::Patch { resource: CONTAINER_RECREATE_REQUESTS, target, patch };
-        plan.add_stage("let go", vec![Step::new(action, "the request is over".to_owned())]);
+        let action = Action::Patch {
+            resource: CONTAINER_RECREATE_REQUESTS,
+            target,
+            patch,
+        };
+        plan.add_stage(
+            "let go",
+            vec![Step::new(action, "the request is over".to_owned())],
+        );
         // What is seen of this is decided on anew.
         return;
     }
@@ -164,16 +241,34 @@ fn let_go(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
 }
 
 fn expire(request: &ContainerRecreateRequest, plan: &mut Plan, now: Timestamp) {
-    let completed = request.status.as_ref().and_then(|status| status.completion_time.as_ref());
-    let Some((ttl, completed)) = request.spec.ttl_seconds_after_finished.zip(completed) else { return };
-    let left = SignedDuration::from_secs(i64::from(ttl)).saturating_sub(now.duration_since(completed.0));
+    let completed = request
+        .status
+        .as_ref()
+        .and_then(|status| status.completion_time.as_ref());
+    let Some((ttl, completed)) = request.spec.ttl_seconds_after_finished.zip(completed) else {
+        return;
+    };
+    let left =
+        SignedDuration::from_secs(i64::from(ttl)).saturating_sub(now.duration_since(completed.0));
     if left.is_positive() {
         return plan.look_again_after(left);
     }
-    let action = Action::Delete { resource: CONTAINER_RECREATE_REQUESTS, target: Target::from(&request.metadata) };
-    plan.add_stage("expire", vec![Step::new(action, format!("ttlSecondsAfterFinished {ttl} has passed"))]);
+    let action = Action::Delete {
+        resource: CONTAINER_RECREATE_REQUESTS,
+        target: Target::from(&request.metadata),
+    };
+    plan.add_stage(
+        "expire",
+        vec![Step::new(
+            action,
+            format!("ttlSecondsAfterFinished {ttl} has passed"),
+        )],
+    );
 }
 
 fn as_seen(request: &ContainerRecreateRequest) -> Target {
-    Target { resource_version: request.metadata.resource_version.clone(), ..Target::from(&request.metadata) }
+    Target {
+        resource_version: request.metadata.resource_version.clone(),
+        ..Target::from(&request.metadata)
+    }
 }

@@ -17,32 +17,57 @@ pub(super) const USER_AGENT: &str = "ContainerRecreateRequest";
 /// The names of the requests of its namespace that have an entry in the pod's gate.
 pub fn entries(pod: &Pod) -> Vec<String> {
     // This is asked at each change of each pod, and nearly none has an entry.
-    if !pod.condition(KRUISE_POD_READY).is_some_and(|condition| condition.message.contains(USER_AGENT)) {
+    if !pod
+        .condition(KRUISE_POD_READY)
+        .is_some_and(|condition| condition.message.contains(USER_AGENT))
+    {
         return Vec::new();
     }
     let of_request = |reason: Reason| {
-        let name = reason.key.strip_prefix(&*pod.metadata.namespace)?.strip_prefix('/')?;
+        let name = reason
+            .key
+            .strip_prefix(&*pod.metadata.namespace)?
+            .strip_prefix('/')?;
         (reason.user_agent == USER_AGENT).then(|| name.to_owned())
     };
-    unready::reasons(pod).into_iter().filter_map(of_request).collect()
+    unready::reasons(pod)
+        .into_iter()
+        .filter_map(of_request)
+        .collect()
 }
 
 /// Takes the entry of a request away that is gone. Of the same name there may be another by now, which is of another pod.
-pub fn let_go_of_gone(pod: &Pod, name: &str, request: Option<&ContainerRecreateRequest>, now: Timestamp) -> Plan {
+pub fn let_go_of_gone(
+    pod: &Pod,
+    name: &str,
+    request: Option<&ContainerRecreateRequest>,
+    now: Timestamp,
+) -> Plan {
     let mut plan = Plan::default();
     let is_of_pod = |request: &ContainerRecreateRequest| {
         let uid = pod_uid(request);
-        request.spec.pod_name == *pod.metadata.name && uid.is_none_or(|uid| *uid == *pod.metadata.uid)
+        request.spec.pod_name == *pod.metadata.name
+            && uid.is_none_or(|uid| *uid == *pod.metadata.uid)
     };
     if request.is_some_and(is_of_pod) || pod.metadata.deletion_timestamp.is_some() {
         return plan;
     }
     let key = format!("{}/{name}", pod.metadata.namespace);
-    let reason = Reason { user_agent: Cow::Borrowed(USER_AGENT), key: Cow::Owned(key) };
+    let reason = Reason {
+        user_agent: Cow::Borrowed(USER_AGENT),
+        key: Cow::Owned(key),
+    };
     if let Some(open) = unready::without(pod, &reason, now) {
         let target = Target::as_seen(&pod.metadata);
-        let action = Action::PatchPodStatus { target, conditions: vec![open], patch: PodPatch::default() };
-        let why = format!("pod {} was out of service for request {name}, which is gone", pod.metadata.name);
+        let action = Action::PatchPodStatus {
+            target,
+            conditions: vec![open],
+            patch: PodPatch::default(),
+        };
+        let why = format!(
+            "pod {} was out of service for request {name}, which is gone",
+            pod.metadata.name
+        );
         plan.add_stage("back in service", vec![Step::new(action, why)]);
     }
     plan
@@ -86,11 +111,26 @@ mod tests {
         let ours = entry(USER_AGENT, "default/demo");
         for (message, expected) in [
             (String::new(), vec![]),
-            ("somebody's words of a ContainerRecreateRequest".to_owned(), vec![]),
+            (
+                "somebody's words of a ContainerRecreateRequest".to_owned(),
+                vec![],
+            ),
             (message(&[entry("Lifecycle", "preDeleteHook")]), vec![]),
-            (message(&[entry("Lifecycle", "default/demo"), ours.clone()]), vec!["demo"]),
-            (message(&[ours, entry(USER_AGENT, "default/second")]), vec!["demo", "second"]),
-            (message(&[entry(USER_AGENT, "other/demo"), entry(USER_AGENT, "default2/demo")]), vec![]),
+            (
+                message(&[entry("Lifecycle", "default/demo"), ours.clone()]),
+                vec!["demo"],
+            ),
+            (
+                message(&[ours, entry(USER_AGENT, "default/second")]),
+                vec!["demo", "second"],
+            ),
+            (
+                message(&[
+                    entry(USER_AGENT, "other/demo"),
+                    entry(USER_AGENT, "default2/demo"),
+                ]),
+                vec![],
+            ),
             (message(&[entry(USER_AGENT, "default")]), vec![]),
         ] {
             assert_eq!(entries(&pod(&message)), expected, "{message}");
@@ -100,29 +140,71 @@ mod tests {
     #[test]
     fn a_pod_is_back_in_service_when_its_request_has_gone_whoever_let_that_go() {
         let own = [entry(USER_AGENT, "default/demo")];
-        let both = [entry(USER_AGENT, "default/demo"), entry("Lifecycle", "preDeleteHook")];
+        let both = [
+            entry(USER_AGENT, "default/demo"),
+            entry("Lifecycle", "preDeleteHook"),
+        ];
         let left = r#"[{"userAgent":"Lifecycle","key":"preDeleteHook"}]"#;
         for (what, entries, request, expected) in [
             ("it is gone", &own[..], None, Some(("True", "[]"))),
-            ("somebody else holds the pod, too", &both[..], None, Some(("False", left))),
-            ("it is there", &own[..], Some(request("web", json!("u"))), None),
-            ("it is not filled in yet", &own[..], Some(request("web", Value::Null)), None),
-            ("it is of another pod", &own[..], Some(request("db", json!("v"))), Some(("True", "[]"))),
-            ("it is of the pod before", &own[..], Some(request("web", json!("v"))), Some(("True", "[]"))),
+            (
+                "somebody else holds the pod, too",
+                &both[..],
+                None,
+                Some(("False", left)),
+            ),
+            (
+                "it is there",
+                &own[..],
+                Some(request("web", json!("u"))),
+                None,
+            ),
+            (
+                "it is not filled in yet",
+                &own[..],
+                Some(request("web", Value::Null)),
+                None,
+            ),
+            (
+                "it is of another pod",
+                &own[..],
+                Some(request("db", json!("v"))),
+                Some(("True", "[]")),
+            ),
+            (
+                "it is of the pod before",
+                &own[..],
+                Some(request("web", json!("v"))),
+                Some(("True", "[]")),
+            ),
             ("it has no entry", &both[1..], None, None),
         ] {
-            let plan = let_go_of_gone(&pod(&message(entries)), "demo", request.as_ref(), Timestamp::UNIX_EPOCH);
+            let plan = let_go_of_gone(
+                &pod(&message(entries)),
+                "demo",
+                request.as_ref(),
+                Timestamp::UNIX_EPOCH,
+            );
             let written = plan.actions().map(|action| match action {
-                Action::PatchPodStatus { target, conditions, .. } => {
+                Action::PatchPodStatus {
+                    target, conditions, ..
+                } => {
                     assert_eq!(target.resource_version.as_deref(), Some("3"), "{what}");
                     (&*conditions[0].status, &*conditions[0].message)
                 }
                 other => panic!("{what}: {other:?}"),
             });
-            assert_eq!(written.collect::<Vec<_>>(), Vec::from_iter(expected), "{what}");
+            assert_eq!(
+                written.collect::<Vec<_>>(),
+                Vec::from_iter(expected),
+                "{what}"
+            );
         }
         let mut going = pod(&message(&own));
         going.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
-        assert_eq!(let_go_of_gone(&going, "demo", None, Timestamp::UNIX_EPOCH), Plan::default());
+        assert_eq!(
+            let_go_of_gone(&going, "demo", None, Timestamp::UNIX_EPOCH),
+            Plan::default()
+        );
     }
 }

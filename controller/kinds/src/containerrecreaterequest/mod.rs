@@ -52,15 +52,27 @@ impl Snapshot {
     /// Namespace and name, for messages.
     fn name(&self) -> String {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        format!("{}/{}", part(&self.request.metadata.namespace), part(&self.request.metadata.name))
+        format!(
+            "{}/{}",
+            part(&self.request.metadata.namespace),
+            part(&self.request.metadata.name)
+        )
     }
 
     fn course<'a>(&'a self, pod: &'a Pod) -> Course<'a> {
-        Course { request: &self.request, pod, image: self.image.as_deref() }
+        Course {
+            request: &self.request,
+            pod,
+            image: self.image.as_deref(),
+        }
     }
 
     /// The request whose turn it is.
     fn current(&self, pod: &Pod) -> Option<&ContainerRecreateRequest> {
-        current(self.of_pod.iter().map(|request| &**request), pod, self.image.as_deref())
+        current(
+            self.of_pod.iter().map(|request| &**request),
+            pod,
+            self.image.as_deref(),
+        )
     }
 }

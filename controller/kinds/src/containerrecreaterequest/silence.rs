@@ -55,34 +55,61 @@ pub(super) fn silence_left(snapshot: &Snapshot, now: Timestamp) -> Option<Signed
 /// is over, and that a container has lasted when it should have.
 pub(super) fn awaited(snapshot: &Snapshot, pod: &Pod) -> Option<Word> {
     let course = snapshot.course(pod);
-    let asked = snapshot.request.spec.containers.iter().filter_map(|container| course.asked(&container.name));
+    let asked = snapshot
+        .request
+        .spec
+        .containers
+        .iter()
+        .filter_map(|container| course.asked(&container.name));
     let of_stops = asked.filter_map(|stop| {
         let due = match course.answer(stop).map(|answer| answer.phase) {
             None => stop.created_at.as_ref()?.0,
             Some(StopPhase::Stopping) => course.stops_by(stop).filter(|_| course.is_begun(stop))?,
             Some(_) => return None,
         };
-        Some(Word { container: stop.container.clone(), due })
+        Some(Word {
+            container: stop.container.clone(),
+            due,
+        })
     });
-    of_stops.chain(of_age(snapshot, &course)).min_by_key(|word| word.due)
+    of_stops
+        .chain(of_age(snapshot, &course))
+        .min_by_key(|word| word.due)
 }
 
 fn of_age(snapshot: &Snapshot, course: &Course<'_>) -> Option<Word> {
     let (stop, now) = course.untold_age()?;
-    let since = noted(snapshot, stop, &now.container_id)?.last_transition_time.0;
-    Some(Word { container: stop.container.clone(), due: since.checked_add(lasts_within(stop)).ok()? })
+    let since = noted(snapshot, stop, &now.container_id)?
+        .last_transition_time
+        .0;
+    Some(Word {
+        container: stop.container.clone(),
+        due: since.checked_add(lasts_within(stop)).ok()?,
+    })
 }
 
 /// What the status says of a container that has been ready and of which the daemon has yet to say that it has lasted, with the time since
 /// which the controller sees that. As long as a restart may take it is worth no write.
-pub(super) fn min_started_pending(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<Condition> {
+pub(super) fn min_started_pending(
+    snapshot: &Snapshot,
+    pod: &Pod,
+    now: Timestamp,
+) -> Option<Condition> {
     let course = snapshot.course(pod);
     let (stop, runs) = course.untold_age()?;
     if let Some(noted) = noted(snapshot, stop, &runs.container_id) {
         return Some(noted.clone());
     }
     let is_due = runs.ready && restarts_by(&course, stop)? <= now;
-    is_due.then(|| condition(MIN_STARTED_PENDING, true, "AgeNotTold", message(stop, &runs.container_id), now))
+    is_due.then(|| {
+        condition(
+            MIN_STARTED_PENDING,
+            true,
+            "AgeNotTold",
+            message(stop, &runs.container_id),
+            now,
+        )
+    })
 }
 
 /// How long until that is written.
@@ -98,7 +125,8 @@ pub(super) fn noted_in(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option
 fn noted<'a>(snapshot: &'a Snapshot, stop: &StopContainer, id: &str) -> Option<&'a Condition> {
     let message = message(stop, id);
     let mut conditions = snapshot.request.status.as_ref()?.conditions.iter();
-    conditions.find(|condition| condition.type_ == MIN_STARTED_PENDING && condition.message == message)
+    conditions
+        .find(|condition| condition.type_ == MIN_STARTED_PENDING && condition.message == message)
 }
 
 fn message(stop: &StopContainer, id: &str) -> String {

@@ -1,6 +1,8 @@
 //! The status of a request.
 
-use berth_api::names::condition::{BLOCKED, DEADLINE_EXCEEDED, MIN_STARTED_PENDING, PRE_RECREATE_GRACE};
+use berth_api::names::condition::{
+    BLOCKED, DEADLINE_EXCEEDED, MIN_STARTED_PENDING, PRE_RECREATE_GRACE,
+};
 use berth_api::names::reason;
 use berth_api::v1beta1::containerrecreaterequest::{
     ContainerRecreateRequestStatus, ContainerRecreateState, ContainerStatusSnapshot, RecreatePhase,
@@ -31,7 +33,9 @@ pub fn status(
     match verdict(snapshot, now) {
         Verdict::Over => {
             // A stop that was under way is still told.
-            if let Some(pod) = pod(snapshot).filter(|_| request.metadata.deletion_timestamp.is_none()) {
+            if let Some(pod) =
+                pod(snapshot).filter(|_| request.metadata.deletion_timestamp.is_none())
+            {
                 note_late_stops(&mut next, &snapshot.course(pod).states());
             }
             return request.status.is_some().then_some(next);
@@ -63,12 +67,19 @@ pub fn status(
             next.completion_time = Some(Time(whole_seconds(now)));
             next.message = message;
             if deadline {
-                set(&mut next.conditions, undone(snapshot, &next.container_recreate_states, now));
+                set(
+                    &mut next.conditions,
+                    undone(snapshot, &next.container_recreate_states, now),
+                );
             }
         }
     }
     note_pending(&mut next.conditions, pending);
-    note_blocked(&mut next.conditions, refused(snapshot, outcome).or_else(|| blocked(snapshot, now)), now);
+    note_blocked(
+        &mut next.conditions,
+        refused(snapshot, outcome).or_else(|| blocked(snapshot, now)),
+        now,
+    );
     Some(unless_seen_alone(next, request.status.as_ref()))
 }
 
@@ -79,24 +90,36 @@ fn unless_seen_alone(
 ) -> ContainerRecreateRequestStatus {
     let Some(old) = old else { return next };
     let seen = old.container_status_snapshot.clone();
-    let as_seen = ContainerRecreateRequestStatus { container_status_snapshot: seen, ..next.clone() };
+    let as_seen = ContainerRecreateRequestStatus {
+        container_status_snapshot: seen,
+        ..next.clone()
+    };
     if as_seen == *old { as_seen } else { next }
 }
 
 /// Is all that is new that containers have stopped, and do their successors, which most often run soon, say as much? The status of a
 /// completed request says nothing of successors, so a late stop is the last change of that status.
-pub fn tells_stops_alone(old: &ContainerRecreateRequestStatus, new: &ContainerRecreateRequestStatus) -> bool {
+pub fn tells_stops_alone(
+    old: &ContainerRecreateRequestStatus,
+    new: &ContainerRecreateRequestStatus,
+) -> bool {
     let without_states = |status: &ContainerRecreateRequestStatus| ContainerRecreateRequestStatus {
         container_recreate_states: Vec::new(),
         container_status_snapshot: Vec::new(),
         ..status.clone()
     };
     let ends = |status: &ContainerRecreateRequestStatus| {
-        let ended = status.container_recreate_states.iter().filter(|state| is_final(state));
+        let ended = status
+            .container_recreate_states
+            .iter()
+            .filter(|state| is_final(state));
         ended.cloned().collect::<Vec<_>>()
     };
     let is_completed = old.completion_time.is_some();
-    !is_completed && old != new && without_states(old) == without_states(new) && ends(old) == ends(new)
+    !is_completed
+        && old != new
+        && without_states(old) == without_states(new)
+        && ends(old) == ends(new)
 }
 
 /// A policy or a right that is lacking does not pass by itself.
@@ -109,7 +132,10 @@ fn refused(snapshot: &Snapshot, outcome: &Outcome) -> Option<Blocked> {
         failure.object,
         failure.message
     );
-    Some(Blocked { reason: "Refused", message })
+    Some(Blocked {
+        reason: "Refused",
+        message,
+    })
 }
 
 fn observe(snapshot: &Snapshot, pod: &Pod, next: &mut ContainerRecreateRequestStatus) {
@@ -128,7 +154,9 @@ fn see(snapshot: &Snapshot, pod: &Pod, next: &mut ContainerRecreateRequestStatus
 /// The containers that were started since the request was created, by their ids: no clock of a node is compared with another's.
 fn snapshots(snapshot: &Snapshot, pod: &Pod) -> Vec<ContainerStatusSnapshot> {
     let of = |container: &berth_api::v1beta1::containerrecreaterequest::RecreatedContainer| {
-        let now = pod.container_status(&container.name).filter(|now| is_running(now))?;
+        let now = pod
+            .container_status(&container.name)
+            .filter(|now| is_running(now))?;
         let then = container.status_context.as_ref()?;
         (*now.container_id != *then.container_id).then(|| ContainerStatusSnapshot {
             name: container.name.clone(),
@@ -137,13 +165,21 @@ fn snapshots(snapshot: &Snapshot, pod: &Pod) -> Vec<ContainerStatusSnapshot> {
             container_id: now.container_id.to_string(),
         })
     };
-    snapshot.request.spec.containers.iter().filter_map(of).collect()
+    snapshot
+        .request
+        .spec
+        .containers
+        .iter()
+        .filter_map(of)
+        .collect()
 }
 
 /// What a stop that ended after its request made of the states: that it was stopped, and nothing more.
 fn note_late_stops(next: &mut ContainerRecreateRequestStatus, states: &[ContainerRecreateState]) {
     for state in &mut next.container_recreate_states {
-        let is_killed = states.iter().any(|now| now.name == state.name && now.is_killed);
+        let is_killed = states
+            .iter()
+            .any(|now| now.name == state.name && now.is_killed);
         if is_killed && !state.is_killed {
             state.is_killed = true;
             if state.phase == RecreatePhase::Pending {
@@ -154,25 +190,48 @@ fn note_late_stops(next: &mut ContainerRecreateRequestStatus, states: &[Containe
 }
 
 /// Is the pod out of service now, and since now?
-fn grace_begins(snapshot: &Snapshot, pod: &Pod, plan: &Plan, outcome: &Outcome, now: Timestamp) -> bool {
+fn grace_begins(
+    snapshot: &Snapshot,
+    pod: &Pod,
+    plan: &Plan,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> bool {
     let request = &*snapshot.request;
-    let is_asked = strategy(request).unready_grace_period_seconds.is_some() && grace_left(request, now).is_none();
+    let is_asked = strategy(request).unready_grace_period_seconds.is_some()
+        && grace_left(request, now).is_none();
     // What was planned is done, or was done before.
     let is_done = outcome.failures.is_empty() && plan.refusal.is_none();
     is_asked && may_begin(request) && is_done && !lacks_gate(request, pod)
 }
 
 fn grace(now: Timestamp) -> Condition {
-    condition(PRE_RECREATE_GRACE, true, reason::PRE_RECREATE_GRACE, reason::PRE_RECREATE_GRACE_MESSAGE.to_owned(), now)
+    condition(
+        PRE_RECREATE_GRACE,
+        true,
+        reason::PRE_RECREATE_GRACE,
+        reason::PRE_RECREATE_GRACE_MESSAGE.to_owned(),
+        now,
+    )
 }
 
 fn undone(snapshot: &Snapshot, states: &[ContainerRecreateState], now: Timestamp) -> Condition {
     let undone = states.iter().filter(|state| !is_final(state));
     let mut names: Vec<_> = undone.map(|state| state.name.as_str()).collect();
     if states.is_empty() {
-        names = snapshot.request.spec.containers.iter().map(|container| container.name.as_str()).collect();
+        names = snapshot
+            .request
+            .spec
+            .containers
+            .iter()
+            .map(|container| container.name.as_str())
+            .collect();
     }
-    let seconds = snapshot.request.spec.active_deadline_seconds.unwrap_or_default();
+    let seconds = snapshot
+        .request
+        .spec
+        .active_deadline_seconds
+        .unwrap_or_default();
     let message = format!(
         "ContainerRecreateRequest {}: activeDeadlineSeconds, {seconds}, was over before {} of pod {} had been restarted; create \
          another request for what is left",
@@ -188,7 +247,10 @@ fn note_pending(conditions: &mut Vec<Condition>, pending: Option<Condition>) {
     let Some(new) = pending else {
         return conditions.retain(|condition| condition.type_ != MIN_STARTED_PENDING);
     };
-    match conditions.iter_mut().find(|condition| condition.type_ == MIN_STARTED_PENDING) {
+    match conditions
+        .iter_mut()
+        .find(|condition| condition.type_ == MIN_STARTED_PENDING)
+    {
         Some(old) => *old = new,
         None => conditions.push(new),
     }
@@ -196,7 +258,9 @@ fn note_pending(conditions: &mut Vec<Condition>, pending: Option<Condition>) {
 
 fn note_blocked(conditions: &mut Vec<Condition>, blocked: Option<Blocked>, now: Timestamp) {
     match blocked {
-        Some(Blocked { reason, message }) => set(conditions, condition(BLOCKED, true, reason, message, now)),
+        Some(Blocked { reason, message }) => {
+            set(conditions, condition(BLOCKED, true, reason, message, now))
+        }
         None => conditions.retain(|condition| condition.type_ != BLOCKED),
     }
 }

@@ -38,8 +38,7 @@ fn request() -> Value {
 
 fn recreating() -> Value {
     let mut request = request();
-    request["status"] =
-        json!({"phase": "Recreating", "containerRecreateStates": [{"name": "app", "phase": "Pending"}]});
+    request["status"] = json!({"phase": "Recreating", "containerRecreateStates": [{"name": "app", "phase": "Pending"}]});
     request
 }
 
@@ -108,14 +107,40 @@ fn a_request_that_a_budget_holds_waits_and_says_so_until_it_has_begun() {
     let free = snapshot(&request(), Some(pod("a")), Some(idle()));
     assert_eq!(restarts(&free, now()).len(), 1);
     let (plan, status) = round(&held(&request()));
-    assert!(plan.stages.is_empty() && plan.look_again.is_some(), "{plan:?}");
-    let told = status.conditions.iter().find(|condition| condition.type_ == "Blocked").unwrap();
-    assert_eq!((status.phase, &*told.reason), (RecreatePhase::Pending, "NoBudget"));
+    assert!(
+        plan.stages.is_empty() && plan.look_again.is_some(),
+        "{plan:?}"
+    );
+    let told = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Blocked")
+        .unwrap();
+    assert_eq!(
+        (status.phase, &*told.reason),
+        (RecreatePhase::Pending, "NoBudget")
+    );
     // What has begun goes on, and one that takes the pod out of service before draws by that.
-    assert_eq!(round(&held(&recreating())).1.phase, RecreatePhase::Recreating);
-    assert_eq!(restarts(&snapshot(&recreating(), Some(pod("a")), Some(idle())), now()), [""; 0]);
-    let unready = with(request(), "/spec/strategy", json!({"unreadyGracePeriodSeconds": 1}));
-    assert_eq!(restarts(&snapshot(&unready, Some(pod("a")), Some(idle())), now()), [""; 0]);
+    assert_eq!(
+        round(&held(&recreating())).1.phase,
+        RecreatePhase::Recreating
+    );
+    assert_eq!(
+        restarts(
+            &snapshot(&recreating(), Some(pod("a")), Some(idle())),
+            now()
+        ),
+        [""; 0]
+    );
+    let unready = with(
+        request(),
+        "/spec/strategy",
+        json!({"unreadyGracePeriodSeconds": 1}),
+    );
+    assert_eq!(
+        restarts(&snapshot(&unready, Some(pod("a")), Some(idle())), now()),
+        [""; 0]
+    );
 }
 
 /// What a request is by what there is, and how it ends.
@@ -123,25 +148,73 @@ fn a_request_that_a_budget_holds_waits_and_says_so_until_it_has_begun() {
 fn a_request_ends_when_nothing_is_left_to_wait_for() {
     let (gone, silent) = ("pod has gone", "daemon has not responded for a long time");
     let stopping = |grace: Value, seconds: i64| {
-        let image = with(image(Some("Stopping")), "/spec/stopContainers/0/gracePeriodSeconds", grace);
-        Some(with(image, "/spec/stopContainers/0/createdAt", ago(seconds)))
+        let image = with(
+            image(Some("Stopping")),
+            "/spec/stopContainers/0/gracePeriodSeconds",
+            grace,
+        );
+        Some(with(
+            image,
+            "/spec/stopContainers/0/createdAt",
+            ago(seconds),
+        ))
     };
     for (what, snapshot, expected) in [
-        ("new", snapshot(&request(), Some(pod("a")), Some(idle())), None),
-        ("asked", snapshot(&recreating(), Some(pod("a")), Some(image(None))), None),
-        ("stopped", snapshot(&recreating(), Some(pod("a")), Some(image(Some("Stopped")))), None),
-        ("restarted", snapshot(&recreating(), Some(pod("b")), Some(image(Some("Stopped")))), Some("")),
-        ("failed", snapshot(&recreating(), Some(pod("a")), Some(image(Some("Failed")))), Some("")),
-        ("without pod", snapshot(&recreating(), None, None), Some(gone)),
-        ("another pod", snapshot(&recreating(), Some(with(pod("a"), "/metadata/uid", json!("v"))), None), Some(gone)),
+        (
+            "new",
+            snapshot(&request(), Some(pod("a")), Some(idle())),
+            None,
+        ),
+        (
+            "asked",
+            snapshot(&recreating(), Some(pod("a")), Some(image(None))),
+            None,
+        ),
+        (
+            "stopped",
+            snapshot(&recreating(), Some(pod("a")), Some(image(Some("Stopped")))),
+            None,
+        ),
+        (
+            "restarted",
+            snapshot(&recreating(), Some(pod("b")), Some(image(Some("Stopped")))),
+            Some(""),
+        ),
+        (
+            "failed",
+            snapshot(&recreating(), Some(pod("a")), Some(image(Some("Failed")))),
+            Some(""),
+        ),
+        (
+            "without pod",
+            snapshot(&recreating(), None, None),
+            Some(gone),
+        ),
+        (
+            "another pod",
+            snapshot(
+                &recreating(),
+                Some(with(pod("a"), "/metadata/uid", json!("v"))),
+                None,
+            ),
+            Some(gone),
+        ),
         (
             "a pod that goes",
-            snapshot(&recreating(), Some(with(pod("a"), "/metadata/deletionTimestamp", ago(1))), None),
+            snapshot(
+                &recreating(),
+                Some(with(pod("a"), "/metadata/deletionTimestamp", ago(1))),
+                None,
+            ),
             Some(gone),
         ),
         (
             "a pod that ended",
-            snapshot(&recreating(), Some(with(pod("a"), "/status/phase", json!("Failed"))), Some(idle())),
+            snapshot(
+                &recreating(),
+                Some(with(pod("a"), "/status/phase", json!("Failed"))),
+                Some(idle()),
+            ),
             Some("pod has ended"),
         ),
         (
@@ -149,13 +222,29 @@ fn a_request_ends_when_nothing_is_left_to_wait_for() {
             snapshot(
                 &recreating(),
                 Some(pod("a")),
-                Some(with(image(None), "/spec/stopContainers/0/createdAt", ago(60))),
+                Some(with(
+                    image(None),
+                    "/spec/stopContainers/0/createdAt",
+                    ago(60),
+                )),
             ),
             Some(silent),
         ),
-        ("a stop that takes its time", snapshot(&recreating(), Some(pod("a")), stopping(json!(null), 89)), None),
-        ("a stop that does not end", snapshot(&recreating(), Some(pod("a")), stopping(json!(null), 90)), Some(silent)),
-        ("a stop with a grace of its own", snapshot(&recreating(), Some(pod("a")), stopping(json!(600), 659)), None),
+        (
+            "a stop that takes its time",
+            snapshot(&recreating(), Some(pod("a")), stopping(json!(null), 89)),
+            None,
+        ),
+        (
+            "a stop that does not end",
+            snapshot(&recreating(), Some(pod("a")), stopping(json!(null), 90)),
+            Some(silent),
+        ),
+        (
+            "a stop with a grace of its own",
+            snapshot(&recreating(), Some(pod("a")), stopping(json!(600), 659)),
+            None,
+        ),
         (
             "one with that, too, that does not end",
             snapshot(&recreating(), Some(pod("a")), stopping(json!(600), 660)),
@@ -163,12 +252,20 @@ fn a_request_ends_when_nothing_is_left_to_wait_for() {
         ),
         (
             "no NodeImage",
-            snapshot(&with(recreating(), "/metadata/creationTimestamp", ago(60)), Some(pod("a")), None),
+            snapshot(
+                &with(recreating(), "/metadata/creationTimestamp", ago(60)),
+                Some(pod("a")),
+                None,
+            ),
             Some(silent),
         ),
         (
             "deadline",
-            snapshot(&with(recreating(), "/spec/activeDeadlineSeconds", json!(10)), Some(pod("a")), Some(image(None))),
+            snapshot(
+                &with(recreating(), "/spec/activeDeadlineSeconds", json!(10)),
+                Some(pod("a")),
+                Some(image(None)),
+            ),
             Some("recreating has exceeded the activeDeadlineSeconds"),
         ),
         (
@@ -184,26 +281,51 @@ fn a_request_ends_when_nothing_is_left_to_wait_for() {
         let (_, status) = round(&snapshot);
         let ended = (status.phase == RecreatePhase::Completed).then_some(status.message.as_str());
         assert_eq!(ended, expected, "{what}");
-        assert_eq!(status.completion_time.is_some(), expected.is_some(), "{what}");
+        assert_eq!(
+            status.completion_time.is_some(),
+            expected.is_some(),
+            "{what}"
+        );
     }
 }
 
 #[test]
 fn states_and_snapshot_of_a_restart_are_what_clients_of_the_peer_compare() {
-    let (_, status) = round(&snapshot(&recreating(), Some(pod("b")), Some(image(Some("Stopped")))));
+    let (_, status) = round(&snapshot(
+        &recreating(),
+        Some(pod("b")),
+        Some(image(Some("Stopped"))),
+    ));
     let states = json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]);
-    assert_eq!(serde_json::to_value(&status.container_recreate_states).unwrap(), states);
+    assert_eq!(
+        serde_json::to_value(&status.container_recreate_states).unwrap(),
+        states
+    );
     let seen = json!([{"name": "app", "ready": true, "restartCount": 1, "containerID": "c://b"}]);
-    assert_eq!(serde_json::to_value(&status.container_status_snapshot).unwrap(), seen);
-    let (_, stopped) = round(&snapshot(&recreating(), Some(pod("a")), Some(image(Some("Stopped")))));
-    assert_eq!(stopped.container_recreate_states[0].phase, RecreatePhase::Recreating);
-    assert!(stopped.container_status_snapshot.is_empty(), "the old one is none");
+    assert_eq!(
+        serde_json::to_value(&status.container_status_snapshot).unwrap(),
+        seen
+    );
+    let (_, stopped) = round(&snapshot(
+        &recreating(),
+        Some(pod("a")),
+        Some(image(Some("Stopped"))),
+    ));
+    assert_eq!(
+        stopped.container_recreate_states[0].phase,
+        RecreatePhase::Recreating
+    );
+    assert!(
+        stopped.container_status_snapshot.is_empty(),
+        "the old one is none"
+    );
 }
 
 #[test]
 fn what_is_seen_of_a_container_that_starts_is_written_with_its_state_and_not_alone() {
     let mut killed = recreating();
-    killed["status"]["containerRecreateStates"] = json!([{"name": "app", "phase": "Recreating", "isKilled": true}]);
+    killed["status"]["containerRecreateStates"] =
+        json!([{"name": "app", "phase": "Recreating", "isKilled": true}]);
     let starts = with(pod("b"), "/status/containerStatuses/0/ready", json!(false));
     let seen = snapshot(&killed, Some(starts), Some(image(Some("Stopped"))));
     assert_eq!(Some(round(&seen).1), seen.request.status);
@@ -213,7 +335,11 @@ fn what_is_seen_of_a_container_that_starts_is_written_with_its_state_and_not_alo
 
 #[test]
 fn a_write_that_is_refused_is_told() {
-    let graceful = with(recreating(), "/spec/strategy/unreadyGracePeriodSeconds", json!(3));
+    let graceful = with(
+        recreating(),
+        "/spec/strategy/unreadyGracePeriodSeconds",
+        json!(3),
+    );
     let seen = snapshot(&graceful, Some(pod("a")), Some(idle()));
     let plan = decide(&seen, now());
     let failure = Failure {
@@ -227,45 +353,94 @@ fn a_write_that_is_refused_is_told() {
         taken: false,
         infeasible: false,
     };
-    let told = super::status(&seen, &plan, &Outcome { failures: vec![failure] }, now()).unwrap();
-    assert_eq!((told.conditions[0].type_.as_str(), told.conditions[0].reason.as_str()), ("Blocked", "Refused"));
+    let told = super::status(
+        &seen,
+        &plan,
+        &Outcome {
+            failures: vec![failure],
+        },
+        now(),
+    )
+    .unwrap();
+    assert_eq!(
+        (
+            told.conditions[0].type_.as_str(),
+            told.conditions[0].reason.as_str()
+        ),
+        ("Blocked", "Refused")
+    );
 }
 
 #[test]
 fn a_deadline_leaves_the_states_as_they_are_and_says_what_is_undone() {
     let late = with(recreating(), "/spec/activeDeadlineSeconds", json!(10));
     let (_, status) = round(&snapshot(&late, Some(pod("a")), Some(image(None))));
-    assert_eq!(status.container_recreate_states[0].phase, RecreatePhase::Pending);
-    let condition = status.conditions.iter().find(|condition| condition.type_ == "DeadlineExceeded").unwrap();
-    assert!(condition.message.contains("before app of pod web"), "{}", condition.message);
+    assert_eq!(
+        status.container_recreate_states[0].phase,
+        RecreatePhase::Pending
+    );
+    let condition = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "DeadlineExceeded")
+        .unwrap();
+    assert!(
+        condition.message.contains("before app of pod web"),
+        "{}",
+        condition.message
+    );
     // The stop was under way.
     let mut completed = late;
     completed["status"] = serde_json::to_value(&status).unwrap();
-    let (_, told) = round(&snapshot(&completed, Some(pod("a")), Some(image(Some("Stopped")))));
+    let (_, told) = round(&snapshot(
+        &completed,
+        Some(pod("a")),
+        Some(image(Some("Stopped"))),
+    ));
     assert_eq!(
-        (told.container_recreate_states[0].phase, told.container_recreate_states[0].is_killed),
+        (
+            told.container_recreate_states[0].phase,
+            told.container_recreate_states[0].is_killed
+        ),
         (RecreatePhase::Recreating, true)
     );
-    assert_eq!((told.phase, &told.completion_time), (RecreatePhase::Completed, &status.completion_time));
+    assert_eq!(
+        (told.phase, &told.completion_time),
+        (RecreatePhase::Completed, &status.completion_time)
+    );
 }
 
 #[test]
 fn another_request_of_the_pod_comes_first() {
     let mut mine = snapshot(&request(), Some(pod("a")), Some(idle()));
-    let older = with(with(recreating(), "/metadata/uid", json!("q")), "/metadata/name", json!("older"));
-    mine.of_pod.push(Arc::new(serde_json::from_value(older).unwrap()));
+    let older = with(
+        with(recreating(), "/metadata/uid", json!("q")),
+        "/metadata/name",
+        json!("older"),
+    );
+    mine.of_pod
+        .push(Arc::new(serde_json::from_value(older).unwrap()));
     let (plan, status) = round(&mine);
     assert_eq!(status.phase, RecreatePhase::Pending);
-    assert!(plan.is_idle() && plan.waiting[0].reason.contains("older"), "{plan:?}");
+    assert!(
+        plan.is_idle() && plan.waiting[0].reason.contains("older"),
+        "{plan:?}"
+    );
 }
 
 fn patches(plan: &Plan) -> Vec<Value> {
     let of = |action: &Action| match action {
         Action::Patch { patch, .. } => Some(patch["metadata"].clone()),
-        Action::PatchPodStatus { conditions, .. } => {
-            Some(json!(conditions.iter().map(|c| (&*c.type_, &*c.status, &*c.message)).collect::<Vec<_>>()))
-        }
-        Action::Delete { resource: CONTAINER_RECREATE_REQUESTS, .. } => Some(json!("delete")),
+        Action::PatchPodStatus { conditions, .. } => Some(json!(
+            conditions
+                .iter()
+                .map(|c| (&*c.type_, &*c.status, &*c.message))
+                .collect::<Vec<_>>()
+        )),
+        Action::Delete {
+            resource: CONTAINER_RECREATE_REQUESTS,
+            ..
+        } => Some(json!("delete")),
         _ => None,
     };
     plan.actions().filter_map(of).collect()
@@ -275,14 +450,21 @@ const ENTRY: &str = r#"[{"userAgent":"ContainerRecreateRequest","key":"default/d
 
 #[test]
 fn the_pod_is_out_of_service_before_a_stop_and_back_when_the_request_is_over() {
-    let graceful = with(recreating(), "/spec/strategy/unreadyGracePeriodSeconds", json!(3));
+    let graceful = with(
+        recreating(),
+        "/spec/strategy/unreadyGracePeriodSeconds",
+        json!(3),
+    );
     let seen = snapshot(&graceful, Some(pod("a")), Some(idle()));
     let (plan, status) = round(&seen);
     let written = patches(&plan);
     assert_eq!(written[0], json!({"finalizers": [FINALIZER]}));
     assert_eq!(written[1][0], json!(["KruisePodReady", "False", ENTRY]));
     let grace = &status.conditions[0];
-    assert_eq!((grace.type_.as_str(), grace.last_transition_time.0), ("PreRecreateGrace", now()));
+    assert_eq!(
+        (grace.type_.as_str(), grace.last_transition_time.0),
+        ("PreRecreateGrace", now())
+    );
     // The write failed: the wait has not begun.
     let failure = Failure {
         deed: plan.actions().next().unwrap().deed(),
@@ -295,17 +477,31 @@ fn the_pod_is_out_of_service_before_a_stop_and_back_when_the_request_is_over() {
         taken: false,
         infeasible: false,
     };
-    let failed = super::status(&seen, &plan, &Outcome { failures: vec![failure] }, now()).unwrap();
+    let failed = super::status(
+        &seen,
+        &plan,
+        &Outcome {
+            failures: vec![failure],
+        },
+        now(),
+    )
+    .unwrap();
     assert_eq!(failed.conditions, []);
 
     let mut completed = with(graceful, "/metadata/finalizers", json!([FINALIZER, "x"]));
     completed["status"] = json!({"phase": "Completed", "completionTime": ago(1)});
-    let closed =
-        with(pod("b"), "/status/conditions", json!([{"type": "KruisePodReady", "status": "False", "message": ENTRY}]));
+    let closed = with(
+        pod("b"),
+        "/status/conditions",
+        json!([{"type": "KruisePodReady", "status": "False", "message": ENTRY}]),
+    );
     let (plan, _) = round(&snapshot(&completed, Some(closed.clone()), Some(idle())));
     let written = patches(&plan);
     assert_eq!(written[0], json!([["KruisePodReady", "True", "[]"]]));
-    assert_eq!(written[1], json!({"finalizers": ["x"], "labels": {"crr.apps.kruise.io/active": null}}));
+    assert_eq!(
+        written[1],
+        json!({"finalizers": ["x"], "labels": {"crr.apps.kruise.io/active": null}})
+    );
     // Somebody took the finalizer away.
     let bare = with(completed.clone(), "/metadata/finalizers", json!([]));
     assert_eq!(
@@ -314,7 +510,10 @@ fn the_pod_is_out_of_service_before_a_stop_and_back_when_the_request_is_over() {
     );
     // A request that is deleted lets it go, too, and one whose pod has gone does not wait for it.
     let going = with(completed, "/metadata/deletionTimestamp", ago(1));
-    assert_eq!(patches(&round(&snapshot(&going, None, None)).0), [json!({"finalizers": ["x"]})]);
+    assert_eq!(
+        patches(&round(&snapshot(&going, None, None)).0),
+        [json!({"finalizers": ["x"]})]
+    );
 }
 
 #[test]
@@ -323,8 +522,14 @@ fn a_request_that_holds_its_pod_since_its_creation_begins_with_one_write_of_each
     let graceful = with(held, "/spec/strategy/unreadyGracePeriodSeconds", json!(3));
     let (plan, status) = round(&snapshot(&graceful, Some(pod("a")), Some(idle())));
     let written = patches(&plan);
-    assert_eq!((written.len(), &written[0][0]), (1, &json!(["KruisePodReady", "False", ENTRY])));
-    assert_eq!((status.phase, &*status.conditions[0].type_), (RecreatePhase::Recreating, "PreRecreateGrace"));
+    assert_eq!(
+        (written.len(), &written[0][0]),
+        (1, &json!(["KruisePodReady", "False", ENTRY]))
+    );
+    assert_eq!(
+        (status.phase, &*status.conditions[0].type_),
+        (RecreatePhase::Recreating, "PreRecreateGrace")
+    );
     // A provider says itself that it begins.
     let foreign = with(graceful, "/metadata/labels/type", json!("virtual-kubelet"));
     let (plan, status) = round(&snapshot(&foreign, Some(pod("a")), Some(idle())));
@@ -339,46 +544,89 @@ fn a_completed_request_loses_its_label_and_goes_when_its_time_is_over() {
         patches(&decide(&snapshot(&completed, None, None), now())),
         [json!({"labels": {"crr.apps.kruise.io/active": null}})]
     );
-    completed["metadata"]["labels"].as_object_mut().unwrap().remove("crr.apps.kruise.io/active");
-    assert_eq!(patches(&decide(&snapshot(&completed, None, None), now())), [json!("delete")]);
+    completed["metadata"]["labels"]
+        .as_object_mut()
+        .unwrap()
+        .remove("crr.apps.kruise.io/active");
+    assert_eq!(
+        patches(&decide(&snapshot(&completed, None, None), now())),
+        [json!("delete")]
+    );
     completed["status"]["completionTime"] = ago(1);
     let plan = decide(&snapshot(&completed, None, None), now());
-    assert_eq!((patches(&plan).len(), plan.look_again.map(|wait| wait.as_secs())), (0, Some(2)));
+    assert_eq!(
+        (
+            patches(&plan).len(),
+            plan.look_again.map(|wait| wait.as_secs())
+        ),
+        (0, Some(2))
+    );
 }
 
 #[test]
 fn an_id_that_no_runtime_gives_was_filled_in_by_nobody() {
     for (length, expected) in [(253, false), (254, true)] {
         let id = json!(format!("containerd://{}", "a".repeat(length - 13)));
-        let forged = with(request(), "/spec/containers/0/statusContext/containerID", id);
-        assert_eq!(needs_filling(&serde_json::from_value(forged).unwrap()), expected, "{length}");
+        let forged = with(
+            request(),
+            "/spec/containers/0/statusContext/containerID",
+            id,
+        );
+        assert_eq!(
+            needs_filling(&serde_json::from_value(forged).unwrap()),
+            expected,
+            "{length}"
+        );
     }
 }
 
 #[test]
 fn more_requests_of_a_pod_than_it_can_have_are_not_kept_waiting() {
     let other = |number: i64| {
-        let other = with(request(), "/metadata/name", json!(format!("before{number}")));
+        let other = with(
+            request(),
+            "/metadata/name",
+            json!(format!("before{number}")),
+        );
         with(
             with(other, "/metadata/uid", json!(format!("u{number}"))),
             "/metadata/creationTimestamp",
             ago(1_000 + number),
         )
     };
-    for (before, expected) in [(63, None), (64, Some("the pod has 64 requests before this one"))] {
+    for (before, expected) in [
+        (63, None),
+        (64, Some("the pod has 64 requests before this one")),
+    ] {
         let mut seen = snapshot(&request(), Some(pod("a")), Some(idle()));
-        seen.of_pod.extend((0..before).map(|number| Arc::new(serde_json::from_value(other(number)).unwrap())));
+        seen.of_pod.extend(
+            (0..before).map(|number| Arc::new(serde_json::from_value(other(number)).unwrap())),
+        );
         let (_, status) = round(&seen);
         let refused = (status.phase == RecreatePhase::Completed).then_some(status.message.as_str());
-        assert_eq!(refused.is_some(), expected.is_some(), "{before}: {}", status.message);
-        assert!(refused.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{}", status.message);
+        assert_eq!(
+            refused.is_some(),
+            expected.is_some(),
+            "{before}: {}",
+            status.message
+        );
+        assert!(
+            refused
+                .unwrap_or_default()
+                .starts_with(expected.unwrap_or_default()),
+            "{}",
+            status.message
+        );
     }
 }
 
 #[test]
 fn what_slipped_through_is_filled_in_or_refused() {
     let mut slipped = request();
-    slipped["metadata"].as_object_mut().unwrap().remove("labels");
+    slipped["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("labels");
     let mut seen = snapshot(&slipped, Some(pod("a")), Some(idle()));
     seen.filled = Some(Ok(json!({"metadata": {"labels": {"x": "y"}}})));
     let plan = decide(&seen, now());
@@ -388,7 +636,10 @@ fn what_slipped_through_is_filled_in_or_refused() {
     let (plan, status) = round(&seen);
     assert_eq!(
         (status.phase, status.message.as_str()),
-        (RecreatePhase::Completed, "spec.podName: pod web does not exist")
+        (
+            RecreatePhase::Completed,
+            "spec.podName: pod web does not exist"
+        )
     );
     assert_eq!(plan.events[0].reason, "Refused");
 }
@@ -404,63 +655,158 @@ fn without_daemons_a_request_ends_and_a_providers_own_is_left_to_it() {
     let (plan, status) = round(&seen);
     assert!(plan.is_idle());
     let before = seen.request.status.clone().unwrap();
-    assert_eq!(status.container_recreate_states, before.container_recreate_states, "its states are the provider's");
-    assert_eq!(status.container_status_snapshot[0].container_id, "c://b", "who sees the new one here");
+    assert_eq!(
+        status.container_recreate_states, before.container_recreate_states,
+        "its states are the provider's"
+    );
+    assert_eq!(
+        status.container_status_snapshot[0].container_id, "c://b",
+        "who sees the new one here"
+    );
     foreign["spec"]["strategy"]["unreadyGracePeriodSeconds"] = json!(3);
     let (plan, status) = round(&snapshot(&foreign, Some(pod("a")), None));
-    assert_eq!((patches(&plan).len(), status.conditions[0].type_.as_str()), (2, "PreRecreateGrace"));
+    assert_eq!(
+        (patches(&plan).len(), status.conditions[0].type_.as_str()),
+        (2, "PreRecreateGrace")
+    );
 }
 
 #[test]
 fn blocked_names_what_does_not_pass_by_itself() {
-    let graceful = with(recreating(), "/spec/strategy/unreadyGracePeriodSeconds", json!(3));
+    let graceful = with(
+        recreating(),
+        "/spec/strategy/unreadyGracePeriodSeconds",
+        json!(3),
+    );
     let no_gate = with(pod("a"), "/spec/readinessGates", json!([]));
     let waiting = |reason: &str| {
-        let pod = with(pod("b"), "/status/containerStatuses/0/state", json!({"waiting": {"reason": reason}}));
+        let pod = with(
+            pod("b"),
+            "/status/containerStatuses/0/state",
+            json!({"waiting": {"reason": reason}}),
+        );
         with(pod, "/status/containerStatuses/0/ready", json!(false))
     };
     let not_ready = |seconds: i64| {
         let condition = json!([{"type": "ContainersReady", "status": "False", "lastTransitionTime": ago(seconds)}]);
-        with(with(pod("b"), "/status/containerStatuses/0/ready", json!(false)), "/status/conditions", condition)
+        with(
+            with(pod("b"), "/status/containerStatuses/0/ready", json!(false)),
+            "/status/conditions",
+            condition,
+        )
     };
     let stopped = || Some(image(Some("Stopped")));
     let asked_before = |answer: Option<&str>, seconds: i64| {
-        Some(with(image(answer), "/spec/stopContainers/0/createdAt", ago(seconds)))
+        Some(with(
+            image(answer),
+            "/spec/stopContainers/0/createdAt",
+            ago(seconds),
+        ))
     };
     let stopped_before = |seconds: i64| asked_before(Some("Stopped"), seconds);
-    let crashed = with(pod("b"), "/status/containerStatuses/0/state", json!({"terminated": {"exitCode": 1}}));
+    let crashed = with(
+        pod("b"),
+        "/status/containerStatuses/0/state",
+        json!({"terminated": {"exitCode": 1}}),
+    );
     let crashed = with(crashed, "/status/containerStatuses/0/ready", json!(false));
     let told = json!([{"type": "Blocked", "status": "True", "reason": "NotStarted", "message": "pod web on node n1", "lastTransitionTime": ago(9)}]);
     let crashes = with(recreating(), "/status/conditions", told);
     for (what, snapshot, expected) in [
-        ("no gate", snapshot(&graceful, Some(no_gate), Some(idle())), Some("NoReadinessGate")),
-        ("back-off", snapshot(&recreating(), Some(waiting("CrashLoopBackOff")), stopped()), Some("NotStarted")),
-        ("between two crashes", snapshot(&crashes, Some(crashed.clone()), stopped()), Some("NotStarted")),
-        ("its first end", snapshot(&recreating(), Some(crashed), stopped()), None),
-        ("a dead kubelet", snapshot(&recreating(), Some(pod("a")), stopped_before(90)), Some("NotReported")),
-        ("a kubelet that is slow", snapshot(&recreating(), Some(pod("a")), stopped_before(80)), None),
-        ("starts", snapshot(&recreating(), Some(waiting("ContainerCreating")), stopped()), None),
-        ("not ready for long", snapshot(&recreating(), Some(not_ready(60)), stopped()), Some("NotReady")),
-        ("not ready yet", snapshot(&recreating(), Some(not_ready(20)), stopped()), None),
-        ("waits for the daemon", snapshot(&recreating(), Some(pod("a")), asked_before(None, 29)), None),
+        (
+            "no gate",
+            snapshot(&graceful, Some(no_gate), Some(idle())),
+            Some("NoReadinessGate"),
+        ),
+        (
+            "back-off",
+            snapshot(&recreating(), Some(waiting("CrashLoopBackOff")), stopped()),
+            Some("NotStarted"),
+        ),
+        (
+            "between two crashes",
+            snapshot(&crashes, Some(crashed.clone()), stopped()),
+            Some("NotStarted"),
+        ),
+        (
+            "its first end",
+            snapshot(&recreating(), Some(crashed), stopped()),
+            None,
+        ),
+        (
+            "a dead kubelet",
+            snapshot(&recreating(), Some(pod("a")), stopped_before(90)),
+            Some("NotReported"),
+        ),
+        (
+            "a kubelet that is slow",
+            snapshot(&recreating(), Some(pod("a")), stopped_before(80)),
+            None,
+        ),
+        (
+            "starts",
+            snapshot(&recreating(), Some(waiting("ContainerCreating")), stopped()),
+            None,
+        ),
+        (
+            "not ready for long",
+            snapshot(&recreating(), Some(not_ready(60)), stopped()),
+            Some("NotReady"),
+        ),
+        (
+            "not ready yet",
+            snapshot(&recreating(), Some(not_ready(20)), stopped()),
+            None,
+        ),
+        (
+            "waits for the daemon",
+            snapshot(&recreating(), Some(pod("a")), asked_before(None, 29)),
+            None,
+        ),
         (
             "a daemon without a word",
             snapshot(&recreating(), Some(pod("a")), asked_before(None, 30)),
             Some("NotAnswered"),
         ),
-        ("a stop in its time", snapshot(&recreating(), Some(pod("a")), asked_before(Some("Stopping"), 59)), None),
+        (
+            "a stop in its time",
+            snapshot(
+                &recreating(),
+                Some(pod("a")),
+                asked_before(Some("Stopping"), 59),
+            ),
+            None,
+        ),
         (
             "a stop that does not end",
-            snapshot(&recreating(), Some(pod("a")), asked_before(Some("Stopping"), 60)),
+            snapshot(
+                &recreating(),
+                Some(pod("a")),
+                asked_before(Some("Stopping"), 60),
+            ),
             Some("NotAnswered"),
         ),
     ] {
         let (plan, status) = round(&snapshot);
-        let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked");
-        assert_eq!(blocked.map(|condition| condition.reason.as_str()), expected, "{what}");
-        assert!(blocked.is_none_or(|blocked| blocked.message.contains("pod web on node n1")), "{what}");
+        let blocked = status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == "Blocked");
+        assert_eq!(
+            blocked.map(|condition| condition.reason.as_str()),
+            expected,
+            "{what}"
+        );
+        assert!(
+            blocked.is_none_or(|blocked| blocked.message.contains("pod web on node n1")),
+            "{what}"
+        );
         if what == "not ready yet" {
-            assert_eq!(plan.look_again.map(|wait| wait.as_secs()), Some(40), "it is told when it has lasted");
+            assert_eq!(
+                plan.look_again.map(|wait| wait.as_secs()),
+                Some(40),
+                "it is told when it has lasted"
+            );
         }
     }
 }
@@ -468,15 +814,27 @@ fn blocked_names_what_does_not_pass_by_itself() {
 #[test]
 fn whoever_is_behind_a_request_that_does_not_get_on_is_told() {
     let mut mine = snapshot(&request(), Some(pod("a")), Some(idle()));
-    let older = with(with(recreating(), "/metadata/uid", json!("q")), "/metadata/name", json!("older"));
-    mine.of_pod.push(Arc::new(serde_json::from_value(older.clone()).unwrap()));
+    let older = with(
+        with(recreating(), "/metadata/uid", json!("q")),
+        "/metadata/name",
+        json!("older"),
+    );
+    mine.of_pod
+        .push(Arc::new(serde_json::from_value(older.clone()).unwrap()));
     assert_eq!(round(&mine).1.conditions, []);
     let blocked = json!([{"type": "Blocked", "status": "True", "reason": "NotReady", "message": "", "lastTransitionTime": ago(9)}]);
-    mine.of_pod[1] = Arc::new(serde_json::from_value(with(older, "/status/conditions", blocked)).unwrap());
+    mine.of_pod[1] =
+        Arc::new(serde_json::from_value(with(older, "/status/conditions", blocked)).unwrap());
     let (_, status) = round(&mine);
-    assert_eq!((status.phase, status.conditions[0].reason.as_str()), (RecreatePhase::Pending, "BehindAnother"));
+    assert_eq!(
+        (status.phase, status.conditions[0].reason.as_str()),
+        (RecreatePhase::Pending, "BehindAnother")
+    );
     let message = &status.conditions[0].message;
-    assert!(message.contains("older comes first") && message.contains("(NotReady)"), "{message}");
+    assert!(
+        message.contains("older comes first") && message.contains("(NotReady)"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -487,10 +845,19 @@ fn the_pod_is_told_of_each_stop_once_and_of_a_hook_that_failed() {
     let next = round(&seen).1;
     let events = pod_events(&seen, &next);
     assert_eq!(
-        events.iter().map(|event| (event.reason, event.warning)).collect::<Vec<_>>(),
+        events
+            .iter()
+            .map(|event| (event.reason, event.warning))
+            .collect::<Vec<_>>(),
         [("Killing", false), ("FailedPreStopHook", true)]
     );
     let mut again = recreating();
     again["status"] = serde_json::to_value(&next).unwrap();
-    assert_eq!(pod_events(&snapshot(&again, Some(pod("a")), Some(image(Some("Stopped")))), &next), []);
+    assert_eq!(
+        pod_events(
+            &snapshot(&again, Some(pod("a")), Some(image(Some("Stopped")))),
+            &next
+        ),
+        []
+    );
 }

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::ContainerRecreateRequest;
-use berth_api::v1beta1::containerrecreaterequest::{MAX_CONTAINER_ID, RecreatePhase, RecreatedContainer};
+use berth_api::v1beta1::containerrecreaterequest::{
+    MAX_CONTAINER_ID, RecreatePhase, RecreatedContainer,
+};
 use berth_workload::gates::Gate;
 use berth_workload::pod::Pod;
-use berth_workload::recreate::{has_ended, is_over, is_virtual, phase, pod_uid, strategy, time_left};
+use berth_workload::recreate::{
+    has_ended, is_over, is_virtual, phase, pod_uid, strategy, time_left,
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -43,7 +47,10 @@ pub(super) enum Verdict<'a> {
 /// Has nobody filled the request in? An id that no runtime gives was not filled in, and would be asked of a node that cannot answer.
 pub fn needs_filling(request: &ContainerRecreateRequest) -> bool {
     let is_filled = |container: &RecreatedContainer| {
-        container.status_context.as_ref().is_some_and(|then| then.container_id.len() <= MAX_CONTAINER_ID)
+        container
+            .status_context
+            .as_ref()
+            .is_some_and(|then| then.container_id.len() <= MAX_CONTAINER_ID)
     };
     let lacks = pod_uid(request).is_none() || !request.spec.containers.iter().all(is_filled);
     lacks && !is_over(request)
@@ -52,7 +59,14 @@ pub fn needs_filling(request: &ContainerRecreateRequest) -> bool {
 /// Are so many others of the pod before this one that it is not kept waiting?
 fn is_one_too_many(snapshot: &Snapshot) -> bool {
     let place = |request: &ContainerRecreateRequest| {
-        (request.metadata.creation_timestamp.as_ref().map(|created| created.0), request.metadata.name.clone())
+        (
+            request
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .map(|created| created.0),
+            request.metadata.name.clone(),
+        )
     };
     if snapshot.of_pod.len() <= MAX_OPEN || phase(&snapshot.request) != RecreatePhase::Pending {
         return false;
@@ -65,7 +79,10 @@ fn is_one_too_many(snapshot: &Snapshot) -> bool {
 /// Decides it.
 pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
     let request = &*snapshot.request;
-    let complete = |message: &str| Verdict::Complete { message: message.to_owned(), deadline: false };
+    let complete = |message: &str| Verdict::Complete {
+        message: message.to_owned(),
+        deadline: false,
+    };
     if is_over(request) {
         return Verdict::Over;
     }
@@ -81,14 +98,27 @@ pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
             "feature gate KruiseDaemon is off, so nobody stops containers: turn it on and create another request",
         );
     }
-    let Some(pod) = pod(snapshot) else { return complete("pod has gone") };
+    let Some(pod) = pod(snapshot) else {
+        return complete("pod has gone");
+    };
     let course = snapshot.course(pod);
-    let nothing_is_left = || course.states().iter().all(|state| state.phase != RecreatePhase::Pending);
+    let nothing_is_left = || {
+        course
+            .states()
+            .iter()
+            .all(|state| state.phase != RecreatePhase::Pending)
+    };
     if has_ended(pod) || pod.has_finished() && nothing_is_left() {
         return complete("pod has ended");
     }
-    let current = snapshot.current(pod).filter(|current| current.metadata.uid != request.metadata.uid);
-    if current.is_none() && phase(request) == RecreatePhase::Recreating && !is_virtual(request) && course.is_done() {
+    let current = snapshot
+        .current(pod)
+        .filter(|current| current.metadata.uid != request.metadata.uid);
+    if current.is_none()
+        && phase(request) == RecreatePhase::Recreating
+        && !is_virtual(request)
+        && course.is_done()
+    {
         return complete("");
     }
     if time_left(request, now).is_some_and(|left| !left.is_positive()) {
@@ -119,17 +149,24 @@ pub(super) fn verdict(snapshot: &Snapshot, now: Timestamp) -> Verdict<'_> {
 /// service before, for then that is what budgets are asked about.
 pub fn restarts(snapshot: &Snapshot, now: Timestamp) -> Vec<&str> {
     let request = &*snapshot.request;
-    let begins = phase(request) == RecreatePhase::Pending && strategy(request).unready_grace_period_seconds.is_none();
+    let begins = phase(request) == RecreatePhase::Pending
+        && strategy(request).unready_grace_period_seconds.is_none();
     if !begins || !matches!(verdict(snapshot, now), Verdict::Work(_)) {
         return Vec::new();
     }
-    request.spec.containers.iter().map(|container| container.name.as_str()).collect()
+    request
+        .spec
+        .containers
+        .iter()
+        .map(|container| container.name.as_str())
+        .collect()
 }
 
 /// The request's pod, if it is still that one and stays.
 pub(super) fn pod(snapshot: &Snapshot) -> Option<&Pod> {
     let is_the_one = |pod: &&Pod| {
-        pod_uid(&snapshot.request) == Some(&*pod.metadata.uid) && pod.metadata.deletion_timestamp.is_none()
+        pod_uid(&snapshot.request) == Some(&*pod.metadata.uid)
+            && pod.metadata.deletion_timestamp.is_none()
     };
     snapshot.pod.as_deref().filter(is_the_one)
 }

@@ -28,20 +28,28 @@ impl Orphans {
         if pods.is_empty() && revisions.is_empty() {
             return Self::default();
         }
-        let Ok(selector) = Selector::new(&set.spec.selector) else { return Self::default() };
+        let Ok(selector) = Selector::new(&set.spec.selector) else {
+            return Self::default();
+        };
         let workload = workload(set);
         let is_ours = |metadata: &Metadata| {
-            adopt::is_nobodys(&workload, metadata) && adopt::is_named_and_selected(&workload, &selector, metadata)
+            adopt::is_nobodys(&workload, metadata)
+                && adopt::is_named_and_selected(&workload, &selector, metadata)
         };
         // Kubernetes' own and OpenKruise's are known by the label that their pods have.
         let is_revision = |revision: &Revision| {
-            let hash = [HASH_LABEL, REVISION_LABEL].iter().find_map(|key| revision.metadata.label(key));
+            let hash = [HASH_LABEL, REVISION_LABEL]
+                .iter()
+                .find_map(|key| revision.metadata.label(key));
             is_ours(&revision.metadata) && hash == Some(short(&revision.metadata.name))
         };
         let is_pod = |pod: &Pod| is_ours(&pod.metadata) && pod.is_active();
         Self {
             pods: pods.into_iter().filter(|pod| is_pod(pod)).collect(),
-            revisions: revisions.into_iter().filter(|revision| is_revision(revision)).collect(),
+            revisions: revisions
+                .into_iter()
+                .filter(|revision| is_revision(revision))
+                .collect(),
         }
     }
 
@@ -54,7 +62,9 @@ impl Orphans {
 /// Pods that are named after the set and selected by it, and that another DaemonSet of this name controls: Kubernetes' own, or an
 /// earlier one. Whoever deletes that with `--cascade=orphan` leaves them to this one, which may be seen a moment later.
 pub fn namesakes(set: &DaemonSet, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
-    let Ok(selector) = Selector::new(&set.spec.selector) else { return Vec::new() };
+    let Ok(selector) = Selector::new(&set.spec.selector) else {
+        return Vec::new();
+    };
     let workload = workload(set);
     let is_one = |pod: &Pod| {
         let metadata = &pod.metadata;
@@ -85,7 +95,9 @@ pub(super) fn awaited(snapshot: &Snapshot, now: Timestamp) -> Option<(&Arc<Pod>,
         label.is_empty() || is_known(&snapshot.revisions) || is_known(&snapshot.orphans.revisions)
     };
     let pods = snapshot.orphans.pods.iter().chain(&snapshot.namesakes);
-    pods.into_iter().find(|pod| !is_seen(pod)).map(|pod| (pod, rest))
+    pods.into_iter()
+        .find(|pod| !is_seen(pod))
+        .map(|pod| (pod, rest))
 }
 
 /// Takes over the revisions. Empty if there are none.
@@ -96,6 +108,12 @@ pub(super) fn revisions(snapshot: &Snapshot) -> Vec<Stage> {
 /// Takes over the pods, before any is created, deleted or updated.
 pub(super) fn pods(snapshot: &Snapshot, plan: &mut Plan) {
     let workload = snapshot.scene().workload;
-    let steps = snapshot.orphans.pods.iter().take(MOST).map(|pod| adopt::pod(&workload, pod));
-    plan.stages.extend(adopt::confirmed(&workload, steps.collect()));
+    let steps = snapshot
+        .orphans
+        .pods
+        .iter()
+        .take(MOST)
+        .map(|pod| adopt::pod(&workload, pod));
+    plan.stages
+        .extend(adopt::confirmed(&workload, steps.collect()));
 }

@@ -44,7 +44,11 @@ pub(super) fn set(
     causes.extend(failing(snapshot, places, now));
     causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
     // A node that only bears its pod is left alone, and so is the pod.
-    let borne = places.by_node.values().filter(|place| place.fit == Fit::MayStay).flat_map(|place| &place.pods);
+    let borne = places
+        .by_node
+        .values()
+        .filter(|place| place.fit == Fit::MayStay)
+        .flat_map(|place| &place.pods);
     let borne: Uids = borne.map(|pod| pod.metadata.uid.clone()).collect();
     causes.extend(stuck::of_pods_without(&scene, &borne, plan, now));
     // Its remedy helps no pod that has another fault.
@@ -54,7 +58,10 @@ pub(super) fn set(
         Some((cause, false)) => Some(cause),
         None => None,
     };
-    let told = new.conditions.iter().find(|c| c.type_ == condition::BLOCKED);
+    let told = new
+        .conditions
+        .iter()
+        .find(|c| c.type_ == condition::BLOCKED);
     let since = told.and_then(|told| told.last_transition_time.clone());
     new.conditions.retain(|c| c.type_ != condition::BLOCKED);
     new.conditions.extend(cause.map(|cause| DaemonSetCondition {
@@ -68,23 +75,44 @@ pub(super) fn set(
 
 /// Does a pod wait for this limit?
 fn waits_for(plan: &Plan, limit: &str) -> bool {
-    plan.waiting.iter().any(|waiting| waiting.reason.contains(limit))
+    plan.waiting
+        .iter()
+        .any(|waiting| waiting.reason.contains(limit))
 }
 
 /// Nodes that are not Ready use up what may be away, or keep the next zone from its turn.
-fn not_ready(snapshot: &Snapshot, places: &Places<'_>, plan: &Plan, now: Timestamp) -> Option<Cause> {
-    let not_ready: Vec<_> = places.wanted().filter(|(_, place)| !place.node.ready).map(|(name, _)| name).collect();
+fn not_ready(
+    snapshot: &Snapshot,
+    places: &Places<'_>,
+    plan: &Plan,
+    now: Timestamp,
+) -> Option<Cause> {
+    let not_ready: Vec<_> = places
+        .wanted()
+        .filter(|(_, place)| !place.node.ready)
+        .map(|(name, _)| name)
+        .collect();
     if not_ready.is_empty() || ignores_not_ready(snapshot) {
         return None;
     }
     let (what, mut nodes) = if waits_for(plan, "maxUnavailable") {
         let limit = "spec.updateStrategy.rollingUpdate.maxUnavailable";
-        (format!("{limit}, which nodes that are not Ready use up"), not_ready)
+        (
+            format!("{limit}, which nodes that are not Ready use up"),
+            not_ready,
+        )
     } else {
         let key = snapshot.annotation(UPDATE_TOPOLOGY_KEY)?;
-        (format!("the turn of their {key}, which nodes that are not Ready hold up"), holding_up(snapshot, places, now)?)
+        (
+            format!("the turn of their {key}, which nodes that are not Ready hold up"),
+            holding_up(snapshot, places, now)?,
+        )
     };
-    let more = if nodes.len() > MOST { " and others" } else { "" };
+    let more = if nodes.len() > MOST {
+        " and others"
+    } else {
+        ""
+    };
     nodes.truncate(MOST);
     let message = format!(
         "{}: pods wait for {what}: {}{more}; bring them back, delete them, or set annotation {DAEMONSET_IGNORE_NOT_READY}: \"true\"",
@@ -95,16 +123,30 @@ fn not_ready(snapshot: &Snapshot, places: &Places<'_>, plan: &Plan, now: Timesta
 }
 
 /// Nodes that are not Ready and all that the nodes of later zones wait for, where nodes are updated zone by zone.
-fn holding_up<'a>(snapshot: &Snapshot, places: &Places<'a>, now: Timestamp) -> Option<Vec<&'a str>> {
+fn holding_up<'a>(
+    snapshot: &Snapshot,
+    places: &Places<'a>,
+    now: Timestamp,
+) -> Option<Vec<&'a str>> {
     let template = snapshot.set.spec.template.value();
-    let settings = settings(snapshot, &template, places.wanted().count()).ok().filter(|settings| settings.updates)?;
+    let settings = settings(snapshot, &template, places.wanted().count())
+        .ok()
+        .filter(|settings| settings.updates)?;
     let revisions = revisions(snapshot, &template)?;
     let turns = Turns::new(snapshot, &settings, places, &revisions, now);
-    let is_new = |place: &Place<'_>| place.active().all(|pod| is_updated(snapshot, &revisions, pod));
-    let is_done = |place: &Place<'_>| is_new(place) && is_available(place, settings.min_ready_seconds, now);
+    let is_new = |place: &Place<'_>| {
+        place
+            .active()
+            .all(|pod| is_updated(snapshot, &revisions, pod))
+    };
+    let is_done =
+        |place: &Place<'_>| is_new(place) && is_available(place, settings.min_ready_seconds, now);
     let allowed = places.wanted().filter(|(name, _)| turns.is_allowed(name));
     let (in_turn, later): (Vec<_>, Vec<_>) = allowed.partition(|(name, _)| turns.is_in_turn(name));
-    let open: Vec<_> = in_turn.into_iter().filter(|(_, place)| !is_done(place)).collect();
+    let open: Vec<_> = in_turn
+        .into_iter()
+        .filter(|(_, place)| !is_done(place))
+        .collect();
     let are_away = !open.is_empty() && open.iter().all(|(_, place)| !place.node.ready);
     let holds_up = are_away && later.iter().any(|(_, place)| !is_new(place));
     holds_up.then(|| open.into_iter().map(|(name, _)| name).collect())
@@ -114,7 +156,9 @@ fn holding_up<'a>(snapshot: &Snapshot, places: &Places<'a>, now: Timestamp) -> O
 fn revisions(snapshot: &Snapshot, template: &Value) -> Option<Revisions> {
     let scene = snapshot.scene();
     match history::recognise(&scene, template) {
-        Recognised::Newest(updated) | Recognised::Older(updated, _) => Some(Revisions::new(&scene, updated)),
+        Recognised::Newest(updated) | Recognised::Older(updated, _) => {
+            Some(Revisions::new(&scene, updated))
+        }
         Recognised::New(_) => None,
     }
 }
@@ -122,52 +166,81 @@ fn revisions(snapshot: &Snapshot, template: &Value) -> Option<Revisions> {
 /// Pods of a node fail one after the other: the node refuses them, or evicts them.
 fn failing(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
     let workload = snapshot.scene().workload;
-    let told = workload.blocked.filter(|told| told.reason == PODS_FAIL).map(|told| told.message);
-    let head = |node: &str| format!("{workload}: pods on node {node} fail one after the other; the node says: ");
+    let told = workload
+        .blocked
+        .filter(|told| told.reason == PODS_FAIL)
+        .map(|told| told.message);
+    let head = |node: &str| {
+        format!("{workload}: pods on node {node} fail one after the other; the node says: ")
+    };
     let is_told = |node: &str| told.is_some_and(|told| told.starts_with(&head(node)));
     let mut of_node = places.wanted().filter_map(|(name, place)| {
         // Where the set's own pod has the port, that is another cause.
         let is_second = |pod: &Pod| is_refused_port(pod) && place.active().next().is_some();
-        let failed = place.pods.iter().find(|pod| has_failed(pod) && !is_second(pod));
+        let failed = place
+            .pods
+            .iter()
+            .find(|pod| has_failed(pod) && !is_second(pod));
         let message = match failed {
             Some(pod) if place.node.ready && (times(snapshot, name) >= OFTEN || is_told(name)) => {
                 format!("{}{}", head(name), cause(pod))
             }
             // Between two of them nothing is mended yet.
-            None if is_told(name) && place.pods.iter().all(|pod| has_not_begun(pod, now)) => told?.to_owned(),
+            None if is_told(name) && place.pods.iter().all(|pod| has_not_begun(pod, now)) => {
+                told?.to_owned()
+            }
             _ => return None,
         };
         Some((!is_told(name), message))
     });
     let first = of_node.next()?;
-    let (_, message) = of_node.fold(first, |best, other| if best.0 && !other.0 { other } else { best });
+    let (_, message) = of_node.fold(
+        first,
+        |best, other| if best.0 && !other.0 { other } else { best },
+    );
     Some(Cause::new(Grade::Failing, PODS_FAIL, message, now))
 }
 
 /// Two pods of one node cannot have the same port of it.
 fn host_ports(snapshot: &Snapshot, places: &Places<'_>, now: Timestamp) -> Option<Cause> {
     let workload = snapshot.scene().workload;
-    let is_told = workload.blocked.is_some_and(|told| told.reason == HOST_PORT_WITH_SURGE);
+    let is_told = workload
+        .blocked
+        .is_some_and(|told| told.reason == HOST_PORT_WITH_SURGE);
     let is_kept_out = places.wanted().any(|(_, place)| keeps_second_out(place));
     if !is_kept_out && !is_told {
         return None;
     }
     let template = snapshot.set.spec.template.value();
     let settings = settings(snapshot, &template, places.wanted().count()).ok()?;
-    if settings.max_surge == 0 || !settings.updates || !(is_kept_out || is_between(snapshot, places, &template, now)) {
+    if settings.max_surge == 0
+        || !settings.updates
+        || !(is_kept_out || is_between(snapshot, places, &template, now))
+    {
         return None;
     }
     let has_host_network = template["spec"]["hostNetwork"] == Value::Bool(true);
     let containers = template["spec"]["containers"].as_array()?;
-    let mut ports = containers.iter().flat_map(|container| container["ports"].as_array().into_iter().flatten());
-    let is_of_host = |port: &&Value| port["hostPort"].as_i64().is_some_and(|port| port > 0) || has_host_network;
+    let mut ports = containers
+        .iter()
+        .flat_map(|container| container["ports"].as_array().into_iter().flatten());
+    let is_of_host =
+        |port: &&Value| port["hostPort"].as_i64().is_some_and(|port| port > 0) || has_host_network;
     let port = ports.find(is_of_host)?;
-    let number = port["hostPort"].as_i64().filter(|port| *port > 0).or_else(|| port["containerPort"].as_i64())?;
+    let number = port["hostPort"]
+        .as_i64()
+        .filter(|port| *port > 0)
+        .or_else(|| port["containerPort"].as_i64())?;
     let message = format!(
         "{workload}: spec.updateStrategy.rollingUpdate.maxSurge lets a second pod run on a node, and spec.template has port {number} of the \
          host, which only one can have; use maxUnavailable in place of maxSurge"
     );
-    Some(Cause::new(Grade::Failing, HOST_PORT_WITH_SURGE, message, now))
+    Some(Cause::new(
+        Grade::Failing,
+        HOST_PORT_WITH_SURGE,
+        message,
+        now,
+    ))
 }
 
 /// Is there a second pod that cannot come to the node of the first? The scheduler says so, or, where it is not asked, the kubelet.
@@ -188,10 +261,14 @@ fn is_refused_port(pod: &Pod) -> bool {
 /// Is a second pod that was refused gone, and the next one yet to be made, or to come to its node? Nothing is mended as long as the first
 /// one is there. A change of the spec ends it, for then none has been refused.
 fn is_between(snapshot: &Snapshot, places: &Places<'_>, template: &Value, now: Timestamp) -> bool {
-    let Some(revisions) = revisions(snapshot, template) else { return false };
+    let Some(revisions) = revisions(snapshot, template) else {
+        return false;
+    };
     places.wanted().any(|(name, place)| {
         let mut active = place.active();
-        let is_old = active.next().is_some_and(|first| !is_updated(snapshot, &revisions, first));
+        let is_old = active
+            .next()
+            .is_some_and(|first| !is_updated(snapshot, &revisions, first));
         is_old && times(snapshot, name) > 0 && active.all(|pod| has_not_begun(pod, now))
     })
 }

@@ -54,31 +54,56 @@ impl<'a> Turns<'a> {
     ) -> Self {
         let holds_revision = holds_revision(&snapshot.set);
         let allowed = allowed(snapshot, settings, places, revisions, holds_revision);
-        let held = holds_revision.then(|| held(snapshot, places, revisions, |node| !allowed.contains(node))).flatten();
+        let held = holds_revision
+            .then(|| held(snapshot, places, revisions, |node| !allowed.contains(node)))
+            .flatten();
         let is_counted = |place: &Place<'_>| place.node.ready || !ignores_not_ready(snapshot);
         let is_away = |place: &Place<'_>| !is_available(place, settings.min_ready_seconds, now);
-        let empty = staying_empty(snapshot, settings, places, revisions, &allowed, held.as_ref());
+        let empty = staying_empty(
+            snapshot,
+            settings,
+            places,
+            revisions,
+            &allowed,
+            held.as_ref(),
+        );
         let is_due = |name: &str, place: &Place<'_>| is_counted(place) && !empty.contains(name);
-        let unavailable = places.wanted().filter(|(name, place)| is_due(name, place) && is_away(place)).count();
-        let is_surging = |place: &Place<'_>| place.active().nth(1).is_some() && !is_away_for_good(place);
-        let surging = places.wanted().filter(|(_, place)| is_counted(place) && is_surging(place)).count();
-        let is_new = |pod: &Pod| is_updated(snapshot, revisions, pod) && !pod.spec.node_name.is_empty();
+        let unavailable = places
+            .wanted()
+            .filter(|(name, place)| is_due(name, place) && is_away(place))
+            .count();
+        let is_surging =
+            |place: &Place<'_>| place.active().nth(1).is_some() && !is_away_for_good(place);
+        let surging = places
+            .wanted()
+            .filter(|(_, place)| is_counted(place) && is_surging(place))
+            .count();
+        let is_new =
+            |pod: &Pod| is_updated(snapshot, revisions, pod) && !pod.spec.node_name.is_empty();
         let is_ready = |pod: &Pod| availability(pod, 0, now).is_ready();
         let of_wanted = || places.wanted().flat_map(|(_, place)| place.active());
-        let is_old_and_broken = |pod: &&Arc<Pod>| !is_updated(snapshot, revisions, pod) && repair::is_broken(pod);
+        let is_old_and_broken =
+            |pod: &&Arc<Pod>| !is_updated(snapshot, revisions, pod) && repair::is_broken(pod);
         // On a node that is away no pod is ready, whatever its revision.
         let ready_nodes = || places.wanted().filter(|(_, place)| place.node.ready);
         let on_ready_nodes = ready_nodes().flat_map(|(_, place)| place.active());
-        let fails = on_ready_nodes.filter(|pod| is_new(pod) && !is_ready(pod)).count();
+        let fails = on_ready_nodes
+            .filter(|pod| is_new(pod) && !is_ready(pod))
+            .count();
         let is_coming = |place: &Place<'_>| {
-            let serves_not = |pod: &Arc<Pod>| is_updated(snapshot, revisions, pod) && !is_ready(pod);
+            let serves_not =
+                |pod: &Arc<Pod>| is_updated(snapshot, revisions, pod) && !is_ready(pod);
             is_away_for_good(place) || place.active().any(serves_not)
         };
-        let coming = ready_nodes().filter(|(name, place)| !empty.contains(name) && is_coming(place)).count();
+        let coming = ready_nodes()
+            .filter(|(name, place)| !empty.contains(name) && is_coming(place))
+            .count();
         let in_zone = snapshot.annotation(UPDATE_TOPOLOGY_KEY).map(|key| {
             // One that does not count, as it may never be back, keeps no zone from its turn.
             let is_done = |place: &Place<'_>| {
-                let is_new = place.active().all(|pod| is_updated(snapshot, revisions, pod));
+                let is_new = place
+                    .active()
+                    .all(|pod| is_updated(snapshot, revisions, pod));
                 !is_counted(place) || (is_new && !is_away(place))
             };
             in_zone(places, &allowed, key, is_done)
@@ -159,21 +184,35 @@ fn staying_empty<'a>(
 ) -> BTreeSet<&'a str> {
     let empty = places.wanted().filter(|(_, place)| place.pods.is_empty());
     if let Some(held) = held {
-        let may_not_run = |name: &str, place: &Place<'_>| !allowed.contains(name) && !held.fits(place.node);
-        return empty.filter(|(name, place)| may_not_run(name, place)).map(|(name, _)| name).collect();
+        let may_not_run =
+            |name: &str, place: &Place<'_>| !allowed.contains(name) && !held.fits(place.node);
+        return empty
+            .filter(|(name, place)| may_not_run(name, place))
+            .map(|(name, _)| name)
+            .collect();
     }
     if !settings.is_partitioned {
         return BTreeSet::new();
     }
-    let has_new = |place: &Place<'_>| place.active().any(|pod| is_updated(snapshot, revisions, pod));
+    let has_new = |place: &Place<'_>| {
+        place
+            .active()
+            .any(|pod| is_updated(snapshot, revisions, pod))
+    };
     let new = places.wanted().filter(|(_, place)| has_new(place)).count();
-    let most = places.wanted().count().saturating_sub(new).saturating_sub(settings.partition);
+    let most = places
+        .wanted()
+        .count()
+        .saturating_sub(new)
+        .saturating_sub(settings.partition);
     empty.map(|(name, _)| name).skip(most).collect()
 }
 
 /// Do all pods of the node go already?
 fn is_away_for_good(place: &Place<'_>) -> bool {
-    place.active().all(|pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE)
+    place
+        .active()
+        .all(|pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE)
 }
 
 /// The nodes of the first zone, by the value of a label, in which not all that may be updated are.
@@ -185,8 +224,14 @@ fn in_zone<'a>(
 ) -> BTreeSet<&'a str> {
     let zone = |place: &Place<'a>| place.node.metadata.label(key).unwrap_or_default();
     let allowed = || places.wanted().filter(|(name, _)| allowed.contains(name));
-    let current = allowed().filter(|(_, place)| !is_done(place)).map(|(_, place)| zone(place)).min();
-    allowed().filter(|(_, place)| Some(zone(place)) == current).map(|(name, _)| name).collect()
+    let current = allowed()
+        .filter(|(_, place)| !is_done(place))
+        .map(|(_, place)| zone(place))
+        .min();
+    allowed()
+        .filter(|(_, place)| Some(zone(place)) == current)
+        .map(|(name, _)| name)
+        .collect()
 }
 
 /// Nodes that the update may reach: all but as many as the partition says. Those that were reached come first, then the last by
@@ -199,7 +244,10 @@ fn allowed<'a>(
     holds_revision: bool,
 ) -> BTreeSet<&'a str> {
     let is_selected = |place: &Place<'_>| {
-        settings.selector.as_ref().is_none_or(|selector| selector.matches(|key| place.node.metadata.label(key)))
+        settings
+            .selector
+            .as_ref()
+            .is_none_or(|selector| selector.matches(|key| place.node.metadata.label(key)))
     };
     let rank = |place: &Place<'_>| {
         if holds_revision {
@@ -209,10 +257,21 @@ fn allowed<'a>(
             return Some(1);
         }
         let stays = |pod: &&Arc<Pod>| lifecycle::state(pod) != lifecycle::PREPARING_DELETE;
-        let is_reached = place.active().filter(stays).any(|pod| is_updated(snapshot, revisions, pod));
-        if is_reached { Some(0) } else { is_selected(place).then_some(2) }
+        let is_reached = place
+            .active()
+            .filter(stays)
+            .any(|pod| is_updated(snapshot, revisions, pod));
+        if is_reached {
+            Some(0)
+        } else {
+            is_selected(place).then_some(2)
+        }
     };
-    let mut nodes: Vec<_> = places.wanted().rev().filter_map(|(name, place)| Some((rank(place)?, name))).collect();
+    let mut nodes: Vec<_> = places
+        .wanted()
+        .rev()
+        .filter_map(|(name, place)| Some((rank(place)?, name)))
+        .collect();
     nodes.sort_by_key(|(rank, _)| *rank);
     let most = places.wanted().count().saturating_sub(settings.partition);
     nodes.into_iter().take(most).map(|(_, name)| name).collect()
@@ -250,29 +309,51 @@ pub(super) fn choose(
     let waits_for_node = settings.policy == Policy::InPlaceIfPossible || turns.repair.fails > 0;
     let (mut candidates, mut staying) = (Vec::new(), Vec::new());
     for (name, place) in places.wanted().rev() {
-        let Some(pod) = candidate(snapshot, revisions, Some(leaving), place) else { continue };
+        let Some(pod) = candidate(snapshot, revisions, Some(leaving), place) else {
+            continue;
+        };
         let has_begun = steps::is_under_way(pod);
         if !settings.updates || settings.max_surge > 0 || !turns.is_in_turn(name) {
             staying.push(Arc::clone(pod));
         } else if waits_for_node && !place.node.ready && !has_begun {
-            plan.wait_for_pod(pod, format!("is to be updated, and waits: its node {name} is not Ready"));
+            plan.wait_for_pod(
+                pod,
+                format!("is to be updated, and waits: its node {name} is not Ready"),
+            );
         } else {
             candidates.push(Arc::clone(pod));
         }
     }
     let now = turns.now;
     let is_ready = |pod: &Pod| availability(pod, 0, now).is_ready();
-    candidates.sort_by_cached_key(|pod| (!steps::is_under_way(pod), !repair::is_broken(pod), is_ready(pod)));
+    candidates.sort_by_cached_key(|pod| {
+        (
+            !steps::is_under_way(pod),
+            !repair::is_broken(pod),
+            is_ready(pod),
+        )
+    });
     let later = candidates.split_off(turns.admit(settings, &candidates));
     let target = revisions.updated.clone();
-    let without_gate = snapshot.pods.iter().filter(|pod| !has_gate(pod, IN_PLACE_UPDATE_READY));
+    let without_gate = snapshot
+        .pods
+        .iter()
+        .filter(|pod| !has_gate(pod, IN_PLACE_UPDATE_READY));
     let without_gate = without_gate.map(|pod| pod.metadata.uid.clone());
-    let ways =
-        Ways::new(&scene, settings.policy, revisions, &target, |_| None).asked_by("rollingUpdateType is Standard");
+    let ways = Ways::new(&scene, settings.policy, revisions, &target, |_| None)
+        .asked_by("rollingUpdateType is Standard");
     let ways = match settings.policy {
-        Policy::InPlaceIfPossible => ways.with_replaced(without_gate, "it has no readiness gate InPlaceUpdateReady"),
+        Policy::InPlaceIfPossible => {
+            ways.with_replaced(without_gate, "it has no readiness gate InPlaceUpdateReady")
+        }
         Policy::ReCreate | Policy::InPlaceOnly => ways,
     };
-    let why = if settings.updates { "partition, selector, another zone, or maxSurge" } else { "paused, or OnDelete" };
-    Chosen::new(target, ways, candidates).with_later(later, turns.repair).with_staying(staying, why)
+    let why = if settings.updates {
+        "partition, selector, another zone, or maxSurge"
+    } else {
+        "paused, or OnDelete"
+    };
+    Chosen::new(target, ways, candidates)
+        .with_later(later, turns.repair)
+        .with_staying(staying, why)
 }

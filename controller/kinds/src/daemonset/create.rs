@@ -30,19 +30,37 @@ pub(super) fn create(
     now: Timestamp,
 ) {
     let mut nodes = without_pod(places, turns, plan);
-    nodes.extend(to_surge(snapshot, settings, places, revisions, turns, plan, now));
+    nodes.extend(to_surge(
+        snapshot, settings, places, revisions, turns, plan, now,
+    ));
     // What is taken over in this round is seen in the next.
-    let taken_over: BTreeSet<_> = snapshot.orphans.pods().iter().map(|pod| node_of(pod)).collect();
-    let of_others: BTreeMap<_, _> = snapshot.namesakes.iter().map(|pod| (node_of(pod), pod)).collect();
+    let taken_over: BTreeSet<_> = snapshot
+        .orphans
+        .pods()
+        .iter()
+        .map(|pod| node_of(pod))
+        .collect();
+    let of_others: BTreeMap<_, _> = snapshot
+        .namesakes
+        .iter()
+        .map(|pod| (node_of(pod), pod))
+        .collect();
     nodes.retain(|node| {
         if let Some(pod) = of_others.get(node) {
-            let what = "is there, of another DaemonSet of this name: delete that with --cascade=orphan";
-            plan.wait(format!("node {node} gets no pod as long as pod {} {what}", pod.metadata.name));
+            let what =
+                "is there, of another DaemonSet of this name: delete that with --cascade=orphan";
+            plan.wait(format!(
+                "node {node} gets no pod as long as pod {} {what}",
+                pod.metadata.name
+            ));
         }
         !taken_over.contains(node) && !of_others.contains_key(node)
     });
     let later = nodes.split_off(nodes.len().min(settings.burst));
-    let taken = snapshot.pods.iter().filter_map(|pod| Some(pod.metadata.name.rsplit_once('-')?.1.to_owned()));
+    let taken = snapshot
+        .pods
+        .iter()
+        .filter_map(|pod| Some(pod.metadata.name.rsplit_once('-')?.1.to_owned()));
     let ids = fresh_ids(snapshot.seed, taken.collect());
     let steps = nodes.iter().zip(ids).map(|(node, id)| {
         let held = turns.held.as_ref().filter(|_| !turns.is_allowed(node));
@@ -51,14 +69,19 @@ pub(super) fn create(
     });
     plan.add_stage("create", steps.collect());
     if !later.is_empty() {
-        plan.wait(format!("{} more pods are created as soon as {} are (burstReplicas)", later.len(), nodes.len()));
+        plan.wait(format!(
+            "{} more pods are created as soon as {} are (burstReplicas)",
+            later.len(),
+            nodes.len()
+        ));
         plan.look_again_after(SignedDuration::from_secs(1));
     }
 }
 
 /// Nodes that shall have a pod now and have none, by name. One that is being deleted is waited for.
 fn without_pod<'a>(places: &Places<'a>, turns: &Turns<'_>, plan: &mut Plan) -> Vec<&'a str> {
-    let is_due = |name: &str, place: &Place<'_>| place.pods.is_empty() && !turns.empty.contains(name);
+    let is_due =
+        |name: &str, place: &Place<'_>| place.pods.is_empty() && !turns.empty.contains(name);
     let due = places.wanted().filter(|(name, place)| is_due(name, place));
     let nodes: Vec<_> = due.map(|(name, _)| name).collect();
     if !turns.empty.is_empty() {
@@ -67,7 +90,9 @@ fn without_pod<'a>(places: &Places<'a>, turns: &Turns<'_>, plan: &mut Plan) -> V
             || format!("{count} nodes get no pod: partitionedScaling, and partition"),
             |held| {
                 let revision = &held.revision.metadata.name;
-                let why = format!("the revision of the others that it leaves out, {revision}, may not run there");
+                let why = format!(
+                    "the revision of the others that it leaves out, {revision}, may not run there"
+                );
                 format!("{count} nodes get no pod before the update reaches them: {why}")
             },
         ));
@@ -88,8 +113,15 @@ fn to_surge<'a>(
     if settings.max_surge == 0 || !settings.updates {
         return Vec::new();
     }
-    let of = |(name, place): (&'a str, &Place<'a>)| Some((name, candidate(snapshot, revisions, None, place)?));
-    let mut old: Vec<_> = places.wanted().rev().filter_map(of).filter(|(name, _)| turns.is_in_turn(name)).collect();
+    let of = |(name, place): (&'a str, &Place<'a>)| {
+        Some((name, candidate(snapshot, revisions, None, place)?))
+    };
+    let mut old: Vec<_> = places
+        .wanted()
+        .rev()
+        .filter_map(of)
+        .filter(|(name, _)| turns.is_in_turn(name))
+        .collect();
     let is_ready = |pod| availability(pod, 0, now).is_ready();
     old.sort_by_key(|(_, pod)| is_ready(pod));
     let mut surge = turns.surge;
@@ -106,7 +138,13 @@ fn to_surge<'a>(
     nodes
 }
 
-fn step(snapshot: &Snapshot, revisions: &Revisions, revision: &Revision, node: &str, id: &str) -> Step {
+fn step(
+    snapshot: &Snapshot,
+    revisions: &Revisions,
+    revision: &Revision,
+    node: &str,
+    id: &str,
+) -> Step {
     let scene = snapshot.scene();
     let name = format!("{}-{id}", scene.workload.name());
     let mut body = new_pod(&scene, revision, &revisions.template_of(revision), &name);
@@ -118,17 +156,29 @@ fn step(snapshot: &Snapshot, revisions: &Revisions, revision: &Revision, node: &
     }
     if let Some(generation) = template_generation(snapshot) {
         let is_updated = revision.metadata.name == revisions.updated.metadata.name;
-        number(&mut body["metadata"]["labels"], is_updated.then_some(generation));
+        number(
+            &mut body["metadata"]["labels"],
+            is_updated.then_some(generation),
+        );
     }
     Step {
-        actions: vec![Action::CreatePod { body: Body::from(&body) }],
-        reason: format!("node {node} shall have a pod: creates {name} at {}", revision.metadata.name),
+        actions: vec![Action::CreatePod {
+            body: Body::from(&body),
+        }],
+        reason: format!(
+            "node {node} shall have a pod: creates {name} at {}",
+            revision.metadata.name
+        ),
         done: Some(Event {
             warning: false,
             reason: "SuccessfulCreate",
             message: format!("succeed to create pod {name}"),
         }),
-        failed: Some(Event { warning: true, reason: "FailedCreate", message: format!("failed to create pod {name}") }),
+        failed: Some(Event {
+            warning: true,
+            reason: "FailedCreate",
+            message: format!("failed to create pod {name}"),
+        }),
     }
 }
 
@@ -136,6 +186,9 @@ fn step(snapshot: &Snapshot, revisions: &Revisions, revision: &Revision, node: &
 fn number(labels: &mut Value, generation: Option<&str>) {
     match generation {
         Some(generation) => labels[POD_TEMPLATE_GENERATION] = json!(generation),
-        None => labels.as_object_mut().into_iter().for_each(|labels| drop(labels.remove(POD_TEMPLATE_GENERATION))),
+        None => labels
+            .as_object_mut()
+            .into_iter()
+            .for_each(|labels| drop(labels.remove(POD_TEMPLATE_GENERATION))),
     }
 }

@@ -49,7 +49,9 @@ fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     match revisions(snapshot, &template, plan, now) {
         Ok((revisions, renumber)) => {
             plan.add_stage("revision", renumber.into_iter().collect());
-            roll_out(snapshot, &template, &settings, &places, revisions, plan, now);
+            roll_out(
+                snapshot, &template, &settings, &places, revisions, plan, now,
+            );
         }
         Err(stages) => {
             bring_to_end(snapshot, plan, now);
@@ -111,7 +113,9 @@ fn roll_out(
 ) {
     let scene = snapshot.scene();
     release::release(&scene, plan);
-    without_nodes(places).into_iter().for_each(|why| plan.wait(why));
+    without_nodes(places)
+        .into_iter()
+        .for_each(|why| plan.wait(why));
     let mut turns = Turns::new(snapshot, settings, places, &revisions, now);
     // No status names the one of before. The one that nodes keep is kept in the history, too.
     let held = turns.held.as_ref().map(|held| held.revision.clone());
@@ -126,8 +130,10 @@ fn roll_out(
     let knobs = settings.knobs(snapshot, places.wanted().count(), &annotated);
     let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
     let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
-    let chosen = choose::choose(snapshot, settings, places, revisions, &leaving, &mut turns, plan)
-        .with_held(|pod| holding.of(pod));
+    let chosen = choose::choose(
+        snapshot, settings, places, revisions, &leaving, &mut turns, plan,
+    )
+    .with_held(|pod| holding.of(pod));
     update::settle(&scene, Some(&chosen), plan, now);
     hooks::proceed(&scene, Some(&chosen), &Uids::new(), &pods, plan, now);
     launch::release(&pods, plan);

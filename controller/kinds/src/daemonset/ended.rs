@@ -15,7 +15,10 @@ pub(super) fn times(snapshot: &Snapshot, node: &str) -> u32 {
 
 fn of_node<'a>(snapshot: &'a Snapshot, node: &str) -> Option<&'a Ended> {
     let generation = snapshot.set.metadata.generation.unwrap_or_default();
-    snapshot.ended.get(node).filter(|ended| ended.generation == generation)
+    snapshot
+        .ended
+        .get(node)
+        .filter(|ended| ended.generation == generation)
 }
 
 /// How long a pod that has ended stays yet.
@@ -30,7 +33,17 @@ pub fn noted(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Vec<(Box<str>,
         Action::DeletePod { target } => Some(&target.uid),
         _ => None,
     });
-    let ended = deleted.filter_map(|uid| snapshot.pods.iter().find(|pod| *pod.metadata.uid == **uid && has_ended(pod)));
-    let note = |node: &str| (node.into(), Ended::again(snapshot.ended.get(node).copied(), generation, now));
+    let ended = deleted.filter_map(|uid| {
+        snapshot
+            .pods
+            .iter()
+            .find(|pod| *pod.metadata.uid == **uid && has_ended(pod))
+    });
+    let note = |node: &str| {
+        (
+            node.into(),
+            Ended::again(snapshot.ended.get(node).copied(), generation, now),
+        )
+    };
     ended.map(|pod| note(node_of(pod))).collect()
 }

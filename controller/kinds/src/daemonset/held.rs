@@ -37,25 +37,48 @@ impl Held {
 /// With the annotation, a node that an update leaves out keeps its revision when its pod is made anew.
 pub fn holds_revision(set: &DaemonSet) -> bool {
     let annotations = set.metadata.annotations.as_ref();
-    annotations.and_then(|all| all.get(DAEMONSET_HOLD_REVISION)).is_some_and(|value| value == "true")
+    annotations
+        .and_then(|all| all.get(DAEMONSET_HOLD_REVISION))
+        .is_some_and(|value| value == "true")
 }
 
 /// Revisions of which a node may get a pod where nodes keep theirs, from all of the DaemonSet, sorted oldest first: those that its pods
 /// have, or, where it has none, the newest two, of which one is the update's.
 pub fn kept(pods: &[Arc<Pod>], revisions: &[Arc<Revision>]) -> Vec<Arc<Revision>> {
     let active = pods.iter().filter(|pod| pod.is_active());
-    let labels: BTreeSet<&str> = active.filter_map(|pod| pod.metadata.label(REVISION_LABEL)).collect();
-    let is_used = |one: &Revision| labels.iter().any(|label| revision::same(label, &one.metadata.name));
-    let used: Vec<_> = revisions.iter().filter(|one| is_used(one)).cloned().collect();
-    if used.is_empty() { revisions.iter().rev().take(2).cloned().collect() } else { used }
+    let labels: BTreeSet<&str> = active
+        .filter_map(|pod| pod.metadata.label(REVISION_LABEL))
+        .collect();
+    let is_used = |one: &Revision| {
+        labels
+            .iter()
+            .any(|label| revision::same(label, &one.metadata.name))
+    };
+    let used: Vec<_> = revisions
+        .iter()
+        .filter(|one| is_used(one))
+        .cloned()
+        .collect();
+    if used.is_empty() {
+        revisions.iter().rev().take(2).cloned().collect()
+    } else {
+        used
+    }
 }
 
 /// The newest revision beside the updated one that pods have.
 pub(super) fn former(snapshot: &Snapshot, revisions: &Revisions) -> Option<Arc<Revision>> {
     let has = |pod: &Arc<Pod>, one: &Revision| {
-        pod.metadata.label(REVISION_LABEL).is_some_and(|label| revision::same(label, &one.metadata.name))
+        pod.metadata
+            .label(REVISION_LABEL)
+            .is_some_and(|label| revision::same(label, &one.metadata.name))
     };
-    let is_used = |one: &&Arc<Revision>| snapshot.pods.iter().any(|pod| pod.is_active() && has(pod, one));
+    let is_used = |one: &&Arc<Revision>| {
+        snapshot
+            .pods
+            .iter()
+            .any(|pod| pod.is_active() && has(pod, one))
+    };
     others(snapshot, revisions).find(is_used).cloned()
 }
 
@@ -68,7 +91,11 @@ pub(super) fn held(
 ) -> Option<Held> {
     let (revision, prevails) = of_left_out(snapshot, places, revisions, is_left_out)?;
     let fits = Fits::new(&snapshot.set, &revision.template());
-    Some(Held { revision: revision.clone(), prevails, fits })
+    Some(Held {
+        revision: revision.clone(),
+        prevails,
+        fits,
+    })
 }
 
 /// One from before the update that most of the nodes have, or, where a rollback makes an older revision the update, the younger one
@@ -79,7 +106,11 @@ fn of_left_out<'a>(
     revisions: &Revisions,
     is_left_out: impl Fn(&str) -> bool,
 ) -> Option<(&'a Arc<Revision>, bool)> {
-    let left_out: Vec<_> = places.wanted().filter(|(name, _)| is_left_out(name)).map(|(_, place)| place).collect();
+    let left_out: Vec<_> = places
+        .wanted()
+        .filter(|(name, _)| is_left_out(name))
+        .map(|(_, place)| place)
+        .collect();
     if left_out.is_empty() {
         return None;
     }
@@ -92,25 +123,36 @@ fn of_left_out<'a>(
             of_others.entry(&own.metadata.name).or_insert((0, own)).0 += 1;
         }
     }
-    let is_from_before =
-        |one: &Revision| one.metadata.creation_timestamp <= revisions.updated.metadata.creation_timestamp;
+    let is_from_before = |one: &Revision| {
+        one.metadata.creation_timestamp <= revisions.updated.metadata.creation_timestamp
+    };
     if updated == 0 && of_others.is_empty() {
         let newest = others(snapshot, revisions).find(|one| is_from_before(one))?;
         return Some((newest, false));
     }
-    let (older, younger): (Vec<_>, Vec<_>) = of_others.into_values().partition(|(_, one)| is_from_before(one));
+    let (older, younger): (Vec<_>, Vec<_>) = of_others
+        .into_values()
+        .partition(|(_, one)| is_from_before(one));
     let found = most(older).or_else(|| most(younger).filter(|(count, _)| *count > updated));
     found.map(|(count, one)| (one, count >= updated))
 }
 
 /// The one that most have, and of equals the oldest.
 fn most(of: Vec<(usize, &Arc<Revision>)>) -> Option<(usize, &Arc<Revision>)> {
-    of.into_iter().max_by_key(|(count, one)| (*count, Reverse(one.revision)))
+    of.into_iter()
+        .max_by_key(|(count, one)| (*count, Reverse(one.revision)))
 }
 
 /// All but the updated one, the newest first.
-fn others<'a>(snapshot: &'a Snapshot, revisions: &Revisions) -> impl Iterator<Item = &'a Arc<Revision>> {
-    snapshot.revisions.iter().rev().filter(|one| one.metadata.name != revisions.updated.metadata.name)
+fn others<'a>(
+    snapshot: &'a Snapshot,
+    revisions: &Revisions,
+) -> impl Iterator<Item = &'a Arc<Revision>> {
+    snapshot
+        .revisions
+        .iter()
+        .rev()
+        .filter(|one| one.metadata.name != revisions.updated.metadata.name)
 }
 
 fn revision_of<'a>(snapshot: &'a Snapshot, pod: &Pod) -> Option<&'a Arc<Revision>> {

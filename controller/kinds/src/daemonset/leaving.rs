@@ -40,41 +40,81 @@ pub(super) fn leaving(
 ) -> Leaving {
     let scene = snapshot.scene();
     let mut go: Vec<(&Arc<Pod>, String)> = Vec::new();
-    let gone = places.of_gone_nodes.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let gone = places
+        .of_gone_nodes
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none());
     go.extend(gone.map(|pod| (*pod, "the only node that it may run on is gone".to_owned())));
     for (name, place) in &places.by_node {
-        go.extend(of_place(snapshot, settings, revisions, (name, place), plan, now));
+        go.extend(of_place(
+            snapshot,
+            settings,
+            revisions,
+            (name, place),
+            plan,
+            now,
+        ));
         for pod in place.pods.iter().filter(|pod| has_ended(pod)) {
             go.extend(why_ended(snapshot, place, pod, plan, now).map(|reason| (*pod, reason)));
         }
     }
-    for pod in snapshot.pods.iter().filter(|pod| pod.is_active() && scene.is_to_delete(pod)) {
-        if go.iter().any(|(known, _)| known.metadata.uid == pod.metadata.uid) {
+    for pod in snapshot
+        .pods
+        .iter()
+        .filter(|pod| pod.is_active() && scene.is_to_delete(pod))
+    {
+        if go
+            .iter()
+            .any(|(known, _)| known.metadata.uid == pod.metadata.uid)
+        {
             continue;
         }
-        let is_of_wanted = places.by_node.get(node_of(pod)).is_some_and(Place::is_wanted);
+        let is_of_wanted = places
+            .by_node
+            .get(node_of(pod))
+            .is_some_and(Place::is_wanted);
         let costs = is_of_wanted && availability(pod, settings.min_ready_seconds, now).is_ready();
         if costs && !turns.take_for_deletion() {
             plan.wait_for_pod(
                 pod,
-                "is to be deleted (its deletion was asked for), and waits for maxUnavailable".to_owned(),
+                "is to be deleted (its deletion was asked for), and waits for maxUnavailable"
+                    .to_owned(),
             );
         } else {
             go.push((pod, "its deletion was asked for".to_owned()));
         }
     }
-    go.extend(going_back(snapshot, settings, places, revisions, turns, plan, now));
-    let mut leaving = Leaving { steps: Vec::new(), uids: Uids::new() };
+    go.extend(going_back(
+        snapshot, settings, places, revisions, turns, plan, now,
+    ));
+    let mut leaving = Leaving {
+        steps: Vec::new(),
+        uids: Uids::new(),
+    };
     for (pod, reason) in go {
         leaving.uids.insert(pod.metadata.uid.clone());
         if leaving.steps.len() == settings.burst {
-            plan.wait_for_pod(pod, format!("is to be deleted ({reason}), after others (burstReplicas)"));
+            plan.wait_for_pod(
+                pod,
+                format!("is to be deleted ({reason}), after others (burstReplicas)"),
+            );
             plan.look_again_after(SignedDuration::from_secs(1));
         } else if has_ended(pod) {
-            leaving.steps.extend(ended::delete(&scene, pod, (&reason, "FailedDaemonPod"), plan, now));
+            leaving.steps.extend(ended::delete(
+                &scene,
+                pod,
+                (&reason, "FailedDaemonPod"),
+                plan,
+                now,
+            ));
         } else if hooks::holds_deletion(&scene, pod) {
-            plan.wait_for_pod(pod, format!("is to be deleted ({reason}), and hook preDelete holds it"));
-            leaving.steps.extend(hooks::hold_deletion(&scene, pod, &reason, false, now));
+            plan.wait_for_pod(
+                pod,
+                format!("is to be deleted ({reason}), and hook preDelete holds it"),
+            );
+            leaving
+                .steps
+                .extend(hooks::hold_deletion(&scene, pod, &reason, false, now));
         } else {
             leaving.steps.push(update::delete(&scene, pod, &reason));
         }
@@ -94,24 +134,40 @@ fn going_back<'a>(
     now: Timestamp,
 ) -> Vec<(&'a Arc<Pod>, String)> {
     let prevails = turns.held.as_ref().is_some_and(|held| held.prevails);
-    let Some(selector) = settings.selector.as_ref().filter(|_| prevails && settings.updates) else {
+    let Some(selector) = settings
+        .selector
+        .as_ref()
+        .filter(|_| prevails && settings.updates)
+    else {
         return Vec::new();
     };
     let mut go = Vec::new();
     for (name, place) in places.wanted() {
         let [pod] = place.pods[..] else { continue };
         let is_out = !selector.matches(|key| place.node.metadata.label(key));
-        if !is_out || !pod.is_active() || !is_updated(snapshot, revisions, pod) || snapshot.scene().is_to_delete(pod) {
+        if !is_out
+            || !pod.is_active()
+            || !is_updated(snapshot, revisions, pod)
+            || snapshot.scene().is_to_delete(pod)
+        {
             continue;
         }
         // One that a hook holds goes already, and is away: to count it again would take another's turn.
         if lifecycle::state(pod) == lifecycle::PREPARING_DELETE {
             continue;
         }
-        if availability(pod, settings.min_ready_seconds, now).is_ready() && !turns.take_for_deletion() {
-            plan.wait_for_pod(pod, "goes back to the revision of before, and waits for maxUnavailable".to_owned());
+        if availability(pod, settings.min_ready_seconds, now).is_ready()
+            && !turns.take_for_deletion()
+        {
+            plan.wait_for_pod(
+                pod,
+                "goes back to the revision of before, and waits for maxUnavailable".to_owned(),
+            );
         } else {
-            go.push((pod, format!("node {name} is not selected for the update any more")));
+            go.push((
+                pod,
+                format!("node {name} is not selected for the update any more"),
+            ));
         }
     }
     go
@@ -127,13 +183,21 @@ fn of_place<'a>(
     now: Timestamp,
 ) -> Vec<(&'a Arc<Pod>, String)> {
     if place.fit == Fit::Unwanted {
-        return place.active().map(|pod| (pod, format!("none may run on node {name}"))).collect();
+        return place
+            .active()
+            .map(|pod| (pod, format!("none may run on node {name}")))
+            .collect();
     }
     let is_leaving = |pod: &Pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE;
     let (held, staying): (Vec<_>, Vec<_>) = place.active().partition(|pod| is_leaving(pod));
-    let mut go: Vec<_> = held.into_iter().map(|pod| (pod, "it was to be deleted before".to_owned())).collect();
-    let (new, mut old): (Vec<_>, Vec<_>) =
-        staying.iter().copied().partition(|pod| is_updated(snapshot, revisions, pod));
+    let mut go: Vec<_> = held
+        .into_iter()
+        .map(|pod| (pod, "it was to be deleted before".to_owned()))
+        .collect();
+    let (new, mut old): (Vec<_>, Vec<_>) = staying
+        .iter()
+        .copied()
+        .partition(|pod| is_updated(snapshot, revisions, pod));
     let is_ready = |pod: &Pod| availability(pod, 0, now).is_ready();
     let surplus = |pod: &'a Arc<Pod>| (pod, format!("node {name} has more than one"));
     if settings.max_surge == 0 {
@@ -141,21 +205,42 @@ fn of_place<'a>(
         return go;
     }
     old.sort_by_key(|pod| !is_ready(pod));
-    go.extend(new.iter().chain(&old).skip(1).filter(|_| new.is_empty() || old.is_empty()).copied().map(surplus));
-    if let (Some((first_new, more_new)), Some((first_old, more_old))) = (new.split_first(), old.split_first()) {
+    go.extend(
+        new.iter()
+            .chain(&old)
+            .skip(1)
+            .filter(|_| new.is_empty() || old.is_empty())
+            .copied()
+            .map(surplus),
+    );
+    if let (Some((first_new, more_new)), Some((first_old, more_old))) =
+        (new.split_first(), old.split_first())
+    {
         go.extend(more_new.iter().chain(more_old).copied().map(surplus));
         if availability(first_new, settings.min_ready_seconds, now).is_available() {
-            go.push((*first_old, format!("{} has taken its place", first_new.metadata.name)));
+            go.push((
+                *first_old,
+                format!("{} has taken its place", first_new.metadata.name),
+            ));
         } else if place.node.ready && !is_ready(first_old) && !first_old.is_called_away() {
             let rest = rest_of_lapse(first_old, now);
             if rest.is_positive() {
                 plan.look_again_after(rest);
                 plan.wait_for_pod(
                     first_old,
-                    format!("is not ready, and goes in {} s unless it is again", rest.as_secs().saturating_add(1)),
+                    format!(
+                        "is not ready, and goes in {} s unless it is again",
+                        rest.as_secs().saturating_add(1)
+                    ),
                 );
             } else {
-                go.push((*first_old, format!("it is not ready, and {} takes its place", first_new.metadata.name)));
+                go.push((
+                    *first_old,
+                    format!(
+                        "it is not ready, and {} takes its place",
+                        first_new.metadata.name
+                    ),
+                ));
             }
         }
     }
@@ -165,16 +250,29 @@ fn of_place<'a>(
 /// How long the pod may still be not ready before it goes for that: while its kubelet says that its containers are not, and only since
 /// a moment ago. Where they are ready, or nothing is told of them, something else keeps the pod from being ready, and it goes at once.
 fn rest_of_lapse(pod: &Pod, now: Timestamp) -> SignedDuration {
-    let condition = pod.condition("ContainersReady").filter(|condition| &*condition.status == "False");
+    let condition = pod
+        .condition("ContainersReady")
+        .filter(|condition| &*condition.status == "False");
     let since = condition.and_then(|condition| condition.last_transition_time);
-    since.map_or(SignedDuration::ZERO, |since| LAPSE - now.duration_since(since))
+    since.map_or(SignedDuration::ZERO, |since| {
+        LAPSE - now.duration_since(since)
+    })
 }
 
 /// Why a pod that has ended is deleted, if it is by now: not while its node is away, which may be about to end all its pods.
-fn why_ended(snapshot: &Snapshot, place: &Place<'_>, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<String> {
+fn why_ended(
+    snapshot: &Snapshot,
+    place: &Place<'_>,
+    pod: &Pod,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Option<String> {
     let phase = &pod.status.phase;
     if place.is_wanted() && !place.node.ready {
-        plan.wait_for_pod(pod, format!("has ended ({phase}), and is replaced when its node is Ready"));
+        plan.wait_for_pod(
+            pod,
+            format!("has ended ({phase}), and is replaced when its node is Ready"),
+        );
         return None;
     }
     let rest = rest(snapshot, pod, now);
@@ -183,6 +281,9 @@ fn why_ended(snapshot: &Snapshot, place: &Place<'_>, pod: &Pod, plan: &mut Plan,
     }
     plan.look_again_after(rest);
     let seconds = rest.as_secs().saturating_add(1);
-    plan.wait_for_pod(pod, format!("has ended ({phase}) as others before it, and is replaced in {seconds} s"));
+    plan.wait_for_pod(
+        pod,
+        format!("has ended ({phase}) as others before it, and is replaced in {seconds} s"),
+    );
     None
 }

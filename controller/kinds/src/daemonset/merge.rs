@@ -22,16 +22,26 @@ pub(super) fn duplicates(snapshot: &Snapshot) -> Vec<Stage> {
     let labels = snapshot.scene().workload.labels;
     let (mut relabelled, mut deleted) = (Vec::new(), Vec::new());
     for (duplicate, kept) in revision::duplicates(&snapshot.revisions) {
-        let steps = pods_of(duplicate, &snapshot.pods).filter_map(|pod| relabel(pod, duplicate, kept, labels));
+        let steps = pods_of(duplicate, &snapshot.pods)
+            .filter_map(|pod| relabel(pod, duplicate, kept, labels));
         relabelled.extend(steps);
         if !is_named(snapshot, duplicate) {
             deleted.push(delete(duplicate, kept));
         }
     }
     relabelled.truncate(MOST);
-    let stages = [("merge revisions", relabelled), ("delete merged revisions", deleted)];
+    let stages = [
+        ("merge revisions", relabelled),
+        ("delete merged revisions", deleted),
+    ];
     let stages = stages.into_iter().filter(|(_, steps)| !steps.is_empty());
-    stages.map(|(name, steps)| Stage { name, required: true, steps }).collect()
+    stages
+        .map(|(name, steps)| Stage {
+            name,
+            required: true,
+            steps,
+        })
+        .collect()
 }
 
 /// Pods that stay and whose label names the revision.
@@ -44,8 +54,13 @@ fn pods_of<'a>(revision: &'a Revision, pods: &'a [Arc<Pod>]) -> impl Iterator<It
 
 /// Does a pod name it that is the set's, or may become so?
 fn is_named(snapshot: &Snapshot, revision: &Revision) -> bool {
-    let pods = [&snapshot.pods[..], snapshot.orphans.pods(), &snapshot.namesakes[..]];
-    pods.into_iter().any(|pods| pods_of(revision, pods).next().is_some())
+    let pods = [
+        &snapshot.pods[..],
+        snapshot.orphans.pods(),
+        &snapshot.namesakes[..],
+    ];
+    pods.into_iter()
+        .any(|pods| pods_of(revision, pods).next().is_some())
 }
 
 /// The record of an update in place names the revision, too: by it the update is known to have been written, and goes on to its
@@ -55,17 +70,44 @@ fn relabel(pod: &Pod, duplicate: &Revision, kept: &Revision, labels: PodLabels) 
         return None;
     }
     let (old, new) = (&duplicate.metadata.name, &kept.metadata.name);
-    let labels = labels.of(new).map(|(key, value)| (key.to_owned(), Some(value.to_owned())));
-    let mut patch = PodPatch { labels: labels.collect(), ..PodPatch::default() };
+    let labels = labels
+        .of(new)
+        .map(|(key, value)| (key.to_owned(), Some(value.to_owned())));
+    let mut patch = PodPatch {
+        labels: labels.collect(),
+        ..PodPatch::default()
+    };
     if let Some(record) = State::of(pod).filter(|record| revision::same(&record.revision, old)) {
-        let record = State { revision: new.to_string(), ..record };
-        patch.annotations.insert(ANNOTATION.to_owned(), Some(record.to_annotation()));
+        let record = State {
+            revision: new.to_string(),
+            ..record
+        };
+        patch
+            .annotations
+            .insert(ANNOTATION.to_owned(), Some(record.to_annotation()));
     }
-    let reason = format!("pod {} is of revision {new}: {old} holds the same, and goes", pod.metadata.name);
-    Some(Step::new(Action::PatchPod { target: steps::target_as_seen(pod), patch }, reason))
+    let reason = format!(
+        "pod {} is of revision {new}: {old} holds the same, and goes",
+        pod.metadata.name
+    );
+    Some(Step::new(
+        Action::PatchPod {
+            target: steps::target_as_seen(pod),
+            patch,
+        },
+        reason,
+    ))
 }
 
 fn delete(duplicate: &Revision, kept: &Revision) -> Step {
-    let reason = format!("revision {} holds the same as {}", duplicate.metadata.name, kept.metadata.name);
-    Step::new(Action::DeleteRevision { target: duplicate.target() }, reason)
+    let reason = format!(
+        "revision {} holds the same as {}",
+        duplicate.metadata.name, kept.metadata.name
+    );
+    Step::new(
+        Action::DeleteRevision {
+            target: duplicate.target(),
+        },
+        reason,
+    )
 }

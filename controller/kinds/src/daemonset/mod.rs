@@ -92,7 +92,10 @@ impl Snapshot {
     /// What of it is the same for every owner of pods.
     pub fn scene(&self) -> Scene<'_> {
         Scene {
-            workload: Workload { lifecycle: self.hooks.as_ref(), ..workload(&self.set) },
+            workload: Workload {
+                lifecycle: self.hooks.as_ref(),
+                ..workload(&self.set)
+            },
             pods: &self.pods,
             strays: &self.strays,
             revisions: &self.revisions,
@@ -108,15 +111,26 @@ impl Snapshot {
 
     /// The same without the pods that cannot be read.
     fn readable(&self) -> Self {
-        let is_unreadable = |name: &str| self.unreadable.iter().any(|it| it.kind == "Pod" && it.name == name);
+        let is_unreadable = |name: &str| {
+            self.unreadable
+                .iter()
+                .any(|it| it.kind == "Pod" && it.name == name)
+        };
         let mut readable = self.clone();
-        readable.pods.retain(|pod| !is_unreadable(&pod.metadata.name));
+        readable
+            .pods
+            .retain(|pod| !is_unreadable(&pod.metadata.name));
         readable
     }
 
     /// An annotation of the DaemonSet.
     fn annotation(&self, key: &str) -> Option<&str> {
-        self.set.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+        self.set
+            .metadata
+            .annotations
+            .as_ref()?
+            .get(key)
+            .map(String::as_str)
     }
 }
 
@@ -128,7 +142,10 @@ pub fn overlap(one: &DaemonSet, other: &DaemonSet) -> bool {
 /// The hooks of a DaemonSet: it knows preDelete alone.
 pub fn hooks(set: &DaemonSet) -> Option<Lifecycle> {
     let pre_delete = set.spec.lifecycle.as_ref()?.pre_delete.clone()?;
-    Some(Lifecycle { pre_delete: Some(pre_delete), ..Lifecycle::default() })
+    Some(Lifecycle {
+        pre_delete: Some(pre_delete),
+        ..Lifecycle::default()
+    })
 }
 
 /// Are pods updated in place where that is possible?
@@ -151,13 +168,26 @@ fn workload(set: &DaemonSet) -> Workload<'_> {
         lifecycle: None,
         min_ready_seconds: spec.min_ready_seconds,
         pods_to_delete: &[],
-        labels: PodLabels { short: true, template_hash: false, on_revisions: true },
-        gates: if is_in_place(set) { &OF_NEW_PODS } else { &[KRUISE_POD_READY] },
+        labels: PodLabels {
+            short: true,
+            template_hash: false,
+            on_revisions: true,
+        },
+        gates: if is_in_place(set) {
+            &OF_NEW_PODS
+        } else {
+            &[KRUISE_POD_READY]
+        },
         // Kubernetes stores a template with its defaults: so its revisions are found, and its pods stay theirs.
         meets_by_meaning: true,
         tells_replacements: false,
         current_revision: "",
-        collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
-        blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),
+        collisions: status
+            .and_then(|status| status.collision_count)
+            .unwrap_or(0),
+        blocked: blocked.map(|blocked| Blocked {
+            reason: &blocked.reason,
+            message: &blocked.message,
+        }),
     }
 }

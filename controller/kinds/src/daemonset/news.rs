@@ -46,7 +46,12 @@ impl News {
         Self {
             fits: Fits::new(set, &set.spec.template.value()),
             selector: selector.and_then(|selector| Selector::new(selector).ok()),
-            zone_key: set.metadata.annotations.as_ref().and_then(|all| all.get(UPDATE_TOPOLOGY_KEY)).cloned(),
+            zone_key: set
+                .metadata
+                .annotations
+                .as_ref()
+                .and_then(|all| all.get(UPDATE_TOPOLOGY_KEY))
+                .cloned(),
             holds_revision: holds_revision(set),
         }
     }
@@ -70,8 +75,14 @@ impl News {
         let fit = self.fits.of(node);
         let of_wanted = (fit == Fit::Wanted).then(|| OfWanted {
             is_ready: node.ready,
-            is_selected: self.selector.as_ref().is_none_or(|selector| selector.matches(|key| node.metadata.label(key))),
-            zone: self.zone_key.as_ref().and_then(|key| node.metadata.label(key)),
+            is_selected: self
+                .selector
+                .as_ref()
+                .is_none_or(|selector| selector.matches(|key| node.metadata.label(key))),
+            zone: self
+                .zone_key
+                .as_ref()
+                .and_then(|key| node.metadata.label(key)),
         });
         Answer { fit, of_wanted }
     }
@@ -80,7 +91,9 @@ impl News {
 /// Has nothing changed that any DaemonSet reads? So it is with all that a kubelet says of a node that just lives.
 fn is_alike(before: &Node, now: &Node) -> bool {
     let facts = |node: &Node| (node.ready, node.cordoned);
-    facts(before) == facts(now) && before.taints == now.taints && before.metadata.labels == now.metadata.labels
+    facts(before) == facts(now)
+        && before.taints == now.taints
+        && before.metadata.labels == now.metadata.labels
 }
 
 /// Has the node come or gone, or is it another of the same name?
@@ -106,8 +119,7 @@ mod tests {
     }
 
     fn news(spec: Value, annotations: &Value) -> News {
-        let mut set =
-            json!({"metadata": {"name": "log", "annotations": annotations}, "spec": {"selector": {}, "template": {}}});
+        let mut set = json!({"metadata": {"name": "log", "annotations": annotations}, "spec": {"selector": {}, "template": {}}});
         crate::model::apiserver::merge(&mut set["spec"], &spec);
         News::new(&serde_json::from_value(set).unwrap())
     }
@@ -131,30 +143,93 @@ mod tests {
             ("gone", &everywhere, None, true),
             ("gone", &here, None, true),
             ("gone", &there, None, false),
-            ("not ready", &here, Some(json!({"status": {"conditions": null}})), true),
-            ("not ready", &there, Some(json!({"status": {"conditions": null}})), false),
-            ("another node", &here, Some(json!({"metadata": {"uid": "2"}})), true),
-            ("another node", &there, Some(json!({"metadata": {"uid": "2"}})), false),
-            ("being deleted", &here, Some(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})), false),
+            (
+                "not ready",
+                &here,
+                Some(json!({"status": {"conditions": null}})),
+                true,
+            ),
+            (
+                "not ready",
+                &there,
+                Some(json!({"status": {"conditions": null}})),
+                false,
+            ),
+            (
+                "another node",
+                &here,
+                Some(json!({"metadata": {"uid": "2"}})),
+                true,
+            ),
+            (
+                "another node",
+                &there,
+                Some(json!({"metadata": {"uid": "2"}})),
+                false,
+            ),
+            (
+                "being deleted",
+                &here,
+                Some(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})),
+                false,
+            ),
             ("a label", &everywhere, labelled(json!({"x": "y"})), false),
             ("a label", &selects("a"), labelled(json!({"x": "y"})), false),
-            ("the label of the update", &selects("a"), labelled(json!({"canary": "yes"})), true),
-            ("another value of it", &selects("a"), labelled(json!({"canary": "no"})), false),
-            ("the label of the update", &selects("b"), labelled(json!({"canary": "yes"})), false),
+            (
+                "the label of the update",
+                &selects("a"),
+                labelled(json!({"canary": "yes"})),
+                true,
+            ),
+            (
+                "another value of it",
+                &selects("a"),
+                labelled(json!({"canary": "no"})),
+                false,
+            ),
+            (
+                "the label of the update",
+                &selects("b"),
+                labelled(json!({"canary": "yes"})),
+                false,
+            ),
             ("another zone", &here, labelled(json!({"zone": "b"})), true),
             ("another zone", &there, labelled(json!({"zone": "b"})), true),
-            ("another zone", &in_zone("c"), labelled(json!({"zone": "b"})), false),
+            (
+                "another zone",
+                &in_zone("c"),
+                labelled(json!({"zone": "b"})),
+                false,
+            ),
             ("a taint", &here, Some(taint("NoSchedule")), true),
             ("a taint", &there, Some(taint("NoExecute")), false),
-            ("a taint that only asks", &here, Some(taint("PreferNoSchedule")), false),
-            ("a cordon", &here, Some(json!({"spec": {"unschedulable": true}})), false),
+            (
+                "a taint that only asks",
+                &here,
+                Some(taint("PreferNoSchedule")),
+                false,
+            ),
+            (
+                "a cordon",
+                &here,
+                Some(json!({"spec": {"unschedulable": true}})),
+                false,
+            ),
         ] {
             let new = new.map(|change| node(&change));
             let news = news(spec.clone(), &json!({}));
-            assert_eq!(news.is_one(Some(&as_before), new.as_ref()), expected, "{what} {spec}");
+            assert_eq!(
+                news.is_one(Some(&as_before), new.as_ref()),
+                expected,
+                "{what} {spec}"
+            );
         }
         for (spec, expected) in [(&everywhere, true), (&here, true), (&there, false)] {
-            assert_eq!(news(spec.clone(), &json!({})).is_one(None, Some(&as_before)), expected, "joins {spec}");
+            assert_eq!(
+                news(spec.clone(), &json!({})).is_one(None, Some(&as_before)),
+                expected,
+                "joins {spec}"
+            );
         }
         let ignoring = news(here, &json!({DAEMONSET_IGNORE_UNSCHEDULABLE: "true"}));
         let cordoned = node(&json!({"spec": {"unschedulable": true}}));
@@ -165,11 +240,17 @@ mod tests {
     fn where_nodes_are_updated_zone_by_zone_only_their_zone_is_read() {
         let news = news(json!({}), &json!({UPDATE_TOPOLOGY_KEY: "zone"}));
         let as_before = node(&json!({}));
-        for (labels, expected) in
-            [(json!({"x": "y"}), false), (json!({"zone": "b"}), true), (json!({"zone": null}), true)]
-        {
+        for (labels, expected) in [
+            (json!({"x": "y"}), false),
+            (json!({"zone": "b"}), true),
+            (json!({"zone": null}), true),
+        ] {
             let now = node(&json!({"metadata": {"labels": labels}}));
-            assert_eq!(news.is_one(Some(&as_before), Some(&now)), expected, "{labels}");
+            assert_eq!(
+                news.is_one(Some(&as_before), Some(&now)),
+                expected,
+                "{labels}"
+            );
         }
     }
 
@@ -179,7 +260,10 @@ mod tests {
         let tolerant = json!({"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}});
         let as_before = node(&json!({}));
         for (change, expected) in [
-            (json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}), true),
+            (
+                json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}),
+                true,
+            ),
             (json!({"metadata": {"labels": {"x": "y"}}}), true),
             (json!({"spec": {"unschedulable": true}}), true),
             (json!({}), false),
@@ -187,13 +271,20 @@ mod tests {
             let now = node(&change);
             for (holds, expected) in [("true", expected), ("false", false)] {
                 let news = news(tolerant.clone(), &json!({DAEMONSET_HOLD_REVISION: holds}));
-                assert_eq!(news.is_one(Some(&as_before), Some(&now)), expected, "{holds} {change}");
+                assert_eq!(
+                    news.is_one(Some(&as_before), Some(&now)),
+                    expected,
+                    "{holds} {change}"
+                );
             }
         }
         let elsewhere = json!({"template": {"spec": {"nodeSelector": {"zone": "b"}}}});
         let news = news(elsewhere, &json!({DAEMONSET_HOLD_REVISION: "true"}));
         let labelled = node(&json!({"metadata": {"labels": {"x": "y"}}}));
-        assert!(!news.is_one(Some(&as_before), Some(&labelled)), "no node of the set's");
+        assert!(
+            !news.is_one(Some(&as_before), Some(&labelled)),
+            "no node of the set's"
+        );
     }
 
     #[test]
@@ -205,10 +296,25 @@ mod tests {
         let ready_but_tainted = node(&json!({"spec": {"taints": taint}}));
         for (what, old, new, expected) in [
             ("joins", None, Some(&tainted), false),
-            ("gets ready", Some(&tainted), Some(&ready_but_tainted), false),
-            ("loses its taint", Some(&ready_but_tainted), Some(&ready), true),
+            (
+                "gets ready",
+                Some(&tainted),
+                Some(&ready_but_tainted),
+                false,
+            ),
+            (
+                "loses its taint",
+                Some(&ready_but_tainted),
+                Some(&ready),
+                true,
+            ),
             ("gets its taint", Some(&ready), Some(&tainted), true),
-            ("is gone, and may leave a pod behind", Some(&tainted), None, true),
+            (
+                "is gone, and may leave a pod behind",
+                Some(&tainted),
+                None,
+                true,
+            ),
         ] {
             assert_eq!(news.is_one(old, new), expected, "{what}");
         }
@@ -222,19 +328,42 @@ mod tests {
             })
             .collect();
         let of = |labels: &[&str]| {
-            let labels: serde_json::Map<_, _> = labels.iter().map(|key| ((*key).to_owned(), json!("true"))).collect();
+            let labels: serde_json::Map<_, _> = labels
+                .iter()
+                .map(|key| ((*key).to_owned(), json!("true")))
+                .collect();
             node(&json!({"metadata": {"labels": labels}}))
         };
-        let not_ready = |labels: &[&str]| Node { ready: false, ..of(labels) };
+        let not_ready = |labels: &[&str]| Node {
+            ready: false,
+            ..of(labels)
+        };
         for (what, old, new, expected) in [
             ("a label", Some(of(&[])), Some(of(&["set-3"])), vec![3]),
-            ("one in place of another", Some(of(&["set-3"])), Some(of(&["set-4"])), vec![3, 4]),
-            ("nobody's label", Some(of(&["set-3"])), Some(of(&["set-3", "other"])), vec![]),
-            ("not ready", Some(of(&["set-3", "set-4"])), Some(not_ready(&["set-3", "set-4"])), vec![3, 4]),
+            (
+                "one in place of another",
+                Some(of(&["set-3"])),
+                Some(of(&["set-4"])),
+                vec![3, 4],
+            ),
+            (
+                "nobody's label",
+                Some(of(&["set-3"])),
+                Some(of(&["set-3", "other"])),
+                vec![],
+            ),
+            (
+                "not ready",
+                Some(of(&["set-3", "set-4"])),
+                Some(not_ready(&["set-3", "set-4"])),
+                vec![3, 4],
+            ),
             ("joins", None, Some(of(&["set-49"])), vec![49]),
             ("is gone", Some(of(&["set-49", "set-0"])), None, vec![0, 49]),
         ] {
-            let woken: Vec<_> = (0..50).filter(|number| sets[*number].is_one(old.as_ref(), new.as_ref())).collect();
+            let woken: Vec<_> = (0..50)
+                .filter(|number| sets[*number].is_one(old.as_ref(), new.as_ref()))
+                .collect();
             assert_eq!(woken, expected, "{what}");
         }
     }

@@ -48,14 +48,23 @@ impl<'a> Places<'a> {
     /// The nodes as the template sees them.
     pub(super) fn new(snapshot: &'a Snapshot, template: &Value) -> Self {
         let fits = Fits::new(&snapshot.set, template);
-        let place = |node: &'a Arc<Node>| Place { node, fit: fits.of(node), pods: Vec::new() };
-        let mut by_node: BTreeMap<&str, Place<'_>> =
-            snapshot.nodes.iter().map(|(name, node)| (&**name, place(node))).collect();
+        let place = |node: &'a Arc<Node>| Place {
+            node,
+            fit: fits.of(node),
+            pods: Vec::new(),
+        };
+        let mut by_node: BTreeMap<&str, Place<'_>> = snapshot
+            .nodes
+            .iter()
+            .map(|(name, node)| (&**name, place(node)))
+            .collect();
         let mut of_gone_nodes = Vec::new();
         for pod in &snapshot.pods {
             match by_node.get_mut(node_of(pod)) {
                 Some(place) => place.pods.push(pod),
-                None if pod.spec.node_name.is_empty() && pod.spec.pinned_to.is_some() => of_gone_nodes.push(pod),
+                None if pod.spec.node_name.is_empty() && pod.spec.pinned_to.is_some() => {
+                    of_gone_nodes.push(pod)
+                }
                 // The garbage collector of pods takes those that are bound to a node that is gone.
                 None => {}
             }
@@ -63,12 +72,18 @@ impl<'a> Places<'a> {
         for place in by_node.values_mut() {
             place.pods.sort_by(|a, b| order(a).cmp(&order(b)));
         }
-        Self { by_node, of_gone_nodes }
+        Self {
+            by_node,
+            of_gone_nodes,
+        }
     }
 
     /// Nodes that shall have a pod.
     pub(super) fn wanted(&self) -> impl DoubleEndedIterator<Item = (&'a str, &Place<'a>)> {
-        self.by_node.iter().filter(|(_, place)| place.is_wanted()).map(|(name, place)| (*name, place))
+        self.by_node
+            .iter()
+            .filter(|(_, place)| place.is_wanted())
+            .map(|(name, place)| (*name, place))
     }
 }
 
@@ -78,7 +93,11 @@ pub(super) fn without_nodes(places: &Places<'_>) -> Option<String> {
         return None;
     }
     let count = places.by_node.len();
-    let kept_away = places.by_node.values().filter(|place| place.fit == Fit::MayStay).count();
+    let kept_away = places
+        .by_node
+        .values()
+        .filter(|place| place.fit == Fit::MayStay)
+        .count();
     Some(format!(
         "no node is to have a pod: of {count}, {kept_away} are kept out by a taint, or by their cordon, and {} by nodeName, \
          nodeSelector or the required node affinity of spec.template, or by a taint NoExecute",
@@ -87,7 +106,11 @@ pub(super) fn without_nodes(places: &Places<'_>) -> Option<String> {
 }
 
 fn order(pod: &Pod) -> (bool, Option<Timestamp>, &str) {
-    (pod.spec.node_name.is_empty(), pod.metadata.creation_timestamp, &pod.metadata.name)
+    (
+        pod.spec.node_name.is_empty(),
+        pod.metadata.creation_timestamp,
+        &pod.metadata.name,
+    )
 }
 
 /// The node that a pod is on, or the one that it may be scheduled to; empty where there is none.
@@ -110,7 +133,10 @@ impl Fits {
     pub(super) fn new(set: &DaemonSet, template: &Value) -> Self {
         let annotations = set.metadata.annotations.as_ref();
         let told = annotations.and_then(|all| all.get(DAEMONSET_IGNORE_UNSCHEDULABLE));
-        Self { placement: Placement::of_daemons(template), leaves_cordoned: told.is_some_and(|value| value == "true") }
+        Self {
+            placement: Placement::of_daemons(template),
+            leaves_cordoned: told.is_some_and(|value| value == "true"),
+        }
     }
 
     /// What a node is to the pods of the DaemonSet.
@@ -135,10 +161,15 @@ pub(super) fn has_generation(snapshot: &Snapshot, pod: &Pod) -> bool {
 
 /// The number of its template that the DaemonSet had as one of Kubernetes' own.
 pub(super) fn template_generation(snapshot: &Snapshot) -> Option<&str> {
-    snapshot.annotation(DAEMONSET_TEMPLATE_GENERATION).filter(|text| text.parse::<i64>().is_ok())
+    snapshot
+        .annotation(DAEMONSET_TEMPLATE_GENERATION)
+        .filter(|text| text.parse::<i64>().is_ok())
 }
 
 /// Has the node an available pod?
 pub(super) fn is_available(place: &Place<'_>, min_ready_seconds: i32, now: Timestamp) -> bool {
-    place.pods.iter().any(|pod| availability(pod, min_ready_seconds, now).is_available())
+    place
+        .pods
+        .iter()
+        .any(|pod| availability(pod, min_ready_seconds, now).is_available())
 }

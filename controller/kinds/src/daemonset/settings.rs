@@ -2,7 +2,9 @@
 
 use berth_api::IntOrString;
 use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
-use berth_api::v1beta1::daemonset::{DEFAULT_BURST_REPLICAS, DaemonSetUpdateStrategyType, RollingUpdateDaemonSet};
+use berth_api::v1beta1::daemonset::{
+    DEFAULT_BURST_REPLICAS, DaemonSetUpdateStrategyType, RollingUpdateDaemonSet,
+};
 use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
 use berth_workload::plan::Refusal;
@@ -45,27 +47,51 @@ pub(super) struct Settings {
 ///
 /// # Errors
 /// The refusal names the object, the field, the value and the remedy.
-pub(super) fn settings(snapshot: &Snapshot, template: &Value, desired: usize) -> Result<Settings, Refusal> {
+pub(super) fn settings(
+    snapshot: &Snapshot,
+    template: &Value,
+    desired: usize,
+) -> Result<Settings, Refusal> {
     let spec = &snapshot.set.spec;
     let workload = snapshot.scene().workload;
     let refuse = |(field, problem): (&str, String)| {
         let message = format!("{workload}: spec.{field}: {problem}");
-        Refusal { reason: "InvalidSpec", message }
+        Refusal {
+            reason: "InvalidSpec",
+            message,
+        }
     };
     check_selector(&workload).map_err(refuse)?;
     predownload::check(&workload)?;
     prepull::check(&workload)?;
     launch::priorities(template).map_err(refuse)?;
     let none = RollingUpdateDaemonSet::default();
-    let rolling = spec.update_strategy.rolling_update.as_ref().unwrap_or(&none);
+    let rolling = spec
+        .update_strategy
+        .rolling_update
+        .as_ref()
+        .unwrap_or(&none);
     let number = |field: &'static str, value: Option<&IntOrString>, round| {
-        let of = |value| intstr::resolve(value, desired, round).map_err(|problem| refuse((field, problem)));
+        let of = |value| {
+            intstr::resolve(value, desired, round).map_err(|problem| refuse((field, problem)))
+        };
         value.map(of).transpose()
     };
-    let max_unavailable =
-        number("updateStrategy.rollingUpdate.maxUnavailable", rolling.max_unavailable.as_ref(), Round::Up)?;
-    let max_surge = number("updateStrategy.rollingUpdate.maxSurge", rolling.max_surge.as_ref(), Round::Up)?;
-    let partition = number("updateStrategy.rollingUpdate.partition", rolling.partition.as_ref(), Round::Down)?;
+    let max_unavailable = number(
+        "updateStrategy.rollingUpdate.maxUnavailable",
+        rolling.max_unavailable.as_ref(),
+        Round::Up,
+    )?;
+    let max_surge = number(
+        "updateStrategy.rollingUpdate.maxSurge",
+        rolling.max_surge.as_ref(),
+        Round::Up,
+    )?;
+    let partition = number(
+        "updateStrategy.rollingUpdate.partition",
+        rolling.partition.as_ref(),
+        Round::Down,
+    )?;
     let burst = number("burstReplicas", spec.burst_replicas.as_ref(), Round::Down)?;
     let selector = rolling.selector.as_ref().map(Selector::new).transpose();
     let in_place = is_in_place(&snapshot.set);
@@ -74,12 +100,22 @@ pub(super) fn settings(snapshot: &Snapshot, template: &Value, desired: usize) ->
         partition: partition.unwrap_or(0).min(desired),
         max_unavailable,
         max_surge,
-        burst: burst.unwrap_or(usize::try_from(DEFAULT_BURST_REPLICAS).unwrap_or(1)).max(1),
+        burst: burst
+            .unwrap_or(usize::try_from(DEFAULT_BURST_REPLICAS).unwrap_or(1))
+            .max(1),
         updates: !rolling.paused.unwrap_or_default()
             && spec.update_strategy.type_ == DaemonSetUpdateStrategyType::RollingUpdate,
-        is_partitioned: spec.scale_strategy.as_ref().is_some_and(|scale| scale.partitioned_scaling),
-        selector: selector.map_err(|problem| refuse(("updateStrategy.rollingUpdate.selector", problem)))?,
-        policy: if in_place { Policy::InPlaceIfPossible } else { Policy::ReCreate },
+        is_partitioned: spec
+            .scale_strategy
+            .as_ref()
+            .is_some_and(|scale| scale.partitioned_scaling),
+        selector: selector
+            .map_err(|problem| refuse(("updateStrategy.rollingUpdate.selector", problem)))?,
+        policy: if in_place {
+            Policy::InPlaceIfPossible
+        } else {
+            Policy::ReCreate
+        },
         min_ready_seconds: spec.min_ready_seconds,
         history_limit: spec
             .revision_history_limit
@@ -90,8 +126,14 @@ pub(super) fn settings(snapshot: &Snapshot, template: &Value, desired: usize) ->
 
 impl Settings {
     /// What is asked for about images that are pulled ahead, with the numbers of the rollout.
-    pub(super) fn knobs<'a>(&self, snapshot: &Snapshot, desired: usize, annotated: &'a Annotated) -> Knobs<'a> {
-        let is_rolling = snapshot.set.spec.update_strategy.type_ == DaemonSetUpdateStrategyType::RollingUpdate;
+    pub(super) fn knobs<'a>(
+        &self,
+        snapshot: &Snapshot,
+        desired: usize,
+        annotated: &'a Annotated,
+    ) -> Knobs<'a> {
+        let is_rolling =
+            snapshot.set.spec.update_strategy.type_ == DaemonSetUpdateStrategyType::RollingUpdate;
         Knobs {
             enabled: snapshot.gates.has(Gate::PreDownloadImageForDaemonSetUpdate),
             policy: self.policy,
@@ -132,7 +174,11 @@ mod tests {
             let snapshot = world.snapshot();
             let settings = settings(&snapshot, &snapshot.set.spec.template.value(), 9).unwrap();
             let annotated = Annotated::of(&snapshot.set.metadata);
-            assert_eq!(settings.knobs(&snapshot, 9, &annotated).min_updated_ready, expected, "{text}");
+            assert_eq!(
+                settings.knobs(&snapshot, 9, &annotated).min_updated_ready,
+                expected,
+                "{text}"
+            );
         }
     }
 
@@ -148,7 +194,11 @@ mod tests {
             (true, None, Some(2), (1, 0)),
             (true, Some(4), Some(0), (4, 0)),
         ] {
-            assert_eq!(limits(in_place, unavailable, surge), expected, "{in_place} {unavailable:?} {surge:?}");
+            assert_eq!(
+                limits(in_place, unavailable, surge),
+                expected,
+                "{in_place} {unavailable:?} {surge:?}"
+            );
         }
     }
 }

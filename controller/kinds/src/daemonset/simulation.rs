@@ -41,7 +41,8 @@ pub(super) fn template(image: &str) -> Value {
 impl World {
     /// A set with these fields of the spec besides, and so many nodes, n0, n1, ….
     pub(super) fn new(nodes: usize, fields: Value) -> Self {
-        let mut spec = json!({"selector": {"matchLabels": {"app": "log"}}, "template": template("log:0")});
+        let mut spec =
+            json!({"selector": {"matchLabels": {"app": "log"}}, "template": template("log:0")});
         apiserver::merge(&mut spec, &fields);
         let set = json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "spec": spec,
@@ -87,15 +88,27 @@ impl World {
     /// A node's `Ready` condition.
     pub(super) fn set_ready(&mut self, name: &str, ready: bool) {
         let status = if ready { "True" } else { "Unknown" };
-        self.change_node(name, &json!({"status": {"conditions": [{"type": "Ready", "status": status}]}}));
+        self.change_node(
+            name,
+            &json!({"status": {"conditions": [{"type": "Ready", "status": status}]}}),
+        );
         let now = self.now;
-        for pod in self.pods.values_mut().filter(|pod| pod["spec"]["nodeName"] == *name && !ready) {
-            set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": now}));
+        for pod in self
+            .pods
+            .values_mut()
+            .filter(|pod| pod["spec"]["nodeName"] == *name && !ready)
+        {
+            set_condition(
+                pod,
+                json!({"type": "Ready", "status": "False", "lastTransitionTime": now}),
+            );
         }
     }
 
     fn is_ready(&self, node: &str) -> bool {
-        self.nodes.get(node).is_some_and(|node| node["status"]["conditions"][0]["status"] == "True")
+        self.nodes
+            .get(node)
+            .is_some_and(|node| node["status"]["conditions"][0]["status"] == "True")
     }
 
     fn next(&mut self) -> u64 {
@@ -122,7 +135,10 @@ impl World {
 
     /// Sets an annotation of the DaemonSet.
     pub(super) fn annotate(&mut self, key: &str, value: &str) {
-        let annotations = Arc::make_mut(&mut self.set).metadata.annotations.get_or_insert_default();
+        let annotations = Arc::make_mut(&mut self.set)
+            .metadata
+            .annotations
+            .get_or_insert_default();
         annotations.insert(key.to_owned(), value.to_owned());
     }
 
@@ -132,16 +148,26 @@ impl World {
 
     /// All pods, as they are stored.
     pub(super) fn all_pods(&self) -> Vec<Arc<Pod>> {
-        self.pods.values().map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect()
+        self.pods
+            .values()
+            .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
+            .collect()
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
-        let is_owned = |pod: &Arc<Pod>| pod.metadata.controller().is_some_and(|owner| &*owner.uid == "set");
+        let is_owned = |pod: &Arc<Pod>| {
+            pod.metadata
+                .controller()
+                .is_some_and(|owner| &*owner.uid == "set")
+        };
         let (owned, others): (Vec<_>, Vec<_>) = self.all_pods().into_iter().partition(is_owned);
         let (pods, strays) = split_by_selector(&self.set.spec.selector, owned);
-        let decode = |value: &Value| -> Arc<Revision> { Arc::new(serde_json::from_value(value.clone()).unwrap()) };
+        let decode = |value: &Value| -> Arc<Revision> {
+            Arc::new(serde_json::from_value(value.clone()).unwrap())
+        };
         let of_set = |revision: &Arc<Revision>| revision.metadata.controller().is_some();
-        let (mut revisions, orphaned): (Vec<_>, Vec<_>) = self.revisions.values().map(decode).partition(of_set);
+        let (mut revisions, orphaned): (Vec<_>, Vec<_>) =
+            self.revisions.values().map(decode).partition(of_set);
         revision::sort(&mut revisions);
         let node = |(name, node): (&String, &Value)| {
             let node: Node = serde_json::from_value(node.clone()).unwrap();
@@ -171,15 +197,20 @@ impl World {
 
     /// What daemons report: every container with what it was created from.
     fn node_images(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
-        let mut node: NodeImage = serde_json::from_value(json!({"metadata": {"name": "node"}, "spec": {}})).unwrap();
+        let mut node: NodeImage =
+            serde_json::from_value(json!({"metadata": {"name": "node"}, "spec": {}})).unwrap();
         let inspect = |pod: &Value| InspectedPod {
             uid: pod["metadata"]["uid"].as_str().unwrap().to_owned(),
             containers: containers::inspected(pod),
             observed_at: None,
         };
-        node.status.get_or_insert_default().inspected_pods = self.pods.values().map(inspect).collect();
+        node.status.get_or_insert_default().inspected_pods =
+            self.pods.values().map(inspect).collect();
         let node = Arc::new(node);
-        self.nodes.keys().map(|name| (name.as_str().into(), node.clone())).collect()
+        self.nodes
+            .keys()
+            .map(|name| (name.as_str().into(), node.clone()))
+            .collect()
     }
 
     pub(super) fn plan(&self) -> Plan {
@@ -216,7 +247,9 @@ impl World {
             Action::CreateRevision { .. }
             | Action::AdoptRevision { .. }
             | Action::RenumberRevision { .. }
-            | Action::DeleteRevision { .. } => apiserver::write_revision(&mut self.revisions, action, &uid, &now),
+            | Action::DeleteRevision { .. } => {
+                apiserver::write_revision(&mut self.revisions, action, &uid, &now)
+            }
             Action::ValidateTemplate { .. } | Action::Confirm { .. } => Ok(()),
             other => panic!("no DaemonSet writes {}", other.deed()),
         };
@@ -233,14 +266,20 @@ impl World {
     /// One sync of the scheduler and the kubelet for this pod; of a node that is away there is none.
     pub(super) fn run_kubelet(&mut self, name: &str) {
         let (id, now) = (self.next(), self.now);
-        let Some(pod) = self.pods.get(name) else { return };
+        let Some(pod) = self.pods.get(name) else {
+            return;
+        };
         let seen: Pod = serde_json::from_value(pod.clone()).unwrap();
         let node = node_of(&seen).to_owned();
         let (exists, is_ready) = (self.nodes.contains_key(&node), self.is_ready(&node));
         let is_bound = !seen.spec.node_name.is_empty();
-        let Some(pod) = self.pods.get_mut(name) else { return };
+        let Some(pod) = self.pods.get_mut(name) else {
+            return;
+        };
         if !pod["metadata"]["deletionTimestamp"].is_null() {
-            let is_held = pod["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
+            let is_held = pod["metadata"]["finalizers"]
+                .as_array()
+                .is_some_and(|all| !all.is_empty());
             if !is_held && (is_ready || !exists || !is_bound) {
                 self.pods.remove(name);
             }
@@ -255,7 +294,11 @@ impl World {
             pod["spec"]["nodeName"] = json!(node);
             return;
         }
-        if !is_ready || ["Failed", "Succeeded"].iter().any(|phase| pod["status"]["phase"] == *phase) {
+        if !is_ready
+            || ["Failed", "Succeeded"]
+                .iter()
+                .any(|phase| pod["status"]["phase"] == *phase)
+        {
             return;
         }
         containers::sync(pod, id, None, false);
@@ -266,9 +309,18 @@ impl World {
 
     /// The daemons of ready nodes stop the containers that are to be created anew.
     pub(super) fn run_daemons(&mut self) {
-        let ready: Vec<_> = self.nodes.keys().filter(|node| self.is_ready(node)).cloned().collect();
-        let is_there = |pod: &&mut Value| ready.iter().any(|node| pod["spec"]["nodeName"] == **node);
-        self.pods.values_mut().filter(is_there).for_each(containers::stop);
+        let ready: Vec<_> = self
+            .nodes
+            .keys()
+            .filter(|node| self.is_ready(node))
+            .cloned()
+            .collect();
+        let is_there =
+            |pod: &&mut Value| ready.iter().any(|node| pod["spec"]["nodeName"] == **node);
+        self.pods
+            .values_mut()
+            .filter(is_there)
+            .for_each(containers::stop);
     }
 
     /// Runs everything until nothing happens.
@@ -298,17 +350,33 @@ impl World {
     /// The pod's container fails until it is made from another image.
     pub(super) fn break_pod(&mut self, name: &str) {
         let now = self.now;
-        let Some(pod) = self.pods.get_mut(name).filter(|pod| pod["created"].is_object()) else { return };
+        let Some(pod) = self
+            .pods
+            .get_mut(name)
+            .filter(|pod| pod["created"].is_object())
+        else {
+            return;
+        };
         health::break_container(pod);
-        set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": now}));
+        set_condition(
+            pod,
+            json!({"type": "Ready", "status": "False", "lastTransitionTime": now}),
+        );
     }
 
     /// The pod has ended.
     pub(super) fn end(&mut self, name: &str, phase: &str) {
         let now = self.now;
-        if let Some(pod) = self.pods.get_mut(name).filter(|pod| pod["spec"]["nodeName"].is_string()) {
+        if let Some(pod) = self
+            .pods
+            .get_mut(name)
+            .filter(|pod| pod["spec"]["nodeName"].is_string())
+        {
             pod["status"]["phase"] = json!(phase);
-            set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": now}));
+            set_condition(
+                pod,
+                json!({"type": "Ready", "status": "False", "lastTransitionTime": now}),
+            );
         }
     }
 
@@ -321,7 +389,11 @@ impl World {
     /// Writes the newest revision once more, with this number and name, as another controller may. The hash of the one that was
     /// copied; `None` where the name is taken.
     pub(super) fn duplicate_revision(&mut self, number: i64, name: &str) -> Option<String> {
-        let newest = self.revisions.values().max_by_key(|revision| revision["revision"].as_i64()).cloned();
+        let newest = self
+            .revisions
+            .values()
+            .max_by_key(|revision| revision["revision"].as_i64())
+            .cloned();
         let mut revision = newest.filter(|_| !self.revisions.contains_key(name))?;
         let copied = revision::short(revision["metadata"]["name"].as_str()?).to_owned();
         revision["metadata"]["name"] = json!(name);
@@ -334,25 +406,41 @@ impl World {
     /// The name of the first pod of a node.
     pub(super) fn pod_of(&self, node: &str) -> String {
         let pods = self.all_pods();
-        pods.iter().find(|pod| node_of(pod) == node).map(|pod| pod.metadata.name.to_string()).unwrap_or_default()
+        pods.iter()
+            .find(|pod| node_of(pod) == node)
+            .map(|pod| pod.metadata.name.to_string())
+            .unwrap_or_default()
     }
 
     /// Each node with the images of its pods, those being deleted in brackets.
     pub(super) fn images(&self) -> Vec<String> {
-        let mut all: BTreeMap<String, Vec<String>> = self.nodes.keys().map(|name| (name.clone(), vec![])).collect();
+        let mut all: BTreeMap<String, Vec<String>> = self
+            .nodes
+            .keys()
+            .map(|name| (name.clone(), vec![]))
+            .collect();
         for pod in self.all_pods() {
-            let image = pod.spec.containers[0].image.trim_start_matches("log:").to_owned();
+            let image = pod.spec.containers[0]
+                .image
+                .trim_start_matches("log:")
+                .to_owned();
             let goes = pod.metadata.deletion_timestamp.is_some();
-            all.entry(node_of(&pod).to_owned()).or_default().push(if goes { format!("({image})") } else { image });
+            all.entry(node_of(&pod).to_owned())
+                .or_default()
+                .push(if goes { format!("({image})") } else { image });
         }
-        all.into_iter().map(|(node, images)| format!("{node} {}", images.join(" ")).trim_end().to_owned()).collect()
+        all.into_iter()
+            .map(|(node, images)| format!("{node} {}", images.join(" ")).trim_end().to_owned())
+            .collect()
     }
 
     /// How many pods serve.
     pub(super) fn available(&self) -> usize {
         self.all_pods()
             .iter()
-            .filter(|pod| availability(pod, self.set.spec.min_ready_seconds, self.now).is_available())
+            .filter(|pod| {
+                availability(pod, self.set.spec.min_ready_seconds, self.now).is_available()
+            })
             .count()
     }
 }

@@ -14,7 +14,12 @@ use super::{Snapshot, blocked};
 /// The status to write: equal to the one that the DaemonSet has when nothing changed. While the revision of a new template is
 /// being written, nothing is said of the new generation yet: whoever waits for it must not take the old revision's numbers for
 /// the new one's.
-pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Option<DaemonSetStatus> {
+pub fn status(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> Option<DaemonSetStatus> {
     let mut status = snapshot.set.status.clone().unwrap_or_default();
     // Read again, and not kept since the decision: writes take their time, and a tree takes memory.
     let template = snapshot.set.spec.template.value();
@@ -26,7 +31,12 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     }
     let recognised = history::recognise(&snapshot.scene(), &template);
     let is_new = matches!(recognised, Recognised::New(_));
-    let before = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let before = snapshot
+        .set
+        .status
+        .as_ref()
+        .and_then(|status| status.collision_count)
+        .unwrap_or(0);
     let collisions = history::collisions(before, outcome);
     if is_new && plan.refusal.is_none() && !outcome.has_failed() {
         return history::with_collisions(snapshot.set.status.as_ref(), collisions, |status| {
@@ -39,22 +49,34 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
         short(&updated.metadata.name).clone_into(&mut status.update_revision);
     }
     // A template that could not become a revision has no pods, whatever revision was the newest before.
-    let updated = if is_new { String::new() } else { status.update_revision.clone() };
+    let updated = if is_new {
+        String::new()
+    } else {
+        status.update_revision.clone()
+    };
     count(snapshot, &places, &updated, &mut status, now);
     blocked::set(snapshot, &places, plan, outcome, &mut status, now);
     Some(status)
 }
 
 /// Nodes, each by its first pod.
-fn count(snapshot: &Snapshot, places: &Places<'_>, updated: &str, status: &mut DaemonSetStatus, now: Timestamp) {
+fn count(
+    snapshot: &Snapshot,
+    places: &Places<'_>,
+    updated: &str,
+    status: &mut DaemonSetStatus,
+    now: Timestamp,
+) {
     let seconds = snapshot.set.spec.min_ready_seconds;
     let is_updated = |pod: &Pod| {
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
-        let is_of = !updated.is_empty() && (revision::same(label, updated) || has_generation(snapshot, pod));
+        let is_of = !updated.is_empty()
+            && (revision::same(label, updated) || has_generation(snapshot, pod));
         is_of && !steps::lacks_resources(pod)
     };
     let is_ready = |pod: &Pod| availability(pod, seconds, now).is_ready();
-    let is_available = |pod: &Pod| availability(pod, seconds, now).is_available() && !steps::awaits_proof(pod);
+    let is_available =
+        |pod: &Pod| availability(pod, seconds, now).is_available() && !steps::awaits_proof(pod);
     let of = |what: &dyn Fn(&Pod) -> bool| {
         let has = |place: &Place<'_>| place.pods.first().is_some_and(|pod| what(pod));
         number(places.wanted().filter(|(_, place)| has(place)).count())
@@ -76,7 +98,8 @@ fn number(value: usize) -> i32 {
 /// Whether a status is written at once: each node has an available pod of the newest revision from now on, for which users wait.
 pub fn is_urgent(old: Option<&DaemonSetStatus>, new: &DaemonSetStatus) -> bool {
     let is_complete = |status: &DaemonSetStatus| {
-        [status.updated_number_scheduled, status.number_available] == [status.desired_number_scheduled; 2]
+        [status.updated_number_scheduled, status.number_available]
+            == [status.desired_number_scheduled; 2]
     };
     is_complete(new) && !old.is_some_and(is_complete)
 }
@@ -101,7 +124,11 @@ mod tests {
             (Some([3, 1, 3]), [3, 2, 3], false),
             (Some([3, 3, 3]), [3, 3, 2], false),
         ] {
-            assert_eq!(is_urgent(old.map(of).as_ref(), &of(new)), expected, "{old:?} {new:?}");
+            assert_eq!(
+                is_urgent(old.map(of).as_ref(), &of(new)),
+                expected,
+                "{old:?} {new:?}"
+            );
         }
     }
 }

@@ -12,21 +12,34 @@ use super::{Snapshot, status};
 
 /// How many pods there are and must be, what each of federation brings, then each pod that uses it up, since when and by whom.
 pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
-    let of_all = |reason: String| Waiting { pod: String::new(), reason };
+    let of_all = |reason: String| Waiting {
+        pod: String::new(),
+        reason,
+    };
     let rules = match Rules::of_distributed(&snapshot.budget.spec) {
         Ok(rules) => rules,
         Err(Fault { field, message }) => {
-            return vec![of_all(format!("{field} {message}; until then its pods are refused"))];
+            return vec![of_all(format!(
+                "{field} {message}; until then its pods are refused"
+            ))];
         }
     };
     if let Err(Unknown { message }) = snapshot.view.expected_by(&rules) {
-        return vec![of_all(format!("its pods are refused, for how many are expected is not known: {message}"))];
+        return vec![of_all(format!(
+            "its pods are refused, for how many are expected is not known: {message}"
+        ))];
     }
     let next = status(snapshot, now);
     let (healthy, own, amount) = (next.current_healthy, next.own.healthy, rules.amount.words());
-    let unknown = next.conditions.iter().find(|told| told.type_ == BLOCKED).map(|told| &told.message);
+    let unknown = next
+        .conditions
+        .iter()
+        .find(|told| told.type_ == BLOCKED)
+        .map(|told| &told.message);
     let mut lines = vec![of_all(match unknown {
-        Some(why) => format!("{healthy} pods are healthy, {own} of them its own; its pods are refused: {why}"),
+        Some(why) => format!(
+            "{healthy} pods are healthy, {own} of them its own; its pods are refused: {why}"
+        ),
         None => format!(
             "{healthy} of {} pods are healthy, {own} of them its own; {} must be ({amount}): {} of its own may go",
             next.expected_pods, next.desired_healthy, next.disruptions_allowed
@@ -34,13 +47,29 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     })];
     lines.extend(next.federated_statuses.iter().map(|other| {
         let name = format!("{} {}", other.kind, place(other));
-        let shared =
-            if other.shared > 0 { format!(", without {} counted already", other.shared) } else { String::new() };
-        of_all(if other.reachable {
-            format!("{} brings {} of {} pods{shared}", name.trim(), other.healthy, other.expected)
+        let shared = if other.shared > 0 {
+            format!(", without {} counted already", other.shared)
         } else {
-            let brings = if other.healthy > 0 { format!("{} at least", other.healthy) } else { "none".to_owned() };
-            format!("{} brings {brings}{shared}: it {}", name.trim(), other.message)
+            String::new()
+        };
+        of_all(if other.reachable {
+            format!(
+                "{} brings {} of {} pods{shared}",
+                name.trim(),
+                other.healthy,
+                other.expected
+            )
+        } else {
+            let brings = if other.healthy > 0 {
+                format!("{} at least", other.healthy)
+            } else {
+                "none".to_owned()
+            };
+            format!(
+                "{} brings {brings}{shared}: it {}",
+                name.trim(),
+                other.message
+            )
         })
     }));
     // Only a running controller reads what budgets of other clusters hold.
@@ -51,11 +80,15 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
     lines.extend(shared.into_iter().map(of_all));
     let floor = floor::binding(&snapshot.budget);
     if floor > 0 {
-        lines.push(of_all(format!("{floor} of its own never go, for other clusters may count on them")));
+        lines.push(of_all(format!(
+            "{floor} of its own never go, for other clusters may count on them"
+        )));
     }
     lines.extend(snapshot.asked.missing().map(of_all));
     if let Err(without) = &snapshot.keeps {
-        lines.push(of_all(without.message(snapshot.budget.metadata.name.as_deref().unwrap_or_default())));
+        lines.push(of_all(without.message(
+            snapshot.budget.metadata.name.as_deref().unwrap_or_default(),
+        )));
     }
     lines.extend(users(next.ledger.as_ref()));
     lines

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use berth_api::names::finalizer::BUDGET_FLOOR;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
-use berth_api::v1alpha1::distributedpoddisruptionbudget::{DistributedPodDisruptionBudgetStatus, MemberKind};
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{
+    DistributedPodDisruptionBudgetStatus, MemberKind,
+};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::beyond;
 use berth_workload::budget::child::{self, Wanted, Without};
@@ -65,36 +67,68 @@ pub struct Other {
 
 impl Snapshot {
     fn whole(&self, rules: &Rules, expected: usize) -> Result<Whole, String> {
-        let others: Vec<_> = self.others.iter().map(|other| other.brings.clone()).collect();
-        Whole::of(&rules.amount, (expected, floor::binding(&self.budget)), &others)
+        let others: Vec<_> = self
+            .others
+            .iter()
+            .map(|other| other.brings.clone())
+            .collect();
+        Whole::of(
+            &rules.amount,
+            (expected, floor::binding(&self.budget)),
+            &others,
+        )
     }
 
     fn has_finalizer(&self) -> bool {
-        self.budget.metadata.finalizers.iter().flatten().any(|name| name == BUDGET_FLOOR)
+        self.budget
+            .metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .any(|name| name == BUDGET_FLOOR)
     }
 }
 
 /// What is to be told, what becomes of the native budget, and when to look again.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let budget = &*snapshot.budget;
-    let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
+    let ledger = budget
+        .status
+        .iter()
+        .flat_map(|status| &status.ledger)
+        .next();
     let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
     let look_again = snapshot.view.next_expiry(entries);
-    let mut plan = Plan { waiting: explain(snapshot, now), look_again, ..Plan::default() };
+    let mut plan = Plan {
+        waiting: explain(snapshot, now),
+        look_again,
+        ..Plan::default()
+    };
     plan.events.extend(snapshot.view.not_deleted(entries, now));
     keep_floor(snapshot, &mut plan);
-    let Ok(rules) = Rules::of_distributed(&budget.spec) else { return plan };
+    let Ok(rules) = Rules::of_distributed(&budget.spec) else {
+        return plan;
+    };
     let expected = snapshot.view.expected_by(&rules);
     let before = budget.status.iter().flat_map(|status| &status.conditions);
-    let was_told = before.into_iter().any(|condition| condition.reason == UNCOUNTED);
+    let was_told = before
+        .into_iter()
+        .any(|condition| condition.reason == UNCOUNTED);
     if let Err(Unknown { message }) = &expected
         && !was_told
     {
-        plan.events.push(Event { warning: true, reason: UNCOUNTED, message: message.clone() });
+        plan.events.push(Event {
+            warning: true,
+            reason: UNCOUNTED,
+            message: message.clone(),
+        });
     }
     // Where less is known than needed, none may go.
-    let least = expected.ok().and_then(|expected| Some(snapshot.whole(&rules, expected.total).ok()?.left_to_own()));
-    let min_available = i32::try_from(least.unwrap_or(snapshot.view.pods.len())).unwrap_or(i32::MAX);
+    let least = expected
+        .ok()
+        .and_then(|expected| Some(snapshot.whole(&rules, expected.total).ok()?.left_to_own()));
+    let min_available =
+        i32::try_from(least.unwrap_or(snapshot.view.pods.len())).unwrap_or(i32::MAX);
     let wanted = Wanted {
         resource: &DISTRIBUTED_POD_DISRUPTION_BUDGETS,
         owner: &budget.metadata,
@@ -118,8 +152,15 @@ pub fn beyond(
     why: &str,
     now: Timestamp,
 ) -> (Plan, DistributedPodDisruptionBudgetStatus) {
-    let told = budget.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let step = child::step(None, child, budget.metadata.uid.as_deref().unwrap_or_default());
+    let told = budget
+        .status
+        .as_ref()
+        .map_or(&[][..], |status| &status.conditions);
+    let step = child::step(
+        None,
+        child,
+        budget.metadata.uid.as_deref().unwrap_or_default(),
+    );
     let status = DistributedPodDisruptionBudgetStatus {
         observed_generation: budget.metadata.generation.unwrap_or_default(),
         conditions: beyond::conditions(told, why, now),
@@ -136,8 +177,14 @@ fn keep_floor(snapshot: &Snapshot, plan: &mut Plan) {
     if let Some(left) = left.and_then(|left| SignedDuration::try_from(left).ok()) {
         plan.look_again_after(left);
     }
-    let is_told = budget.status.as_ref().is_some_and(|status| status.floor.is_some());
-    let (is_going, has_finalizer) = (budget.metadata.deletion_timestamp.is_some(), snapshot.has_finalizer());
+    let is_told = budget
+        .status
+        .as_ref()
+        .is_some_and(|status| status.floor.is_some());
+    let (is_going, has_finalizer) = (
+        budget.metadata.deletion_timestamp.is_some(),
+        snapshot.has_finalizer(),
+    );
     let mut finalizers = budget.metadata.finalizers.clone().unwrap_or_default();
     let reason = if told.is_some() && !has_finalizer && !is_going {
         finalizers.push(BUDGET_FLOOR.to_owned());
@@ -150,7 +197,11 @@ fn keep_floor(snapshot: &Snapshot, plan: &mut Plan) {
     };
     let patch = json!({"metadata": {"finalizers": finalizers}});
     let target = Target::from(&budget.metadata);
-    let action = Action::Patch { resource: DISTRIBUTED_POD_DISRUPTION_BUDGETS, target, patch };
+    let action = Action::Patch {
+        resource: DISTRIBUTED_POD_DISRUPTION_BUDGETS,
+        target,
+        patch,
+    };
     plan.add_required_stage("floor", vec![Step::new(action, reason.to_owned())]);
 }
 

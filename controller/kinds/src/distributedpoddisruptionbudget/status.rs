@@ -33,11 +33,21 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> DistributedPodDisruptionBu
     let own = count_own(snapshot, &mut next, now);
     let whole = own.and_then(|rules| {
         let expected = usize::try_from(next.own.expected).unwrap_or(0);
-        snapshot.whole(&rules, expected).map_err(|why| ("FederationUnknown", why))
+        snapshot
+            .whole(&rules, expected)
+            .map_err(|why| ("FederationUnknown", why))
     });
     // Without the total, what is known to be healthy still is.
-    let known = snapshot.others.iter().map(|other| other.brings.as_ref().map_or_else(|it| it.keeps, |it| it.healthy));
-    let known = known.fold(usize::try_from(next.own.healthy).unwrap_or(0), usize::saturating_add);
+    let known = snapshot.others.iter().map(|other| {
+        other
+            .brings
+            .as_ref()
+            .map_or_else(|it| it.keeps, |it| it.healthy)
+    });
+    let known = known.fold(
+        usize::try_from(next.own.healthy).unwrap_or(0),
+        usize::saturating_add,
+    );
     (next.disruptions_allowed, next.current_healthy) = (0, number(known));
     if let Ok(whole) = &whole {
         let healthy = usize::try_from(next.own.healthy).unwrap_or(0);
@@ -46,7 +56,9 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> DistributedPodDisruptionBu
         next.expected_pods = number(whole.expected);
     }
     set_conditions(snapshot, &mut next, &whole, now);
-    unless_only_its_view(next, snapshot.budget.status.as_ref(), |status| &mut status.ledger)
+    unless_only_its_view(next, snapshot.budget.status.as_ref(), |status| {
+        &mut status.ledger
+    })
 }
 
 fn number(number: usize) -> i32 {
@@ -62,20 +74,35 @@ fn count_own(snapshot: &Snapshot, next: &mut Status, now: Timestamp) -> Result<R
     note_settled(ledger, &snapshot.view.position);
     let rules = Rules::of_distributed(&snapshot.budget.spec)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
-    let expected = snapshot.view.expected_by(&rules).map_err(|Unknown { message }| (UNCOUNTED, message))?;
-    let healthy = snapshot.view.available(&rules, &expected, &ledger.entries, now);
+    let expected = snapshot
+        .view
+        .expected_by(&rules)
+        .map_err(|Unknown { message }| (UNCOUNTED, message))?;
+    let healthy = snapshot
+        .view
+        .available(&rules, &expected, &ledger.entries, now);
     note_counted(ledger);
-    next.own = OwnPods { healthy: number(healthy), expected: number(expected.total) };
+    next.own = OwnPods {
+        healthy: number(healthy),
+        expected: number(expected.total),
+    };
     Ok(rules)
 }
 
 fn federated(snapshot: &Snapshot, now: Timestamp) -> Vec<FederatedStatus> {
-    let before = snapshot.budget.status.as_ref().map_or(&[][..], |status| &status.federated_statuses);
+    let before = snapshot
+        .budget
+        .status
+        .as_ref()
+        .map_or(&[][..], |status| &status.federated_statuses);
     let named = snapshot.budget.spec.federation.iter().zip(&snapshot.others);
     let statuses = named.map(|(member, other)| {
         let old = before.iter().find(|old| old.is_of(member));
         let mut status = FederatedStatus {
-            kind: other.kind.map(|kind| kind.name().to_owned()).unwrap_or_default(),
+            kind: other
+                .kind
+                .map(|kind| kind.name().to_owned())
+                .unwrap_or_default(),
             cluster: member.cluster.clone(),
             namespace: member.namespace.clone(),
             name: member.name.clone(),
@@ -89,7 +116,8 @@ fn federated(snapshot: &Snapshot, now: Timestamp) -> Vec<FederatedStatus> {
         };
         match &other.brings {
             Ok(brings) => {
-                (status.healthy, status.expected) = (number(brings.healthy), number(brings.expected));
+                (status.healthy, status.expected) =
+                    (number(brings.healthy), number(brings.expected));
                 status.reachable = true;
             }
             Err(silence) => {
@@ -106,8 +134,19 @@ fn federated(snapshot: &Snapshot, now: Timestamp) -> Vec<FederatedStatus> {
 }
 
 /// Where a budget is, as a message says it.
-pub(super) fn place(FederatedStatus { cluster, namespace, name, .. }: &FederatedStatus) -> String {
-    let cluster = if cluster.is_empty() { String::new() } else { format!("{cluster}/") };
+pub(super) fn place(
+    FederatedStatus {
+        cluster,
+        namespace,
+        name,
+        ..
+    }: &FederatedStatus,
+) -> String {
+    let cluster = if cluster.is_empty() {
+        String::new()
+    } else {
+        format!("{cluster}/")
+    };
     format!("{cluster}{namespace}/{name}")
 }
 
@@ -118,7 +157,11 @@ const SHARING: &str = " may hold the same pods, so together they bring no more h
 /// Which of federation may hold the same pods, and the remedy.
 pub(super) fn sharing(snapshot: &Snapshot, statuses: &[FederatedStatus]) -> Vec<String> {
     let words = |group: &Vec<usize>| {
-        let places: Vec<_> = group.iter().filter_map(|at| statuses.get(*at)).map(place).collect();
+        let places: Vec<_> = group
+            .iter()
+            .filter_map(|at| statuses.get(*at))
+            .map(place)
+            .collect();
         places.join(" and ") + SHARING
     };
     snapshot.may_share.iter().map(words).collect()
@@ -127,61 +170,121 @@ pub(super) fn sharing(snapshot: &Snapshot, statuses: &[FederatedStatus]) -> Vec<
 /// The same as was told last, for whoever has read nothing of other clusters. Of another spec it would name others.
 pub(super) fn sharing_as_told(snapshot: &Snapshot) -> Vec<String> {
     let generation = snapshot.budget.metadata.generation;
-    let told = snapshot.budget.status.iter().filter(|status| Some(status.observed_generation) == generation);
-    let conditions = told.flat_map(|status| &status.conditions).filter(|condition| condition.type_ == FEDERATED);
+    let told = snapshot
+        .budget
+        .status
+        .iter()
+        .filter(|status| Some(status.observed_generation) == generation);
+    let conditions = told
+        .flat_map(|status| &status.conditions)
+        .filter(|condition| condition.type_ == FEDERATED);
     let parts = conditions.flat_map(|condition| condition.message.split("; "));
-    parts.filter(|part| part.ends_with(SHARING)).map(str::to_owned).collect()
+    parts
+        .filter(|part| part.ends_with(SHARING))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn child(snapshot: &Snapshot) -> Option<ChildStatus> {
     let child = snapshot.child.as_ref().filter(|_| snapshot.keeps.is_ok())?;
-    let min_available = child.spec.min_available.as_ref().and_then(|value| value.as_i64());
+    let min_available = child
+        .spec
+        .min_available
+        .as_ref()
+        .and_then(|value| value.as_i64());
     Some(ChildStatus {
         name: child.metadata.name.to_string(),
-        min_available: min_available.and_then(|value| i32::try_from(value).ok()).unwrap_or_default(),
+        min_available: min_available
+            .and_then(|value| i32::try_from(value).ok())
+            .unwrap_or_default(),
         disruptions_allowed: child.status.disruptions_allowed,
     })
 }
 
-fn set_conditions(snapshot: &Snapshot, next: &mut Status, whole: &Result<Whole, Blocked>, now: Timestamp) {
+fn set_conditions(
+    snapshot: &Snapshot,
+    next: &mut Status,
+    whole: &Result<Whole, Blocked>,
+    now: Timestamp,
+) {
     let conditions = &mut next.conditions;
     match whole {
-        Err((reason, message)) => set(conditions, condition(BLOCKED, true, reason, message.clone(), now)),
+        Err((reason, message)) => set(
+            conditions,
+            condition(BLOCKED, true, reason, message.clone(), now),
+        ),
         Ok(_) => conditions.retain(|condition| condition.type_ != BLOCKED),
     }
     let is_allowed = next.disruptions_allowed > 0;
     let (floor, expected) = (snapshot.budget.spec.floor, next.own.expected);
     let (reason, words) = if is_allowed {
-        ("SufficientPods", format!("{} of its own pods may go", next.disruptions_allowed))
+        (
+            "SufficientPods",
+            format!("{} of its own pods may go", next.disruptions_allowed),
+        )
     } else if floor > expected && whole.is_ok() {
         (
             "FloorAboveExpected",
-            format!("none of its own pods may ever go: spec.floor is {floor}, and {expected} are expected: lower it"),
+            format!(
+                "none of its own pods may ever go: spec.floor is {floor}, and {expected} are expected: lower it"
+            ),
         )
     } else {
         ("InsufficientPods", "none of its own pods may go".to_owned())
     };
-    set(conditions, condition(DISRUPTION_ALLOWED, is_allowed, reason, words, now));
+    set(
+        conditions,
+        condition(DISRUPTION_ALLOWED, is_allowed, reason, words, now),
+    );
     set(conditions, snapshot.asked.condition(now));
     if next.federated_statuses.is_empty() {
         conditions.retain(|condition| condition.type_ != FEDERATED);
     } else {
-        let silent = next.federated_statuses.iter().filter(|other| !other.reachable);
-        let silent: Vec<_> = silent.map(|other| format!("{} {}", place(other), other.message)).collect();
+        let silent = next
+            .federated_statuses
+            .iter()
+            .filter(|other| !other.reachable);
+        let silent: Vec<_> = silent
+            .map(|other| format!("{} {}", place(other), other.message))
+            .collect();
         let is_known = silent.is_empty();
         let (reason, words) = if is_known {
-            ("AllKnown", "it is known what each budget of spec.federation has".to_owned())
+            (
+                "AllKnown",
+                "it is known what each budget of spec.federation has".to_owned(),
+            )
         } else {
-            ("NotAllKnown", format!("no pods of these count as healthy, but for a floor: {}", silent.join("; ")))
+            (
+                "NotAllKnown",
+                format!(
+                    "no pods of these count as healthy, but for a floor: {}",
+                    silent.join("; ")
+                ),
+            )
         };
         let mut words = vec![words];
         words.extend(sharing(snapshot, &next.federated_statuses));
-        set(conditions, condition(FEDERATED, is_known, reason, words.join("; "), now));
+        set(
+            conditions,
+            condition(FEDERATED, is_known, reason, words.join("; "), now),
+        );
     }
     let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
     let kept = match &snapshot.keeps {
-        Ok(()) => condition(CHILD_PDB, true, "Kept", format!("PodDisruptionBudget {name} tells of it"), now),
-        Err(without) => condition(CHILD_PDB, false, without.reason(), without.message(name), now),
+        Ok(()) => condition(
+            CHILD_PDB,
+            true,
+            "Kept",
+            format!("PodDisruptionBudget {name} tells of it"),
+            now,
+        ),
+        Err(without) => condition(
+            CHILD_PDB,
+            false,
+            without.reason(),
+            without.message(name),
+            now,
+        ),
     };
     set(conditions, kept);
 }
@@ -189,7 +292,11 @@ fn set_conditions(snapshot: &Snapshot, next: &mut Status, whole: &Result<Whole, 
 /// Whether a change of the status must not wait: fewer may go than somebody could believe, or nobody can go before it is written.
 pub fn is_urgent(old: Option<&Status>, new: &Status) -> bool {
     let sum = |status: &Status, of: fn(&FederatedStatus) -> i32| -> i64 {
-        status.federated_statuses.iter().map(|one| i64::from(of(one))).sum()
+        status
+            .federated_statuses
+            .iter()
+            .map(|one| i64::from(of(one)))
+            .sum()
     };
     old.is_none_or(|old| {
         old.observed_generation != new.observed_generation

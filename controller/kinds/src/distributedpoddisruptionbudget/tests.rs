@@ -21,16 +21,32 @@ fn pod(name: &str, ready: bool) -> Arc<Pod> {
     Arc::new(serde_json::from_value(pod).unwrap())
 }
 
-fn snapshot(spec: Value, status: Value, pods: &[(&str, bool)], others: &[Result<Brings, Silence>]) -> Snapshot {
-    let members: Vec<_> = (0..others.len()).map(|at| json!({"namespace": "other", "name": format!("b{at}")})).collect();
+fn snapshot(
+    spec: Value,
+    status: Value,
+    pods: &[(&str, bool)],
+    others: &[Result<Brings, Silence>],
+) -> Snapshot {
+    let members: Vec<_> = (0..others.len())
+        .map(|at| json!({"namespace": "other", "name": format!("b{at}")}))
+        .collect();
     let mut all = json!({"selector": {"matchLabels": {"app": "web"}}, "federation": members});
-    spec.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
+    spec.as_object()
+        .unwrap()
+        .iter()
+        .for_each(|(key, value)| all[key] = value.clone());
     let budget = json!({
         "apiVersion": "policy.kruise.io/v1alpha1", "kind": "DistributedPodDisruptionBudget",
         "metadata": {"name": "web", "namespace": "default", "uid": "b", "generation": 1}, "spec": all, "status": status,
     });
-    let budget: Arc<DistributedPodDisruptionBudget> = Arc::new(serde_json::from_value(budget).unwrap());
-    let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
+    let budget: Arc<DistributedPodDisruptionBudget> =
+        Arc::new(serde_json::from_value(budget).unwrap());
+    let entries = budget
+        .status
+        .iter()
+        .flat_map(|status| &status.ledger)
+        .map(|ledger| ledger.entries.len())
+        .sum();
     let other = |brings: &Result<Brings, Silence>| Other {
         kind: Some(MemberKind::DistributedPodDisruptionBudget),
         origin: Origin::default(),
@@ -41,7 +57,10 @@ fn snapshot(spec: Value, status: Value, pods: &[(&str, bool)], others: &[Result<
     Snapshot {
         budget,
         view: View {
-            expected: Ok(Expected { total: pods.len(), selector: None }),
+            expected: Ok(Expected {
+                total: pods.len(),
+                selector: None,
+            }),
             pods: pods.iter().map(|(name, ready)| pod(name, *ready)).collect(),
             nodes: vec!["n1".to_owned()],
             position: "9".to_owned(),
@@ -68,12 +87,19 @@ fn numbers(status: &DistributedPodDisruptionBudgetStatus) -> [i32; 5] {
     ]
 }
 
-fn told<'a>(status: &'a DistributedPodDisruptionBudgetStatus, type_: &str) -> Option<(&'a str, &'a str)> {
-    let found = status.conditions.iter().find(|condition| condition.type_ == type_);
+fn told<'a>(
+    status: &'a DistributedPodDisruptionBudgetStatus,
+    type_: &str,
+) -> Option<(&'a str, &'a str)> {
+    let found = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == type_);
     found.map(|condition| (condition.status.as_str(), condition.reason.as_str()))
 }
 
-const BRINGS: fn(usize, usize) -> Result<Brings, Silence> = |healthy, expected| Ok(Brings { healthy, expected });
+const BRINGS: fn(usize, usize) -> Result<Brings, Silence> =
+    |healthy, expected| Ok(Brings { healthy, expected });
 
 #[test]
 fn own_pods_and_those_of_others_count_together() {
@@ -82,11 +108,41 @@ fn own_pods_and_those_of_others_count_together() {
         {"pod": "a", "uid": "a", "operation": "EVICT", "holder": "admin", "time": "2026-01-01T00:00:00Z", "grant": "1"},
     ]}});
     for (spec, before, pods, others, expected) in [
-        (json!({"minAvailable": 3}), Value::Null, two, vec![BRINGS(2, 2)], [1, 4, 3, 4, 2]),
-        (json!({"minAvailable": 3}), granted, two, vec![BRINGS(2, 2)], [0, 3, 3, 4, 1]),
-        (json!({"minAvailable": 3}), Value::Null, two, vec![], [0, 2, 3, 2, 2]),
-        (json!({"maxUnavailable": 1}), Value::Null, [("a", true), ("b", false)], vec![BRINGS(3, 3)], [0, 4, 4, 5, 1]),
-        (json!({"maxUnavailable": "50%"}), Value::Null, two, vec![BRINGS(2, 2), BRINGS(0, 2)], [1, 4, 3, 6, 2]),
+        (
+            json!({"minAvailable": 3}),
+            Value::Null,
+            two,
+            vec![BRINGS(2, 2)],
+            [1, 4, 3, 4, 2],
+        ),
+        (
+            json!({"minAvailable": 3}),
+            granted,
+            two,
+            vec![BRINGS(2, 2)],
+            [0, 3, 3, 4, 1],
+        ),
+        (
+            json!({"minAvailable": 3}),
+            Value::Null,
+            two,
+            vec![],
+            [0, 2, 3, 2, 2],
+        ),
+        (
+            json!({"maxUnavailable": 1}),
+            Value::Null,
+            [("a", true), ("b", false)],
+            vec![BRINGS(3, 3)],
+            [0, 4, 4, 5, 1],
+        ),
+        (
+            json!({"maxUnavailable": "50%"}),
+            Value::Null,
+            two,
+            vec![BRINGS(2, 2), BRINGS(0, 2)],
+            [1, 4, 3, 6, 2],
+        ),
         (
             json!({"minAvailable": 1, "healthyConditions": ["Synced", "Backed"]}),
             Value::Null,
@@ -104,35 +160,77 @@ fn own_pods_and_those_of_others_count_together() {
 fn a_silent_budget_brings_nothing_and_blocks_what_is_of_all_expected_pods() {
     let silent = || vec![Err(Silence::of("does not exist: create it"))];
     let two = [("a", true), ("b", true)];
-    let enough = status(&snapshot(json!({"minAvailable": 1}), Value::Null, &two, &silent()), now());
+    let enough = status(
+        &snapshot(json!({"minAvailable": 1}), Value::Null, &two, &silent()),
+        now(),
+    );
     assert_eq!(numbers(&enough), [1, 2, 1, 2, 2]);
     assert_eq!(told(&enough, "Federated"), Some(("False", "NotAllKnown")));
     assert_eq!(told(&enough, "Blocked"), None);
-    let allowed = enough.conditions.iter().find(|condition| condition.type_ == "DisruptionAllowed").unwrap();
+    let allowed = enough
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "DisruptionAllowed")
+        .unwrap();
     assert_eq!(allowed.message, "1 of its own pods may go");
-    let unknown = status(&snapshot(json!({"maxUnavailable": 1}), Value::Null, &two, &silent()), now());
-    assert_eq!((unknown.disruptions_allowed, told(&unknown, "Blocked")), (0, Some(("True", "FederationUnknown"))));
+    let unknown = status(
+        &snapshot(json!({"maxUnavailable": 1}), Value::Null, &two, &silent()),
+        now(),
+    );
+    assert_eq!(
+        (unknown.disruptions_allowed, told(&unknown, "Blocked")),
+        (0, Some(("True", "FederationUnknown")))
+    );
     assert_eq!(unknown.current_healthy, 2);
-    let blocked = unknown.conditions.iter().find(|condition| condition.type_ == "Blocked").unwrap();
+    let blocked = unknown
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Blocked")
+        .unwrap();
     let words = "maxUnavailable 1 is of all expected pods, and how many spec.federation[0] expects is not known: it does not exist: create it; or \
                  set spec.minAvailable to a number of pods";
     assert_eq!(blocked.message, words);
-    let printed = explain(&snapshot(json!({"maxUnavailable": 1}), Value::Null, &two, &silent()), now());
+    let printed = explain(
+        &snapshot(json!({"maxUnavailable": 1}), Value::Null, &two, &silent()),
+        now(),
+    );
     assert!(
-        printed[0].reason.starts_with("2 pods are healthy, 2 of them its own; its pods are refused: "),
+        printed[0]
+            .reason
+            .starts_with("2 pods are healthy, 2 of them its own; its pods are refused: "),
         "{}",
         printed[0].reason
     );
-    assert!(printed[1].reason.contains("brings none: it does not exist: create it"), "{}", printed[1].reason);
+    assert!(
+        printed[1]
+            .reason
+            .contains("brings none: it does not exist: create it"),
+        "{}",
+        printed[1].reason
+    );
     // To those that name it, it brings its own pods all the same.
     assert!(unknown.own.healthy == 2 && !unknown.ledger.unwrap().counted.is_empty());
 }
 
 #[test]
 fn while_own_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settled() {
-    let known = || -> Result<Expected, Unknown> { Ok(Expected { total: 1, selector: None }) };
-    let unknown = || -> Result<Expected, Unknown> { Err(Unknown { message: "no scale".to_owned() }) };
-    let mut one = snapshot(json!({"maxUnavailable": 1}), Value::Null, &[("a", true)], &[]);
+    let known = || -> Result<Expected, Unknown> {
+        Ok(Expected {
+            total: 1,
+            selector: None,
+        })
+    };
+    let unknown = || -> Result<Expected, Unknown> {
+        Err(Unknown {
+            message: "no scale".to_owned(),
+        })
+    };
+    let mut one = snapshot(
+        json!({"maxUnavailable": 1}),
+        Value::Null,
+        &[("a", true)],
+        &[],
+    );
     for (position, expected, views) in [
         ("9", known(), ("9", "")),
         ("12", unknown(), ("", "12")),
@@ -142,17 +240,30 @@ fn while_own_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settle
         (one.view.position, one.view.expected) = (position.to_owned(), expected);
         let next = status(&one, now());
         let ledger = next.ledger.as_ref().unwrap();
-        assert_eq!((ledger.counted.as_str(), ledger.settled.as_str()), views, "{position}");
+        assert_eq!(
+            (ledger.counted.as_str(), ledger.settled.as_str()),
+            views,
+            "{position}"
+        );
         Arc::make_mut(&mut one.budget).status = Some(next);
     }
 }
 
 #[test]
 fn min_available_as_a_number_needs_no_total() {
-    for (spec, expected) in [(json!({"minAvailable": 1}), [2, 3, 1, 4, 3]), (json!({"maxUnavailable": 1}), [0; 5])] {
-        let mut unknown =
-            snapshot(spec.clone(), Value::Null, &[("a", true), ("b", true), ("c", true), ("d", false)], &[]);
-        unknown.view.expected = Err(Unknown { message: "pod a has no controller".to_owned() });
+    for (spec, expected) in [
+        (json!({"minAvailable": 1}), [2, 3, 1, 4, 3]),
+        (json!({"maxUnavailable": 1}), [0; 5]),
+    ] {
+        let mut unknown = snapshot(
+            spec.clone(),
+            Value::Null,
+            &[("a", true), ("b", true), ("c", true), ("d", false)],
+            &[],
+        );
+        unknown.view.expected = Err(Unknown {
+            message: "pod a has no controller".to_owned(),
+        });
         assert_eq!(numbers(&status(&unknown, now())), expected, "{spec}");
     }
 }
@@ -162,34 +273,75 @@ fn budgets_that_may_hold_the_same_pods_are_named() {
     let of_three = || [BRINGS(2, 2), BRINGS(0, 2), Err(Silence::of("is silent"))];
     for (others, groups, is_known, named) in [
         (vec![BRINGS(2, 2), BRINGS(0, 2)], vec![], "True", None),
-        (vec![BRINGS(2, 2), BRINGS(0, 2)], vec![vec![0, 1]], "True", Some("other/b0 and other/b1 may hold the same")),
-        (of_three().to_vec(), vec![vec![0, 1]], "False", Some("is silent; other/b0 and other/b1 may hold the same")),
+        (
+            vec![BRINGS(2, 2), BRINGS(0, 2)],
+            vec![vec![0, 1]],
+            "True",
+            Some("other/b0 and other/b1 may hold the same"),
+        ),
+        (
+            of_three().to_vec(),
+            vec![vec![0, 1]],
+            "False",
+            Some("is silent; other/b0 and other/b1 may hold the same"),
+        ),
         (of_three().to_vec(), vec![], "False", None),
     ] {
-        let mut one = snapshot(json!({"minAvailable": 1}), Value::Null, &[("a", true)], &others);
+        let mut one = snapshot(
+            json!({"minAvailable": 1}),
+            Value::Null,
+            &[("a", true)],
+            &others,
+        );
         one.may_share = groups;
-        let federated = status(&one, now()).conditions.into_iter().find(|condition| condition.type_ == "Federated");
+        let federated = status(&one, now())
+            .conditions
+            .into_iter()
+            .find(|condition| condition.type_ == "Federated");
         let federated = federated.unwrap();
         assert_eq!(federated.status, is_known, "{federated:?}");
-        let is_named = |text: &str| named.map_or(!text.contains("the same pods"), |named| text.contains(named));
+        let is_named = |text: &str| {
+            named.map_or(!text.contains("the same pods"), |named| {
+                text.contains(named)
+            })
+        };
         assert!(is_named(&federated.message), "{federated:?}");
-        let explained: Vec<_> = explain(&one, now()).into_iter().map(|line| line.reason).collect();
-        let is_explained = explained.iter().any(|line| line.contains("may hold the same pods"));
+        let explained: Vec<_> = explain(&one, now())
+            .into_iter()
+            .map(|line| line.reason)
+            .collect();
+        let is_explained = explained
+            .iter()
+            .any(|line| line.contains("may hold the same pods"));
         assert_eq!(is_explained, named.is_some(), "{explained:?}");
     }
 }
 
 #[test]
 fn whoever_reads_no_other_cluster_names_those_that_share_pods_as_was_told_last() {
-    let others = [BRINGS(2, 2), BRINGS(0, 2), Err(Silence::of("is silent; try again"))];
-    let mut one = snapshot(json!({"minAvailable": 1}), Value::Null, &[("a", true)], &others);
+    let others = [
+        BRINGS(2, 2),
+        BRINGS(0, 2),
+        Err(Silence::of("is silent; try again")),
+    ];
+    let mut one = snapshot(
+        json!({"minAvailable": 1}),
+        Value::Null,
+        &[("a", true)],
+        &others,
+    );
     one.may_share = vec![vec![0, 1]];
     let said = |snapshot: &Snapshot| -> Vec<String> {
         let lines = explain(snapshot, now()).into_iter().map(|line| line.reason);
-        lines.filter(|line| line.contains("may hold the same pods")).collect()
+        lines
+            .filter(|line| line.contains("may hold the same pods"))
+            .collect()
     };
     let by_controller = said(&one);
-    assert!(by_controller.len() == 1 && by_controller[0].starts_with("other/b0 and other/b1 may"), "{by_controller:?}");
+    assert!(
+        by_controller.len() == 1 && by_controller[0].starts_with("other/b0 and other/b1 may"),
+        "{by_controller:?}"
+    );
     let mut budget = (*one.budget).clone();
     budget.status = Some(status(&one, now()));
     one.may_share.clear();
@@ -203,7 +355,12 @@ fn whoever_reads_no_other_cluster_names_those_that_share_pods_as_was_told_last()
 #[test]
 fn that_more_pods_are_counted_already_or_fewer_expected_already_is_told_at_once() {
     let told = |(pods, expected): (usize, usize)| {
-        let mut one = snapshot(json!({"minAvailable": 1}), Value::Null, &[("a", true)], &[BRINGS(3, 3)]);
+        let mut one = snapshot(
+            json!({"minAvailable": 1}),
+            Value::Null,
+            &[("a", true)],
+            &[BRINGS(3, 3)],
+        );
         one.others[0].shared = Shared { pods, expected };
         status(&one, now())
     };
@@ -214,7 +371,11 @@ fn that_more_pods_are_counted_already_or_fewer_expected_already_is_told_at_once(
         ((1, 1), (1, 0), true),
         ((1, 1), (0, 1), false),
     ] {
-        assert_eq!(is_urgent(Some(&told(before)), &told(after)), urgent, "{before:?} {after:?}");
+        assert_eq!(
+            is_urgent(Some(&told(before)), &told(after)),
+            urgent,
+            "{before:?} {after:?}"
+        );
     }
 }
 
@@ -222,12 +383,22 @@ fn that_more_pods_are_counted_already_or_fewer_expected_already_is_told_at_once(
 fn a_native_budget_is_kept_with_what_is_left_to_own_pods() {
     let step = |snapshot: &Snapshot| {
         let plan = decide(snapshot, now());
-        plan.stages.first().map(|stage| json!(stage.steps[0].actions[0]).to_string())
+        plan.stages
+            .first()
+            .map(|stage| json!(stage.steps[0].actions[0]).to_string())
     };
     let two = [("a", true), ("b", true)];
-    let mut one = snapshot(json!({"minAvailable": 3}), Value::Null, &two, &[BRINGS(2, 2)]);
+    let mut one = snapshot(
+        json!({"minAvailable": 3}),
+        Value::Null,
+        &two,
+        &[BRINGS(2, 2)],
+    );
     let made = step(&one).unwrap();
-    assert!(made.contains("Create") && made.contains(r#""minAvailable":1"#), "{made}");
+    assert!(
+        made.contains("Create") && made.contains(r#""minAvailable":1"#),
+        "{made}"
+    );
     let native = |least: i64| {
         let native = json!({
             "metadata": {"name": "web", "ownerReferences": [{"kind": "DistributedPodDisruptionBudget", "uid": "b", "controller": true}]},
@@ -242,12 +413,20 @@ fn a_native_budget_is_kept_with_what_is_left_to_own_pods() {
     assert_eq!(status(&one, now()).child_status.unwrap().min_available, 1);
     one.keeps = Err(Without::Overlaps("PodDisruptionBudget other".to_owned()));
     assert!(step(&one).unwrap().contains("Delete"));
-    assert_eq!(told(&status(&one, now()), "ChildPDB"), Some(("False", "Overlaps")));
+    assert_eq!(
+        told(&status(&one, now()), "ChildPDB"),
+        Some(("False", "Overlaps"))
+    );
 }
 
 #[test]
 fn what_was_taken_back_is_counted_at_once_and_a_newer_view_of_the_same_is_no_change() {
-    let mut one = snapshot(json!({"minAvailable": 1}), Value::Null, &[("a", true), ("b", true)], &[]);
+    let mut one = snapshot(
+        json!({"minAvailable": 1}),
+        Value::Null,
+        &[("a", true), ("b", true)],
+        &[],
+    );
     let first = status(&one, now());
     let mut budget = (*one.budget).clone();
     budget.status = Some(first.clone());
@@ -260,9 +439,17 @@ fn what_was_taken_back_is_counted_at_once_and_a_newer_view_of_the_same_is_no_cha
     budget.status = Some(taken_back.clone());
     one.budget = Arc::new(budget);
     let next = status(&one, now());
-    assert!(is_urgent(Some(&taken_back), &next) && !next.ledger.as_ref().unwrap().recount && next.own.healthy == 2);
+    assert!(
+        is_urgent(Some(&taken_back), &next)
+            && !next.ledger.as_ref().unwrap().recount
+            && next.own.healthy == 2
+    );
     assert!(is_urgent(None, &first) && !is_urgent(Some(&first), &first));
-    assert!(explain(&one, now())[0].reason.starts_with("2 of 2 pods are healthy, 2 of them its own; 1 must be"));
+    assert!(
+        explain(&one, now())[0]
+            .reason
+            .starts_with("2 of 2 pods are healthy, 2 of them its own; 1 must be")
+    );
 }
 
 // First the finalizer, then the promise; and back in the other order, after the time for which it was given.
@@ -283,11 +470,23 @@ fn a_floor_binds_from_before_it_is_told_until_nobody_counts_on_it() {
         (2, json!({}), true, true, minute, Some(false), None),
         (2, json!({}), false, true, minute, None, None),
     ] {
-        let of = format!("floor {floor}, {status}, finalizer {finalizer}, deleted {deleted}, seen for {seen_for:?}");
-        let mut one = snapshot(json!({"minAvailable": 0, "floor": floor}), status, &three, &[]);
+        let of = format!(
+            "floor {floor}, {status}, finalizer {finalizer}, deleted {deleted}, seen for {seen_for:?}"
+        );
+        let mut one = snapshot(
+            json!({"minAvailable": 0, "floor": floor}),
+            status,
+            &three,
+            &[],
+        );
         let metadata = &mut Arc::make_mut(&mut one.budget).metadata;
-        metadata.finalizers = Some(if finalizer { vec![BUDGET_FLOOR.to_owned()] } else { Vec::new() });
-        metadata.deletion_timestamp = deleted.then(|| k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+        metadata.finalizers = Some(if finalizer {
+            vec![BUDGET_FLOOR.to_owned()]
+        } else {
+            Vec::new()
+        });
+        metadata.deletion_timestamp =
+            deleted.then(|| k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
         one.seen_for = seen_for;
         let plan = decide(&one, now());
         let stage = plan.stages.iter().find(|stage| stage.name == "floor");

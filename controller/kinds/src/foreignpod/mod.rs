@@ -41,7 +41,8 @@ fn lacks_condition(pod: &Pod) -> bool {
     if !is_foreign(pod, |owner| !BROADCAST_JOBS.owner_kind().is_of(owner)) {
         return false;
     }
-    let has_gate = gates::has_gate(pod, KRUISE_POD_READY) && pod.condition(KRUISE_POD_READY).is_none();
+    let has_gate =
+        gates::has_gate(pod, KRUISE_POD_READY) && pod.condition(KRUISE_POD_READY).is_none();
     has_gate && pod.is_active() && !pod.spec.node_name.is_empty()
 }
 
@@ -61,13 +62,31 @@ pub fn decide(pod: &Arc<Pod>, (is_awaited, all): (bool, &[Arc<Pod>]), now: Times
         let conditions = vec![gates::condition(KRUISE_POD_READY, true, now)];
         // Who has closed the gate meanwhile keeps it closed.
         let target = Target::as_seen(&pod.metadata);
-        let action = Action::PatchPodStatus { target, conditions, patch: PodPatch::default() };
-        let reason = format!("pod {}: nobody has closed its readiness gate {KRUISE_POD_READY}", pod.metadata.name);
+        let action = Action::PatchPodStatus {
+            target,
+            conditions,
+            patch: PodPatch::default(),
+        };
+        let reason = format!(
+            "pod {}: nobody has closed its readiness gate {KRUISE_POD_READY}",
+            pod.metadata.name
+        );
         plan.add_stage("readiness gate", vec![Step::new(action, reason)]);
     }
     if is_leftover(pod) && !is_awaited && is_replaced(pod, all, now) {
-        let reason = format!("pod {} was replaced, and no budget waits for it any more", pod.metadata.name);
-        plan.add_stage("leftover", vec![Step::new(Action::DeletePod { target: Target::from(&pod.metadata) }, reason)]);
+        let reason = format!(
+            "pod {} was replaced, and no budget waits for it any more",
+            pod.metadata.name
+        );
+        plan.add_stage(
+            "leftover",
+            vec![Step::new(
+                Action::DeletePod {
+                    target: Target::from(&pod.metadata),
+                },
+                reason,
+            )],
+        );
     } else if is_leftover(pod) {
         plan.look_again_after(LOOK_AGAIN);
     }

@@ -46,20 +46,35 @@ fn released(pod: &Value) -> Option<Released> {
         Action::PatchPod { patch, .. } => Some(patch.annotations.clone()),
         _ => None,
     })?;
-    Some((keys, noted.into_iter().map(|(key, value)| (key, value.unwrap())).collect()))
+    Some((
+        keys,
+        noted
+            .into_iter()
+            .map(|(key, value)| (key, value.unwrap()))
+            .collect(),
+    ))
 }
 
 #[test]
 fn the_containers_of_an_injected_pod_start_one_priority_after_the_other() {
     let first = released(&ordered(0)).unwrap();
-    assert_eq!(first, (vec!["p_1".to_owned()], vec![(LAUNCHED_PRIORITY.to_owned(), "1".to_owned())]));
+    assert_eq!(
+        first,
+        (
+            vec!["p_1".to_owned()],
+            vec![(LAUNCHED_PRIORITY.to_owned(), "1".to_owned())]
+        )
+    );
     let mut waiting = ordered(0);
     waiting["metadata"]["annotations"][LAUNCHED_PRIORITY] = json!("1");
     assert_eq!(released(&waiting), None, "the first is not ready");
     let mut next = ordered(1);
     next["metadata"]["annotations"][LAUNCHED_PRIORITY] = json!("1");
     let keys = ["p_0", "p_1"].map(str::to_owned).to_vec();
-    let noted = vec![(CONTAINER_LAUNCH_PRIORITY_COMPLETED.to_owned(), "true".to_owned())];
+    let noted = vec![(
+        CONTAINER_LAUNCH_PRIORITY_COMPLETED.to_owned(),
+        "true".to_owned(),
+    )];
     assert_eq!(released(&next), Some((keys, noted)));
     next["metadata"]["annotations"][CONTAINER_LAUNCH_PRIORITY_COMPLETED] = json!("true");
     assert_eq!(decided(&next), Plan::default());
@@ -74,7 +89,10 @@ fn pods_of_our_workloads_and_those_that_nobody_injected_or_that_end_are_left_alo
         ),
         ("/metadata/annotations", json!({})),
         ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")),
-        ("/spec/containers", json!([{"name": "main", "image": "a:1"}])),
+        (
+            "/spec/containers",
+            json!([{"name": "main", "image": "a:1"}]),
+        ),
     ] {
         let mut pod = ordered(0);
         pod["metadata"]["deletionTimestamp"] = Value::Null;
@@ -95,11 +113,25 @@ fn gated() -> Value {
 #[test]
 fn a_gate_that_nobody_has_opened_or_closed_is_opened_as_the_pod_was_seen() {
     let plan = decided(&gated());
-    let [Action::PatchPodStatus { target, conditions, patch }] = &plan.actions().collect::<Vec<_>>()[..] else {
+    let [
+        Action::PatchPodStatus {
+            target,
+            conditions,
+            patch,
+        },
+    ] = &plan.actions().collect::<Vec<_>>()[..]
+    else {
         panic!("{plan:?}")
     };
     assert_eq!(target.resource_version.as_deref(), Some("7"));
-    assert_eq!(conditions, &[gates::condition(KRUISE_POD_READY, true, Timestamp::UNIX_EPOCH)]);
+    assert_eq!(
+        conditions,
+        &[gates::condition(
+            KRUISE_POD_READY,
+            true,
+            Timestamp::UNIX_EPOCH
+        )]
+    );
     assert_eq!(patch, &PodPatch::default());
 }
 
@@ -107,10 +139,19 @@ fn a_gate_that_nobody_has_opened_or_closed_is_opened_as_the_pod_was_seen() {
 fn a_gate_that_somebody_sees_to_is_left_alone() {
     let ours = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "s", "uid": "s", "controller": true});
     for (path, value) in [
-        ("/status/conditions/0", json!({"type": KRUISE_POD_READY, "status": "False"})),
-        ("/status/conditions/0", json!({"type": KRUISE_POD_READY, "status": "True"})),
+        (
+            "/status/conditions/0",
+            json!({"type": KRUISE_POD_READY, "status": "False"}),
+        ),
+        (
+            "/status/conditions/0",
+            json!({"type": KRUISE_POD_READY, "status": "True"}),
+        ),
         ("/metadata/ownerReferences/0", ours),
-        ("/spec/readinessGates", json!([{"conditionType": "InPlaceUpdateReady"}])),
+        (
+            "/spec/readinessGates",
+            json!([{"conditionType": "InPlaceUpdateReady"}]),
+        ),
         ("/spec/nodeName", json!("")),
     ] {
         let mut pod = gated();
@@ -125,7 +166,10 @@ fn what_starts_first_goes_first_and_the_gate_follows() {
     pod["spec"]["readinessGates"] = json!([{"conditionType": KRUISE_POD_READY}]);
     assert!(released(&pod).is_some());
     pod["metadata"]["annotations"][LAUNCHED_PRIORITY] = json!("1");
-    assert!(matches!(&decided(&pod).actions().collect::<Vec<_>>()[..], [Action::PatchPodStatus { .. }]));
+    assert!(matches!(
+        &decided(&pod).actions().collect::<Vec<_>>()[..],
+        [Action::PatchPodStatus { .. }]
+    ));
 }
 
 #[test]
@@ -135,7 +179,13 @@ fn the_gate_of_a_jobs_pod_is_opened_and_its_containers_are_the_jobs_matter() {
     assert_eq!(decided(&pod), Plan::default());
     pod["spec"]["readinessGates"] = json!([{"conditionType": KRUISE_POD_READY}]);
     let plan = decided(&pod);
-    assert!(matches!(plan.actions().collect::<Vec<_>>()[..], [Action::PatchPodStatus { .. }]), "{plan:?}");
+    assert!(
+        matches!(
+            plan.actions().collect::<Vec<_>>()[..],
+            [Action::PatchPodStatus { .. }]
+        ),
+        "{plan:?}"
+    );
 }
 
 #[test]
@@ -150,15 +200,29 @@ fn leftover_goes_when_replaced_and_awaited_by_no_budget() {
         "status": {"phase": "Running"},
     }));
     let other = |ready: &str| {
-        let owner =
-            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-a", "uid": "r", "controller": true});
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-a", "uid": "r", "controller": true});
         let metadata = json!({"name": "web-a-1", "labels": {"pod-template-hash": "a"}, "ownerReferences": [owner]});
-        let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});
+        let status =
+            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});
         read(&json!({"metadata": metadata, "status": status}))
     };
-    for (is_awaited, ready, goes) in [(false, "True", true), (true, "True", false), (false, "False", false)] {
-        let plan = decide(&leftover, (is_awaited, &[other(ready)]), Timestamp::UNIX_EPOCH);
-        let deletes = plan.actions().any(|action| matches!(action, Action::DeletePod { .. }));
-        assert_eq!((deletes, plan.look_again.is_some()), (goes, !goes), "{is_awaited} {ready}");
+    for (is_awaited, ready, goes) in [
+        (false, "True", true),
+        (true, "True", false),
+        (false, "False", false),
+    ] {
+        let plan = decide(
+            &leftover,
+            (is_awaited, &[other(ready)]),
+            Timestamp::UNIX_EPOCH,
+        );
+        let deletes = plan
+            .actions()
+            .any(|action| matches!(action, Action::DeletePod { .. }));
+        assert_eq!(
+            (deletes, plan.look_again.is_some()),
+            (goes, !goes),
+            "{is_awaited} {ready}"
+        );
     }
 }

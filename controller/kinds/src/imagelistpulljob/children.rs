@@ -31,9 +31,19 @@ impl<'a> Children<'a> {
         let list = &snapshot.list;
         let wanted = template(list);
         let version = version(&wanted);
-        let mut jobs: Vec<&ImagePullJob> = snapshot.jobs.iter().map(Arc::as_ref).filter(|job| !is_going(job)).collect();
+        let mut jobs: Vec<&ImagePullJob> = snapshot
+            .jobs
+            .iter()
+            .map(Arc::as_ref)
+            .filter(|job| !is_going(job))
+            .collect();
         // Of two for one image, the older one stays.
-        jobs.sort_by_key(|job| (job.metadata.creation_timestamp.as_ref().map(|time| time.0), &job.metadata.name));
+        jobs.sort_by_key(|job| {
+            (
+                job.metadata.creation_timestamp.as_ref().map(|time| time.0),
+                &job.metadata.name,
+            )
+        });
         let mut children = Self::default();
         for job in jobs {
             let image = job.spec.image.as_str();
@@ -50,7 +60,9 @@ impl<'a> Children<'a> {
             children.unwanted.push((job, why));
         }
         let listed = list.spec.images.iter().map(String::as_str);
-        children.missing = listed.filter(|image| !children.kept.contains_key(image)).collect();
+        children.missing = listed
+            .filter(|image| !children.kept.contains_key(image))
+            .collect();
         children
     }
 }
@@ -66,9 +78,13 @@ fn of_a_job(template: &ImagePullJobTemplate) -> ImagePullJobTemplate {
     let mut template = template.clone();
     let completion = &mut template.completion_policy;
     completion.ttl_seconds_after_finished = None;
-    completion.active_deadline_seconds = completion.active_deadline_seconds.map(|seconds| seconds.min(i32::MAX.into()));
+    completion.active_deadline_seconds = completion
+        .active_deadline_seconds
+        .map(|seconds| seconds.min(i32::MAX.into()));
     if let Some(pull) = &mut template.pull_policy {
-        pull.timeout_seconds = pull.timeout_seconds.map(|seconds| seconds.min(MAX_TIMEOUT_SECONDS));
+        pull.timeout_seconds = pull
+            .timeout_seconds
+            .map(|seconds| seconds.min(MAX_TIMEOUT_SECONDS));
         pull.backoff_limit = pull.backoff_limit.map(|tries| tries.min(MAX_BACKOFF_LIMIT));
     }
     template
@@ -83,7 +99,9 @@ fn version(template: &ImagePullJobTemplate) -> String {
 /// Was the job made from this template? Jobs that OpenKruise made have another value in their label, and the same template.
 fn is_of(job: &ImagePullJob, version: &str, wanted: &ImagePullJobTemplate) -> bool {
     let labels = job.metadata.labels.as_ref();
-    labels.and_then(|labels| labels.get(label::CONTROLLER_REVISION_HASH)).is_some_and(|label| label == version)
+    labels
+        .and_then(|labels| labels.get(label::CONTROLLER_REVISION_HASH))
+        .is_some_and(|label| label == version)
         || of_a_job(&job.spec.template) == *wanted
 }
 
@@ -93,8 +111,18 @@ pub(super) fn is_going(job: &ImagePullJob) -> bool {
 }
 
 /// The job for an image, under the list's name.
-pub(super) fn job(list: &ImageListPullJob, image: &str, template: ImagePullJobTemplate) -> ImagePullJob {
-    let mut job = ImagePullJob::new("", ImagePullJobSpec { image: image.to_owned(), template });
+pub(super) fn job(
+    list: &ImageListPullJob,
+    image: &str,
+    template: ImagePullJobTemplate,
+) -> ImagePullJob {
+    let mut job = ImagePullJob::new(
+        "",
+        ImagePullJobSpec {
+            image: image.to_owned(),
+            template,
+        },
+    );
     job.metadata.namespace = list.metadata.namespace.clone();
     job.metadata.name = list.metadata.name.clone();
     job
@@ -111,17 +139,26 @@ pub(super) fn new_job(snapshot: &Snapshot, image: &str) -> Option<Value> {
         let hash = hash(&json!([image, template]), collision);
         revision_name(metadata.name.as_deref().unwrap_or_default(), &hash)
     };
-    let named = |name: &str| snapshot.jobs.iter().find(|job| job.metadata.name.as_deref() == Some(name));
+    let named = |name: &str| {
+        snapshot
+            .jobs
+            .iter()
+            .find(|job| job.metadata.name.as_deref() == Some(name))
+    };
     let is_free = |name: &String| named(name).is_none_or(|other| other.spec.image == image);
     let name = (0..100).map(name).find(is_free)?;
     if named(&name).is_some() {
         return None;
     }
     job.metadata.name = Some(name);
-    let labels = [(label::CONTROLLER_REVISION_HASH.to_owned(), version(&job.spec.template))];
+    let labels = [(
+        label::CONTROLLER_REVISION_HASH.to_owned(),
+        version(&job.spec.template),
+    )];
     job.metadata.labels = Some(labels.into());
     let mut body = serde_json::to_value(&job).unwrap_or_default();
-    body["metadata"]["ownerReferences"] = json!([controller_reference(&IMAGE_LIST_PULL_JOBS, metadata)]);
+    body["metadata"]["ownerReferences"] =
+        json!([controller_reference(&IMAGE_LIST_PULL_JOBS, metadata)]);
     Some(body)
 }
 

@@ -37,7 +37,11 @@ impl Snapshot {
     /// Namespace and name, for messages.
     pub fn name(&self) -> String {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        format!("{}/{}", part(&self.list.metadata.namespace), part(&self.list.metadata.name))
+        format!(
+            "{}/{}",
+            part(&self.list.metadata.namespace),
+            part(&self.list.metadata.name)
+        )
     }
 }
 
@@ -50,26 +54,38 @@ pub fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
     let name = snapshot.name();
     pull::permitted(snapshot.gates, "ImageListPullJob", &name)?;
     let refuse = |field: &str, problem: String| {
-        Err(Refusal { reason: "InvalidSpec", message: format!("ImageListPullJob {name}: spec.{field}: {problem}") })
+        Err(Refusal {
+            reason: "InvalidSpec",
+            message: format!("ImageListPullJob {name}: spec.{field}: {problem}"),
+        })
     };
     let spec = &snapshot.list.spec;
     match spec.images.len() {
         0 => return refuse("images", "is empty; name at least one image".to_owned()),
         count if count > MAX_LISTED_IMAGES => {
-            let problem =
-                format!("has {count} images; {MAX_LISTED_IMAGES} are the most, make another list of the others");
+            let problem = format!(
+                "has {count} images; {MAX_LISTED_IMAGES} are the most, make another list of the others"
+            );
             return refuse("images", problem);
         }
         _ => {}
     }
     let mut seen = BTreeSet::new();
-    if let Some(twice) = spec.images.iter().find(|image| !seen.insert(image.as_str())) {
+    if let Some(twice) = spec
+        .images
+        .iter()
+        .find(|image| !seen.insert(image.as_str()))
+    {
         return refuse("images", format!("has {twice:?} twice; remove one of them"));
     }
     for (at, image) in spec.images.iter().enumerate() {
         let job = children::job(&snapshot.list, image, spec.template.clone());
         if let Err((field, problem)) = pull::check(&job) {
-            let field = if field == "image" { format!("images[{at}]") } else { field.to_owned() };
+            let field = if field == "image" {
+                format!("images[{at}]")
+            } else {
+                field.to_owned()
+            };
             return refuse(&field, problem);
         }
     }

@@ -45,8 +45,15 @@ impl World {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let jobs = self.jobs.values().map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap()));
-        Snapshot { list: Arc::new(self.list.clone()), jobs: jobs.collect(), gates: self.gates }
+        let jobs = self
+            .jobs
+            .values()
+            .map(|job| Arc::new(serde_json::from_value(job.clone()).unwrap()));
+        Snapshot {
+            list: Arc::new(self.list.clone()),
+            jobs: jobs.collect(),
+            gates: self.gates,
+        }
     }
 
     fn plan(&self) -> Plan {
@@ -57,18 +64,34 @@ impl World {
         let (snapshot, plan) = (self.snapshot(), self.plan());
         for action in plan.actions() {
             match action {
-                Action::Create { resource: IMAGE_PULL_JOBS, body, if_exists: IfExists::IsOfSameOwner } => {
+                Action::Create {
+                    resource: IMAGE_PULL_JOBS,
+                    body,
+                    if_exists: IfExists::IsOfSameOwner,
+                } => {
                     self.counter += 1;
                     let mut job = body.clone();
                     job["metadata"]["uid"] = json!(format!("job-{}", self.counter));
                     job["metadata"]["creationTimestamp"] = json!(self.now);
                     let name = job["metadata"]["name"].as_str().unwrap().to_owned();
-                    assert!(self.jobs.insert(name, job).is_none(), "a name is taken once");
+                    assert!(
+                        self.jobs.insert(name, job).is_none(),
+                        "a name is taken once"
+                    );
                 }
-                Action::Delete { resource: IMAGE_PULL_JOBS, target } => {
-                    assert_eq!(self.jobs.remove(&target.name).unwrap()["metadata"]["uid"], json!(target.uid));
+                Action::Delete {
+                    resource: IMAGE_PULL_JOBS,
+                    target,
+                } => {
+                    assert_eq!(
+                        self.jobs.remove(&target.name).unwrap()["metadata"]["uid"],
+                        json!(target.uid)
+                    );
                 }
-                Action::Delete { resource: IMAGE_LIST_PULL_JOBS, .. } => self.deleted = true,
+                Action::Delete {
+                    resource: IMAGE_LIST_PULL_JOBS,
+                    ..
+                } => self.deleted = true,
                 other => panic!("no list writes {}", other.deed()),
             }
         }
@@ -82,9 +105,13 @@ impl World {
 
     /// The job of an image is as far as this: desired, active, succeeded and failed.
     fn job(&mut self, image: &str, [desired, active, succeeded, failed]: [i32; 4]) {
-        let ended =
-            desired == succeeded + failed && self.list.spec.template.completion_policy.type_ == Default::default();
-        let job = self.jobs.values_mut().find(|job| job["spec"]["image"] == image).unwrap();
+        let ended = desired == succeeded + failed
+            && self.list.spec.template.completion_policy.type_ == Default::default();
+        let job = self
+            .jobs
+            .values_mut()
+            .find(|job| job["spec"]["image"] == image)
+            .unwrap();
         job["status"] = json!({
             "startTime": self.now, "desired": desired, "active": active, "succeeded": succeeded, "failed": failed,
             "failedNodes": (0..failed).map(|n| format!("n{n}")).collect::<Vec<_>>(),
@@ -95,7 +122,11 @@ impl World {
     }
 
     fn images(&self) -> Vec<&str> {
-        let mut images: Vec<_> = self.jobs.values().map(|job| job["spec"]["image"].as_str().unwrap()).collect();
+        let mut images: Vec<_> = self
+            .jobs
+            .values()
+            .map(|job| job["spec"]["image"].as_str().unwrap())
+            .collect();
         images.sort_unstable();
         images
     }
@@ -103,38 +134,68 @@ impl World {
 
 #[test]
 fn each_image_has_a_job_and_the_status_sums_them_up() {
-    let template = json!({"images": ["a:1", "b:1", "c:1"], "parallelism": 2, "selector": {"names": ["n1"]}});
+    let template =
+        json!({"images": ["a:1", "b:1", "c:1"], "parallelism": 2, "selector": {"names": ["n1"]}});
     let mut world = World::new(template);
     world.step();
     assert_eq!(world.images(), ["a:1", "b:1", "c:1"]);
     let job = world.jobs.values().next().unwrap();
     assert_eq!(job["metadata"]["ownerReferences"][0]["uid"], "list-uid");
-    assert_eq!((&job["spec"]["parallelism"], &job["spec"]["selector"]["names"][0]), (&json!(2), &json!("n1")));
+    assert_eq!(
+        (
+            &job["spec"]["parallelism"],
+            &job["spec"]["selector"]["names"][0]
+        ),
+        (&json!(2), &json!("n1"))
+    );
     assert!(world.step().is_idle());
-    assert_eq!((world.status().desired, world.status().active, world.status().completed), (3, 0, 0));
+    assert_eq!(
+        (
+            world.status().desired,
+            world.status().active,
+            world.status().completed
+        ),
+        (3, 0, 0)
+    );
     world.job("a:1", [3, 0, 3, 0]);
     world.job("b:1", [3, 1, 1, 1]);
     world.step();
     let status = world.status();
-    assert_eq!((status.active, status.completed, status.succeeded), (1, 1, 1));
+    assert_eq!(
+        (status.active, status.completed, status.succeeded),
+        (1, 1, 1)
+    );
     let failed = &status.failed_image_statuses[0];
-    assert_eq!((failed.name.as_str(), status.failed_image_statuses.len()), ("b:1", 1));
-    assert!(failed.message.contains("1 of 3 nodes") && failed.message.contains(&failed.image_pull_job), "{failed:?}");
+    assert_eq!(
+        (failed.name.as_str(), status.failed_image_statuses.len()),
+        ("b:1", 1)
+    );
+    assert!(
+        failed.message.contains("1 of 3 nodes") && failed.message.contains(&failed.image_pull_job),
+        "{failed:?}"
+    );
     world.job("b:1", [3, 0, 2, 1]);
     world.job("c:1", [3, 0, 3, 0]);
     let plan = world.step();
     assert_eq!(plan.events[0].reason, "Completed");
     let status = world.status();
-    assert_eq!((status.desired, status.completed, status.succeeded), (3, 3, 2));
+    assert_eq!(
+        (status.desired, status.completed, status.succeeded),
+        (3, 3, 2)
+    );
     assert!(status.completion_time.is_some());
 }
 
 #[test]
 fn a_list_that_ended_rests_until_its_time_is_over() {
-    let mut world = World::new(json!({"images": ["a:1"], "completionPolicy": {"ttlSecondsAfterFinished": 50}}));
+    let mut world =
+        World::new(json!({"images": ["a:1"], "completionPolicy": {"ttlSecondsAfterFinished": 50}}));
     world.step();
     let job = world.jobs.values().next().unwrap();
-    assert!(job["spec"]["completionPolicy"]["ttlSecondsAfterFinished"].is_null(), "it goes with the list");
+    assert!(
+        job["spec"]["completionPolicy"]["ttlSecondsAfterFinished"].is_null(),
+        "it goes with the list"
+    );
     world.job("a:1", [1, 0, 1, 0]);
     world.step();
     assert_eq!(world.step().look_again, Some(SignedDuration::from_secs(50)));
@@ -163,7 +224,12 @@ fn jobs_follow_the_list_and_its_template() {
     let mut world = World::new(json!({"images": ["a:1", "b:1"]}));
     world.step();
     let uid = |world: &World, image: &str| {
-        world.jobs.values().find(|job| job["spec"]["image"] == image).unwrap()["metadata"]["uid"].clone()
+        world
+            .jobs
+            .values()
+            .find(|job| job["spec"]["image"] == image)
+            .unwrap()["metadata"]["uid"]
+            .clone()
     };
     let before = uid(&world, "b:1");
     world.edit(&json!({"images": ["b:1", "c:1"]}));
@@ -171,7 +237,10 @@ fn jobs_follow_the_list_and_its_template() {
     assert_eq!(world.images(), ["b:1", "c:1"]);
     assert_eq!(uid(&world, "b:1"), before);
     world.edit(&json!({"completionPolicy": {"ttlSecondsAfterFinished": 9}}));
-    assert!(world.step().is_idle(), "its time to live is no matter of the jobs");
+    assert!(
+        world.step().is_idle(),
+        "its time to live is no matter of the jobs"
+    );
     world.edit(&json!({"parallelism": 7}));
     world.step();
     assert_eq!(world.images(), ["b:1", "c:1"]);
@@ -185,13 +254,17 @@ fn a_list_from_before_the_maxima_makes_jobs_with_the_maxima() {
     let mut world = World::new(json!({"images": ["a:1"], "pullPolicy": long}));
     world.step();
     let job = world.jobs.values().next().unwrap();
-    assert_eq!(job["spec"]["pullPolicy"], json!({"timeoutSeconds": 3600, "backoffLimit": 100}));
+    assert_eq!(
+        job["spec"]["pullPolicy"],
+        json!({"timeoutSeconds": 3600, "backoffLimit": 100})
+    );
     assert!(world.step().is_idle(), "and is the job that the list wants");
 }
 
 #[test]
 fn a_job_of_openkruise_is_taken_over_and_a_second_one_dropped() {
-    let mut world = World::new(json!({"images": ["a:1"], "completionPolicy": {"ttlSecondsAfterFinished": 60}}));
+    let mut world =
+        World::new(json!({"images": ["a:1"], "completionPolicy": {"ttlSecondsAfterFinished": 60}}));
     let job = |name: &str, at: &str| {
         json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob",
@@ -200,8 +273,12 @@ fn a_job_of_openkruise_is_taken_over_and_a_second_one_dropped() {
             "spec": {"image": "a:1", "completionPolicy": {"ttlSecondsAfterFinished": 60}},
         })
     };
-    world.jobs.insert("list-x1".to_owned(), job("list-x1", "2026-01-01T00:00:00Z"));
-    world.jobs.insert("list-x0".to_owned(), job("list-x0", "2026-01-02T00:00:00Z"));
+    world
+        .jobs
+        .insert("list-x1".to_owned(), job("list-x1", "2026-01-01T00:00:00Z"));
+    world
+        .jobs
+        .insert("list-x0".to_owned(), job("list-x0", "2026-01-02T00:00:00Z"));
     world.step();
     assert_eq!(world.jobs.keys().collect::<Vec<_>>(), ["list-x1"]);
 }
@@ -213,7 +290,10 @@ fn a_job_that_is_going_is_waited_for() {
     let name = world.jobs.keys().next().unwrap().clone();
     world.jobs.get_mut(&name).unwrap()["metadata"]["deletionTimestamp"] = json!(world.now);
     let plan = world.step();
-    assert!(plan.is_idle() && plan.waiting[0].reason.contains("being deleted"), "{plan:?}");
+    assert!(
+        plan.is_idle() && plan.waiting[0].reason.contains("being deleted"),
+        "{plan:?}"
+    );
     world.jobs.clear();
     world.step();
     assert!(world.jobs.contains_key(&name));
@@ -234,12 +314,18 @@ fn what_makes_no_sense_is_refused_by_name() {
     ];
     for (spec, says) in cases {
         let message = World::new(spec).plan().refusal.unwrap().message;
-        assert!(message.contains(says) && message.contains("default/list"), "{says}: {message}");
+        assert!(
+            message.contains(says) && message.contains("default/list"),
+            "{says}: {message}"
+        );
     }
     let mut world = World::new(json!({"images": ["a:1"]}));
     world.gates = Gates::default();
     let plan = world.step();
-    assert!(plan.is_idle() && plan.events[0].message.contains("ImagePullJobGate=true"), "{plan:?}");
+    assert!(
+        plan.is_idle() && plan.events[0].message.contains("ImagePullJobGate=true"),
+        "{plan:?}"
+    );
 }
 
 proptest! {

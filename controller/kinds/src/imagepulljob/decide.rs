@@ -31,7 +31,12 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let job = &snapshot.job;
     let status = job.status.clone().unwrap_or_default();
     if job.metadata.deletion_timestamp.is_some() {
-        leave(snapshot, &mut plan, "the job is being deleted", |_, _, _| false);
+        leave(
+            snapshot,
+            &mut plan,
+            "the job is being deleted",
+            |_, _, _| false,
+        );
         return plan;
     }
     if let Some(completed) = &status.completion_time {
@@ -51,31 +56,65 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan
 }
 
-fn go_on(snapshot: &Snapshot, settings: &Settings<'_>, status: &ImagePullJobStatus, plan: &mut Plan, now: Timestamp) {
+fn go_on(
+    snapshot: &Snapshot,
+    settings: &Settings<'_>,
+    status: &ImagePullJobStatus,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
     let round = Round::of(snapshot, settings, now);
     tell_failures(settings, status, &round, plan);
     if settings.ends && round.is_over() {
         let image = &snapshot.job.spec.image;
         plan.events.push(match round.without_nodes(settings) {
             Some(why) => {
-                let message = format!("{why}: the job has completed, and no node pulls {image}; create another job");
-                Event { warning: true, reason: "NoNodes", message }
+                let message = format!(
+                    "{why}: the job has completed, and no node pulls {image}; create another job"
+                );
+                Event {
+                    warning: true,
+                    reason: "NoNodes",
+                    message,
+                }
             }
             None => {
-                let message = format!("{} of {} nodes have {image}", round.succeeded, round.desired);
-                Event { warning: false, reason: "Completed", message }
+                let message = format!(
+                    "{} of {} nodes have {image}",
+                    round.succeeded, round.desired
+                );
+                Event {
+                    warning: false,
+                    reason: "Completed",
+                    message,
+                }
             }
         });
         return;
     }
     if deadline_passed(settings, status, now) {
         let left = round.desired - round.succeeded - round.failed.len();
-        let message = format!("activeDeadlineSeconds have passed: {left} of {} nodes are not done", round.desired);
-        plan.events.push(Event { warning: true, reason: "DeadlineExceeded", message });
+        let message = format!(
+            "activeDeadlineSeconds have passed: {left} of {} nodes are not done",
+            round.desired
+        );
+        plan.events.push(Event {
+            warning: true,
+            reason: "DeadlineExceeded",
+            message,
+        });
         return;
     }
-    let strays = round.strays.iter().filter_map(|stray| drop_stray(snapshot, settings, *stray)).collect();
-    let pulls: Vec<_> = round.next(settings).iter().map(|node| pull(&snapshot.job, settings, node, now)).collect();
+    let strays = round
+        .strays
+        .iter()
+        .filter_map(|stray| drop_stray(snapshot, settings, *stray))
+        .collect();
+    let pulls: Vec<_> = round
+        .next(settings)
+        .iter()
+        .map(|node| pull(&snapshot.job, settings, node, now))
+        .collect();
     if !pulls.is_empty() {
         protect(&snapshot.job, plan);
     }
@@ -83,7 +122,9 @@ fn go_on(snapshot: &Snapshot, settings: &Settings<'_>, status: &ImagePullJobStat
     plan.add_stage(PULL, pulls);
     wait(settings, &round, plan);
     let start = status.start_time.as_ref().map_or(now, |start| start.0);
-    let deadline = settings.deadline.map(|deadline| deadline.saturating_sub(now.duration_since(start)));
+    let deadline = settings
+        .deadline
+        .map(|deadline| deadline.saturating_sub(now.duration_since(start)));
     for wait in deadline.into_iter().chain(round.silence) {
         plan.look_again_after(wait);
     }
@@ -100,15 +141,38 @@ fn pull(job: &ImagePullJob, settings: &Settings<'_>, node: &NodeImage, now: Time
         sandbox: settings.sandbox,
     };
     let patch = entry::ask(node, &ask, now);
-    let reason = format!("node {} is next to pull {}, tag {}", name(node), settings.image, settings.tag);
-    Step::new(Action::Patch { resource: NODE_IMAGES, target: target(node), patch }, reason)
+    let reason = format!(
+        "node {} is next to pull {}, tag {}",
+        name(node),
+        settings.image,
+        settings.tag
+    );
+    Step::new(
+        Action::Patch {
+            resource: NODE_IMAGES,
+            target: target(node),
+            patch,
+        },
+        reason,
+    )
 }
 
 /// Entries for another image, or on a node that is not the job's any more.
-fn drop_stray(snapshot: &Snapshot, settings: &Settings<'_>, Stray { node, wanted }: Stray<'_>) -> Option<Step> {
-    let stays = |image: &str, entry: &ImageTagSpec| wanted && image == settings.image && entry.tag == settings.tag;
+fn drop_stray(
+    snapshot: &Snapshot,
+    settings: &Settings<'_>,
+    Stray { node, wanted }: Stray<'_>,
+) -> Option<Step> {
+    let stays = |image: &str, entry: &ImageTagSpec| {
+        wanted && image == settings.image && entry.tag == settings.tag
+    };
     let uid = super::uid(&snapshot.job);
-    release(node, |owner| entry::is(owner, uid), stays, "the job does not want it there any more")
+    release(
+        node,
+        |owner| entry::is(owner, uid),
+        stays,
+        "the job does not want it there any more",
+    )
 }
 
 /// The step that takes the entries of those who leave out of a NodeImage, except those that stay.
@@ -118,28 +182,62 @@ fn release(
     stays: impl Fn(&str, &ImageTagSpec) -> bool,
     why: &str,
 ) -> Option<Step> {
-    let images = entry::prune(node, |image, tag, owner| !leaves(owner) || stays(image, tag), |_, _| true, |_| None)?;
+    let images = entry::prune(
+        node,
+        |image, tag, owner| !leaves(owner) || stays(image, tag),
+        |_, _| true,
+        |_| None,
+    )?;
     let reason = format!("node {} keeps no entry for the job: {why}", name(node));
     let patch = json!({"spec": {"images": images}});
-    Some(Step::new(Action::Patch { resource: NODE_IMAGES, target: target(node), patch }, reason))
+    Some(Step::new(
+        Action::Patch {
+            resource: NODE_IMAGES,
+            target: target(node),
+            patch,
+        },
+        reason,
+    ))
 }
 
 /// Takes the job's entries out of all NodeImages, then its finalizer off. A job without one has nothing to take out.
-fn leave(snapshot: &Snapshot, plan: &mut Plan, why: &str, stays: impl Fn(&NodeImage, &str, &ImageTagSpec) -> bool) {
+fn leave(
+    snapshot: &Snapshot,
+    plan: &mut Plan,
+    why: &str,
+    stays: impl Fn(&NodeImage, &str, &ImageTagSpec) -> bool,
+) {
     let job = &snapshot.job;
     let finalizers = job.metadata.finalizers.as_deref().unwrap_or_default();
     if !finalizers.iter().any(|name| name == finalizer::PROTECTION) {
         return;
     }
     let uid = super::uid(job);
-    let ours = snapshot.node_images.iter().filter(|node| is_asked_by(node, uid));
-    let leaves =
-        |owner: &ObjectReference| owner.uid.as_deref().is_some_and(|of| of == uid || snapshot.leaving.contains(of));
-    let steps = ours.filter_map(|node| release(node, leaves, |image, tag| stays(node, image, tag), why));
+    let ours = snapshot
+        .node_images
+        .iter()
+        .filter(|node| is_asked_by(node, uid));
+    let leaves = |owner: &ObjectReference| {
+        owner
+            .uid
+            .as_deref()
+            .is_some_and(|of| of == uid || snapshot.leaving.contains(of))
+    };
+    let steps =
+        ours.filter_map(|node| release(node, leaves, |image, tag| stays(node, image, tag), why));
     plan.add_required_stage("drop entries", steps.collect());
-    let others: Vec<_> = finalizers.iter().filter(|name| *name != finalizer::PROTECTION).collect();
+    let others: Vec<_> = finalizers
+        .iter()
+        .filter(|name| *name != finalizer::PROTECTION)
+        .collect();
     let action = patch_job(job, json!({"metadata": {"finalizers": others}}));
-    plan.add_required_stage("let go", vec![Step::new(action, format!("{why}, and no node pulls for it"))]);
+    plan.add_required_stage(
+        "let go",
+        vec![Step::new(
+            action,
+            format!("{why}, and no node pulls for it"),
+        )],
+    );
 }
 
 /// A job that may have entries must not vanish without taking them along.
@@ -150,36 +248,80 @@ fn protect(job: &ImagePullJob, plan: &mut Plan) {
     }
     finalizers.push(finalizer::PROTECTION.to_owned());
     let action = patch_job(job, json!({"metadata": {"finalizers": finalizers}}));
-    plan.add_required_stage("protect", vec![Step::new(action, "the first node is about to be asked".to_owned())]);
+    plan.add_required_stage(
+        "protect",
+        vec![Step::new(
+            action,
+            "the first node is about to be asked".to_owned(),
+        )],
+    );
 }
 
 fn expire(job: &ImagePullJob, plan: &mut Plan, age: SignedDuration) {
-    let Some(ttl) = job.spec.template.completion_policy.ttl_seconds_after_finished else { return };
+    let Some(ttl) = job
+        .spec
+        .template
+        .completion_policy
+        .ttl_seconds_after_finished
+    else {
+        return;
+    };
     let left = SignedDuration::from_secs(i64::from(ttl)) - age;
     if left.is_positive() {
         plan.look_again_after(left);
         return;
     }
-    let action = Action::Delete { resource: IMAGE_PULL_JOBS, target: Target::from(&job.metadata) };
-    plan.add_required_stage("expire", vec![Step::new(action, format!("ttlSecondsAfterFinished {ttl} has passed"))]);
+    let action = Action::Delete {
+        resource: IMAGE_PULL_JOBS,
+        target: Target::from(&job.metadata),
+    };
+    plan.add_required_stage(
+        "expire",
+        vec![Step::new(
+            action,
+            format!("ttlSecondsAfterFinished {ttl} has passed"),
+        )],
+    );
 }
 
 /// One event per node that has failed since the last status, but no flood of them.
-fn tell_failures(settings: &Settings<'_>, status: &ImagePullJobStatus, round: &Round<'_>, plan: &mut Plan) {
+fn tell_failures(
+    settings: &Settings<'_>,
+    status: &ImagePullJobStatus,
+    round: &Round<'_>,
+    plan: &mut Plan,
+) {
     // A list that was cut short does not tell which of the others are new.
     if status.failed_nodes.len() >= MAX_FAILED_NODES {
         return;
     }
     let known: BTreeSet<&str> = status.failed_nodes.iter().map(String::as_str).collect();
-    let mut new = round.failed.iter().filter(|(node, _)| !known.contains(node));
+    let mut new = round
+        .failed
+        .iter()
+        .filter(|(node, _)| !known.contains(node));
     for (node, why) in new.by_ref().take(EVENTS) {
-        let message = format!("node {node} failed to pull image {}, tag {}: {why}", settings.image, settings.tag);
-        plan.events.push(Event { warning: true, reason: "PullImageFailed", message });
+        let message = format!(
+            "node {node} failed to pull image {}, tag {}: {why}",
+            settings.image, settings.tag
+        );
+        plan.events.push(Event {
+            warning: true,
+            reason: "PullImageFailed",
+            message,
+        });
     }
     let more = new.count();
     if more > 0 {
-        let message = format!("{more} more nodes failed to pull image {}, tag {}", settings.image, settings.tag);
-        plan.events.push(Event { warning: true, reason: "PullImageFailed", message });
+        let message = format!(
+            "{more} more nodes failed to pull image {}, tag {}",
+            settings.image, settings.tag
+        );
+        plan.events.push(Event {
+            warning: true,
+            reason: "PullImageFailed",
+            message,
+        });
     }
 }
 
@@ -189,11 +331,16 @@ fn wait(settings: &Settings<'_>, round: &Round<'_>, plan: &mut Plan) {
         say(format!("node {node} is asked to pull"));
     }
     if round.active.len() > NAMED {
-        say(format!("{} more nodes are asked to pull", round.active.len() - NAMED));
+        say(format!(
+            "{} more nodes are asked to pull",
+            round.active.len() - NAMED
+        ));
     }
     for (node, full) in round.full.iter().take(NAMED) {
         say(match full {
-            Full::ForAll => format!("NodeImage {node} lists as many images as it can; one must go first"),
+            Full::ForAll => {
+                format!("NodeImage {node} lists as many images as it can; one must go first")
+            }
             Full::ForNamespace(what) => {
                 let namespace = &settings.owner.namespace.as_deref().unwrap_or_default();
                 format!(
@@ -208,7 +355,9 @@ fn wait(settings: &Settings<'_>, round: &Round<'_>, plan: &mut Plan) {
     let later = round.open.len() - round.next(settings).len();
     if later > 0 {
         let limit = settings.parallelism(round.desired);
-        say(format!("{later} nodes wait for spec.parallelism, which lets {limit} pull at a time"));
+        say(format!(
+            "{later} nodes wait for spec.parallelism, which lets {limit} pull at a time"
+        ));
     }
 }
 
@@ -216,7 +365,10 @@ fn patch_job(job: &ImagePullJob, patch: Value) -> Action {
     let resource_version = job.metadata.resource_version.clone();
     Action::Patch {
         resource: IMAGE_PULL_JOBS,
-        target: Target { resource_version, ..Target::from(&job.metadata) },
+        target: Target {
+            resource_version,
+            ..Target::from(&job.metadata)
+        },
         patch,
     }
 }

@@ -68,13 +68,25 @@ pub fn concerns(job: &ImagePullJob, old: Option<&NodeImage>, new: Option<&NodeIm
     if !runs(job) {
         return false;
     }
-    let (Some(old), Some(new)) = (old, new) else { return true };
-    let Ok((image, tag)) = image::split(&job.spec.image) else { return false };
-    let facts = |node| entry::find(node, &image, &tag).map(|entry| (entry, entry::status(node, &image, entry)));
+    let (Some(old), Some(new)) = (old, new) else {
+        return true;
+    };
+    let Ok((image, tag)) = image::split(&job.spec.image) else {
+        return false;
+    };
+    let facts = |node| {
+        entry::find(node, &image, &tag).map(|entry| (entry, entry::status(node, &image, entry)))
+    };
     let seen = |node| facts(node).map(|(entry, status)| (entry, status.map(|status| status.phase)));
-    let at_all = |node: &NodeImage| (node.metadata.deletion_timestamp.is_some(), node.status.is_none());
+    let at_all = |node: &NodeImage| {
+        (
+            node.metadata.deletion_timestamp.is_some(),
+            node.status.is_none(),
+        )
+    };
     // Most changes are of statuses, and need no look at all entries.
-    let same_spec = old.metadata.generation > 0 && old.metadata.generation == new.metadata.generation;
+    let same_spec =
+        old.metadata.generation > 0 && old.metadata.generation == new.metadata.generation;
     let wish = Wish::of(job, &image, &tag);
     let other_room = || room(old, &wish) != room(new, &wish);
     old.metadata.labels != new.metadata.labels
@@ -89,11 +101,15 @@ pub fn concerns_pod(job: &ImagePullJob, old: Option<&Pod>, new: Option<&Pod>) ->
         return false;
     }
     let by_pod = job.spec.template.pod_selector.as_ref();
-    let Some(Ok(selector)) = by_pod.map(|by_pod| Selector::new(&by_pod.label_selector)) else { return false };
+    let Some(Ok(selector)) = by_pod.map(|by_pod| Selector::new(&by_pod.label_selector)) else {
+        return false;
+    };
     let node = |pod: Option<&Pod>| {
         let counts = pod.filter(|pod| {
             let namespace = &pod.metadata.namespace;
-            pod.is_active() && round::in_namespace(job, namespace) && selector.matches(|key| pod.metadata.label(key))
+            pod.is_active()
+                && round::in_namespace(job, namespace)
+                && selector.matches(|key| pod.metadata.label(key))
         });
         counts.map_or_else(String::new, |pod| pod.spec.node_name.to_string())
     };
@@ -103,7 +119,10 @@ pub fn concerns_pod(job: &ImagePullJob, old: Option<&Pod>, new: Option<&Pod>) ->
 /// Neither finished nor being deleted.
 fn runs(job: &ImagePullJob) -> bool {
     job.metadata.deletion_timestamp.is_none()
-        && job.status.as_ref().is_none_or(|status| status.completion_time.is_none())
+        && job
+            .status
+            .as_ref()
+            .is_none_or(|status| status.completion_time.is_none())
 }
 
 fn uid(job: &ImagePullJob) -> &str {

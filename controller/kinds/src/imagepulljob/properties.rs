@@ -24,7 +24,12 @@ enum Change {
 const JOBS: [&str; 3] = ["a", "b", "c"];
 
 fn spec() -> impl Strategy<Value = Value> {
-    let parallelism = prop_oneof![Just(json!(1)), Just(json!(2)), Just(json!("50%")), Just(json!(0))];
+    let parallelism = prop_oneof![
+        Just(json!(1)),
+        Just(json!(2)),
+        Just(json!("50%")),
+        Just(json!(0))
+    ];
     let selector = prop_oneof![
         3 => Just(json!(null)),
         1 => Just(json!({"names": ["n0", "n2", "n4"]})),
@@ -32,7 +37,8 @@ fn spec() -> impl Strategy<Value = Value> {
     ];
     let policy = prop_oneof![Just("Always"), Just("IfNotPresent")];
     let image = prop_oneof![3 => Just("app:1"), 1 => Just("app:2"), 1 => Just("other")];
-    let deadline = prop_oneof![3 => Just(json!(null)), 1 => Just(json!({"activeDeadlineSeconds": 50}))];
+    let deadline =
+        prop_oneof![3 => Just(json!(null)), 1 => Just(json!({"activeDeadlineSeconds": 50}))];
     (parallelism, selector, policy, image, deadline).prop_map(|(parallelism, selector, policy, image, completion)| {
         json!({
             "parallelism": parallelism, "selector": selector, "imagePullPolicy": policy, "image": image,
@@ -42,7 +48,8 @@ fn spec() -> impl Strategy<Value = Value> {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    let daemon = prop_oneof![3 => Just(Daemon::Pulls), 1 => Just(Daemon::Fails), 1 => Just(Daemon::Silent)];
+    let daemon =
+        prop_oneof![3 => Just(Daemon::Pulls), 1 => Just(Daemon::Fails), 1 => Just(Daemon::Silent)];
     prop_oneof![
         6 => (0usize..6).prop_map(Change::Daemon),
         2 => Just(Change::Daemons),
@@ -71,7 +78,9 @@ fn apply(world: &mut World, change: &Change) {
         Change::Join(n) if !exists(world, n) => world.join(&node(n), json!({})),
         Change::Leave(n) if *n > 0 => world.drop_node(&node(n)),
         Change::Label(n, label) if exists(world, n) => {
-            world.edit_node(&node(n), |node| node["metadata"]["labels"] = json!({"number": label.to_string()}));
+            world.edit_node(&node(n), |node| {
+                node["metadata"]["labels"] = json!({"number": label.to_string()})
+            });
         }
         Change::Create(n, spec) if !world.exists(JOBS[*n]) => world.create(JOBS[*n], spec),
         Change::Edit(n, spec) => world.edit(JOBS[*n], spec),

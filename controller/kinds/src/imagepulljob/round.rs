@@ -58,13 +58,22 @@ impl<'a> Round<'a> {
         let unreadable = wanted.unreadable(&snapshot.unreadable, &nodes);
         let mut missing = wanted.missing(&nodes);
         missing.retain(|name| !unreadable.contains(name));
-        let mut round = Self { desired: unreadable.len(), missing, unreadable, ..Self::default() };
+        let mut round = Self {
+            desired: unreadable.len(),
+            missing,
+            unreadable,
+            ..Self::default()
+        };
         // The entries of thousands of nodes are walked only where there can be strays.
         let edited = snapshot.job.metadata.generation != Some(1);
         let wish = Wish::of(&snapshot.job, &settings.image, &settings.tag);
         for node in nodes {
             let wanted = wanted.has(node);
-            let stray = if wanted { edited && has_strays(node, settings, uid) } else { is_asked_by(node, uid) };
+            let stray = if wanted {
+                edited && has_strays(node, settings, uid)
+            } else {
+                is_asked_by(node, uid)
+            };
             if wanted {
                 round.add(node, stray, &wish, settings, uid, now);
             }
@@ -146,13 +155,21 @@ struct Wanted<'a, 'b> {
 impl<'a, 'b> Wanted<'a, 'b> {
     fn of(snapshot: &'a Snapshot, settings: &'b Settings<'a>) -> Self {
         let nodes = &settings.nodes;
-        let Nodes::OfPods(selector) = nodes else { return Self { nodes, of_pods: BTreeSet::new() } };
+        let Nodes::OfPods(selector) = nodes else {
+            return Self {
+                nodes,
+                of_pods: BTreeSet::new(),
+            };
+        };
         let matching = snapshot.pods.iter().filter(|pod| {
             in_namespace(&snapshot.job, &pod.metadata.namespace)
                 && pod.is_active()
                 && selector.matches(|key| pod.metadata.label(key))
         });
-        Self { nodes, of_pods: matching.map(|pod| &*pod.spec.node_name).collect() }
+        Self {
+            nodes,
+            of_pods: matching.map(|pod| &*pod.spec.node_name).collect(),
+        }
     }
 
     fn has(&self, node: &NodeImage) -> bool {
@@ -166,14 +183,28 @@ impl<'a, 'b> Wanted<'a, 'b> {
             Nodes::Named(names) => names.contains(name),
             Nodes::OfPods(_) => self.of_pods.contains(name),
         };
-        let is_known = |wanted: &str| nodes.binary_search_by_key(&wanted, |node| name(node)).is_ok();
-        unreadable.iter().map(|name| &**name).filter(|name| is_wanted(name) && !is_known(name)).collect()
+        let is_known = |wanted: &str| {
+            nodes
+                .binary_search_by_key(&wanted, |node| name(node))
+                .is_ok()
+        };
+        unreadable
+            .iter()
+            .map(|name| &**name)
+            .filter(|name| is_wanted(name) && !is_known(name))
+            .collect()
     }
 
     /// `nodes` are sorted by name.
     fn missing(&self, nodes: &[&NodeImage]) -> Vec<&'a str> {
-        let Nodes::Named(names) = self.nodes else { return Vec::new() };
-        let absent = |wanted: &&&str| nodes.binary_search_by_key(*wanted, |node| name(node)).is_err();
+        let Nodes::Named(names) = self.nodes else {
+            return Vec::new();
+        };
+        let absent = |wanted: &&&str| {
+            nodes
+                .binary_search_by_key(*wanted, |node| name(node))
+                .is_err()
+        };
         names.iter().filter(absent).copied().collect()
     }
 }

@@ -102,7 +102,8 @@ impl World {
     pub(super) fn edit(&mut self, name: &str, spec: &Value) {
         self.edit_job(name, |job| {
             merge(&mut job["spec"], spec);
-            job["metadata"]["generation"] = json!(job["metadata"]["generation"].as_i64().unwrap() + 1);
+            job["metadata"]["generation"] =
+                json!(job["metadata"]["generation"].as_i64().unwrap() + 1);
         });
     }
 
@@ -115,14 +116,27 @@ impl World {
     fn store_node(&mut self, name: &str, mut node: Value) {
         self.stamp(&mut node);
         let decoded: NodeImage = serde_json::from_value(node.clone()).unwrap();
-        let given = node["spec"].as_object().into_iter().flatten().filter(|(_, part)| **part != json!({}));
-        let given: serde_json::Map<_, _> = given.map(|(field, part)| (field.clone(), part.clone())).collect();
-        assert_eq!(json!(decoded.spec), json!(given), "nothing that a NodeImage does not have");
-        self.nodes.insert(name.to_owned(), (node, Arc::new(decoded)));
+        let given = node["spec"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(_, part)| **part != json!({}));
+        let given: serde_json::Map<_, _> = given
+            .map(|(field, part)| (field.clone(), part.clone()))
+            .collect();
+        assert_eq!(
+            json!(decoded.spec),
+            json!(given),
+            "nothing that a NodeImage does not have"
+        );
+        self.nodes
+            .insert(name.to_owned(), (node, Arc::new(decoded)));
     }
 
     fn edit_job(&mut self, name: &str, edit: impl FnOnce(&mut Value)) {
-        let Some(mut job) = self.jobs.get(name).cloned() else { return };
+        let Some(mut job) = self.jobs.get(name).cloned() else {
+            return;
+        };
         edit(&mut job);
         self.stamp(&mut job);
         self.jobs.insert(name.to_owned(), job);
@@ -131,14 +145,21 @@ impl World {
     /// Asks for the deletion, as kubectl does.
     pub(super) fn delete(&mut self, name: &str) {
         let deleted = Time(self.now);
-        self.edit_job(name, |job| job["metadata"]["deletionTimestamp"] = json!(deleted));
+        self.edit_job(name, |job| {
+            job["metadata"]["deletionTimestamp"] = json!(deleted)
+        });
         self.bury();
     }
 
     /// What is being deleted and has no finalizers is gone.
     fn bury(&mut self) {
-        let held = |job: &Value| job["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
-        self.jobs.retain(|_, job| job["metadata"]["deletionTimestamp"].is_null() || held(job));
+        let held = |job: &Value| {
+            job["metadata"]["finalizers"]
+                .as_array()
+                .is_some_and(|list| !list.is_empty())
+        };
+        self.jobs
+            .retain(|_, job| job["metadata"]["deletionTimestamp"].is_null() || held(job));
     }
 
     pub(super) fn exists(&self, name: &str) -> bool {
@@ -158,15 +179,32 @@ impl World {
     }
 
     pub(super) fn snapshot(&self, name: &str) -> Snapshot {
-        let node_images = self.nodes.keys().rev().map(|node| self.node(node)).collect();
+        let node_images = self
+            .nodes
+            .keys()
+            .rev()
+            .map(|node| self.node(node))
+            .collect();
         let job = self.job(name);
-        let going = self.jobs.values().filter(|job| !job["metadata"]["deletionTimestamp"].is_null());
+        let going = self
+            .jobs
+            .values()
+            .filter(|job| !job["metadata"]["deletionTimestamp"].is_null());
         let leaving = match job.metadata.deletion_timestamp {
-            Some(_) => going.filter_map(|job| job["metadata"]["uid"].as_str().map(str::to_owned)).collect(),
+            Some(_) => going
+                .filter_map(|job| job["metadata"]["uid"].as_str().map(str::to_owned))
+                .collect(),
             None => BTreeSet::new(),
         };
         let (pods, unreadable) = (self.pods.clone(), self.unreadable.clone());
-        Snapshot { job, node_images, unreadable, pods, leaving, gates: self.gates }
+        Snapshot {
+            job,
+            node_images,
+            unreadable,
+            pods,
+            leaving,
+            gates: self.gates,
+        }
     }
 
     pub(super) fn plan(&self, name: &str) -> Plan {
@@ -188,11 +226,19 @@ impl World {
         let outcome = self.execute(&plan);
         let status = json!(status(snapshot, &plan, &outcome, self.now));
         let name = snapshot.job.metadata.name.clone().unwrap();
-        if self.jobs.get(&name).is_some_and(|job| job["status"] != status) {
+        if self
+            .jobs
+            .get(&name)
+            .is_some_and(|job| job["status"] != status)
+        {
             self.edit_job(&name, |job| job["status"] = status);
         }
         self.bury();
-        self.events.extend(plan.events.iter().map(|event| format!("{}: {}", event.reason, event.message)));
+        self.events.extend(
+            plan.events
+                .iter()
+                .map(|event| format!("{}: {}", event.reason, event.message)),
+        );
         plan
     }
 
@@ -229,14 +275,22 @@ impl World {
     fn execute(&mut self, plan: &Plan) -> Outcome {
         let actions = plan.actions();
         let patched = actions.filter_map(|action| match action {
-            Action::Patch { resource: NODE_IMAGES, target, .. } => Some(&target.name),
+            Action::Patch {
+                resource: NODE_IMAGES,
+                target,
+                ..
+            } => Some(&target.name),
             _ => None,
         });
         let (count, names) = patched.fold((0, BTreeSet::new()), |(count, mut names), name| {
             names.insert(name);
             (count + 1, names)
         });
-        assert_eq!(count, names.len(), "of two patches of one version the second fails");
+        assert_eq!(
+            count,
+            names.len(),
+            "of two patches of one version the second fails"
+        );
         let mut outcome = Outcome::default();
         for stage in &plan.stages {
             let before = outcome.failures.len();
@@ -269,26 +323,45 @@ impl World {
             })
         };
         let (mut object, target, patch) = match action {
-            Action::Patch { resource: NODE_IMAGES, target, patch } => {
-                (self.nodes.get(&target.name).map(|(node, _)| node.clone()), target, patch)
-            }
-            Action::Patch { resource: IMAGE_PULL_JOBS, target, patch } => {
-                (self.jobs.get(&target.name).cloned(), target, patch)
-            }
-            Action::Delete { resource: IMAGE_PULL_JOBS, target } => {
+            Action::Patch {
+                resource: NODE_IMAGES,
+                target,
+                patch,
+            } => (
+                self.nodes.get(&target.name).map(|(node, _)| node.clone()),
+                target,
+                patch,
+            ),
+            Action::Patch {
+                resource: IMAGE_PULL_JOBS,
+                target,
+                patch,
+            } => (self.jobs.get(&target.name).cloned(), target, patch),
+            Action::Delete {
+                resource: IMAGE_PULL_JOBS,
+                target,
+            } => {
                 self.delete(&target.name);
                 return Ok(());
             }
             other => panic!("unexpected {other:?}"),
         };
-        let Some(object) = &mut object else { return refuse(target, 404) };
+        let Some(object) = &mut object else {
+            return refuse(target, 404);
+        };
         let version = target.resource_version.as_ref().unwrap();
         let metadata = &object["metadata"];
         if metadata["uid"] != json!(target.uid) || metadata["resourceVersion"] != json!(version) {
             return refuse(target, 409);
         }
         merge(object, patch);
-        if matches!(action, Action::Patch { resource: NODE_IMAGES, .. }) {
+        if matches!(
+            action,
+            Action::Patch {
+                resource: NODE_IMAGES,
+                ..
+            }
+        ) {
             self.store_node(&target.name, object.take());
         } else {
             self.stamp(object);
@@ -306,7 +379,10 @@ impl World {
         let mut status = node.status.clone().unwrap_or_default();
         status.image_statuses.clear();
         for (image, spec) in &node.spec.images {
-            let pulls = spec.tags.iter().map(|entry| self.pull(name, entry::status(&node, image, entry), entry));
+            let pulls = spec
+                .tags
+                .iter()
+                .map(|entry| self.pull(name, entry::status(&node, image, entry), entry));
             status.image_statuses.entry(image.clone()).or_default().tags = pulls.collect();
         }
         if node.status.as_ref() != Some(&status) {
@@ -332,11 +408,17 @@ impl World {
             (Some(ImagePullPhase::Pulling), _) => ImagePullPhase::Succeeded,
             (Some(phase), _) => phase,
         };
-        let over = matches!(status.phase, ImagePullPhase::Succeeded | ImagePullPhase::Failed);
+        let over = matches!(
+            status.phase,
+            ImagePullPhase::Succeeded | ImagePullPhase::Failed
+        );
         if over && status.completion_time.is_none() {
             status.completion_time = Some(Time(self.now));
-            status.message =
-                if status.phase == ImagePullPhase::Failed { "no such image".into() } else { String::new() };
+            status.message = if status.phase == ImagePullPhase::Failed {
+                "no such image".into()
+            } else {
+                String::new()
+            };
         }
         status
     }
@@ -365,14 +447,24 @@ impl World {
 
     /// Nodes that the job has asked, that are not done and not given up.
     pub(super) fn active(&self, name: &str) -> usize {
-        let uid = self.jobs[name]["metadata"]["uid"].as_str().unwrap().to_owned();
+        let uid = self.jobs[name]["metadata"]["uid"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         let is_active = |node: &NodeImage| {
-            let entries =
-                node.spec.images.iter().flat_map(|(image, spec)| spec.tags.iter().map(move |tag| (image, tag)));
-            let mut standings = entries.map(|(image, entry)| entry::standing(node, image, &entry.tag, &uid, self.now));
+            let entries = node
+                .spec
+                .images
+                .iter()
+                .flat_map(|(image, spec)| spec.tags.iter().map(move |tag| (image, tag)));
+            let mut standings = entries
+                .map(|(image, entry)| entry::standing(node, image, &entry.tag, &uid, self.now));
             standings.any(|standing| matches!(standing, Standing::Active { .. }))
         };
-        self.nodes.keys().filter(|node| is_active(&self.node(node))).count()
+        self.nodes
+            .keys()
+            .filter(|node| is_active(&self.node(node)))
+            .count()
     }
 
     /// `node image:tag version` of every entry.
@@ -380,7 +472,11 @@ impl World {
         let mut entries = Vec::new();
         for name in self.nodes.keys() {
             for (image, spec) in &self.node(name).spec.images {
-                entries.extend(spec.tags.iter().map(|tag| format!("{name} {image}:{} {}", tag.tag, tag.version)));
+                entries.extend(
+                    spec.tags
+                        .iter()
+                        .map(|tag| format!("{name} {image}:{} {}", tag.tag, tag.version)),
+                );
             }
         }
         entries

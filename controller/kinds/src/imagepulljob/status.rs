@@ -22,15 +22,27 @@ pub const MAX_FAILED_NODES: usize = 500;
 const NAMED: usize = 3;
 
 /// The status to write. Equal to the one that the job has when nothing changed; once the job has ended nothing does.
-pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> ImagePullJobStatus {
+pub fn status(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> ImagePullJobStatus {
     let job = &snapshot.job;
     let old = job.status.clone().unwrap_or_default();
     if old.completion_time.is_some() || job.metadata.deletion_timestamp.is_some() {
         return old;
     }
-    let settings = match permitted(snapshot.gates, "ImagePullJob", &full_name(job)).and_then(|()| settings(job)) {
+    let settings = match permitted(snapshot.gates, "ImagePullJob", &full_name(job))
+        .and_then(|()| settings(job))
+    {
         Ok(settings) => settings,
-        Err(refusal) => return ImagePullJobStatus { message: refusal.message, ..old },
+        Err(refusal) => {
+            return ImagePullJobStatus {
+                message: refusal.message,
+                ..old
+            };
+        }
     };
     let round = Round::of(snapshot, &settings, now);
     let over = settings.ends && round.is_over();
@@ -39,7 +51,13 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     let mut active = round.active.len() + begun(plan, outcome);
     if too_late {
         // Whoever is not done by now has failed.
-        failed.extend(round.active.iter().chain(&round.waiting).chain(&round.unreadable));
+        failed.extend(
+            round
+                .active
+                .iter()
+                .chain(&round.waiting)
+                .chain(&round.unreadable),
+        );
         failed.extend(round.full.iter().map(|(node, _)| node));
         failed.extend(round.open.iter().map(|node| name(node)));
         failed.sort_unstable();
@@ -54,22 +72,45 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
         succeeded: number(round.succeeded),
         failed: number(failed.len()),
         message: message(&settings, &round, outcome, too_late, [active, failed.len()]),
-        failed_nodes: failed.into_iter().take(MAX_FAILED_NODES).map(str::to_owned).collect(),
+        failed_nodes: failed
+            .into_iter()
+            .take(MAX_FAILED_NODES)
+            .map(str::to_owned)
+            .collect(),
     }
 }
 
 /// Is the job's time over, whatever its nodes do?
-pub(super) fn deadline_passed(settings: &Settings<'_>, status: &ImagePullJobStatus, now: Timestamp) -> bool {
+pub(super) fn deadline_passed(
+    settings: &Settings<'_>,
+    status: &ImagePullJobStatus,
+    now: Timestamp,
+) -> bool {
     let start = status.start_time.as_ref().map_or(now, |start| start.0);
-    settings.ends && settings.deadline.is_some_and(|deadline| now.duration_since(start) >= deadline)
+    settings.ends
+        && settings
+            .deadline
+            .is_some_and(|deadline| now.duration_since(start) >= deadline)
 }
 
 /// Nodes that this plan has asked: the next snapshot will show them.
 fn begun(plan: &Plan, outcome: &Outcome) -> usize {
-    let protected = !outcome.failures.iter().any(|failure| failure.deed == Deed::of(Verb::Patch, IMAGE_PULL_JOBS));
-    let failed: BTreeSet<&str> = outcome.failures.iter().map(|failure| failure.object.as_str()).collect();
-    let stage = plan.stages.iter().filter(|stage| protected && stage.name == PULL);
-    let asked = stage.flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    let protected = !outcome
+        .failures
+        .iter()
+        .any(|failure| failure.deed == Deed::of(Verb::Patch, IMAGE_PULL_JOBS));
+    let failed: BTreeSet<&str> = outcome
+        .failures
+        .iter()
+        .map(|failure| failure.object.as_str())
+        .collect();
+    let stage = plan
+        .stages
+        .iter()
+        .filter(|stage| protected && stage.name == PULL);
+    let asked = stage
+        .flat_map(|stage| &stage.steps)
+        .flat_map(|step| &step.actions);
     asked
         .filter(
             |action| matches!(action, Action::Patch { resource: NODE_IMAGES, target, .. } if !failed.contains(target.name.as_str())),
@@ -86,7 +127,9 @@ fn message(
 ) -> String {
     let (desired, succeeded) = (round.desired, round.succeeded);
     let all = || format!("{succeeded} of {desired} nodes have the image");
-    let mut text = round.without_nodes(settings).map_or_else(all, str::to_owned);
+    let mut text = round
+        .without_nodes(settings)
+        .map_or_else(all, str::to_owned);
     if failed > 0 {
         text.push_str(&format!(", {failed} failed"));
     }
@@ -111,25 +154,42 @@ fn message(
             some(&round.unreadable)
         ));
     }
-    let (for_all, for_namespace): (Vec<_>, Vec<_>) = round.full.iter().partition(|(_, full)| *full == Full::ForAll);
-    let named = |nodes: &[(&str, Full)]| some(&nodes.iter().map(|(node, _)| *node).collect::<Vec<_>>());
+    let (for_all, for_namespace): (Vec<_>, Vec<_>) = round
+        .full
+        .iter()
+        .partition(|(_, full)| *full == Full::ForAll);
+    let named =
+        |nodes: &[(&str, Full)]| some(&nodes.iter().map(|(node, _)| *node).collect::<Vec<_>>());
     if !for_all.is_empty() {
-        text.push_str(&format!("; no more images fit into NodeImage {}", named(&for_all)));
+        text.push_str(&format!(
+            "; no more images fit into NodeImage {}",
+            named(&for_all)
+        ));
     }
     if let Some((_, Full::ForNamespace(what))) = for_namespace.first() {
         let namespace = settings.owner.namespace.as_deref().unwrap_or_default();
         let nodes = named(&for_namespace);
-        text.push_str(&format!("; namespace {namespace} has its share of the {what} of NodeImage {nodes}"));
+        text.push_str(&format!(
+            "; namespace {namespace} has its share of the {what} of NodeImage {nodes}"
+        ));
     }
     if let Some(failure) = outcome.failures.iter().find(|failure| failure.permanent) {
-        text.push_str(&format!("; {} {}: {}", failure.deed, failure.object, failure.message));
+        text.push_str(&format!(
+            "; {} {}: {}",
+            failure.deed, failure.object, failure.message
+        ));
     }
     text
 }
 
 /// The first few of them.
 fn some(nodes: &[&str]) -> String {
-    let first = nodes.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    let first = nodes
+        .iter()
+        .take(NAMED)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(", ");
     match nodes.len().saturating_sub(NAMED) {
         0 => first,
         more => format!("{first} and {more} more"),

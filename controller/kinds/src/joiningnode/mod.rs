@@ -53,21 +53,34 @@ pub fn concerns_image(old: Option<&NodeImage>, new: &NodeImage) -> bool {
 /// the whole time.
 fn patience(image: Option<&NodeImage>) -> SignedDuration {
     let Some(image) = image else { return PATIENCE };
-    let namespaces: BTreeSet<_> = open(image).flat_map(|(_, entry)| namespaces(entry)).collect();
+    let namespaces: BTreeSet<_> = open(image)
+        .flat_map(|(_, entry)| namespaces(entry))
+        .collect();
     let many = namespaces.len() + usize::from(!image.spec.first_pulls_listed);
     let of_namespaces = OF_NAMESPACE.saturating_mul(i32::try_from(many).unwrap_or(i32::MAX));
-    if many == 0 { PATIENCE } else { START.saturating_add(of_namespaces).min(PATIENCE) }
+    if many == 0 {
+        PATIENCE
+    } else {
+        START.saturating_add(of_namespaces).min(PATIENCE)
+    }
 }
 
 /// The pulls that are not over, by image.
 fn open(image: &NodeImage) -> impl Iterator<Item = (&String, &ImageTagSpec)> {
-    let entries = image.spec.images.iter().flat_map(|(name, of)| of.tags.iter().map(move |entry| (name, entry)));
+    let entries = image
+        .spec
+        .images
+        .iter()
+        .flat_map(|(name, of)| of.tags.iter().map(move |entry| (name, entry)));
     entries.filter(|(name, entry)| !entry::is_over(image, name, entry))
 }
 
 /// The namespaces of those that asked for a pull.
 fn namespaces(entry: &ImageTagSpec) -> BTreeSet<&str> {
-    let of_owners = entry.owner_references.iter().map(|owner| owner.namespace.as_deref().unwrap_or_default());
+    let of_owners = entry
+        .owner_references
+        .iter()
+        .map(|owner| owner.namespace.as_deref().unwrap_or_default());
     let found: BTreeSet<_> = of_owners.collect();
     if found.is_empty() { [""].into() } else { found }
 }
@@ -78,22 +91,40 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     if !node.awaits_images() || node.metadata.deletion_timestamp.is_some() {
         return plan;
     }
-    let image = snapshot.image.as_deref().filter(|image| !is_of_an_earlier_node(image, node));
+    let image = snapshot
+        .image
+        .as_deref()
+        .filter(|image| !is_of_an_earlier_node(image, node));
     let patience = patience(image);
-    let left =
-        node.metadata.creation_timestamp.map_or(SignedDuration::ZERO, |made| patience - now.duration_since(made));
+    let left = node
+        .metadata
+        .creation_timestamp
+        .map_or(SignedDuration::ZERO, |made| {
+            patience - now.duration_since(made)
+        });
     match first_sync(image) {
         Some(sync) => plan.add_stage("take taint", vec![take(node, ended(node, sync))]),
         None if left.is_positive() => {
             let why = missing(image);
-            plan.wait(format!("taint {} goes in {} s at the latest: {why}", taints(node), left.as_secs().max(1)));
+            plan.wait(format!(
+                "taint {} goes in {} s at the latest: {why}",
+                taints(node),
+                left.as_secs().max(1)
+            ));
             plan.look_again_after(left);
         }
         None => {
             let minutes = patience.as_secs() / 60;
-            let message =
-                format!("node {} has waited {minutes} minutes for its images: {}", name(node), missing(image));
-            let event = Event { warning: true, reason: "ImagesNotReadyTimedOut", message };
+            let message = format!(
+                "node {} has waited {minutes} minutes for its images: {}",
+                name(node),
+                missing(image)
+            );
+            let event = Event {
+                warning: true,
+                reason: "ImagesNotReadyTimedOut",
+                message,
+            };
             plan.add_stage("take taint", vec![take(node, event)]);
         }
     }
@@ -102,43 +133,86 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
 
 /// How the node's first pulls ended, once they have.
 fn first_sync(image: Option<&NodeImage>) -> Option<&SyncStatus> {
-    image?.status.as_ref()?.first_sync_status.as_ref().filter(|sync| sync.status.is_some())
+    image?
+        .status
+        .as_ref()?
+        .first_sync_status
+        .as_ref()
+        .filter(|sync| sync.status.is_some())
 }
 
 fn ended(node: &Node, sync: &SyncStatus) -> Event {
     let name = name(node);
     if sync.status == Some(SyncStatusPhase::Succeeded) {
         let message = format!("node {name} has all images that it pulls when it joins");
-        return Event { warning: false, reason: "ImagesReady", message };
+        return Event {
+            warning: false,
+            reason: "ImagesReady",
+            message,
+        };
     }
-    let message = format!("node {name} lacks images that it pulls when it joins: {}", sync.message);
-    Event { warning: true, reason: "ImagesNotPulled", message }
+    let message = format!(
+        "node {name} lacks images that it pulls when it joins: {}",
+        sync.message
+    );
+    Event {
+        warning: true,
+        reason: "ImagesNotPulled",
+        message,
+    }
 }
 
 /// What the node waits for.
 fn missing(image: Option<&NodeImage>) -> String {
-    let Some(image) = image else { return "it has no NodeImage; does Berth's daemon run there?".to_owned() };
+    let Some(image) = image else {
+        return "it has no NodeImage; does Berth's daemon run there?".to_owned();
+    };
     if !image.spec.first_pulls_listed {
         return "ImagePullJobs with completionPolicy.type Never have yet to ask it".to_owned();
     }
     let of_whom = |entry| {
-        let namespaces: Vec<_> = namespaces(entry).into_iter().filter(|namespace| !namespace.is_empty()).collect();
-        let more = if namespaces.len() > 1 { format!(" and {} more", namespaces.len() - 1) } else { String::new() };
-        namespaces.first().map_or_else(String::new, |first| format!(" of namespace {first}{more}"))
+        let namespaces: Vec<_> = namespaces(entry)
+            .into_iter()
+            .filter(|namespace| !namespace.is_empty())
+            .collect();
+        let more = if namespaces.len() > 1 {
+            format!(" and {} more", namespaces.len() - 1)
+        } else {
+            String::new()
+        };
+        namespaces
+            .first()
+            .map_or_else(String::new, |first| format!(" of namespace {first}{more}"))
     };
-    let open = open(image).map(|(name, entry)| format!("{}{}", image::join(name, &entry.tag), of_whom(entry)));
+    let open = open(image)
+        .map(|(name, entry)| format!("{}{}", image::join(name, &entry.tag), of_whom(entry)));
     let open: Vec<_> = open.collect();
     if open.is_empty() {
         return "its daemon has yet to say that it is done".to_owned();
     }
-    let more = if open.len() > NAMED { format!(" and {} more", open.len() - NAMED) } else { String::new() };
-    format!("it is not done with {}{more}", open[..open.len().min(NAMED)].join(", "))
+    let more = if open.len() > NAMED {
+        format!(" and {} more", open.len() - NAMED)
+    } else {
+        String::new()
+    };
+    format!(
+        "it is not done with {}{more}",
+        open[..open.len().min(NAMED)].join(", ")
+    )
 }
 
 /// Takes away these taints and no others, from the node as it was seen.
 fn take(node: &Node, why: Event) -> Step {
-    let others: Vec<&Taint> = node.taints.iter().filter(|taint| !taint.awaits_images()).collect();
-    let others = if others.is_empty() { Value::Null } else { json!(others) };
+    let others: Vec<&Taint> = node
+        .taints
+        .iter()
+        .filter(|taint| !taint.awaits_images())
+        .collect();
+    let others = if others.is_empty() {
+        Value::Null
+    } else {
+        json!(others)
+    };
     let action = Action::Patch {
         resource: NODES,
         target: Target::as_seen(&node.metadata),
@@ -146,19 +220,29 @@ fn take(node: &Node, why: Event) -> Step {
     };
     let reason = why.message.clone();
     let message = format!("{reason}; taint {} is taken away", taints(node));
-    let failed = format!("failed to take taint {} off node {}", taints(node), name(node));
+    let failed = format!(
+        "failed to take taint {} off node {}",
+        taints(node),
+        name(node)
+    );
     Step {
         actions: vec![action],
         reason,
         done: Some(Event { message, ..why }),
-        failed: Some(Event { warning: true, reason: "FailedTakeTaint", message: failed }),
+        failed: Some(Event {
+            warning: true,
+            reason: "FailedTakeTaint",
+            message: failed,
+        }),
     }
 }
 
 /// The taints that go, for messages.
 fn taints(node: &Node) -> String {
     let own = node.taints.iter().filter(|taint| taint.awaits_images());
-    own.map(|taint| format!("{}:{}", taint.key, taint.effect)).collect::<Vec<_>>().join(", ")
+    own.map(|taint| format!("{}:{}", taint.key, taint.effect))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn name(node: &Node) -> &str {

@@ -32,28 +32,49 @@ fn image(age: i64, spec: &Value, status: &Value) -> Arc<NodeImage> {
 }
 
 fn decided(node: Arc<Node>, image: Option<Arc<NodeImage>>) -> Plan {
-    decide(&Snapshot { node, image }, Timestamp::from_second(NOW).unwrap())
+    decide(
+        &Snapshot { node, image },
+        Timestamp::from_second(NOW).unwrap(),
+    )
 }
 
 /// The taints that are written, and the event.
 fn taken(plan: &Plan) -> Option<(&Value, &Event)> {
     let step = plan.stages.first()?.steps.first()?;
-    let [Action::Patch { resource: NODES, target, patch }] = &step.actions[..] else { panic!("{step:?}") };
-    assert_eq!((&*target.uid, target.resource_version.as_deref()), ("u", Some("7")), "only the node as it was seen");
+    let [
+        Action::Patch {
+            resource: NODES,
+            target,
+            patch,
+        },
+    ] = &step.actions[..]
+    else {
+        panic!("{step:?}")
+    };
+    assert_eq!(
+        (&*target.uid, target.resource_version.as_deref()),
+        ("u", Some("7")),
+        "only the node as it was seen"
+    );
     Some((&patch["spec"]["taints"], step.done.as_ref().unwrap()))
 }
 
 #[test]
 fn the_taint_goes_when_the_first_pulls_have_ended_and_after_ten_minutes_whatever_is_said() {
     let ours = [taint(IMAGES_NOT_READY, "NoSchedule")];
-    let synced =
-        |status: &str, message: &str| json!({"desired": 1, "firstSyncStatus": {"status": status, "message": message}});
+    let synced = |status: &str, message: &str| json!({"desired": 1, "firstSyncStatus": {"status": status, "message": message}});
     let listed = json!({"firstPullsListed": true, "images": {"web": {"tags": [{"tag": "1"}, {"tag": "2"}]}}});
     let half = json!({"desired": 2, "imageStatuses": {"web": {"tags": [{"tag": "1", "phase": "Succeeded"}, {"tag": "2", "phase": "Pulling"}]}}});
     let done = json!({"desired": 2, "imageStatuses": {"web": {"tags": [{"tag": "1", "phase": "Succeeded"}, {"tag": "2", "phase": "Failed"}]}}});
     // What, the age of the node, its NodeImage; the reason of the event and a part of it, or of what is waited for.
     let table = [
-        ("synced", 60, Some(image(50, &listed, &synced("Succeeded", ""))), Some("ImagesReady"), "has all images"),
+        (
+            "synced",
+            60,
+            Some(image(50, &listed, &synced("Succeeded", ""))),
+            Some("ImagesReady"),
+            "has all images",
+        ),
         (
             "failed",
             60,
@@ -61,13 +82,53 @@ fn the_taint_goes_when_the_first_pulls_have_ended_and_after_ten_minutes_whatever
             Some("ImagesNotPulled"),
             "web:2",
         ),
-        ("no phase", 60, Some(image(50, &listed, &json!({"desired": 1, "firstSyncStatus": {}}))), None, "web:1, web:2"),
-        ("half", 60, Some(image(50, &listed, &half)), None, "not done with web:2"),
-        ("not said yet", 60, Some(image(50, &listed, &done)), None, "has yet to say"),
-        ("not listed", 60, Some(image(50, &json!({}), &half)), None, "Never have yet to ask"),
+        (
+            "no phase",
+            60,
+            Some(image(
+                50,
+                &listed,
+                &json!({"desired": 1, "firstSyncStatus": {}}),
+            )),
+            None,
+            "web:1, web:2",
+        ),
+        (
+            "half",
+            60,
+            Some(image(50, &listed, &half)),
+            None,
+            "not done with web:2",
+        ),
+        (
+            "not said yet",
+            60,
+            Some(image(50, &listed, &done)),
+            None,
+            "has yet to say",
+        ),
+        (
+            "not listed",
+            60,
+            Some(image(50, &json!({}), &half)),
+            None,
+            "Never have yet to ask",
+        ),
         ("no NodeImage", 60, None, None, "no NodeImage"),
-        ("of an earlier node", 60, Some(image(61, &listed, &synced("Succeeded", ""))), None, "no NodeImage"),
-        ("in time", 239, Some(image(50, &listed, &half)), None, "web:2"),
+        (
+            "of an earlier node",
+            60,
+            Some(image(61, &listed, &synced("Succeeded", ""))),
+            None,
+            "no NodeImage",
+        ),
+        (
+            "in time",
+            239,
+            Some(image(50, &listed, &half)),
+            None,
+            "web:2",
+        ),
         (
             "too late",
             240,
@@ -75,10 +136,28 @@ fn the_taint_goes_when_the_first_pulls_have_ended_and_after_ten_minutes_whatever
             Some("ImagesNotReadyTimedOut"),
             "4 minutes for its images: it is not done with web:2",
         ),
-        ("its daemon has yet to say so", 599, Some(image(50, &listed, &done)), None, "has yet to say"),
+        (
+            "its daemon has yet to say so",
+            599,
+            Some(image(50, &listed, &done)),
+            None,
+            "has yet to say",
+        ),
         ("nobody there yet", 599, None, None, "no NodeImage"),
-        ("nobody there", 9999, None, Some("ImagesNotReadyTimedOut"), "does Berth's daemon run there?"),
-        ("late and synced", 9999, Some(image(50, &listed, &synced("Succeeded", ""))), Some("ImagesReady"), "n1"),
+        (
+            "nobody there",
+            9999,
+            None,
+            Some("ImagesNotReadyTimedOut"),
+            "does Berth's daemon run there?",
+        ),
+        (
+            "late and synced",
+            9999,
+            Some(image(50, &listed, &synced("Succeeded", ""))),
+            Some("ImagesReady"),
+            "n1",
+        ),
     ];
     for (what, age, image, reason, says) in table {
         let plan = decided(node(age, &ours), image);
@@ -87,10 +166,22 @@ fn the_taint_goes_when_the_first_pulls_have_ended_and_after_ten_minutes_whatever
             (event.reason, &event.message)
         });
         assert_eq!(event.map(|(reason, _)| reason), reason, "{what}");
-        let said = event.map_or_else(|| plan.waiting[0].reason.clone(), |(_, message)| message.clone());
-        assert!(said.contains(says) && said.contains(IMAGES_NOT_READY), "{what}: {said}");
-        let longest = if said.contains("not done") || said.contains("Never have") { 240 } else { 600 };
-        let wait = reason.is_none().then(|| SignedDuration::from_secs(longest - age));
+        let said = event.map_or_else(
+            || plan.waiting[0].reason.clone(),
+            |(_, message)| message.clone(),
+        );
+        assert!(
+            said.contains(says) && said.contains(IMAGES_NOT_READY),
+            "{what}: {said}"
+        );
+        let longest = if said.contains("not done") || said.contains("Never have") {
+            240
+        } else {
+            600
+        };
+        let wait = reason
+            .is_none()
+            .then(|| SignedDuration::from_secs(longest - age));
         assert_eq!(plan.look_again, wait, "{what}");
     }
 }
@@ -103,23 +194,45 @@ type Pull<'a> = (&'a [&'a str], bool);
 fn asked(pulls: &[Pull<'_>], is_listed: bool) -> Arc<NodeImage> {
     let (mut images, mut statuses) = (json!({}), json!({}));
     for (at, (namespaces, is_over)) in pulls.iter().enumerate() {
-        let owners: Vec<_> = namespaces.iter().map(|namespace| json!({"namespace": namespace, "uid": "u"})).collect();
+        let owners: Vec<_> = namespaces
+            .iter()
+            .map(|namespace| json!({"namespace": namespace, "uid": "u"}))
+            .collect();
         images[format!("i{at}")] = json!({"tags": [{"tag": "1", "ownerReferences": owners}]});
         let phase = if *is_over { "Failed" } else { "Pulling" };
         statuses[format!("i{at}")] = json!({"tags": [{"tag": "1", "phase": phase}]});
     }
     let spec = json!({"firstPullsListed": is_listed, "images": images});
-    image(5, &spec, &json!({"desired": pulls.len(), "imageStatuses": statuses}))
+    image(
+        5,
+        &spec,
+        &json!({"desired": pulls.len(), "imageStatuses": statuses}),
+    )
 }
 
 #[test]
 fn patience_grows_with_namespaces_waited_for() {
     let table: [(&str, &[Pull<'_>], bool, i64); 9] = [
         ("one", &[(&["a"], false)], true, 4),
-        ("one, with many images", &[(&["a"], false), (&["a"], false), (&["a"], false)], true, 4),
+        (
+            "one, with many images",
+            &[(&["a"], false), (&["a"], false), (&["a"], false)],
+            true,
+            4,
+        ),
         ("two", &[(&["a"], false), (&["b"], false)], true, 6),
-        ("two that ask for one image", &[(&["a", "b"], false)], true, 6),
-        ("of two one is done", &[(&["a"], false), (&["b"], true)], true, 4),
+        (
+            "two that ask for one image",
+            &[(&["a", "b"], false)],
+            true,
+            6,
+        ),
+        (
+            "of two one is done",
+            &[(&["a"], false), (&["b"], true)],
+            true,
+            4,
+        ),
         ("many", &[(&["a", "b", "c", "d", "e"], false)], true, 10),
         ("none is left", &[(&["a"], true)], true, 10),
         ("not all is listed", &[(&["a"], false)], false, 6),
@@ -128,14 +241,34 @@ fn patience_grows_with_namespaces_waited_for() {
     for (what, pulls, is_listed, minutes) in table {
         let node = |age| node(age, &[taint(IMAGES_NOT_READY, "NoSchedule")]);
         let image = asked(pulls, is_listed);
-        assert!(decided(node(60 * minutes - 1), Some(image.clone())).stages.is_empty(), "{what}");
-        assert!(!decided(node(60 * minutes), Some(image)).stages.is_empty(), "{what}");
+        assert!(
+            decided(node(60 * minutes - 1), Some(image.clone()))
+                .stages
+                .is_empty(),
+            "{what}"
+        );
+        assert!(
+            !decided(node(60 * minutes), Some(image)).stages.is_empty(),
+            "{what}"
+        );
     }
-    let (two, one) =
-        (asked(&[(&["a"], false), (&["b"], false)], true), asked(&[(&["a"], false), (&["b"], true)], true));
+    let (two, one) = (
+        asked(&[(&["a"], false), (&["b"], false)], true),
+        asked(&[(&["a"], false), (&["b"], true)], true),
+    );
     assert!(concerns_image(Some(&two), &one), "its time ends earlier");
-    let plan = decided(node(240, &[taint(IMAGES_NOT_READY, "NoSchedule")]), Some(one));
-    assert!(taken(&plan).unwrap().1.message.contains("not done with i0:1 of namespace a"), "{plan:?}");
+    let plan = decided(
+        node(240, &[taint(IMAGES_NOT_READY, "NoSchedule")]),
+        Some(one),
+    );
+    assert!(
+        taken(&plan)
+            .unwrap()
+            .1
+            .message
+            .contains("not done with i0:1 of namespace a"),
+        "{plan:?}"
+    );
 }
 
 #[test]
@@ -158,7 +291,11 @@ fn of_all_taints_only_those_two_go_and_the_others_stay_as_they_are() {
     all.push(taint(IMAGES_NOT_READY, "PreferNoSchedule"));
     let plan = decided(node(9999, &all), None);
     assert_eq!(taken(&plan).map(|(taints, _)| taints), Some(&written));
-    assert_eq!(decided(node(9999, &others), None), Plan::default(), "without them nothing is done");
+    assert_eq!(
+        decided(node(9999, &others), None),
+        Plan::default(),
+        "without them nothing is done"
+    );
     let mut going = node(9999, &all);
     Arc::make_mut(&mut going).metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
     assert_eq!(decided(going, None), Plan::default());
@@ -168,20 +305,45 @@ fn of_all_taints_only_those_two_go_and_the_others_stay_as_they_are() {
 fn many_images_that_are_open_are_counted() {
     let tags: Vec<_> = (0..9).map(|n| json!({"tag": n.to_string()})).collect();
     let spec = json!({"firstPullsListed": true, "images": {"web": {"tags": tags}}});
-    let plan = decided(node(1, &[taint(IMAGES_NOT_READY, "NoSchedule")]), Some(image(0, &spec, &json!(null))));
-    assert!(plan.waiting[0].reason.ends_with("not done with web:0, web:1, web:2 and 6 more"), "{:?}", plan.waiting);
+    let plan = decided(
+        node(1, &[taint(IMAGES_NOT_READY, "NoSchedule")]),
+        Some(image(0, &spec, &json!(null))),
+    );
+    assert!(
+        plan.waiting[0]
+            .reason
+            .ends_with("not done with web:0, web:1, web:2 and 6 more"),
+        "{:?}",
+        plan.waiting
+    );
 }
 
 #[test]
 fn heartbeats_and_other_nodes_wake_nobody() {
-    let (ours, other) = (taint(IMAGES_NOT_READY, "NoSchedule"), taint("dedicated", "NoSchedule"));
-    let beat = |node: Arc<Node>| Node { ready: true, ..(*node).clone() };
+    let (ours, other) = (
+        taint(IMAGES_NOT_READY, "NoSchedule"),
+        taint("dedicated", "NoSchedule"),
+    );
+    let beat = |node: Arc<Node>| Node {
+        ready: true,
+        ..(*node).clone()
+    };
     let tainted = node(5, std::slice::from_ref(&ours));
     let table = [
         ("new", None, (*tainted).clone(), true),
         ("a beat", Some(&*tainted), beat(tainted.clone()), false),
-        ("another taint goes", Some(&*node(5, &[ours.clone(), other.clone()])), (*tainted).clone(), true),
-        ("tainted later", Some(&*node(5, &[])), (*tainted).clone(), true),
+        (
+            "another taint goes",
+            Some(&*node(5, &[ours.clone(), other.clone()])),
+            (*tainted).clone(),
+            true,
+        ),
+        (
+            "tainted later",
+            Some(&*node(5, &[])),
+            (*tainted).clone(),
+            true,
+        ),
         ("free", Some(&*tainted), (*node(5, &[other])).clone(), false),
     ]
     .map(|(what, old, new, expected)| (what, old.cloned(), new, expected));
@@ -189,7 +351,10 @@ fn heartbeats_and_other_nodes_wake_nobody() {
         assert_eq!(concerns(old.as_ref(), &new), expected, "{what}");
     }
     let of = |status: Value| image(5, &json!({}), &status);
-    let (open, done) = (of(json!({"desired": 1})), of(json!({"desired": 1, "firstSyncStatus": {"status": "Failed"}})));
+    let (open, done) = (
+        of(json!({"desired": 1})),
+        of(json!({"desired": 1, "firstSyncStatus": {"status": "Failed"}})),
+    );
     assert!(concerns_image(Some(&open), &done) && concerns_image(None, &done));
     assert!(!concerns_image(None, &open) && !concerns_image(Some(&done), &done));
 }

@@ -15,7 +15,12 @@ pub(crate) type Objects = BTreeMap<String, Value>;
 pub(crate) type Refused = u16;
 
 /// Makes a write to a pod. One that is created gets the uid. A pod that is deleted is there until its kubelet has ended it.
-pub(crate) fn write_pod(pods: &mut Objects, action: &Action, uid: &str, now: &Value) -> Result<(), Refused> {
+pub(crate) fn write_pod(
+    pods: &mut Objects,
+    action: &Action,
+    uid: &str,
+    now: &Value,
+) -> Result<(), Refused> {
     match action {
         Action::CreatePod { body } => {
             let mut pod = body.value();
@@ -27,13 +32,17 @@ pub(crate) fn write_pod(pods: &mut Objects, action: &Action, uid: &str, now: &Va
             let metadata = &mut find(pods, target)?["metadata"];
             if metadata["deletionTimestamp"].is_null() {
                 metadata["deletionTimestamp"] = now.clone();
-                metadata["generation"] = json!(metadata["generation"].as_i64().unwrap_or_default() + 1);
+                metadata["generation"] =
+                    json!(metadata["generation"].as_i64().unwrap_or_default() + 1);
             }
             Ok(())
         }
         Action::ReleasePod { target, owner } => {
             let owners = &mut find(pods, target)?["metadata"]["ownerReferences"];
-            owners.as_array_mut().into_iter().for_each(|all| all.retain(|other| other["uid"] != *owner));
+            owners
+                .as_array_mut()
+                .into_iter()
+                .for_each(|all| all.retain(|other| other["uid"] != *owner));
             Ok(())
         }
         Action::AdoptPod { target, owner } => adopt(find(pods, target)?, owner),
@@ -43,7 +52,8 @@ pub(crate) fn write_pod(pods: &mut Objects, action: &Action, uid: &str, now: &Va
             let before = pod["spec"].clone();
             for (list, images) in patch.images_by_list() {
                 for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
-                    if let Some(image) = images.get(container["name"].as_str().unwrap_or_default()) {
+                    if let Some(image) = images.get(container["name"].as_str().unwrap_or_default())
+                    {
                         container["image"] = json!(image);
                     }
                 }
@@ -51,11 +61,20 @@ pub(crate) fn write_pod(pods: &mut Objects, action: &Action, uid: &str, now: &Va
             count_change(pod, &before);
             Ok(())
         }
-        Action::PatchPodStatus { target, conditions, patch } => {
-            assert!(!patch.changes_images(), "the status subresource carries no spec");
+        Action::PatchPodStatus {
+            target,
+            conditions,
+            patch,
+        } => {
+            assert!(
+                !patch.changes_images(),
+                "the status subresource carries no spec"
+            );
             let pod = find(pods, target)?;
             patch_metadata(pod, patch)?;
-            conditions.iter().for_each(|condition| set_condition(pod, json!(condition)));
+            conditions
+                .iter()
+                .for_each(|condition| set_condition(pod, json!(condition)));
             Ok(())
         }
         other => panic!("{} writes no pod", other.deed()),
@@ -63,14 +82,25 @@ pub(crate) fn write_pod(pods: &mut Objects, action: &Action, uid: &str, now: &Va
 }
 
 /// Makes a write to a revision. One that is created gets the uid.
-pub(crate) fn write_revision(revisions: &mut Objects, action: &Action, uid: &str, now: &Value) -> Result<(), Refused> {
+pub(crate) fn write_revision(
+    revisions: &mut Objects,
+    action: &Action,
+    uid: &str,
+    now: &Value,
+) -> Result<(), Refused> {
     match action {
         Action::CreateRevision { body } => create(revisions, body.value(), uid, now),
         Action::AdoptRevision { target, owner } => adopt(find(revisions, target)?, owner),
-        Action::RenumberRevision { target, revision, annotations } => {
+        Action::RenumberRevision {
+            target,
+            revision,
+            annotations,
+        } => {
             let stored = find(revisions, target)?;
             stored["revision"] = json!(revision);
-            annotations.iter().for_each(|(key, value)| stored["metadata"]["annotations"][key] = json!(value));
+            annotations
+                .iter()
+                .for_each(|(key, value)| stored["metadata"]["annotations"][key] = json!(value));
             Ok(())
         }
         Action::PatchRevision { target, patch } => {
@@ -92,7 +122,12 @@ fn adopt(object: &mut Value, owner: &Value) -> Result<(), Refused> {
     let mut all = owners.as_array().cloned().unwrap_or_default();
     all.retain(|other| other["uid"] != owner["uid"]);
     all.push(owner.clone());
-    if all.iter().filter(|owner| owner["controller"] == true).count() > 1 {
+    if all
+        .iter()
+        .filter(|owner| owner["controller"] == true)
+        .count()
+        > 1
+    {
         return Err(422);
     }
     *owners = json!(all);
@@ -106,17 +141,28 @@ pub(crate) fn count_change(pod: &mut Value, before: &Value) {
 }
 
 /// The object that a write is for, if it is the one that is meant.
-pub(crate) fn find<'a>(objects: &'a mut Objects, target: &Target) -> Result<&'a mut Value, Refused> {
+pub(crate) fn find<'a>(
+    objects: &'a mut Objects,
+    target: &Target,
+) -> Result<&'a mut Value, Refused> {
     let object = objects.get_mut(&target.name).ok_or(404u16)?;
     let metadata = &object["metadata"];
     // A world that counts no versions has always the one that is meant.
-    let is_version = |version: &String| metadata["resourceVersion"].as_str().is_none_or(|own| own == version);
-    let is_meant = metadata["uid"] == target.uid && target.resource_version.as_ref().is_none_or(is_version);
+    let is_version = |version: &String| {
+        metadata["resourceVersion"]
+            .as_str()
+            .is_none_or(|own| own == version)
+    };
+    let is_meant =
+        metadata["uid"] == target.uid && target.resource_version.as_ref().is_none_or(is_version);
     if is_meant { Ok(object) } else { Err(409) }
 }
 
 fn create(objects: &mut Objects, mut object: Value, uid: &str, now: &Value) -> Result<(), Refused> {
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let name = object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     if objects.contains_key(&name) {
         return Err(409);
     }
@@ -128,9 +174,16 @@ fn create(objects: &mut Objects, mut object: Value, uid: &str, now: &Value) -> R
 
 fn patch_metadata(pod: &mut Value, patch: &PodPatch) -> Result<(), Refused> {
     let metadata = &mut pod["metadata"];
-    let mut finalizers = metadata["finalizers"].as_array().cloned().unwrap_or_default();
-    let new: Vec<_> =
-        patch.finalizers.iter().map(|name| json!(name)).filter(|name| !finalizers.contains(name)).collect();
+    let mut finalizers = metadata["finalizers"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let new: Vec<_> = patch
+        .finalizers
+        .iter()
+        .map(|name| json!(name))
+        .filter(|name| !finalizers.contains(name))
+        .collect();
     if !new.is_empty() {
         // What is being deleted takes no new ones.
         if !metadata["deletionTimestamp"].is_null() {
@@ -139,7 +192,10 @@ fn patch_metadata(pod: &mut Value, patch: &PodPatch) -> Result<(), Refused> {
         finalizers.extend(new);
         metadata["finalizers"] = json!(finalizers);
     }
-    for (field, changes) in [("labels", &patch.labels), ("annotations", &patch.annotations)] {
+    for (field, changes) in [
+        ("labels", &patch.labels),
+        ("annotations", &patch.annotations),
+    ] {
         for (key, value) in changes {
             match value {
                 Some(value) => metadata[field][key] = json!(value),
@@ -161,9 +217,15 @@ pub(crate) fn set_condition(pod: &mut Value, condition: Value) {
         *conditions = json!([]);
     }
     let conditions = conditions.as_array_mut().into_iter().flatten();
-    match conditions.into_iter().find(|c| c["type"] == condition["type"]) {
+    match conditions
+        .into_iter()
+        .find(|c| c["type"] == condition["type"])
+    {
         Some(old) => *old = condition,
-        None => pod["status"]["conditions"].as_array_mut().into_iter().for_each(|all| all.push(condition.clone())),
+        None => pod["status"]["conditions"]
+            .as_array_mut()
+            .into_iter()
+            .for_each(|all| all.push(condition.clone())),
     }
 }
 
@@ -178,7 +240,10 @@ pub(crate) fn merge(object: &mut Value, patch: &Value) {
     }
     for (key, value) in patch {
         if value.is_null() {
-            object.as_object_mut().into_iter().for_each(|object| drop(object.remove(key)));
+            object
+                .as_object_mut()
+                .into_iter()
+                .for_each(|object| drop(object.remove(key)));
         } else {
             merge(&mut object[key], value);
         }

@@ -20,7 +20,10 @@ pub(crate) struct Claims {
 impl Claims {
     /// As the store has them.
     pub(crate) fn seen(&self) -> Vec<Arc<Claim>> {
-        self.all.values().map(|claim| Arc::new(serde_json::from_value(claim.clone()).unwrap())).collect()
+        self.all
+            .values()
+            .map(|claim| Arc::new(serde_json::from_value(claim.clone()).unwrap()))
+            .collect()
     }
 
     /// As they are stored, by name.
@@ -44,18 +47,33 @@ impl Claims {
                     claim["metadata"]["ownerReferences"] = json!([]);
                 }
                 let name = claim["metadata"]["name"].as_str().unwrap().to_owned();
-                assert!(self.all.insert(name, claim).is_none(), "a claim is never made again: {body:?}");
+                assert!(
+                    self.all.insert(name, claim).is_none(),
+                    "a claim is never made again: {body:?}"
+                );
             }
-            Action::Create { resource: CLAIMS, body, if_exists: IfExists::IsFine } => {
+            Action::Create {
+                resource: CLAIMS,
+                body,
+                if_exists: IfExists::IsFine,
+            } => {
                 let name = body["metadata"]["name"].as_str().unwrap();
                 if !self.all.contains_key(name) {
-                    self.write(&Action::CreateClaim { body: Body::from(body) });
+                    self.write(&Action::CreateClaim {
+                        body: Body::from(body),
+                    });
                 }
             }
             Action::PatchClaim { target, patch } => {
-                let Some(claim) = self.all.get_mut(&target.name) else { return };
+                let Some(claim) = self.all.get_mut(&target.name) else {
+                    return;
+                };
                 assert_eq!(claim["metadata"]["uid"], target.uid);
-                for owner in patch["metadata"]["ownerReferences"].as_array().into_iter().flatten() {
+                for owner in patch["metadata"]["ownerReferences"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                {
                     let owners = claim["metadata"]["ownerReferences"].as_array_mut().unwrap();
                     owners.retain(|other| other["uid"] != owner["uid"]);
                     if owner["$patch"] != "delete" {
@@ -64,7 +82,9 @@ impl Claims {
                 }
                 for field in ["/metadata/annotations", "/spec"] {
                     let (kept, patch) = (claim.pointer_mut(field), patch.pointer(field));
-                    kept.zip(patch).into_iter().for_each(|(kept, patch)| merge(kept, patch));
+                    kept.zip(patch)
+                        .into_iter()
+                        .for_each(|(kept, patch)| merge(kept, patch));
                 }
             }
             Action::DeleteClaim { target } => {
@@ -80,14 +100,19 @@ impl Claims {
     pub(crate) fn collect_garbage(&mut self, pods: &BTreeMap<String, Value>) {
         self.all.retain(|name, claim| {
             let mounts = |volume: &Value| volume["persistentVolumeClaim"]["claimName"] == **name;
-            let is_used =
-                pods.values().any(|pod| pod["spec"]["volumes"].as_array().is_some_and(|v| v.iter().any(mounts)));
+            let is_used = pods.values().any(|pod| {
+                pod["spec"]["volumes"]
+                    .as_array()
+                    .is_some_and(|v| v.iter().any(mounts))
+            });
             let owners = claim["metadata"]["ownerReferences"].as_array().unwrap();
             // What never had an owner, or was orphaned, is left alone.
             let owned = owners.is_empty()
                 || owners.iter().any(|owner| {
                     ["CloneSet", "StatefulSet"].contains(&owner["kind"].as_str().unwrap())
-                        || pods.values().any(|pod| pod["metadata"]["uid"] == owner["uid"])
+                        || pods
+                            .values()
+                            .any(|pod| pod["metadata"]["uid"] == owner["uid"])
                 });
             if !owned {
                 claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

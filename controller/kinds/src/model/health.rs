@@ -11,7 +11,8 @@ pub(crate) fn break_container(pod: &mut Value) {
 /// The kubelet finds out whether the pod's containers are ready.
 pub(crate) fn probe(pod: &mut Value, mended: bool) -> bool {
     let image = created(pod);
-    let serves = mended || (pod["broken"] != image && !image.as_str().unwrap_or_default().starts_with("bad:"));
+    let serves = mended
+        || (pod["broken"] != image && !image.as_str().unwrap_or_default().starts_with("bad:"));
     report(pod, serves);
     serves
 }
@@ -22,7 +23,9 @@ fn created(pod: &Value) -> Value {
 }
 
 fn report(pod: &mut Value, ready: bool) {
-    let statuses = pod.pointer_mut("/status/containerStatuses").and_then(Value::as_array_mut);
+    let statuses = pod
+        .pointer_mut("/status/containerStatuses")
+        .and_then(Value::as_array_mut);
     for status in statuses.into_iter().flatten() {
         status["ready"] = json!(ready);
     }

@@ -10,9 +10,20 @@ use super::apiserver::set_condition;
 pub(crate) fn publish(pod: &mut Value, serves: bool, now: Timestamp) {
     pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
     let typed: Pod = serde_json::from_value(pod.clone()).unwrap();
-    let gates_open = typed.spec.readiness_gates.iter().all(|gate| typed.is_true(&gate.condition_type));
+    let gates_open = typed
+        .spec
+        .readiness_gates
+        .iter()
+        .all(|gate| typed.is_true(&gate.condition_type));
     if typed.is_true("Ready") != (gates_open && serves) {
-        let status = if gates_open && serves { "True" } else { "False" };
-        set_condition(pod, json!({"type": "Ready", "status": status, "lastTransitionTime": now}));
+        let status = if gates_open && serves {
+            "True"
+        } else {
+            "False"
+        };
+        set_condition(
+            pod,
+            json!({"type": "Ready", "status": status, "lastTransitionTime": now}),
+        );
     }
 }

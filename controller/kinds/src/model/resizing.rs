@@ -14,7 +14,10 @@ pub(crate) fn patch(pod: &mut Value, resources: &Resizes) {
     let before = pod["spec"].clone();
     for (name, resize) in resources {
         let all = pod["spec"][resize.list()].as_array_mut().unwrap();
-        let container = all.iter_mut().find(|container| container["name"] == **name).unwrap();
+        let container = all
+            .iter_mut()
+            .find(|container| container["name"] == **name)
+            .unwrap();
         for (kind, amounts) in [("requests", &resize.requests), ("limits", &resize.limits)] {
             for (resource, quantity) in amounts {
                 container["resources"][kind][resource] = json!(quantity);
@@ -26,11 +29,14 @@ pub(crate) fn patch(pod: &mut Value, resources: &Resizes) {
 
 /// The apiserver's refusal of a resize.
 pub(crate) fn refusal(action: &Action, refuses: &str) -> Option<Failure> {
-    let Action::ResizePod { target, .. } = action else { return None };
+    let Action::ResizePod { target, .. } = action else {
+        return None;
+    };
     let message = match refuses {
         "" | "Deferred" | "Infeasible" => return None,
         "NodeCapacity" => {
-            "node didn't have enough allocatable resources: cpu, requested: 9000, allocatable: 2000".to_owned()
+            "node didn't have enough allocatable resources: cpu, requested: 9000, allocatable: 2000"
+                .to_owned()
         }
         other => format!("admission webhook \"{other}\" denied the request"),
     };
@@ -52,15 +58,28 @@ pub(crate) fn refusal(action: &Action, refuses: &str) -> Option<Failure> {
 pub(crate) fn sync(pod: &mut Value, refuses: &str) -> bool {
     let wanted = pod["spec"]["containers"][0]["resources"].clone();
     if let Some(Value::Array(conditions)) = pod.pointer_mut("/status/conditions") {
-        conditions.retain(|c| !c["type"].as_str().unwrap_or_default().starts_with("PodResize"));
+        conditions.retain(|c| {
+            !c["type"]
+                .as_str()
+                .unwrap_or_default()
+                .starts_with("PodResize")
+        });
     }
     if pod["allocated"].is_null() {
         pod["allocated"] = wanted.clone();
     }
-    let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    let statuses = pod["status"]["containerStatuses"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let name = &pod["spec"]["containers"][0]["name"];
     // The first container may wait for its turn.
-    let Some(at) = statuses.into_iter().position(|status| status["name"] == *name) else { return false };
+    let Some(at) = statuses
+        .into_iter()
+        .position(|status| status["name"] == *name)
+    else {
+        return false;
+    };
     let is_new = pod["status"]["containerStatuses"][at]["resources"].is_null();
     if pod["allocated"] != pod["status"]["containerStatuses"][at]["resources"] {
         pod["status"]["containerStatuses"][at]["resources"] = pod["allocated"].clone();
@@ -73,7 +92,10 @@ pub(crate) fn sync(pod: &mut Value, refuses: &str) -> bool {
     }
     if !["Deferred", "Infeasible"].contains(&refuses) {
         pod["allocated"] = wanted;
-        set_condition(pod, json!({"type": "PodResizeInProgress", "status": "True"}));
+        set_condition(
+            pod,
+            json!({"type": "PodResizeInProgress", "status": "True"}),
+        );
     } else {
         let message = "Node didn't have enough capacity: cpu, requested: 9000, capacity: 2000";
         set_condition(

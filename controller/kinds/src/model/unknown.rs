@@ -44,7 +44,9 @@ pub(crate) fn value(number: i32) -> Value {
 pub(crate) fn lacking(pod: &Value, value: &Value) -> Vec<&'static str> {
     let has = |place: &str| {
         let holder = pod.pointer(place);
-        holder.is_some_and(|holder| holder["isNew"] == *value && holder["choosesByBeingThere"] == json!({}))
+        holder.is_some_and(|holder| {
+            holder["isNew"] == *value && holder["choosesByBeingThere"] == json!({})
+        })
     };
     PLACES.into_iter().filter(|place| !has(place)).collect()
 }
@@ -56,7 +58,22 @@ pub(crate) fn changed_in_each_place(template: &Value, value: &Value) -> Vec<(&'s
         change(changed.pointer_mut(place).unwrap());
         changed
     };
-    let values = PLACES.map(|place| (place, changed(place, &|holder| holder["isNew"] = value.clone())));
-    let without = |holder: &mut Value| drop(holder.as_object_mut().unwrap().remove("choosesByBeingThere"));
-    values.into_iter().chain(PLACES.map(|place| (place, changed(place, &without)))).collect()
+    let values = PLACES.map(|place| {
+        (
+            place,
+            changed(place, &|holder| holder["isNew"] = value.clone()),
+        )
+    });
+    let without = |holder: &mut Value| {
+        drop(
+            holder
+                .as_object_mut()
+                .unwrap()
+                .remove("choosesByBeingThere"),
+        )
+    };
+    values
+        .into_iter()
+        .chain(PLACES.map(|place| (place, changed(place, &without))))
+        .collect()
 }

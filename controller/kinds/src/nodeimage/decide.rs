@@ -22,12 +22,21 @@ use super::{Snapshot, inspect, is_joining, join};
 /// Decides what to do for a node's NodeImage now.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    let node = snapshot.node.as_deref().filter(|node| node.metadata.deletion_timestamp.is_none());
+    let node = snapshot
+        .node
+        .as_deref()
+        .filter(|node| node.metadata.deletion_timestamp.is_none());
     let Some(image) = snapshot.image.as_deref() else {
         // A node that never was ready may never be; and behind a virtual one there is no runtime.
         if let Some(node) = node.filter(|node| node.ready && !node.is_virtual()) {
             let create = create(snapshot, node, now);
-            plan.add_stage("create", vec![Step::new(create, format!("node {} has no NodeImage", snapshot.name))]);
+            plan.add_stage(
+                "create",
+                vec![Step::new(
+                    create,
+                    format!("node {} has no NodeImage", snapshot.name),
+                )],
+            );
         }
         return plan;
     };
@@ -36,10 +45,16 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     }
     let fake = image.metadata.label(label::FAKE_NODE_IMAGE).is_some();
     match node {
-        None if !fake => plan.add_stage("delete", vec![delete(image, format!("node {} is gone", snapshot.name))]),
+        None if !fake => plan.add_stage(
+            "delete",
+            vec![delete(image, format!("node {} is gone", snapshot.name))],
+        ),
         // What it says of its first pulls, and of its images, is of another machine.
         Some(node) if !fake && is_of_an_earlier_node(image, node) => {
-            let why = format!("NodeImage {} is of an earlier node of this name", snapshot.name);
+            let why = format!(
+                "NodeImage {} is of an earlier node of this name",
+                snapshot.name
+            );
             plan.add_stage("delete", vec![delete(image, why)]);
         }
         node => update(snapshot, image, node.filter(|_| !fake), &mut plan, now),
@@ -48,27 +63,57 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
 }
 
 fn delete(image: &NodeImage, why: String) -> Step {
-    Step::new(Action::Delete { resource: NODE_IMAGES, target: Target::from(&image.metadata) }, why)
+    Step::new(
+        Action::Delete {
+            resource: NODE_IMAGES,
+            target: Target::from(&image.metadata),
+        },
+        why,
+    )
 }
 
 fn create(snapshot: &Snapshot, node: &Node, now: Timestamp) -> Action {
     let (name, labels) = (node.metadata.name.clone(), node.metadata.labels.clone());
-    let image = NodeImage { metadata: Metadata { name, labels, ..Metadata::default() }, ..NodeImage::default() };
-    let listed = snapshot.join.as_ref().map(|join| join::list(join, node, &image, now));
+    let image = NodeImage {
+        metadata: Metadata {
+            name,
+            labels,
+            ..Metadata::default()
+        },
+        ..NodeImage::default()
+    };
+    let listed = snapshot
+        .join
+        .as_ref()
+        .map(|join| join::list(join, node, &image, now));
     // Most often nothing is to be pulled, which costs no further write.
     let is_all = listed.is_some_and(|listed| listed.is_all && listed.images.is_none());
-    let spec = if is_all { json!({"firstPullsListed": true}) } else { json!({}) };
+    let spec = if is_all {
+        json!({"firstPullsListed": true})
+    } else {
+        json!({})
+    };
     let body = json!({
         "apiVersion": format!("{}/{}", names::GROUP, names::V1BETA1),
         "kind": "NodeImage",
         "metadata": {"name": node.metadata.name, "labels": self::labels(node)},
         "spec": spec,
     });
-    Action::Create { resource: NODE_IMAGES, body, if_exists: IfExists::IsFine }
+    Action::Create {
+        resource: NODE_IMAGES,
+        body,
+        if_exists: IfExists::IsFine,
+    }
 }
 
 /// All that differs, in one patch: each write wakes the node's daemon and every job.
-fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mut Plan, now: Timestamp) {
+fn update(
+    snapshot: &Snapshot,
+    image: &NodeImage,
+    node: Option<&Node>,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
     let (mut metadata, mut spec, mut reasons) = (Map::new(), Map::new(), Vec::new());
     if let Some(change) = node.and_then(|node| relabel(image, node)) {
         metadata.insert("labels".to_owned(), change);
@@ -80,9 +125,16 @@ fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mu
         list_first_pulls(snapshot, image, node, &mut spec, &mut reasons, plan, now);
     }
     if let Some(images) = entries {
-        let names: Vec<_> = images.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
-        reasons
-            .push(format!("entries of {} have other owners or limits, or are not wanted any more", names.join(", ")));
+        let names: Vec<_> = images
+            .as_object()
+            .into_iter()
+            .flat_map(Map::keys)
+            .map(String::as_str)
+            .collect();
+        reasons.push(format!(
+            "entries of {} have other owners or limits, or are not wanted any more",
+            names.join(", ")
+        ));
         spec.insert("images".to_owned(), images);
     }
     let inspect::Questions { pods, left_out } = inspect::wanted(snapshot, image);
@@ -92,21 +144,43 @@ fn update(snapshot: &Snapshot, image: &NodeImage, node: Option<&Node>, plan: &mu
     }
     let stops = stop::wanted(&snapshot.requested, image, now);
     if stops.containers != image.spec.stop_containers {
-        reasons.push(format!("the daemon is to stop, or to look after, {} containers", stops.containers.len()));
+        reasons.push(format!(
+            "the daemon is to stop, or to look after, {} containers",
+            stops.containers.len()
+        ));
         spec.insert("stopContainers".to_owned(), json!(stops.containers));
     }
-    stops.look_again.into_iter().for_each(|wait| plan.look_again_after(wait));
-    let parts = [("metadata", metadata), ("spec", spec)].into_iter().filter(|(_, part)| !part.is_empty());
-    let patch: Map<_, _> = parts.map(|(name, part)| (name.to_owned(), Value::Object(part))).collect();
+    stops
+        .look_again
+        .into_iter()
+        .for_each(|wait| plan.look_again_after(wait));
+    let parts = [("metadata", metadata), ("spec", spec)]
+        .into_iter()
+        .filter(|(_, part)| !part.is_empty());
+    let patch: Map<_, _> = parts
+        .map(|(name, part)| (name.to_owned(), Value::Object(part)))
+        .collect();
     if !patch.is_empty() {
-        let action = Action::Patch { resource: NODE_IMAGES, target: target(image), patch: Value::Object(patch) };
+        let action = Action::Patch {
+            resource: NODE_IMAGES,
+            target: target(image),
+            patch: Value::Object(patch),
+        };
         plan.add_stage("update", vec![Step::new(action, reasons.join("; "))]);
     }
     if let Some(message) = left_out {
-        plan.events.push(Event { warning: true, reason: "PodsNotInspected", message });
+        plan.events.push(Event {
+            warning: true,
+            reason: "PodsNotInspected",
+            message,
+        });
     }
     if let Some(message) = stops.left_out {
-        plan.events.push(Event { warning: true, reason: "ContainersNotStopped", message });
+        plan.events.push(Event {
+            warning: true,
+            reason: "ContainersNotStopped",
+            message,
+        });
     }
 }
 
@@ -120,7 +194,9 @@ fn list_first_pulls(
     plan: &mut Plan,
     now: Timestamp,
 ) {
-    let Some(join) = snapshot.join.as_ref().filter(|_| is_joining(Some(image))) else { return };
+    let Some(join) = snapshot.join.as_ref().filter(|_| is_joining(Some(image))) else {
+        return;
+    };
     let listed = join::list(join, node, image, now);
     for job in listed.awaited {
         plan.wait(format!("ImagePullJob {job} has yet to ask this node"));
@@ -136,22 +212,41 @@ fn list_first_pulls(
 }
 
 fn labels(node: &Node) -> BTreeMap<&str, &str> {
-    node.metadata.labels.iter().map(|(key, value)| (&**key, &**value)).collect()
+    node.metadata
+        .labels
+        .iter()
+        .map(|(key, value)| (&**key, &**value))
+        .collect()
 }
 
 /// The merge patch of labels: the NodeImage has its node's, and no others.
 fn relabel(image: &NodeImage, node: &Node) -> Option<Value> {
     let (old, new) = (&image.metadata, &node.metadata);
-    let gone = old.labels.iter().filter(|(key, _)| new.label(key).is_none()).map(|(key, _)| (key, Value::Null));
-    let set = new.labels.iter().filter(|(key, value)| old.label(key) != Some(value));
+    let gone = old
+        .labels
+        .iter()
+        .filter(|(key, _)| new.label(key).is_none())
+        .map(|(key, _)| (key, Value::Null));
+    let set = new
+        .labels
+        .iter()
+        .filter(|(key, value)| old.label(key) != Some(value));
     let set = set.map(|(key, value)| (key, json!(value)));
-    let patch: Map<_, _> = gone.chain(set).map(|(key, value)| (key.to_string(), value)).collect();
+    let patch: Map<_, _> = gone
+        .chain(set)
+        .map(|(key, value)| (key.to_string(), value))
+        .collect();
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
 /// Drops owners that are gone, entries whose owners are all gone, and entries that were over long enough ago. The others get
 /// the limits of the owners that they have.
-fn entries(snapshot: &Snapshot, image: &NodeImage, plan: &mut Plan, now: Timestamp) -> Option<Value> {
+fn entries(
+    snapshot: &Snapshot,
+    image: &NodeImage,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Option<Value> {
     let of = |owner: &ObjectReference| job_of(snapshot, owner);
     let unreadable = |owner: &ObjectReference| is_unreadable(snapshot, owner);
     let needed = |entry: &ImageTagSpec| {
@@ -165,7 +260,10 @@ fn entries(snapshot: &Snapshot, image: &NodeImage, plan: &mut Plan, now: Timesta
             .iter()
             .filter(|entry| !needed(entry))
             .filter_map(|entry| time_left(snapshot, image, name, entry, now));
-        soonest = left.filter(SignedDuration::is_positive).chain(soonest).min();
+        soonest = left
+            .filter(SignedDuration::is_positive)
+            .chain(soonest)
+            .min();
     }
     if let Some(wait) = soonest {
         plan.look_again_after(wait);
@@ -174,7 +272,9 @@ fn entries(snapshot: &Snapshot, image: &NodeImage, plan: &mut Plan, now: Timesta
         image,
         |_, _, owner| !entry::is_job(owner) || of(owner).is_some() || unreadable(owner),
         |name, entry| {
-            needed(entry) || time_left(snapshot, image, name, entry, now).is_none_or(|left| left.is_positive())
+            needed(entry)
+                || time_left(snapshot, image, name, entry, now)
+                    .is_none_or(|left| left.is_positive())
         },
         |entry| limits(snapshot, entry),
     )
@@ -192,32 +292,47 @@ fn limits(snapshot: &Snapshot, entry: &ImageTagSpec) -> Option<ImageTagPullPolic
             None if !entry::is_job(owner) || is_unreadable(snapshot, owner) => return None,
             None => continue,
         };
-        widest = Some(widest.map_or_else(|| limits.clone(), |widest| entry::widest(&widest, &limits)));
+        widest =
+            Some(widest.map_or_else(|| limits.clone(), |widest| entry::widest(&widest, &limits)));
     }
     widest
 }
 
 fn job_of<'a>(snapshot: &'a Snapshot, owner: &ObjectReference) -> Option<&'a ImagePullJob> {
-    let is = |job: &&Arc<ImagePullJob>| job.metadata.uid.as_deref().is_some_and(|uid| entry::is(owner, uid));
+    let is = |job: &&Arc<ImagePullJob>| {
+        job.metadata
+            .uid
+            .as_deref()
+            .is_some_and(|uid| entry::is(owner, uid))
+    };
     snapshot.jobs.iter().find(is).map(|job| &**job)
 }
 
 fn is_unreadable(snapshot: &Snapshot, owner: &ObjectReference) -> bool {
-    snapshot.unreadable_jobs.iter().any(|uid| entry::is(owner, uid))
+    snapshot
+        .unreadable_jobs
+        .iter()
+        .any(|uid| entry::is(owner, uid))
 }
 
 /// Does a change of a job change the entries that the job owns?
 pub fn job_bears_on(old: &ImagePullJob, new: &ImagePullJob) -> bool {
     let limits = |job: &ImagePullJob| {
         let template = &job.spec.template;
-        (template.pull_policy.clone(), template.completion_policy.clone())
+        (
+            template.pull_policy.clone(),
+            template.completion_policy.clone(),
+        )
     };
     is_running(old) != is_running(new) || limits(old) != limits(new)
 }
 
 /// Neither ended nor being deleted.
 fn is_running(job: &ImagePullJob) -> bool {
-    let ended = job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
+    let ended = job
+        .status
+        .as_ref()
+        .is_some_and(|status| status.completion_time.is_some());
     !ended && job.metadata.deletion_timestamp.is_none()
 }
 
@@ -235,7 +350,10 @@ fn time_left(
     entry: &ImageTagSpec,
     now: Timestamp,
 ) -> Option<SignedDuration> {
-    let over = entry::status(image, name, entry)?.completion_time.as_ref()?.0;
+    let over = entry::status(image, name, entry)?
+        .completion_time
+        .as_ref()?
+        .0;
     let limits = limits(snapshot, entry).or_else(|| entry.pull_policy.clone());
     let ttl = limits?.ttl_seconds_after_finished?;
     Some(SignedDuration::from_secs(i64::from(ttl)) - now.duration_since(over))

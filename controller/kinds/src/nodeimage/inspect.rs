@@ -36,17 +36,29 @@ fn is_wanted(pod: &Pod, image: &NodeImage) -> bool {
 
 /// Does the update of a container that a SidecarSet brought wait for the node's word?
 fn sidecar_asks(pod: &Pod, image: &NodeImage) -> bool {
-    let asks = |state: State| matches!(exact::judge(pod, &state, &facts(image, pod)), Verdict::AskNode(_));
+    let asks = |state: State| {
+        matches!(
+            exact::judge(pod, &state, &facts(image, pod)),
+            Verdict::AskNode(_)
+        )
+    };
     // Once asked, the answer lasts until it is noted.
     sidecars::unsettled(pod).any(|state| {
         asks(state.clone())
             || (is_asked_about(pod, image)
-                && matches!(exact::judge(pod, &state, &NodeFacts::default()), Verdict::AskNode(_)))
+                && matches!(
+                    exact::judge(pod, &state, &NodeFacts::default()),
+                    Verdict::AskNode(_)
+                ))
     })
 }
 
 fn is_asked_about(pod: &Pod, image: &NodeImage) -> bool {
-    image.spec.inspect_pods.iter().any(|asked| *asked.uid == *pod.metadata.uid)
+    image
+        .spec
+        .inspect_pods
+        .iter()
+        .any(|asked| *asked.uid == *pod.metadata.uid)
 }
 
 /// Does a pod that has come to look so bear on what its node's daemon is asked? Of the many changes of a rollout's pods few
@@ -96,9 +108,16 @@ impl<'a> Chosen<'a> {
             return Err(problem);
         }
         match left {
-            None => return Err(format!("its spec would have more than {MAX_SPEC_BYTES} bytes")),
+            None => {
+                return Err(format!(
+                    "its spec would have more than {MAX_SPEC_BYTES} bytes"
+                ));
+            }
             Some(left) if *pods >= free || *bytes + own > left => {
-                return Err(format!("namespace {} has its share of this node's questions", pod.namespace));
+                return Err(format!(
+                    "namespace {} has its share of this node's questions",
+                    pod.namespace
+                ));
             }
             Some(_) => {}
         }
@@ -112,21 +131,46 @@ impl<'a> Chosen<'a> {
 
 /// Chooses what the daemon is asked. Those that it was asked about before come first.
 pub(super) fn wanted(snapshot: &Snapshot, image: &NodeImage) -> Questions {
-    let asked: BTreeSet<&str> = image.spec.inspect_pods.iter().map(|pod| pod.uid.as_str()).collect();
-    let mut pods: Vec<_> = snapshot.pods.iter().filter(|pod| is_wanted(pod, image)).map(|pod| question(pod)).collect();
+    let asked: BTreeSet<&str> = image
+        .spec
+        .inspect_pods
+        .iter()
+        .map(|pod| pod.uid.as_str())
+        .collect();
+    let mut pods: Vec<_> = snapshot
+        .pods
+        .iter()
+        .filter(|pod| is_wanted(pod, image))
+        .map(|pod| question(pod))
+        .collect();
     let by_name = |pod: &InspectPod| (pod.namespace.clone(), pod.name.clone(), pod.uid.clone());
     pods.sort_by_cached_key(|pod| (!asked.contains(pod.uid.as_str()), by_name(pod)));
     let bytes = json_bytes(&image.spec.images);
-    let mut chosen = Chosen { pods: Vec::new(), bytes, of_namespace: BTreeMap::new() };
-    let problem = |pod| chosen.take(pod).err().map(|problem| format!("pod {}/{}: {problem}", pod.namespace, pod.name));
+    let mut chosen = Chosen {
+        pods: Vec::new(),
+        bytes,
+        of_namespace: BTreeMap::new(),
+    };
+    let problem = |pod| {
+        chosen
+            .take(pod)
+            .err()
+            .map(|problem| format!("pod {}/{}: {problem}", pod.namespace, pod.name))
+    };
     let left_out: Vec<String> = pods.iter().filter_map(problem).collect();
     let mut chosen: Vec<InspectPod> = chosen.pods.into_iter().cloned().collect();
     chosen.sort_by_cached_key(by_name);
     let count = left_out.len();
     let left_out = left_out.into_iter().next().map(|first| {
-        format!("NodeImage {}: spec.inspectPods leaves out {count} pods, whose updates wait. {first}", snapshot.name)
+        format!(
+            "NodeImage {}: spec.inspectPods leaves out {count} pods, whose updates wait. {first}",
+            snapshot.name
+        )
     });
-    Questions { pods: chosen, left_out }
+    Questions {
+        pods: chosen,
+        left_out,
+    }
 }
 
 /// What is too much about the question, and what to do about it.
@@ -134,15 +178,23 @@ fn excess(pod: &InspectPod, bytes: usize) -> Option<String> {
     let variables: usize = pod.env.iter().map(|env| env.values.len()).sum();
     let texts = pod.env.iter().flat_map(|env| {
         let values = env.values.iter().flat_map(|(name, hash)| [name, hash]);
-        [&env.container, &env.update, &env.container_id].into_iter().chain(values)
+        [&env.container, &env.update, &env.container_id]
+            .into_iter()
+            .chain(values)
     });
     let longest = texts.map(String::len).max().unwrap_or(0);
     if variables > MAX_VARIABLES {
-        Some(format!("its record names {variables} variables, and {MAX_VARIABLES} are the most: delete the pod"))
+        Some(format!(
+            "its record names {variables} variables, and {MAX_VARIABLES} are the most: delete the pod"
+        ))
     } else if longest > MAX_TEXT {
-        Some(format!("its record has a name of {longest} bytes, and {MAX_TEXT} are the most: delete the pod"))
+        Some(format!(
+            "its record has a name of {longest} bytes, and {MAX_TEXT} are the most: delete the pod"
+        ))
     } else if bytes > MAX_QUESTION_BYTES {
-        Some(format!("what is asked about it has {bytes} bytes, and {MAX_QUESTION_BYTES} are the most: delete the pod"))
+        Some(format!(
+            "what is asked about it has {bytes} bytes, and {MAX_QUESTION_BYTES} are the most: delete the pod"
+        ))
     } else {
         None
     }

@@ -46,7 +46,10 @@ pub(super) struct Listed {
 /// joined long ago.
 pub fn is_joining(image: Option<&NodeImage>) -> bool {
     image.is_none_or(|image| {
-        let has_told = image.status.as_ref().is_some_and(|status| status.first_sync_status.is_some());
+        let has_told = image
+            .status
+            .as_ref()
+            .is_some_and(|status| status.first_sync_status.is_some());
         !image.spec.first_pulls_listed && !has_told && image.metadata.deletion_timestamp.is_none()
     })
 }
@@ -54,7 +57,10 @@ pub fn is_joining(image: Option<&NodeImage>) -> bool {
 /// Does the job serve nodes that join?
 fn serves_joining(job: &ImagePullJob) -> bool {
     let ends = job.spec.template.completion_policy.type_ == CompletionPolicyType::Always;
-    let is_over = job.status.as_ref().is_some_and(|status| status.completion_time.is_some());
+    let is_over = job
+        .status
+        .as_ref()
+        .is_some_and(|status| status.completion_time.is_some());
     !ends && !is_over && job.metadata.deletion_timestamp.is_none()
 }
 
@@ -62,7 +68,12 @@ fn serves_joining(job: &ImagePullJob) -> bool {
 pub fn may_end_a_wait(old: &ImagePullJob, new: Option<&ImagePullJob>) -> bool {
     serves_joining(old)
         && new.is_none_or(|new| {
-            let facts = |job: &ImagePullJob| (job.metadata.generation, job.metadata.deletion_timestamp.is_some());
+            let facts = |job: &ImagePullJob| {
+                (
+                    job.metadata.generation,
+                    job.metadata.deletion_timestamp.is_some(),
+                )
+            };
             facts(old) != facts(new)
         })
 }
@@ -71,16 +82,27 @@ pub fn may_end_a_wait(old: &ImagePullJob, new: Option<&ImagePullJob>) -> bool {
 pub(super) fn list(join: &Join, node: &Node, image: &NodeImage, now: Timestamp) -> Listed {
     // Who selects by labels must wait until they are there.
     if !node.has_its_labels() {
-        return Listed { images: None, awaited: Vec::new(), is_all: false };
+        return Listed {
+            images: None,
+            awaited: Vec::new(),
+            is_all: false,
+        };
     }
     let is_open = pull::closed(join.gates).is_none();
-    let to_ask = join.jobs.iter().filter(|job| is_open && is_awaited(job, image, now));
+    let to_ask = join
+        .jobs
+        .iter()
+        .filter(|job| is_open && is_awaited(job, image, now));
     let awaited: Vec<_> = to_ask.map(|job| pull::full_name(job)).collect();
     let mut new = image.clone();
     if is_open {
         add_workloads(join, node, &mut new, now);
     }
-    Listed { images: entry::added(image, &new), is_all: awaited.is_empty(), awaited }
+    Listed {
+        images: entry::added(image, &new),
+        is_all: awaited.is_empty(),
+        awaited,
+    }
 }
 
 /// Will the job ask the node? One that is paused, or finds no room, will not, and holds nothing up.
@@ -88,7 +110,9 @@ fn is_awaited(job: &ImagePullJob, image: &NodeImage, now: Timestamp) -> bool {
     if !serves_joining(job) {
         return false;
     }
-    let Ok(settings) = pull::settings(job) else { return false };
+    let Ok(settings) = pull::settings(job) else {
+        return false;
+    };
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     settings.parallelism(1) > 0
         && settings.nodes.have(image)
@@ -97,21 +121,42 @@ fn is_awaited(job: &ImagePullJob, image: &NodeImage, now: Timestamp) -> bool {
 }
 
 fn add_workloads(join: &Join, node: &Node, image: &mut NodeImage, now: Timestamp) {
-    let mut add = |metadata: &ObjectMeta, resource: &Resource, placement: Placement, template: &Value| {
-        let could_run = metadata.deletion_timestamp.is_none() && placement.fits_once_started(node);
-        let pulls = if could_run { prepull::pulls(metadata, template) } else { Vec::new() };
-        pulls.iter().for_each(|job| prepull::add(image, job, resource, now));
-    };
+    let mut add =
+        |metadata: &ObjectMeta, resource: &Resource, placement: Placement, template: &Value| {
+            let could_run =
+                metadata.deletion_timestamp.is_none() && placement.fits_once_started(node);
+            let pulls = if could_run {
+                prepull::pulls(metadata, template)
+            } else {
+                Vec::new()
+            };
+            pulls
+                .iter()
+                .for_each(|job| prepull::add(image, job, resource, now));
+        };
     for (set, current) in &join.clone_sets {
-        let templates = [Some(set.spec.template.value()), current.as_ref().map(|revision| revision.template())];
+        let templates = [
+            Some(set.spec.template.value()),
+            current.as_ref().map(|revision| revision.template()),
+        ];
         for template in templates.iter().flatten() {
-            add(&set.metadata, &CLONE_SETS, Placement::of(template), template);
+            add(
+                &set.metadata,
+                &CLONE_SETS,
+                Placement::of(template),
+                template,
+            );
         }
     }
     for (set, kept) in &join.daemon_sets {
         let of_kept = kept.iter().map(|revision| revision.template());
         for template in std::iter::once(set.spec.template.value()).chain(of_kept) {
-            add(&set.metadata, &DAEMON_SETS, Placement::of_daemons(&template), &template);
+            add(
+                &set.metadata,
+                &DAEMON_SETS,
+                Placement::of_daemons(&template),
+                &template,
+            );
         }
     }
 }

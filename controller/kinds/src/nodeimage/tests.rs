@@ -103,8 +103,12 @@ fn asked(image: &NodeImage) -> Value {
 fn an_entry_by_hand_keeps_an_owner_that_stays() {
     let spec = json!({"images": {"app": {"tags": [{"tag": "1"}]}}});
     let entry = asked(&image(&json!({}), &spec, &json!({})));
-    let owners = [&entry["ownerReferences"][0], &entry["ownerReferences"][1]].map(|owner| &owner["uid"]);
-    assert_eq!((owners, &entry["version"]), ([&json!("image"), &json!("job")], &json!(1)));
+    let owners =
+        [&entry["ownerReferences"][0], &entry["ownerReferences"][1]].map(|owner| &owner["uid"]);
+    assert_eq!(
+        (owners, &entry["version"]),
+        ([&json!("image"), &json!("job")], &json!(1))
+    );
 }
 
 #[test]
@@ -112,20 +116,36 @@ fn the_highest_round_is_no_panic() {
     let status = json!({"imageStatuses": {"app": {"tags": [{"tag": "1", "phase": "Succeeded", "version": i64::MAX}]}}});
     let spec = json!({"images": {"app": {"tags": [{"tag": "1", "version": i64::MAX}]}}});
     for spec in [spec, json!({})] {
-        assert_eq!(asked(&image(&json!({}), &spec, &status))["version"], i64::MAX);
+        assert_eq!(
+            asked(&image(&json!({}), &spec, &status))["version"],
+            i64::MAX
+        );
     }
 }
 
 fn actions(plan: &Plan) -> Vec<Action> {
-    plan.stages.iter().flat_map(|stage| &stage.steps).flat_map(|step| step.actions.clone()).collect()
+    plan.stages
+        .iter()
+        .flat_map(|stage| &stage.steps)
+        .flat_map(|step| step.actions.clone())
+        .collect()
 }
 
 /// The one patch, or null.
 fn patch(snapshot: &Snapshot) -> Value {
     match &actions(&decide(snapshot, now()))[..] {
         [] => Value::Null,
-        [Action::Patch { resource: NODE_IMAGES, target, patch }] => {
-            assert_eq!((target.uid.as_str(), target.resource_version.as_deref()), ("image", Some("7")));
+        [
+            Action::Patch {
+                resource: NODE_IMAGES,
+                target,
+                patch,
+            },
+        ] => {
+            assert_eq!(
+                (target.uid.as_str(), target.resource_version.as_deref()),
+                ("image", Some("7"))
+            );
             patch.clone()
         }
         other => panic!("{other:?}"),
@@ -133,14 +153,23 @@ fn patch(snapshot: &Snapshot) -> Value {
 }
 
 fn kinds(snapshot: &Snapshot) -> Vec<String> {
-    actions(&decide(snapshot, now())).iter().map(|action| action.deed().to_string()).collect()
+    actions(&decide(snapshot, now()))
+        .iter()
+        .map(|action| action.deed().to_string())
+        .collect()
 }
 
 #[test]
 fn a_nodeimage_comes_and_goes_with_its_node() {
     let labels = json!({"os": "linux"});
     let exists = || Some(image(&labels, &json!({}), &json!(null)));
-    let fake = || Some(image(&json!({"apps.kruise.io/fake-nodeimage": "true"}), &json!({}), &json!(null)));
+    let fake = || {
+        Some(image(
+            &json!({"apps.kruise.io/fake-nodeimage": "true"}),
+            &json!({}),
+            &json!(null),
+        ))
+    };
     let edited = |path: &str, value: Value| {
         let mut node = node(&labels);
         *node.pointer_mut(path).unwrap() = value;
@@ -158,7 +187,12 @@ fn a_nodeimage_comes_and_goes_with_its_node() {
         ("leaving", Some(leaving.clone()), None, vec![]),
         ("both there", Some(node(&labels)), exists(), vec![]),
         ("not ready for a while", unready(), exists(), vec![]),
-        ("leaving with its NodeImage", Some(leaving), exists(), vec!["DeleteNodeImage"]),
+        (
+            "leaving with its NodeImage",
+            Some(leaving),
+            exists(),
+            vec!["DeleteNodeImage"],
+        ),
         ("gone", None, exists(), vec!["DeleteNodeImage"]),
         ("fake", None, fake(), vec![]),
         ("fake with a node", Some(node(&labels)), fake(), vec![]),
@@ -168,7 +202,14 @@ fn a_nodeimage_comes_and_goes_with_its_node() {
         assert_eq!(kinds(&snapshot(node, image)), expected, "{what}");
     }
     let made = actions(&decide(&snapshot(Some(node(&labels)), None), now()));
-    let [Action::Create { resource: NODE_IMAGES, body, if_exists: IfExists::IsFine }] = &made[..] else {
+    let [
+        Action::Create {
+            resource: NODE_IMAGES,
+            body,
+            if_exists: IfExists::IsFine,
+        },
+    ] = &made[..]
+    else {
         panic!("{made:?}")
     };
     let expected = json!({
@@ -182,20 +223,33 @@ fn a_nodeimage_comes_and_goes_with_its_node() {
 fn a_nodeimage_that_is_being_deleted_is_left_alone() {
     let mut image = image(&json!({}), &json!({}), &json!(null));
     Arc::make_mut(&mut image).metadata.deletion_timestamp = serde_json::from_value(ago(1)).unwrap();
-    assert_eq!(kinds(&snapshot(None, Some(image.clone()))), Vec::<&str>::new());
-    assert_eq!(kinds(&snapshot(Some(node(&json!({"a": "b"}))), Some(image))), Vec::<&str>::new());
+    assert_eq!(
+        kinds(&snapshot(None, Some(image.clone()))),
+        Vec::<&str>::new()
+    );
+    assert_eq!(
+        kinds(&snapshot(Some(node(&json!({"a": "b"}))), Some(image))),
+        Vec::<&str>::new()
+    );
 }
 
 #[test]
 fn labels_are_the_nodes() {
     let table = [
         (json!({"a": "1"}), json!({"a": "1"}), Value::Null),
-        (json!({"a": "1", "b": "2"}), json!({"a": "2", "c": "3"}), json!({"a": "2", "b": null, "c": "3"})),
+        (
+            json!({"a": "1", "b": "2"}),
+            json!({"a": "2", "c": "3"}),
+            json!({"a": "2", "b": null, "c": "3"}),
+        ),
         (json!(null), json!({"a": "1"}), json!({"a": "1"})),
         (json!({"a": "1"}), json!(null), json!({"a": null})),
     ];
     for (old, new, expected) in table {
-        let patch = patch(&snapshot(Some(node(&new)), Some(image(&old, &json!({}), &json!(null)))));
+        let patch = patch(&snapshot(
+            Some(node(&new)),
+            Some(image(&old, &json!({}), &json!(null))),
+        ));
         assert_eq!(patch["metadata"]["labels"], expected, "{old} -> {new}");
     }
 }
@@ -215,19 +269,26 @@ fn only_some_changes_of_a_node_matter() {
     ] {
         let mut new = old.clone();
         *new.pointer_mut(path).unwrap() = value;
-        assert!(Node::concerns(Some(&decoded(&old)), &decoded(&new)), "{path}");
+        assert!(
+            Node::concerns(Some(&decoded(&old)), &decoded(&new)),
+            "{path}"
+        );
     }
     assert!(Node::concerns(None, &decoded(&old)));
     let mut by_cloud = old.clone();
     by_cloud["spec"]["taints"] =
         json!([{"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"}]);
-    assert!(Node::concerns(Some(&decoded(&by_cloud)), &decoded(&old)), "it has its labels now");
+    assert!(
+        Node::concerns(Some(&decoded(&by_cloud)), &decoded(&old)),
+        "it has its labels now"
+    );
 }
 
 #[test]
 fn owners_that_are_gone_are_dropped() {
     let other = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "d"});
-    let namesake = json!({"apiVersion": "example.com/v1", "kind": "ImagePullJob", "name": "x", "uid": "x"});
+    let namesake =
+        json!({"apiVersion": "example.com/v1", "kind": "ImagePullJob", "name": "x", "uid": "x"});
     let lives = job("lives", json!({}), json!(null));
     let limits = limits_of(&lives);
     let spec = json!({"images": {
@@ -242,16 +303,25 @@ fn owners_that_are_gone_are_dropped() {
         "empty": {"tags": []},
     }});
     let image = image(&json!({}), &spec, &json!(null));
-    assert_eq!(owners(&image).into_iter().collect::<Vec<_>>(), [("default", "gone"), ("default", "lives")]);
+    assert_eq!(
+        owners(&image).into_iter().collect::<Vec<_>>(),
+        [("default", "gone"), ("default", "lives")]
+    );
     assert!(is_asked_by(&image, "gone") && !is_asked_by(&image, "stranger"));
     let mut snapshot = snapshot(Some(node(&json!({}))), Some(image));
-    snapshot.jobs = vec![lives, job("gone again, with another uid", json!({}), json!(null))];
+    snapshot.jobs = vec![
+        lives,
+        job("gone again, with another uid", json!({}), json!(null)),
+    ];
     let images = &patch(&snapshot)["spec"]["images"];
     let tags = json!([
         {"tag": "2", "pullPolicy": limits, "ownerReferences": [owner("lives")]}, {"tag": "3"},
         {"tag": "4", "ownerReferences": [other, namesake]},
     ]);
-    assert_eq!(*images, json!({"app": {"tags": tags}, "lost": null, "empty": null}));
+    assert_eq!(
+        *images,
+        json!({"app": {"tags": tags}, "lost": null, "empty": null})
+    );
 }
 
 #[test]
@@ -263,10 +333,16 @@ fn what_a_job_asked_for_stays_while_the_job_cannot_be_read() {
     let status = json!({"imageStatuses": {"app": {"tags": [
         {"tag": "1", "phase": "Succeeded", "completionTime": ago(99)},
     ]}}});
-    let mut snapshot = snapshot(Some(node(&json!({}))), Some(image(&json!({}), &spec, &status)));
+    let mut snapshot = snapshot(
+        Some(node(&json!({}))),
+        Some(image(&json!({}), &spec, &status)),
+    );
     snapshot.unreadable_jobs = vec!["odd".to_owned()];
     let tags = &patch(&snapshot)["spec"]["images"]["app"]["tags"];
-    assert_eq!((tags.as_array().map(Vec::len), &tags[0]["tag"]), (Some(1), &json!("1")));
+    assert_eq!(
+        (tags.as_array().map(Vec::len), &tags[0]["tag"]),
+        (Some(1), &json!("1"))
+    );
 }
 
 #[test]
@@ -279,30 +355,89 @@ fn the_last_of_a_namespace_takes_its_secrets_along() {
             {"tag": "2", "ownerReferences": [{"apiVersion": "v1", "kind": "X", "namespace": "other", "uid": "x"}]},
         ],
     }}});
-    let snapshot = snapshot(Some(node(&json!({}))), Some(image(&json!({}), &spec, &json!(null))));
+    let snapshot = snapshot(
+        Some(node(&json!({}))),
+        Some(image(&json!({}), &spec, &json!(null))),
+    );
     let secrets = &patch(&snapshot)["spec"]["images"]["app"]["pullSecrets"];
-    assert_eq!(*secrets, json!([secret("mine"), secret("other")]), "no other's, and none that was put in by hand");
+    assert_eq!(
+        *secrets,
+        json!([secret("mine"), secret("other")]),
+        "no other's, and none that was put in by hand"
+    );
 }
 
 #[test]
 fn finished_entries_go_after_their_time() {
     let always = || job("job", json!({}), json!(null));
-    let never = || job("job", json!({"completionPolicy": {"type": "Never"}}), json!(null));
+    let never = || {
+        job(
+            "job",
+            json!({"completionPolicy": {"type": "Never"}}),
+            json!(null),
+        )
+    };
     let ended = || job("job", json!({}), json!({"completionTime": ago(50)}));
     let finished = |phase: &str, version: i64, seconds: i64| {
         json!({"imageStatuses": {"app": {"tags": [
             {"tag": "1", "phase": phase, "version": version, "completionTime": ago(seconds)},
         ]}}})
     };
-    let day = i64::from(pull::limits(&never().spec.template, "n1").ttl_seconds_after_finished.unwrap());
+    let day = i64::from(
+        pull::limits(&never().spec.template, "n1")
+            .ttl_seconds_after_finished
+            .unwrap(),
+    );
     let table = [
-        ("too early", vec![ended()], finished("Succeeded", 2, 59), false, Some(1)),
-        ("in time", vec![ended()], finished("Succeeded", 2, 60), true, None),
-        ("failed ones, too", vec![ended()], finished("Failed", 2, 61), true, None),
-        ("a job that never ends", vec![never()], finished("Succeeded", 2, day), true, None),
-        ("too early for that", vec![never()], finished("Succeeded", 2, day - 1), false, Some(1)),
-        ("another round", vec![ended()], finished("Succeeded", 1, 61), false, None),
-        ("a job that counts it", vec![always()], finished("Succeeded", 2, 61), false, None),
+        (
+            "too early",
+            vec![ended()],
+            finished("Succeeded", 2, 59),
+            false,
+            Some(1),
+        ),
+        (
+            "in time",
+            vec![ended()],
+            finished("Succeeded", 2, 60),
+            true,
+            None,
+        ),
+        (
+            "failed ones, too",
+            vec![ended()],
+            finished("Failed", 2, 61),
+            true,
+            None,
+        ),
+        (
+            "a job that never ends",
+            vec![never()],
+            finished("Succeeded", 2, day),
+            true,
+            None,
+        ),
+        (
+            "too early for that",
+            vec![never()],
+            finished("Succeeded", 2, day - 1),
+            false,
+            Some(1),
+        ),
+        (
+            "another round",
+            vec![ended()],
+            finished("Succeeded", 1, 61),
+            false,
+            None,
+        ),
+        (
+            "a job that counts it",
+            vec![always()],
+            finished("Succeeded", 2, 61),
+            false,
+            None,
+        ),
         ("not finished", vec![ended()], json!(null), false, None),
     ];
     for (what, jobs, status, is_gone, look_again) in table {
@@ -310,19 +445,40 @@ fn finished_entries_go_after_their_time() {
             "tag": "1", "version": 2, "pullPolicy": {"ttlSecondsAfterFinished": 60}, "ownerReferences": [owner("job")],
         });
         let spec = json!({"images": {"app": {"tags": [entry]}}});
-        let snapshot = Snapshot { jobs, ..snapshot(None, Some(image(&fake(), &spec, &status))) };
-        assert_eq!(patch(&snapshot)["spec"]["images"] == json!({"app": null}), is_gone, "{what}");
-        assert_eq!(decide(&snapshot, now()).look_again.map(|wait| wait.as_secs()), look_again, "{what}");
+        let snapshot = Snapshot {
+            jobs,
+            ..snapshot(None, Some(image(&fake(), &spec, &status)))
+        };
+        assert_eq!(
+            patch(&snapshot)["spec"]["images"] == json!({"app": null}),
+            is_gone,
+            "{what}"
+        );
+        assert_eq!(
+            decide(&snapshot, now())
+                .look_again
+                .map(|wait| wait.as_secs()),
+            look_again,
+            "{what}"
+        );
     }
     let by_hand = json!({"images": {"app": {"tags": [{"tag": "1", "version": 2}]}}});
     let image = image(&fake(), &by_hand, &finished("Succeeded", 2, 1_000_000));
-    assert_eq!(patch(&snapshot(None, Some(image))), Value::Null, "without a time to live it stays");
+    assert_eq!(
+        patch(&snapshot(None, Some(image))),
+        Value::Null,
+        "without a time to live it stays"
+    );
 }
 
 #[test]
 fn everything_at_once_is_one_patch() {
-    let spec = json!({"images": {"app": {"tags": [{"tag": "1", "ownerReferences": [owner("gone")]}]}}});
-    let mut snapshot = snapshot(Some(node(&json!({"a": "2"}))), Some(image(&json!({"a": "1"}), &spec, &json!(null))));
+    let spec =
+        json!({"images": {"app": {"tags": [{"tag": "1", "ownerReferences": [owner("gone")]}]}}});
+    let mut snapshot = snapshot(
+        Some(node(&json!({"a": "2"}))),
+        Some(image(&json!({"a": "1"}), &spec, &json!(null))),
+    );
     snapshot.pods = vec![pod(&ASKS)];
     let expected = json!({
         "metadata": {"labels": {"a": "2"}}, "spec": {"images": {"app": null}, "inspectPods": [listed("p")]},

@@ -11,13 +11,22 @@ use super::{Pinning, Snapshot, Target};
 
 /// Pod by pod: on which node it was last, whether that can be had, and how the pod that takes its place is pinned.
 pub fn explain(snapshot: &Snapshot) -> Vec<Waiting> {
-    let Some(state) = &snapshot.state else { return Vec::new() };
-    let of_all = Waiting { pod: String::new(), reason: of_workload(snapshot, state) };
+    let Some(state) = &snapshot.state else {
+        return Vec::new();
+    };
+    let of_all = Waiting {
+        pod: String::new(),
+        reason: of_workload(snapshot, state),
+    };
     let records = state.status.iter().flat_map(|status| &status.pod_states);
-    let recorded = records.map(|(name, record)| (name.clone(), of_record(snapshot, state, name, record)));
+    let recorded =
+        records.map(|(name, record)| (name.clone(), of_record(snapshot, state, name, record)));
     let mut lines: Vec<_> = recorded.collect();
     let known: BTreeSet<_> = lines.iter().map(|(name, _)| name.clone()).collect();
-    let unknown = snapshot.pods.iter().filter(|pod| !known.contains(&*pod.metadata.name));
+    let unknown = snapshot
+        .pods
+        .iter()
+        .filter(|pod| !known.contains(&*pod.metadata.name));
     lines.extend(unknown.map(|pod| {
         let name = pod.metadata.name.to_string();
         let why = if is_forgotten(state, &name) {
@@ -27,7 +36,9 @@ pub fn explain(snapshot: &Snapshot) -> Vec<Waiting> {
         };
         (name, why)
     }));
-    let lines = lines.into_iter().map(|(pod, reason)| Waiting { pod, reason });
+    let lines = lines
+        .into_iter()
+        .map(|(pod, reason)| Waiting { pod, reason });
     std::iter::once(of_all).chain(lines).collect()
 }
 
@@ -54,9 +65,13 @@ fn how(pinning: Pinning) -> &'static str {
     match pinning {
         Pinning::Protected => "nobody pins its pods, because its namespace is protected",
         Pinning::AtCreation => "its controller pins a pod when it makes it",
-        Pinning::Policy => "the MutatingAdmissionPolicy kruise-pod-pinning pins a pod when it is created",
+        Pinning::Policy => {
+            "the MutatingAdmissionPolicy kruise-pod-pinning pins a pod when it is created"
+        }
         Pinning::Webhook => "the pod webhook pins a pod when it is created",
-        Pinning::NotYet => "the pod webhook is not called for its pods yet, and before that no record is taken",
+        Pinning::NotYet => {
+            "the pod webhook is not called for its pods yet, and before that no record is taken"
+        }
         Pinning::Off => "nobody pins its pods: the chart's value podPinning.by is none",
         Pinning::TooMany => {
             "nobody pins its pods: the names of all such workloads are more than the webhook's configuration holds"
@@ -64,7 +79,12 @@ fn how(pinning: Pinning) -> &'static str {
     }
 }
 
-fn of_record(snapshot: &Snapshot, state: &PersistentPodState, name: &str, record: &PodState) -> String {
+fn of_record(
+    snapshot: &Snapshot,
+    state: &PersistentPodState,
+    name: &str,
+    record: &PodState,
+) -> String {
     let node = &record.node_name;
     let condition = match snapshot.nodes.get(node.as_str()) {
         None => "which is gone",
@@ -79,9 +99,15 @@ fn of_record(snapshot: &Snapshot, state: &PersistentPodState, name: &str, record
         }
         None => "no pod has the name now".to_owned(),
         Some(pod) => {
-            let at = if pod.spec.node_name.is_empty() { "no node yet" } else { &*pod.spec.node_name };
+            let at = if pod.spec.node_name.is_empty() {
+                "no node yet"
+            } else {
+                &*pod.spec.node_name
+            };
             let pinned = pod.metadata.annotation(INJECTED_PERSISTENT_POD_STATE);
-            let how = pinned.map_or("made without a record".to_owned(), |by| format!("pinned by {by}"));
+            let how = pinned.map_or("made without a record".to_owned(), |by| {
+                format!("pinned by {by}")
+            });
             format!("the pod is on {at}, {how}")
         }
     };
@@ -94,24 +120,47 @@ fn of_record(snapshot: &Snapshot, state: &PersistentPodState, name: &str, record
 
 /// What a pod that takes the recorded one's place is given.
 fn pins(state: &PersistentPodState, record: &PodState) -> String {
-    let label = |key: &String| record.node_topology_labels.get(key).map(|value| format!("{key}={value}"));
-    let required: Vec<_> =
-        state.spec.required_persistent_topology.iter().flat_map(|term| &term.keys).filter_map(label).collect();
+    let label = |key: &String| {
+        record
+            .node_topology_labels
+            .get(key)
+            .map(|value| format!("{key}={value}"))
+    };
+    let required: Vec<_> = state
+        .spec
+        .required_persistent_topology
+        .iter()
+        .flat_map(|term| &term.keys)
+        .filter_map(label)
+        .collect();
     let preferred = state.spec.preferred_persistent_topology.iter();
     let preferred: Vec<_> = preferred
         .flat_map(|term| {
-            term.preference.keys.iter().filter_map(label).map(|label| format!("{label} (weight {})", term.weight))
+            term.preference
+                .keys
+                .iter()
+                .filter_map(label)
+                .map(|label| format!("{label} (weight {})", term.weight))
         })
         .collect();
     let mut parts = Vec::new();
     if !required.is_empty() {
         parts.push(format!("nodeSelector {}", required.join(", ")));
     }
-    let required_keys = state.spec.required_persistent_topology.iter().flat_map(|term| &term.keys);
-    let missing: Vec<_> =
-        required_keys.filter(|key| !record.node_topology_labels.contains_key(*key)).map(String::as_str).collect();
+    let required_keys = state
+        .spec
+        .required_persistent_topology
+        .iter()
+        .flat_map(|term| &term.keys);
+    let missing: Vec<_> = required_keys
+        .filter(|key| !record.node_topology_labels.contains_key(*key))
+        .map(String::as_str)
+        .collect();
     if !required.is_empty() && !missing.is_empty() {
-        parts.push(format!("nothing of {}, which the node has no label of", missing.join(", ")));
+        parts.push(format!(
+            "nothing of {}, which the node has no label of",
+            missing.join(", ")
+        ));
     }
     if !preferred.is_empty() {
         parts.push(format!("preferred node affinity {}", preferred.join(", ")));
@@ -120,5 +169,9 @@ fn pins(state: &PersistentPodState, record: &PodState) -> String {
         let keys: Vec<_> = record.annotations.keys().map(String::as_str).collect();
         parts.push(format!("annotations {}", keys.join(", ")));
     }
-    if parts.is_empty() { "nothing: the node had none of the labels".to_owned() } else { parts.join("; ") }
+    if parts.is_empty() {
+        "nothing: the node had none of the labels".to_owned()
+    } else {
+        parts.join("; ")
+    }
 }

@@ -10,7 +10,9 @@ use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::validation::is_label_key;
 use berth_workload::owner::{OwnerKey, group};
 use berth_workload::plan::{Action, Event, IfExists, Plan, Step, Target as PlanTarget};
-use berth_workload::resource::{NATIVE_STATEFUL_SETS, PERSISTENT_POD_STATES, Resource, STATEFUL_SETS};
+use berth_workload::resource::{
+    NATIVE_STATEFUL_SETS, PERSISTENT_POD_STATES, Resource, STATEFUL_SETS,
+};
 use serde_json::{Map, Value, json};
 
 use super::{Snapshot, Target};
@@ -39,58 +41,111 @@ pub struct Generator {
 
 /// Makes, changes or deletes what the workload owns. What somebody else made is left alone.
 pub(super) fn plan(snapshot: &Snapshot, plan: &mut Plan) {
-    let mut asking = snapshot.generators.iter().filter_map(|generator| Some((generator, generator.spec()?)));
+    let mut asking = snapshot
+        .generators
+        .iter()
+        .filter_map(|generator| Some((generator, generator.spec()?)));
     let Some(state) = &snapshot.state else {
         if let Some((generator, spec)) = asking.next() {
             plan.add_stage("generate", vec![generator.create(&spec)]);
             plan.events.extend(generator.odd_keys());
-            plan.events.extend(asking.next().map(|(other, _)| both_ask(generator, other)));
+            plan.events
+                .extend(asking.next().map(|(other, _)| both_ask(generator, other)));
         }
         return;
     };
     if let Some(step) = take_over(snapshot, state) {
         return plan.add_stage("generate", vec![step]);
     }
-    let owner = snapshot.generators.iter().find(|generator| generator.owns(state) && !generator.is_going);
-    let (Some(owner), None) = (owner, &state.metadata.deletion_timestamp) else { return };
+    let owner = snapshot
+        .generators
+        .iter()
+        .find(|generator| generator.owns(state) && !generator.is_going);
+    let (Some(owner), None) = (owner, &state.metadata.deletion_timestamp) else {
+        return;
+    };
     let target = PlanTarget::from(&state.metadata);
     let step = match owner.spec() {
         None => {
-            let reason = format!("{} has no annotations any more that ask for it", target.name);
-            Some(Step::new(Action::Delete { resource: PERSISTENT_POD_STATES, target }, reason))
+            let reason = format!(
+                "{} has no annotations any more that ask for it",
+                target.name
+            );
+            Some(Step::new(
+                Action::Delete {
+                    resource: PERSISTENT_POD_STATES,
+                    target,
+                },
+                reason,
+            ))
         }
         Some(spec) => change(&json!(state.spec), &spec).map(|patch| {
-            let reason = format!("the annotations of {} ask for other topologies", target.name);
-            Step::new(Action::Patch { resource: PERSISTENT_POD_STATES, target, patch }, reason)
+            let reason = format!(
+                "the annotations of {} ask for other topologies",
+                target.name
+            );
+            Step::new(
+                Action::Patch {
+                    resource: PERSISTENT_POD_STATES,
+                    target,
+                    patch,
+                },
+                reason,
+            )
         }),
     };
-    plan.events.extend(step.as_ref().and_then(|_| owner.odd_keys()));
+    plan.events
+        .extend(step.as_ref().and_then(|_| owner.odd_keys()));
     plan.add_stage("generate", step.into_iter().collect());
 }
 
 /// The object of a StatefulSet that is gone becomes that of the one of the same name and the other group, Kubernetes' own or ours, which
 /// asks for it: its pods were handed over, and so are their records.
 fn take_over(snapshot: &Snapshot, state: &PersistentPodState) -> Option<Step> {
-    let is_nobodys = !state.metadata.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    let is_nobodys = !state
+        .metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .any(|owner| owner.controller == Some(true));
     let target = &state.spec.target_ref;
-    let is_left = snapshot.target == Target::Gone && is_nobodys && state.metadata.deletion_timestamp.is_none();
+    let is_left = snapshot.target == Target::Gone
+        && is_nobodys
+        && state.metadata.deletion_timestamp.is_none();
     let is_its = |resource: &Resource| {
         [STATEFUL_SETS, NATIVE_STATEFUL_SETS].contains(resource)
             && resource.kind == target.kind
             && resource.group != group(&target.api_version)
     };
-    let mut heirs = snapshot.generators.iter().filter(|heir| is_its(&heir.resource) && heir.name == target.name);
-    let (heir, spec) = heirs.find_map(|heir| Some((heir, heir.spec()?))).filter(|_| is_left)?;
+    let mut heirs = snapshot
+        .generators
+        .iter()
+        .filter(|heir| is_its(&heir.resource) && heir.name == target.name);
+    let (heir, spec) = heirs
+        .find_map(|heir| Some((heir, heir.spec()?)))
+        .filter(|_| is_left)?;
     // The rest of the spec follows when the object is the heir's: this account may write no more of an object without an owner.
-    let patch =
-        json!({"metadata": {"ownerReferences": [heir.owner_reference()]}, "spec": {"targetRef": spec["targetRef"]}});
+    let patch = json!({"metadata": {"ownerReferences": [heir.owner_reference()]}, "spec": {"targetRef": spec["targetRef"]}});
     let (name, to) = (&target.name, heir.resource.api_version());
-    let reason = format!("StatefulSet {name} of {} is gone, and that of {to} asks for its records", target.api_version);
-    let message = format!("PersistentPodState {name} keeps the records of the StatefulSet of {to} from now on");
+    let reason = format!(
+        "StatefulSet {name} of {} is gone, and that of {to} asks for its records",
+        target.api_version
+    );
+    let message = format!(
+        "PersistentPodState {name} keeps the records of the StatefulSet of {to} from now on"
+    );
     Some(Step {
-        done: Some(Event { warning: false, reason: "PersistentPodStateTakenOver", message }),
+        done: Some(Event {
+            warning: false,
+            reason: "PersistentPodStateTakenOver",
+            message,
+        }),
         ..Step::new(
-            Action::Patch { resource: PERSISTENT_POD_STATES, target: PlanTarget::from(&state.metadata), patch },
+            Action::Patch {
+                resource: PERSISTENT_POD_STATES,
+                target: PlanTarget::from(&state.metadata),
+                patch,
+            },
             reason,
         )
     })
@@ -106,34 +161,60 @@ fn both_ask(generator: &Generator, other: &Generator) -> Event {
         generator.name,
         generator.resource.group
     );
-    Event { warning: true, reason: "PersistentPodStateNameTaken", message }
+    Event {
+        warning: true,
+        reason: "PersistentPodStateNameTaken",
+        message,
+    }
 }
 
 impl Generator {
     /// The spec that the annotations ask for; `None` where they ask for none, or for nothing that could be kept.
     fn spec(&self) -> Option<Value> {
         let keys = |key: &str| -> Vec<String> {
-            let list = self.annotations.get(key).map(String::as_str).unwrap_or_default();
-            let parts = list.split(',').map(str::trim).filter(|part| is_label_key(part));
+            let list = self
+                .annotations
+                .get(key)
+                .map(String::as_str)
+                .unwrap_or_default();
+            let parts = list
+                .split(',')
+                .map(str::trim)
+                .filter(|part| is_label_key(part));
             parts.map(str::to_owned).take(MOST_KEYS).collect()
         };
-        let (required, preferred) = (keys(REQUIRED_PERSISTENT_TOPOLOGY), keys(PREFERRED_PERSISTENT_TOPOLOGY));
-        let asks = self.annotations.get(AUTO_GENERATE_PERSISTENT_POD_STATE).is_some_and(|value| value == "true");
+        let (required, preferred) = (
+            keys(REQUIRED_PERSISTENT_TOPOLOGY),
+            keys(PREFERRED_PERSISTENT_TOPOLOGY),
+        );
+        let asks = self
+            .annotations
+            .get(AUTO_GENERATE_PERSISTENT_POD_STATE)
+            .is_some_and(|value| value == "true");
         if self.is_going || !asks || (required.is_empty() && preferred.is_empty()) {
             return None;
         }
         let Self { resource, name, .. } = self;
-        let target = json!({"apiVersion": resource.api_version(), "kind": resource.kind, "name": name});
+        let target =
+            json!({"apiVersion": resource.api_version(), "kind": resource.kind, "name": name});
         let mut spec = Map::from_iter([("targetRef".to_owned(), target)]);
         if !required.is_empty() {
-            spec.insert("requiredPersistentTopology".to_owned(), json!({"keys": required}));
+            spec.insert(
+                "requiredPersistentTopology".to_owned(),
+                json!({"keys": required}),
+            );
         }
-        let terms: Vec<_> =
-            preferred.iter().map(|key| json!({"weight": WEIGHT, "preference": {"keys": [key]}})).collect();
+        let terms: Vec<_> = preferred
+            .iter()
+            .map(|key| json!({"weight": WEIGHT, "preference": {"keys": [key]}}))
+            .collect();
         if !terms.is_empty() {
             spec.insert("preferredPersistentTopology".to_owned(), json!(terms));
         }
-        let annotations: Vec<_> = keys(PERSISTENT_POD_ANNOTATIONS).into_iter().map(|key| json!({"key": key})).collect();
+        let annotations: Vec<_> = keys(PERSISTENT_POD_ANNOTATIONS)
+            .into_iter()
+            .map(|key| json!({"key": key}))
+            .collect();
         if !annotations.is_empty() {
             spec.insert("persistentPodAnnotations".to_owned(), json!(annotations));
         }
@@ -143,60 +224,117 @@ impl Generator {
     /// What the annotations name and no label or annotation can be called.
     fn odd_keys(&self) -> Option<Event> {
         let of = |annotation: &'static str| {
-            let list = self.annotations.get(annotation).map(String::as_str).unwrap_or_default();
-            let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty() && !is_label_key(part));
+            let list = self
+                .annotations
+                .get(annotation)
+                .map(String::as_str)
+                .unwrap_or_default();
+            let parts = list
+                .split(',')
+                .map(str::trim)
+                .filter(|part| !part.is_empty() && !is_label_key(part));
             parts.map(move |part| format!("{annotation}: {part:?}"))
         };
-        let annotations = [REQUIRED_PERSISTENT_TOPOLOGY, PREFERRED_PERSISTENT_TOPOLOGY, PERSISTENT_POD_ANNOTATIONS];
-        let odd: Vec<_> = annotations.into_iter().flat_map(of).take(MOST_KEYS).collect();
+        let annotations = [
+            REQUIRED_PERSISTENT_TOPOLOGY,
+            PREFERRED_PERSISTENT_TOPOLOGY,
+            PERSISTENT_POD_ANNOTATIONS,
+        ];
+        let odd: Vec<_> = annotations
+            .into_iter()
+            .flat_map(of)
+            .take(MOST_KEYS)
+            .collect();
         (!odd.is_empty()).then(|| {
             let message = format!(
                 "{} is no key of a label or annotation, and is left out: correct the annotation",
                 odd.join(", ")
             );
-            Event { warning: true, reason: "InvalidPersistentTopology", message }
+            Event {
+                warning: true,
+                reason: "InvalidPersistentTopology",
+                message,
+            }
         })
     }
 
     fn create(&self, spec: &Value) -> Step {
-        let Self { resource, namespace, name, .. } = self;
+        let Self {
+            resource,
+            namespace,
+            name,
+            ..
+        } = self;
         let owner = self.owner_reference();
         let body = json!({
             "apiVersion": PERSISTENT_POD_STATES.api_version(), "kind": PERSISTENT_POD_STATES.kind, "spec": spec,
             "metadata": {"name": name, "namespace": namespace, "ownerReferences": [owner]},
         });
-        let event = |warning, reason, message| Some(Event { warning, reason, message });
+        let event = |warning, reason, message| {
+            Some(Event {
+                warning,
+                reason,
+                message,
+            })
+        };
         Step {
             done: event(
                 false,
                 "PersistentPodStateCreated",
                 format!("made PersistentPodState {name}, as the annotations ask"),
             ),
-            failed: event(true, "FailedCreatePersistentPodState", format!("failed to make PersistentPodState {name}")),
+            failed: event(
+                true,
+                "FailedCreatePersistentPodState",
+                format!("failed to make PersistentPodState {name}"),
+            ),
             ..Step::new(
-                Action::Create { resource: PERSISTENT_POD_STATES, body, if_exists: IfExists::IsOfSameOwner },
-                format!("the annotations of {} {name} ask for a PersistentPodState", resource.kind),
+                Action::Create {
+                    resource: PERSISTENT_POD_STATES,
+                    body,
+                    if_exists: IfExists::IsOfSameOwner,
+                },
+                format!(
+                    "the annotations of {} {name} ask for a PersistentPodState",
+                    resource.kind
+                ),
             )
         }
     }
 
     /// Nobody's deletion waits for what it owns: that would take a right to each kind of workload.
     fn owner_reference(&self) -> Value {
-        let Self { resource, name, uid, .. } = self;
+        let Self {
+            resource,
+            name,
+            uid,
+            ..
+        } = self;
         json!({"apiVersion": resource.api_version(), "kind": resource.kind, "name": name, "uid": uid, "controller": true})
     }
 
     fn owns(&self, state: &PersistentPodState) -> bool {
-        let key = OwnerKey { kind: self.resource.owner_kind(), namespace: &self.namespace, uid: &self.uid };
+        let key = OwnerKey {
+            kind: self.resource.owner_kind(),
+            namespace: &self.namespace,
+            uid: &self.uid,
+        };
         let mut owners = state.metadata.owner_references.iter().flatten();
-        owners.any(|owner| owner.controller == Some(true) && key.owns(&self.namespace, &owner.into()))
+        owners
+            .any(|owner| owner.controller == Some(true) && key.owns(&self.namespace, &owner.into()))
     }
 }
 
 /// The merge patch from one spec to another. The target and a retention policy that was set by hand stay.
 fn change(old: &Value, new: &Value) -> Option<Value> {
-    let fields = ["requiredPersistentTopology", "preferredPersistentTopology", "persistentPodAnnotations"];
+    let fields = [
+        "requiredPersistentTopology",
+        "preferredPersistentTopology",
+        "persistentPodAnnotations",
+    ];
     let differing = fields.into_iter().filter(|field| old[field] != new[field]);
-    let patch: Map<_, _> = differing.map(|field| (field.to_owned(), new[field].clone())).collect();
+    let patch: Map<_, _> = differing
+        .map(|field| (field.to_owned(), new[field].clone()))
+        .collect();
     (!patch.is_empty()).then(|| json!({"spec": patch}))
 }

@@ -94,17 +94,31 @@ const PROTECTED: &str = "its namespace is one of the chart's value controller.pr
 pub fn decide(snapshot: &Snapshot, _: Timestamp) -> Plan {
     let mut plan = Plan::default();
     generate::plan(snapshot, &mut plan);
-    let Some(state) = &snapshot.state else { return plan };
-    if state.status.as_ref().map(|status| status.observed_generation) != state.metadata.generation {
+    let Some(state) = &snapshot.state else {
+        return plan;
+    };
+    if state
+        .status
+        .as_ref()
+        .map(|status| status.observed_generation)
+        != state.metadata.generation
+    {
         let warnings = news(snapshot, state);
-        plan.events.extend(warnings.map(|(reason, message)| Event { warning: true, reason, message }));
+        plan.events.extend(warnings.map(|(reason, message)| Event {
+            warning: true,
+            reason,
+            message,
+        }));
     }
     plan.events.extend(moved::events(snapshot, state));
     plan
 }
 
 /// What is told once for each generation.
-fn news(snapshot: &Snapshot, state: &PersistentPodState) -> impl Iterator<Item = (&'static str, String)> {
+fn news(
+    snapshot: &Snapshot,
+    state: &PersistentPodState,
+) -> impl Iterator<Item = (&'static str, String)> {
     let target = &state.spec.target_ref;
     let target = format!("{} {} ({})", target.kind, target.name, target.api_version);
     let unsupported = (snapshot.target == Target::Unsupported).then(|| {
@@ -127,6 +141,11 @@ fn news(snapshot: &Snapshot, state: &PersistentPodState) -> impl Iterator<Item =
         Pinning::Protected => Some(PROTECTED),
         _ => None,
     };
-    let unpinned = unpinned.map(|why| ("PodsNotPinned", format!("no pod of {target} is pinned by its record: {why}")));
+    let unpinned = unpinned.map(|why| {
+        (
+            "PodsNotPinned",
+            format!("no pod of {target} is pinned by its record: {why}"),
+        )
+    });
     [unsupported, taken, beyond, unpinned].into_iter().flatten()
 }

@@ -13,10 +13,15 @@ const MOST: usize = 8;
 
 /// One for each pod whose record is about to change its place: they go with the record that is written.
 pub(super) fn events(snapshot: &Snapshot, state: &PersistentPodState) -> Vec<Event> {
-    let Some(status) = &state.status else { return Vec::new() };
+    let Some(status) = &state.status else {
+        return Vec::new();
+    };
     let moved = snapshot.pods.iter().filter_map(|pod| {
         // On its node a pod is where it was, whatever that is labelled now.
-        let old = status.pod_states.get(&*pod.metadata.name).filter(|old| *old.node_name != *pod.spec.node_name)?;
+        let old = status
+            .pod_states
+            .get(&*pod.metadata.name)
+            .filter(|old| *old.node_name != *pod.spec.node_name)?;
         let new = record(snapshot, state, pod)?;
         is_elsewhere(state, old, &new).then(|| event(snapshot, old, &new, pod))
     });
@@ -25,8 +30,17 @@ pub(super) fn events(snapshot: &Snapshot, state: &PersistentPodState) -> Vec<Eve
 
 /// Has the new place other labels than the old one? Those alone that both have: keys that are new in the spec move nobody.
 fn is_elsewhere(state: &PersistentPodState, old: &PodState, new: &PodState) -> bool {
-    let preferred = state.spec.preferred_persistent_topology.iter().map(|term| &term.preference);
-    let mut keys = state.spec.required_persistent_topology.iter().chain(preferred).flat_map(|term| &term.keys);
+    let preferred = state
+        .spec
+        .preferred_persistent_topology
+        .iter()
+        .map(|term| &term.preference);
+    let mut keys = state
+        .spec
+        .required_persistent_topology
+        .iter()
+        .chain(preferred)
+        .flat_map(|term| &term.keys);
     keys.any(|key| {
         let value = |record: &PodState| record.node_topology_labels.get(key).cloned();
         value(old).is_some_and(|old| value(new) != Some(old))
@@ -35,13 +49,24 @@ fn is_elsewhere(state: &PersistentPodState, old: &PodState, new: &PodState) -> b
 
 fn event(snapshot: &Snapshot, old: &PodState, new: &PodState, pod: &Pod) -> Event {
     let (name, before, now) = (&pod.metadata.name, &old.node_name, &new.node_name);
-    let message = format!("pod {name} came back on node {now}, not on {before}: {}", cause(snapshot, old, pod));
-    Event { warning: true, reason: "PodMoved", message }
+    let message = format!(
+        "pod {name} came back on node {now}, not on {before}: {}",
+        cause(snapshot, old, pod)
+    );
+    Event {
+        warning: true,
+        reason: "PodMoved",
+        message,
+    }
 }
 
 fn cause(snapshot: &Snapshot, old: &PodState, pod: &Pod) -> String {
     let before = &old.node_name;
-    if pod.metadata.annotation(INJECTED_PERSISTENT_POD_STATE).is_none() {
+    if pod
+        .metadata
+        .annotation(INJECTED_PERSISTENT_POD_STATE)
+        .is_none()
+    {
         return "it was made without being pinned, because nobody who pins pods answered then, or it had no record"
             .to_owned();
     }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use berth_api::names::annotation::FORGET_POD_STATES;
-use berth_api::v1beta1::persistentpodstate::{PersistentPodState, PersistentPodStateStatus, PodState, RetentionPolicy};
+use berth_api::v1beta1::persistentpodstate::{
+    PersistentPodState, PersistentPodStateStatus, PodState, RetentionPolicy,
+};
 use berth_workload::ordinals::{Ordinals, set_and_ordinal};
 use berth_workload::pod::{Metadata, Pod};
 
@@ -23,11 +25,17 @@ pub fn status(snapshot: &Snapshot) -> Option<PersistentPodStateStatus> {
     let state = snapshot.state.as_ref()?;
     let observed_generation = state.metadata.generation.unwrap_or_default();
     if snapshot.rival.is_some() || snapshot.beyond.is_some() {
-        return Some(PersistentPodStateStatus { observed_generation, ..PersistentPodStateStatus::default() });
+        return Some(PersistentPodStateStatus {
+            observed_generation,
+            ..PersistentPodStateStatus::default()
+        });
     }
     let old = state.status.clone().unwrap_or_default();
-    let mut pod_states: BTreeMap<_, _> =
-        old.pod_states.into_iter().filter(|(name, _)| is_kept(snapshot, state, name)).collect();
+    let mut pod_states: BTreeMap<_, _> = old
+        .pod_states
+        .into_iter()
+        .filter(|(name, _)| is_kept(snapshot, state, name))
+        .collect();
     // What pins pods stands before the first record.
     if let Target::Set(ordinals) = &snapshot.target
         && snapshot.pinning != Pinning::NotYet
@@ -35,18 +43,31 @@ pub fn status(snapshot: &Snapshot) -> Option<PersistentPodStateStatus> {
         inherit(snapshot, state, ordinals.as_ref(), &mut pod_states);
         take(snapshot, state, &mut pod_states);
     }
-    Some(PersistentPodStateStatus { observed_generation, pod_states })
+    Some(PersistentPodStateStatus {
+        observed_generation,
+        pod_states,
+    })
 }
 
 /// Takes the records of ready pods, as long as there is room.
-fn take(snapshot: &Snapshot, state: &PersistentPodState, pod_states: &mut BTreeMap<String, PodState>) {
-    let mut bytes: usize = pod_states.iter().map(|(name, record)| size(name, record)).sum();
+fn take(
+    snapshot: &Snapshot,
+    state: &PersistentPodState,
+    pod_states: &mut BTreeMap<String, PodState>,
+) {
+    let mut bytes: usize = pod_states
+        .iter()
+        .map(|(name, record)| size(name, record))
+        .sum();
     for pod in &snapshot.pods {
         let name = &*pod.metadata.name;
-        if is_forgotten(state, name) || (pod_states.len() >= MOST && !pod_states.contains_key(name)) {
+        if is_forgotten(state, name) || (pod_states.len() >= MOST && !pod_states.contains_key(name))
+        {
             continue;
         }
-        let Some(record) = record(snapshot, state, pod) else { continue };
+        let Some(record) = record(snapshot, state, pod) else {
+            continue;
+        };
         let before = pod_states.get(name).map_or(0, |old| size(name, old));
         let after = bytes - before + size(name, &record);
         if after <= MOST_BYTES || after <= bytes {
@@ -63,21 +84,37 @@ fn inherit(
     ordinals: Option<&Ordinals>,
     pod_states: &mut BTreeMap<String, PodState>,
 ) {
-    let (Some(ordinals), Some(predecessor)) = (ordinals, &snapshot.predecessor) else { return };
-    let records = predecessor.status.iter().flat_map(|status| &status.pod_states);
-    let is_wanted = |name: &str| set_and_ordinal(name).is_some_and(|(_, ordinal)| ordinals.contains(ordinal));
-    for (name, record) in records.filter(|(name, _)| is_wanted(name) && !is_forgotten(state, name)).take(MOST) {
+    let (Some(ordinals), Some(predecessor)) = (ordinals, &snapshot.predecessor) else {
+        return;
+    };
+    let records = predecessor
+        .status
+        .iter()
+        .flat_map(|status| &status.pod_states);
+    let is_wanted =
+        |name: &str| set_and_ordinal(name).is_some_and(|(_, ordinal)| ordinals.contains(ordinal));
+    for (name, record) in records
+        .filter(|(name, _)| is_wanted(name) && !is_forgotten(state, name))
+        .take(MOST)
+    {
         if pod_states.len() < MOST {
-            pod_states.entry(name.clone()).or_insert_with(|| record.clone());
+            pod_states
+                .entry(name.clone())
+                .or_insert_with(|| record.clone());
         }
     }
 }
 
 fn size(name: &str, record: &PodState) -> usize {
-    let texts = record.node_topology_labels.iter().chain(&record.annotations);
+    let texts = record
+        .node_topology_labels
+        .iter()
+        .chain(&record.annotations);
     name.len()
         + record.node_name.len()
-        + texts.map(|(key, value)| key.len() + value.len() + 8).sum::<usize>()
+        + texts
+            .map(|(key, value)| key.len() + value.len() + 8)
+            .sum::<usize>()
         + OVERHEAD
 }
 
@@ -102,26 +139,48 @@ fn is_kept(snapshot: &Snapshot, state: &PersistentPodState, name: &str) -> bool 
 /// Did somebody let go of the pod's record, by annotation?
 pub(super) fn is_forgotten(state: &PersistentPodState, name: &str) -> bool {
     let annotations = state.metadata.annotations.iter().flatten();
-    let names = annotations.filter(|(key, _)| *key == FORGET_POD_STATES).flat_map(|(_, names)| names.split(','));
-    names.map(str::trim).any(|forgotten| forgotten == name || forgotten == "*")
+    let names = annotations
+        .filter(|(key, _)| *key == FORGET_POD_STATES)
+        .flat_map(|(_, names)| names.split(','));
+    names
+        .map(str::trim)
+        .any(|forgotten| forgotten == name || forgotten == "*")
 }
 
 /// Where a ready pod is. `None` keeps what is known: of a pod that is not ready, or whose node is not known.
-pub(super) fn record(snapshot: &Snapshot, state: &PersistentPodState, pod: &Pod) -> Option<PodState> {
+pub(super) fn record(
+    snapshot: &Snapshot,
+    state: &PersistentPodState,
+    pod: &Pod,
+) -> Option<PodState> {
     if !pod.is_active() || !pod.is_true("Ready") {
         return None;
     }
     let node = snapshot.nodes.get(&pod.spec.node_name)?;
     let spec = &state.spec;
-    let preferred = spec.preferred_persistent_topology.iter().map(|term| &term.preference);
-    let keys = spec.required_persistent_topology.iter().chain(preferred).flat_map(|term| &term.keys);
+    let preferred = spec
+        .preferred_persistent_topology
+        .iter()
+        .map(|term| &term.preference);
+    let keys = spec
+        .required_persistent_topology
+        .iter()
+        .chain(preferred)
+        .flat_map(|term| &term.keys);
     let labels = keys.filter_map(|key| Some((key.clone(), node.metadata.label(key)?.to_owned())));
     let read = snapshot.annotations.get(&pod.metadata.uid);
     let value = |key: &str| {
-        let value = if is_outside(key) { read?.get(key).map(String::as_str) } else { pod.metadata.annotation(key) };
-        value.filter(|value| value.len() <= LONGEST_ANNOTATION).map(str::to_owned)
+        let value = if is_outside(key) {
+            read?.get(key).map(String::as_str)
+        } else {
+            pod.metadata.annotation(key)
+        };
+        value
+            .filter(|value| value.len() <= LONGEST_ANNOTATION)
+            .map(str::to_owned)
     };
-    let annotations = wanted_annotations(state).filter_map(|key| Some((key.to_owned(), value(key)?)));
+    let annotations =
+        wanted_annotations(state).filter_map(|key| Some((key.to_owned(), value(key)?)));
     Some(PodState {
         node_name: pod.spec.node_name.to_string(),
         node_topology_labels: labels.collect(),
@@ -131,7 +190,11 @@ pub(super) fn record(snapshot: &Snapshot, state: &PersistentPodState, pod: &Pod)
 
 /// The keys of the annotations of pods that the spec names.
 pub fn wanted_annotations(state: &PersistentPodState) -> impl Iterator<Item = &str> {
-    state.spec.persistent_pod_annotations.iter().map(|annotation| &*annotation.key)
+    state
+        .spec
+        .persistent_pod_annotations
+        .iter()
+        .map(|annotation| &*annotation.key)
 }
 
 /// Does the feed drop the annotation, so that it is to be read from the pod itself?

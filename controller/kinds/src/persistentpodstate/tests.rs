@@ -31,9 +31,15 @@ fn pod(name: &str, node: &str, ready: &str) -> Arc<Pod> {
 }
 
 fn nodes() -> BTreeMap<Box<str>, Arc<Node>> {
-    let node =
-        |name: &str| serde_json::from_value(json!({"metadata": {"name": name, "labels": {"host": name, "x": "y"}}}));
-    ["n1", "n2"].into_iter().map(|name| (name.into(), Arc::new(node(name).unwrap()))).collect()
+    let node = |name: &str| {
+        serde_json::from_value(
+            json!({"metadata": {"name": name, "labels": {"host": name, "x": "y"}}}),
+        )
+    };
+    ["n1", "n2"]
+        .into_iter()
+        .map(|name| (name.into(), Arc::new(node(name).unwrap())))
+        .collect()
 }
 
 fn on(node: &str) -> Value {
@@ -46,28 +52,110 @@ fn a_record_is_taken_when_a_pod_is_ready_and_dropped_when_nothing_takes_its_plac
     let ready = || vec![pod("db-0", "n1", "True")];
     let old = || json!({"db-0": on("n2"), "db-5": on("n2")});
     let kept = json!({"/spec/persistentPodStateRetentionPolicy": "WhenDeleted"});
-    let forgets = |names: &str| json!({"/metadata/annotations": {"kruise.io/forget-pod-states": names}});
+    let forgets =
+        |names: &str| json!({"/metadata/annotations": {"kruise.io/forget-pod-states": names}});
     let table = [
-        ("anew", json!({}), set(1), ready(), json!({"db-0": on("n1")})),
-        ("not ready", json!({}), set(1), vec![pod("db-0", "n1", "False")], json!({"db-0": on("n2")})),
-        ("an unknown node", json!({}), set(1), vec![pod("db-0", "n9", "True")], json!({"db-0": on("n2")})),
-        ("between two pods", json!({}), set(1), vec![], json!({"db-0": on("n2")})),
-        ("out of range and there", json!({}), set(0), ready(), json!({"db-0": on("n1")})),
-        ("out of range and gone", json!({}), set(0), vec![], json!({})),
+        (
+            "anew",
+            json!({}),
+            set(1),
+            ready(),
+            json!({"db-0": on("n1")}),
+        ),
+        (
+            "not ready",
+            json!({}),
+            set(1),
+            vec![pod("db-0", "n1", "False")],
+            json!({"db-0": on("n2")}),
+        ),
+        (
+            "an unknown node",
+            json!({}),
+            set(1),
+            vec![pod("db-0", "n9", "True")],
+            json!({"db-0": on("n2")}),
+        ),
+        (
+            "between two pods",
+            json!({}),
+            set(1),
+            vec![],
+            json!({"db-0": on("n2")}),
+        ),
+        (
+            "out of range and there",
+            json!({}),
+            set(0),
+            ready(),
+            json!({"db-0": on("n1")}),
+        ),
+        (
+            "out of range and gone",
+            json!({}),
+            set(0),
+            vec![],
+            json!({}),
+        ),
         ("in range", json!({}), set(6), vec![], old()),
-        ("kept until it is deleted", kept.clone(), set(0), vec![], old()),
-        ("a spec that cannot be read", json!({}), Target::Set(None), vec![], old()),
+        (
+            "kept until it is deleted",
+            kept.clone(),
+            set(0),
+            vec![],
+            old(),
+        ),
+        (
+            "a spec that cannot be read",
+            json!({}),
+            Target::Set(None),
+            vec![],
+            old(),
+        ),
         ("the set is gone", kept, Target::Gone, vec![], json!({})),
-        ("a kind that is not followed", json!({}), Target::Unsupported, vec![], old()),
-        ("nothing was seen yet", json!({}), Target::Unseen, vec![], old()),
-        ("one is forgotten", forgets("db-0"), set(6), ready(), json!({"db-5": on("n2")})),
-        ("all are forgotten", forgets("*"), set(6), ready(), json!({})),
+        (
+            "a kind that is not followed",
+            json!({}),
+            Target::Unsupported,
+            vec![],
+            old(),
+        ),
+        (
+            "nothing was seen yet",
+            json!({}),
+            Target::Unseen,
+            vec![],
+            old(),
+        ),
+        (
+            "one is forgotten",
+            forgets("db-0"),
+            set(6),
+            ready(),
+            json!({"db-5": on("n2")}),
+        ),
+        (
+            "all are forgotten",
+            forgets("*"),
+            set(6),
+            ready(),
+            json!({}),
+        ),
     ];
     for (what, fields, target, pods, expected) in table {
-        let snapshot =
-            Snapshot { state: Some(state(fields, old())), target, pods, nodes: nodes(), ..Snapshot::default() };
+        let snapshot = Snapshot {
+            state: Some(state(fields, old())),
+            target,
+            pods,
+            nodes: nodes(),
+            ..Snapshot::default()
+        };
         let status = status(&snapshot).unwrap();
-        assert_eq!((json!(status.pod_states), status.observed_generation), (expected, 2), "{what}");
+        assert_eq!(
+            (json!(status.pod_states), status.observed_generation),
+            (expected, 2),
+            "{what}"
+        );
     }
 }
 
@@ -79,13 +167,22 @@ fn annotations_of_the_pod_are_kept_as_the_spec_names_them() {
         target: Target::Set(Some(Ordinals::new(0, 1, []))),
         pods: vec![pod("db-0", "n1", "True")],
         nodes: nodes(),
-        annotations: [("uid-db-0".into(), [("example/kept".to_owned(), "too".to_owned())].into())].into(),
+        annotations: [(
+            "uid-db-0".into(),
+            [("example/kept".to_owned(), "too".to_owned())].into(),
+        )]
+        .into(),
         ..Snapshot::default()
     };
     let expected = json!({"kruise.io/kept": "yes", "example/kept": "too"});
-    assert_eq!(json!(status(&snapshot).unwrap().pod_states["db-0"].annotations), expected);
     assert_eq!(
-        wanted_annotations(snapshot.state.as_ref().unwrap()).filter(|key| is_outside(key)).collect::<Vec<_>>(),
+        json!(status(&snapshot).unwrap().pod_states["db-0"].annotations),
+        expected
+    );
+    assert_eq!(
+        wanted_annotations(snapshot.state.as_ref().unwrap())
+            .filter(|key| is_outside(key))
+            .collect::<Vec<_>>(),
         ["example/kept"]
     );
 }
@@ -101,9 +198,19 @@ fn set(annotations: Value) -> Option<Generator> {
     })
 }
 
-fn planned(state: Option<Arc<PersistentPodState>>, generators: impl IntoIterator<Item = Generator>) -> Vec<String> {
-    let snapshot = Snapshot { state, generators: generators.into_iter().collect(), ..Snapshot::default() };
-    decide(&snapshot, Timestamp::UNIX_EPOCH).actions().map(|action| json!(action).to_string()).collect()
+fn planned(
+    state: Option<Arc<PersistentPodState>>,
+    generators: impl IntoIterator<Item = Generator>,
+) -> Vec<String> {
+    let snapshot = Snapshot {
+        state,
+        generators: generators.into_iter().collect(),
+        ..Snapshot::default()
+    };
+    decide(&snapshot, Timestamp::UNIX_EPOCH)
+        .actions()
+        .map(|action| json!(action).to_string())
+        .collect()
 }
 
 #[test]
@@ -115,21 +222,46 @@ fn annotations_make_change_and_delete_what_the_workload_owns_and_nothing_else() 
         }))
     };
     let made = planned(None, asks("host"));
-    assert!(made.len() == 1 && made[0].contains("Create") && made[0].contains(r#""weight":100"#), "{made:?}");
+    assert!(
+        made.len() == 1 && made[0].contains("Create") && made[0].contains(r#""weight":100"#),
+        "{made:?}"
+    );
     let owner = json!([{"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db", "uid": "set", "controller": true}]);
-    let preferred: Vec<_> = ["a", "b"].map(|key| json!({"weight": 100, "preference": {"keys": [key]}})).into();
-    let fields = json!({"/metadata/ownerReferences": owner, "/spec/preferredPersistentTopology": preferred});
+    let preferred: Vec<_> = ["a", "b"]
+        .map(|key| json!({"weight": 100, "preference": {"keys": [key]}}))
+        .into();
+    let fields =
+        json!({"/metadata/ownerReferences": owner, "/spec/preferredPersistentTopology": preferred});
     let owned = || Some(state(fields.clone(), json!({})));
-    assert_eq!(planned(owned(), asks("host")), Vec::<String>::new(), "nothing to change");
+    assert_eq!(
+        planned(owned(), asks("host")),
+        Vec::<String>::new(),
+        "nothing to change"
+    );
     let changed = planned(owned(), asks("host,zone"));
-    assert!(changed.len() == 1 && changed[0].contains("Patch") && changed[0].contains("zone"), "{changed:?}");
+    assert!(
+        changed.len() == 1 && changed[0].contains("Patch") && changed[0].contains("zone"),
+        "{changed:?}"
+    );
     let deleted = planned(owned(), set(json!({})));
-    assert!(deleted.len() == 1 && deleted[0].contains("Delete"), "{deleted:?}");
+    assert!(
+        deleted.len() == 1 && deleted[0].contains("Delete"),
+        "{deleted:?}"
+    );
     let by_hand = || Some(state(json!({}), json!({})));
     for generator in [asks("zone"), set(json!({})), None] {
-        assert!(planned(by_hand(), generator).is_empty(), "what somebody made is left alone");
+        assert!(
+            planned(by_hand(), generator).is_empty(),
+            "what somebody made is left alone"
+        );
     }
-    assert!(planned(None, set(json!({"kruise.io/auto-generate-persistent-pod-state": "true"}))).is_empty());
+    assert!(
+        planned(
+            None,
+            set(json!({"kruise.io/auto-generate-persistent-pod-state": "true"}))
+        )
+        .is_empty()
+    );
 }
 
 #[test]
@@ -140,9 +272,9 @@ fn records_of_a_set_that_is_gone_become_those_of_the_one_that_has_its_pods() {
         )
     };
     let native = json!({"/spec/targetRef/apiVersion": "apps/v1"});
-    let owner =
-        json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "native", "controller": true}]);
-    let owned = json!({"/spec/targetRef/apiVersion": "apps/v1", "/metadata/ownerReferences": owner});
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "native", "controller": true}]);
+    let owned =
+        json!({"/spec/targetRef/apiVersion": "apps/v1", "/metadata/ownerReferences": owner});
     let other = json!({"/spec/targetRef/apiVersion": "apps/v1", "/spec/targetRef/name": "other"});
     let there = || Target::Set(Some(Ordinals::new(0, 1, [])));
     for (what, fields, target, generator, expected) in [
@@ -155,11 +287,21 @@ fn records_of_a_set_that_is_gone_become_those_of_the_one_that_has_its_pods() {
     ] {
         let state = Some(state(fields, json!({"db-0": on("n1")})));
         let generators = generator.into_iter().collect();
-        let snapshot = Snapshot { state, target, generators, ..Snapshot::default() };
+        let snapshot = Snapshot {
+            state,
+            target,
+            generators,
+            ..Snapshot::default()
+        };
         let plan = decide(&snapshot, Timestamp::UNIX_EPOCH);
-        let actions: Vec<_> = plan.actions().map(|action| json!(action).to_string()).collect();
+        let actions: Vec<_> = plan
+            .actions()
+            .map(|action| json!(action).to_string())
+            .collect();
         assert_eq!(actions.len(), usize::from(expected), "{what}: {actions:?}");
-        let is_whole = |action: &String| action.contains(r#""uid":"set""#) && action.contains("apps.kruise.io/v1beta1");
+        let is_whole = |action: &String| {
+            action.contains(r#""uid":"set""#) && action.contains("apps.kruise.io/v1beta1")
+        };
         assert!(actions.iter().all(is_whole), "{what}: {actions:?}");
         assert!(
             !actions.iter().any(|action| action.contains("zone")),
@@ -173,22 +315,37 @@ fn of_two_workloads_of_one_name_that_both_ask_the_first_has_it() {
     let asking = || {
         let annotations = json!({"kruise.io/auto-generate-persistent-pod-state": "true", "kruise.io/required-persistent-topology": "host"});
         let set = set(annotations).unwrap();
-        [Generator { resource: NATIVE_STATEFUL_SETS, uid: "native".to_owned(), ..set.clone() }, set]
+        [
+            Generator {
+                resource: NATIVE_STATEFUL_SETS,
+                uid: "native".to_owned(),
+                ..set.clone()
+            },
+            set,
+        ]
     };
-    let snapshot = Snapshot { generators: asking().into(), ..Snapshot::default() };
+    let snapshot = Snapshot {
+        generators: asking().into(),
+        ..Snapshot::default()
+    };
     let plan = decide(&snapshot, Timestamp::UNIX_EPOCH);
     assert_eq!(plan.actions().count(), 1);
     let told = &plan.events[0].message;
     assert!(
-        told.contains("StatefulSet of apps and of apps.kruise.io both ask") && told.contains("that of apps has it"),
+        told.contains("StatefulSet of apps and of apps.kruise.io both ask")
+            && told.contains("that of apps has it"),
         "{told}"
     );
-    let going = asking().map(|generator| Generator { is_going: true, ..generator });
+    let going = asking().map(|generator| Generator {
+        is_going: true,
+        ..generator
+    });
     assert!(planned(None, going).is_empty());
 }
 
 #[test]
-fn records_wait_for_what_pins_and_for_the_older_object_and_outlive_a_workload_whose_pods_are_there() {
+fn records_wait_for_what_pins_and_for_the_older_object_and_outlive_a_workload_whose_pods_are_there()
+{
     let ready = || vec![pod("db-0", "n1", "True")];
     let set = || Target::Set(Some(Ordinals::new(0, 1, [])));
     let base = || Snapshot {
@@ -199,30 +356,85 @@ fn records_wait_for_what_pins_and_for_the_older_object_and_outlive_a_workload_wh
         ..Snapshot::default()
     };
     let records = |snapshot: &Snapshot| json!(status(snapshot).unwrap().pod_states);
-    assert_eq!(records(&Snapshot { pinning: Pinning::NotYet, ..base() }), json!({}));
-    assert_eq!(records(&Snapshot { rival: Some("older".to_owned()), ..base() }), json!({}));
-    let beyond = Snapshot { beyond: Some("keeps no records: too many".to_owned()), ..base() };
+    assert_eq!(
+        records(&Snapshot {
+            pinning: Pinning::NotYet,
+            ..base()
+        }),
+        json!({})
+    );
+    assert_eq!(
+        records(&Snapshot {
+            rival: Some("older".to_owned()),
+            ..base()
+        }),
+        json!({})
+    );
+    let beyond = Snapshot {
+        beyond: Some("keeps no records: too many".to_owned()),
+        ..base()
+    };
     assert_eq!(records(&beyond), json!({}));
     let told = decide(&beyond, Timestamp::UNIX_EPOCH).events;
     assert!(
-        told.iter().any(|event| event.reason == "TooManyRecords" && event.message.contains("too many")),
+        told.iter()
+            .any(|event| event.reason == "TooManyRecords" && event.message.contains("too many")),
         "{told:?}"
     );
-    let predecessor = Some(state(json!({}), json!({"db-0": on("n2"), "db-1": on("n2")})));
-    let inherits = Snapshot { predecessor: predecessor.clone(), pods: vec![], ..base() };
-    assert_eq!(records(&inherits), json!({"db-0": on("n2")}), "what is in range");
-    assert_eq!(records(&Snapshot { predecessor, ..base() }), json!({"db-0": on("n1")}), "a ready pod is known better");
-    let gone = Snapshot { target: Target::Gone, present: ["db-0".to_owned()].into(), pods: vec![], ..base() };
-    let gone = Snapshot { state: Some(state(json!({}), json!({"db-0": on("n1"), "db-1": on("n1")}))), ..gone };
-    assert_eq!(records(&gone), json!({"db-0": on("n1")}), "those of pods that are there");
+    let predecessor = Some(state(
+        json!({}),
+        json!({"db-0": on("n2"), "db-1": on("n2")}),
+    ));
+    let inherits = Snapshot {
+        predecessor: predecessor.clone(),
+        pods: vec![],
+        ..base()
+    };
+    assert_eq!(
+        records(&inherits),
+        json!({"db-0": on("n2")}),
+        "what is in range"
+    );
+    assert_eq!(
+        records(&Snapshot {
+            predecessor,
+            ..base()
+        }),
+        json!({"db-0": on("n1")}),
+        "a ready pod is known better"
+    );
+    let gone = Snapshot {
+        target: Target::Gone,
+        present: ["db-0".to_owned()].into(),
+        pods: vec![],
+        ..base()
+    };
+    let gone = Snapshot {
+        state: Some(state(
+            json!({}),
+            json!({"db-0": on("n1"), "db-1": on("n1")}),
+        )),
+        ..gone
+    };
+    assert_eq!(
+        records(&gone),
+        json!({"db-0": on("n1")}),
+        "those of pods that are there"
+    );
 }
 
 #[test]
 fn records_end_where_an_object_would_be_too_large() {
     let long = "x".repeat(4096);
-    let pods: Vec<_> = (0..400).map(|n| pod(&format!("db-{n}"), "n1", "True")).collect();
-    let annotations =
-        pods.iter().map(|pod| (pod.metadata.uid.clone(), [("example/long".to_owned(), long.clone())].into()));
+    let pods: Vec<_> = (0..400)
+        .map(|n| pod(&format!("db-{n}"), "n1", "True"))
+        .collect();
+    let annotations = pods.iter().map(|pod| {
+        (
+            pod.metadata.uid.clone(),
+            [("example/long".to_owned(), long.clone())].into(),
+        )
+    });
     let fields = json!({"/spec/persistentPodAnnotations": [{"key": "example/long"}]});
     let snapshot = Snapshot {
         state: Some(state(fields, json!({}))),
@@ -233,7 +445,11 @@ fn records_end_where_an_object_would_be_too_large() {
         ..Snapshot::default()
     };
     let status = json!(status(&snapshot).unwrap()).to_string();
-    assert!((900_000..1_100_000).contains(&status.len()), "{}", status.len());
+    assert!(
+        (900_000..1_100_000).contains(&status.len()),
+        "{}",
+        status.len()
+    );
 }
 
 #[test]
@@ -245,22 +461,44 @@ fn a_pod_that_comes_back_elsewhere_is_told_with_the_cause() {
         }
         let state = state(json!({}), json!({"db-0": on(recorded)}));
         let pods = vec![Arc::new(pod)];
-        Snapshot { state: Some(state), target: Target::Set(None), pods, nodes: nodes(), ..Snapshot::default() }
+        Snapshot {
+            state: Some(state),
+            target: Target::Set(None),
+            pods,
+            nodes: nodes(),
+            ..Snapshot::default()
+        }
     };
     let events = |snapshot: &Snapshot| {
         let events = decide(snapshot, Timestamp::UNIX_EPOCH).events;
-        events.into_iter().map(|event| event.message).collect::<Vec<_>>()
+        events
+            .into_iter()
+            .map(|event| event.message)
+            .collect::<Vec<_>>()
     };
     assert!(events(&snapshot(true, "n1")).is_empty());
     let relabelled = json!({"db-0": {"nodeName": "n1", "nodeTopologyLabels": {"host": "old"}}});
-    let relabelled = Snapshot { state: Some(state(json!({}), relabelled)), ..snapshot(true, "n1") };
-    assert!(events(&relabelled).is_empty(), "its node has another label, and the pod did not move");
+    let relabelled = Snapshot {
+        state: Some(state(json!({}), relabelled)),
+        ..snapshot(true, "n1")
+    };
+    assert!(
+        events(&relabelled).is_empty(),
+        "its node has another label, and the pod did not move"
+    );
     let mut cordoned = snapshot(true, "n2");
-    cordoned
-        .nodes
-        .values_mut()
-        .for_each(|node| *node = Arc::new(Node { ready: true, cordoned: true, ..(**node).clone() }));
-    assert!(events(&cordoned)[0].ends_with("node n2 is cordoned"), "{:?}", events(&cordoned));
+    cordoned.nodes.values_mut().for_each(|node| {
+        *node = Arc::new(Node {
+            ready: true,
+            cordoned: true,
+            ..(**node).clone()
+        })
+    });
+    assert!(
+        events(&cordoned)[0].ends_with("node n2 is cordoned"),
+        "{:?}",
+        events(&cordoned)
+    );
     let table = [
         (false, "n2", "made without being pinned"),
         (true, "n9", "node n9 is gone"),
@@ -269,7 +507,10 @@ fn a_pod_that_comes_back_elsewhere_is_told_with_the_cause() {
     for (pinned, recorded, cause) in table {
         let told = events(&snapshot(pinned, recorded));
         let begins = format!("pod db-0 came back on node n1, not on {recorded}: ");
-        assert!(told.len() == 1 && told[0].starts_with(&begins) && told[0].contains(cause), "{told:?}");
+        assert!(
+            told.len() == 1 && told[0].starts_with(&begins) && told[0].contains(cause),
+            "{told:?}"
+        );
     }
 }
 
@@ -282,12 +523,25 @@ fn unpinned_pods_of_protected_namespaces_warn() {
     ] {
         let state = Some(state(json!({}), json!({})));
         let plan = decide(
-            &Snapshot { state, target: Target::Set(None), pinning, ..Snapshot::default() },
+            &Snapshot {
+                state,
+                target: Target::Set(None),
+                pinning,
+                ..Snapshot::default()
+            },
             Timestamp::UNIX_EPOCH,
         );
-        let told: Vec<_> = plan.events.iter().filter(|event| event.reason == "PodsNotPinned").collect();
+        let told: Vec<_> = plan
+            .events
+            .iter()
+            .filter(|event| event.reason == "PodsNotPinned")
+            .collect();
         assert_eq!(told.len(), usize::from(says.is_some()), "{pinning:?}");
-        assert!(told.iter().all(|event| event.message.contains(says.unwrap_or_default())), "{told:?}");
+        assert!(
+            told.iter()
+                .all(|event| event.message.contains(says.unwrap_or_default())),
+            "{told:?}"
+        );
     }
 }
 
@@ -296,14 +550,20 @@ fn explain_says_of_each_pod_where_it_was_and_how_the_next_is_pinned() {
     let preferred = json!([{"weight": 7, "preference": {"keys": ["x"]}}]);
     let records = json!({"db-0": {"nodeName": "n1", "nodeTopologyLabels": {"host": "n1", "x": "y"}}, "db-1": on("n9")});
     let snapshot = Snapshot {
-        state: Some(state(json!({"/spec/preferredPersistentTopology": preferred}), records)),
+        state: Some(state(
+            json!({"/spec/preferredPersistentTopology": preferred}),
+            records,
+        )),
         target: Target::Set(None),
         pods: vec![pod("db-0", "n1", "True"), pod("db-2", "n2", "False")],
         nodes: nodes(),
         pinning: Pinning::Webhook,
         ..Snapshot::default()
     };
-    let lines: Vec<_> = explain(&snapshot).into_iter().map(|line| format!("{}: {}", line.pod, line.reason)).collect();
+    let lines: Vec<_> = explain(&snapshot)
+        .into_iter()
+        .map(|line| format!("{}: {}", line.pod, line.reason))
+        .collect();
     assert_eq!(
         lines,
         [

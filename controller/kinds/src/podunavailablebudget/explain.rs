@@ -10,19 +10,30 @@ use super::{Snapshot, status, total_unknown};
 
 /// How many pods it has and must keep, then each pod that uses it up, since when and by whom.
 pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
-    let of_all = |reason: String| Waiting { pod: String::new(), reason };
+    let of_all = |reason: String| Waiting {
+        pod: String::new(),
+        reason,
+    };
     let rules = match Rules::of_budget(&snapshot.budget) {
         Ok(rules) => rules,
         Err(Fault { field, message }) => {
-            return vec![of_all(format!("{field} {message}; until then its pods are refused"))];
+            return vec![of_all(format!(
+                "{field} {message}; until then its pods are refused"
+            ))];
         }
     };
     if let Err(Unknown { message }) = snapshot.view.expected_by(&rules) {
-        return vec![of_all(format!("its pods are refused, for how many are expected is not known: {message}"))];
+        return vec![of_all(format!(
+            "its pods are refused, for how many are expected is not known: {message}"
+        ))];
     }
     let next = status(snapshot, now);
     let surplus = next.current_available - next.total_replicas;
-    let more = if surplus > 0 { format!(", {surplus} of them more than are expected") } else { String::new() };
+    let more = if surplus > 0 {
+        format!(", {surplus} of them more than are expected")
+    } else {
+        String::new()
+    };
     let mut lines = vec![of_all(format!(
         "{} of {} pods are available{more}, {} must be ({}): {} may go",
         next.current_available,

@@ -42,27 +42,52 @@ pub struct Snapshot {
 
 /// What is to be told, and when to look again: all that is written is the status.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
-    let mut plan = Plan { waiting: explain(snapshot, now), ..Plan::default() };
+    let mut plan = Plan {
+        waiting: explain(snapshot, now),
+        ..Plan::default()
+    };
     let budget = &*snapshot.budget;
-    let ledger = budget.status.iter().flat_map(|status| &status.ledger).next();
+    let ledger = budget
+        .status
+        .iter()
+        .flat_map(|status| &status.ledger)
+        .next();
     let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
     plan.look_again = snapshot.view.next_expiry(entries);
     plan.events.extend(snapshot.view.not_deleted(entries, now));
-    let Ok(rules) = Rules::of_budget(&snapshot.budget) else { return plan };
+    let Ok(rules) = Rules::of_budget(&snapshot.budget) else {
+        return plan;
+    };
     snapshot.view.replace_before(&mut plan, ledger, now);
     if let Some(step) = child(snapshot, &rules, now) {
         plan.add_stage("native budget", vec![step]);
     }
     let told = |reason: &str| {
-        let conditions = snapshot.budget.status.iter().flat_map(|status| &status.conditions);
-        conditions.into_iter().any(|condition| condition.reason == reason)
+        let conditions = snapshot
+            .budget
+            .status
+            .iter()
+            .flat_map(|status| &status.conditions);
+        conditions
+            .into_iter()
+            .any(|condition| condition.reason == reason)
     };
     match snapshot.view.expected_by(&rules) {
         Err(Unknown { message }) if !told(UNCOUNTED) => {
-            plan.events.push(Event { warning: true, reason: UNCOUNTED, message });
+            plan.events.push(Event {
+                warning: true,
+                reason: UNCOUNTED,
+                message,
+            });
         }
-        Ok(expected) if !told(NO_PODS) && snapshot.view.members(&rules, &expected).next().is_none() => {
-            plan.events.push(Event { warning: false, reason: NO_PODS, message: "no pods are selected".to_owned() });
+        Ok(expected)
+            if !told(NO_PODS) && snapshot.view.members(&rules, &expected).next().is_none() =>
+        {
+            plan.events.push(Event {
+                warning: false,
+                reason: NO_PODS,
+                message: "no pods are selected".to_owned(),
+            });
         }
         _ => {}
     }
@@ -76,8 +101,15 @@ pub fn beyond(
     why: &str,
     now: Timestamp,
 ) -> (Plan, PodUnavailableBudgetStatus) {
-    let told = budget.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let step = child::step(None, child, budget.metadata.uid.as_deref().unwrap_or_default());
+    let told = budget
+        .status
+        .as_ref()
+        .map_or(&[][..], |status| &status.conditions);
+    let step = child::step(
+        None,
+        child,
+        budget.metadata.uid.as_deref().unwrap_or_default(),
+    );
     let status = PodUnavailableBudgetStatus {
         observed_generation: budget.metadata.generation.unwrap_or_default(),
         conditions: beyond::conditions(told, why, now),
@@ -89,20 +121,44 @@ pub fn beyond(
 /// What becomes of the native budget that the annotation asks for.
 fn child(snapshot: &Snapshot, rules: &Rules, now: Timestamp) -> Option<Step> {
     let budget = &*snapshot.budget;
-    let of_target = || snapshot.view.expected.as_ref().ok()?.selector.as_ref().map(LabelSelector::from);
-    let selector = rules.selector.as_ref().map(LabelSelector::from).or_else(of_target);
+    let of_target = || {
+        snapshot
+            .view
+            .expected
+            .as_ref()
+            .ok()?
+            .selector
+            .as_ref()
+            .map(LabelSelector::from)
+    };
+    let selector = rules
+        .selector
+        .as_ref()
+        .map(LabelSelector::from)
+        .or_else(of_target);
     let next = status(snapshot, now);
     // Where less is known than needed, none may go.
     let is_known = !is_blocked(&next);
     let all = i32::try_from(snapshot.view.pods.len()).unwrap_or(i32::MAX);
-    let wanted = selector.as_ref().filter(|_| snapshot.keeps.is_ok()).map(|selector| Wanted {
-        resource: &POD_UNAVAILABLE_BUDGETS,
-        owner: &budget.metadata,
-        selector,
-        min_available: if is_known { next.desired_available } else { all },
-        unhealthy: rules.unhealthy,
-    });
-    child::step(wanted.as_ref(), snapshot.child.as_deref(), budget.metadata.uid.as_deref().unwrap_or_default())
+    let wanted = selector
+        .as_ref()
+        .filter(|_| snapshot.keeps.is_ok())
+        .map(|selector| Wanted {
+            resource: &POD_UNAVAILABLE_BUDGETS,
+            owner: &budget.metadata,
+            selector,
+            min_available: if is_known {
+                next.desired_available
+            } else {
+                all
+            },
+            unhealthy: rules.unhealthy,
+        });
+    child::step(
+        wanted.as_ref(),
+        snapshot.child.as_deref(),
+        budget.metadata.uid.as_deref().unwrap_or_default(),
+    )
 }
 
 /// The reason of an event and of a condition: nobody knows how many pods are expected.

@@ -5,7 +5,9 @@ use berth_api::v1beta1::podunavailablebudget::PodUnavailableBudgetStatus;
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::child::Without;
 use berth_workload::budget::count::{Expected, Unknown};
-use berth_workload::budget::ledger::{name_pods, note_counted, note_settled, set_numbers, unless_only_its_view};
+use berth_workload::budget::ledger::{
+    name_pods, note_counted, note_settled, set_numbers, unless_only_its_view,
+};
 use berth_workload::budget::{Fault, Rules};
 use berth_workload::condition::{condition, set};
 use jiff::Timestamp;
@@ -24,33 +26,66 @@ pub fn status(snapshot: &Snapshot, now: Timestamp) -> PodUnavailableBudgetStatus
     name_pods(&mut next);
     let blocked = counted.err();
     match blocked {
-        Some((reason, message)) => set(&mut next.conditions, condition(BLOCKED, true, reason, message, now)),
-        None => next.conditions.retain(|condition| condition.type_ != BLOCKED),
+        Some((reason, message)) => set(
+            &mut next.conditions,
+            condition(BLOCKED, true, reason, message, now),
+        ),
+        None => next
+            .conditions
+            .retain(|condition| condition.type_ != BLOCKED),
     }
     match total_unknown(snapshot) {
-        Some(message) => set(&mut next.conditions, condition(TOTAL_KNOWN, false, "PodsCounted", message, now)),
-        None => next.conditions.retain(|condition| condition.type_ != TOTAL_KNOWN),
+        Some(message) => set(
+            &mut next.conditions,
+            condition(TOTAL_KNOWN, false, "PodsCounted", message, now),
+        ),
+        None => next
+            .conditions
+            .retain(|condition| condition.type_ != TOTAL_KNOWN),
     }
-    let is_counted = next.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty());
+    let is_counted = next
+        .ledger
+        .as_ref()
+        .is_some_and(|ledger| !ledger.counted.is_empty());
     let enforced = match &snapshot.asked {
-        Asked::Always | Asked::InPart(_) if next.total_replicas == 0 && is_counted => {
-            condition(ENFORCED, true, NO_PODS, "no pods are expected".to_owned(), now)
-        }
+        Asked::Always | Asked::InPart(_) if next.total_replicas == 0 && is_counted => condition(
+            ENFORCED,
+            true,
+            NO_PODS,
+            "no pods are expected".to_owned(),
+            now,
+        ),
         asked => asked.condition(now),
     };
     set(&mut next.conditions, enforced);
     let name = snapshot.budget.metadata.name.as_deref().unwrap_or_default();
     match &snapshot.keeps {
-        Err(Without::NotAsked) => next.conditions.retain(|condition| condition.type_ != CHILD_PDB),
+        Err(Without::NotAsked) => next
+            .conditions
+            .retain(|condition| condition.type_ != CHILD_PDB),
         Err(without) => {
-            set(&mut next.conditions, condition(CHILD_PDB, false, without.reason(), without.message(name), now));
+            set(
+                &mut next.conditions,
+                condition(
+                    CHILD_PDB,
+                    false,
+                    without.reason(),
+                    without.message(name),
+                    now,
+                ),
+            );
         }
         Ok(()) => {
             let words = format!("PodDisruptionBudget {name} tells of it");
-            set(&mut next.conditions, condition(CHILD_PDB, true, "Kept", words, now));
+            set(
+                &mut next.conditions,
+                condition(CHILD_PDB, true, "Kept", words, now),
+            );
         }
     }
-    unless_only_its_view(next, snapshot.budget.status.as_ref(), |status| &mut status.ledger)
+    unless_only_its_view(next, snapshot.budget.status.as_ref(), |status| {
+        &mut status.ledger
+    })
 }
 
 /// Why no workload says how many pods are expected, where the budget counts without that.
@@ -58,12 +93,16 @@ pub(super) fn total_unknown(snapshot: &Snapshot) -> Option<String> {
     let rules = Rules::of_budget(&snapshot.budget).ok()?;
     let Unknown { message } = snapshot.view.expected.as_ref().err()?;
     let is_counted = snapshot.view.expected_by(&rules).is_ok();
-    is_counted.then(|| format!("status.totalReplicas is the number of pods that there are: {message}"))
+    is_counted
+        .then(|| format!("status.totalReplicas is the number of pods that there are: {message}"))
 }
 
 /// Whether its pods cannot be counted.
 pub(super) fn is_blocked(status: &PodUnavailableBudgetStatus) -> bool {
-    status.conditions.iter().any(|condition| condition.type_ == BLOCKED)
+    status
+        .conditions
+        .iter()
+        .any(|condition| condition.type_ == BLOCKED)
 }
 
 /// Sets the numbers and settles entries.
@@ -72,7 +111,11 @@ fn count(
     next: &mut PodUnavailableBudgetStatus,
     now: Timestamp,
 ) -> Result<(), (&'static str, String)> {
-    let taken_over = if next.ledger.is_none() { snapshot.view.taken_over(next, now) } else { Vec::new() };
+    let taken_over = if next.ledger.is_none() {
+        snapshot.view.taken_over(next, now)
+    } else {
+        Vec::new()
+    };
     let ledger = next.ledger.get_or_insert_default();
     ledger.entries = snapshot.view.open(&ledger.entries, now);
     ledger.entries.extend(taken_over);
@@ -81,10 +124,18 @@ fn count(
     note_settled(ledger, &snapshot.view.position);
     let rules = Rules::of_budget(&snapshot.budget)
         .map_err(|Fault { field, message }| ("InvalidSpec", format!("{field} {message}")))?;
-    let expected = snapshot.view.expected_by(&rules).map_err(|Unknown { message }| (UNCOUNTED, message))?;
+    let expected = snapshot
+        .view
+        .expected_by(&rules)
+        .map_err(|Unknown { message }| (UNCOUNTED, message))?;
     let Expected { total, selector } = &expected;
-    let desired = rules.amount.desired(*total).map_err(|problem| ("InvalidSpec", problem))?;
-    let available = snapshot.view.available(&rules, &expected, &ledger.entries, now);
+    let desired = rules
+        .amount
+        .desired(*total)
+        .map_err(|problem| ("InvalidSpec", problem))?;
+    let available = snapshot
+        .view
+        .available(&rules, &expected, &ledger.entries, now);
     note_counted(ledger);
     ledger.selector = selector.as_ref().map(ToString::to_string);
     set_numbers(next, available, *total, desired);
@@ -92,7 +143,10 @@ fn count(
 }
 
 /// Whether a change of the status must not wait: fewer may go than somebody could believe, or nobody can go before it is written.
-pub fn is_urgent(old: Option<&PodUnavailableBudgetStatus>, new: &PodUnavailableBudgetStatus) -> bool {
+pub fn is_urgent(
+    old: Option<&PodUnavailableBudgetStatus>,
+    new: &PodUnavailableBudgetStatus,
+) -> bool {
     old.is_none_or(|old| {
         old.observed_generation != new.observed_generation
             || old.ledger.as_ref().is_none_or(|ledger| ledger.recount)

@@ -30,7 +30,10 @@ fn pod(name: &str, ready: bool) -> Arc<Pod> {
 
 fn budget(spec: Value, status: Value) -> Arc<PodUnavailableBudget> {
     let mut all = json!({"selector": {"matchLabels": {"app": "web"}}});
-    spec.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
+    spec.as_object()
+        .unwrap()
+        .iter()
+        .for_each(|(key, value)| all[key] = value.clone());
     let budget = json!({
         "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget",
         "metadata": {"name": "web", "namespace": "default", "uid": "b", "generation": 1}, "spec": all, "status": status,
@@ -40,11 +43,19 @@ fn budget(spec: Value, status: Value) -> Arc<PodUnavailableBudget> {
 
 fn snapshot(spec: Value, status: Value, total: usize, pods: &[(&str, bool)]) -> Snapshot {
     let budget = budget(spec, status);
-    let entries = budget.status.iter().flat_map(|status| &status.ledger).map(|ledger| ledger.entries.len()).sum();
+    let entries = budget
+        .status
+        .iter()
+        .flat_map(|status| &status.ledger)
+        .map(|ledger| ledger.entries.len())
+        .sum();
     Snapshot {
         budget,
         view: View {
-            expected: Ok(Expected { total, selector: None }),
+            expected: Ok(Expected {
+                total,
+                selector: None,
+            }),
             pods: pods.iter().map(|(name, ready)| pod(name, *ready)).collect(),
             nodes: vec!["n1".to_owned()],
             position: "9".to_owned(),
@@ -66,17 +77,43 @@ fn evicted(pods: &[&str]) -> Value {
 }
 
 fn numbers(status: &PodUnavailableBudgetStatus) -> [i32; 4] {
-    [status.unavailable_allowed, status.current_available, status.desired_available, status.total_replicas]
+    [
+        status.unavailable_allowed,
+        status.current_available,
+        status.desired_available,
+        status.total_replicas,
+    ]
 }
 
 #[test]
 fn pods_are_counted_without_those_that_were_granted() {
-    let five = [("a", true), ("b", true), ("c", true), ("d", true), ("e", false)];
+    let five = [
+        ("a", true),
+        ("b", true),
+        ("c", true),
+        ("d", true),
+        ("e", false),
+    ];
     for (spec, status_, total, expected) in [
         (json!({"maxUnavailable": 2}), Value::Null, 5, [1, 4, 3, 5]),
-        (json!({"maxUnavailable": 2}), evicted(&["a"]), 5, [0, 3, 3, 5]),
-        (json!({"maxUnavailable": 2}), evicted(&["a", "b"]), 5, [0, 2, 3, 5]),
-        (json!({"maxUnavailable": 2}), evicted(&["gone"]), 5, [1, 4, 3, 5]),
+        (
+            json!({"maxUnavailable": 2}),
+            evicted(&["a"]),
+            5,
+            [0, 3, 3, 5],
+        ),
+        (
+            json!({"maxUnavailable": 2}),
+            evicted(&["a", "b"]),
+            5,
+            [0, 2, 3, 5],
+        ),
+        (
+            json!({"maxUnavailable": 2}),
+            evicted(&["gone"]),
+            5,
+            [1, 4, 3, 5],
+        ),
         (json!({"minAvailable": "50%"}), Value::Null, 4, [2, 4, 2, 4]),
         (json!({"maxUnavailable": 0}), Value::Null, 3, [1, 4, 3, 3]),
         (
@@ -93,7 +130,12 @@ fn pods_are_counted_without_those_that_were_granted() {
 
 #[test]
 fn what_is_settled_or_late_leaves_the_ledger_and_what_the_peer_reads() {
-    let mut snapshot = snapshot(json!({"maxUnavailable": 2}), evicted(&["a", "gone"]), 3, &[("a", true), ("b", true)]);
+    let mut snapshot = snapshot(
+        json!({"maxUnavailable": 2}),
+        evicted(&["a", "gone"]),
+        3,
+        &[("a", true), ("b", true)],
+    );
     let next = status(&snapshot, now());
     assert_eq!(next.disrupted_pods.keys().collect::<Vec<_>>(), ["a"]);
     assert_eq!(next.ledger.as_ref().unwrap().entries.len(), 1);
@@ -110,12 +152,22 @@ fn a_pod_that_was_to_go_and_is_still_there_is_told_when_nothing_can_come_of_it()
         let mut snapshot = snapshot(json!({"maxUnavailable": 2}), evicted(entries), 3, &pods);
         snapshot.view.seen_for = seen_for.map(Duration::from_secs).to_vec();
         let events = decide(&snapshot, now()).events;
-        events.into_iter().map(|event| (event.reason, event.message)).collect::<Vec<_>>()
+        events
+            .into_iter()
+            .map(|event| (event.reason, event.message))
+            .collect::<Vec<_>>()
     };
     assert_eq!(told([0, 0, 74], &["a", "b", "c"]), []);
     let message = "were allowed to go and are still there, so they are counted again: a (EVICT by admin since 2026-01-01T00:00:00Z)";
-    assert_eq!(told([75, 0, 0], &["a", "b", "c"]), [("NotDeleted", message.to_owned())]);
-    assert_eq!(told([75, 0, 0], &["a", "a", "b"]), [], "somebody has asked for it again");
+    assert_eq!(
+        told([75, 0, 0], &["a", "b", "c"]),
+        [("NotDeleted", message.to_owned())]
+    );
+    assert_eq!(
+        told([75, 0, 0], &["a", "a", "b"]),
+        [],
+        "somebody has asked for it again"
+    );
     assert_eq!(told([75, 75, 75], &["gone", "gone", "gone"]), []);
 }
 
@@ -134,7 +186,9 @@ fn what_openkruise_let_go_lately_is_charged_until_it_is_over_or_late() {
     let next = status(&snapshot, now());
     let charged = |next: &PodUnavailableBudgetStatus| {
         let entries = next.ledger.iter().flat_map(|ledger| &ledger.entries);
-        entries.map(|entry| format!("{} {}", entry.operation.name(), entry.uid)).collect::<Vec<_>>()
+        entries
+            .map(|entry| format!("{} {}", entry.operation.name(), entry.uid))
+            .collect::<Vec<_>>()
     };
     assert_eq!(charged(&next), ["DELETE a", "UPDATE b"]);
     assert_eq!(numbers(&next), [1, 2, 1, 4]);
@@ -150,15 +204,39 @@ fn what_openkruise_let_go_lately_is_charged_until_it_is_over_or_late() {
 fn a_budget_whose_pods_cannot_be_counted_is_blocked_and_grants_nothing() {
     let told = |snapshot: &Snapshot| {
         let next = status(snapshot, now());
-        let blocked = next.conditions.iter().find(|condition| condition.type_ == "Blocked").unwrap().reason.clone();
-        assert!(next.unavailable_allowed == 0 && next.ledger.unwrap().counted.is_empty(), "{blocked}");
+        let blocked = next
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == "Blocked")
+            .unwrap()
+            .reason
+            .clone();
+        assert!(
+            next.unavailable_allowed == 0 && next.ledger.unwrap().counted.is_empty(),
+            "{blocked}"
+        );
         blocked
     };
-    let mut unknown = snapshot(json!({"maxUnavailable": 2}), evicted(&[]), 3, &[("a", true)]);
-    unknown.view.expected = Err(Unknown { message: "no scale: set spec.protectTotalReplicas".to_owned() });
+    let mut unknown = snapshot(
+        json!({"maxUnavailable": 2}),
+        evicted(&[]),
+        3,
+        &[("a", true)],
+    );
+    unknown.view.expected = Err(Unknown {
+        message: "no scale: set spec.protectTotalReplicas".to_owned(),
+    });
     assert_eq!(told(&unknown), "CalculateExpectedPodCountFailed");
-    assert_eq!(decide(&unknown, now()).events[0].reason, "CalculateExpectedPodCountFailed");
-    let broken = snapshot(json!({"maxUnavailable": "x"}), evicted(&[]), 3, &[("a", true)]);
+    assert_eq!(
+        decide(&unknown, now()).events[0].reason,
+        "CalculateExpectedPodCountFailed"
+    );
+    let broken = snapshot(
+        json!({"maxUnavailable": "x"}),
+        evicted(&[]),
+        3,
+        &[("a", true)],
+    );
     assert_eq!(told(&broken), "InvalidSpec");
 }
 
@@ -166,45 +244,102 @@ fn a_budget_whose_pods_cannot_be_counted_is_blocked_and_grants_nothing() {
 fn min_available_as_a_number_needs_no_total() {
     let pods = [("a", true), ("b", true), ("c", true), ("d", false)];
     let number = json!({"minAvailable": 1});
-    let by_target =
-        json!({"minAvailable": 1, "selector": null, "targetRef": {"apiVersion": "v1", "kind": "Foo", "name": "a"}});
+    let by_target = json!({"minAvailable": 1, "selector": null, "targetRef": {"apiVersion": "v1", "kind": "Foo", "name": "a"}});
     for (spec, status_, is_counted, expected) in [
         (number.clone(), Value::Null, true, [2, 3, 1, 4]),
         (number, evicted(&["a", "b"]), true, [0, 1, 1, 4]),
         (json!({"minAvailable": 4}), Value::Null, true, [0, 3, 4, 4]),
-        (json!({"minAvailable": "25%"}), Value::Null, false, [0, 0, 0, 0]),
-        (json!({"maxUnavailable": 1}), Value::Null, false, [0, 0, 0, 0]),
+        (
+            json!({"minAvailable": "25%"}),
+            Value::Null,
+            false,
+            [0, 0, 0, 0],
+        ),
+        (
+            json!({"maxUnavailable": 1}),
+            Value::Null,
+            false,
+            [0, 0, 0, 0],
+        ),
         // Which pods are meant the workload alone says.
         (by_target, Value::Null, false, [0, 0, 0, 0]),
     ] {
         let mut unknown = snapshot(spec.clone(), status_, 0, &pods);
-        unknown.view.expected = Err(Unknown { message: "pod a has no controller".to_owned() });
+        unknown.view.expected = Err(Unknown {
+            message: "pod a has no controller".to_owned(),
+        });
         let next = status(&unknown, now());
         assert_eq!(numbers(&next), expected, "{spec}");
-        let told = |type_: &str| next.conditions.iter().find(|condition| condition.type_ == type_);
-        assert_eq!((told("Blocked").is_none(), told("TotalKnown").is_some()), (is_counted, is_counted), "{spec}");
-        let explained: Vec<_> = explain(&unknown, now()).into_iter().map(|line| line.reason).collect();
-        let says = if is_counted { "the number of pods that there are: pod a has" } else { "its pods are refused" };
-        assert!(explained.iter().any(|line| line.contains(says)), "{spec} {explained:?}");
-        assert_eq!(decide(&unknown, now()).events.is_empty(), is_counted, "{spec}");
+        let told = |type_: &str| {
+            next.conditions
+                .iter()
+                .find(|condition| condition.type_ == type_)
+        };
+        assert_eq!(
+            (told("Blocked").is_none(), told("TotalKnown").is_some()),
+            (is_counted, is_counted),
+            "{spec}"
+        );
+        let explained: Vec<_> = explain(&unknown, now())
+            .into_iter()
+            .map(|line| line.reason)
+            .collect();
+        let says = if is_counted {
+            "the number of pods that there are: pod a has"
+        } else {
+            "its pods are refused"
+        };
+        assert!(
+            explained.iter().any(|line| line.contains(says)),
+            "{spec} {explained:?}"
+        );
+        assert_eq!(
+            decide(&unknown, now()).events.is_empty(),
+            is_counted,
+            "{spec}"
+        );
         // In a federation with parts of all pods too few would be expected of it.
         let mut budget = (*unknown.budget).clone();
         budget.status = Some(next.clone());
         assert!(Brings::of_unavailable(&budget).is_err(), "{spec}");
     }
     let mut known = snapshot(json!({"minAvailable": 1}), Value::Null, 4, &pods);
-    known.view.expected = Err(Unknown { message: String::new() });
+    known.view.expected = Err(Unknown {
+        message: String::new(),
+    });
     Arc::make_mut(&mut known.budget).status = Some(status(&known, now()));
-    known.view.expected = Ok(Expected { total: 4, selector: None });
+    known.view.expected = Ok(Expected {
+        total: 4,
+        selector: None,
+    });
     let next = status(&known, now());
-    assert!(next.conditions.iter().all(|condition| condition.type_ != "TotalKnown"), "{next:?}");
+    assert!(
+        next.conditions
+            .iter()
+            .all(|condition| condition.type_ != "TotalKnown"),
+        "{next:?}"
+    );
 }
 
 #[test]
 fn while_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settled() {
-    let known = || -> Result<Expected, Unknown> { Ok(Expected { total: 1, selector: None }) };
-    let unknown = || -> Result<Expected, Unknown> { Err(Unknown { message: "no scale".to_owned() }) };
-    let mut snapshot = snapshot(json!({"maxUnavailable": 1}), evicted(&["gone"]), 1, &[("a", true)]);
+    let known = || -> Result<Expected, Unknown> {
+        Ok(Expected {
+            total: 1,
+            selector: None,
+        })
+    };
+    let unknown = || -> Result<Expected, Unknown> {
+        Err(Unknown {
+            message: "no scale".to_owned(),
+        })
+    };
+    let mut snapshot = snapshot(
+        json!({"maxUnavailable": 1}),
+        evicted(&["gone"]),
+        1,
+        &[("a", true)],
+    );
     for (position, expected, views) in [
         ("9", known(), ("9", "")),
         ("12", unknown(), ("", "12")),
@@ -215,7 +350,11 @@ fn while_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settled() 
         (snapshot.view.position, snapshot.view.expected) = (position.to_owned(), expected);
         let next = status(&snapshot, now());
         let ledger = next.ledger.as_ref().unwrap();
-        assert_eq!((ledger.counted.as_str(), ledger.settled.as_str()), views, "{position}");
+        assert_eq!(
+            (ledger.counted.as_str(), ledger.settled.as_str()),
+            views,
+            "{position}"
+        );
         Arc::make_mut(&mut snapshot.budget).status = Some(next);
     }
     // A build that knew only views of counts has left nothing.
@@ -228,21 +367,43 @@ fn while_pods_cannot_be_counted_it_is_told_by_which_view_entries_were_settled() 
 #[test]
 fn an_annotation_that_was_written_past_the_webhook_blocks_with_its_name_value_and_remedy() {
     for (key, value, says) in [
-        ("pub.kruise.io/protect-total-replicas", "abc", Some("is no number from 1: correct or remove it")),
-        ("kruise.io/pub-protect-operations", "DELETE,DROP", Some("correct or remove it")),
+        (
+            "pub.kruise.io/protect-total-replicas",
+            "abc",
+            Some("is no number from 1: correct or remove it"),
+        ),
+        (
+            "kruise.io/pub-protect-operations",
+            "DELETE,DROP",
+            Some("correct or remove it"),
+        ),
         ("kruise.io/pub-protect-operations", "DELETE", None),
     ] {
-        let mut snapshot = snapshot(json!({"maxUnavailable": 1}), Value::Null, 2, &[("a", true), ("b", true)]);
+        let mut snapshot = snapshot(
+            json!({"maxUnavailable": 1}),
+            Value::Null,
+            2,
+            &[("a", true), ("b", true)],
+        );
         let annotations = [(key.to_owned(), value.to_owned())].into();
         Arc::make_mut(&mut snapshot.budget).metadata.annotations = Some(annotations);
         let next = status(&snapshot, now());
-        let blocked = next.conditions.iter().find(|condition| condition.type_ == "Blocked");
+        let blocked = next
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == "Blocked");
         assert_eq!(blocked.is_some(), says.is_some(), "{key}");
         if let (Some(blocked), Some(says)) = (blocked, says) {
-            assert_eq!((&*blocked.reason, next.unavailable_allowed), ("InvalidSpec", 0), "{key}");
+            assert_eq!(
+                (&*blocked.reason, next.unavailable_allowed),
+                ("InvalidSpec", 0),
+                "{key}"
+            );
             let message = &blocked.message;
             assert!(
-                message.contains(key) && message.contains(&format!("{value:?}")) && message.contains(says),
+                message.contains(key)
+                    && message.contains(&format!("{value:?}"))
+                    && message.contains(says),
                 "{message}"
             );
         }
@@ -251,7 +412,12 @@ fn an_annotation_that_was_written_past_the_webhook_blocks_with_its_name_value_an
 
 #[test]
 fn the_same_numbers_by_a_newer_view_are_no_change() {
-    let mut snapshot = snapshot(json!({"maxUnavailable": 1}), Value::Null, 2, &[("a", true), ("b", true)]);
+    let mut snapshot = snapshot(
+        json!({"maxUnavailable": 1}),
+        Value::Null,
+        2,
+        &[("a", true), ("b", true)],
+    );
     let first = status(&snapshot, now());
     let mut budget = (*snapshot.budget).clone();
     budget.status = Some(first.clone());
@@ -267,10 +433,24 @@ fn the_same_numbers_by_a_newer_view_are_no_change() {
 
 #[test]
 fn it_is_looked_at_again_when_an_entry_expires() {
-    let mut snapshot = snapshot(json!({"maxUnavailable": 2}), evicted(&["a"]), 2, &[("a", true), ("b", true)]);
+    let mut snapshot = snapshot(
+        json!({"maxUnavailable": 2}),
+        evicted(&["a"]),
+        2,
+        &[("a", true), ("b", true)],
+    );
     snapshot.view.seen_for[0] = Duration::from_secs(70);
-    assert_eq!(decide(&snapshot, now()).look_again, Some(jiff::SignedDuration::from_secs(5)));
+    assert_eq!(
+        decide(&snapshot, now()).look_again,
+        Some(jiff::SignedDuration::from_secs(5))
+    );
     let lines = explain(&snapshot, now());
-    assert_eq!(lines[0].reason, "1 of 2 pods are available, 0 must be (maxUnavailable 2): 1 may go");
-    assert_eq!(lines[1].reason, "uses it up: EVICT by admin since 2026-01-01T00:00:00Z");
+    assert_eq!(
+        lines[0].reason,
+        "1 of 2 pods are available, 0 must be (maxUnavailable 2): 1 may go"
+    );
+    assert_eq!(
+        lines[1].reason,
+        "uses it up: EVICT by admin since 2026-01-01T00:00:00Z"
+    );
 }

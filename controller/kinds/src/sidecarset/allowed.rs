@@ -51,30 +51,49 @@ impl Rules {
     /// # Errors
     /// What is wrong with it. Then nothing is allowed.
     pub fn read(text: &str) -> Result<Self, String> {
-        let wrong = |problem: String| format!("ConfigMap kruise-configuration, key {KEY}: {problem}");
-        let written: Written = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let wrong =
+            |problem: String| format!("ConfigMap kruise-configuration, key {KEY}: {problem}");
+        let written: Written =
+            serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
         let rules = written.rules.into_iter().map(|rule| {
             let selector = rule.selector.as_ref().map(Selector::new).transpose()?;
-            let keys =
-                rule.allowed_annotation_key_exprs.iter().map(|text| Pattern::new(text)).collect::<Result<_, _>>()?;
+            let keys = rule
+                .allowed_annotation_key_exprs
+                .iter()
+                .map(|text| Pattern::new(text))
+                .collect::<Result<_, _>>()?;
             Ok(Rule { selector, keys })
         });
-        rules.collect::<Result<_, String>>().map(Self).map_err(wrong)
+        rules
+            .collect::<Result<_, String>>()
+            .map(Self)
+            .map_err(wrong)
     }
 
     /// What a SidecarSet with these labels may. `by_default` is the gate `SidecarSetPatchPodMetadataDefaultsAllowed`,
     /// which decides where no expression applies.
     pub fn of(&self, labels: &BTreeMap<String, String>, by_default: bool) -> Allowed<'_> {
-        let matches = |selector: &Selector| selector.matches(|key| labels.get(key).map(String::as_str));
-        let rules = self.0.iter().filter(|rule| rule.selector.as_ref().is_none_or(matches));
-        Allowed { keys: rules.flat_map(|rule| &rule.keys).collect(), by_default }
+        let matches =
+            |selector: &Selector| selector.matches(|key| labels.get(key).map(String::as_str));
+        let rules = self
+            .0
+            .iter()
+            .filter(|rule| rule.selector.as_ref().is_none_or(matches));
+        Allowed {
+            keys: rules.flat_map(|rule| &rule.keys).collect(),
+            by_default,
+        }
     }
 }
 
 impl Allowed<'_> {
     /// Whether it may set this annotation.
     pub fn allows(&self, key: &str) -> bool {
-        if self.keys.is_empty() { self.by_default } else { self.keys.iter().any(|pattern| pattern.is_in(key)) }
+        if self.keys.is_empty() {
+            self.by_default
+        } else {
+            self.keys.iter().any(|pattern| pattern.is_in(key))
+        }
     }
 }
 
@@ -83,8 +102,14 @@ mod tests {
     use super::*;
 
     fn allows(rules: &str, labels: &[(&str, &str)], by_default: bool, key: &str) -> bool {
-        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Rules::read(rules).unwrap().of(&labels, by_default).allows(key)
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        Rules::read(rules)
+            .unwrap()
+            .of(&labels, by_default)
+            .allows(key)
     }
 
     #[test]
@@ -111,7 +136,11 @@ mod tests {
             ("{}", &[], true, "y", true),
         ];
         for (rules, labels, by_default, key, expected) in table {
-            assert_eq!(allows(rules, labels, by_default, key), expected, "{rules} {labels:?} {key}");
+            assert_eq!(
+                allows(rules, labels, by_default, key),
+                expected,
+                "{rules} {labels:?} {key}"
+            );
         }
         assert!(!Rules::default().of(&BTreeMap::new(), false).allows("key"));
     }
@@ -120,8 +149,14 @@ mod tests {
     fn rules_that_cannot_be_read_are_named() {
         for (text, expected) in [
             ("rules", "expected value"),
-            (r#"{"rules":[{"allowedAnnotationKeyExprs":["("]}]}"#, "\"(\" is no regular expression"),
-            (r#"{"rules":[{"selector":{"matchExpressions":[{"key":"a","operator":"Is"}]}}]}"#, "Is"),
+            (
+                r#"{"rules":[{"allowedAnnotationKeyExprs":["("]}]}"#,
+                "\"(\" is no regular expression",
+            ),
+            (
+                r#"{"rules":[{"selector":{"matchExpressions":[{"key":"a","operator":"Is"}]}}]}"#,
+                "Is",
+            ),
         ] {
             let error = Rules::read(text).unwrap_err();
             assert!(error.contains(KEY) && error.contains(expected), "{error}");

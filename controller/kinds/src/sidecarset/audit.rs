@@ -28,8 +28,12 @@ impl Lack {
     /// In words that follow the pod.
     pub(super) const fn words(self) -> &'static str {
         match self {
-            Self::Missed => "was created while the SidecarSet selected it, and has none of its containers",
-            Self::Refused => "was refused the containers of the SidecarSet when it was created, and has none of them",
+            Self::Missed => {
+                "was created while the SidecarSet selected it, and has none of its containers"
+            }
+            Self::Refused => {
+                "was refused the containers of the SidecarSet when it was created, and has none of them"
+            }
             Self::Older => {
                 "is older than the SidecarSet, its selectors or its namespace's labels, and has none of the containers"
             }
@@ -49,11 +53,22 @@ pub(super) fn selector_hash(snapshot: &Snapshot) -> String {
 /// Since when the selectors are in force: the status says it of those that it speaks of. Of others it is now, so that no pod counts as
 /// missed that nobody could have asked about; pods tell their age in whole seconds, and so does this, rounded up.
 pub(super) fn in_force_since(snapshot: &Snapshot, now: Timestamp) -> Option<Timestamp> {
-    let made = snapshot.set.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let said = snapshot.set.status.as_ref().and_then(|status| status.injection.as_ref());
+    let made = snapshot
+        .set
+        .metadata
+        .creation_timestamp
+        .as_ref()
+        .map(|time| time.0);
+    let said = snapshot
+        .set
+        .status
+        .as_ref()
+        .and_then(|status| status.injection.as_ref());
     match said.filter(|said| !said.selector_hash.is_empty()) {
         None => made,
-        Some(said) if said.selector_hash == selector_hash(snapshot) => made.max(said.since.as_ref().map(|time| time.0)),
+        Some(said) if said.selector_hash == selector_hash(snapshot) => {
+            made.max(said.since.as_ref().map(|time| time.0))
+        }
         Some(_) => made.max(next_second(now)),
     }
 }
@@ -63,12 +78,22 @@ fn next_second(time: Timestamp) -> Option<Timestamp> {
 }
 
 /// The pods that lack something.
-pub(super) fn lacking<'a>(snapshot: &'a Snapshot, members: &[Member<'a>], now: Timestamp) -> Vec<(&'a Arc<Pod>, Lack)> {
+pub(super) fn lacking<'a>(
+    snapshot: &'a Snapshot,
+    members: &[Member<'a>],
+    now: Timestamp,
+) -> Vec<(&'a Arc<Pod>, Lack)> {
     let since = in_force_since(snapshot, now);
-    let without = snapshot.pods.iter().filter(|pod| pod.is_active() && !on_pod::is_injected(pod, snapshot.name()));
+    let without = snapshot
+        .pods
+        .iter()
+        .filter(|pod| pod.is_active() && !on_pod::is_injected(pod, snapshot.name()));
     let without = without.map(|pod| {
         // Before its namespace was labelled so nobody could have asked about it. That is told in whole seconds, too.
-        let labelled = snapshot.labelled.get(&pod.metadata.namespace).and_then(|time| next_second(*time));
+        let labelled = snapshot
+            .labelled
+            .get(&pod.metadata.namespace)
+            .and_then(|time| next_second(*time));
         let lack = if pod.metadata.creation_timestamp < since.max(labelled) {
             Lack::Older
         } else if refused::reason(pod, snapshot.name()).is_some() {
@@ -78,8 +103,12 @@ pub(super) fn lacking<'a>(snapshot: &'a Snapshot, members: &[Member<'a>], now: T
         };
         (pod, lack)
     });
-    let outdated = members.iter().filter(|member| !member.is_updated && !member.is_upgradable);
-    without.chain(outdated.map(|member| (member.pod, Lack::NotUpgradable))).collect()
+    let outdated = members
+        .iter()
+        .filter(|member| !member.is_updated && !member.is_upgradable);
+    without
+        .chain(outdated.map(|member| (member.pod, Lack::NotUpgradable)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -108,13 +137,25 @@ mod tests {
         let counts = |labelled: &[(&str, &str)]| {
             let mut snapshot = snapshot(&json!({}), &pods);
             let time = |time: &str| time.parse::<Timestamp>().unwrap();
-            snapshot.labelled =
-                labelled.iter().map(|(namespace, at)| (Box::<str>::from(*namespace), time(at))).collect();
-            let injection = status(&snapshot, &Plan::default(), &Outcome::default(), NOW).injection.unwrap();
+            snapshot.labelled = labelled
+                .iter()
+                .map(|(namespace, at)| (Box::<str>::from(*namespace), time(at)))
+                .collect();
+            let injection = status(&snapshot, &Plan::default(), &Outcome::default(), NOW)
+                .injection
+                .unwrap();
             (injection.missed, injection.older)
         };
         assert_eq!(counts(&[]), (4, 0));
-        assert_eq!(counts(&[("shop", "2026-03-01T00:00:00Z")]), (2, 2), "in the same second it may have been before");
-        assert_eq!(counts(&[("shop", "2025-03-01T00:00:00Z")]), (4, 0), "the SidecarSet is younger");
+        assert_eq!(
+            counts(&[("shop", "2026-03-01T00:00:00Z")]),
+            (2, 2),
+            "in the same second it may have been before"
+        );
+        assert_eq!(
+            counts(&[("shop", "2025-03-01T00:00:00Z")]),
+            (4, 0),
+            "the SidecarSet is younger"
+        );
     }
 }

@@ -27,15 +27,33 @@ pub(super) fn cause(
     (outcome, turns): (&Outcome, &Turns),
 ) -> Option<(&'static str, String)> {
     let refused = || Some((REFUSED, turns.told(snapshot.name(), &snapshot.hashes.hash)?));
-    of_spec_and_pods(snapshot, members, settings).or_else(refused).or_else(|| of_budgets(snapshot, outcome))
+    of_spec_and_pods(snapshot, members, settings)
+        .or_else(refused)
+        .or_else(|| of_budgets(snapshot, outcome))
 }
 
 /// The first pod, by its place, that a budget of pods does not let go out of service.
 fn of_budgets(snapshot: &Snapshot, outcome: &Outcome) -> Option<(&'static str, String)> {
-    let held = outcome.failures.iter().filter(|failure| failure.is_of_budget() && failure.deed.verb == Verb::Patch);
-    let held = held.map(|Failure { namespace, object, message, .. }| (namespace, object, message));
+    let held = outcome
+        .failures
+        .iter()
+        .filter(|failure| failure.is_of_budget() && failure.deed.verb == Verb::Patch);
+    let held = held.map(
+        |Failure {
+             namespace,
+             object,
+             message,
+             ..
+         }| (namespace, object, message),
+    );
     let (namespace, pod, message) = held.min()?;
-    Some((NO_BUDGET, format!("SidecarSet {}: the update of pod {namespace}/{pod} waits; {message}", snapshot.name())))
+    Some((
+        NO_BUDGET,
+        format!(
+            "SidecarSet {}: the update of pod {namespace}/{pod} waits; {message}",
+            snapshot.name()
+        ),
+    ))
 }
 
 /// The cause without budgets, which only tell when a plan is carried out.
@@ -48,13 +66,18 @@ pub(super) fn of_spec_and_pods(
         Ok(settings) => settings,
         Err(message) => return Some(("InvalidSpec", message.clone())),
     };
-    let mut failing: Vec<_> =
-        members.iter().filter_map(|member| Some((member.pod, member.failing.as_ref()?))).collect();
+    let mut failing: Vec<_> = members
+        .iter()
+        .filter_map(|member| Some((member.pod, member.failing.as_ref()?)))
+        .collect();
     failing.sort_by(|(one, _), (other, _)| one.metadata.name.cmp(&other.metadata.name));
     if let Some((pod, failure)) = failing.first() {
         let metadata = &pod.metadata;
         let (namespace, name, node) = (&metadata.namespace, &metadata.name, &pod.spec.node_name);
-        let message = format!("pod {namespace}/{name} on node {node}: {}", of_container(snapshot, failure));
+        let message = format!(
+            "pod {namespace}/{name} on node {node}: {}",
+            of_container(snapshot, failure)
+        );
         return Some((reason(failure), message));
     }
     if settings.waits.is_some() {
@@ -66,15 +89,28 @@ pub(super) fn of_spec_and_pods(
     let mut unreadable: Vec<_> = members
         .iter()
         .filter(|member| settings.reaches(member))
-        .filter_map(|member| Some((&member.pod.metadata.namespace, &member.pod.metadata.name, member.unreadable?)))
+        .filter_map(|member| {
+            Some((
+                &member.pod.metadata.namespace,
+                &member.pod.metadata.name,
+                member.unreadable?,
+            ))
+        })
         .collect();
     unreadable.sort();
     if let Some((namespace, pod, why)) = unreadable.first() {
-        let more = if unreadable.len() > 1 { format!(" and {} more", unreadable.len() - 1) } else { String::new() };
+        let more = if unreadable.len() > 1 {
+            format!(" and {} more", unreadable.len() - 1)
+        } else {
+            String::new()
+        };
         let what = choose::unreadable(why);
         return Some((
             UNREADABLE,
-            format!("SidecarSet {}: pod {namespace}/{pod}{more} {what}; other pods go on", snapshot.name()),
+            format!(
+                "SidecarSet {}: pod {namespace}/{pod}{more} {what}; other pods go on",
+                snapshot.name()
+            ),
         ));
     }
     not_upgradable(snapshot, members, settings)
@@ -82,8 +118,17 @@ pub(super) fn of_spec_and_pods(
 
 /// What is said of a container that fails.
 pub(super) fn of_container(snapshot: &Snapshot, failure: &Failing) -> String {
-    let Failing { container, image, reason, message } = failure;
-    let words = if message.is_empty() { String::new() } else { format!(": {message}") };
+    let Failing {
+        container,
+        image,
+        reason,
+        message,
+    } = failure;
+    let words = if message.is_empty() {
+        String::new()
+    } else {
+        format!(": {message}")
+    };
     let set = snapshot.name();
     format!(
         "container {container} of SidecarSet {set} is to run image {image}, and does not ({reason}){words}; correct the image or the container in \
@@ -100,17 +145,37 @@ fn reason(failure: &Failing) -> &'static str {
     }
 }
 
-fn not_upgradable(snapshot: &Snapshot, members: &[Member<'_>], settings: &Settings) -> Option<(&'static str, String)> {
-    let is_one = |member: &&Member<'_>| !member.is_updated && !member.is_upgradable && settings.selects(member.pod);
-    let mut all: Vec<_> = members.iter().filter(is_one).map(|member| member.pod).collect();
+fn not_upgradable(
+    snapshot: &Snapshot,
+    members: &[Member<'_>],
+    settings: &Settings,
+) -> Option<(&'static str, String)> {
+    let is_one = |member: &&Member<'_>| {
+        !member.is_updated && !member.is_upgradable && settings.selects(member.pod)
+    };
+    let mut all: Vec<_> = members
+        .iter()
+        .filter(is_one)
+        .map(|member| member.pod)
+        .collect();
     all.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
     let first = all.first()?;
     let record = on_pod::record(first, snapshot.name()).unwrap_or_default();
-    let revision = snapshot.revisions.iter().find(|known| *known.metadata.name == *record.controller_revision);
+    let revision = snapshot
+        .revisions
+        .iter()
+        .find(|known| *known.metadata.name == *record.controller_revision);
     let field = revision.and_then(|known| {
-        difference(&known.data.value()["spec"], &revisions::data(&snapshot.set.spec)["spec"], "spec")
+        difference(
+            &known.data.value()["spec"],
+            &revisions::data(&snapshot.set.spec)["spec"],
+            "spec",
+        )
     });
-    let field = field.map_or_else(|| "in more than images".to_owned(), |field| format!("in {field}"));
+    let field = field.map_or_else(
+        || "in more than images".to_owned(),
+        |field| format!("in {field}"),
+    );
     let message = format!(
         "{} pods, {}/{} among them, differ from the SidecarSet {field}, which no update in place can change: replace them, or have \
          metadata.annotations[{REPAIR}] All do it",
@@ -126,7 +191,9 @@ fn difference(old: &Value, new: &Value, path: &str) -> Option<String> {
     match (old, new) {
         _ if old == new => None,
         (Value::Object(old), Value::Object(new)) => {
-            let keys = old.keys().chain(new.keys().filter(|key| !old.contains_key(*key)));
+            let keys = old
+                .keys()
+                .chain(new.keys().filter(|key| !old.contains_key(*key)));
             let of = |key: &String| old.get(key).unwrap_or(&Value::Null);
             let to = |key: &String| new.get(key).unwrap_or(&Value::Null);
             let mut keys = keys.filter(|key| *key != "image");
@@ -154,7 +221,10 @@ mod tests {
 
     fn blocked(snapshot: &Snapshot) -> Option<(String, String)> {
         let status = super::super::status(snapshot, &Default::default(), &Default::default(), NOW);
-        let condition = status.conditions.into_iter().find(|condition| condition.type_ == "Blocked")?;
+        let condition = status
+            .conditions
+            .into_iter()
+            .find(|condition| condition.type_ == "Blocked")?;
         Some((condition.reason, condition.message))
     }
 
@@ -178,8 +248,12 @@ mod tests {
 
     #[test]
     fn no_budget_is_told_where_pods_wait_for_it_and_nothing_where_none_do_or_updates_are_paused() {
-        let zero = |pods: &[Value]| snapshot(&json!({"/spec/updateStrategy/maxUnavailable": 0}), pods);
-        assert_eq!(blocked(&zero(&[pod("a", "h1", true)])).unwrap().0, "NoBudget");
+        let zero =
+            |pods: &[Value]| snapshot(&json!({"/spec/updateStrategy/maxUnavailable": 0}), pods);
+        assert_eq!(
+            blocked(&zero(&[pod("a", "h1", true)])).unwrap().0,
+            "NoBudget"
+        );
         assert_eq!(blocked(&zero(&[pod("a", "h2", true)])), None);
         let paused = json!({"/spec/updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 0, "paused": true}});
         assert_eq!(blocked(&snapshot(&paused, &[pod("a", "h1", true)])), None);
@@ -189,24 +263,55 @@ mod tests {
     fn held_update_is_blocked_and_told_once() {
         let snapshot = snapshot(&json!({}), &[pod("a", "h1", true), pod("b", "h1", true)]);
         let plan = super::super::decide(&snapshot, NOW);
-        let held =
-            |verb, pod| Failure::of_budget(Deed::of(verb, PODS), ("default", pod), "budget web says no".to_owned());
-        let outcome = Outcome { failures: vec![held(Verb::Patch, "b"), held(Verb::Patch, "a")] };
+        let held = |verb, pod| {
+            Failure::of_budget(
+                Deed::of(verb, PODS),
+                ("default", pod),
+                "budget web says no".to_owned(),
+            )
+        };
+        let outcome = Outcome {
+            failures: vec![held(Verb::Patch, "b"), held(Verb::Patch, "a")],
+        };
         let told = |snapshot: &Snapshot, outcome: &Outcome| {
             let status = super::super::status(snapshot, &plan, outcome, NOW);
             let event = blocked_event(snapshot, &status).map(|event| event.message);
-            let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked");
-            (blocked.map(|it| (it.reason.clone(), it.message.clone())), event, status)
+            let blocked = status
+                .conditions
+                .iter()
+                .find(|condition| condition.type_ == "Blocked");
+            (
+                blocked.map(|it| (it.reason.clone(), it.message.clone())),
+                event,
+                status,
+            )
         };
         let (blocked, event, status) = told(&snapshot, &outcome);
-        let message = "SidecarSet log: the update of pod default/a waits; budget web says no".to_owned();
-        assert_eq!((blocked, event), (Some(("NoBudget".to_owned(), message.clone())), Some(message)));
+        let message =
+            "SidecarSet log: the update of pod default/a waits; budget web says no".to_owned();
+        assert_eq!(
+            (blocked, event),
+            (
+                Some(("NoBudget".to_owned(), message.clone())),
+                Some(message)
+            )
+        );
         let mut next = snapshot.clone();
         std::sync::Arc::make_mut(&mut next.set).status = Some(status);
         assert_eq!(told(&next, &outcome).1, None, "it was told");
-        assert_eq!(told(&next, &Outcome::default()).0, None, "it passes with the budget");
-        let evicted = Outcome { failures: vec![held(Verb::Evict, "a")] };
-        assert_eq!(told(&snapshot, &evicted).0, None, "an eviction is of repair");
+        assert_eq!(
+            told(&next, &Outcome::default()).0,
+            None,
+            "it passes with the budget"
+        );
+        let evicted = Outcome {
+            failures: vec![held(Verb::Evict, "a")],
+        };
+        assert_eq!(
+            told(&snapshot, &evicted).0,
+            None,
+            "an eviction is of repair"
+        );
     }
 
     #[test]
@@ -214,24 +319,48 @@ mod tests {
         let mut failing = pod("a", "h2", false);
         failing["status"]["containerStatuses"] =
             json!([{"name": "agent", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]);
-        let held = Failure::of_budget(Deed::of(Verb::Patch, PODS), ("default", "b"), "no".to_owned());
+        let held = Failure::of_budget(
+            Deed::of(Verb::Patch, PODS),
+            ("default", "b"),
+            "no".to_owned(),
+        );
         let snapshot = snapshot(&json!({}), &[failing, pod("b", "h1", true)]);
-        let status = super::super::status(&snapshot, &Default::default(), &Outcome { failures: vec![held] }, NOW);
-        let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked").unwrap();
+        let status = super::super::status(
+            &snapshot,
+            &Default::default(),
+            &Outcome {
+                failures: vec![held],
+            },
+            NOW,
+        );
+        let blocked = status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == "Blocked")
+            .unwrap();
         assert_eq!(blocked.reason, "ImageUnavailable");
     }
 
     #[test]
     fn the_field_is_named_in_which_pods_differ_from_the_sidecarset() {
         let mut other = pod("a", "h1", true);
-        other["metadata"]["annotations"][HASH_WITHOUT_IMAGE] = json!(json!({"log": {"hash": "x"}}).to_string());
+        other["metadata"]["annotations"][HASH_WITHOUT_IMAGE] =
+            json!(json!({"log": {"hash": "x"}}).to_string());
         let mut snapshot = snapshot(&json!({}), &[other]);
-        assert!(blocked(&snapshot).unwrap().1.contains("in more than images"), "nobody has its revision");
+        assert!(
+            blocked(&snapshot)
+                .unwrap()
+                .1
+                .contains("in more than images"),
+            "nobody has its revision"
+        );
         let mut data = snapshot.revisions[0].data.value();
         data["spec"]["containers"][0]["image"] = json!("agent:1");
         data["spec"]["containers"][0]["args"] = json!(["old"]);
         let old = json!({"metadata": {"name": "log-0", "uid": "o"}, "revision": 0, "data": data});
-        snapshot.revisions.insert(0, std::sync::Arc::new(serde_json::from_value(old).unwrap()));
+        snapshot
+            .revisions
+            .insert(0, std::sync::Arc::new(serde_json::from_value(old).unwrap()));
         let (reason, message) = blocked(&snapshot).unwrap();
         assert_eq!(reason, "UpdateImmutableField");
         assert!(

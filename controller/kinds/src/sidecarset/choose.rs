@@ -47,25 +47,33 @@ pub(super) struct Chosen<'a> {
 }
 
 /// What is told of pods where none may be out of service.
-pub(super) const NO_BUDGET: &str =
-    "waits, for spec.updateStrategy.maxUnavailable is 0, and no pod that serves is updated: set it to 1 or more";
+pub(super) const NO_BUDGET: &str = "waits, for spec.updateStrategy.maxUnavailable is 0, and no pod that serves is updated: set it to 1 or more";
 
 impl Settings {
     /// Of the spec, for so many pods.
     ///
     /// # Errors
     /// The sentence names the field, the value and the remedy.
-    pub(super) fn new(snapshot: &Snapshot, members: &[Member<'_>], now: Timestamp) -> Result<Self, String> {
+    pub(super) fn new(
+        snapshot: &Snapshot,
+        members: &[Member<'_>],
+        now: Timestamp,
+    ) -> Result<Self, String> {
         let strategy = &snapshot.set.spec.update_strategy;
         let field = |name: &str, error: String| format!("spec.updateStrategy.{name}: {error}");
         let selector = strategy.selector.as_ref().map(Selector::new).transpose();
         let (all, total) = (members.iter().map(|member| member.pod), members.len());
-        let max_unavailable = strategy.max_unavailable.clone().unwrap_or(IntOrString::Int(1));
+        let max_unavailable = strategy
+            .max_unavailable
+            .clone()
+            .unwrap_or(IntOrString::Int(1));
         Ok(Self {
             waits: if !snapshot.updates() {
                 Some("stays, for spec.updateStrategy.type is NotUpdate")
             } else {
-                strategy.paused.then_some("waits, for spec.updateStrategy.paused is true")
+                strategy
+                    .paused
+                    .then_some("waits, for spec.updateStrategy.paused is true")
             },
             selector: selector.map_err(|error| field("selector", error))?,
             partition: intstr::partition(strategy.partition.as_ref(), total)
@@ -74,8 +82,11 @@ impl Settings {
                 .map_err(|error| field("maxUnavailable", error))?,
             repaired: repair::reserved(snapshot),
             lost: repair::still_lost(snapshot, members, now),
-            order: UpdateOrder::new(strategy.priority_strategy.as_ref(), &terms(&strategy.scatter_strategy, all))
-                .map_err(|error| field("priorityStrategy", error))?,
+            order: UpdateOrder::new(
+                strategy.priority_strategy.as_ref(),
+                &terms(&strategy.scatter_strategy, all),
+            )
+            .map_err(|error| field("priorityStrategy", error))?,
             turns: snapshot.turns.clone(),
             hash: snapshot.hashes.hash.clone(),
             now,
@@ -84,7 +95,9 @@ impl Settings {
 
     /// Are updates of the pod wanted?
     pub(super) fn selects(&self, pod: &Pod) -> bool {
-        self.selector.as_ref().is_none_or(|selector| selector.matches(|key| pod.metadata.label(key)))
+        self.selector
+            .as_ref()
+            .is_none_or(|selector| selector.matches(|key| pod.metadata.label(key)))
     }
 
     /// May an update reach the pod?
@@ -103,7 +116,9 @@ impl Settings {
             return NO_BUDGET.to_owned();
         }
         let first = first.map(|first| &first.pod.metadata);
-        let first = first.map_or_else(String::new, |pod| format!(", {}/{} among them", pod.namespace, pod.name));
+        let first = first.map_or_else(String::new, |pod| {
+            format!(", {}/{} among them", pod.namespace, pod.name)
+        });
         format!(
             "waits for spec.updateStrategy.maxUnavailable: {unavailable} of {} that may be are out of service{first}",
             self.max_unavailable
@@ -122,15 +137,24 @@ impl Settings {
 }
 
 /// The terms, with one for each value that pods have in place of `*`.
-fn terms<'a>(wanted: &[UpdateScatterTerm], pods: impl Iterator<Item = &'a Arc<Pod>> + Clone) -> Vec<UpdateScatterTerm> {
+fn terms<'a>(
+    wanted: &[UpdateScatterTerm],
+    pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
+) -> Vec<UpdateScatterTerm> {
     let mut terms: Vec<UpdateScatterTerm> = Vec::new();
     for term in wanted {
         let values: BTreeSet<_> = if term.value == "*" {
-            pods.clone().filter_map(|pod| pod.metadata.label(&term.key)).map(str::to_owned).collect()
+            pods.clone()
+                .filter_map(|pod| pod.metadata.label(&term.key))
+                .map(str::to_owned)
+                .collect()
         } else {
             [term.value.clone()].into()
         };
-        let new = values.into_iter().map(|value| UpdateScatterTerm { key: term.key.clone(), value });
+        let new = values.into_iter().map(|value| UpdateScatterTerm {
+            key: term.key.clone(),
+            value,
+        });
         let new: Vec<_> = new.filter(|new| !terms.contains(new)).collect();
         terms.extend(new);
     }
@@ -144,7 +168,9 @@ pub(super) fn held(
     member: &Member<'_>,
     now: Timestamp,
 ) -> Option<(String, SignedDuration)> {
-    let aside = snapshot.turns.held(&member.pod.metadata.uid, &snapshot.hashes.hash, now);
+    let aside = snapshot
+        .turns
+        .held(&member.pod.metadata.uid, &snapshot.hashes.hash, now);
     aside.or_else(|| ahead::held(snapshot, latest, member, now))
 }
 
@@ -157,24 +183,45 @@ pub(super) fn choose<'a>(
 ) -> Chosen<'a> {
     let mut chosen = Chosen::default();
     let mut candidates: Vec<&Member<'_>> = Vec::new();
-    for member in members.iter().filter(|member| !member.is_updated && member.is_upgradable) {
+    for member in members
+        .iter()
+        .filter(|member| !member.is_updated && member.is_upgradable)
+    {
         if !settings.selects(member.pod) {
-            chosen.later.push((member, "is not selected by spec.updateStrategy.selector".to_owned()));
+            chosen.later.push((
+                member,
+                "is not selected by spec.updateStrategy.selector".to_owned(),
+            ));
         } else if let Some(why) = member.unreadable {
             chosen.later.push((member, unreadable(why)));
-        } else if let Some(why) = member.unproven.as_ref().filter(|_| member.failing.is_none()) {
-            chosen.later.push((member, format!("its last update is under way: {why}")));
+        } else if let Some(why) = member
+            .unproven
+            .as_ref()
+            .filter(|_| member.failing.is_none())
+        {
+            chosen
+                .later
+                .push((member, format!("its last update is under way: {why}")));
         } else {
             candidates.push(member);
         }
     }
     let candidates = in_order(settings, members, &candidates);
     let (turn, staying) = candidates.split_at(candidates.len().saturating_sub(settings.partition));
-    chosen.later.extend(staying.iter().map(|member| (*member, "stays, for spec.updateStrategy.partition".to_owned())));
-    let counted: Vec<_> =
-        members.iter().filter_map(|member| Some((member, member.counts_for(settings.now)?))).collect();
+    chosen.later.extend(staying.iter().map(|member| {
+        (
+            *member,
+            "stays, for spec.updateStrategy.partition".to_owned(),
+        )
+    }));
+    let counted: Vec<_> = members
+        .iter()
+        .filter_map(|member| Some((member, member.counts_for(settings.now)?)))
+        .collect();
     let mut unavailable = settings.repaired + counted.len();
-    let fails = members.iter().any(|member| member.is_updated && member.failing.is_some());
+    let fails = members
+        .iter()
+        .any(|member| member.is_updated && member.failing.is_some());
     for member in turn {
         if let Some(why) = settings.waits.map(str::to_owned).or_else(|| held(member)) {
             chosen.later.push((member, why));
@@ -184,9 +231,17 @@ pub(super) fn choose<'a>(
         // Who is on the way to an earlier form is counted already, and not twice.
         let own = usize::from(member.counts_for(settings.now).is_some());
         if !is_free && unavailable - own >= settings.max_unavailable {
-            let first = counted.first().map(|(first, _)| *first).or_else(|| chosen.now.first().copied());
-            chosen.later.push((member, settings.waits_for(unavailable, first)));
-            let limited = counted.iter().map(|(_, left)| *left).filter(|left| *left < SignedDuration::MAX);
+            let first = counted
+                .first()
+                .map(|(first, _)| *first)
+                .or_else(|| chosen.now.first().copied());
+            chosen
+                .later
+                .push((member, settings.waits_for(unavailable, first)));
+            let limited = counted
+                .iter()
+                .map(|(_, left)| *left)
+                .filter(|left| *left < SignedDuration::MAX);
             chosen.ends_after = limited.min();
             continue;
         }
@@ -199,17 +254,32 @@ pub(super) fn choose<'a>(
 
 /// The message for a pod that cannot be read as it is now.
 pub(super) fn unreadable(why: &str) -> String {
-    format!("stays, because the controller cannot read it: {why}; shorten or remove that field, or delete the pod")
+    format!(
+        "stays, because the controller cannot read it: {why}; shorten or remove that field, or delete the pod"
+    )
 }
 
 /// The namespaces take turns. Within a namespace the spec gives the order.
-fn in_order<'a>(settings: &Settings, members: &[Member<'_>], candidates: &[&'a Member<'a>]) -> Vec<&'a Member<'a>> {
+fn in_order<'a>(
+    settings: &Settings,
+    members: &[Member<'_>],
+    candidates: &[&'a Member<'a>],
+) -> Vec<&'a Member<'a>> {
     let mut pods: Vec<_> = candidates.iter().map(|member| member.pod.clone()).collect();
     order::for_update(&mut pods);
     let all: Vec<_> = members.iter().map(|member| member.pod.clone()).collect();
-    let pods = settings.turns.by_namespace(settings.order.arrange(pods, &all), &settings.hash, settings.now);
-    let members: BTreeMap<_, _> = candidates.iter().map(|member| (&*member.pod.metadata.uid, *member)).collect();
-    pods.iter().filter_map(|pod| members.get(&*pod.metadata.uid).copied()).collect()
+    let pods = settings.turns.by_namespace(
+        settings.order.arrange(pods, &all),
+        &settings.hash,
+        settings.now,
+    );
+    let members: BTreeMap<_, _> = candidates
+        .iter()
+        .map(|member| (&*member.pod.metadata.uid, *member))
+        .collect();
+    pods.iter()
+        .filter_map(|pod| members.get(&*pod.metadata.uid).copied())
+        .collect()
 }
 
 #[cfg(test)]

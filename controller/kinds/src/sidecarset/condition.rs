@@ -16,8 +16,12 @@ const MOST_BYTES: usize = 16 * 1024;
 const MOST_NAMES: usize = 64;
 
 fn said(pod: &Pod) -> BTreeMap<String, bool> {
-    let message = pod.condition(UPGRADABLE).map(|condition| &condition.message);
-    let read = message.filter(|text| text.len() <= MOST_BYTES).and_then(|text| serde_json::from_str(text).ok());
+    let message = pod
+        .condition(UPGRADABLE)
+        .map(|condition| &condition.message);
+    let read = message
+        .filter(|text| text.len() <= MOST_BYTES)
+        .and_then(|text| serde_json::from_str(text).ok());
     read.unwrap_or_default()
 }
 
@@ -29,13 +33,17 @@ pub(super) fn says(pod: &Pod, set: &str) -> Option<bool> {
 /// Does the condition say anything of this SidecarSet?
 pub fn speaks_of(pod: &Pod, set: &str) -> bool {
     // Of the many pods that there are most speak of others: no name has to be unescaped.
-    let may = pod.condition(UPGRADABLE).is_some_and(|condition| condition.message.contains(&format!("\"{set}\"")));
+    let may = pod
+        .condition(UPGRADABLE)
+        .is_some_and(|condition| condition.message.contains(&format!("\"{set}\"")));
     may && says(pod, set).is_some()
 }
 
 /// The SidecarSets of which the condition speaks.
 pub fn spoken_of(pod: &Pod) -> Vec<String> {
-    let names = said(pod).into_keys().filter(|name| Name::parse(name).is_ok());
+    let names = said(pod)
+        .into_keys()
+        .filter(|name| Name::parse(name).is_ok());
     names.take(MOST_NAMES).collect()
 }
 
@@ -45,7 +53,16 @@ pub(super) fn step(pod: &Pod, set: &str, can: bool, now: Timestamp) -> Option<St
     if sets.insert(set.to_owned(), can) == Some(can) {
         return None;
     }
-    Some(write(pod, &sets, if can { "can be updated in place" } else { "differs in more than images" }, now))
+    Some(write(
+        pod,
+        &sets,
+        if can {
+            "can be updated in place"
+        } else {
+            "differs in more than images"
+        },
+        now,
+    ))
 }
 
 /// What makes the condition say nothing of this SidecarSet; `None` if it does not.
@@ -55,15 +72,25 @@ fn without(pod: &Pod, set: &str, now: Timestamp) -> Option<Step> {
     }
     let mut sets = said(pod);
     sets.remove(set)?;
-    Some(write(pod, &sets, &format!("has nothing of SidecarSet {set} any more, of which its condition speaks"), now))
+    Some(write(
+        pod,
+        &sets,
+        &format!("has nothing of SidecarSet {set} any more, of which its condition speaks"),
+        now,
+    ))
 }
 
 fn write(pod: &Pod, sets: &BTreeMap<String, bool>, what: &str, now: Timestamp) -> Step {
     let old = pod.condition(UPGRADABLE);
     let all = sets.values().all(|can| *can);
-    let (status, reason) = if all { ("True", "AllSidecarsetUpgradable") } else { ("False", "UpdateImmutableField") };
-    let since =
-        old.filter(|condition| &*condition.status == status).and_then(|condition| condition.last_transition_time);
+    let (status, reason) = if all {
+        ("True", "AllSidecarsetUpgradable")
+    } else {
+        ("False", "UpdateImmutableField")
+    };
+    let since = old
+        .filter(|condition| &*condition.status == status)
+        .and_then(|condition| condition.last_transition_time);
     let condition = Condition {
         type_: UPGRADABLE.into(),
         status: status.into(),
@@ -73,14 +100,29 @@ fn write(pod: &Pod, sets: &BTreeMap<String, bool>, what: &str, now: Timestamp) -
         message: serde_json::to_string(&sets).unwrap_or_default().into(),
     };
     let target = Target::as_seen(&pod.metadata);
-    let action = Action::PatchPodStatus { target, conditions: vec![condition], patch: PodPatch::default() };
-    Step::new(action, format!("pod {}/{} {what}", pod.metadata.namespace, pod.metadata.name))
+    let action = Action::PatchPodStatus {
+        target,
+        conditions: vec![condition],
+        patch: PodPatch::default(),
+    };
+    Step::new(
+        action,
+        format!(
+            "pod {}/{} {what}",
+            pod.metadata.namespace, pod.metadata.name
+        ),
+    )
 }
 
 /// What a SidecarSet that is gone leaves to do: the conditions of these pods speak of it no more.
 pub fn forget<'a>(set: &str, pods: impl IntoIterator<Item = &'a Arc<Pod>>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
-    plan.add_stage("conditions of pods", pods.into_iter().filter_map(|pod| without(pod, set, now)).collect());
+    plan.add_stage(
+        "conditions of pods",
+        pods.into_iter()
+            .filter_map(|pod| without(pod, set, now))
+            .collect(),
+    );
     plan
 }
 
@@ -92,10 +134,14 @@ pub(super) fn forget_strangers(
     written: &BTreeSet<Option<String>>,
     (plan, now): (&mut Plan, Timestamp),
 ) {
-    let bare = snapshot.pods.iter().filter(|pod| !members.contains(&*pod.metadata.uid));
+    let bare = snapshot
+        .pods
+        .iter()
+        .filter(|pod| !members.contains(&*pod.metadata.uid));
     let strangers = snapshot.strangers.iter().chain(bare);
     let strangers = strangers.filter(|pod| !written.contains(&Some(pod.metadata.uid.to_string())));
-    plan.stages.extend(forget(snapshot.name(), strangers, now).stages);
+    plan.stages
+        .extend(forget(snapshot.name(), strangers, now).stages);
 }
 
 #[cfg(test)]
@@ -111,16 +157,26 @@ mod tests {
 
     fn speaking(mut pod: Value, status: &str, message: &str) -> Arc<Pod> {
         let condition = json!({"type": UPGRADABLE, "status": status, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"});
-        pod["status"]["conditions"].as_array_mut().unwrap().push(condition);
+        pod["status"]["conditions"]
+            .as_array_mut()
+            .unwrap()
+            .push(condition);
         Arc::new(serde_json::from_value(pod).unwrap())
     }
 
     /// What a plan writes into conditions, as status, reason and message.
     fn written(plan: &Plan) -> Vec<[String; 3]> {
         let of = |action: &Action| match action {
-            Action::PatchPodStatus { target, conditions, .. } => {
+            Action::PatchPodStatus {
+                target, conditions, ..
+            } => {
                 assert!(target.resource_version.is_some(), "only as it was seen");
-                let Condition { status, reason, message, .. } = &conditions[0];
+                let Condition {
+                    status,
+                    reason,
+                    message,
+                    ..
+                } = &conditions[0];
                 Some([status.to_string(), reason.to_string(), message.to_string()])
             }
             _ => None,
@@ -133,16 +189,31 @@ mod tests {
         let immutable = "UpdateImmutableField";
         let upgradable = "AllSidecarsetUpgradable";
         for (status, message, expected) in [
-            ("False", r#"{"log":false}"#, Some(["True", upgradable, "{}"])),
-            ("False", r#"{"log":false,"mesh":true}"#, Some(["True", upgradable, r#"{"mesh":true}"#])),
-            ("False", r#"{"log":true,"mesh":false}"#, Some(["False", immutable, r#"{"mesh":false}"#])),
+            (
+                "False",
+                r#"{"log":false}"#,
+                Some(["True", upgradable, "{}"]),
+            ),
+            (
+                "False",
+                r#"{"log":false,"mesh":true}"#,
+                Some(["True", upgradable, r#"{"mesh":true}"#]),
+            ),
+            (
+                "False",
+                r#"{"log":true,"mesh":false}"#,
+                Some(["False", immutable, r#"{"mesh":false}"#]),
+            ),
             ("True", r#"{"log":true}"#, Some(["True", upgradable, "{}"])),
             ("False", r#"{"logs":false}"#, None),
             ("False", "no JSON", None),
         ] {
             let pod = speaking(pod("a", "h1", true), status, message);
             let plan = forget("log", [&pod], NOW);
-            let expected: Vec<_> = expected.map(|texts| texts.map(str::to_owned)).into_iter().collect();
+            let expected: Vec<_> = expected
+                .map(|texts| texts.map(str::to_owned))
+                .into_iter()
+                .collect();
             assert_eq!(written(&plan), expected, "{message}");
         }
         let mut ending = pod("a", "h1", true);
@@ -151,7 +222,8 @@ mod tests {
     }
 
     #[test]
-    fn where_pods_are_not_updated_the_condition_takes_back_what_is_true_no_more_and_says_nothing_new() {
+    fn where_pods_are_not_updated_the_condition_takes_back_what_is_true_no_more_and_says_nothing_new()
+     {
         let of = |hash: &str, without_image: &str, said: Option<&str>| {
             let mut pod = pod("a", hash, true);
             let record = json!({"log": {"hash": without_image}}).to_string();
@@ -164,17 +236,47 @@ mod tests {
             }
         };
         let (both, other) = (r#"{"log":false,"mesh":false}"#, r#"{"mesh":false}"#);
-        let taken_back = Some(("False", "UpdateImmutableField", r#"{"log":true,"mesh":false}"#));
+        let taken_back = Some((
+            "False",
+            "UpdateImmutableField",
+            r#"{"log":true,"mesh":false}"#,
+        ));
         for (what, pod, updating, not_updating) in [
-            ("reverted, and its images are of before", of("h1", "w", Some(both)), taken_back, taken_back),
-            ("reverted", of("h2", "w", Some(both)), taken_back, taken_back),
+            (
+                "reverted, and its images are of before",
+                of("h1", "w", Some(both)),
+                taken_back,
+                taken_back,
+            ),
+            (
+                "reverted",
+                of("h2", "w", Some(both)),
+                taken_back,
+                taken_back,
+            ),
             ("it still differs", of("h1", "x", Some(both)), None, None),
-            ("it differs", of("h1", "x", Some(other)), Some(("False", "UpdateImmutableField", both)), None),
-            ("it was updated", of("h2", "w", None), Some(("True", "AllSidecarsetUpgradable", r#"{"log":true}"#)), None),
+            (
+                "it differs",
+                of("h1", "x", Some(other)),
+                Some(("False", "UpdateImmutableField", both)),
+                None,
+            ),
+            (
+                "it was updated",
+                of("h2", "w", None),
+                Some(("True", "AllSidecarsetUpgradable", r#"{"log":true}"#)),
+                None,
+            ),
         ] {
             for (type_, expected) in [("RollingUpdate", updating), ("NotUpdate", not_updating)] {
                 let strategy = json!({"/spec/updateStrategy": {"type": type_, "paused": true}});
-                let plan = decide(&Snapshot { pods: vec![pod.clone()], ..snapshot(&strategy, &[]) }, NOW);
+                let plan = decide(
+                    &Snapshot {
+                        pods: vec![pod.clone()],
+                        ..snapshot(&strategy, &[])
+                    },
+                    NOW,
+                );
                 let expected: Vec<_> = expected.into_iter().collect();
                 let written = written(&plan);
                 let written: Vec<_> = written.iter().map(|[a, b, c]| (&**a, &**b, &**c)).collect();
@@ -185,7 +287,11 @@ mod tests {
 
     #[test]
     fn a_pod_that_is_not_selected_any_more_or_has_no_containers_is_spoken_of_no_more() {
-        let stranger = speaking(pod("a", "h1", true), "False", r#"{"log":false,"mesh":false}"#);
+        let stranger = speaking(
+            pod("a", "h1", true),
+            "False",
+            r#"{"log":false,"mesh":false}"#,
+        );
         let mut snapshot = snapshot(&json!({}), &[]);
         snapshot.strangers = vec![stranger];
         assert_eq!(written(&decide(&snapshot, NOW))[0][2], r#"{"mesh":false}"#);

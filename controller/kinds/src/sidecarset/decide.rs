@@ -21,7 +21,9 @@ use super::pods::{Member, image, images_in, in_pod, members};
 use super::records::{self, Record, second};
 use super::repair::{self, Turn};
 use super::sidecar::name;
-use super::{Snapshot, ahead, blocked, condition, drift, hot, reach, replaced, revisions, sidecar, status};
+use super::{
+    Snapshot, ahead, blocked, condition, drift, hot, reach, replaced, revisions, sidecar, status,
+};
 
 /// Decides.
 pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
@@ -38,7 +40,13 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         Ok(settings) => settings,
         Err(message) => {
             let message = format!("SidecarSet {}: {message}", snapshot.name());
-            plan.refuse(Refusal { reason: "InvalidSpec", message }, false);
+            plan.refuse(
+                Refusal {
+                    reason: "InvalidSpec",
+                    message,
+                },
+                false,
+            );
             return plan;
         }
     };
@@ -47,26 +55,44 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         plan.look_again_after(left);
         Some(why)
     });
-    chosen.ends_after.iter().for_each(|left| plan.look_again_after(*left));
+    chosen
+        .ends_after
+        .iter()
+        .for_each(|left| plan.look_again_after(*left));
     let written: BTreeSet<_> = plan.actions().map(target).collect();
     let is_unwritten = |member: &&&Member<'_>| !written.contains(&Some(uid(member)));
-    let (now_read, unread): (Vec<&Member<'_>>, Vec<_>) =
-        chosen.now.iter().filter(is_unwritten).copied().partition(|member| is_read(snapshot, member));
+    let (now_read, unread): (Vec<&Member<'_>>, Vec<_>) = chosen
+        .now
+        .iter()
+        .filter(is_unwritten)
+        .copied()
+        .partition(|member| is_read(snapshot, member));
     if !unread.is_empty() {
         plan.look_again_after(READ_AGAIN);
     }
-    let steps = now_read.iter().map(|member| update(snapshot, member, &history.latest, now));
+    let steps = now_read
+        .iter()
+        .map(|member| update(snapshot, member, &history.latest, now));
     plan.add_stage(UPDATE, steps.collect());
     ahead::plan(snapshot, &history.latest, &settings, &members, &mut plan);
     let turn = repair::turn(snapshot, &members, (&settings, chosen.unavailable), now);
     repair(snapshot, &turn, &mut plan);
-    repair::next_try(&settings.lost, now).iter().for_each(|left| plan.look_again_after(*left));
+    repair::next_try(&settings.lost, now)
+        .iter()
+        .for_each(|left| plan.look_again_after(*left));
     tell(snapshot, &members, (&settings, &chosen), (&mut plan, now));
     note_upgradable(snapshot, &members, &mut plan, now);
     // A patch of a pod that cannot be read has the version of an earlier state: it is a conflict.
-    let is_read =
-        |step: &Step| !step.actions.iter().filter_map(target).any(|uid| snapshot.unreadable.contains_key(&*uid));
-    plan.stages.iter_mut().for_each(|stage| stage.steps.retain(is_read));
+    let is_read = |step: &Step| {
+        !step
+            .actions
+            .iter()
+            .filter_map(target)
+            .any(|uid| snapshot.unreadable.contains_key(&*uid))
+    };
+    plan.stages
+        .iter_mut()
+        .for_each(|stage| stage.steps.retain(is_read));
     plan.stages.retain(|stage| !stage.steps.is_empty());
     plan
 }
@@ -89,9 +115,9 @@ fn uid(member: &Member<'_>) -> String {
 /// The uid of the pod that an action writes.
 fn target(action: &Action) -> Option<String> {
     match action {
-        Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. } | Action::EvictPod { target } => {
-            Some(target.uid.clone())
-        }
+        Action::PatchPod { target, .. }
+        | Action::PatchPodStatus { target, .. }
+        | Action::EvictPod { target } => Some(target.uid.clone()),
         _ => None,
     }
 }
@@ -113,16 +139,30 @@ fn is_read(snapshot: &Snapshot, member: &Member<'_>) -> bool {
 
 /// The SidecarSet says its own hashes, for whoever compares pods with it.
 fn note_own_hashes(snapshot: &Snapshot, plan: &mut Plan) {
-    let Hashes { hash, without_image } = &snapshot.hashes;
+    let Hashes {
+        hash,
+        without_image,
+    } = &snapshot.hashes;
     let own = snapshot.set.metadata.annotations.as_ref();
     let says = |key: &str, wanted: &String| own.and_then(|own| own.get(key)) == Some(wanted);
     if says(HASH, hash) && says(HASH_WITHOUT_IMAGE, without_image) {
         return;
     }
-    let patch = json!({"metadata": {"annotations": {HASH: hash, HASH_WITHOUT_IMAGE: without_image}}});
+    let patch =
+        json!({"metadata": {"annotations": {HASH: hash, HASH_WITHOUT_IMAGE: without_image}}});
     let target = Target::from(&snapshot.set.metadata);
-    let action = Action::Patch { resource: SIDECAR_SETS, target, patch };
-    plan.add_stage("hashes", vec![Step::new(action, "its containers have other hashes".to_owned())]);
+    let action = Action::Patch {
+        resource: SIDECAR_SETS,
+        target,
+        patch,
+    };
+    plan.add_stage(
+        "hashes",
+        vec![Step::new(
+            action,
+            "its containers have other hashes".to_owned(),
+        )],
+    );
 }
 
 /// The pods that are updated next and whose annotations are to be read before, for others are merged into them, or are only for pods
@@ -133,20 +173,36 @@ pub fn annotations_to_read(snapshot: &Snapshot, now: Timestamp) -> Vec<Arc<Pod>>
         return Vec::new();
     }
     let members = members(snapshot);
-    let Ok(settings) = Settings::new(snapshot, &members, now) else { return Vec::new() };
+    let Ok(settings) = Settings::new(snapshot, &members, now) else {
+        return Vec::new();
+    };
     let latest = revisions::History::of(snapshot).latest;
     let held = |member: &Member<'_>| held(snapshot, &latest, member, now).map(|(why, _)| why);
-    choose(&settings, &members, held).now.iter().take(MOST_READ).map(|member| member.pod.clone()).collect()
+    choose(&settings, &members, held)
+        .now
+        .iter()
+        .take(MOST_READ)
+        .map(|member| member.pod.clone())
+        .collect()
 }
 
 /// What only the node could tell is noted, for it is not asked for ever.
 fn note_proofs(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan) {
-    let settled = members.iter().filter(|member| member.is_updated && member.upgrading.is_empty());
+    let settled = members
+        .iter()
+        .filter(|member| member.is_updated && member.upgrading.is_empty());
     let steps = settled.filter_map(|member| {
-        let state = State { verified_by: "node".to_owned(), ..member.proven_by_node.clone()? };
+        let state = State {
+            verified_by: "node".to_owned(),
+            ..member.proven_by_node.clone()?
+        };
         let mut patch = PodPatch::default();
         write_state(snapshot, member.pod, &state, &mut patch);
-        Some(step(member.pod, patch, format!("the node has proven the update of pod {}", key(member.pod))))
+        Some(step(
+            member.pod,
+            patch,
+            format!("the node has proven the update of pod {}", key(member.pod)),
+        ))
     });
     plan.add_stage("proofs", steps.collect());
 }
@@ -163,14 +219,24 @@ fn finish(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan, now: Tim
             hot::wanted_back(&snapshot.set.spec, pod, &member.handed_over)
         };
         if pairs.is_empty() {
-            let why = member.unproven.clone().unwrap_or_else(|| "not all of its other containers are ready".to_owned());
-            plan.waiting.push(waiting(pod, &format!("its old container works until the new one does: {why}")));
+            let why = member
+                .unproven
+                .clone()
+                .unwrap_or_else(|| "not all of its other containers are ready".to_owned());
+            plan.waiting.push(waiting(
+                pod,
+                &format!("its old container works until the new one does: {why}"),
+            ));
             continue;
         }
         let mut patch = hot::reset(&pairs);
         note_state(snapshot, member, &mut patch, now);
         let names: Vec<_> = pairs.iter().map(|pair| pair.empty.as_str()).collect();
-        let reason = format!("the new container works: {} of pod {} gets the empty image", names.join(", "), key(pod));
+        let reason = format!(
+            "the new container works: {} of pod {} gets the empty image",
+            names.join(", "),
+            key(pod)
+        );
         steps.push(step(pod, patch, reason));
     }
     plan.add_stage(END_OF_HOT_UPGRADE, steps);
@@ -182,25 +248,42 @@ fn update(snapshot: &Snapshot, member: &Member<'_>, latest: &str, now: Timestamp
     let version = set.metadata.resource_version.as_deref().unwrap_or("0");
     let mut patch = hot::begin(&set.spec, pod, version, &member.handed_over);
     // Init containers that end have ended: of their new images the records alone tell.
-    for (container, list) in sidecar::lasting(&set.spec).filter(|(container, list)| !sidecar::is_hot(container, *list))
+    for (container, list) in
+        sidecar::lasting(&set.spec).filter(|(container, list)| !sidecar::is_hot(container, *list))
     {
         let has = in_pod(pod, name(container), list);
         if has.is_some_and(|has| &*has.image != image(container)) {
-            images_in(&mut patch, list).insert(name(container).to_owned(), image(container).to_owned());
+            images_in(&mut patch, list)
+                .insert(name(container).to_owned(), image(container).to_owned());
         }
     }
     note_state(snapshot, member, &mut patch, now);
     note_hashes(snapshot, pod, latest, &mut patch, now);
     patch_metadata(snapshot, pod, &mut patch);
-    let images: Vec<_> = patch.all_images().map(|(container, image)| format!("{container} {image}")).collect();
-    let what = if images.is_empty() { "no image".to_owned() } else { images.join(", ") };
-    step(pod, patch, format!("update pod {} in place: {what}", key(pod)))
+    let images: Vec<_> = patch
+        .all_images()
+        .map(|(container, image)| format!("{container} {image}"))
+        .collect();
+    let what = if images.is_empty() {
+        "no image".to_owned()
+    } else {
+        images.join(", ")
+    };
+    step(
+        pod,
+        patch,
+        format!("update pod {} in place: {what}", key(pod)),
+    )
 }
 
 /// Annotations go along with images.
 fn patch_metadata(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch) {
     let has = snapshot.annotations.get(&pod.metadata.uid);
-    for SidecarSetPatchPodMetadata { annotations, patch_policy } in &snapshot.set.spec.patch_pod_metadata {
+    for SidecarSetPatchPodMetadata {
+        annotations,
+        patch_policy,
+    } in &snapshot.set.spec.patch_pod_metadata
+    {
         for (key, wanted) in annotations {
             if metadata::is_ours(key) || !snapshot.allowed.contains(key) {
                 continue;
@@ -216,7 +299,13 @@ fn patch_metadata(snapshot: &Snapshot, pod: &Pod, patch: &mut PodPatch) {
 
 fn step(pod: &Pod, patch: PodPatch, reason: String) -> Step {
     // Several write the shared annotations, so it is only done to the pod as it was seen.
-    Step::new(Action::PatchPod { target: Target::as_seen(&pod.metadata), patch }, reason)
+    Step::new(
+        Action::PatchPod {
+            target: Target::as_seen(&pod.metadata),
+            patch,
+        },
+        reason,
+    )
 }
 
 /// What ran before, so that the new containers can be told from the old ones.
@@ -233,7 +322,10 @@ fn note_state(snapshot: &Snapshot, member: &Member<'_>, patch: &mut PodPatch, no
     state.was_ready = member.is_ready || (is_between && old.was_ready);
     // What is known of containers that do not change now stays true.
     for (container, before) in old.last_container_statuses {
-        state.last_container_statuses.entry(container).or_insert(before);
+        state
+            .last_container_statuses
+            .entry(container)
+            .or_insert(before);
     }
     write_state(snapshot, pod, &state, patch);
 }
@@ -244,23 +336,31 @@ fn write_state(snapshot: &Snapshot, pod: &Pod, state: &State, patch: &mut PodPat
     states.insert(snapshot.name().to_owned(), json!(state));
     // A map with string keys always serialises.
     let text = serde_json::to_string(&states).unwrap_or_default();
-    patch.annotations.insert(INPLACE_UPDATE_STATE.to_owned(), Some(text));
+    patch
+        .annotations
+        .insert(INPLACE_UPDATE_STATE.to_owned(), Some(text));
 }
 
 /// Hash and revision in one record belong together.
 fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatch, now: Timestamp) {
     let set = snapshot.name();
     let names = sidecar::lasting_names(&snapshot.set.spec);
-    let is_unlisted = pod.metadata.annotation(INJECTED_LIST).is_none_or(str::is_empty);
-    for (annotation, hash, revision) in
-        [(HASH, &snapshot.hashes.hash, latest), (HASH_WITHOUT_IMAGE, &snapshot.hashes.without_image, "")]
-    {
+    let is_unlisted = pod
+        .metadata
+        .annotation(INJECTED_LIST)
+        .is_none_or(str::is_empty);
+    for (annotation, hash, revision) in [
+        (HASH, &snapshot.hashes.hash, latest),
+        (HASH_WITHOUT_IMAGE, &snapshot.hashes.without_image, ""),
+    ] {
         let record = Record::new(set, (hash, revision), &names, &second(now).to_string());
         let (text, noted) = records::noted(pod.metadata.annotation(annotation), record);
         // Without a list the records say which SidecarSets the pod has, and beside one they do no more.
         if is_unlisted && annotation == HASH {
             let list = records::list(None, noted.iter().map(String::as_str));
-            patch.annotations.insert(INJECTED_LIST.to_owned(), Some(list));
+            patch
+                .annotations
+                .insert(INJECTED_LIST.to_owned(), Some(list));
         }
         patch.annotations.insert(annotation.to_owned(), Some(text));
     }
@@ -270,13 +370,18 @@ fn note_hashes(snapshot: &Snapshot, pod: &Pod, latest: &str, patch: &mut PodPatc
 fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
     match turn {
         Turn::Replaces(pod, lack, how) => {
-            let is_written = plan.actions().any(|action| target(action).as_deref() == Some(&*pod.metadata.uid));
+            let is_written = plan
+                .actions()
+                .any(|action| target(action).as_deref() == Some(&*pod.metadata.uid));
             if !is_written {
                 plan.add_stage(REPAIR, vec![repair::step(pod, *lack, *how)]);
             }
         }
         Turn::Soon(wait) => {
-            plan.wait("repair: another pod is next, when none of its workload was just created".to_owned());
+            plan.wait(
+                "repair: another pod is next, when none of its workload was just created"
+                    .to_owned(),
+            );
             plan.look_again_after(*wait);
         }
         Turn::Begins(pod, _) => plan.wait(format!("repair: pod {} is replaced next", key(pod))),
@@ -288,7 +393,9 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
         }
         Turn::UnderWay(what, ends_after) => {
             plan.wait(format!("repair: {what}"));
-            ends_after.iter().for_each(|left| plan.look_again_after(*left));
+            ends_after
+                .iter()
+                .for_each(|left| plan.look_again_after(*left));
         }
         Turn::Missing(what, _, left) => {
             plan.wait(format!("repair: {what}"));
@@ -296,7 +403,11 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
         }
         Turn::Lost(what) => {
             plan.wait(format!("repair: {what}"));
-            plan.events.push(Event { warning: true, reason: "NoSuccessor", message: what.clone() });
+            plan.events.push(Event {
+                warning: true,
+                reason: "NoSuccessor",
+                message: what.clone(),
+            });
         }
         Turn::Fruitless(why) => {
             plan.wait(format!("repair: {why}"));
@@ -304,12 +415,20 @@ fn repair(snapshot: &Snapshot, turn: &Turn<'_>, plan: &mut Plan) {
         }
         Turn::Stops(why) => {
             plan.wait(format!("repair: {why}"));
-            plan.events.push(Event { warning: true, reason: "RepairStopped", message: why.clone() });
+            plan.events.push(Event {
+                warning: true,
+                reason: "RepairStopped",
+                message: why.clone(),
+            });
         }
         Turn::Stopped(why) => {
             plan.wait(format!("repair has stopped: {why}"));
             if !status::has_stopped(snapshot) {
-                plan.events.push(Event { warning: true, reason: "RepairStopped", message: why.clone() });
+                plan.events.push(Event {
+                    warning: true,
+                    reason: "RepairStopped",
+                    message: why.clone(),
+                });
             }
         }
         Turn::Off | Turn::Idle(..) | Turn::Over => {}
@@ -323,24 +442,39 @@ fn tell(
     (settings, chosen): (&Settings, &Chosen<'_>),
     (plan, now): (&mut Plan, Timestamp),
 ) {
-    let left_out = reach::nowhere(snapshot).map(|(_, message)| message).or_else(|| reach::beside(snapshot));
-    left_out.into_iter().for_each(|left_out| plan.wait(left_out));
+    let left_out = reach::nowhere(snapshot)
+        .map(|(_, message)| message)
+        .or_else(|| reach::beside(snapshot));
+    left_out
+        .into_iter()
+        .for_each(|left_out| plan.wait(left_out));
     for (member, why) in &chosen.later {
         plan.waiting.push(waiting(member.pod, why));
     }
     for member in members.iter().filter(|member| member.is_updated) {
         if let Some(why) = &member.unproven {
-            plan.waiting.push(waiting(member.pod, &format!("its update is not proven yet: {why}")));
+            plan.waiting.push(waiting(
+                member.pod,
+                &format!("its update is not proven yet: {why}"),
+            ));
         }
     }
     for member in members {
         if let Some(failure) = &member.failing {
-            plan.waiting.push(waiting(member.pod, &blocked::of_container(snapshot, failure)));
+            plan.waiting.push(waiting(
+                member.pod,
+                &blocked::of_container(snapshot, failure),
+            ));
         }
     }
     for (pod, lack) in lacking(snapshot, members, now) {
-        repair::set_aside(snapshot, pod, now).iter().for_each(|(_, left)| plan.look_again_after(*left));
-        plan.waiting.push(waiting(pod, &repair::prospect(snapshot, settings, pod, lack)));
+        repair::set_aside(snapshot, pod, now)
+            .iter()
+            .for_each(|(_, left)| plan.look_again_after(*left));
+        plan.waiting.push(waiting(
+            pod,
+            &repair::prospect(snapshot, settings, pod, lack),
+        ));
     }
     for (pod, why) in drift::drifted(snapshot) {
         plan.waiting.push(waiting(pod, &why));
@@ -354,7 +488,11 @@ fn tell(
         && reason != blocked::NOT_UPGRADABLE
         && !status::is_blocked_by(snapshot, reason)
     {
-        plan.events.push(Event { warning: true, reason, message });
+        plan.events.push(Event {
+            warning: true,
+            reason,
+            message,
+        });
     }
 }
 
@@ -363,9 +501,14 @@ fn note_upgradable(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan,
     let set = snapshot.name();
     // Of a pod that is written otherwise in this round it is said in the next.
     let written: BTreeSet<_> = plan.actions().map(target).collect();
-    let uids = members.iter().map(|member| &*member.pod.metadata.uid).collect();
+    let uids = members
+        .iter()
+        .map(|member| &*member.pod.metadata.uid)
+        .collect();
     condition::forget_strangers(snapshot, &uids, &written, (plan, now));
-    let rest = members.iter().filter(|member| !written.contains(&Some(uid(member))));
+    let rest = members
+        .iter()
+        .filter(|member| !written.contains(&Some(uid(member))));
     let upgradable = rest.map(|member| (member, member.is_updated || member.is_upgradable));
     // That a pod can be updated is news where it could not, and once it was: of one that was just created nobody asks. Where pods are
     // not updated, only what is true no more is taken back.
@@ -381,9 +524,16 @@ fn note_upgradable(snapshot: &Snapshot, members: &[Member<'_>], plan: &mut Plan,
     let new = steps.iter().filter(|(can, _)| !can).count();
     if new > 0 {
         let message = format!("{new} pods differ in more than images and are not updated in place");
-        plan.events.push(Event { warning: false, reason: "NotUpgradablePods", message });
+        plan.events.push(Event {
+            warning: false,
+            reason: "NotUpgradablePods",
+            message,
+        });
     }
-    plan.add_stage("conditions of pods", steps.into_iter().map(|(_, step)| step).collect());
+    plan.add_stage(
+        "conditions of pods",
+        steps.into_iter().map(|(_, step)| step).collect(),
+    );
 }
 
 fn key(pod: &Pod) -> String {
@@ -391,5 +541,8 @@ fn key(pod: &Pod) -> String {
 }
 
 fn waiting(pod: &Pod, reason: &str) -> Waiting {
-    Waiting { pod: key(pod), reason: reason.to_owned() }
+    Waiting {
+        pod: key(pod),
+        reason: reason.to_owned(),
+    }
 }

@@ -23,48 +23,90 @@ pub fn pod_events(turns: &Turns, plan: &Plan, outcome: &Outcome) -> Vec<(Target,
 /// written in several ways.
 pub(super) fn failure<'a>(outcome: &'a Outcome, target: &Target) -> Option<&'a Failure> {
     let is_its = |failure: &&Failure| {
-        DEEDS.contains(&failure.deed) && (&failure.namespace, &failure.object) == (&target.namespace, &target.name)
+        DEEDS.contains(&failure.deed)
+            && (&failure.namespace, &failure.object) == (&target.namespace, &target.name)
     };
     outcome.failures.iter().find(is_its)
 }
 
 /// The steps of the stage of this name; none where a required stage before it failed, because then
 /// none is tried.
-pub(super) fn tried_steps<'a>(plan: &'a Plan, outcome: &Outcome, stage: &'static str) -> Vec<&'a Step> {
-    let before = plan.stages.iter().take_while(|known| known.name != stage).filter(|known| known.required);
-    let mut needed = before.flat_map(|stage| &stage.steps).flat_map(|step| &step.actions).map(Action::deed);
+pub(super) fn tried_steps<'a>(
+    plan: &'a Plan,
+    outcome: &Outcome,
+    stage: &'static str,
+) -> Vec<&'a Step> {
+    let before = plan
+        .stages
+        .iter()
+        .take_while(|known| known.name != stage)
+        .filter(|known| known.required);
+    let mut needed = before
+        .flat_map(|stage| &stage.steps)
+        .flat_map(|step| &step.actions)
+        .map(Action::deed);
     if needed.any(|deed| outcome.failures.iter().any(|failure| failure.deed == deed)) {
         return Vec::new();
     }
-    plan.stages.iter().filter(|known| known.name == stage).flat_map(|stage| &stage.steps).collect()
+    plan.stages
+        .iter()
+        .filter(|known| known.name == stage)
+        .flat_map(|stage| &stage.steps)
+        .collect()
 }
 
 /// Pods that are set aside.
 fn refusals(turns: &Turns, plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
-    let told = tried_steps(plan, outcome, UPDATE).into_iter().filter_map(|step| {
-        let Some(Action::PatchPod { target, .. }) = step.actions.first() else { return None };
-        let refused = failure(outcome, target).filter(|_| turns.is_aside(&target.uid))?;
-        let message = format!("{}, and the apiserver did not take that: {}", step.reason, refused.message);
-        Some((target.clone(), Event { warning: true, reason: REFUSED, message }))
-    });
+    let told = tried_steps(plan, outcome, UPDATE)
+        .into_iter()
+        .filter_map(|step| {
+            let Some(Action::PatchPod { target, .. }) = step.actions.first() else {
+                return None;
+            };
+            let refused = failure(outcome, target).filter(|_| turns.is_aside(&target.uid))?;
+            let message = format!(
+                "{}, and the apiserver did not take that: {}",
+                step.reason, refused.message
+            );
+            Some((
+                target.clone(),
+                Event {
+                    warning: true,
+                    reason: REFUSED,
+                    message,
+                },
+            ))
+        });
     told.collect()
 }
 
 /// Pods whose hot upgrade was to end: the old container got the empty image, or could not.
 fn ends_of_hot_upgrades(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
-    let told = tried_steps(plan, outcome, END_OF_HOT_UPGRADE).into_iter().filter_map(|step| {
-        let Some(Action::PatchPod { target, .. }) = step.actions.first() else { return None };
-        let event = match failure(outcome, target) {
-            None => Event { warning: false, reason: "ResetContainerSucceed", message: step.reason.clone() },
-            // Somebody else changed the pod meanwhile: it is decided on anew.
-            Some(failure) if failure.outdated => return None,
-            Some(failure) => {
-                let message = format!("{}, and that failed: {}", step.reason, failure.message);
-                Event { warning: true, reason: "ResetContainerFailed", message }
-            }
-        };
-        Some((target.clone(), event))
-    });
+    let told = tried_steps(plan, outcome, END_OF_HOT_UPGRADE)
+        .into_iter()
+        .filter_map(|step| {
+            let Some(Action::PatchPod { target, .. }) = step.actions.first() else {
+                return None;
+            };
+            let event = match failure(outcome, target) {
+                None => Event {
+                    warning: false,
+                    reason: "ResetContainerSucceed",
+                    message: step.reason.clone(),
+                },
+                // Somebody else changed the pod meanwhile: it is decided on anew.
+                Some(failure) if failure.outdated => return None,
+                Some(failure) => {
+                    let message = format!("{}, and that failed: {}", step.reason, failure.message);
+                    Event {
+                        warning: true,
+                        reason: "ResetContainerFailed",
+                        message,
+                    }
+                }
+            };
+            Some((target.clone(), event))
+        });
     told.collect()
 }
 
@@ -72,12 +114,18 @@ fn ends_of_hot_upgrades(plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> 
 /// updates back.
 pub fn blocked_event(snapshot: &Snapshot, new: &SidecarSetStatus) -> Option<Event> {
     let blocked = new.conditions.iter().find(|known| known.type_ == BLOCKED)?;
-    let reason = [NO_BUDGET, REFUSED].into_iter().find(|reason| blocked.reason == *reason)?;
+    let reason = [NO_BUDGET, REFUSED]
+        .into_iter()
+        .find(|reason| blocked.reason == *reason)?;
     // Of spec.updateStrategy.maxUnavailable the plan tells.
     if blocked.message == choose::NO_BUDGET || status::is_blocked_by(snapshot, reason) {
         return None;
     }
-    Some(Event { warning: true, reason, message: blocked.message.clone() })
+    Some(Event {
+        warning: true,
+        reason,
+        message: blocked.message.clone(),
+    })
 }
 
 #[cfg(test)]
@@ -102,12 +150,30 @@ mod tests {
         for (verb, namespace, expected) in [
             (Verb::Patch, "one", [("one", failed), ("two", succeeded)]),
             (Verb::Patch, "two", [("one", succeeded), ("two", failed)]),
-            (Verb::Patch, "three", [("one", succeeded), ("two", succeeded)]),
-            (Verb::PatchStatus, "one", [("one", succeeded), ("two", succeeded)]),
+            (
+                Verb::Patch,
+                "three",
+                [("one", succeeded), ("two", succeeded)],
+            ),
+            (
+                Verb::PatchStatus,
+                "one",
+                [("one", succeeded), ("two", succeeded)],
+            ),
         ] {
-            let failure = Failure::of_budget(Deed::of(verb, PODS), (namespace, "a"), "no".to_owned());
-            let told = pod_events(&Turns::default(), &plan, &Outcome { failures: vec![failure] });
-            let told: Vec<_> = told.iter().map(|(pod, event)| (pod.namespace.as_str(), event.reason)).collect();
+            let failure =
+                Failure::of_budget(Deed::of(verb, PODS), (namespace, "a"), "no".to_owned());
+            let told = pod_events(
+                &Turns::default(),
+                &plan,
+                &Outcome {
+                    failures: vec![failure],
+                },
+            );
+            let told: Vec<_> = told
+                .iter()
+                .map(|(pod, event)| (pod.namespace.as_str(), event.reason))
+                .collect();
             assert_eq!(told, expected, "{verb:?} in namespace {namespace}");
         }
     }
@@ -123,7 +189,14 @@ mod tests {
             let deed = Deed::of(Verb::Create, resource);
             let failure = Failure::of_budget(deed, ("kruise-system", "log-1"), "no".to_owned());
             assert_eq!(
-                pod_events(&Turns::default(), &plan, &Outcome { failures: vec![failure] }).len(),
+                pod_events(
+                    &Turns::default(),
+                    &plan,
+                    &Outcome {
+                        failures: vec![failure]
+                    }
+                )
+                .len(),
                 told,
                 "{deed}"
             );

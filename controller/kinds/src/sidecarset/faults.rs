@@ -45,8 +45,16 @@ pub fn faults(
 fn expressions(spec: &SidecarSetSpec) -> Vec<String> {
     let of = |(sidecar, list): (&SidecarContainer, sidecar::List)| {
         let policy = sidecar.resources_policy.as_ref()?;
-        let at = format!("spec.{}[{}].resourcesPolicy", list.name(), sidecar::name(sidecar));
-        Some(resources::problems(policy).into_iter().map(move |(field, problem)| format!("{at}.{field}: {problem}")))
+        let at = format!(
+            "spec.{}[{}].resourcesPolicy",
+            list.name(),
+            sidecar::name(sidecar)
+        );
+        Some(
+            resources::problems(policy)
+                .into_iter()
+                .map(move |(field, problem)| format!("{at}.{field}: {problem}")),
+        )
     };
     sidecar::all(spec).filter_map(of).flatten().collect()
 }
@@ -54,13 +62,22 @@ fn expressions(spec: &SidecarSetSpec) -> Vec<String> {
 /// What is wrong with a canary's base: it is to be there, and a canary stands before no canary, nor behind one.
 fn of_base(set: &SidecarSet, base: &String, others: &[Arc<SidecarSet>]) -> Option<String> {
     let field = format!("metadata.annotations[{BASE}]");
-    let Some(found) = others.iter().find(|other| other.metadata.name.as_ref() == Some(base)) else {
-        return Some(format!("{field}: there is no SidecarSet {base}; name one that is there"));
+    let Some(found) = others
+        .iter()
+        .find(|other| other.metadata.name.as_ref() == Some(base))
+    else {
+        return Some(format!(
+            "{field}: there is no SidecarSet {base}; name one that is there"
+        ));
     };
     if let Some(of_base) = base_of(found) {
-        return Some(format!("{field}: {base} is a canary itself: name its base {of_base}"));
+        return Some(format!(
+            "{field}: {base} is a canary itself: name its base {of_base}"
+        ));
     }
-    let canary = others.iter().find(|other| base_of(other) == set.metadata.name.as_ref())?;
+    let canary = others
+        .iter()
+        .find(|other| base_of(other) == set.metadata.name.as_ref())?;
     let canary = canary.metadata.name.as_deref().unwrap_or_default();
     Some(format!(
         "{field}: {canary} is a canary of this one, which cannot be a canary then: delete it, or remove the annotation"
@@ -82,7 +99,9 @@ fn annotations(spec: &SidecarSetSpec, allowed: Option<&BTreeSet<String>>) -> Vec
             } else {
                 continue;
             };
-            faults.push(format!("spec.patchPodMetadata[{index}].annotations: Invalid value {key:?}: {why}"));
+            faults.push(format!(
+                "spec.patchPodMetadata[{index}].annotations: Invalid value {key:?}: {why}"
+            ));
         }
     }
     faults
@@ -94,22 +113,43 @@ fn conflicts(spec: &SidecarSetSpec, other: &SidecarSet) -> Vec<String> {
     let remedy = format!("SidecarSet {name}, which may select the same pods");
     let mut faults = Vec::new();
     let in_pods = |spec: &SidecarSetSpec| -> BTreeSet<String> {
-        sidecar::all(spec).flat_map(|(sidecar, list)| sidecar::names_in_pod(sidecar, list)).collect()
+        sidecar::all(spec)
+            .flat_map(|(sidecar, list)| sidecar::names_in_pod(sidecar, list))
+            .collect()
     };
     for container in in_pods(spec).intersection(&in_pods(&other.spec)) {
-        faults.push(format!("spec.containers: {container} is a container of {remedy}: give it another name"));
+        faults.push(format!(
+            "spec.containers: {container} is a container of {remedy}: give it another name"
+        ));
     }
-    let volume_name = |volume: &serde_json::Map<String, serde_json::Value>| volume.get("name").cloned();
+    let volume_name =
+        |volume: &serde_json::Map<String, serde_json::Value>| volume.get("name").cloned();
     for volume in &spec.volumes {
-        let same = other.spec.volumes.iter().find(|known| volume_name(known) == volume_name(volume));
+        let same = other
+            .spec
+            .volumes
+            .iter()
+            .find(|known| volume_name(known) == volume_name(volume));
         if same.is_some_and(|known| known != volume) {
             let volume = volume_name(volume).unwrap_or_default();
-            faults.push(format!("spec.volumes: {volume} is another volume in {remedy}: give it another name"));
+            faults.push(format!(
+                "spec.volumes: {volume} is another volume in {remedy}: give it another name"
+            ));
         }
     }
     let writes = |spec: &SidecarSetSpec| -> Vec<(String, PatchPolicy)> {
-        let patches = spec.patch_pod_metadata.iter().filter(|patch| patch.patch_policy != PatchPolicy::Retain);
-        patches.flat_map(|patch| patch.annotations.keys().map(|key| (key.clone(), patch.patch_policy))).collect()
+        let patches = spec
+            .patch_pod_metadata
+            .iter()
+            .filter(|patch| patch.patch_policy != PatchPolicy::Retain);
+        patches
+            .flat_map(|patch| {
+                patch
+                    .annotations
+                    .keys()
+                    .map(|key| (key.clone(), patch.patch_policy))
+            })
+            .collect()
     };
     let of_other = writes(&other.spec);
     for (key, policy) in writes(spec) {
@@ -117,7 +157,9 @@ fn conflicts(spec: &SidecarSetSpec, other: &SidecarSet) -> Vec<String> {
             *known == key && (policy == PatchPolicy::Overwrite || *how == PatchPolicy::Overwrite)
         };
         if of_other.iter().any(meets) {
-            faults.push(format!("spec.patchPodMetadata: {key} is written by {remedy}: write it in one of them"));
+            faults.push(format!(
+                "spec.patchPodMetadata: {key} is written by {remedy}: write it in one of them"
+            ));
         }
     }
     faults
@@ -126,8 +168,12 @@ fn conflicts(spec: &SidecarSetSpec, other: &SidecarSet) -> Vec<String> {
 /// May a pod be selected by both? What makes no sense is told otherwise, and excludes nothing.
 fn may_meet_in_pods(one: &SidecarSetSpec, other: &SidecarSetSpec) -> bool {
     let both = |one: &Option<LabelSelector>, other: &Option<LabelSelector>| {
-        let read = |selector: &Option<LabelSelector>| selector.as_ref().and_then(|it| Selector::new(it).ok());
-        read(one).zip(read(other)).is_none_or(|(one, other)| !one.excludes(&other))
+        let read = |selector: &Option<LabelSelector>| {
+            selector.as_ref().and_then(|it| Selector::new(it).ok())
+        };
+        read(one)
+            .zip(read(other))
+            .is_none_or(|(one, other)| !one.excludes(&other))
     };
     both(&one.namespace_selector, &other.namespace_selector) && both(&one.selector, &other.selector)
 }
@@ -157,26 +203,54 @@ mod tests {
         let same = json!({"/spec/containers": container("agent")});
         let elsewhere = |value: &str| json!({"/spec/containers": container("agent"), "/spec/selector": {"matchLabels": {"app": value}}});
         let hot = json!({"/spec/containers": [{"name": "agent", "image": "a", "upgradeStrategy": {"upgradeType": "HotUpgrade"}}]});
-        let volume = |path: &str| json!({"/spec/volumes": [{"name": "v", "hostPath": {"path": path}}]});
-        let writes =
-            |policy: &str| json!({"/spec/patchPodMetadata": [{"annotations": {"k": "{}"}, "patchPolicy": policy}]});
+        let volume =
+            |path: &str| json!({"/spec/volumes": [{"name": "v", "hostPath": {"path": path}}]});
+        let writes = |policy: &str| json!({"/spec/patchPodMetadata": [{"annotations": {"k": "{}"}, "patchPolicy": policy}]});
         for (what, one, other, says) in [
-            ("the same container", &same, &same, Some("spec.containers: agent")),
+            (
+                "the same container",
+                &same,
+                &same,
+                Some("spec.containers: agent"),
+            ),
             ("in other pods", &same, &elsewhere("db"), None),
-            ("a hot one's half", &json!({"/spec/containers": container("agent-1")}), &hot, Some("agent-1")),
-            ("volumes that differ", &volume("/a"), &volume("/b"), Some("spec.volumes: \"v\"")),
-            ("volumes that are the same", &volume("/a"), &volume("/a"), None),
+            (
+                "a hot one's half",
+                &json!({"/spec/containers": container("agent-1")}),
+                &hot,
+                Some("agent-1"),
+            ),
+            (
+                "volumes that differ",
+                &volume("/a"),
+                &volume("/b"),
+                Some("spec.volumes: \"v\""),
+            ),
+            (
+                "volumes that are the same",
+                &volume("/a"),
+                &volume("/a"),
+                None,
+            ),
             (
                 "annotations that are overwritten",
                 &writes("Overwrite"),
                 &writes("MergePatchJson"),
                 Some("spec.patchPodMetadata: k"),
             ),
-            ("annotations that are merged", &writes("MergePatchJson"), &writes("MergePatchJson"), None),
+            (
+                "annotations that are merged",
+                &writes("MergePatchJson"),
+                &writes("MergePatchJson"),
+                None,
+            ),
         ] {
             let found = faults(&set("one", one), &[set("other", other)], None, None);
             match says {
-                Some(says) => assert!(found.len() == 1 && found[0].contains(says), "{what}: {found:?}"),
+                Some(says) => assert!(
+                    found.len() == 1 && found[0].contains(says),
+                    "{what}: {found:?}"
+                ),
                 None => assert!(found.is_empty(), "{what}: {found:?}"),
             }
         }
@@ -184,35 +258,66 @@ mod tests {
 
     #[test]
     fn an_annotation_that_no_pod_would_get_is_a_fault_where_it_is_known() {
-        let key =
-            |key: &str| json!({"/spec/patchPodMetadata": [{"annotations": {"ok": "1"}}, {"annotations": {key: "1"}}]});
+        let key = |key: &str| json!({"/spec/patchPodMetadata": [{"annotations": {"ok": "1"}}, {"annotations": {key: "1"}}]});
         let not_allowed = "is not allowed by ConfigMap kruise-configuration, key SidecarSet_PatchPodMetadata_WhiteList: add an \
                            expression there, or remove it";
         let ours = "is one by which a pod says which sidecars it has: remove it";
         let both = ["ok", "example.org/a", "kruise.io/sidecarset-hash"];
         for (what, of, allowed, says) in [
-            ("not allowed", "example.org/a", Some(&["ok"][..]), Some(not_allowed)),
+            (
+                "not allowed",
+                "example.org/a",
+                Some(&["ok"][..]),
+                Some(not_allowed),
+            ),
             ("allowed", "example.org/a", Some(&both[..]), None),
             ("nobody knows", "example.org/a", None, None),
-            ("ours, though it is allowed", "kruise.io/sidecarset-hash", Some(&both[..]), Some(ours)),
-            ("ours, and nobody knows", "version.sidecarset.kruise.io/mesh-1", None, Some(ours)),
+            (
+                "ours, though it is allowed",
+                "kruise.io/sidecarset-hash",
+                Some(&both[..]),
+                Some(ours),
+            ),
+            (
+                "ours, and nobody knows",
+                "version.sidecarset.kruise.io/mesh-1",
+                None,
+                Some(ours),
+            ),
         ] {
             let allowed = allowed.map(|keys| keys.iter().map(|key| (*key).to_owned()).collect());
             let found = faults(&set("one", &key(of)), &[], None, allowed.as_ref());
             let field = "spec.patchPodMetadata[1].annotations";
-            let expected: Vec<_> = says.iter().map(|says| format!("{field}: Invalid value {of:?}: {says}")).collect();
+            let expected: Vec<_> = says
+                .iter()
+                .map(|says| format!("{field}: Invalid value {of:?}: {says}"))
+                .collect();
             assert_eq!(found, expected, "{what}");
         }
     }
 
     #[test]
     fn a_canary_stands_before_no_canary_and_behind_none() {
-        let canary =
-            |name: &str, base: &str| set(name, &json!({"/metadata/annotations": {CANARY: "true", BASE: base}}));
+        let canary = |name: &str, base: &str| {
+            set(
+                name,
+                &json!({"/metadata/annotations": {CANARY: "true", BASE: base}}),
+            )
+        };
         let plain = |name: &str| set(name, &json!({}));
         for (what, set, others, says) in [
-            ("its base is a SidecarSet", canary("c", "a"), vec![plain("a")], None),
-            ("beside another canary of it", canary("c", "a"), vec![plain("a"), canary("b", "a")], None),
+            (
+                "its base is a SidecarSet",
+                canary("c", "a"),
+                vec![plain("a")],
+                None,
+            ),
+            (
+                "beside another canary of it",
+                canary("c", "a"),
+                vec![plain("a"), canary("b", "a")],
+                None,
+            ),
             (
                 "its base is none",
                 canary("c", "a"),
@@ -228,18 +333,29 @@ mod tests {
             (
                 "its base says of what it would be one, and is none",
                 canary("c", "b"),
-                vec![plain("a"), set("b", &json!({"/metadata/annotations": {CANARY: "false", BASE: "a"}}))],
+                vec![
+                    plain("a"),
+                    set(
+                        "b",
+                        &json!({"/metadata/annotations": {CANARY: "false", BASE: "a"}}),
+                    ),
+                ],
                 None,
             ),
             (
                 "it has a canary",
                 canary("b", "a"),
                 vec![plain("a"), canary("c", "b")],
-                Some("c is a canary of this one, which cannot be a canary then: delete it, or remove the annotation"),
+                Some(
+                    "c is a canary of this one, which cannot be a canary then: delete it, or remove the annotation",
+                ),
             ),
         ] {
             let found = faults(&set, &others, None, None);
-            let expected: Vec<_> = says.iter().map(|says| format!("metadata.annotations[{BASE}]: {says}")).collect();
+            let expected: Vec<_> = says
+                .iter()
+                .map(|says| format!("metadata.annotations[{BASE}]: {says}"))
+                .collect();
             assert_eq!(found, expected, "{what}");
         }
     }
@@ -247,49 +363,91 @@ mod tests {
     #[test]
     fn a_canary_may_have_what_its_base_has_and_no_other_canary() {
         let of = |name: &str, base: &str, app: &str| {
-            let annotations = if base.is_empty() { json!({}) } else { json!({CANARY: "true", BASE: base}) };
+            let annotations = if base.is_empty() {
+                json!({})
+            } else {
+                json!({CANARY: "true", BASE: base})
+            };
             let fields = json!({
                 "/metadata/annotations": annotations, "/spec/selector": {"matchLabels": {"app": app}},
                 "/spec/containers": [{"name": "agent", "image": "a"}],
             });
             set(name, &fields)
         };
-        let others = [of("log", "", "web"), of("db", "", "db"), of("log-c1", "log", "web")];
+        let others = [
+            of("log", "", "web"),
+            of("db", "", "db"),
+            of("log-c1", "log", "web"),
+        ];
         for (what, set, expected) in [
             ("its base", of("log", "", "web"), &[][..]),
             ("itself", of("log-c1", "log", "web"), &[]),
-            ("another canary, in the same pods", of("log-c2", "log", "web"), &["log-c1"]),
-            ("another canary, in other pods", of("log-c2", "log", "cache"), &[]),
-            ("a canary of another base", of("db-c1", "db", "web"), &["log", "log-c1"]),
+            (
+                "another canary, in the same pods",
+                of("log-c2", "log", "web"),
+                &["log-c1"],
+            ),
+            (
+                "another canary, in other pods",
+                of("log-c2", "log", "cache"),
+                &[],
+            ),
+            (
+                "a canary of another base",
+                of("db-c1", "db", "web"),
+                &["log", "log-c1"],
+            ),
         ] {
             let found = faults(&set, &others, None, None);
-            let is_it = |(found, name): (&String, &&str)| found.contains(&format!("of SidecarSet {name}, which may"));
-            assert!(found.len() == expected.len() && found.iter().zip(expected).all(is_it), "{what}: {found:?}");
+            let is_it = |(found, name): (&String, &&str)| {
+                found.contains(&format!("of SidecarSet {name}, which may"))
+            };
+            assert!(
+                found.len() == expected.len() && found.iter().zip(expected).all(is_it),
+                "{what}: {found:?}"
+            );
         }
     }
 
     #[test]
     fn a_base_a_revision_and_expressions_are_looked_at() {
         let canary = json!({"/metadata/annotations": {CANARY: "true", BASE: "base"}, "/spec/containers": [{"name": "base", "image": "a"}]});
-        assert!(faults(&set("one", &canary), &[], None, None)[0].contains("there is no SidecarSet base"));
+        assert!(
+            faults(&set("one", &canary), &[], None, None)[0]
+                .contains("there is no SidecarSet base")
+        );
         assert!(
             faults(&set("one", &canary), &[set("base", &json!({}))], None, None).is_empty(),
             "its base may have the same"
         );
         let pinned = json!({"/spec/injectionStrategy": {"revision": {"revisionName": "one-1"}}});
         assert!(faults(&set("one", &pinned), &[], Some(&[]), None)[0].contains("one-1"));
-        assert!(faults(&set("one", &pinned), &[], None, None).is_empty(), "nobody knows");
-        let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu*cpu"}}});
-        let squared = json!({"/spec/containers": [{"name": "a", "image": "a", "resourcesPolicy": policy}]});
+        assert!(
+            faults(&set("one", &pinned), &[], None, None).is_empty(),
+            "nobody knows"
+        );
+        let policy =
+            json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu*cpu"}}});
+        let squared =
+            json!({"/spec/containers": [{"name": "a", "image": "a", "resourcesPolicy": policy}]});
         let found = faults(&set("one", &squared), &[], None, None);
-        assert!(found[0].starts_with("spec.containers[a].resourcesPolicy.resourcesExpr.limits.cpu: "), "{found:?}");
+        assert!(
+            found[0].starts_with("spec.containers[a].resourcesPolicy.resourcesExpr.limits.cpu: "),
+            "{found:?}"
+        );
     }
 
     #[test]
     fn sets_whose_selectors_exclude_each_other_may_have_the_same_container() {
         let expression = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
-        let (canary, others) = (expression("In", json!(["canary"])), expression("NotIn", json!(["canary"])));
-        let (there, away) = (expression("Exists", Value::Null), expression("DoesNotExist", Value::Null));
+        let (canary, others) = (
+            expression("In", json!(["canary"])),
+            expression("NotIn", json!(["canary"])),
+        );
+        let (there, away) = (
+            expression("Exists", Value::Null),
+            expression("DoesNotExist", Value::Null),
+        );
         let is = |value: &str| json!({"matchLabels": {"a": value}});
         for (one, other, meet) in [
             (&canary, &others, false),
@@ -309,11 +467,19 @@ mod tests {
             (&expression("Is", Value::Null), &is("1"), true),
         ] {
             for field in ["/spec/selector", "/spec/namespaceSelector"] {
-                let of =
-                    |selector: &Value| json!({field: selector, "/spec/containers": [{"name": "agent", "image": "a"}]});
+                let of = |selector: &Value| json!({field: selector, "/spec/containers": [{"name": "agent", "image": "a"}]});
                 for (one, other) in [(one, other), (other, one)] {
-                    let found = faults(&set("one", &of(one)), &[set("other", &of(other))], None, None);
-                    assert_eq!(found.len(), usize::from(meet), "{field} {one} {other}: {found:?}");
+                    let found = faults(
+                        &set("one", &of(one)),
+                        &[set("other", &of(other))],
+                        None,
+                        None,
+                    );
+                    assert_eq!(
+                        found.len(),
+                        usize::from(meet),
+                        "{field} {one} {other}: {found:?}"
+                    );
                 }
             }
         }

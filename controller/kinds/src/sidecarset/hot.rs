@@ -32,12 +32,26 @@ impl Pair {
     pub(super) fn of(container: &SidecarContainer, list: List, pod: &Pod) -> Self {
         let [first, second] = hot_pair(name(container));
         // Where nothing says which one works, it is the one that has a version.
-        let says = working(pod).remove(name(container)).filter(|says| [&first, &second].contains(&says));
-        let is_second =
-            says.map_or_else(|| !has_version(pod, &first) && has_version(pod, &second), |says| says == second);
-        let (working, empty) = if is_second { (second, first) } else { (first, second) };
+        let says = working(pod)
+            .remove(name(container))
+            .filter(|says| [&first, &second].contains(&says));
+        let is_second = says.map_or_else(
+            || !has_version(pod, &first) && has_version(pod, &second),
+            |says| says == second,
+        );
+        let (working, empty) = if is_second {
+            (second, first)
+        } else {
+            (first, second)
+        };
         let empty_image = container.upgrade_strategy.hot_upgrade_empty_image.clone();
-        Self { name: name(container).to_owned(), list, working, empty, empty_image }
+        Self {
+            name: name(container).to_owned(),
+            list,
+            working,
+            empty,
+            empty_image,
+        }
     }
 
     /// The image that the one that works has in the pod, or is to have.
@@ -50,17 +64,24 @@ impl Pair {
     }
 
     fn is_in(&self, pod: &Pod) -> bool {
-        [&self.working, &self.empty].iter().all(|name| in_pod(pod, name, self.list).is_some())
+        [&self.working, &self.empty]
+            .iter()
+            .all(|name| in_pod(pod, name, self.list).is_some())
     }
 }
 
 /// Is the container one that works, or did?
 fn has_version(pod: &Pod, container: &str) -> bool {
-    pod.metadata.annotation(&format!("{VERSION_PREFIX}{container}")).is_some_and(|version| version != "0")
+    pod.metadata
+        .annotation(&format!("{VERSION_PREFIX}{container}"))
+        .is_some_and(|version| version != "0")
 }
 
 /// The pairs that the pod has: an image of a container that it lacks would make another container.
-fn pairs<'a>(spec: &'a SidecarSetSpec, pod: &'a Pod) -> impl Iterator<Item = (&'a SidecarContainer, Pair)> {
+fn pairs<'a>(
+    spec: &'a SidecarSetSpec,
+    pod: &'a Pod,
+) -> impl Iterator<Item = (&'a SidecarContainer, Pair)> {
     let hot = sidecar::all(spec).filter(|(container, list)| sidecar::is_hot(container, *list));
     let pairs = hot.map(|(container, list)| (container, Pair::of(container, list, pod)));
     pairs.filter(|(_, pair)| pair.is_in(pod))
@@ -68,7 +89,9 @@ fn pairs<'a>(spec: &'a SidecarSetSpec, pod: &'a Pod) -> impl Iterator<Item = (&'
 
 /// Is the old container to become the empty one? The versions say so, for the SidecarSet may name another empty image by now.
 pub(super) fn is_under_way(pod: &Pod, pair: &Pair) -> bool {
-    let other = pod.metadata.annotation(&format!("{VERSION_ALT_PREFIX}{}", pair.working));
+    let other = pod
+        .metadata
+        .annotation(&format!("{VERSION_ALT_PREFIX}{}", pair.working));
     other.is_some_and(|version| version != "0")
 }
 
@@ -76,14 +99,21 @@ pub(super) fn is_under_way(pod: &Pod, pair: &Pair) -> bool {
 pub(super) fn upgrading(spec: &SidecarSetSpec, pod: &Pod) -> Vec<Pair> {
     let pairs = pairs(spec, pod).map(|(_, pair)| pair);
     // One of the two always works: where the one that is to has the empty image, nothing is as it seems.
-    pairs.filter(|pair| is_under_way(pod, pair) && pair.working_image(pod) != pair.empty_image).collect()
+    pairs
+        .filter(|pair| is_under_way(pod, pair) && pair.working_image(pod) != pair.empty_image)
+        .collect()
 }
 
 /// What gives the pod's hot-upgraded containers their new images: the empty one of each pair gets it. Where an upgrade is under way
 /// already, the one that is not proven gets it: the other one still works. Of pairs in `handed_over` the new one serves, so the older
 /// one gets it; but not where that has the image already, for then nothing would start, and nothing could be handed over. It is
 /// emptied before ([`wanted_back`]).
-pub(super) fn begin(spec: &SidecarSetSpec, pod: &Pod, version: &str, handed_over: &BTreeSet<String>) -> PodPatch {
+pub(super) fn begin(
+    spec: &SidecarSetSpec,
+    pod: &Pod,
+    version: &str,
+    handed_over: &BTreeSet<String>,
+) -> PodPatch {
     let mut patch = PodPatch::default();
     let mut working = working(pod);
     for (container, pair) in pairs(spec, pod) {
@@ -99,7 +129,11 @@ pub(super) fn begin(spec: &SidecarSetSpec, pod: &Pod, version: &str, handed_over
         };
         images_in(&mut patch, pair.list).insert(new.clone(), wanted.to_owned());
         working.insert(pair.name.clone(), new.clone());
-        let of_old = pod.metadata.annotation(&format!("{VERSION_PREFIX}{old}")).unwrap_or("0").to_owned();
+        let of_old = pod
+            .metadata
+            .annotation(&format!("{VERSION_PREFIX}{old}"))
+            .unwrap_or("0")
+            .to_owned();
         for (key, value) in [
             (format!("{VERSION_PREFIX}{new}"), version.to_owned()),
             (format!("{VERSION_ALT_PREFIX}{new}"), of_old),
@@ -109,7 +143,9 @@ pub(super) fn begin(spec: &SidecarSetSpec, pod: &Pod, version: &str, handed_over
         }
     }
     if patch.changes_images() {
-        patch.annotations.insert(WORKING_HOT_CONTAINER.to_owned(), Some(text(&working)));
+        patch
+            .annotations
+            .insert(WORKING_HOT_CONTAINER.to_owned(), Some(text(&working)));
     }
     patch
 }
@@ -117,12 +153,21 @@ pub(super) fn begin(spec: &SidecarSetSpec, pod: &Pod, version: &str, handed_over
 /// Those of the pairs in `handed_over` of which the older container has the image that is wanted by now. It has nothing to serve with
 /// any more, and takes over what the new one has only when it starts: so it becomes the empty one at once, whatever the pod's other
 /// containers do, and then gets its image as ever.
-pub(super) fn wanted_back(spec: &SidecarSetSpec, pod: &Pod, handed_over: &BTreeSet<String>) -> Vec<Pair> {
+pub(super) fn wanted_back(
+    spec: &SidecarSetSpec,
+    pod: &Pod,
+    handed_over: &BTreeSet<String>,
+) -> Vec<Pair> {
     let is_meant = |(container, pair): &(&SidecarContainer, Pair)| {
         let wanted = image(container);
-        handed_over.contains(&pair.name) && pair.other_image(pod) == wanted && pair.working_image(pod) != wanted
+        handed_over.contains(&pair.name)
+            && pair.other_image(pod) == wanted
+            && pair.working_image(pod) != wanted
     };
-    pairs(spec, pod).filter(is_meant).map(|(_, pair)| pair).collect()
+    pairs(spec, pod)
+        .filter(is_meant)
+        .map(|(_, pair)| pair)
+        .collect()
 }
 
 /// What makes the old containers empty ones, once the new ones work.
@@ -130,8 +175,14 @@ pub(super) fn reset(pairs: &[Pair]) -> PodPatch {
     let mut patch = PodPatch::default();
     for pair in pairs {
         images_in(&mut patch, pair.list).insert(pair.empty.clone(), pair.empty_image.clone());
-        patch.annotations.insert(format!("{VERSION_PREFIX}{}", pair.empty), Some("0".to_owned()));
-        patch.annotations.insert(format!("{VERSION_ALT_PREFIX}{}", pair.working), Some("0".to_owned()));
+        patch.annotations.insert(
+            format!("{VERSION_PREFIX}{}", pair.empty),
+            Some("0".to_owned()),
+        );
+        patch.annotations.insert(
+            format!("{VERSION_ALT_PREFIX}{}", pair.working),
+            Some("0".to_owned()),
+        );
     }
     patch
 }
@@ -139,8 +190,13 @@ pub(super) fn reset(pairs: &[Pair]) -> PodPatch {
 /// Are all containers of the pod ready, but for the old ones of the pairs?
 pub(super) fn may_reset(pairs: &[Pair], pod: &Pod) -> bool {
     let is_old = |name: &str| pairs.iter().any(|pair| pair.empty == name);
-    let mut others = pod.containers().filter(|container| !is_old(&container.name));
-    others.all(|container| pod.container_status(&container.name).is_some_and(|status| status.ready))
+    let mut others = pod
+        .containers()
+        .filter(|container| !is_old(&container.name));
+    others.all(|container| {
+        pod.container_status(&container.name)
+            .is_some_and(|status| status.ready)
+    })
 }
 
 fn text(working: &BTreeMap<String, String>) -> String {

@@ -42,7 +42,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
-use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetCondition, SidecarSetUpdateStrategyType};
+use berth_api::v1beta1::sidecarset::{
+    SidecarSet, SidecarSetCondition, SidecarSetUpdateStrategyType,
+};
 use berth_workload::gates::Gates;
 use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
@@ -124,8 +126,14 @@ impl Asked {
     /// By what the status says, for a program that only looks.
     pub fn told(set: &SidecarSet) -> Self {
         let conditions = set.status.iter().flat_map(|status| &status.conditions);
-        let is_ready = |known: &SidecarSetCondition| known.type_ == names::INJECTION_READY && known.status == "True";
-        if conditions.into_iter().any(is_ready) { Self::Yes } else { Self::Unknown }
+        let is_ready = |known: &SidecarSetCondition| {
+            known.type_ == names::INJECTION_READY && known.status == "True"
+        };
+        if conditions.into_iter().any(is_ready) {
+            Self::Yes
+        } else {
+            Self::Unknown
+        }
     }
 }
 

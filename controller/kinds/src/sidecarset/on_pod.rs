@@ -99,7 +99,10 @@ impl<'de> Deserialize<'de> for Form {
             }
 
             fn visit_str<E>(self, hash: &str) -> Result<Form, E> {
-                Ok(Form(Known { hash: hash.to_owned(), ..Known::default() }))
+                Ok(Form(Known {
+                    hash: hash.to_owned(),
+                    ..Known::default()
+                }))
             }
 
             fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Form, A::Error> {
@@ -113,7 +116,11 @@ impl<'de> Deserialize<'de> for Form {
 /// Does the pod have containers of the SidecarSet, as far as its annotations say? Pods from before version 0.8 of the peer have no
 /// list.
 pub fn is_injected(pod: &Pod, set: &str) -> bool {
-    match pod.metadata.annotation(INJECTED_LIST).filter(|list| !list.is_empty()) {
+    match pod
+        .metadata
+        .annotation(INJECTED_LIST)
+        .filter(|list| !list.is_empty())
+    {
         Some(list) => list.split(',').any(|name| name == set),
         None => record(pod, set).is_some(),
     }
@@ -122,15 +129,24 @@ pub fn is_injected(pod: &Pod, set: &str) -> bool {
 /// Does the pod have a container of the SidecarSet, with the webhook's mark? Annotations are no
 /// proof, because each user who may change the pod may write them.
 pub fn has_container(pod: &Pod, spec: &SidecarSetSpec) -> bool {
-    let in_lists = |(sidecar, list)| sidecar::names_in_pod(sidecar, list).into_iter().map(move |name| (name, list));
-    let is_marked = |name: &str, list| in_pod(pod, name, list).is_some_and(|container| container.env.is_injected);
-    sidecar::lasting(spec).flat_map(in_lists).any(|(name, list)| is_marked(&name, list))
+    let in_lists = |(sidecar, list)| {
+        sidecar::names_in_pod(sidecar, list)
+            .into_iter()
+            .map(move |name| (name, list))
+    };
+    let is_marked = |name: &str, list| {
+        in_pod(pod, name, list).is_some_and(|container| container.env.is_injected)
+    };
+    sidecar::lasting(spec)
+        .flat_map(in_lists)
+        .any(|(name, list)| is_marked(&name, list))
 }
 
 /// Which of the two containers of each hot-upgraded one works, by its name in the SidecarSet.
 pub(super) fn working(pod: &Pod) -> BTreeMap<String, String> {
     let text = pod.metadata.annotation(WORKING_HOT_CONTAINER);
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    text.and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -141,7 +157,12 @@ mod tests {
 
     #[test]
     fn of_all_records_that_of_one_set_is_read_in_both_forms() {
-        let of = |hash: &str, revision: &str| Some(Known { hash: hash.into(), controller_revision: revision.into() });
+        let of = |hash: &str, revision: &str| {
+            Some(Known {
+                hash: hash.into(),
+                controller_revision: revision.into(),
+            })
+        };
         for (text, expected) in [
             (
                 r#"{"a": {"hash": "h0"}, "log": {"hash": "h1", "controllerRevision": "r", "sidecarList": ["x"]}}"#,
@@ -170,7 +191,8 @@ mod tests {
             (json!({HASH: hash, INJECTED_LIST: "a"}), false),
             (json!({}), false),
         ] {
-            let pod: Pod = serde_json::from_value(json!({"metadata": {"annotations": annotations}})).unwrap();
+            let pod: Pod =
+                serde_json::from_value(json!({"metadata": {"annotations": annotations}})).unwrap();
             assert_eq!(is_injected(&pod, "log"), expected, "{annotations}");
         }
     }

@@ -19,14 +19,23 @@ impl Pattern {
     /// What is wrong with it.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
-            return Err(format!("it has {} characters, and {LONGEST} are the most", text.len()));
+            return Err(format!(
+                "it has {} characters, and {LONGEST} are the most",
+                text.len()
+            ));
         }
-        let regex = RegexBuilder::new(text).unicode(false).size_limit(LARGEST).build();
+        let regex = RegexBuilder::new(text)
+            .unicode(false)
+            .size_limit(LARGEST)
+            .build();
         regex.map(Self).map_err(|error| {
             // The library draws the place below the expression, and says on its last line what is wrong there.
             let error = error.to_string();
             let line = error.lines().last().unwrap_or_default();
-            format!("{text:?} is no regular expression: {}", line.trim_start_matches("error: "))
+            format!(
+                "{text:?} is no regular expression: {}",
+                line.trim_start_matches("error: ")
+            )
         })
     }
 
@@ -53,7 +62,11 @@ mod tests {
             ("[[:alpha:]]", "1a", true),
         ];
         for (pattern, text, expected) in table {
-            assert_eq!(Pattern::new(pattern).unwrap().is_in(text), expected, "{pattern} in {text}");
+            assert_eq!(
+                Pattern::new(pattern).unwrap().is_in(text),
+                expected,
+                "{pattern} in {text}"
+            );
         }
     }
 
@@ -63,7 +76,10 @@ mod tests {
             ("(", "\"(\" is no regular expression: unclosed group"),
             ("^(?!x)", "is no regular expression: look-around"),
             ("(a{1000}){1000}", "is no regular expression"),
-            (&"a".repeat(1025), "it has 1025 characters, and 1024 are the most"),
+            (
+                &"a".repeat(1025),
+                "it has 1025 characters, and 1024 are the most",
+            ),
         ] {
             let error = Pattern::new(text).unwrap_err();
             assert!(error.contains(expected), "{error}");

@@ -54,7 +54,11 @@ pub(super) struct Member<'a> {
 
 /// The image of a container.
 pub(super) fn image(container: &SidecarContainer) -> &str {
-    container.container.get("image").and_then(|image| image.as_str()).unwrap_or_default()
+    container
+        .container
+        .get("image")
+        .and_then(|image| image.as_str())
+        .unwrap_or_default()
 }
 
 /// The container that a pod has by this name in the list that it belongs in. A pod may have one of its own by that name in the other.
@@ -76,9 +80,19 @@ pub(super) fn images_in(patch: &mut PodPatch, list: List) -> &mut BTreeMap<Strin
 
 /// The pods that the SidecarSet updates.
 pub(super) fn members(snapshot: &Snapshot) -> Vec<Member<'_>> {
-    let in_lists = |(container, list)| sidecar::names_in_pod(container, list).into_iter().map(move |name| (name, list));
-    let names: Vec<_> = sidecar::lasting(&snapshot.set.spec).flat_map(in_lists).collect();
-    snapshot.pods.iter().filter_map(|pod| Member::of(snapshot, &names, pod)).collect()
+    let in_lists = |(container, list)| {
+        sidecar::names_in_pod(container, list)
+            .into_iter()
+            .map(move |name| (name, list))
+    };
+    let names: Vec<_> = sidecar::lasting(&snapshot.set.spec)
+        .flat_map(in_lists)
+        .collect();
+    snapshot
+        .pods
+        .iter()
+        .filter_map(|pod| Member::of(snapshot, &names, pod))
+        .collect()
 }
 
 impl<'a> Member<'a> {
@@ -92,27 +106,58 @@ impl<'a> Member<'a> {
         if !pod.is_active() || !on_pod::is_injected(pod, name) {
             return None;
         }
-        let has = |(name, list): &(String, List)| in_pod(pod, name, *list).is_some_and(|found| found.env.is_injected);
-        if !names.iter().filter(|(_, list)| *list == List::Main).all(has) {
+        let has = |(name, list): &(String, List)| {
+            in_pod(pod, name, *list).is_some_and(|found| found.env.is_injected)
+        };
+        if !names
+            .iter()
+            .filter(|(_, list)| *list == List::Main)
+            .all(has)
+        {
             return None;
         }
-        let hash = on_pod::record(pod, name).map(|record| record.hash).unwrap_or_default();
-        let without = on_pod::record_without_image(pod, name).map(|record| record.hash).unwrap_or_default();
+        let hash = on_pod::record(pod, name)
+            .map(|record| record.hash)
+            .unwrap_or_default();
+        let without = on_pod::record_without_image(pod, name)
+            .map(|record| record.hash)
+            .unwrap_or_default();
         let upgrading = hot::upgrading(&set.spec, pod);
         // The old one of two is changed only when the new one is proven.
         let state = sidecars::state(pod, name).unwrap_or_default();
         let serves = |pair: &&Pair| {
-            let is_ready = pod.container_status(&pair.working).is_some_and(|status| status.ready);
-            is_ready && proof(snapshot, pod, &of_containers(state.clone(), |name| *name == pair.working)).is_ok()
+            let is_ready = pod
+                .container_status(&pair.working)
+                .is_some_and(|status| status.ready);
+            is_ready
+                && proof(
+                    snapshot,
+                    pod,
+                    &of_containers(state.clone(), |name| *name == pair.working),
+                )
+                .is_ok()
         };
-        let handed_over = upgrading.iter().filter(serves).map(|pair| pair.name.clone()).collect();
+        let handed_over = upgrading
+            .iter()
+            .filter(serves)
+            .map(|pair| pair.name.clone())
+            .collect();
         let patched = state.update_timestamp.map(|at| (at, state.was_ready));
-        let is_ready = |name: &str| pod.container_status(name).is_some_and(|status| status.ready);
+        let is_ready = |name: &str| {
+            pod.container_status(name)
+                .is_some_and(|status| status.ready)
+        };
         let has_ready_sidecars = sidecar::lasting(&set.spec).all(|(container, list)| {
             let is_hot = sidecar::is_hot(container, list);
-            if is_hot { is_ready(&Pair::of(container, list, pod).working) } else { is_ready(sidecar::name(container)) }
+            if is_hot {
+                is_ready(&Pair::of(container, list, pod).working)
+            } else {
+                is_ready(sidecar::name(container))
+            }
         });
-        let judged = of_containers(state, |name| !upgrading.iter().any(|pair| pair.empty == *name));
+        let judged = of_containers(state, |name| {
+            !upgrading.iter().any(|pair| pair.empty == *name)
+        });
         let proof = proof(snapshot, pod, &judged);
         // Before a kubelet has seen the images, what fails are those of before. Older ones do not say what they have seen.
         let seen = pod.status.observed_generation;
@@ -126,24 +171,36 @@ impl<'a> Member<'a> {
             is_upgradable: without == snapshot.hashes.without_image && names.iter().all(has),
             proven_by_node: (proof == Ok("node")).then_some(judged),
             unproven: proof.err(),
-            is_ready: upgrading.is_empty() && &*pod.status.phase == "Running" && pod.is_true("Ready"),
+            is_ready: upgrading.is_empty()
+                && &*pod.status.phase == "Running"
+                && pod.is_true("Ready"),
             has_ready_sidecars,
             patched,
             failing,
             handed_over,
             upgrading,
-            unreadable: snapshot.unreadable.get(&pod.metadata.uid).map(String::as_str),
+            unreadable: snapshot
+                .unreadable
+                .get(&pod.metadata.uid)
+                .map(String::as_str),
             pod,
         })
     }
 
     /// By container of the spec: the images that the pod does not have of it.
-    pub(super) fn changes<'b>(&self, spec: &'b SidecarSetSpec) -> impl Iterator<Item = (&'b str, &'b str)> {
+    pub(super) fn changes<'b>(
+        &self,
+        spec: &'b SidecarSetSpec,
+    ) -> impl Iterator<Item = (&'b str, &'b str)> {
         let lacks = |(container, list): &(&SidecarContainer, List)| {
             let names = sidecar::names_in_pod(container, *list);
-            !names.iter().any(|name| in_pod(self.pod, name, *list).is_some_and(|has| *has.image == *image(container)))
+            !names.iter().any(|name| {
+                in_pod(self.pod, name, *list).is_some_and(|has| *has.image == *image(container))
+            })
         };
-        sidecar::lasting(spec).filter(lacks).map(|(container, _)| (sidecar::name(container), image(container)))
+        sidecar::lasting(spec)
+            .filter(lacks)
+            .map(|(container, _)| (sidecar::name(container), image(container)))
     }
 
     /// How long it still counts against `maxUnavailable` for its last update at most; `None` if it
@@ -153,9 +210,13 @@ impl<'a> Member<'a> {
     /// upgrade is left, and one that cannot be read count for [`PATIENCE`] at most.
     pub(super) fn counts_for(&self, now: Timestamp) -> Option<SignedDuration> {
         let (at, was_ready) = self.patched?;
-        let is_handed_over = self.upgrading.iter().all(|pair| self.handed_over.contains(&pair.name));
-        let waits_for_sidecars =
-            self.unproven.is_some() || !is_handed_over || (self.is_updated && !self.has_ready_sidecars);
+        let is_handed_over = self
+            .upgrading
+            .iter()
+            .all(|pair| self.handed_over.contains(&pair.name));
+        let waits_for_sidecars = self.unproven.is_some()
+            || !is_handed_over
+            || (self.is_updated && !self.has_ready_sidecars);
         if waits_for_sidecars && was_ready && self.unreadable.is_none() {
             return Some(SignedDuration::MAX);
         }
@@ -167,7 +228,9 @@ impl<'a> Member<'a> {
 
 /// What a record says of these containers.
 fn of_containers(mut state: State, is_meant: impl Fn(&String) -> bool) -> State {
-    state.last_container_statuses.retain(|name, _| is_meant(name));
+    state
+        .last_container_statuses
+        .retain(|name, _| is_meant(name));
     state
 }
 
@@ -201,21 +264,44 @@ pub(super) struct Failure {
 }
 
 fn failure(status: &ContainerStatus, image: &str, list: List) -> Option<Failure> {
-    const FAILURES: [&str; 4] =
-        ["CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CrashLoopBackOff"];
+    const FAILURES: [&str; 4] = [
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "RunContainerError",
+        "CrashLoopBackOff",
+    ];
     /// The most characters of the kubelet's words.
     const SHOWN: usize = 300;
     let said = |reason, message: &str| {
-        let (message, image) = (message.chars().take(SHOWN).collect(), image.chars().take(SHOWN).collect());
-        Some(Failure { container: status.name.to_string(), image, reason, message })
+        let (message, image) = (
+            message.chars().take(SHOWN).collect(),
+            image.chars().take(SHOWN).collect(),
+        );
+        Some(Failure {
+            container: status.name.to_string(),
+            image,
+            reason,
+            message,
+        })
     };
     if let Some(waiting) = &status.state.waiting {
-        let reason = NO_IMAGE.into_iter().chain(FAILURES).find(|known| **known == *waiting.reason)?;
-        return is_of_image(status, image, reason, &waiting.message).then(|| said(reason, &waiting.message))?;
+        let reason = NO_IMAGE
+            .into_iter()
+            .chain(FAILURES)
+            .find(|known| **known == *waiting.reason)?;
+        return is_of_image(status, image, reason, &waiting.message)
+            .then(|| said(reason, &waiting.message))?;
     }
     // Of a native sidecar that it cannot start again, the kubelet of 1.34 tells how it ended, and not why it waits.
-    status.state.terminated.as_ref().filter(|_| list == List::Init)?;
-    said("NotStartedAgain", "it has ended, and the kubelet does not start it again")
+    status
+        .state
+        .terminated
+        .as_ref()
+        .filter(|_| list == List::Init)?;
+    said(
+        "NotStartedAgain",
+        "it has ended, and the kubelet does not start it again",
+    )
 }
 
 /// Whether a container fails with this very image. A kubelet that has just seen another one repeats for a moment how the last
@@ -224,7 +310,9 @@ fn is_of_image(status: &ContainerStatus, image: &str, reason: &str, message: &st
     match reason {
         _ if NO_IMAGE.contains(&reason) => message.is_empty() || message.contains(image),
         "RunContainerError" | "CrashLoopBackOff" => {
-            status.image.is_empty() || normalised(&status.image) == normalised(image) || pins(image, &status.image_id)
+            status.image.is_empty()
+                || normalised(&status.image) == normalised(image)
+                || pins(image, &status.image_id)
         }
         _ => true,
     }
@@ -240,7 +328,12 @@ mod tests {
     fn a_container_fails_with_the_image_that_it_is_to_run_and_with_no_earlier_one() {
         let waiting = |reason: &str, message: &str| json!({"waiting": {"reason": reason, "message": message}});
         let pulls = r#"Back-off pulling image "nginx:9": ErrImagePull: failed to pull "docker.io/library/nginx:9""#;
-        let crash = || waiting("CrashLoopBackOff", "back-off 10s restarting failed container");
+        let crash = || {
+            waiting(
+                "CrashLoopBackOff",
+                "back-off 10s restarting failed container",
+            )
+        };
         for (image, had, state, expected) in [
             ("nginx:9", "", waiting("ImagePullBackOff", pulls), true),
             ("nginx:9", "", waiting("ImagePullBackOff", ""), true),
@@ -248,13 +341,27 @@ mod tests {
             ("nginx:9", "docker.io/library/nginx:9", crash(), true),
             ("nginx:9", "nginx:bad", crash(), false),
             ("nginx:9", "", crash(), true),
-            ("nginx:9", "nginx:bad", waiting("CreateContainerError", "no such program"), true),
-            ("nginx:9", "nginx:9", waiting("ContainerCreating", ""), false),
+            (
+                "nginx:9",
+                "nginx:bad",
+                waiting("CreateContainerError", "no such program"),
+                true,
+            ),
+            (
+                "nginx:9",
+                "nginx:9",
+                waiting("ContainerCreating", ""),
+                false,
+            ),
             ("nginx:9", "nginx:9", json!({}), false),
         ] {
             let status: Value = json!({"name": "agent", "image": had, "state": state});
             let status: ContainerStatus = serde_json::from_value(status).unwrap();
-            assert_eq!(failure(&status, image, List::Main).is_some(), expected, "{image} {status:?}");
+            assert_eq!(
+                failure(&status, image, List::Main).is_some(),
+                expected,
+                "{image} {status:?}"
+            );
         }
     }
 }

@@ -29,7 +29,9 @@ impl LeftOut {
                 "by the value controller.protectedNamespaces of the chart, or for the controller runs there"
             }
             Self::Labelled => "by their label control-plane: openkruise",
-            Self::Narrowed => "by selectors that others added to kruise-mutating-webhook-configuration",
+            Self::Narrowed => {
+                "by selectors that others added to kruise-mutating-webhook-configuration"
+            }
         }
     }
 }
@@ -65,9 +67,16 @@ pub(super) fn nowhere(snapshot: &Snapshot) -> Option<(&'static str, String)> {
 /// The namespaces that the selector matches beside others, and in which no pod gets the containers.
 pub(super) fn beside(snapshot: &Snapshot) -> Option<String> {
     // Without a selector a SidecarSet asks for no namespace in particular.
-    snapshot.set.spec.namespace_selector.as_ref().filter(|_| snapshot.reach.is_any)?;
+    snapshot
+        .set
+        .spec
+        .namespace_selector
+        .as_ref()
+        .filter(|_| snapshot.reach.is_any)?;
     let left_out = words(&snapshot.reach.left_out)?;
-    Some(format!("{FIELD} matches namespaces whose pods do not get the containers: {left_out}"))
+    Some(format!(
+        "{FIELD} matches namespaces whose pods do not get the containers: {left_out}"
+    ))
 }
 
 /// By cause: the namespaces by name.
@@ -75,11 +84,22 @@ fn words(left_out: &[(LeftOut, String)]) -> Option<String> {
     let mut all: Vec<_> = left_out.iter().collect();
     all.sort();
     let of_cause = |all: &[&(LeftOut, String)]| {
-        let names: Vec<_> = all.iter().take(SHOWN).map(|(_, name)| name.as_str()).collect();
-        let more = if all.len() > SHOWN { format!(" and {} more", all.len() - SHOWN) } else { String::new() };
+        let names: Vec<_> = all
+            .iter()
+            .take(SHOWN)
+            .map(|(_, name)| name.as_str())
+            .collect();
+        let more = if all.len() > SHOWN {
+            format!(" and {} more", all.len() - SHOWN)
+        } else {
+            String::new()
+        };
         format!("{}{more} ({})", names.join(", "), all[0].0.cause())
     };
-    let causes: Vec<_> = all.chunk_by(|one, other| one.0 == other.0).map(of_cause).collect();
+    let causes: Vec<_> = all
+        .chunk_by(|one, other| one.0 == other.0)
+        .map(of_cause)
+        .collect();
     (!causes.is_empty()).then(|| causes.join(", "))
 }
 
@@ -93,16 +113,31 @@ mod tests {
     use super::*;
 
     /// The condition `InjectionReady`, and what `explain` prints as waiting.
-    fn told(is_any: bool, left_out: &[(LeftOut, &str)], has_selector: bool) -> ([String; 3], String) {
+    fn told(
+        is_any: bool,
+        left_out: &[(LeftOut, &str)],
+        has_selector: bool,
+    ) -> ([String; 3], String) {
         let selector = json!({"/spec/namespaceSelector": {"matchLabels": {"team": "a"}}});
         let mut snapshot = snapshot(&if has_selector { selector } else { json!({}) }, &[]);
-        let left_out = left_out.iter().map(|(why, name)| (*why, (*name).to_owned())).collect();
+        let left_out = left_out
+            .iter()
+            .map(|(why, name)| (*why, (*name).to_owned()))
+            .collect();
         snapshot.reach = Reach { is_any, left_out };
-        let mut conditions = status(&snapshot, &Plan::default(), &Outcome::default(), NOW).conditions;
+        let mut conditions =
+            status(&snapshot, &Plan::default(), &Outcome::default(), NOW).conditions;
         conditions.retain(|condition| condition.type_ == "InjectionReady");
         let condition = conditions.remove(0);
-        let waiting: Vec<_> = decide(&snapshot, NOW).waiting.into_iter().map(|waiting| waiting.reason).collect();
-        ([condition.status, condition.reason, condition.message], waiting.join("\n"))
+        let waiting: Vec<_> = decide(&snapshot, NOW)
+            .waiting
+            .into_iter()
+            .map(|waiting| waiting.reason)
+            .collect();
+        (
+            [condition.status, condition.reason, condition.message],
+            waiting.join("\n"),
+        )
     }
 
     #[test]
@@ -110,8 +145,22 @@ mod tests {
         use LeftOut::{Labelled, Narrowed, Protected};
         for (is_any, left_out, has_selector, status, reason, words) in [
             (true, &[][..], true, "True", "Asked", &[][..]),
-            (true, &[(Protected, "kube-system")], false, "True", "Asked", &[]),
-            (false, &[], true, "False", "NoNamespace", &["matches no namespace"]),
+            (
+                true,
+                &[(Protected, "kube-system")],
+                false,
+                "True",
+                "Asked",
+                &[],
+            ),
+            (
+                false,
+                &[],
+                true,
+                "False",
+                "NoNamespace",
+                &["matches no namespace"],
+            ),
             (
                 false,
                 &[(Protected, "kube-system")],
@@ -122,17 +171,29 @@ mod tests {
             ),
             (
                 true,
-                &[(Labelled, "b"), (Protected, "kube-system"), (Labelled, "a"), (Narrowed, "c")],
+                &[
+                    (Labelled, "b"),
+                    (Protected, "kube-system"),
+                    (Labelled, "a"),
+                    (Narrowed, "c"),
+                ],
                 true,
                 "True",
                 "Asked",
-                &["kube-system (by", "a, b (by their label control-plane", "c (by selectors that others"],
+                &[
+                    "kube-system (by",
+                    "a, b (by their label control-plane",
+                    "c (by selectors that others",
+                ],
             ),
         ] {
             let ([is_so, why, message], waiting) = told(is_any, left_out, has_selector);
             assert_eq!((&*is_so, &*why), (status, reason), "{message}");
             for words in words {
-                assert!(message.contains(words) && waiting.contains(words), "{words}: {message} | {waiting}");
+                assert!(
+                    message.contains(words) && waiting.contains(words),
+                    "{words}: {message} | {waiting}"
+                );
             }
             assert!(!words.is_empty() || waiting.is_empty(), "{waiting}");
         }
@@ -141,8 +202,14 @@ mod tests {
     #[test]
     fn many_left_out_namespaces_are_counted() {
         let names: Vec<_> = (0..8).map(|number| format!("n{number}")).collect();
-        let left_out: Vec<_> = names.iter().map(|name| (LeftOut::Labelled, name.as_str())).collect();
+        let left_out: Vec<_> = names
+            .iter()
+            .map(|name| (LeftOut::Labelled, name.as_str()))
+            .collect();
         let ([_, _, message], _) = told(false, &left_out, true);
-        assert!(message.contains("n0, n1, n2, n3, n4 and 3 more (by their label"), "{message}");
+        assert!(
+            message.contains("n0, n1, n2, n3, n4 and 3 more (by their label"),
+            "{message}"
+        );
     }
 }

@@ -30,7 +30,12 @@ pub struct Record {
 
 impl Record {
     /// Of containers that come now; `revision` is empty beside the hash that leaves out images.
-    pub(super) fn new(set: &str, (hash, revision): (&str, &str), containers: &[String], now: &str) -> Self {
+    pub(super) fn new(
+        set: &str,
+        (hash, revision): (&str, &str),
+        containers: &[String],
+        now: &str,
+    ) -> Self {
         Self {
             update_timestamp: Some(now.to_owned()),
             hash: hash.to_owned(),
@@ -62,7 +67,11 @@ impl Written {
     fn record(self, name: &str) -> Record {
         match self {
             Self::Record(record) => record,
-            Self::Hash(hash) => Record { hash, sidecar_set_name: name.to_owned(), ..Record::default() },
+            Self::Hash(hash) => Record {
+                hash,
+                sidecar_set_name: name.to_owned(),
+                ..Record::default()
+            },
         }
     }
 }
@@ -88,8 +97,9 @@ pub fn read(annotation: Option<&str>) -> Records {
 }
 
 fn entries(annotation: Option<&str>) -> BTreeMap<String, Entry> {
-    let found: BTreeMap<String, Value> =
-        annotation.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let found: BTreeMap<String, Value> = annotation
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
     let entry = |(name, value): (String, Value)| {
         let entry = match serde_json::from_value::<Written>(value.clone()) {
             Ok(written) => Entry::Record(written.record(&name)),
@@ -111,8 +121,16 @@ pub(super) fn noted(annotation: Option<&str>, record: Record) -> (String, Vec<St
 
 /// The list of SidecarSets that a pod has, with some more.
 pub fn list<'a>(annotation: Option<&'a str>, more: impl IntoIterator<Item = &'a str>) -> String {
-    let names = annotation.unwrap_or_default().split(',').chain(more).filter(|name| !name.is_empty());
-    names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(",")
+    let names = annotation
+        .unwrap_or_default()
+        .split(',')
+        .chain(more)
+        .filter(|name| !name.is_empty());
+    names
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 #[cfg(test)]
@@ -123,16 +141,29 @@ mod tests {
     fn records_are_read_and_written_as_openkruise_has_them() {
         let text = r#"{"a":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"h","sidecarSetName":"a","sidecarList":["x","y"],"controllerRevision":"a-1"},"b":{"updateTimestamp":null,"hash":"i","sidecarSetName":"b","sidecarList":null,"later":1}}"#;
         let records = read(Some(text));
-        assert_eq!((records["a"].hash.as_str(), records["a"].controller_revision.as_str()), ("h", "a-1"));
+        assert_eq!(
+            (
+                records["a"].hash.as_str(),
+                records["a"].controller_revision.as_str()
+            ),
+            ("h", "a-1")
+        );
         assert_eq!(noted(Some(text), records["a"].clone()).0, text);
     }
 
     #[test]
     fn the_old_form_is_a_hash() {
         let records = read(Some(r#"{"a":"h","b":{"hash":"i"}}"#));
-        let a = Record { hash: "h".to_owned(), sidecar_set_name: "a".to_owned(), ..Record::default() };
+        let a = Record {
+            hash: "h".to_owned(),
+            sidecar_set_name: "a".to_owned(),
+            ..Record::default()
+        };
         assert_eq!((&records["a"], records["b"].hash.as_str()), (&a, "i"));
-        assert_eq!((read(None), read(Some(""))), (Records::new(), Records::new()));
+        assert_eq!(
+            (read(None), read(Some(""))),
+            (Records::new(), Records::new())
+        );
     }
 
     #[test]
@@ -140,21 +171,41 @@ mod tests {
         for text in ["h", "{", "[]", "null", r#"{"a":1,"b":{"hash":1}}"#] {
             assert_eq!(read(Some(text)), Records::new(), "{text}");
         }
-        assert_eq!(read(Some(r#"{"a":1,"b":"h"}"#)).into_keys().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(
+            read(Some(r#"{"a":1,"b":"h"}"#))
+                .into_keys()
+                .collect::<Vec<_>>(),
+            ["b"]
+        );
     }
 
     #[test]
     fn what_is_noted_of_one_leaves_what_stands_beside_it_as_it_is() {
         let record = || Record::new("b", ("h", ""), &["x".to_owned()], "2026-01-02T03:04:05Z");
-        let own =
-            r#""b":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"h","sidecarSetName":"b","sidecarList":["x"]}"#;
+        let own = r#""b":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"h","sidecarSetName":"b","sidecarList":["x"]}"#;
         let other = r#""c":{"updateTimestamp":null,"hash":"i","sidecarSetName":"c","sidecarList":null,"later":1}"#;
         for (before, after, names) in [
             (None, format!("{{{own}}}"), "b"),
-            (Some(format!("{{{other}}}")), format!("{{{own},{other}}}"), "b,c"),
-            (Some(format!(r#"{{"b":"old",{other}}}"#)), format!("{{{own},{other}}}"), "b,c"),
-            (Some(format!(r#"{{"a":1,"b":[],{other}}}"#)), format!(r#"{{"a":1,{own},{other}}}"#), "a,b,c"),
-            (Some(r#"{"a":{"hash":1}}"#.to_owned()), format!(r#"{{"a":{{"hash":1}},{own}}}"#), "a,b"),
+            (
+                Some(format!("{{{other}}}")),
+                format!("{{{own},{other}}}"),
+                "b,c",
+            ),
+            (
+                Some(format!(r#"{{"b":"old",{other}}}"#)),
+                format!("{{{own},{other}}}"),
+                "b,c",
+            ),
+            (
+                Some(format!(r#"{{"a":1,"b":[],{other}}}"#)),
+                format!(r#"{{"a":1,{own},{other}}}"#),
+                "a,b,c",
+            ),
+            (
+                Some(r#"{"a":{"hash":1}}"#.to_owned()),
+                format!(r#"{{"a":{{"hash":1}},{own}}}"#),
+                "a,b",
+            ),
             (Some("[]".to_owned()), format!("{{{own}}}"), "b"),
             (Some("no JSON".to_owned()), format!("{{{own}}}"), "b"),
         ] {

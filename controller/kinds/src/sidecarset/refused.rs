@@ -15,7 +15,10 @@ const LONGEST: usize = 200;
 /// Notes on a pod that is being created by which SidecarSets it was refused, each with the reason. What it said before is over.
 pub fn note<'a>(pod: &mut Value, refused: impl Iterator<Item = (&'a str, &'a str)>) {
     let short = |why: &str| why.chars().take(LONGEST).collect::<String>();
-    let refused: BTreeMap<_, _> = refused.take(MOST).map(|(set, why)| (set, short(why))).collect();
+    let refused: BTreeMap<_, _> = refused
+        .take(MOST)
+        .map(|(set, why)| (set, short(why)))
+        .collect();
     if let Some(Value::Object(annotations)) = pod.pointer_mut("/metadata/annotations") {
         annotations.remove(REFUSED);
     }
@@ -27,7 +30,8 @@ pub fn note<'a>(pod: &mut Value, refused: impl Iterator<Item = (&'a str, &'a str
 
 /// Why the pod did not get the containers, by its own account.
 pub(super) fn reason(pod: &Pod, set: &str) -> Option<String> {
-    let mut refused: BTreeMap<String, String> = serde_json::from_str(pod.metadata.annotation(REFUSED)?).ok()?;
+    let mut refused: BTreeMap<String, String> =
+        serde_json::from_str(pod.metadata.annotation(REFUSED)?).ok()?;
     Some(refused.remove(set)?.chars().take(LONGEST).collect())
 }
 
@@ -41,7 +45,10 @@ mod tests {
         note(&mut pod, [].into_iter());
         assert_eq!(pod, json!({"metadata": {"name": "a"}}));
         let why = "x".repeat(LONGEST + 1);
-        note(&mut pod, [("log", "no revision"), ("mesh", &*why)].into_iter());
+        note(
+            &mut pod,
+            [("log", "no revision"), ("mesh", &*why)].into_iter(),
+        );
         let seen: Pod = serde_json::from_value(pod.clone()).unwrap();
         assert_eq!(reason(&seen, "log").as_deref(), Some("no revision"));
         assert_eq!(reason(&seen, "mesh").map(|why| why.len()), Some(LONGEST));

@@ -54,7 +54,10 @@ pub(super) enum Scope {
 impl Scope {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         let annotations = snapshot.set.metadata.annotations.as_ref();
-        match annotations.and_then(|all| all.get(REPAIR)).map(String::as_str) {
+        match annotations
+            .and_then(|all| all.get(REPAIR))
+            .map(String::as_str)
+        {
             Some("Missed") => Self::Missed,
             Some("All") => Self::All,
             _ => Self::Nobody,
@@ -104,7 +107,10 @@ pub(super) fn reserved(snapshot: &Snapshot) -> usize {
     let is_asked = Scope::of(snapshot) != Scope::Nobody;
     // One that is not taken yet, and not to be taken now, serves.
     let is_out = |record: &SidecarSetRepair| {
-        let pod = snapshot.repaired.as_ref().filter(|pod| *pod.metadata.uid == *record.uid);
+        let pod = snapshot
+            .repaired
+            .as_ref()
+            .filter(|pod| *pod.metadata.uid == *record.uid);
         let serves = pod.is_some_and(|pod| pod.is_active()) && held(snapshot).is_some();
         !record.over && !serves
     };
@@ -138,16 +144,28 @@ pub(super) fn turn<'a>(
         Err(why) => return Turn::Waits(why),
     };
     match record(snapshot).filter(|record| !record.over) {
-        Some(record) => go_on(snapshot, (members, &lacking), (record, settings, now), (unavailable, most)),
+        Some(record) => go_on(
+            snapshot,
+            (members, &lacking),
+            (record, settings, now),
+            (unavailable, most),
+        ),
         None => begin(snapshot, settings, lacking, (unavailable, most), now),
     }
 }
 
 /// How many pods may be out of service. Those that repair is for are among the selected ones, and not yet among the matched ones.
 fn most(snapshot: &Snapshot) -> Result<usize, String> {
-    let most = snapshot.set.spec.update_strategy.max_unavailable.clone().unwrap_or(IntOrString::Int(1));
+    let most = snapshot
+        .set
+        .spec
+        .update_strategy
+        .max_unavailable
+        .clone()
+        .unwrap_or(IntOrString::Int(1));
     let selected = snapshot.pods.iter().filter(|pod| pod.is_active()).count();
-    intstr::resolve(&most, selected, Round::Up).map_err(|error| format!("spec.updateStrategy.maxUnavailable: {error}"))
+    intstr::resolve(&most, selected, Round::Up)
+        .map_err(|error| format!("spec.updateStrategy.maxUnavailable: {error}"))
 }
 
 /// Why nothing new is done to any pod.
@@ -158,8 +176,11 @@ fn held(snapshot: &Snapshot) -> Option<String> {
     } else if spec.injection_strategy.paused {
         Some("spec.injectionStrategy.paused: another pod would lack the containers, too".to_owned())
     } else if snapshot.asked != Asked::Yes {
-        let until = "until a dry run of a pod's creation shows that the webhook is asked and answers";
-        Some(format!("another pod may lack the containers, too, {until}: see the condition InjectionReady"))
+        let until =
+            "until a dry run of a pod's creation shows that the webhook is asked and answers";
+        Some(format!(
+            "another pod may lack the containers, too, {until}: see the condition InjectionReady"
+        ))
     } else {
         None
     }
@@ -177,7 +198,10 @@ fn stays(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> Opt
         return Some(why);
     }
     if snapshot.taken.contains_key(&pod.metadata.uid) {
-        return Some("stays, for another pod would get the containers of a canary in place of these".to_owned());
+        return Some(
+            "stays, for another pod would get the containers of a canary in place of these"
+                .to_owned(),
+        );
     }
     if lack != Lack::NotUpgradable {
         return None;
@@ -190,7 +214,10 @@ fn stays(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> Opt
     } else if settings.has_partition() {
         Some("stays as long as spec.updateStrategy.partition is not 0".to_owned())
     } else if snapshot.set.spec.injection_strategy.revision.is_some() {
-        Some("stays, for spec.injectionStrategy.revision gives another pod an older revision".to_owned())
+        Some(
+            "stays, for spec.injectionStrategy.revision gives another pod an older revision"
+                .to_owned(),
+        )
     } else {
         None
     }
@@ -220,7 +247,13 @@ fn begin<'a>(
     let last = record(snapshot);
     let Some(pod) = next(lacking.iter().map(|(pod, _)| *pod), last, &snapshot.turns) else {
         let last = last.filter(|_| !lost.is_empty());
-        return Turn::Idle(left_alone(&left), last.map(|last| SidecarSetRepair { lost, ..last.clone() }));
+        return Turn::Idle(
+            left_alone(&left),
+            last.map(|last| SidecarSetRepair {
+                lost,
+                ..last.clone()
+            }),
+        );
     };
     if let Some(why) = held(snapshot) {
         return Turn::Waits(why);
@@ -233,7 +266,9 @@ fn begin<'a>(
             "it waits for spec.updateStrategy.maxUnavailable: {unavailable} of {most} that may be are out of service"
         ));
     }
-    if let Some(last) = last.filter(|last| last.refused && seconds_since(last, now) < REFUSED.as_secs()) {
+    if let Some(last) =
+        last.filter(|last| last.refused && seconds_since(last, now) < REFUSED.as_secs())
+    {
         return Turn::Waits(refusal(snapshot, last));
     }
     let newest = newest(snapshot, pod);
@@ -248,20 +283,34 @@ fn begin<'a>(
 /// The reason why the last pod was not let go, as the condition has it until another pod is next.
 fn refusal(snapshot: &Snapshot, last: &SidecarSetRepair) -> String {
     let pod = format!("pod {}/{} ", last.namespace, last.pod);
-    let mut conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
+    let mut conditions = snapshot
+        .set
+        .status
+        .iter()
+        .flat_map(|status| &status.conditions);
     let said = conditions.find(|known| known.type_ == REPAIRING && known.message.starts_with(&pod));
-    said.map_or_else(|| format!("{pod}was not let go: another try follows"), |said| said.message.clone())
+    said.map_or_else(
+        || format!("{pod}was not let go: another try follows"),
+        |said| said.message.clone(),
+    )
 }
 
 /// The reason why repair does not begin a turn for a pod that a budget lets go when another has
 /// come, because the budget had it taken from its ReplicaSet.
 fn goes_already(pod: &Pod) -> Option<String> {
-    is_leftover(pod).then(|| "goes when another has come in its place, or after 10 minutes".to_owned())
+    is_leftover(pod)
+        .then(|| "goes when another has come in its place, or after 10 minutes".to_owned())
 }
 
 /// The reason why a pod is set aside, and the time that is left.
-pub(super) fn set_aside(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> Option<(String, SignedDuration)> {
-    snapshot.turns.held(&pod.metadata.uid, &snapshot.hashes.hash, now)
+pub(super) fn set_aside(
+    snapshot: &Snapshot,
+    pod: &Pod,
+    now: Timestamp,
+) -> Option<(String, SignedDuration)> {
+    snapshot
+        .turns
+        .held(&pod.metadata.uid, &snapshot.hashes.hash, now)
 }
 
 /// The next pod: of the namespace after the one that had the last turn, and there the one after its
@@ -278,13 +327,22 @@ fn next<'a>(
             _ => turns.last_repaired(namespace),
         };
         let had_its_turn = last.is_some_and(|last| namespace <= &*last.namespace);
-        (had_its_turn, namespace, last_of_namespace.is_some_and(|last| name <= last), name)
+        (
+            had_its_turn,
+            namespace,
+            last_of_namespace.is_some_and(|last| name <= last),
+            name,
+        )
     })
 }
 
 fn left_alone(left: &[((&str, &str), String)]) -> Option<String> {
     let ((namespace, name), why) = left.iter().min()?;
-    let more = if left.len() > 1 { format!("; {} more stay as they are", left.len() - 1) } else { String::new() };
+    let more = if left.len() > 1 {
+        format!("; {} more stay as they are", left.len() - 1)
+    } else {
+        String::new()
+    };
     Some(format!("pod {namespace}/{name}: {why}{more}"))
 }
 
@@ -294,10 +352,17 @@ fn place(pod: &Pod) -> (&str, &str) {
 
 fn seconds_since(record: &SidecarSetRepair, now: Timestamp) -> i64 {
     // A clock that was set back makes nobody wait longer.
-    record.since.as_ref().map_or(i64::MAX, |since| (now.as_second() - since.0.as_second()).abs())
+    record.since.as_ref().map_or(i64::MAX, |since| {
+        (now.as_second() - since.0.as_second()).abs()
+    })
 }
 
-fn begun(pod: &Pod, newest: Option<Timestamp>, lost: Vec<SidecarSetLostPod>, now: Timestamp) -> SidecarSetRepair {
+fn begun(
+    pod: &Pod,
+    newest: Option<Timestamp>,
+    lost: Vec<SidecarSetLostPod>,
+    now: Timestamp,
+) -> SidecarSetRepair {
     SidecarSetRepair {
         namespace: pod.metadata.namespace.to_string(),
         pod: pod.metadata.name.to_string(),
@@ -315,11 +380,17 @@ fn begun(pod: &Pod, newest: Option<Timestamp>, lost: Vec<SidecarSetLostPod>, now
 /// When the newest pod of the pod's workload was created.
 fn newest(snapshot: &Snapshot, pod: &Pod) -> Option<Timestamp> {
     let siblings = pods_of(snapshot, &pod.metadata.namespace, owner(pod));
-    siblings.filter_map(|sibling| sibling.metadata.creation_timestamp).max()
+    siblings
+        .filter_map(|sibling| sibling.metadata.creation_timestamp)
+        .max()
 }
 
 /// The pods of a workload, those that a canary takes among them.
-fn pods_of<'a>(snapshot: &'a Snapshot, namespace: &'a str, uid: &'a str) -> impl Iterator<Item = &'a Arc<Pod>> {
+fn pods_of<'a>(
+    snapshot: &'a Snapshot,
+    namespace: &'a str,
+    uid: &'a str,
+) -> impl Iterator<Item = &'a Arc<Pod>> {
     let all = snapshot.pods.iter().chain(snapshot.taken.values());
     all.filter(move |pod| is_of(pod, namespace, uid))
 }
@@ -343,7 +414,10 @@ pub(super) fn step(pod: &Pod, lack: Lack, how: How) -> Step {
     let (action, what) = match how {
         How::Label => {
             let labels = [(SPECIFIED_DELETE.to_owned(), Some("true".to_owned()))].into();
-            let patch = PodPatch { labels, ..PodPatch::default() };
+            let patch = PodPatch {
+                labels,
+                ..PodPatch::default()
+            };
             let target = Target::as_seen(&pod.metadata);
             (
                 Action::PatchPod { target, patch },
@@ -351,28 +425,49 @@ pub(super) fn step(pod: &Pod, lack: Lack, how: How) -> Step {
             )
         }
         How::Eviction => (
-            Action::EvictPod { target: Target::from(&pod.metadata) },
+            Action::EvictPod {
+                target: Target::from(&pod.metadata),
+            },
             "is evicted, for its workload to make another".to_owned(),
         ),
     };
     let message = format!("pod {name} {what}: it {}", lack.words());
-    let done = Event { warning: false, reason: "RepairedPod", message: message.clone() };
-    Step { done: Some(done), ..Step::new(action, message) }
+    let done = Event {
+        warning: false,
+        reason: "RepairedPod",
+        message: message.clone(),
+    };
+    Step {
+        done: Some(done),
+        ..Step::new(action, message)
+    }
 }
 
 /// What is told of a pod that lacks something: what becomes of it.
 pub(super) fn prospect(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> String {
     let refused = refused::reason(pod, snapshot.name()).filter(|_| lack == Lack::Refused);
-    let words = refused.map_or_else(|| lack.words().to_owned(), |why| format!("{}: {why}", lack.words()));
+    let words = refused.map_or_else(
+        || lack.words().to_owned(),
+        |why| format!("{}: {why}", lack.words()),
+    );
     if !Scope::of(snapshot).has(lack) {
         if let Err(why) = How::of(pod) {
             return format!("{words}; {why}");
         }
-        let value = if lack == Lack::Missed { "Missed or All" } else { "All" };
-        return format!("{words}: replace the pod, or set metadata.annotations[{REPAIR}] to {value}");
+        let value = if lack == Lack::Missed {
+            "Missed or All"
+        } else {
+            "All"
+        };
+        return format!(
+            "{words}: replace the pod, or set metadata.annotations[{REPAIR}] to {value}"
+        );
     }
     let aside = || Some(set_aside(snapshot, pod, settings.now)?.0);
-    match goes_already(pod).or_else(|| stays(snapshot, settings, pod, lack)).or_else(aside) {
+    match goes_already(pod)
+        .or_else(|| stays(snapshot, settings, pod, lack))
+        .or_else(aside)
+    {
         Some(why) => format!("{words}; {why}"),
         None => format!("{words}: it is replaced in its turn"),
     }

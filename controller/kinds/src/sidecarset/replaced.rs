@@ -18,20 +18,29 @@ const MOST: usize = 16;
 pub(super) type Replaced = BTreeMap<String, BTreeSet<String>>;
 
 /// What the annotation of a pod says, as far as it speaks of these SidecarSets, and what comes to it.
-pub(super) fn noted<'a>(text: Option<&str>, sets: impl Iterator<Item = &'a str>, new: Replaced) -> Option<String> {
+pub(super) fn noted<'a>(
+    text: Option<&str>,
+    sets: impl Iterator<Item = &'a str>,
+    new: Replaced,
+) -> Option<String> {
     let mut all = read(text.unwrap_or_default());
     let sets: BTreeSet<_> = sets.collect();
     all.retain(|set, _| sets.contains(set.as_str()));
     for (set, names) in new {
         all.entry(set).or_default().extend(names);
     }
-    let all: Replaced =
-        all.into_iter().take(MOST).map(|(set, names)| (set, names.into_iter().take(MOST).collect())).collect();
+    let all: Replaced = all
+        .into_iter()
+        .take(MOST)
+        .map(|(set, names)| (set, names.into_iter().take(MOST).collect()))
+        .collect();
     (!all.is_empty()).then(|| serde_json::to_string(&all).unwrap_or_default())
 }
 
 fn read(text: &str) -> Replaced {
-    let read = Some(text).filter(|text| text.len() <= MOST_BYTES).and_then(|text| serde_json::from_str(text).ok());
+    let read = Some(text)
+        .filter(|text| text.len() <= MOST_BYTES)
+        .and_then(|text| serde_json::from_str(text).ok());
     read.unwrap_or_default()
 }
 
@@ -40,7 +49,11 @@ pub(super) fn replaced(snapshot: &Snapshot) -> Vec<(&Arc<Pod>, String)> {
     let name = snapshot.name();
     let of_pod = |pod: &Pod| {
         let names = read(pod.metadata.annotation(REPLACED)?).remove(name)?;
-        let names: Vec<_> = names.iter().take(MOST).map(|name| name.chars().take(63).collect::<String>()).collect();
+        let names: Vec<_> = names
+            .iter()
+            .take(MOST)
+            .map(|name| name.chars().take(63).collect::<String>())
+            .collect();
         (!names.is_empty() && on_pod::is_injected(pod, name)).then(|| names.join(", "))
     };
     let active = snapshot.pods.iter().filter(|pod| pod.is_active());
@@ -49,22 +62,36 @@ pub(super) fn replaced(snapshot: &Snapshot) -> Vec<(&Arc<Pod>, String)> {
 
 /// The line that `explain` prints for one pod.
 pub(super) fn words(names: &str) -> String {
-    format!("has the SidecarSet's container {names} in place of its own of that name: rename one of the two")
+    format!(
+        "has the SidecarSet's container {names} in place of its own of that name: rename one of the two"
+    )
 }
 
 /// The event where there are more than the status says.
 pub(super) fn event(snapshot: &Snapshot) -> Option<Event> {
     let all = replaced(snapshot);
-    let told =
-        snapshot.set.status.as_ref().and_then(|status| status.injection.as_ref()).map_or(0, |told| told.replaced);
+    let told = snapshot
+        .set
+        .status
+        .as_ref()
+        .and_then(|status| status.injection.as_ref())
+        .map_or(0, |told| told.replaced);
     let ((pod, names), count) = (all.first()?, i32::try_from(all.len()).unwrap_or(i32::MAX));
     let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
-    let more = if count > 1 { format!(", and so have {} more", count - 1) } else { String::new() };
+    let more = if count > 1 {
+        format!(", and so have {} more", count - 1)
+    } else {
+        String::new()
+    };
     let message = format!(
         "SidecarSet {}: pod {namespace}/{name} has the SidecarSet's container {names} in place of its own of that name{more}: rename one of the two",
         snapshot.name()
     );
-    (count > told).then_some(Event { warning: true, reason: "ContainersReplaced", message })
+    (count > told).then_some(Event {
+        warning: true,
+        reason: "ContainersReplaced",
+        message,
+    })
 }
 
 #[cfg(test)]
@@ -85,13 +112,28 @@ mod tests {
         let sets = || ["log", "mesh"].into_iter();
         let first = noted(None, sets(), of("log", "main"));
         assert_eq!(first.as_deref(), Some(r#"{"log":["main"]}"#));
-        assert_eq!(noted(first.as_deref(), sets(), Replaced::new()), first, "twice is once");
+        assert_eq!(
+            noted(first.as_deref(), sets(), Replaced::new()),
+            first,
+            "twice is once"
+        );
         let both = r#"{"log":["main"],"mesh":["web"]}"#;
-        assert_eq!(noted(first.as_deref(), sets(), of("mesh", "web")).as_deref(), Some(both));
-        assert_eq!(noted(first.as_deref(), ["mesh"].into_iter(), Replaced::new()), None, "another SidecarSet's");
+        assert_eq!(
+            noted(first.as_deref(), sets(), of("mesh", "web")).as_deref(),
+            Some(both)
+        );
+        assert_eq!(
+            noted(first.as_deref(), ["mesh"].into_iter(), Replaced::new()),
+            None,
+            "another SidecarSet's"
+        );
         let long = format!(r#"{{"log":["{}"]}}"#, "x".repeat(MOST_BYTES));
         for text in ["no JSON", "[]", &long] {
-            assert_eq!(noted(Some(text), sets(), Replaced::new()), None, "{text:.20}");
+            assert_eq!(
+                noted(Some(text), sets(), Replaced::new()),
+                None,
+                "{text:.20}"
+            );
         }
     }
 
@@ -101,12 +143,20 @@ mod tests {
         replaced["metadata"]["annotations"][REPLACED] = json!(r#"{"log":["agent"]}"#);
         let mut snapshot = snapshot(&json!({}), &[replaced, pod("b", "h2", true)]);
         let plan = decide(&snapshot, NOW);
-        let events: Vec<_> = plan.events.iter().map(|event| (event.reason, &*event.message)).collect();
+        let events: Vec<_> = plan
+            .events
+            .iter()
+            .map(|event| (event.reason, &*event.message))
+            .collect();
         assert!(
             matches!(events[..], [("ContainersReplaced", text)] if text.contains("pod default/a has the SidecarSet's container agent in place of its own of that name: rename")),
             "{events:?}"
         );
-        assert!(plan.waiting.iter().any(|waiting| waiting.pod == "default/a" && waiting.reason.contains("rename")));
+        assert!(
+            plan.waiting
+                .iter()
+                .any(|waiting| waiting.pod == "default/a" && waiting.reason.contains("rename"))
+        );
         let status = status(&snapshot, &Plan::default(), &Outcome::default(), NOW);
         assert_eq!(status.injection.as_ref().map(|told| told.replaced), Some(1));
         Arc::make_mut(&mut snapshot.set).status = Some(status);

@@ -17,15 +17,26 @@ pub fn problems(policy: &ResourcesPolicy) -> Vec<(String, String)> {
     }
     let expressions = &policy.resources_expr;
     if expressions.limits.is_none() && expressions.requests.is_none() {
-        problems.push(("resourcesExpr".to_owned(), "it is empty; it must have limits or requests".to_owned()));
+        problems.push((
+            "resourcesExpr".to_owned(),
+            "it is empty; it must have limits or requests".to_owned(),
+        ));
     }
-    for (section, expressions) in [("limits", &expressions.limits), ("requests", &expressions.requests)] {
+    for (section, expressions) in [
+        ("limits", &expressions.limits),
+        ("requests", &expressions.requests),
+    ] {
         for variable in VARIABLES {
-            let text = expressions.as_ref().map_or("", |expressions| text(expressions, variable));
+            let text = expressions
+                .as_ref()
+                .map_or("", |expressions| text(expressions, variable));
             if !text.is_empty()
                 && let Err(problem) = read(text, variable)
             {
-                problems.push((format!("resourcesExpr.{section}.{}", variable.name()), problem));
+                problems.push((
+                    format!("resourcesExpr.{section}.{}", variable.name()),
+                    problem,
+                ));
             }
         }
     }
@@ -37,38 +48,63 @@ pub fn problems(policy: &ResourcesPolicy) -> Vec<(String, String)> {
 ///
 /// # Errors
 /// No container is looked at, or an expression has no result.
-pub fn resources(policy: &ResourcesPolicy, targets: &[&Value]) -> Result<Map<String, Value>, String> {
+pub fn resources(
+    policy: &ResourcesPolicy,
+    targets: &[&Value],
+) -> Result<Map<String, Value>, String> {
     let pattern = Pattern::new(&policy.target_containers_name_regex)
         .map_err(|problem| format!("targetContainersNameRegex: {problem}"))?;
-    let name = |container: &Value| container["name"].as_str().is_some_and(|name| pattern.is_in(name));
-    let targets: Vec<&Value> = targets.iter().copied().filter(|container| name(container)).collect();
+    let name = |container: &Value| {
+        container["name"]
+            .as_str()
+            .is_some_and(|name| pattern.is_in(name))
+    };
+    let targets: Vec<&Value> = targets
+        .iter()
+        .copied()
+        .filter(|container| name(container))
+        .collect();
     if targets.is_empty() {
         let pattern = &policy.target_containers_name_regex;
-        return Err(format!("targetContainersNameRegex: no container of the pod's own has a name with {pattern:?}"));
+        return Err(format!(
+            "targetContainersNameRegex: no container of the pod's own has a name with {pattern:?}"
+        ));
     }
     let mode = policy.target_containers_mode;
     let mut sections = [Map::new(), Map::new()];
     for variable in VARIABLES {
         let mut limit = None;
         // Where one of them has no limit all of them together have none, and neither has the sidecar.
-        if let Some(expression) = expression(policy.resources_expr.limits.as_ref(), "limits", variable)?
+        if let Some(expression) =
+            expression(policy.resources_expr.limits.as_ref(), "limits", variable)?
             && let Some(of) = together(&targets, "limits", variable, mode)?
         {
             limit = Some(evaluate(&expression, of, "limits", variable)?);
         }
         let mut request = None;
-        if let Some(expression) = expression(policy.resources_expr.requests.as_ref(), "requests", variable)? {
+        if let Some(expression) = expression(
+            policy.resources_expr.requests.as_ref(),
+            "requests",
+            variable,
+        )? {
             let of = together(&targets, "requests", variable, mode)?.unwrap_or(0);
             let result = evaluate(&expression, of, "requests", variable)?;
             // The apiserver refuses a request above its limit.
             request = Some(limit.map_or(result, |limit| result.min(limit)));
         }
         for (section, amount) in sections.iter_mut().zip([limit, request]) {
-            section.extend(amount.map(|amount| (variable.name().to_owned(), json!(variable.written(amount)))));
+            section.extend(
+                amount.map(|amount| (variable.name().to_owned(), json!(variable.written(amount)))),
+            );
         }
     }
-    let sections = ["limits", "requests"].into_iter().zip(sections).filter(|(_, amounts)| !amounts.is_empty());
-    Ok(sections.map(|(name, amounts)| (name.to_owned(), Value::Object(amounts))).collect())
+    let sections = ["limits", "requests"]
+        .into_iter()
+        .zip(sections)
+        .filter(|(_, amounts)| !amounts.is_empty());
+    Ok(sections
+        .map(|(name, amounts)| (name.to_owned(), Value::Object(amounts)))
+        .collect())
 }
 
 fn text(expressions: &ResourceExpressions, variable: Variable) -> &str {
@@ -87,17 +123,30 @@ fn expression(
     section: &str,
     variable: Variable,
 ) -> Result<Option<Expression>, String> {
-    let Some(text) = expressions.map(|expressions| text(expressions, variable)).filter(|text| !text.is_empty()) else {
+    let Some(text) = expressions
+        .map(|expressions| text(expressions, variable))
+        .filter(|text| !text.is_empty())
+    else {
         return Ok(None);
     };
-    read(text, variable).map(Some).map_err(|problem| format!("resourcesExpr.{section}.{}: {problem}", variable.name()))
+    read(text, variable)
+        .map(Some)
+        .map_err(|problem| format!("resourcesExpr.{section}.{}: {problem}", variable.name()))
 }
 
-fn evaluate(expression: &Expression, of: i128, section: &str, variable: Variable) -> Result<i128, String> {
+fn evaluate(
+    expression: &Expression,
+    of: i128,
+    section: &str,
+    variable: Variable,
+) -> Result<i128, String> {
     let name = variable.name();
-    expression
-        .evaluate(of)
-        .map_err(|problem| format!("resourcesExpr.{section}.{name}, with {name} = {}: {problem}", variable.written(of)))
+    expression.evaluate(of).map_err(|problem| {
+        format!(
+            "resourcesExpr.{section}.{name}, with {name} = {}: {problem}",
+            variable.written(of)
+        )
+    })
 }
 
 /// What the containers have together, in thousandths; `None` where one of them has no limit.
@@ -112,7 +161,9 @@ fn together(
         let resources = &container["resources"];
         let (of, amount) = match &resources[section][variable.name()] {
             // The apiserver fills in a limit for it, which for a pod that we are about to create it has not done yet.
-            Value::Null if section == "requests" => ("limits", &resources["limits"][variable.name()]),
+            Value::Null if section == "requests" => {
+                ("limits", &resources["limits"][variable.name()])
+            }
             amount => (section, amount),
         };
         let amount = match amount {
@@ -120,7 +171,10 @@ fn together(
             Value::Null => 0,
             amount => thousandths(amount).ok_or_else(|| {
                 let name = &container["name"];
-                format!("container {name}: resources.{of}.{}: {amount} is no quantity", variable.name())
+                format!(
+                    "container {name}: resources.{of}.{}: {amount} is no quantity",
+                    variable.name()
+                )
             })?,
         };
         all = match mode {
@@ -155,8 +209,13 @@ mod tests {
     /// A container by what it may use and what it asks for, CPU and memory each; an empty text is none.
     fn container(name: &str, limits: [&str; 2], requests: [&str; 2]) -> Value {
         let section = |amounts: [&str; 2]| {
-            let amounts = ["cpu", "memory"].into_iter().zip(amounts).filter(|(_, amount)| !amount.is_empty());
-            amounts.map(|(name, amount)| (name.to_owned(), json!(amount))).collect::<Map<_, _>>()
+            let amounts = ["cpu", "memory"]
+                .into_iter()
+                .zip(amounts)
+                .filter(|(_, amount)| !amount.is_empty());
+            amounts
+                .map(|(name, amount)| (name.to_owned(), json!(amount)))
+                .collect::<Map<_, _>>()
         };
         json!({"name": name, "resources": {"limits": section(limits), "requests": section(requests)}})
     }
@@ -167,7 +226,14 @@ mod tests {
         let helper = container("helper", ["400m", "400Mi"], ["100m", "200Mi"]);
         let free = container("free", ["", "1Gi"], ["", "1Gi"]);
         let limited = container("limited", ["1", "512Mi"], ["", ""]);
-        let half = |mode, regex| policy(mode, regex, ["cpu*50%", "memory*50%"], ["cpu*50%", "memory/2"]);
+        let half = |mode, regex| {
+            policy(
+                mode,
+                regex,
+                ["cpu*50%", "memory*50%"],
+                ["cpu*50%", "memory/2"],
+            )
+        };
         let constants = policy("sum", "", ["1", "200Mi"], ["max(cpu*50%, 50m)", "100Mi"]);
         let table = [
             (
@@ -212,7 +278,11 @@ mod tests {
                 vec![&main],
                 json!({"limits": {"cpu": "20m"}, "requests": {"cpu": "20m", "memory": "1Gi"}}),
             ),
-            (policy("sum", "", ["", "memory*33.3%"], ["", ""]), vec![&main], json!({"limits": {"memory": "69835161"}})),
+            (
+                policy("sum", "", ["", "memory*33.3%"], ["", ""]),
+                vec![&main],
+                json!({"limits": {"memory": "69835161"}}),
+            ),
             (
                 policy("sum", "", ["", ""], ["cpu", "memory"]),
                 vec![&free],
@@ -224,10 +294,18 @@ mod tests {
                 vec![&main, &limited, &free],
                 json!({"requests": {"cpu": "525m", "memory": "1636Mi"}}),
             ),
-            (policy("sum", "", ["", ""], ["", ""]), vec![&free], json!({})),
+            (
+                policy("sum", "", ["", ""], ["", ""]),
+                vec![&free],
+                json!({}),
+            ),
         ];
         for (policy, targets, expected) in table {
-            assert_eq!(resources(&policy, &targets).map(Value::Object), Ok(expected), "{policy:?}");
+            assert_eq!(
+                resources(&policy, &targets).map(Value::Object),
+                Ok(expected),
+                "{policy:?}"
+            );
         }
     }
 
@@ -271,9 +349,16 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_by_its_field() {
-        let fields =
-            |policy: &ResourcesPolicy| problems(policy).into_iter().map(|(field, _)| field).collect::<Vec<_>>();
-        assert_eq!(fields(&policy("sum", ".*", ["cpu", "memory*50%"], ["", ""])), [""; 0]);
+        let fields = |policy: &ResourcesPolicy| {
+            problems(policy)
+                .into_iter()
+                .map(|(field, _)| field)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            fields(&policy("sum", ".*", ["cpu", "memory*50%"], ["", ""])),
+            [""; 0]
+        );
         assert_eq!(
             fields(&policy("sum", "(", ["cpu*cpu", "cpu"], ["", "memory+"])),
             [

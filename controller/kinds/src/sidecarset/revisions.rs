@@ -25,7 +25,13 @@ pub(super) struct History {
 }
 
 /// The fields that a revision keeps.
-pub(super) const KEPT: [&str; 5] = ["containers", "imagePullSecrets", "initContainers", "patchPodMetadata", "volumes"];
+pub(super) const KEPT: [&str; 5] = [
+    "containers",
+    "imagePullSecrets",
+    "initContainers",
+    "patchPodMetadata",
+    "volumes",
+];
 
 /// The most hashes that are tried for the name of a revision: a thief who writes statuses writes their number.
 const MOST_COLLISIONS: i32 = 16;
@@ -38,7 +44,12 @@ pub(super) fn data(spec: &SidecarSetSpec) -> Value {
 impl History {
     /// As the revisions are, with this data as the latest.
     fn with(snapshot: &Snapshot, data: &Value) -> Self {
-        let collisions = snapshot.set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+        let collisions = snapshot
+            .set
+            .status
+            .as_ref()
+            .and_then(|status| status.collision_count)
+            .unwrap_or(0);
         let (latest, collisions) = name_of(snapshot.name(), data, &snapshot.revisions, collisions);
         Self { latest, collisions }
     }
@@ -52,9 +63,16 @@ impl History {
 /// Brings the history up to date: what is wanted now is the newest revision, and not more than wanted are kept.
 pub(super) fn keep(snapshot: &Snapshot, plan: &mut Plan) -> History {
     let data = data(&snapshot.set.spec);
-    let newest = snapshot.revisions.last().map_or(0, |newest| newest.revision);
+    let newest = snapshot
+        .revisions
+        .last()
+        .map_or(0, |newest| newest.revision);
     let History { latest, collisions } = History::with(snapshot, &data);
-    match snapshot.revisions.iter().rposition(|revision| *revision.metadata.name == *latest) {
+    match snapshot
+        .revisions
+        .iter()
+        .rposition(|revision| *revision.metadata.name == *latest)
+    {
         Some(at) => {
             let found = &snapshot.revisions[at];
             if at + 1 < snapshot.revisions.len() {
@@ -69,8 +87,16 @@ pub(super) fn keep(snapshot: &Snapshot, plan: &mut Plan) -> History {
             name_version(snapshot, found, plan);
         }
         None => {
-            let body = body(snapshot, &latest, &revision::hash(&data, collisions), newest.saturating_add(1), data);
-            let action = Action::CreateRevision { body: Body::from(&body) };
+            let body = body(
+                snapshot,
+                &latest,
+                &revision::hash(&data, collisions),
+                newest.saturating_add(1),
+                data,
+            );
+            let action = Action::CreateRevision {
+                body: Body::from(&body),
+            };
             let reason = format!("its containers are new: revision {latest}");
             plan.add_required_stage("revision", vec![Step::new(action, reason)]);
         }
@@ -80,15 +106,25 @@ pub(super) fn keep(snapshot: &Snapshot, plan: &mut Plan) -> History {
 }
 
 /// The name of the revision with this data, whether or not it is there already, and how often a name was taken.
-pub(super) fn name_of(set: &str, data: &Value, revisions: &[Arc<Revision>], mut collisions: i32) -> (String, i32) {
+pub(super) fn name_of(
+    set: &str,
+    data: &Value,
+    revisions: &[Arc<Revision>],
+    mut collisions: i32,
+) -> (String, i32) {
     let text = form::text(data);
-    let is_it = |revision: &&Arc<Revision>| revision.data.as_str() == text || revision.data.value() == *data;
+    let is_it = |revision: &&Arc<Revision>| {
+        revision.data.as_str() == text || revision.data.value() == *data
+    };
     if let Some(found) = revisions.iter().rev().find(is_it) {
         return (found.metadata.name.to_string(), collisions);
     }
     loop {
         let name = revision_name(set, &revision::hash(data, collisions));
-        if !revisions.iter().any(|revision| *revision.metadata.name == *name) {
+        if !revisions
+            .iter()
+            .any(|revision| *revision.metadata.name == *name)
+        {
             return (name, collisions);
         }
         collisions = collisions.saturating_add(1);
@@ -99,9 +135,15 @@ pub(super) fn name_of(set: &str, data: &Value, revisions: &[Arc<Revision>], mut 
 /// administrator write of a revision, so its data may have been replaced otherwise.
 pub(super) fn is_genuine(set: &SidecarSet, revision: &Revision) -> bool {
     let name = set.metadata.name.as_deref().unwrap_or_default();
-    let collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let collisions = set
+        .status
+        .as_ref()
+        .and_then(|status| status.collision_count)
+        .unwrap_or(0);
     let data = revision.data.value();
-    let is_it = |collision| *revision.metadata.name == *revision_name(name, &revision::hash(&data, collision));
+    let is_it = |collision| {
+        *revision.metadata.name == *revision_name(name, &revision::hash(&data, collision))
+    };
     (0..=collisions.clamp(0, MOST_COLLISIONS)).any(is_it)
 }
 
@@ -112,7 +154,10 @@ fn name_version(snapshot: &Snapshot, found: &Revision, plan: &mut Plan) {
         return;
     }
     let patch = json!({"metadata": {"labels": {CUSTOM_VERSION: version}}});
-    let action = Action::PatchRevision { target: found.target(), patch };
+    let action = Action::PatchRevision {
+        target: found.target(),
+        patch,
+    };
     let reason = format!("spec.customVersion is {version}");
     plan.add_stage("version of the revision", vec![Step::new(action, reason)]);
 }
@@ -141,28 +186,56 @@ fn body(snapshot: &Snapshot, name: &str, hash: &str, number: i64, data: Value) -
 /// The oldest go that no pod has, that nobody asks for and that are not the latest.
 fn drop_old(snapshot: &Snapshot, latest: &str, plan: &mut Plan) {
     let spec = &snapshot.set.spec;
-    let limit = spec.revision_history_limit.unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT).max(1);
-    let too_many = snapshot.revisions.len().saturating_sub(usize::try_from(limit).unwrap_or(1));
+    let limit = spec
+        .revision_history_limit
+        .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
+        .max(1);
+    let too_many = snapshot
+        .revisions
+        .len()
+        .saturating_sub(usize::try_from(limit).unwrap_or(1));
     if too_many == 0 {
         return;
     }
-    let records = snapshot.pods.iter().filter_map(|pod| on_pod::record(pod, snapshot.name()));
+    let records = snapshot
+        .pods
+        .iter()
+        .filter_map(|pod| on_pod::record(pod, snapshot.name()));
     let mut used: BTreeSet<String> = records.map(|record| record.controller_revision).collect();
     used.insert(latest.to_owned());
     if let Some(asked) = &spec.injection_strategy.revision {
         used.extend(asked.revision_name.clone());
-        used.extend(asked.custom_version.as_ref().and_then(|version| of_version(&snapshot.revisions, version)));
+        used.extend(
+            asked
+                .custom_version
+                .as_ref()
+                .and_then(|version| of_version(&snapshot.revisions, version)),
+        );
     }
-    let unused = snapshot.revisions.iter().filter(|revision| !used.contains(&*revision.metadata.name));
+    let unused = snapshot
+        .revisions
+        .iter()
+        .filter(|revision| !used.contains(&*revision.metadata.name));
     let steps = unused.take(too_many).map(|revision| {
-        let reason = format!("more than {limit} revisions, and nobody has {}", revision.metadata.name);
-        Step::new(Action::DeleteRevision { target: revision.target() }, reason)
+        let reason = format!(
+            "more than {limit} revisions, and nobody has {}",
+            revision.metadata.name
+        );
+        Step::new(
+            Action::DeleteRevision {
+                target: revision.target(),
+            },
+            reason,
+        )
     });
     plan.add_stage("history", steps.collect());
 }
 
 /// The newest revision that had this version.
 pub(super) fn of_version(revisions: &[Arc<Revision>], version: &str) -> Option<String> {
-    let found = revisions.iter().rev().find(|revision| revision.metadata.label(CUSTOM_VERSION) == Some(version))?;
+    let found = revisions
+        .iter()
+        .rev()
+        .find(|revision| revision.metadata.label(CUSTOM_VERSION) == Some(version))?;
     Some(found.metadata.name.to_string())
 }

@@ -1,6 +1,8 @@
 //! A SidecarSet's containers.
 
-use berth_api::v1beta1::sidecarset::{PodInjectPolicy, SidecarContainer, SidecarSetSpec, UpgradeType};
+use berth_api::v1beta1::sidecarset::{
+    PodInjectPolicy, SidecarContainer, SidecarSetSpec, UpgradeType,
+};
 use serde_json::Value;
 
 /// The list in a pod's spec that a container belongs in.
@@ -28,17 +30,28 @@ impl List {
 /// All containers of a spec.
 pub fn all(spec: &SidecarSetSpec) -> impl Iterator<Item = (&SidecarContainer, List)> {
     let of = |list| move |sidecar| (sidecar, list);
-    spec.init_containers.iter().map(of(List::Init)).chain(spec.containers.iter().map(of(List::Main)))
+    spec.init_containers
+        .iter()
+        .map(of(List::Init))
+        .chain(spec.containers.iter().map(of(List::Main)))
 }
 
 /// The name in the SidecarSet.
 pub fn name(sidecar: &SidecarContainer) -> &str {
-    sidecar.container.get("name").and_then(Value::as_str).unwrap_or_default()
+    sidecar
+        .container
+        .get("name")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Whether an init container runs beside the pod's containers.
 pub fn is_native(sidecar: &SidecarContainer) -> bool {
-    sidecar.container.get("restartPolicy").and_then(Value::as_str) == Some("Always")
+    sidecar
+        .container
+        .get("restartPolicy")
+        .and_then(Value::as_str)
+        == Some("Always")
 }
 
 /// Whether it runs beside the pod's containers, and so is updated in place.
@@ -53,7 +66,9 @@ pub fn lasting(spec: &SidecarSetSpec) -> impl Iterator<Item = (&SidecarContainer
 
 /// The names of those, sorted, as the records of pods have them.
 pub fn lasting_names(spec: &SidecarSetSpec) -> Vec<String> {
-    let mut names: Vec<_> = lasting(spec).map(|(sidecar, _)| name(sidecar).to_owned()).collect();
+    let mut names: Vec<_> = lasting(spec)
+        .map(|(sidecar, _)| name(sidecar).to_owned())
+        .collect();
     names.sort();
     names
 }
@@ -71,7 +86,11 @@ pub fn hot_pair(name: &str) -> [String; 2] {
 /// The names that it has in a pod: two of a hot pair, else its own.
 pub fn names_in_pod(sidecar: &SidecarContainer, list: List) -> Vec<String> {
     let name = name(sidecar);
-    if is_hot(sidecar, list) { hot_pair(name).into() } else { vec![name.to_owned()] }
+    if is_hot(sidecar, list) {
+        hot_pair(name).into()
+    } else {
+        vec![name.to_owned()]
+    }
 }
 
 /// Where it stands among the pod's containers.

@@ -1,6 +1,8 @@
 //! The status of a SidecarSet.
 
-use berth_api::v1beta1::sidecarset::{SidecarSetCondition, SidecarSetInjection, SidecarSetRepair, SidecarSetStatus};
+use berth_api::v1beta1::sidecarset::{
+    SidecarSetCondition, SidecarSetInjection, SidecarSetRepair, SidecarSetStatus,
+};
 use berth_workload::budget::surge;
 use berth_workload::plan::{Outcome, Plan, Target};
 use berth_workload::pod::Pod;
@@ -18,24 +20,43 @@ use super::revisions::History;
 use super::{Asked, Snapshot, Turns, blocked, drift, on_pod, reach, replaced};
 
 /// The status after a plan was carried out.
-pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> SidecarSetStatus {
+pub fn status(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> SidecarSetStatus {
     let old = snapshot.set.status.clone().unwrap_or_default();
     let members = members(snapshot);
-    let count = |is_so: &dyn Fn(&Member<'_>) -> bool| number(members.iter().filter(|member| is_so(member)).count());
+    let count = |is_so: &dyn Fn(&Member<'_>) -> bool| {
+        number(members.iter().filter(|member| is_so(member)).count())
+    };
     let history = History::of(snapshot);
     let mut conditions = old.conditions.clone();
     set_injection_ready(snapshot, &mut conditions, now);
     let settings = Settings::new(snapshot, &members, now);
     let turns = snapshot.turns.after(snapshot, plan, outcome, now);
-    set_blocked(snapshot, (&members, &settings, outcome, &turns), &mut conditions, now);
-    let repair = repair(snapshot, (&members, &settings, &history.latest), (outcome, now), &mut conditions);
+    set_blocked(
+        snapshot,
+        (&members, &settings, outcome, &turns),
+        &mut conditions,
+        now,
+    );
+    let repair = repair(
+        snapshot,
+        (&members, &settings, &history.latest),
+        (outcome, now),
+        &mut conditions,
+    );
     SidecarSetStatus {
         observed_generation: snapshot.set.metadata.generation.unwrap_or(0),
         matched_pods: number(members.len()),
         updated_pods: count(&|member| member.is_updated),
         // One whose containers may be those of before is not ready with what it is counted for.
         ready_pods: count(&|member| member.is_ready && member.unproven.is_none()),
-        updated_ready_pods: count(&|member| member.is_updated && member.is_ready && member.unproven.is_none()),
+        updated_ready_pods: count(&|member| {
+            member.is_updated && member.is_ready && member.unproven.is_none()
+        }),
         latest_revision: history.latest,
         collision_count: Some(collisions(history.collisions, outcome)),
         conditions,
@@ -50,14 +71,26 @@ const NEXT: &str = "another pod is next";
 
 /// Is it told already that repair has stopped?
 pub(super) fn has_stopped(snapshot: &Snapshot) -> bool {
-    let conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|known| known.type_ == REPAIRING && known.reason == STOPPED)
+    let conditions = snapshot
+        .set
+        .status
+        .iter()
+        .flat_map(|status| &status.conditions);
+    conditions
+        .into_iter()
+        .any(|known| known.type_ == REPAIRING && known.reason == STOPPED)
 }
 
 /// Is it told already that this holds the updates back?
 pub(super) fn is_blocked_by(snapshot: &Snapshot, reason: &str) -> bool {
-    let conditions = snapshot.set.status.iter().flat_map(|status| &status.conditions);
-    conditions.into_iter().any(|known| known.type_ == BLOCKED && known.reason == reason)
+    let conditions = snapshot
+        .set
+        .status
+        .iter()
+        .flat_map(|status| &status.conditions);
+    conditions
+        .into_iter()
+        .any(|known| known.type_ == BLOCKED && known.reason == reason)
 }
 
 /// Whose turn it is to be replaced from now on, and the condition that tells of it.
@@ -67,7 +100,11 @@ fn repair(
     (outcome, now): (&Outcome, Timestamp),
     conditions: &mut Vec<SidecarSetCondition>,
 ) -> Option<SidecarSetRepair> {
-    let old = snapshot.set.status.as_ref().and_then(|status| status.repair.clone());
+    let old = snapshot
+        .set
+        .status
+        .as_ref()
+        .and_then(|status| status.repair.clone());
     let turn = if Scope::of(snapshot) == Scope::Nobody {
         Turn::Off
     } else {
@@ -79,8 +116,16 @@ fn repair(
     };
     // Only the turn that waits for its workload says since when.
     let missing = old.as_ref().and_then(|record| record.missing.clone());
-    let old = old.map(|record| SidecarSetRepair { missing: None, ..record });
-    let of_pod = |pod: &Pod| format!("pod {}/{} is replaced", pod.metadata.namespace, pod.metadata.name);
+    let old = old.map(|record| SidecarSetRepair {
+        missing: None,
+        ..record
+    });
+    let of_pod = |pod: &Pod| {
+        format!(
+            "pod {}/{} is replaced",
+            pod.metadata.namespace, pod.metadata.name
+        )
+    };
     let (says, record) = match turn {
         Turn::Off => {
             conditions.retain(|known| known.type_ != REPAIRING);
@@ -96,13 +141,19 @@ fn repair(
         Turn::Replaces(pod, _, _) => replaced(pod, (old, missing), outcome, now),
         Turn::UnderWay(what, _) => (("True", "Replacing", what), old),
         Turn::Missing(what, since, _) => {
-            let missing = |record: SidecarSetRepair| SidecarSetRepair { missing: Some(Time(since)), ..record };
+            let missing = |record: SidecarSetRepair| SidecarSetRepair {
+                missing: Some(Time(since)),
+                ..record
+            };
             (("True", "Replacing", what), old.map(missing))
         }
         Turn::Lost(what) => (("True", "Replacing", what), old.map(repair::given_up)),
         Turn::Fruitless(why) => (("False", "Waiting", why), old.map(not_let_go)),
         Turn::Over => (("True", "Replacing", NEXT.to_owned()), old.map(over)),
-        Turn::Stops(why) => (("True", "Replacing", why), old.map(|record| repair::stopped(record, now))),
+        Turn::Stops(why) => (
+            ("True", "Replacing", why),
+            old.map(|record| repair::stopped(record, now)),
+        ),
         Turn::Stopped(why) => (("False", STOPPED, why), old),
     };
     put(conditions, REPAIRING, says, now);
@@ -110,11 +161,17 @@ fn repair(
 }
 
 fn over(record: SidecarSetRepair) -> SidecarSetRepair {
-    SidecarSetRepair { over: true, ..record }
+    SidecarSetRepair {
+        over: true,
+        ..record
+    }
 }
 
 fn not_let_go(record: SidecarSetRepair) -> SidecarSetRepair {
-    SidecarSetRepair { refused: true, ..over(record) }
+    SidecarSetRepair {
+        refused: true,
+        ..over(record)
+    }
 }
 
 /// What came of the replacement of a pod, which waits for its workload since `missing`. A pod that
@@ -125,18 +182,31 @@ fn replaced(
     (record, missing): (Option<SidecarSetRepair>, Option<Time>),
     outcome: &Outcome,
     now: Timestamp,
-) -> ((&'static str, &'static str, String), Option<SidecarSetRepair>) {
-    let what = format!("pod {}/{} is replaced", pod.metadata.namespace, pod.metadata.name);
+) -> (
+    (&'static str, &'static str, String),
+    Option<SidecarSetRepair>,
+) {
+    let what = format!(
+        "pod {}/{} is replaced",
+        pod.metadata.namespace, pod.metadata.name
+    );
     let Some(failure) = failure(outcome, &Target::from(&pod.metadata)) else {
         return (("True", "Replacing", what), record);
     };
     let message = format!("{what} later: {}", failure.message);
     if failure.is_of_budget() && (missing.is_some() || surge::is_first(&failure.message)) {
         let missing = missing.or(Some(Time(now)));
-        return (("True", "Replacing", message), record.map(|record| SidecarSetRepair { missing, ..record }));
+        return (
+            ("True", "Replacing", message),
+            record.map(|record| SidecarSetRepair { missing, ..record }),
+        );
     }
     // Where it is not known whether it was done, the next round sees that.
-    let record = if failure.permanent { record.map(not_let_go) } else { record };
+    let record = if failure.permanent {
+        record.map(not_let_go)
+    } else {
+        record
+    };
     (("False", "Waiting", message), record)
 }
 
@@ -148,7 +218,12 @@ fn injection(snapshot: &Snapshot, members: &[Member<'_>], now: Timestamp) -> Sid
     let count = |what: Lack| number(lacking.iter().filter(|(_, lack)| *lack == what).count());
     SidecarSetInjection {
         selected: number(active.len()),
-        injected: number(active.iter().filter(|pod| on_pod::is_injected(pod, name)).count()),
+        injected: number(
+            active
+                .iter()
+                .filter(|pod| on_pod::is_injected(pod, name))
+                .count(),
+        ),
         missed: count(Lack::Missed),
         older: count(Lack::Older),
         refused: count(Lack::Refused),
@@ -160,13 +235,25 @@ fn injection(snapshot: &Snapshot, members: &[Member<'_>], now: Timestamp) -> Sid
     }
 }
 
-fn set_injection_ready(snapshot: &Snapshot, conditions: &mut Vec<SidecarSetCondition>, now: Timestamp) {
-    let is_told = conditions.iter().any(|condition| condition.type_ == INJECTION_READY);
+fn set_injection_ready(
+    snapshot: &Snapshot,
+    conditions: &mut Vec<SidecarSetCondition>,
+    now: Timestamp,
+) {
+    let is_told = conditions
+        .iter()
+        .any(|condition| condition.type_ == INJECTION_READY);
     let not_ready = |reason, message: &str| ("False", reason, message.to_owned());
     let says = if snapshot.set.spec.injection_strategy.paused {
-        not_ready("Paused", "spec.injectionStrategy.paused: no pod gets the containers")
+        not_ready(
+            "Paused",
+            "spec.injectionStrategy.paused: no pod gets the containers",
+        )
     } else if snapshot.asked == Asked::Never {
-        not_ready("NoWebhook", "no pod webhook is served: turn on the feature gate PodWebhook")
+        not_ready(
+            "NoWebhook",
+            "no pod webhook is served: turn on the feature gate PodWebhook",
+        )
     } else if let Some((reason, message)) = reach::nowhere(snapshot) {
         not_ready(reason, &message)
     } else {
@@ -174,13 +261,15 @@ fn set_injection_ready(snapshot: &Snapshot, conditions: &mut Vec<SidecarSetCondi
             Asked::Unknown if is_told => return,
             Asked::Yes => {
                 let asks = "the apiserver asks for the containers of each pod that is created and selected";
-                let but = reach::beside(snapshot).map_or_else(String::new, |left_out| format!("; {left_out}"));
+                let but = reach::beside(snapshot)
+                    .map_or_else(String::new, |left_out| format!("; {left_out}"));
                 ("True", "Asked", format!("{asks}{but}"))
             }
             Asked::Unanswered(why) => not_ready("NotAnswered", why),
-            Asked::NotYet | Asked::Unknown | Asked::Never => {
-                not_ready("NotAskedYet", "the apiserver was not told yet to ask for pods that are created")
-            }
+            Asked::NotYet | Asked::Unknown | Asked::Never => not_ready(
+                "NotAskedYet",
+                "the apiserver was not told yet to ask for pods that are created",
+            ),
         }
     };
     put(conditions, INJECTION_READY, says, now);
@@ -188,7 +277,12 @@ fn set_injection_ready(snapshot: &Snapshot, conditions: &mut Vec<SidecarSetCondi
 
 fn set_blocked(
     snapshot: &Snapshot,
-    (members, settings, outcome, turns): (&[Member<'_>], &Result<Settings, String>, &Outcome, &Turns),
+    (members, settings, outcome, turns): (
+        &[Member<'_>],
+        &Result<Settings, String>,
+        &Outcome,
+        &Turns,
+    ),
     conditions: &mut Vec<SidecarSetCondition>,
     now: Timestamp,
 ) {
@@ -204,12 +298,18 @@ fn put(
     (status, reason, message): (&str, &str, String),
     now: Timestamp,
 ) {
-    let old = conditions.iter().position(|condition| condition.type_ == type_);
-    let since = old.map(|at| &conditions[at]).filter(|old| old.status == status);
+    let old = conditions
+        .iter()
+        .position(|condition| condition.type_ == type_);
+    let since = old
+        .map(|at| &conditions[at])
+        .filter(|old| old.status == status);
     let new = SidecarSetCondition {
         type_: type_.to_owned(),
         status: status.to_owned(),
-        last_transition_time: since.and_then(|old| old.last_transition_time.clone()).or(Some(Time(now))),
+        last_transition_time: since
+            .and_then(|old| old.last_transition_time.clone())
+            .or(Some(Time(now))),
         reason: reason.to_owned(),
         message,
     };

@@ -38,10 +38,16 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         set.pointer_mut(parent).unwrap()[field] = value.clone();
     }
     let set = Arc::new(serde_json::from_value(set).unwrap());
-    let pods = pods.iter().map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect();
+    let pods = pods
+        .iter()
+        .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
+        .collect();
     let mut snapshot = Snapshot {
         set,
-        hashes: Hashes { hash: "h2".to_owned(), without_image: "w".to_owned() },
+        hashes: Hashes {
+            hash: "h2".to_owned(),
+            without_image: "w".to_owned(),
+        },
         pods,
         taken: [].into(),
         labelled: [].into(),
@@ -54,16 +60,20 @@ pub(super) fn snapshot(fields: &Value, pods: &[Value]) -> Snapshot {
         allowed: [].into(),
         annotations: [].into(),
         own_namespace: "kruise-system".to_owned(),
-        reach: Reach { is_any: true, left_out: Vec::new() },
+        reach: Reach {
+            is_any: true,
+            left_out: Vec::new(),
+        },
         asked: Asked::Yes,
         fruitless: None,
         turns: Arc::default(),
         unreadable: BTreeMap::new(),
     };
     let data = super::revisions::data(&snapshot.set.spec);
-    let latest =
-        json!({"metadata": {"name": "log-1", "namespace": "kruise-system", "uid": "r"}, "revision": 1, "data": data});
-    snapshot.revisions.push(Arc::new(serde_json::from_value::<Revision>(latest).unwrap()));
+    let latest = json!({"metadata": {"name": "log-1", "namespace": "kruise-system", "uid": "r"}, "revision": 1, "data": data});
+    snapshot.revisions.push(Arc::new(
+        serde_json::from_value::<Revision>(latest).unwrap(),
+    ));
     snapshot
 }
 
@@ -75,8 +85,10 @@ pub(super) fn mark() -> Value {
 /// A pod with the containers of hash `h1` or `h2`.
 pub(super) fn pod(name: &str, hash: &str, ready: bool) -> Value {
     let image = if hash == "h2" { "agent:2" } else { "agent:1" };
-    let record =
-        |hash: &str| json!({"log": {"hash": hash, "sidecarSetName": "log", "controllerRevision": "log-0"}}).to_string();
+    let record = |hash: &str| {
+        json!({"log": {"hash": hash, "sidecarSetName": "log", "controllerRevision": "log-0"}})
+            .to_string()
+    };
     let ready_word = if ready { "True" } else { "False" };
     let status = |name: &str| json!({"name": name, "ready": ready, "imageID": format!("id-{image}"), "containerID": "c://1", "image": image});
     json!({
@@ -97,8 +109,7 @@ pub(super) fn pod(name: &str, hash: &str, ready: bool) -> Value {
 /// not.
 pub(super) fn patched(mut pod: Value, seconds_ago: i64, was_ready: bool) -> Value {
     let at = Timestamp::from_second(NOW.as_second() - seconds_ago).unwrap();
-    let state =
-        json!({"log": {"revision": "h2", "updateTimestamp": at, "berthWasReady": was_ready, "berthVerifiedBy": "pod"}});
+    let state = json!({"log": {"revision": "h2", "updateTimestamp": at, "berthWasReady": was_ready, "berthVerifiedBy": "pod"}});
     pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(state.to_string());
     pod
 }
@@ -106,7 +117,10 @@ pub(super) fn patched(mut pod: Value, seconds_ago: i64, was_ready: bool) -> Valu
 /// The pods that get new images.
 pub(super) fn updated(plan: &Plan) -> Vec<String> {
     let stage = plan.stages.iter().find(|stage| stage.name == "update");
-    let steps = stage.into_iter().flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    let steps = stage
+        .into_iter()
+        .flat_map(|stage| &stage.steps)
+        .flat_map(|step| &step.actions);
     steps
         .map(|action| match action {
             Action::PatchPod { target, .. } => target.name.clone(),
@@ -117,15 +131,40 @@ pub(super) fn updated(plan: &Plan) -> Vec<String> {
 
 #[test]
 fn pods_are_updated_within_partition_and_max_unavailable() {
-    let old = |names: &[&str]| names.iter().map(|name| pod(name, "h1", true)).collect::<Vec<_>>();
+    let old = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| pod(name, "h1", true))
+            .collect::<Vec<_>>()
+    };
     let strategy = |value: Value| json!({"/spec/updateStrategy": value});
     let out = patched(pod("z", "h2", false), 600, true);
     for (what, fields, pods, expected) in [
         ("one at a time", json!({}), old(&["a", "b", "c"]), 1),
-        ("a number", strategy(json!({"maxUnavailable": 2})), old(&["a", "b", "c"]), 2),
-        ("a percentage rounds up", strategy(json!({"maxUnavailable": "40%"})), old(&["a", "b", "c"]), 2),
-        ("a partition keeps back", strategy(json!({"maxUnavailable": 3, "partition": 2})), old(&["a", "b", "c"]), 1),
-        ("so does a percentage", strategy(json!({"maxUnavailable": 3, "partition": "99%"})), old(&["a", "b", "c"]), 1),
+        (
+            "a number",
+            strategy(json!({"maxUnavailable": 2})),
+            old(&["a", "b", "c"]),
+            2,
+        ),
+        (
+            "a percentage rounds up",
+            strategy(json!({"maxUnavailable": "40%"})),
+            old(&["a", "b", "c"]),
+            2,
+        ),
+        (
+            "a partition keeps back",
+            strategy(json!({"maxUnavailable": 3, "partition": 2})),
+            old(&["a", "b", "c"]),
+            1,
+        ),
+        (
+            "so does a percentage",
+            strategy(json!({"maxUnavailable": 3, "partition": "99%"})),
+            old(&["a", "b", "c"]),
+            1,
+        ),
         (
             "100 percent keeps all",
             strategy(json!({"maxUnavailable": 3, "partition": "100%"})),
@@ -133,11 +172,36 @@ fn pods_are_updated_within_partition_and_max_unavailable() {
             0,
         ),
         ("paused", strategy(json!({"paused": true})), old(&["a"]), 0),
-        ("NotUpdate", strategy(json!({"type": "NotUpdate"})), old(&["a"]), 0),
-        ("0 may be away", strategy(json!({"maxUnavailable": 0})), old(&["a"]), 0),
-        ("selected ones", strategy(json!({"selector": {"matchLabels": {"app": "other"}}})), old(&["a"]), 0),
-        ("an updated pod is out", json!({}), [old(&["a", "b"]), vec![out]].concat(), 0),
-        ("pods that do not serve cost nothing", json!({}), vec![pod("a", "h1", false), pod("b", "h1", false)], 2),
+        (
+            "NotUpdate",
+            strategy(json!({"type": "NotUpdate"})),
+            old(&["a"]),
+            0,
+        ),
+        (
+            "0 may be away",
+            strategy(json!({"maxUnavailable": 0})),
+            old(&["a"]),
+            0,
+        ),
+        (
+            "selected ones",
+            strategy(json!({"selector": {"matchLabels": {"app": "other"}}})),
+            old(&["a"]),
+            0,
+        ),
+        (
+            "an updated pod is out",
+            json!({}),
+            [old(&["a", "b"]), vec![out]].concat(),
+            0,
+        ),
+        (
+            "pods that do not serve cost nothing",
+            json!({}),
+            vec![pod("a", "h1", false), pod("b", "h1", false)],
+            2,
+        ),
     ] {
         let plan = decide(&snapshot(&fields, &pods), NOW);
         assert_eq!(updated(&plan).len(), expected, "{what}: {plan:#?}");
@@ -147,23 +211,52 @@ fn pods_are_updated_within_partition_and_max_unavailable() {
 #[test]
 fn an_update_is_one_patch_of_the_pod_as_it_was_seen() {
     let plan = decide(&snapshot(&json!({}), &[pod("a", "h1", true)]), NOW);
-    let Some(Action::PatchPod { target, patch }) = plan.actions().next() else { panic!("{plan:#?}") };
+    let Some(Action::PatchPod { target, patch }) = plan.actions().next() else {
+        panic!("{plan:#?}")
+    };
     assert_eq!(target.resource_version.as_deref(), Some("5"));
-    assert_eq!(patch.images, [("agent".to_owned(), "agent:2".to_owned())].into());
+    assert_eq!(
+        patch.images,
+        [("agent".to_owned(), "agent:2".to_owned())].into()
+    );
     let hash: Value = serde_json::from_str(patch.annotations[HASH].as_ref().unwrap()).unwrap();
-    assert_eq!((&hash["log"]["hash"], &hash["log"]["controllerRevision"]), (&json!("h2"), &json!("log-1")));
+    assert_eq!(
+        (&hash["log"]["hash"], &hash["log"]["controllerRevision"]),
+        (&json!("h2"), &json!("log-1"))
+    );
     let state = patch.annotations[INPLACE_UPDATE_STATE].as_ref().unwrap();
     let state: Value = serde_json::from_str(state).unwrap();
-    assert_eq!(state["log"]["lastContainerStatuses"]["agent"]["imageID"], "id-agent:1");
+    assert_eq!(
+        state["log"]["lastContainerStatuses"]["agent"]["imageID"],
+        "id-agent:1"
+    );
 }
 
 #[test]
 fn annotations_come_with_an_image_update_as_their_policies_say() {
     let key = "example.org/a";
     for (what, policy, value, had, expected) in [
-        ("Retain, where it is absent", "Retain", "new", Some(json!({})), Some(Some("new"))),
-        ("Retain, where it is there", "Retain", "new", Some(json!({key: "old"})), Some(None)),
-        ("Retain, where nobody has looked", "Retain", "new", None, None),
+        (
+            "Retain, where it is absent",
+            "Retain",
+            "new",
+            Some(json!({})),
+            Some(Some("new")),
+        ),
+        (
+            "Retain, where it is there",
+            "Retain",
+            "new",
+            Some(json!({key: "old"})),
+            Some(None),
+        ),
+        (
+            "Retain, where nobody has looked",
+            "Retain",
+            "new",
+            None,
+            None,
+        ),
         ("Overwrite", "Overwrite", "new", None, Some(Some("new"))),
         (
             "MergePatchJson",
@@ -172,25 +265,42 @@ fn annotations_come_with_an_image_update_as_their_policies_say() {
             Some(json!({key: r#"{"a":1}"#})),
             Some(Some(r#"{"a":1,"b":2}"#)),
         ),
-        ("MergePatchJson, where nobody has looked", "MergePatchJson", "{}", None, None),
+        (
+            "MergePatchJson, where nobody has looked",
+            "MergePatchJson",
+            "{}",
+            None,
+            None,
+        ),
     ] {
         let patches = json!([{"annotations": {key: value, "example.org/not-allowed": "x"}, "patchPolicy": policy}]);
-        let mut snapshot = snapshot(&json!({"/spec/patchPodMetadata": patches}), &[pod("a", "h1", true)]);
+        let mut snapshot = snapshot(
+            &json!({"/spec/patchPodMetadata": patches}),
+            &[pod("a", "h1", true)],
+        );
         snapshot.allowed = [key.to_owned()].into();
-        assert_eq!(annotations_to_read(&snapshot, NOW).len(), usize::from(policy != "Overwrite"), "{what}");
-        snapshot.annotations.extend(had.map(|had| ("a".into(), serde_json::from_value(had).unwrap())));
+        assert_eq!(
+            annotations_to_read(&snapshot, NOW).len(),
+            usize::from(policy != "Overwrite"),
+            "{what}"
+        );
+        snapshot
+            .annotations
+            .extend(had.map(|had| ("a".into(), serde_json::from_value(had).unwrap())));
         let plan = decide(&snapshot, NOW);
         let patch = plan.actions().find_map(|action| match action {
             Action::PatchPod { patch, .. } => Some(patch),
             _ => None,
         });
-        let got = patch.map(|patch| patch.annotations.get(key).and_then(|value| value.as_deref()));
+        let got = patch.map(|patch| {
+            patch
+                .annotations
+                .get(key)
+                .and_then(|value| value.as_deref())
+        });
         assert_eq!(got, expected, "{what}");
-        assert!(
-            patch.is_none_or(
-                |patch| patch.changes_images() && !patch.annotations.contains_key("example.org/not-allowed")
-            )
-        );
+        assert!(patch.is_none_or(|patch| patch.changes_images()
+            && !patch.annotations.contains_key("example.org/not-allowed")));
     }
 }
 
@@ -202,24 +312,57 @@ fn a_pod_that_differs_in_more_than_images_is_told_and_left_alone() {
     let snapshot = snapshot(&json!({}), &[other.clone()]);
     let plan = decide(&snapshot, NOW);
     assert!(updated(&plan).is_empty());
-    let Some(Action::PatchPodStatus { conditions, .. }) = plan.actions().next() else { panic!("{plan:#?}") };
-    let said = (&*conditions[0].type_, &*conditions[0].status, &*conditions[0].reason, &*conditions[0].message);
-    assert_eq!(said, (UPGRADABLE, "False", "UpdateImmutableField", r#"{"log":false}"#));
+    let Some(Action::PatchPodStatus { conditions, .. }) = plan.actions().next() else {
+        panic!("{plan:#?}")
+    };
+    let said = (
+        &*conditions[0].type_,
+        &*conditions[0].status,
+        &*conditions[0].reason,
+        &*conditions[0].message,
+    );
+    assert_eq!(
+        said,
+        (
+            UPGRADABLE,
+            "False",
+            "UpdateImmutableField",
+            r#"{"log":false}"#
+        )
+    );
     assert_eq!(plan.events[0].reason, "NotUpgradablePods");
-    assert_eq!(status(&snapshot, &plan, &Default::default(), NOW).injection.unwrap().not_upgradable, 1);
+    assert_eq!(
+        status(&snapshot, &plan, &Default::default(), NOW)
+            .injection
+            .unwrap()
+            .not_upgradable,
+        1
+    );
     // What is said already is said once, and taken back when it is so no more.
-    other["status"]["conditions"] = json!([{"type": UPGRADABLE, "status": "False", "message": r#"{"log":false}"#}]);
+    other["status"]["conditions"] =
+        json!([{"type": UPGRADABLE, "status": "False", "message": r#"{"log":false}"#}]);
     assert!(decide(&super::tests::snapshot(&json!({}), &[other.clone()]), NOW).is_idle());
     other["metadata"]["annotations"][HASH] = json!(json!({"log": {"hash": "h2"}}).to_string());
     let plan = decide(&super::tests::snapshot(&json!({}), &[other]), NOW);
-    let Some(Action::PatchPodStatus { conditions, .. }) = plan.actions().next() else { panic!("{plan:#?}") };
-    assert_eq!((&*conditions[0].status, &*conditions[0].reason), ("True", "AllSidecarsetUpgradable"));
+    let Some(Action::PatchPodStatus { conditions, .. }) = plan.actions().next() else {
+        panic!("{plan:#?}")
+    };
+    assert_eq!(
+        (&*conditions[0].status, &*conditions[0].reason),
+        ("True", "AllSidecarsetUpgradable")
+    );
 }
 
 #[test]
 fn pod_without_the_mark_is_no_member() {
     let of = |value: &str| json!([{"name": IS_INJECTED, "value": value}]);
-    for (env, is_member) in [(mark(), 1), (json!([]), 0), (Value::Null, 0), (of("false"), 0), (of(""), 0)] {
+    for (env, is_member) in [
+        (mark(), 1),
+        (json!([]), 0),
+        (Value::Null, 0),
+        (of("false"), 0),
+        (of(""), 0),
+    ] {
         for hash in ["h1", "h2"] {
             let mut pod = pod("a", hash, true);
             pod["spec"]["containers"][1]["env"] = env.clone();
@@ -227,11 +370,23 @@ fn pod_without_the_mark_is_no_member() {
             let says = status(&snapshot, &Plan::default(), &Outcome::default(), NOW);
             let counts = [says.matched_pods, says.ready_pods];
             assert_eq!(counts, [is_member; 2], "{hash}: {env}");
-            assert_eq!(says.updated_pods, if hash == "h2" { is_member } else { 0 }, "{hash}: {env}");
+            assert_eq!(
+                says.updated_pods,
+                if hash == "h2" { is_member } else { 0 },
+                "{hash}: {env}"
+            );
             // The controller writes nothing to a pod that is none of its own.
             let is_updated = is_member == 1 && hash == "h1";
-            assert_eq!(!updated(&decide(&snapshot, NOW)).is_empty(), is_updated, "{hash}: {env}");
-            assert_eq!(super::has_container(&snapshot.pods[0], &snapshot.set.spec), is_member == 1, "{hash}: {env}");
+            assert_eq!(
+                !updated(&decide(&snapshot, NOW)).is_empty(),
+                is_updated,
+                "{hash}: {env}"
+            );
+            assert_eq!(
+                super::has_container(&snapshot.pods[0], &snapshot.set.spec),
+                is_member == 1,
+                "{hash}: {env}"
+            );
         }
     }
 }
@@ -239,8 +394,10 @@ fn pod_without_the_mark_is_no_member() {
 /// A pod whose `mesh` is two containers of these images, of which the first works.
 pub(super) fn hot_pod(images: [&str; 2], hash: &str, working: &str, ready: [bool; 2]) -> Value {
     let mut pod = pod("a", hash, ready == [true, true]);
-    let container = |at: usize| json!({"name": format!("mesh-{}", at + 1), "image": images[at], "env": mark()});
-    pod["spec"]["containers"] = json!([{"name": "main", "image": "web:1"}, container(0), container(1)]);
+    let container =
+        |at: usize| json!({"name": format!("mesh-{}", at + 1), "image": images[at], "env": mark()});
+    pod["spec"]["containers"] =
+        json!([{"name": "main", "image": "web:1"}, container(0), container(1)]);
     let status = |name: &str, ready: bool, image: &str| json!({"name": name, "ready": ready, "imageID": format!("id-{image}"), "containerID": format!("c://{name}"), "image": image});
     pod["status"]["containerStatuses"] = json!([
         status("main", true, "web:1"),
@@ -259,19 +416,42 @@ pub(super) fn hot_pod(images: [&str; 2], hash: &str, working: &str, ready: [bool
 pub(super) fn hot_snapshot(pods: &[Value], strategy: Value) -> Snapshot {
     let container = json!({"name": "mesh", "image": "mesh:2",
                            "upgradeStrategy": {"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"}});
-    snapshot(&json!({"/spec/containers": [container], "/spec/updateStrategy": strategy}), pods)
+    snapshot(
+        &json!({"/spec/containers": [container], "/spec/updateStrategy": strategy}),
+        pods,
+    )
 }
 
 #[test]
 fn a_hot_upgrade_gives_the_empty_container_the_image_and_empties_the_old_one_when_it_works() {
-    let begun = decide(&hot_snapshot(&[hot_pod(["mesh:1", "empty:1"], "h1", "mesh-1", [true, true])], json!({})), NOW);
-    let Some(Action::PatchPod { patch, .. }) = begun.actions().next() else { panic!("{begun:#?}") };
-    assert_eq!(patch.images, [("mesh-2".to_owned(), "mesh:2".to_owned())].into());
+    let begun = decide(
+        &hot_snapshot(
+            &[hot_pod(["mesh:1", "empty:1"], "h1", "mesh-1", [true, true])],
+            json!({}),
+        ),
+        NOW,
+    );
+    let Some(Action::PatchPod { patch, .. }) = begun.actions().next() else {
+        panic!("{begun:#?}")
+    };
+    assert_eq!(
+        patch.images,
+        [("mesh-2".to_owned(), "mesh:2".to_owned())].into()
+    );
     let annotation = |key: &str| patch.annotations[key].as_deref();
     assert_eq!(annotation(WORKING), Some(r#"{"mesh":"mesh-2"}"#));
-    assert_eq!(annotation("version.sidecarset.kruise.io/mesh-2"), Some("77"));
-    assert_eq!(annotation("versionalt.sidecarset.kruise.io/mesh-2"), Some("50"));
-    assert_eq!(annotation("versionalt.sidecarset.kruise.io/mesh-1"), Some("77"));
+    assert_eq!(
+        annotation("version.sidecarset.kruise.io/mesh-2"),
+        Some("77")
+    );
+    assert_eq!(
+        annotation("versionalt.sidecarset.kruise.io/mesh-2"),
+        Some("50")
+    );
+    assert_eq!(
+        annotation("versionalt.sidecarset.kruise.io/mesh-1"),
+        Some("77")
+    );
 
     // The new one is not ready yet; then it is, and the old one becomes the empty one, also where updates are paused by now.
     for (ready, strategy, resets) in [
@@ -289,26 +469,52 @@ fn a_hot_upgrade_gives_the_empty_container_the_image_and_empties_the_old_one_whe
         });
         let expected = resets.then(|| [("mesh-1".to_owned(), "empty:1".to_owned())].into());
         assert_eq!(images, expected, "{ready:?} {strategy}");
-        assert_eq!(status(&snapshot, &plan, &Default::default(), NOW).ready_pods, 0, "two containers work");
+        assert_eq!(
+            status(&snapshot, &plan, &Default::default(), NOW).ready_pods,
+            0,
+            "two containers work"
+        );
         let told = |outcome: &Outcome| {
-            let events =
-                pod_events(&Turns::default(), &plan, outcome).into_iter().map(|(pod, event)| (pod.name, event.reason));
+            let events = pod_events(&Turns::default(), &plan, outcome)
+                .into_iter()
+                .map(|(pod, event)| (pod.name, event.reason));
             events.collect::<Vec<_>>()
         };
-        let failure = Failure::of_budget(Deed::of(Verb::Patch, PODS), ("default", "pod"), "no".to_owned());
-        let outdated = Failure { outdated: true, ..failure.clone() };
-        let pod = |reason| if resets { vec![("pod".to_owned(), reason)] } else { vec![] };
+        let failure = Failure::of_budget(
+            Deed::of(Verb::Patch, PODS),
+            ("default", "pod"),
+            "no".to_owned(),
+        );
+        let outdated = Failure {
+            outdated: true,
+            ..failure.clone()
+        };
+        let pod = |reason| {
+            if resets {
+                vec![("pod".to_owned(), reason)]
+            } else {
+                vec![]
+            }
+        };
         let name = plan.actions().find_map(|action| match action {
             Action::PatchPod { target, .. } => Some(target.name.clone()),
             _ => None,
         });
         let of_pod = |failure: &Failure| Outcome {
-            failures: vec![Failure { object: name.clone().unwrap_or_default(), ..failure.clone() }],
+            failures: vec![Failure {
+                object: name.clone().unwrap_or_default(),
+                ..failure.clone()
+            }],
         };
         let named = |all: Vec<(String, &'static str)>| {
-            all.into_iter().map(|(_, reason)| ("pod".to_owned(), reason)).collect::<Vec<_>>()
+            all.into_iter()
+                .map(|(_, reason)| ("pod".to_owned(), reason))
+                .collect::<Vec<_>>()
         };
-        assert_eq!(named(told(&Outcome::default())), pod("ResetContainerSucceed"));
+        assert_eq!(
+            named(told(&Outcome::default())),
+            pod("ResetContainerSucceed")
+        );
         assert_eq!(named(told(&of_pod(&failure))), pod("ResetContainerFailed"));
         assert_eq!(told(&of_pod(&outdated)), []);
     }
@@ -318,12 +524,21 @@ fn a_hot_upgrade_gives_the_empty_container_the_image_and_empties_the_old_one_whe
 fn another_empty_image_changes_no_pod_and_one_of_two_containers_always_works() {
     let writes = |pod: Value| {
         let plan = decide(&hot_snapshot(&[pod], json!({})), NOW);
-        plan.actions().filter(|action| matches!(action, Action::PatchPod { .. })).count()
+        plan.actions()
+            .filter(|action| matches!(action, Action::PatchPod { .. }))
+            .count()
     };
     let mut idle = hot_pod(["mesh:2", "empty:0"], "h2", "mesh-1", [true, true]);
-    assert_eq!(writes(idle.clone()), 0, "its empty container has the empty image of before");
+    assert_eq!(
+        writes(idle.clone()),
+        0,
+        "its empty container has the empty image of before"
+    );
     // Whoever takes the annotation away takes no container out of service.
-    idle["metadata"]["annotations"].as_object_mut().unwrap().remove(WORKING);
+    idle["metadata"]["annotations"]
+        .as_object_mut()
+        .unwrap()
+        .remove(WORKING);
     assert_eq!(writes(idle), 0);
     let mut second = hot_pod(["empty:1", "mesh:2"], "h2", "mesh-1", [true, true]);
     second["metadata"]["annotations"]["versionalt.sidecarset.kruise.io/mesh-1"] = json!("60");
@@ -333,14 +548,19 @@ fn another_empty_image_changes_no_pod_and_one_of_two_containers_always_works() {
 #[test]
 fn who_leads_anew_says_nothing_else_of_injection_before_it_knows() {
     let ready = |asked, said: Option<&str>| {
-        let mut snapshot = Snapshot { asked, ..snapshot(&json!({}), &[]) };
+        let mut snapshot = Snapshot {
+            asked,
+            ..snapshot(&json!({}), &[])
+        };
         if let Some(said) = said {
             let condition = json!({"type": "InjectionReady", "status": said});
             let mut set = (*snapshot.set).clone();
             set.status = serde_json::from_value(json!({"conditions": [condition]})).unwrap();
             snapshot.set = Arc::new(set);
         }
-        status(&snapshot, &Plan::default(), &Default::default(), NOW).conditions[0].status.clone()
+        status(&snapshot, &Plan::default(), &Default::default(), NOW).conditions[0]
+            .status
+            .clone()
     };
     assert_eq!(ready(Asked::Unknown, None), "False");
     assert_eq!(ready(Asked::Unknown, Some("True")), "True");
@@ -354,10 +574,16 @@ fn a_rollback_halfway_goes_to_the_container_that_is_not_proven() {
     // mesh-2 got mesh:9, which never came; now mesh:2 is wanted.
     let pod = hot_pod(["mesh:1", "mesh:9"], "h9", "mesh-2", [true, false]);
     let mut pod = pod;
-    pod["status"]["containerStatuses"][2]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
+    pod["status"]["containerStatuses"][2]["state"] =
+        json!({"waiting": {"reason": "ImagePullBackOff"}});
     let plan = decide(&hot_snapshot(&[pod], json!({})), NOW);
-    let Some(Action::PatchPod { patch, .. }) = plan.actions().next() else { panic!("{plan:#?}") };
-    assert_eq!(patch.images, [("mesh-2".to_owned(), "mesh:2".to_owned())].into());
+    let Some(Action::PatchPod { patch, .. }) = plan.actions().next() else {
+        panic!("{plan:#?}")
+    };
+    assert_eq!(
+        patch.images,
+        [("mesh-2".to_owned(), "mesh:2".to_owned())].into()
+    );
 }
 
 #[test]
@@ -370,10 +596,34 @@ fn another_image_halfway_goes_to_the_container_that_does_not_serve() {
     let crash = json!({"waiting": {"reason": "CrashLoopBackOff"}});
     // mesh-2 got mesh:9, and mesh-1 is not the empty one yet, for the pod's own container is not ready; now mesh:2 is wanted.
     for (what, images, ready, is_proven, expected) in [
-        ("the new one serves", ["mesh:1", "mesh:9"], [true, true], true, "mesh-1"),
-        ("it does, and the older one fails", ["mesh:1", "mesh:9"], [false, true], true, "mesh-1"),
-        ("the new one is not ready", ["mesh:1", "mesh:9"], [true, false], true, "mesh-2"),
-        ("it may be that of before", ["mesh:1", "mesh:9"], [false, true], false, "mesh-2"),
+        (
+            "the new one serves",
+            ["mesh:1", "mesh:9"],
+            [true, true],
+            true,
+            "mesh-1",
+        ),
+        (
+            "it does, and the older one fails",
+            ["mesh:1", "mesh:9"],
+            [false, true],
+            true,
+            "mesh-1",
+        ),
+        (
+            "the new one is not ready",
+            ["mesh:1", "mesh:9"],
+            [true, false],
+            true,
+            "mesh-2",
+        ),
+        (
+            "it may be that of before",
+            ["mesh:1", "mesh:9"],
+            [false, true],
+            false,
+            "mesh-2",
+        ),
     ] {
         let mut pod = hot_pod(images, "h9", "mesh-2", ready);
         pod["status"]["containerStatuses"][0]["ready"] = json!(false);
@@ -385,15 +635,34 @@ fn another_image_halfway_goes_to_the_container_that_does_not_serve() {
             pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(unproven());
         }
         let plan = decide(&hot_snapshot(&[pod], json!({})), NOW);
-        let Some(Action::PatchPod { patch, .. }) = plan.actions().next() else { panic!("{what}: {plan:#?}") };
-        assert_eq!(patch.images, [(expected.to_owned(), "mesh:2".to_owned())].into(), "{what}");
-        let (other, of_other) = if expected == "mesh-1" { ("mesh-2", "60") } else { ("mesh-1", "50") };
+        let Some(Action::PatchPod { patch, .. }) = plan.actions().next() else {
+            panic!("{what}: {plan:#?}")
+        };
+        assert_eq!(
+            patch.images,
+            [(expected.to_owned(), "mesh:2".to_owned())].into(),
+            "{what}"
+        );
+        let (other, of_other) = if expected == "mesh-1" {
+            ("mesh-2", "60")
+        } else {
+            ("mesh-1", "50")
+        };
         let says = |key: String| patch.annotations.get(&key).cloned().flatten();
         for (key, value) in [
             (WORKING.to_owned(), json!({"mesh": expected}).to_string()),
-            (format!("version.sidecarset.kruise.io/{expected}"), "77".to_owned()),
-            (format!("versionalt.sidecarset.kruise.io/{expected}"), of_other.to_owned()),
-            (format!("versionalt.sidecarset.kruise.io/{other}"), "77".to_owned()),
+            (
+                format!("version.sidecarset.kruise.io/{expected}"),
+                "77".to_owned(),
+            ),
+            (
+                format!("versionalt.sidecarset.kruise.io/{expected}"),
+                of_other.to_owned(),
+            ),
+            (
+                format!("versionalt.sidecarset.kruise.io/{other}"),
+                "77".to_owned(),
+            ),
         ] {
             assert_eq!(says(key), Some(value), "{what}");
         }
@@ -403,12 +672,20 @@ fn another_image_halfway_goes_to_the_container_that_does_not_serve() {
 #[test]
 fn a_pod_whose_container_is_that_of_before_is_not_counted_as_ready() {
     let mut pod = pod("a", "h2", true);
-    let before = json!({"imageID": "id-agent:2", "berthContainerID": "c://1", "berthImage": "agent:1"});
+    let before =
+        json!({"imageID": "id-agent:2", "berthContainerID": "c://1", "berthImage": "agent:1"});
     let state = json!({"log": {"revision": "h2", "updateImages": true, "lastContainerStatuses": {"agent": before}, "berthFromSettled": true}});
     pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(state.to_string());
     let snapshot = snapshot(&json!({}), &[pod]);
     let status = status(&snapshot, &Plan::default(), &Default::default(), NOW);
-    assert_eq!((status.updated_pods, status.ready_pods, status.updated_ready_pods), (1, 0, 0));
+    assert_eq!(
+        (
+            status.updated_pods,
+            status.ready_pods,
+            status.updated_ready_pods
+        ),
+        (1, 0, 0)
+    );
 }
 
 #[test]
@@ -430,13 +707,30 @@ fn pods_are_counted_by_what_they_have() {
     let pods = [pods.as_slice(), &[drifted]].concat();
     let snapshot = snapshot(&json!({}), &pods);
     let status = status(&snapshot, &Plan::default(), &Default::default(), NOW);
-    let counted = (status.matched_pods, status.updated_pods, status.ready_pods, status.updated_ready_pods);
+    let counted = (
+        status.matched_pods,
+        status.updated_pods,
+        status.ready_pods,
+        status.updated_ready_pods,
+    );
     assert_eq!((counted, &*status.latest_revision), ((3, 3, 2, 2), "log-1"));
     let injection = status.injection.unwrap();
-    assert_eq!((injection.selected, injection.injected, injection.missed, injection.older), (5, 3, 1, 1));
+    assert_eq!(
+        (
+            injection.selected,
+            injection.injected,
+            injection.missed,
+            injection.older
+        ),
+        (5, 3, 1, 1)
+    );
     assert_eq!(injection.drifted, 1);
     let told = decide(&snapshot, NOW).waiting;
-    assert!(told.iter().any(|waiting| waiting.pod == "default/b" && waiting.reason.contains("evil:1")), "{told:#?}");
+    assert!(
+        told.iter()
+            .any(|waiting| waiting.pod == "default/b" && waiting.reason.contains("evil:1")),
+        "{told:#?}"
+    );
     assert_eq!(status.conditions[0].status, "True");
 }
 
@@ -456,18 +750,31 @@ fn a_pod_is_missed_only_if_it_was_created_while_the_selectors_were_as_they_are()
         bare("c", "2026-01-06T00:00:00Z"),
         bare("d", "2026-01-10T00:00:00Z"),
     ];
-    let (selector, other) = (json!({"matchLabels": {"app": "web"}}), json!({"matchLabels": {"app": "db"}}));
+    let (selector, other) = (
+        json!({"matchLabels": {"app": "web"}}),
+        json!({"matchLabels": {"app": "db"}}),
+    );
     let of = |selector: &Value, namespaces: &Value, said: Value| {
         let fields = json!({"/spec/selector": selector, "/spec/namespaceSelector": namespaces});
         let mut snapshot = snapshot(&fields, &pods);
         Arc::make_mut(&mut snapshot.set).status = serde_json::from_value(said).unwrap();
-        status(&snapshot, &decide(&snapshot, now), &Outcome::default(), now).injection.unwrap()
+        status(&snapshot, &decide(&snapshot, now), &Outcome::default(), now)
+            .injection
+            .unwrap()
     };
     let hash = of(&selector, &Value::Null, Value::Null).selector_hash;
-    let said = |hash: &str, since: &str| json!({"injection": {"selectorHash": hash, "since": since}});
+    let said =
+        |hash: &str, since: &str| json!({"injection": {"selectorHash": hash, "since": since}});
     let before = || said(&hash, "2026-01-05T00:00:00Z");
     for (what, selector, namespaces, said, missed, since) in [
-        ("no status", &selector, Value::Null, Value::Null, 3, "2026-01-02T00:00:00Z"),
+        (
+            "no status",
+            &selector,
+            Value::Null,
+            Value::Null,
+            3,
+            "2026-01-02T00:00:00Z",
+        ),
         (
             "a status without a hash",
             &selector,
@@ -476,7 +783,14 @@ fn a_pod_is_missed_only_if_it_was_created_while_the_selectors_were_as_they_are()
             3,
             "2026-01-02T00:00:00Z",
         ),
-        ("the same selectors", &selector, Value::Null, before(), 2, "2026-01-05T00:00:00Z"),
+        (
+            "the same selectors",
+            &selector,
+            Value::Null,
+            before(),
+            2,
+            "2026-01-05T00:00:00Z",
+        ),
         (
             "a time before the SidecarSet's",
             &selector,
@@ -485,7 +799,14 @@ fn a_pod_is_missed_only_if_it_was_created_while_the_selectors_were_as_they_are()
             3,
             "2026-01-02T00:00:00Z",
         ),
-        ("another selector", &other, Value::Null, before(), 0, "2026-01-10T00:00:01Z"),
+        (
+            "another selector",
+            &other,
+            Value::Null,
+            before(),
+            0,
+            "2026-01-10T00:00:01Z",
+        ),
         (
             "another namespaceSelector",
             &selector,
@@ -496,9 +817,17 @@ fn a_pod_is_missed_only_if_it_was_created_while_the_selectors_were_as_they_are()
         ),
     ] {
         let injection = of(selector, &namespaces, said);
-        assert_eq!((injection.missed, injection.older), (missed, 4 - missed), "{what}");
+        assert_eq!(
+            (injection.missed, injection.older),
+            (missed, 4 - missed),
+            "{what}"
+        );
         assert_eq!(injection.since.unwrap().0, since.parse().unwrap(), "{what}");
-        assert_eq!(injection.selector_hash == hash, since < "2026-01-10", "{what}");
+        assert_eq!(
+            injection.selector_hash == hash,
+            since < "2026-01-10",
+            "{what}"
+        );
     }
 }
 
@@ -550,7 +879,12 @@ fn what_holds_updates_back_is_told_once_by_an_event() {
     let pods = [pod("a", "h1", true)];
     let first = snapshot(&fields, &pods);
     let plan = decide(&first, NOW);
-    let told = |plan: &Plan| plan.events.iter().map(|event| (event.warning, event.reason)).collect::<Vec<_>>();
+    let told = |plan: &Plan| {
+        plan.events
+            .iter()
+            .map(|event| (event.warning, event.reason))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(told(&plan), [(true, "NoBudget")]);
     let mut next = snapshot(&fields, &pods);
     Arc::make_mut(&mut next.set).status = Some(status(&first, &plan, &Outcome::default(), NOW));

@@ -67,18 +67,35 @@ impl Turns {
     }
 
     /// The reason why the pod with this uid is set aside for this hash, and the time that is left.
-    pub(super) fn held(&self, uid: &str, hash: &str, now: Timestamp) -> Option<(String, SignedDuration)> {
+    pub(super) fn held(
+        &self,
+        uid: &str,
+        hash: &str,
+        now: Timestamp,
+    ) -> Option<(String, SignedDuration)> {
         let failed = self.failed(uid, hash)?;
         let left = failed.left(now)?;
         let minutes = (left.as_secs() + 59) / 60;
         let Failed { tries, why, .. } = failed;
-        Some((format!("is set aside after {tries} failed tries: {why}; tried again within {minutes} min"), left))
+        Some((
+            format!(
+                "is set aside after {tries} failed tries: {why}; tried again within {minutes} min"
+            ),
+            left,
+        ))
     }
 
     /// The reason why the pod's last try failed, and the time of that try, if it was in the turn
     /// that began then.
-    pub(super) fn failed_since(&self, uid: &str, since: Option<Timestamp>) -> Option<(&str, Timestamp)> {
-        let failed = self.failed.get(uid).filter(|failed| since.is_none_or(|since| failed.at >= since))?;
+    pub(super) fn failed_since(
+        &self,
+        uid: &str,
+        since: Option<Timestamp>,
+    ) -> Option<(&str, Timestamp)> {
+        let failed = self
+            .failed
+            .get(uid)
+            .filter(|failed| since.is_none_or(|since| failed.at >= since))?;
         Some((&failed.why, failed.at))
     }
 
@@ -86,17 +103,31 @@ impl Turns {
     /// namespace whose last turn is the longest ago. Within a namespace the order stays. Pods whose
     /// last try failed come after all others, the longest ago first, and pods that are set aside
     /// come last.
-    pub(super) fn by_namespace(&self, mut pods: Vec<Arc<Pod>>, hash: &str, now: Timestamp) -> Vec<Arc<Pod>> {
+    pub(super) fn by_namespace(
+        &self,
+        mut pods: Vec<Arc<Pod>>,
+        hash: &str,
+        now: Timestamp,
+    ) -> Vec<Arc<Pod>> {
         let failed = |pod: &Pod| self.failed(&pod.metadata.uid, hash);
         // Stable: where the rest is equal the order stays.
         pods.sort_by_key(|pod| failed(pod).map(|failed| failed.turn));
         let mut rounds = BTreeMap::new();
         let mut place = |pod: &Pod| {
             let failed = failed(pod);
-            let rank = (failed.is_some(), failed.is_some_and(|failed| failed.left(now).is_some()));
-            let round: &mut usize = rounds.entry((rank, pod.metadata.namespace.clone())).or_default();
+            let rank = (
+                failed.is_some(),
+                failed.is_some_and(|failed| failed.left(now).is_some()),
+            );
+            let round: &mut usize = rounds
+                .entry((rank, pod.metadata.namespace.clone()))
+                .or_default();
             *round += 1;
-            (rank, *round, self.last.get(&pod.metadata.namespace).copied())
+            (
+                rank,
+                *round,
+                self.last.get(&pod.metadata.namespace).copied(),
+            )
         };
         let mut placed: Vec<_> = pods.into_iter().map(|pod| (place(&pod), pod)).collect();
         placed.sort_by_key(|(place, _)| *place);
@@ -110,30 +141,58 @@ impl Turns {
 
     /// The turns after the execution of a plan.
     #[must_use]
-    pub fn after(&self, snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Self {
+    pub fn after(
+        &self,
+        snapshot: &Snapshot,
+        plan: &Plan,
+        outcome: &Outcome,
+        now: Timestamp,
+    ) -> Self {
         let mut next = self.clone();
-        let tried = [UPDATE, REPAIR].into_iter().flat_map(|stage| tried_steps(plan, outcome, stage));
+        let tried = [UPDATE, REPAIR]
+            .into_iter()
+            .flat_map(|stage| tried_steps(plan, outcome, stage));
         for action in tried.flat_map(|step| &step.actions) {
             if let Action::PatchPod { target, .. } | Action::EvictPod { target } = action {
-                next.note(target, failure(outcome, target), (&snapshot.hashes.hash, now));
+                next.note(
+                    target,
+                    failure(outcome, target),
+                    (&snapshot.hashes.hash, now),
+                );
             }
         }
-        if let Some(last) = snapshot.set.status.as_ref().and_then(|status| status.repair.as_ref()) {
-            next.repaired.insert(last.namespace.as_str().into(), last.pod.as_str().into());
+        if let Some(last) = snapshot
+            .set
+            .status
+            .as_ref()
+            .and_then(|status| status.repair.as_ref())
+        {
+            next.repaired
+                .insert(last.namespace.as_str().into(), last.pod.as_str().into());
         }
         let uids: BTreeSet<&str> = snapshot.pods.iter().map(|pod| &*pod.metadata.uid).collect();
-        let namespaces: BTreeSet<&str> = snapshot.pods.iter().map(|pod| &*pod.metadata.namespace).collect();
+        let namespaces: BTreeSet<&str> = snapshot
+            .pods
+            .iter()
+            .map(|pod| &*pod.metadata.namespace)
+            .collect();
         next.failed.retain(|uid, _| uids.contains(&**uid));
-        next.last.retain(|namespace, _| namespaces.contains(&**namespace));
-        next.repaired.retain(|namespace, _| namespaces.contains(&**namespace));
+        next.last
+            .retain(|namespace, _| namespaces.contains(&**namespace));
+        next.repaired
+            .retain(|namespace, _| namespaces.contains(&**namespace));
         next
     }
 
     /// Notes a try, which ends the turn of the pod's namespace also if it fails.
     fn note(&mut self, target: &Target, failure: Option<&Failure>, (hash, now): (&str, Timestamp)) {
         self.count += 1;
-        self.last.insert(target.namespace.as_str().into(), self.count);
-        let before = self.failed.remove(target.uid.as_str()).filter(|before| before.hash == hash);
+        self.last
+            .insert(target.namespace.as_str().into(), self.count);
+        let before = self
+            .failed
+            .remove(target.uid.as_str())
+            .filter(|before| before.hash == hash);
         let Some(failure) = failure else { return };
         let tries = before.map_or(0, |before| before.tries).saturating_add(1);
         let failed = Failed {
@@ -149,21 +208,34 @@ impl Turns {
 
     /// Has another try of a pod failed since then? What a budget holds is tried again without it.
     pub fn has_new_failures(&self, before: &Self) -> bool {
-        let tries = |turns: &Self, uid: &str| turns.failed.get(uid).map_or(0, |failed| failed.tries);
-        self.failed.keys().any(|uid| tries(self, uid) > tries(before, uid))
+        let tries =
+            |turns: &Self, uid: &str| turns.failed.get(uid).map_or(0, |failed| failed.tries);
+        self.failed
+            .keys()
+            .any(|uid| tries(self, uid) > tries(before, uid))
     }
 
     /// Is the pod with this uid set aside, or was until its next try?
     pub(super) fn is_aside(&self, uid: &str) -> bool {
-        self.failed.get(uid).is_some_and(|failed| failed.tries >= ASIDE)
+        self.failed
+            .get(uid)
+            .is_some_and(|failed| failed.tries >= ASIDE)
     }
 
     /// The message about pods that are set aside: the first one, the cause and the remedy.
     pub(super) fn told(&self, set: &str, hash: &str) -> Option<String> {
-        let aside = || self.failed.values().filter(|failed| failed.tries >= ASIDE && failed.hash == hash);
+        let aside = || {
+            self.failed
+                .values()
+                .filter(|failed| failed.tries >= ASIDE && failed.hash == hash)
+        };
         let first = aside().min_by(|one, other| one.pod.cmp(&other.pod))?;
         let more = aside().count() - 1;
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
         let Failed { pod, why, .. } = first;
         // Its deletion writes a time into it first, so an object of the largest size cannot be deleted, either.
         let remedy = if why.contains("too large") {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use berth_api::commands;
 use berth_api::names::SYSTEM_NAMESPACE;
-use berth_api::v1beta1::sidecarset::{InjectRevisionPolicy, SidecarSet, SidecarSetInjectRevision, SidecarSetSpec};
+use berth_api::v1beta1::sidecarset::{
+    InjectRevisionPolicy, SidecarSet, SidecarSetInjectRevision, SidecarSetSpec,
+};
 use berth_workload::revision::Revision;
 use berth_workload::selector::Selector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -29,10 +31,19 @@ pub struct Wanted {
 impl Wanted {
     /// The SidecarSet as it is now.
     pub fn latest(set: &SidecarSet, history: &[Arc<Revision>]) -> Self {
-        let collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+        let collisions = set
+            .status
+            .as_ref()
+            .and_then(|status| status.collision_count)
+            .unwrap_or(0);
         let name = set.metadata.name.as_deref().unwrap_or_default();
-        let (revision, _) = revisions::name_of(name, &revisions::data(&set.spec), history, collisions);
-        Self { spec: Arc::new(set.spec.clone()), revision, hashes: hashes(&set.spec) }
+        let (revision, _) =
+            revisions::name_of(name, &revisions::data(&set.spec), history, collisions);
+        Self {
+            spec: Arc::new(set.spec.clone()),
+            revision,
+            hashes: hashes(&set.spec),
+        }
     }
 
     /// An older revision of it.
@@ -50,7 +61,11 @@ impl Wanted {
         let spec: SidecarSetSpec = serde_json::from_value(spec).ok()?;
         // What the revision's annotations say of them, whoever may annotate could have written.
         let hashes = hashes(&spec);
-        Some(Self { spec: Arc::new(spec), revision: revision.metadata.name.to_string(), hashes })
+        Some(Self {
+            spec: Arc::new(spec),
+            revision: revision.metadata.name.to_string(),
+            hashes,
+        })
     }
 }
 
@@ -67,13 +82,21 @@ pub fn wanted<'a>(
     label: impl Fn(&str) -> Option<&'a str>,
     (chance, recorded): (f64, Option<&str>),
 ) -> Result<Wanted, String> {
-    let Some(asked) = &set.spec.injection_strategy.revision else { return Ok(latest.clone()) };
+    let Some(asked) = &set.spec.injection_strategy.revision else {
+        return Ok(latest.clone());
+    };
     let pinned = pinned(asked, &history());
     let has = |name: &str| recorded == Some(name);
-    let is_pinned_one = pinned.as_ref().is_ok_and(|pinned| has(&pinned.metadata.name));
+    let is_pinned_one = pinned
+        .as_ref()
+        .is_ok_and(|pinned| has(&pinned.metadata.name));
     // A pod keeps the revision that chance gave it when the webhook is called again. The pod's
     // creator may have written the record, so the record decides no more than chance does.
-    let chance = if has(&latest.revision) { 1.0_f64.next_down() } else { chance };
+    let chance = if has(&latest.revision) {
+        1.0_f64.next_down()
+    } else {
+        chance
+    };
     let chance = if is_pinned_one { 0.0 } else { chance };
     if asked.policy == InjectRevisionPolicy::Partial && is_updated_one(set, label, chance) {
         return Ok(latest.clone());
@@ -98,7 +121,11 @@ pub fn wanted<'a>(
 }
 
 /// Would an update reach a pod with these labels?
-fn is_updated_one<'a>(set: &SidecarSet, label: impl Fn(&str) -> Option<&'a str>, chance: f64) -> bool {
+fn is_updated_one<'a>(
+    set: &SidecarSet,
+    label: impl Fn(&str) -> Option<&'a str>,
+    chance: f64,
+) -> bool {
     let strategy = &set.spec.update_strategy;
     let selector = strategy.selector.as_ref().map(Selector::new);
     let is_selected = match selector {
@@ -107,7 +134,9 @@ fn is_updated_one<'a>(set: &SidecarSet, label: impl Fn(&str) -> Option<&'a str>,
         Some(Err(_)) => false,
     };
     let share = match &strategy.partition {
-        Some(IntOrString::String(text)) => text.trim_end_matches('%').parse::<f64>().unwrap_or(0.0) / 100.0,
+        Some(IntOrString::String(text)) => {
+            text.trim_end_matches('%').parse::<f64>().unwrap_or(0.0) / 100.0
+        }
         _ => 0.0,
     };
     !strategy.paused && is_selected && chance >= share
@@ -117,13 +146,21 @@ fn is_updated_one<'a>(set: &SidecarSet, label: impl Fn(&str) -> Option<&'a str>,
 ///
 /// # Errors
 /// It is not there.
-pub(super) fn pinned(asked: &SidecarSetInjectRevision, history: &[Arc<Revision>]) -> Result<Arc<Revision>, String> {
+pub(super) fn pinned(
+    asked: &SidecarSetInjectRevision,
+    history: &[Arc<Revision>],
+) -> Result<Arc<Revision>, String> {
     let name = match (&asked.revision_name, &asked.custom_version) {
         (Some(name), _) => Some(name.clone()),
         (None, Some(version)) => revisions::of_version(history, version),
         (None, None) => None,
     };
-    let found = name.and_then(|name| history.iter().find(|revision| *revision.metadata.name == *name).cloned());
+    let found = name.and_then(|name| {
+        history
+            .iter()
+            .find(|revision| *revision.metadata.name == *name)
+            .cloned()
+    });
     found.ok_or_else(|| lost(asked))
 }
 
@@ -147,13 +184,25 @@ fn lost(asked: &SidecarSetInjectRevision) -> String {
 /// The SidecarSet that a canary is based on.
 pub fn base_of(set: &SidecarSet) -> Option<&String> {
     let annotations = set.metadata.annotations.as_ref()?;
-    annotations.get(BASE).filter(|_| annotations.get(CANARY).is_some_and(|is| is == "true"))
+    annotations
+        .get(BASE)
+        .filter(|_| annotations.get(CANARY).is_some_and(|is| is == "true"))
 }
 
 /// Of the SidecarSets that match a pod, those that it gets: where a canary matches, its base does not.
 pub fn without_bases(sets: Vec<Arc<SidecarSet>>) -> Vec<Arc<SidecarSet>> {
-    let bases: BTreeSet<_> = sets.iter().filter_map(|set| base_of(set).cloned()).collect();
-    sets.into_iter().filter(|set| set.metadata.name.as_ref().is_none_or(|name| !bases.contains(name))).collect()
+    let bases: BTreeSet<_> = sets
+        .iter()
+        .filter_map(|set| base_of(set).cloned())
+        .collect();
+    sets.into_iter()
+        .filter(|set| {
+            set.metadata
+                .name
+                .as_ref()
+                .is_none_or(|name| !bases.contains(name))
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -175,7 +224,10 @@ mod tests {
         let data = revisions::data(&set.spec);
         let name = revision_name("log", &hash(&data, collisions));
         let metadata = json!({"name": name, "namespace": "kruise-system", "uid": "r", "annotations": annotations});
-        Arc::new(serde_json::from_value(json!({"metadata": metadata, "revision": 1, "data": data})).unwrap())
+        Arc::new(
+            serde_json::from_value(json!({"metadata": metadata, "revision": 1, "data": data}))
+                .unwrap(),
+        )
     }
 
     #[test]
@@ -191,7 +243,11 @@ mod tests {
             let set = of_image("agent:2", &name);
             let latest = Wanted::latest(&set, &history);
             let wanted = wanted(&set, || history.to_vec(), &latest, |_| None, (0.5, None)).unwrap();
-            assert_eq!((&wanted.revision, &wanted.hashes), (&name, &hashes(&old.spec)), "{annotations}");
+            assert_eq!(
+                (&wanted.revision, &wanted.hashes),
+                (&name, &hashes(&old.spec)),
+                "{annotations}"
+            );
             assert_ne!(wanted.hashes.hash, latest.hashes.hash);
         }
     }
@@ -203,18 +259,37 @@ mod tests {
             ("as it was made", &old, 0, Value::Null, true),
             ("made after a collision", &old, 1, json!(1), true),
             ("a collision that was none", &old, 1, json!(0), false),
-            ("a collision beyond all that are tried", &old, 17, json!(i32::MAX), false),
-            ("made anew with other containers", &evil, 0, Value::Null, false),
+            (
+                "a collision beyond all that are tried",
+                &old,
+                17,
+                json!(i32::MAX),
+                false,
+            ),
+            (
+                "made anew with other containers",
+                &evil,
+                0,
+                Value::Null,
+                false,
+            ),
         ] {
             let named = revision_of(&old, collisions, &json!({}));
-            let replaced = Revision { metadata: named.metadata.clone(), ..(*revision_of(data, 0, &json!({}))).clone() };
+            let replaced = Revision {
+                metadata: named.metadata.clone(),
+                ..(*revision_of(data, 0, &json!({}))).clone()
+            };
             let mut set = of_image("agent:2", &named.metadata.name);
             set.status = serde_json::from_value(json!({"collisionCount": of_status})).unwrap();
             let history = [Arc::new(replaced)];
             let latest = Wanted::latest(&set, &history);
             let wanted = wanted(&set, || history.to_vec(), &latest, |_| None, (0.5, None));
             let says_why = |why: &String| why.contains("has other data than its name says");
-            assert_eq!((wanted.is_ok(), wanted.as_ref().is_err_and(says_why)), (is_given, !is_given), "{what}");
+            assert_eq!(
+                (wanted.is_ok(), wanted.as_ref().is_err_and(says_why)),
+                (is_given, !is_given),
+                "{what}"
+            );
         }
     }
 }

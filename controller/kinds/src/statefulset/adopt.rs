@@ -28,16 +28,25 @@ impl Orphans {
         if pods.is_empty() && revisions.is_empty() {
             return Self::default();
         }
-        let Ok(selector) = Selector::new(&set.spec.selector) else { return Self::default() };
+        let Ok(selector) = Selector::new(&set.spec.selector) else {
+            return Self::default();
+        };
         let workload = workload(set);
         let is_ours = |metadata: &Metadata| {
-            adopt::is_nobodys(&workload, metadata) && adopt::is_named_and_selected(&workload, &selector, metadata)
+            adopt::is_nobodys(&workload, metadata)
+                && adopt::is_named_and_selected(&workload, &selector, metadata)
         };
-        let is_pod = |pod: &Pod| is_ours(&pod.metadata) && ordinal_of(workload.name(), &pod.metadata.name).is_some();
-        let is_revision = |revision: &Revision| is_ours(&revision.metadata) && adopt::is_revision(revision);
+        let is_pod = |pod: &Pod| {
+            is_ours(&pod.metadata) && ordinal_of(workload.name(), &pod.metadata.name).is_some()
+        };
+        let is_revision =
+            |revision: &Revision| is_ours(&revision.metadata) && adopt::is_revision(revision);
         Self {
             pods: pods.into_iter().filter(|pod| is_pod(pod)).collect(),
-            revisions: revisions.into_iter().filter(|revision| is_revision(revision)).collect(),
+            revisions: revisions
+                .into_iter()
+                .filter(|revision| is_revision(revision))
+                .collect(),
         }
     }
 
@@ -55,6 +64,12 @@ pub(super) fn revisions(snapshot: &Snapshot) -> Vec<Stage> {
 /// Takes over the pods, before any is created, deleted or updated.
 pub(super) fn pods(snapshot: &Snapshot, plan: &mut Plan) {
     let workload = snapshot.scene().workload;
-    let steps = snapshot.orphans.pods.iter().take(MOST).map(|pod| adopt::pod(&workload, pod));
-    plan.stages.extend(adopt::confirmed(&workload, steps.collect()));
+    let steps = snapshot
+        .orphans
+        .pods
+        .iter()
+        .take(MOST)
+        .map(|pod| adopt::pod(&workload, pod));
+    plan.stages
+        .extend(adopt::confirmed(&workload, steps.collect()));
 }

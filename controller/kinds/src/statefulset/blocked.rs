@@ -6,7 +6,9 @@ mod nodes;
 mod order;
 
 use berth_api::names::condition;
-use berth_api::v1beta1::statefulset::{StatefulSetCondition, StatefulSetStatus, VolumeClaimUpdateStrategyType};
+use berth_api::v1beta1::statefulset::{
+    StatefulSetCondition, StatefulSetStatus, VolumeClaimUpdateStrategyType,
+};
 use berth_workload::gates::Gate;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::podset::Uids;
@@ -24,7 +26,13 @@ pub use nodes::nodes_to_watch;
 const LASTING: SignedDuration = SignedDuration::from_secs(60);
 
 /// Brings the condition among those of `new` up to date.
-pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut StatefulSetStatus, now: Timestamp) {
+pub(super) fn set(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    outcome: &Outcome,
+    new: &mut StatefulSetStatus,
+    now: Timestamp,
+) {
     let scene = snapshot.scene();
     let settings = settings::beside_template(snapshot).ok();
     let places = in_order(snapshot, settings.as_ref(), now);
@@ -36,40 +44,60 @@ pub(super) fn set(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, new: &mut
     causes.extend(ignored_growth(snapshot, new, now));
     causes.extend(claims::differing(snapshot, now));
     causes.extend(claims::without_consent(snapshot, now));
-    causes.extend(claims::waiting_for_a_start(snapshot, Some((&new.update_revision, settings.as_ref()))));
+    causes.extend(claims::waiting_for_a_start(
+        snapshot,
+        Some((&new.update_revision, settings.as_ref())),
+    ));
     let of_nodes: Vec<_> = nodes::causes(snapshot).collect();
-    let told: Uids = of_nodes.iter().map(|(pod, _)| pod.metadata.uid.clone()).collect();
+    let told: Uids = of_nodes
+        .iter()
+        .map(|(pod, _)| pod.metadata.uid.clone())
+        .collect();
     causes.extend(of_nodes.into_iter().map(|(_, cause)| cause));
     causes.extend(stuck::of_pods_without(&scene, &told, plan, now));
     if let Some(places) = &places {
         causes.extend(order::ended(snapshot, places));
-        causes.extend(order::waited_for(snapshot, places, now).filter(|_| order::is_waited_for(places, plan)));
+        causes.extend(
+            order::waited_for(snapshot, places, now).filter(|_| order::is_waited_for(places, plan)),
+        );
     }
     let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
         Some((_, true)) => return,
         Some((cause, false)) => Some(cause),
         None => None,
     };
-    let told = new.conditions.iter().find(|c| c.type_ == condition::BLOCKED);
+    let told = new
+        .conditions
+        .iter()
+        .find(|c| c.type_ == condition::BLOCKED);
     let since = told.and_then(|told| told.last_transition_time.clone());
     new.conditions.retain(|c| c.type_ != condition::BLOCKED);
-    new.conditions.extend(cause.map(|cause| StatefulSetCondition {
-        type_: condition::BLOCKED.to_owned(),
-        status: "True".to_owned(),
-        last_transition_time: since.or(Some(Time(now))),
-        reason: cause.reason.to_owned(),
-        message: cause.message,
-    }));
+    new.conditions
+        .extend(cause.map(|cause| StatefulSetCondition {
+            type_: condition::BLOCKED.to_owned(),
+            status: "True".to_owned(),
+            last_transition_time: since.or(Some(Time(now))),
+            reason: cause.reason.to_owned(),
+            message: cause.message,
+        }));
 }
 
 /// The places of a set whose pods wait for each other.
-fn in_order<'a>(snapshot: &'a Snapshot, settings: Option<&'a Settings>, now: Timestamp) -> Option<Places<'a>> {
-    settings.filter(|settings| !settings.is_parallel).map(|settings| Places::new(snapshot, settings, now))
+fn in_order<'a>(
+    snapshot: &'a Snapshot,
+    settings: Option<&'a Settings>,
+    now: Timestamp,
+) -> Option<Places<'a>> {
+    settings
+        .filter(|settings| !settings.is_parallel)
+        .map(|settings| Places::new(snapshot, settings, now))
 }
 
 /// Something that may pass by itself, and counts when it has lasted.
 fn lasting(reason: &'static str, message: String, since: Option<Timestamp>) -> Cause {
-    let from = since.and_then(|since| since.checked_add(LASTING).ok()).unwrap_or(Timestamp::UNIX_EPOCH);
+    let from = since
+        .and_then(|since| since.checked_add(LASTING).ok())
+        .unwrap_or(Timestamp::UNIX_EPOCH);
     Cause::new(Grade::Lasting, reason, message, from)
 }
 
@@ -90,8 +118,13 @@ fn ignored_start(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
 fn ignored_growth(snapshot: &Snapshot, new: &StatefulSetStatus, now: Timestamp) -> Option<Cause> {
     let strategy = snapshot.set.spec.volume_claim_update_strategy.as_ref()?;
     let is_rolling = strategy.type_ == VolumeClaimUpdateStrategyType::OnPodRollingUpdate;
-    let mut smaller = new.volume_claims.iter().filter(|claim| claim.compatible_replicas < new.replicas);
-    let claim = smaller.next().filter(|_| is_rolling && !snapshot.gates.has(Gate::StatefulSetAutoResizePVC))?;
+    let mut smaller = new
+        .volume_claims
+        .iter()
+        .filter(|claim| claim.compatible_replicas < new.replicas);
+    let claim = smaller
+        .next()
+        .filter(|_| is_rolling && !snapshot.gates.has(Gate::StatefulSetAutoResizePVC))?;
     let message = format!(
         "{}: spec.volumeClaimUpdateStrategy.type: OnPodRollingUpdate is ignored, claims of template {} stay smaller than it says: the \
          feature gate StatefulSetAutoResizePVCGate is off; turn it on, or set the type to OnDelete",
@@ -107,8 +140,13 @@ pub(super) fn watch(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
     let of_nodes = nodes::causes(snapshot).map(|(_, cause)| cause);
     let settings = settings::beside_template(snapshot).ok();
     let places = in_order(snapshot, settings.as_ref(), now);
-    let of_order = places.as_ref().and_then(|places| order::waited_for(snapshot, places, now));
-    let causes = names::taken(snapshot, now).chain(of_claims).chain(of_nodes).chain(of_order);
+    let of_order = places
+        .as_ref()
+        .and_then(|places| order::waited_for(snapshot, places, now));
+    let causes = names::taken(snapshot, now)
+        .chain(of_claims)
+        .chain(of_nodes)
+        .chain(of_order);
     for cause in causes.filter(|cause| cause.from > now) {
         plan.look_again_after(cause.from.duration_since(now));
     }

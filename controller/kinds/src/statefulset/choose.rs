@@ -31,26 +31,47 @@ pub(super) fn choose(
 ) -> Chosen {
     let scene = snapshot.scene();
     let (mut candidates, staying) = candidates(snapshot, settings, places, revisions, leaving);
-    let broken = candidates.iter().filter(|pod| repair::is_broken(pod)).count();
-    let fails =
-        |pod: &&&Arc<Pod>| places.is_updated(revisions, pod) && !pod.spec.node_name.is_empty() && !places.serves(pod);
-    let active = places.wanted.values().filter(|pod| pod.is_active() && !scene.is_to_delete(pod));
+    let broken = candidates
+        .iter()
+        .filter(|pod| repair::is_broken(pod))
+        .count();
+    let fails = |pod: &&&Arc<Pod>| {
+        places.is_updated(revisions, pod) && !pod.spec.node_name.is_empty() && !places.serves(pod)
+    };
+    let active = places
+        .wanted
+        .values()
+        .filter(|pod| pod.is_active() && !scene.is_to_delete(pod));
     let repair = Repair::new(broken, active.filter(fails).count());
     // One after the other, only that is repaired for which all others wait, when no other update has begun.
     let gap = places.gap.and_then(|gap| gap.pod);
     let is_gap = |pod: &Pod| gap.is_some_and(|gap| gap.metadata.uid == pod.metadata.uid);
-    let is_busy = !settings.is_parallel && places.wanted.values().any(|pod| is_begun(pod) && !is_gap(pod));
+    let is_busy = !settings.is_parallel
+        && places
+            .wanted
+            .values()
+            .any(|pod| is_begun(pod) && !is_gap(pod));
     let is_in_turn = |pod: &Pod| settings.is_parallel || is_gap(pod) && !is_busy;
     let is_repaired = |pod: &Pod| repair.free > 0 && repair::is_broken(pod) && is_in_turn(pod);
     let has_begun = |pod: &Pod| is_begun(pod) || !places.growth.is_over(snapshot, pod);
     candidates.sort_by_cached_key(|pod| (!has_begun(pod), !is_repaired(pod)));
-    let admitted = admitted(settings, places, leaving, is_repaired, has_begun, &candidates);
+    let admitted = admitted(
+        settings,
+        places,
+        leaving,
+        is_repaired,
+        has_begun,
+        &candidates,
+    );
     let later = candidates.split_off(admitted);
     let mut growing = Vec::new();
-    candidates.retain(|pod| grown(snapshot, places, pod, &mut growing, plan) && !places.is_updated(revisions, pod));
+    candidates.retain(|pod| {
+        grown(snapshot, places, pod, &mut growing, plan) && !places.is_updated(revisions, pod)
+    });
     places.growth.plan(snapshot, &growing, plan);
     let target = revisions.updated.clone();
-    let ways = Ways::new(&scene, settings.policy, revisions, &target, |_| None).with_volumes(&scene);
+    let ways =
+        Ways::new(&scene, settings.policy, revisions, &target, |_| None).with_volumes(&scene);
     let why = if settings.updates {
         "partition"
     } else if settings.on_delete {
@@ -76,12 +97,18 @@ fn grown(
     match places.growth.stage(snapshot, pod) {
         Stage::Done => return true,
         Stage::Due => growing.push(Arc::clone(pod)),
-        Stage::Grows(claim) => plan.wait_for_pod(pod, format!("waits until its claim {claim} has grown")),
+        Stage::Grows(claim) => {
+            plan.wait_for_pod(pod, format!("waits until its claim {claim} has grown"))
+        }
         Stage::Differs(claim) => {
             let what = "is of another storage class than its template, and is to be deleted first";
             if snapshot.scene().workload.blocked.is_none() {
                 let message = format!("failed to update pvc {claim}: it {what}");
-                plan.events.push(Event { warning: true, reason: "FailedUpdatePVC", message });
+                plan.events.push(Event {
+                    warning: true,
+                    reason: "FailedUpdatePVC",
+                    message,
+                });
             }
             plan.wait_for_pod(pod, format!("its claim {claim} {what}"));
         }
@@ -113,13 +140,17 @@ fn candidates(
         return (Vec::new(), old.map(|(_, pod)| Arc::clone(pod)).collect());
     }
     let (mut to_update, mut staying): (Vec<_>, Vec<_>) = match &settings.order {
-        None => old.partition(|(ordinal, _)| settings.ordinals.rank(**ordinal) >= settings.partition),
+        None => {
+            old.partition(|(ordinal, _)| settings.ordinals.rank(**ordinal) >= settings.partition)
+        }
         Some(_) => (old.collect(), Vec::new()),
     };
     if let Some(order) = &settings.order {
         // Those whose claims alone are to grow have their place already.
-        let (mut first, by_ordinal): (Vec<_>, Vec<_>) =
-            to_update.iter().map(|(_, pod)| Arc::clone(pod)).partition(|pod| places.is_updated(revisions, pod));
+        let (mut first, by_ordinal): (Vec<_>, Vec<_>) = to_update
+            .iter()
+            .map(|(_, pod)| Arc::clone(pod))
+            .partition(|pod| places.is_updated(revisions, pod));
         let mut arranged = order.arrange(by_ordinal, &snapshot.pods);
         // Once begun, an update has its place.
         arranged.sort_by_cached_key(|pod| !is_begun(pod));
@@ -130,7 +161,9 @@ fn candidates(
         return (first, rest);
     }
     to_update.retain(|(_, pod)| is_candidate(pod));
-    let pods = |list: &mut Vec<(&i64, &&Arc<Pod>)>| list.drain(..).map(|(_, pod)| Arc::clone(pod)).collect();
+    let pods = |list: &mut Vec<(&i64, &&Arc<Pod>)>| {
+        list.drain(..).map(|(_, pod)| Arc::clone(pod)).collect()
+    };
     (pods(&mut to_update), pods(&mut staying))
 }
 
@@ -144,8 +177,8 @@ fn admitted(
     candidates: &[Arc<Pod>],
 ) -> usize {
     // In order, a batch of pods begins only while all pods serve, as Kubernetes does.
-    let is_busy =
-        !settings.is_parallel && (places.gap.is_some() || leaving.is_under_way || !places.condemned.is_empty());
+    let is_busy = !settings.is_parallel
+        && (places.gap.is_some() || leaving.is_under_way || !places.condemned.is_empty());
     let mut budget = leaving.budget;
     let mut admitted = 0;
     for pod in candidates {
@@ -154,7 +187,11 @@ fn admitted(
             continue;
         }
         let costs = places.serves(pod);
-        let has_turn = if is_busy { is_repaired(pod) } else { !costs || budget > 0 };
+        let has_turn = if is_busy {
+            is_repaired(pod)
+        } else {
+            !costs || budget > 0
+        };
         if !has_turn {
             break;
         }
@@ -166,8 +203,17 @@ fn admitted(
 
 /// In order, the pod for which no update begins.
 fn first_in_order(settings: &Settings, places: &Places<'_>) -> Option<String> {
-    let condemned = || places.condemned.last_key_value().map(|(ordinal, _)| *ordinal);
-    let first = places.gap.map(|gap| gap.ordinal).or_else(condemned).filter(|_| !settings.is_parallel);
+    let condemned = || {
+        places
+            .condemned
+            .last_key_value()
+            .map(|(ordinal, _)| *ordinal)
+    };
+    let first = places
+        .gap
+        .map(|gap| gap.ordinal)
+        .or_else(condemned)
+        .filter(|_| !settings.is_parallel);
     first.map(|ordinal| places.name(ordinal))
 }
 

@@ -35,16 +35,31 @@ pub(super) struct Templates<'a> {
 impl<'a> Templates<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
         let templates = snapshot.set.spec.volume_claim_templates.iter();
-        Self { snapshot, read: templates.map(|template| (template, OnceCell::new())).collect() }
+        Self {
+            snapshot,
+            read: templates
+                .map(|template| (template, OnceCell::new()))
+                .collect(),
+        }
     }
 
     /// The claims that a pod of this name lacks.
     pub(super) fn creations(&self, pod: &str) -> Vec<Action> {
-        let named = self.read.iter().map(|(template, read)| (template, read, claim_name(template, pod)));
+        let named = self
+            .read
+            .iter()
+            .map(|(template, read)| (template, read, claim_name(template, pod)));
         let lacking = named.filter(|(.., name)| !self.snapshot.claims.contains_key(&**name));
-        let bodies = lacking
-            .map(|(template, read, name)| new_claim(self.snapshot, read.get_or_init(|| template.value()), &name));
-        bodies.map(|body| Action::Create { resource: CLAIMS, body, if_exists: IfExists::IsFine }).collect()
+        let bodies = lacking.map(|(template, read, name)| {
+            new_claim(self.snapshot, read.get_or_init(|| template.value()), &name)
+        });
+        bodies
+            .map(|body| Action::Create {
+                resource: CLAIMS,
+                body,
+                if_exists: IfExists::IsFine,
+            })
+            .collect()
     }
 }
 
@@ -72,7 +87,12 @@ struct Policy {
 
 impl Policy {
     fn of(snapshot: &Snapshot) -> Self {
-        let policy = snapshot.set.spec.persistent_volume_claim_retention_policy.clone().unwrap_or_default();
+        let policy = snapshot
+            .set
+            .spec
+            .persistent_volume_claim_retention_policy
+            .clone()
+            .unwrap_or_default();
         Self {
             goes_with_set: policy.when_deleted == ClaimRetention::Delete,
             goes_with_pod: policy.when_scaled == ClaimRetention::Delete,
@@ -88,8 +108,15 @@ pub(super) fn obstacle(snapshot: &Snapshot, pod: &str) -> Option<String> {
             return Some(format!("its claim {name} is being deleted"));
         }
         // Garbage collection deletes it as soon as it has seen that the pod is gone.
-        let of_gone = claim.metadata.owner_references.iter().find(|owner| refers(owner, POD) && &*owner.name == pod)?;
-        Some(format!("its claim {name} goes with an earlier pod of this name (uid {})", of_gone.uid))
+        let of_gone = claim
+            .metadata
+            .owner_references
+            .iter()
+            .find(|owner| refers(owner, POD) && &*owner.name == pod)?;
+        Some(format!(
+            "its claim {name} goes with an earlier pod of this name (uid {})",
+            of_gone.uid
+        ))
     })
 }
 
@@ -100,8 +127,16 @@ pub(super) fn settle(snapshot: &Snapshot, places: &Places<'_>, plan: &mut Plan) 
     }
     let mut changes: BTreeMap<&str, Vec<(Action, String)>> = BTreeMap::new();
     // One of nobody may have been condemned when it was the set's.
-    let orphans = snapshot.others.values().filter(|pod| pod.metadata.controller().is_none());
-    let wanted = places.wanted.values().copied().chain(orphans).map(|pod| (pod, false));
+    let orphans = snapshot
+        .others
+        .values()
+        .filter(|pod| pod.metadata.controller().is_none());
+    let wanted = places
+        .wanted
+        .values()
+        .copied()
+        .chain(orphans)
+        .map(|pod| (pod, false));
     for (pod, condemned) in wanted.chain(places.condemned.values().map(|pod| (*pod, true))) {
         let of_pod: Vec<_> = change_owners(snapshot, pod, condemned).collect();
         if !of_pod.is_empty() {
@@ -113,12 +148,27 @@ pub(super) fn settle(snapshot: &Snapshot, places: &Places<'_>, plan: &mut Plan) 
             Action::DeletePod { target } => Some(target.uid.clone()),
             _ => None,
         });
-        let before = deleted.and_then(|uid| changes.remove(&*uid)).into_iter().flatten().map(|(action, _)| action);
+        let before = deleted
+            .and_then(|uid| changes.remove(&*uid))
+            .into_iter()
+            .flatten()
+            .map(|(action, _)| action);
         step.actions.splice(0..0, before.collect::<Vec<_>>());
     }
-    let steps: Vec<_> = changes.into_values().flatten().map(|(action, reason)| Step::new(action, reason)).collect();
+    let steps: Vec<_> = changes
+        .into_values()
+        .flatten()
+        .map(|(action, reason)| Step::new(action, reason))
+        .collect();
     if !steps.is_empty() {
-        plan.stages.insert(0, Stage { name: "claims", required: false, steps });
+        plan.stages.insert(
+            0,
+            Stage {
+                name: "claims",
+                required: false,
+                steps,
+            },
+        );
     }
 }
 
@@ -130,10 +180,17 @@ fn change_owners<'a>(
 ) -> impl Iterator<Item = (Action, String)> + 'a {
     let workload = snapshot.scene().workload;
     // Of templates that were taken away those alone that go with a pod which is back in range.
-    let is_undone =
-        |name: &String| !condemned && snapshot.claims.get(&**name).is_some_and(|c| has(c, POD, &pod.metadata.uid));
+    let is_undone = |name: &String| {
+        !condemned
+            && snapshot
+                .claims
+                .get(&**name)
+                .is_some_and(|c| has(c, POD, &pod.metadata.uid))
+    };
     let former = former_claim_names(&workload, pod).filter(is_undone);
-    let names: Vec<_> = claim_names(&workload, &pod.metadata.name).chain(former).collect();
+    let names: Vec<_> = claim_names(&workload, &pod.metadata.name)
+        .chain(former)
+        .collect();
     let policy = Policy::of(snapshot);
     let with_pod = condemned && policy.goes_with_pod;
     let with_set = policy.goes_with_set && !with_pod;
@@ -146,20 +203,41 @@ fn change_owners<'a>(
         let set = snapshot.set.metadata.uid.as_deref().unwrap_or_default();
         let may_own = may_be_owned(claim);
         let mut owners = Vec::new();
-        owners.extend(change(claim, (STATEFUL_SETS.owner_kind(), set), with_set, || reference_to_set(snapshot)));
-        owners.extend(change(claim, (POD, &pod.metadata.uid), with_pod, || reference_to_pod(pod)));
+        owners.extend(change(
+            claim,
+            (STATEFUL_SETS.owner_kind(), set),
+            with_set,
+            || reference_to_set(snapshot),
+        ));
+        owners.extend(change(claim, (POD, &pod.metadata.uid), with_pod, || {
+            reference_to_pod(pod)
+        }));
         owners.retain(|owner| may_own || owner["$patch"] == "delete");
         let reason = match (with_set, with_pod) {
-            (_, true) => format!("claim {name} goes with pod {} (whenScaled: Delete)", pod.metadata.name),
+            (_, true) => format!(
+                "claim {name} goes with pod {} (whenScaled: Delete)",
+                pod.metadata.name
+            ),
             (true, _) => format!("claim {name} goes with the StatefulSet (whenDeleted: Delete)"),
-            _ => format!("claim {name} stays, whatever becomes of pod {} or the StatefulSet", pod.metadata.name),
+            _ => format!(
+                "claim {name} stays, whatever becomes of pod {} or the StatefulSet",
+                pod.metadata.name
+            ),
         };
         let mut patch = json!({"metadata": {"ownerReferences": owners}});
         if may_own && claim.metadata.annotation(OWNED_BY).is_none() {
             // It is the set's by its owner, which may go with this patch.
             patch["metadata"]["annotations"] = json!({OWNED_BY: snapshot.scene().workload.name()});
         }
-        (!owners.is_empty()).then(|| (Action::PatchClaim { target: claim.target(), patch }, reason))
+        (!owners.is_empty()).then(|| {
+            (
+                Action::PatchClaim {
+                    target: claim.target(),
+                    patch,
+                },
+                reason,
+            )
+        })
     })
 }
 
@@ -168,25 +246,39 @@ fn change_owners<'a>(
 fn may_be_owned(claim: &Claim) -> bool {
     let owners = &claim.metadata.owner_references;
     claim.metadata.annotation(OWNED_BY).is_some()
-        || owners.iter().any(|owner| refers(owner, STATEFUL_SETS.owner_kind()))
+        || owners
+            .iter()
+            .any(|owner| refers(owner, STATEFUL_SETS.owner_kind()))
 }
 
 /// Claims of pods that are wanted which are to go with the set or a pod, and may have no owner.
 pub(super) fn without_consent(snapshot: &Snapshot) -> Vec<&str> {
     let policy = Policy::of(snapshot);
-    if !snapshot.gates.has(Gate::StatefulSetAutoDeletePVC) || !(policy.goes_with_set || policy.goes_with_pod) {
+    if !snapshot.gates.has(Gate::StatefulSetAutoDeletePVC)
+        || !(policy.goes_with_set || policy.goes_with_pod)
+    {
         return Vec::new();
     }
     let workload = snapshot.scene().workload;
     let of_pod = |pod: &Arc<Pod>| claim_names(&workload, &pod.metadata.name).collect::<Vec<_>>();
-    let claims = snapshot.pods.iter().flat_map(of_pod).filter_map(|name| snapshot.claims.get(&*name));
-    let refused =
-        claims.filter(|claim| !claim.is_going() && claim.metadata.controller().is_none() && !may_be_owned(claim));
+    let claims = snapshot
+        .pods
+        .iter()
+        .flat_map(of_pod)
+        .filter_map(|name| snapshot.claims.get(&*name));
+    let refused = claims.filter(|claim| {
+        !claim.is_going() && claim.metadata.controller().is_none() && !may_be_owned(claim)
+    });
     refused.map(|claim| &*claim.metadata.name).collect()
 }
 
 /// Adds an owner, or takes it off.
-fn change(claim: &Claim, (kind, uid): (OwnerKind, &str), wanted: bool, reference: impl Fn() -> Value) -> Option<Value> {
+fn change(
+    claim: &Claim,
+    (kind, uid): (OwnerKind, &str),
+    wanted: bool,
+    reference: impl Fn() -> Value,
+) -> Option<Value> {
     match (has(claim, kind, uid), wanted) {
         (true, false) => Some(json!({"$patch": "delete", "uid": uid})),
         (false, true) => Some(reference()),
@@ -195,7 +287,11 @@ fn change(claim: &Claim, (kind, uid): (OwnerKind, &str), wanted: bool, reference
 }
 
 fn has(claim: &Claim, kind: OwnerKind, uid: &str) -> bool {
-    claim.metadata.owner_references.iter().any(|owner| *owner.uid == *uid && refers(owner, kind))
+    claim
+        .metadata
+        .owner_references
+        .iter()
+        .any(|owner| *owner.uid == *uid && refers(owner, kind))
 }
 
 fn refers(owner: &Owner, kind: OwnerKind) -> bool {

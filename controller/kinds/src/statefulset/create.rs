@@ -35,7 +35,11 @@ pub(super) fn create(
     now: Timestamp,
 ) {
     let templates = Templates::new(snapshot);
-    let mut steps: Vec<_> = places.wanted.values().filter_map(|pod| claims_of_pending(&templates, pod)).collect();
+    let mut steps: Vec<_> = places
+        .wanted
+        .values()
+        .filter_map(|pod| claims_of_pending(&templates, pod))
+        .collect();
     let mut room = room(settings, places, plan);
     let (mut later, mut bytes) = (0_usize, 0);
     let mut old = old_pods(places, revisions);
@@ -52,9 +56,20 @@ pub(super) fn create(
         room -= 1;
         let is_old = is_created_old(settings, revisions, ordinal, old);
         old += usize::from(is_old);
-        let revision = if is_old { &revisions.current } else { &revisions.updated };
+        let revision = if is_old {
+            &revisions.current
+        } else {
+            &revisions.updated
+        };
         let template = revisions.template_of(revision);
-        let step = create_pod(snapshot, (revision, &template), &templates, ordinal, &name, now);
+        let step = create_pod(
+            snapshot,
+            (revision, &template),
+            &templates,
+            ordinal,
+            &name,
+            now,
+        );
         bytes += step.actions.iter().map(size).sum::<usize>();
         steps.push(step);
     }
@@ -66,7 +81,10 @@ pub(super) fn create(
 }
 
 /// Empty places whose turn it is.
-fn empty_in_turn<'a>(settings: &Settings, places: &'a Places<'_>) -> Box<dyn Iterator<Item = i64> + 'a> {
+fn empty_in_turn<'a>(
+    settings: &Settings,
+    places: &'a Places<'_>,
+) -> Box<dyn Iterator<Item = i64> + 'a> {
     if settings.is_parallel {
         return Box::new(places.empty());
     }
@@ -76,7 +94,11 @@ fn empty_in_turn<'a>(settings: &Settings, places: &'a Places<'_>) -> Box<dyn Ite
 
 /// How many pods may be made now.
 fn room(settings: &Settings, places: &Places<'_>, plan: &mut Plan) -> usize {
-    let starting = places.wanted.values().filter(|pod| pod.is_active() && !places.serves(pod)).count();
+    let starting = places
+        .wanted
+        .values()
+        .filter(|pod| pod.is_active() && !places.serves(pod))
+        .count();
     let room = settings.scale_max_unavailable.saturating_sub(starting);
     if room < MOST_CREATIONS && places.empty().nth(room).is_some() {
         plan.wait("more pods wait for scaleStrategy.maxUnavailable".to_owned());
@@ -86,7 +108,11 @@ fn room(settings: &Settings, places: &Places<'_>, plan: &mut Plan) -> usize {
 
 /// Pods that are to be updated, as far as they do not go.
 fn old_pods(places: &Places<'_>, revisions: &Revisions) -> usize {
-    places.wanted.values().filter(|pod| pod.is_active() && !places.is_updated(revisions, pod)).count()
+    places
+        .wanted
+        .values()
+        .filter(|pod| pod.is_active() && !places.is_updated(revisions, pod))
+        .count()
 }
 
 /// Is a new pod of this ordinal made of the old revision? Of those inside the partition it is.
@@ -103,10 +129,19 @@ fn obstacle(snapshot: &Snapshot, name: &str) -> Option<String> {
     if snapshot.orphans.has_pod(name) {
         return Some("the one that there is, of nobody, is adopted first".to_owned());
     }
-    if snapshot.strays.iter().any(|pod| *pod.metadata.name == *name) {
-        return Some("the one that there is, which spec.selector does not match, is let go first".to_owned());
+    if snapshot
+        .strays
+        .iter()
+        .any(|pod| *pod.metadata.name == *name)
+    {
+        return Some(
+            "the one that there is, which spec.selector does not match, is let go first".to_owned(),
+        );
     }
-    let other = snapshot.others.get(name).map(|other| who_has_the_name(other));
+    let other = snapshot
+        .others
+        .get(name)
+        .map(|other| who_has_the_name(other));
     other.or_else(|| claims::obstacle(snapshot, name))
 }
 
@@ -116,8 +151,13 @@ pub(super) fn who_has_the_name(other: &Pod) -> String {
         return "another pod of this name is being deleted".to_owned();
     }
     match other.metadata.controller() {
-        Some(owner) => format!("another pod has this name, of {} {}", owner.kind, owner.name),
-        None => "another pod has this name, and labels that spec.selector does not match".to_owned(),
+        Some(owner) => format!(
+            "another pod has this name, of {} {}",
+            owner.kind, owner.name
+        ),
+        None => {
+            "another pod has this name, and labels that spec.selector does not match".to_owned()
+        }
     }
 }
 
@@ -133,12 +173,20 @@ fn size(action: &Action) -> usize {
 fn claims_of_pending(templates: &Templates<'_>, pod: &Pod) -> Option<Step> {
     let name = &pod.metadata.name;
     let is_pending = &*pod.status.phase == "Pending" && pod.spec.node_name.is_empty();
-    let actions = if is_pending && pod.is_active() { templates.creations(name) } else { Vec::new() };
+    let actions = if is_pending && pod.is_active() {
+        templates.creations(name)
+    } else {
+        Vec::new()
+    };
     let message = format!("create claims of pod {name}, which is pending without them");
     (!actions.is_empty()).then(|| Step {
         actions,
         reason: message.clone(),
-        done: Some(Event { warning: false, reason: "SuccessfulCreate", message }),
+        done: Some(Event {
+            warning: false,
+            reason: "SuccessfulCreate",
+            message,
+        }),
         failed: Some(Event {
             warning: true,
             reason: "FailedCreate",
@@ -166,17 +214,26 @@ fn create_pod(
     if !snapshot.set.spec.service_name.is_empty() {
         body["spec"]["subdomain"] = json!(snapshot.set.spec.service_name);
     }
-    let state = if hooks::holds_new(&scene) { lifecycle::PREPARING_NORMAL } else { lifecycle::NORMAL };
+    let state = if hooks::holds_new(&scene) {
+        lifecycle::PREPARING_NORMAL
+    } else {
+        lifecycle::NORMAL
+    };
     lifecycle::begin(&mut body, state, now);
     if let Some(records) = &snapshot.records {
         pin::pin(&mut body, name, records);
     }
     let mut actions = templates.creations(name);
-    actions.push(Action::CreatePod { body: Body::from(&body) });
+    actions.push(Action::CreatePod {
+        body: Body::from(&body),
+    });
     let set = scene.workload.name();
     Step {
         actions,
-        reason: format!("pod {name} is missing: created at {}", revision.metadata.name),
+        reason: format!(
+            "pod {name} is missing: created at {}",
+            revision.metadata.name
+        ),
         done: Some(Event {
             warning: false,
             reason: "SuccessfulCreate",

@@ -51,7 +51,9 @@ fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
         Err(stages) => {
             bring_to_end(snapshot, plan, now);
             let steps = stages.last().and_then(|stage| stage.steps.first());
-            let reason = steps.map_or_else(String::new, |step| format!("waits for its revision: {}", step.reason));
+            let reason = steps.map_or_else(String::new, |step| {
+                format!("waits for its revision: {}", step.reason)
+            });
             plan.wait(reason);
             plan.stages.extend(stages);
             claims::settle(snapshot, &Places::new(snapshot, &settings, now), plan);
@@ -68,7 +70,10 @@ fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
 }
 
 /// The revisions to work with, once those of nobody are taken over. Claim templates are no part of one.
-fn revisions(snapshot: &Snapshot, template: &Value) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
+fn revisions(
+    snapshot: &Snapshot,
+    template: &Value,
+) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
     let adopted = adopt::revisions(snapshot);
     if !adopted.is_empty() {
         return Err(adopted);
@@ -96,7 +101,9 @@ fn roll_out(
     let knobs = settings.knobs(&ahead);
     let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
     let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
-    let chosen = choose::choose(snapshot, settings, &places, revisions, &leaving, &holding, plan);
+    let chosen = choose::choose(
+        snapshot, settings, &places, revisions, &leaving, &holding, plan,
+    );
     update::settle(&scene, Some(&chosen), plan, now);
     hooks::proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
     launch::release(&pods, plan);

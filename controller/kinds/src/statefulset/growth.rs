@@ -26,7 +26,9 @@ struct Size {
 
 impl Size {
     fn storage(&self) -> Option<&str> {
-        self.resources.pointer("/requests/storage").and_then(Value::as_str)
+        self.resources
+            .pointer("/requests/storage")
+            .and_then(Value::as_str)
     }
 
     /// Does the claim ask for what the template does, or for more?
@@ -41,15 +43,34 @@ impl Sizes {
             let value = template.value();
             let spec = &value["spec"];
             let class = spec["storageClassName"].as_str().map(str::to_owned);
-            Size { template: template.name().to_owned(), class, resources: spec["resources"].clone() }
+            Size {
+                template: template.name().to_owned(),
+                class,
+                resources: spec["resources"].clone(),
+            }
         };
-        Self(snapshot.set.spec.volume_claim_templates.iter().map(read).collect())
+        Self(
+            snapshot
+                .set
+                .spec
+                .volume_claim_templates
+                .iter()
+                .map(read)
+                .collect(),
+        )
     }
 
     /// The claims of a pod that are there, with what they are to be.
-    fn claims<'a>(&'a self, snapshot: &'a Snapshot, pod: &'a str) -> impl Iterator<Item = (&'a Size, &'a Arc<Claim>)> {
+    fn claims<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        pod: &'a str,
+    ) -> impl Iterator<Item = (&'a Size, &'a Arc<Claim>)> {
         let claim = move |size: &'a Size| snapshot.claims.get(&*format!("{}-{pod}", size.template));
-        let all = self.0.iter().filter_map(move |size| Some((size, claim(size)?)));
+        let all = self
+            .0
+            .iter()
+            .filter_map(move |size| Some((size, claim(size)?)));
         all.filter(|(_, claim)| !claim.is_going())
     }
 
@@ -57,9 +78,17 @@ impl Sizes {
     pub(super) fn status(&self, snapshot: &Snapshot) -> Vec<VolumeClaimStatus> {
         let count = |size: &Size, is: &dyn Fn(&Claim) -> bool| {
             let claims = snapshot.pods.iter().filter_map(|pod| {
-                snapshot.claims.get(&*format!("{}-{}", size.template, pod.metadata.name)).filter(|c| !c.is_going())
+                snapshot
+                    .claims
+                    .get(&*format!("{}-{}", size.template, pod.metadata.name))
+                    .filter(|c| !c.is_going())
             });
-            i32::try_from(claims.filter(|claim| size.is_met(claim) && is(claim)).count()).unwrap_or(i32::MAX)
+            i32::try_from(
+                claims
+                    .filter(|claim| size.is_met(claim) && is(claim))
+                    .count(),
+            )
+            .unwrap_or(i32::MAX)
         };
         let status = |size: &Size| VolumeClaimStatus {
             volume_claim_name: size.template.clone(),
@@ -89,8 +118,9 @@ pub(super) enum Stage {
 impl Growth {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         let strategy = snapshot.set.spec.volume_claim_update_strategy.as_ref();
-        let is_rolling =
-            strategy.is_some_and(|strategy| strategy.type_ == VolumeClaimUpdateStrategyType::OnPodRollingUpdate);
+        let is_rolling = strategy.is_some_and(|strategy| {
+            strategy.type_ == VolumeClaimUpdateStrategyType::OnPodRollingUpdate
+        });
         let grows = is_rolling && snapshot.gates.has(Gate::StatefulSetAutoResizePVC);
         Self(grows.then(|| Sizes::of(snapshot)))
     }
@@ -101,18 +131,33 @@ impl Growth {
     }
 
     /// The pod's claims that have not what they ask for.
-    pub(super) fn lacking<'a>(&'a self, snapshot: &'a Snapshot, pod: &'a Pod) -> impl Iterator<Item = &'a Arc<Claim>> {
-        let claims = self.0.iter().flat_map(|sizes| sizes.claims(snapshot, &pod.metadata.name));
-        claims.map(|(_, claim)| claim).filter(|claim| !claim.has_what_it_requests())
+    pub(super) fn lacking<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        pod: &'a Pod,
+    ) -> impl Iterator<Item = &'a Arc<Claim>> {
+        let claims = self
+            .0
+            .iter()
+            .flat_map(|sizes| sizes.claims(snapshot, &pod.metadata.name));
+        claims
+            .map(|(_, claim)| claim)
+            .filter(|claim| !claim.has_what_it_requests())
     }
 
     /// What is next for the pod's claims.
     pub(super) fn stage(&self, snapshot: &Snapshot, pod: &Pod) -> Stage {
-        let claims = || self.0.iter().flat_map(|sizes| sizes.claims(snapshot, &pod.metadata.name));
+        let claims = || {
+            self.0
+                .iter()
+                .flat_map(|sizes| sizes.claims(snapshot, &pod.metadata.name))
+        };
         let name = |claim: &Claim| claim.metadata.name.to_string();
         let differs = |(size, claim): &(&Size, &Arc<Claim>)| {
             let class = claim.spec.storage_class_name.as_deref();
-            size.class.as_deref().is_some_and(|wanted| class.is_some_and(|class| class != wanted))
+            size.class
+                .as_deref()
+                .is_some_and(|wanted| class.is_some_and(|class| class != wanted))
         };
         if let Some((_, claim)) = claims().find(differs) {
             return Stage::Differs(name(claim));
@@ -120,15 +165,23 @@ impl Growth {
         if claims().any(|(size, claim)| !size.is_met(claim)) {
             return Stage::Due;
         }
-        let grows = |claim: &Claim| !claim.has_what_it_requests() && !claim.waits_for_its_file_system();
-        claims().find(|(_, claim)| grows(claim)).map_or(Stage::Done, |(_, claim)| Stage::Grows(name(claim)))
+        let grows =
+            |claim: &Claim| !claim.has_what_it_requests() && !claim.waits_for_its_file_system();
+        claims()
+            .find(|(_, claim)| grows(claim))
+            .map_or(Stage::Done, |(_, claim)| Stage::Grows(name(claim)))
     }
 
     /// Enlarges the claims of these pods.
     pub(super) fn plan(&self, snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &mut Plan) {
         let steps = pods.iter().flat_map(|pod| {
-            let claims = self.0.iter().flat_map(|sizes| sizes.claims(snapshot, &pod.metadata.name));
-            claims.filter(|(size, claim)| !size.is_met(claim)).map(|(size, claim)| enlarge(snapshot, pod, size, claim))
+            let claims = self
+                .0
+                .iter()
+                .flat_map(|sizes| sizes.claims(snapshot, &pod.metadata.name));
+            claims
+                .filter(|(size, claim)| !size.is_met(claim))
+                .map(|(size, claim)| enlarge(snapshot, pod, size, claim))
         });
         plan.add_stage("claims grow", steps.collect());
     }
@@ -141,14 +194,23 @@ fn enlarge(snapshot: &Snapshot, pod: &Pod, size: &Size, claim: &Claim) -> Step {
     let event = |warning, reason, word| Event {
         warning,
         reason,
-        message: format!("resize Claim {name} Pod {} in StatefulSet {set} {word}", pod.metadata.name),
+        message: format!(
+            "resize Claim {name} Pod {} in StatefulSet {set} {word}",
+            pod.metadata.name
+        ),
     };
     Step {
         done: Some(event(false, "SuccessfulResize", "success")),
         failed: Some(event(true, "FailedResize", "failed")),
         ..Step::new(
-            Action::PatchClaim { target: claim.target(), patch },
-            format!("claim {name} grows to {storage}, before pod {} is updated", pod.metadata.name),
+            Action::PatchClaim {
+                target: claim.target(),
+                patch,
+            },
+            format!(
+                "claim {name} grows to {storage}, before pod {} is updated",
+                pod.metadata.name
+            ),
         )
     }
 }

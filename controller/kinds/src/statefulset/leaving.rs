@@ -30,8 +30,15 @@ pub(super) fn returning(snapshot: &Snapshot, places: &Places<'_>) -> Uids {
     if !hooks::may_return(&scene) {
         return Uids::new();
     }
-    let is_held = |pod: &Pod| lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !scene.is_to_delete(pod);
-    places.wanted.values().filter(|pod| is_held(pod)).map(|pod| pod.metadata.uid.clone()).collect()
+    let is_held = |pod: &Pod| {
+        lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !scene.is_to_delete(pod)
+    };
+    places
+        .wanted
+        .values()
+        .filter(|pod| is_held(pod))
+        .map(|pod| pod.metadata.uid.clone())
+        .collect()
 }
 
 /// The pods to delete now.
@@ -43,14 +50,19 @@ pub(super) fn leaving(
     plan: &mut Plan,
     now: Timestamp,
 ) -> Leaving {
-    let mut leaving = Leaving { budget: places.budget(), ..Leaving::default() };
+    let mut leaving = Leaving {
+        budget: places.budget(),
+        ..Leaving::default()
+    };
     condemned(snapshot, settings, places, &mut leaving, plan, now);
     let gap = places.gap;
     for (ordinal, pod) in places.wanted.iter().rev() {
         if pod.metadata.deletion_timestamp.is_some() {
             continue;
         }
-        let Some(reason) = why_replaced(snapshot, pod, returning) else { continue };
+        let Some(reason) = why_replaced(snapshot, pod, returning) else {
+            continue;
+        };
         let serves = places.serves(pod);
         // A pod that its hook took out of service goes as soon as the hook lets it, with the others of its batch.
         let is_held = lifecycle::state(pod) == lifecycle::PREPARING_DELETE;
@@ -63,7 +75,10 @@ pub(super) fn leaving(
             None => None,
         };
         if let Some(other) = waits_for {
-            plan.wait_for_pod(pod, format!("is to be replaced ({reason}), and waits for {other}"));
+            plan.wait_for_pod(
+                pod,
+                format!("is to be replaced ({reason}), and waits for {other}"),
+            );
             continue;
         }
         leaving.budget -= usize::from(serves);
@@ -86,19 +101,37 @@ fn condemned(
     for (ordinal, pod) in places.condemned.iter().rev() {
         if settings.is_parallel {
             if pod.metadata.deletion_timestamp.is_none() {
-                leaving.take(snapshot, pod, "it is beyond spec.replicas, or its ordinal is reserved", now);
+                leaving.take(
+                    snapshot,
+                    pod,
+                    "it is beyond spec.replicas, or its ordinal is reserved",
+                    now,
+                );
             }
             continue;
         }
         // One that goes already is waited for, and one that does not serve goes only when no lower one waits for it.
-        let waits_for = gap.map(|gap| gap.ordinal).or_else(|| places.lower(*ordinal, pod).map(|(lower, _)| lower));
+        let waits_for = gap
+            .map(|gap| gap.ordinal)
+            .or_else(|| places.lower(*ordinal, pod).map(|(lower, _)| lower));
         leaving.is_under_way = true;
         match waits_for {
             Some(other) => {
-                plan.wait_for_pod(pod, format!("is beyond what is wanted, and waits for pod {}", places.name(other)));
+                plan.wait_for_pod(
+                    pod,
+                    format!(
+                        "is beyond what is wanted, and waits for pod {}",
+                        places.name(other)
+                    ),
+                );
             }
             None if pod.metadata.deletion_timestamp.is_none() => {
-                leaving.take(snapshot, pod, "it is beyond spec.replicas, or its ordinal is reserved", now);
+                leaving.take(
+                    snapshot,
+                    pod,
+                    "it is beyond spec.replicas, or its ordinal is reserved",
+                    now,
+                );
             }
             None => {}
         }
@@ -114,7 +147,8 @@ fn why_replaced(snapshot: &Snapshot, pod: &Arc<Pod>, returning: &Uids) -> Option
     if snapshot.scene().is_to_delete(pod) {
         return Some("its deletion was asked for");
     }
-    let is_held = lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !returning.contains(&pod.metadata.uid);
+    let is_held = lifecycle::state(pod) == lifecycle::PREPARING_DELETE
+        && !returning.contains(&pod.metadata.uid);
     is_held.then_some("it was to be deleted, and its hook took it out of service")
 }
 

@@ -101,9 +101,15 @@ impl Snapshot {
 
     /// The same without the pods that cannot be read.
     fn readable(&self) -> Self {
-        let is_unreadable = |name: &str| self.unreadable.iter().any(|it| it.kind == "Pod" && it.name == name);
+        let is_unreadable = |name: &str| {
+            self.unreadable
+                .iter()
+                .any(|it| it.kind == "Pod" && it.name == name)
+        };
         let mut readable = self.clone();
-        readable.pods.retain(|pod| !is_unreadable(&pod.metadata.name));
+        readable
+            .pods
+            .retain(|pod| !is_unreadable(&pod.metadata.name));
         readable
     }
 }
@@ -128,7 +134,12 @@ fn workload(set: &StatefulSet) -> Workload<'_> {
         meets_by_meaning: true,
         tells_replacements: false,
         current_revision: status.map_or("", |status| &status.current_revision),
-        collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
-        blocked: blocked.map(|blocked| Blocked { reason: &blocked.reason, message: &blocked.message }),
+        collisions: status
+            .and_then(|status| status.collision_count)
+            .unwrap_or(0),
+        blocked: blocked.map(|blocked| Blocked {
+            reason: &blocked.reason,
+            message: &blocked.message,
+        }),
     }
 }

@@ -38,16 +38,31 @@ pub(super) struct Places<'a> {
 impl<'a> Places<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, settings: &'a Settings, now: Timestamp) -> Self {
         let set = snapshot.scene().workload.name();
-        let pods = snapshot.pods.iter().filter_map(|pod| Some((ordinal_of(set, &pod.metadata.name)?, pod)));
-        let (wanted, condemned) = pods.partition(|(ordinal, _)| settings.ordinals.contains(*ordinal));
-        let mut places = Self { snapshot, settings, now, growth: Growth::of(snapshot), gap: None, wanted, condemned };
+        let pods = snapshot
+            .pods
+            .iter()
+            .filter_map(|pod| Some((ordinal_of(set, &pod.metadata.name)?, pod)));
+        let (wanted, condemned) =
+            pods.partition(|(ordinal, _)| settings.ordinals.contains(*ordinal));
+        let mut places = Self {
+            snapshot,
+            settings,
+            now,
+            growth: Growth::of(snapshot),
+            gap: None,
+            wanted,
+            condemned,
+        };
         places.gap = places.find_gap();
         places
     }
 
     /// Empty places, the lowest first. There may be more than anybody can look through.
     pub(super) fn empty(&self) -> impl Iterator<Item = i64> {
-        self.settings.ordinals.iter().filter(|ordinal| !self.wanted.contains_key(ordinal))
+        self.settings
+            .ordinals
+            .iter()
+            .filter(|ordinal| !self.wanted.contains_key(ordinal))
     }
 
     /// In service, with all that it is to have.
@@ -65,7 +80,9 @@ impl<'a> Places<'a> {
     /// How many pods may go out of service: none while as many others are as may be.
     pub(super) fn budget(&self) -> usize {
         let serving = self.wanted.values().filter(|pod| self.serves(pod)).count();
-        self.settings.max_unavailable.saturating_sub(self.settings.ordinals.len() - serving)
+        self.settings
+            .max_unavailable
+            .saturating_sub(self.settings.ordinals.len() - serving)
     }
 
     /// In order: of those beyond what is wanted the lower one that this one waits for, as neither serves.
@@ -74,7 +91,9 @@ impl<'a> Places<'a> {
             return None;
         }
         let mut lower = self.condemned.range(..ordinal);
-        lower.find(|(_, lower)| !self.serves(lower)).map(|(ordinal, lower)| (*ordinal, *lower))
+        lower
+            .find(|(_, lower)| !self.serves(lower))
+            .map(|(ordinal, lower)| (*ordinal, *lower))
     }
 
     fn find_gap(&self) -> Option<Gap<'a>> {
@@ -82,11 +101,21 @@ impl<'a> Places<'a> {
             return None;
         }
         let empty = self.empty().next();
-        let idle = self.wanted.iter().find(|(_, pod)| !self.serves(pod)).map(|(ordinal, pod)| (*ordinal, *pod));
+        let idle = self
+            .wanted
+            .iter()
+            .find(|(_, pod)| !self.serves(pod))
+            .map(|(ordinal, pod)| (*ordinal, *pod));
         match (empty, idle) {
-            (Some(empty), Some((ordinal, pod))) if ordinal < empty => Some(Gap { ordinal, pod: Some(pod) }),
+            (Some(empty), Some((ordinal, pod))) if ordinal < empty => Some(Gap {
+                ordinal,
+                pod: Some(pod),
+            }),
             (Some(ordinal), _) => Some(Gap { ordinal, pod: None }),
-            (None, idle) => idle.map(|(ordinal, pod)| Gap { ordinal, pod: Some(pod) }),
+            (None, idle) => idle.map(|(ordinal, pod)| Gap {
+                ordinal,
+                pod: Some(pod),
+            }),
         }
     }
 
@@ -111,19 +140,40 @@ fn pod_name(set: &str, ordinal: i64) -> String {
 
 /// The names that a decision looks at: of pods that the set may create, and of the claims of those and of the pods that it has.
 /// Empty for a spec that is refused.
-pub fn names_to_look_at(set: &StatefulSet, pods: &[Arc<Pod>], counts_start: bool) -> (Vec<String>, Vec<String>) {
+pub fn names_to_look_at(
+    set: &StatefulSet,
+    pods: &[Arc<Pod>],
+    counts_start: bool,
+) -> (Vec<String>, Vec<String>) {
     let workload = workload(set);
-    let Ok(ordinals) = ordinals(&set.spec, counts_start) else { return Default::default() };
+    let Ok(ordinals) = ordinals(&set.spec, counts_start) else {
+        return Default::default();
+    };
     let has: BTreeSet<_> = pods.iter().map(|pod| &*pod.metadata.name).collect();
-    let names = ordinals.iter().map(|ordinal| pod_name(workload.name(), ordinal));
-    let created: Vec<_> = names.filter(|name| !has.contains(&**name)).take(MOST_LOOKED_AT).collect();
-    let all = pods.iter().map(|pod| &*pod.metadata.name).chain(created.iter().map(String::as_str));
-    let claims = all.flat_map(|pod| claim_template::claim_names(&workload, pod)).collect();
+    let names = ordinals
+        .iter()
+        .map(|ordinal| pod_name(workload.name(), ordinal));
+    let created: Vec<_> = names
+        .filter(|name| !has.contains(&**name))
+        .take(MOST_LOOKED_AT)
+        .collect();
+    let all = pods
+        .iter()
+        .map(|pod| &*pod.metadata.name)
+        .chain(created.iter().map(String::as_str));
+    let claims = all
+        .flat_map(|pod| claim_template::claim_names(&workload, pod))
+        .collect();
     (created, claims)
 }
 
 /// The names of the claims that these pods may have of claim templates that were taken away since.
-pub fn former_claims<'a>(set: &StatefulSet, pods: impl IntoIterator<Item = &'a Arc<Pod>>) -> Vec<String> {
+pub fn former_claims<'a>(
+    set: &StatefulSet,
+    pods: impl IntoIterator<Item = &'a Arc<Pod>>,
+) -> Vec<String> {
     let workload = workload(set);
-    pods.into_iter().flat_map(|pod| claim_template::former_claim_names(&workload, pod)).collect()
+    pods.into_iter()
+        .flat_map(|pod| claim_template::former_claim_names(&workload, pod))
+        .collect()
 }

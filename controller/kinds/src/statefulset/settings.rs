@@ -3,8 +3,8 @@
 use berth_api::IntOrString;
 use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use berth_api::v1beta1::statefulset::{
-    MAX_MIN_READY_SECONDS, PodManagementPolicy, PodUpdatePolicy, RollingUpdateStatefulSetStrategy, StatefulSetSpec,
-    StatefulSetUpdateStrategyType,
+    MAX_MIN_READY_SECONDS, PodManagementPolicy, PodUpdatePolicy, RollingUpdateStatefulSetStrategy,
+    StatefulSetSpec, StatefulSetUpdateStrategyType,
 };
 use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
@@ -64,7 +64,10 @@ pub(super) fn settings(snapshot: &Snapshot, template: &Value) -> Result<Settings
 
 fn refusal(snapshot: &Snapshot, (field, problem): (&str, String)) -> Refusal {
     let message = format!("{}: spec.{field}: {problem}", snapshot.scene().workload);
-    Refusal { reason: "InvalidSpec", message }
+    Refusal {
+        reason: "InvalidSpec",
+        message,
+    }
 }
 
 /// The same without a look at the template.
@@ -79,31 +82,60 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
     check_claim_templates(&workload)?;
     predownload::check(&workload)?;
     let none = RollingUpdateStatefulSetStrategy::default();
-    let rolling = spec.update_strategy.rolling_update.as_ref().unwrap_or(&none);
+    let rolling = spec
+        .update_strategy
+        .rolling_update
+        .as_ref()
+        .unwrap_or(&none);
     let is_parallel = spec.pod_management_policy == PodManagementPolicy::Parallel;
     let on_delete = spec.update_strategy.type_ == StatefulSetUpdateStrategyType::OnDelete;
-    let ordinals = ordinals(spec, snapshot.gates.has(Gate::StatefulSetStartOrdinal)).map_err(refuse)?;
+    let ordinals =
+        ordinals(spec, snapshot.gates.has(Gate::StatefulSetStartOrdinal)).map_err(refuse)?;
     let replicas = ordinals.len();
     let number = |field: &'static str, value: Option<&IntOrString>| {
-        let of = |value| intstr::resolve(value, replicas, Round::Down).map_err(|problem| refuse((field, problem)));
-        value.map(of).transpose().map(|number| number.map(|number| number.max(1)))
+        let of = |value| {
+            intstr::resolve(value, replicas, Round::Down)
+                .map_err(|problem| refuse((field, problem)))
+        };
+        value
+            .map(of)
+            .transpose()
+            .map(|number| number.map(|number| number.max(1)))
     };
-    let max_unavailable =
-        number("updateStrategy.rollingUpdate.maxUnavailable", rolling.max_unavailable.as_ref())?.unwrap_or(1);
-    let scaling = spec.scale_strategy.as_ref().and_then(|strategy| strategy.max_unavailable.as_ref());
-    let scale_max_unavailable = number("scaleStrategy.maxUnavailable", scaling)?.unwrap_or(usize::MAX);
+    let max_unavailable = number(
+        "updateStrategy.rollingUpdate.maxUnavailable",
+        rolling.max_unavailable.as_ref(),
+    )?
+    .unwrap_or(1);
+    let scaling = spec
+        .scale_strategy
+        .as_ref()
+        .and_then(|strategy| strategy.max_unavailable.as_ref());
+    let scale_max_unavailable =
+        number("scaleStrategy.maxUnavailable", scaling)?.unwrap_or(usize::MAX);
     let priority = rolling.unordered_update.as_ref().map(|unordered| {
-        UpdateOrder::new(unordered.priority_strategy.as_ref(), &[])
-            .map_err(|problem| refuse(("updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy", problem)))
+        UpdateOrder::new(unordered.priority_strategy.as_ref(), &[]).map_err(|problem| {
+            refuse((
+                "updateStrategy.rollingUpdate.unorderedUpdate.priorityStrategy",
+                problem,
+            ))
+        })
     });
-    let grace = rolling.in_place_update_strategy.as_ref().map_or(0, |strategy| strategy.grace_period_seconds.max(0));
+    let grace = rolling
+        .in_place_update_strategy
+        .as_ref()
+        .map_or(0, |strategy| strategy.grace_period_seconds.max(0));
     Ok(Settings {
         ordinals,
         is_parallel,
         partition: partition(rolling, replicas).map_err(refuse)?,
         keeps_current: !on_delete && rolling.partition.is_some_and(|partition| partition > 0),
         max_unavailable,
-        scale_max_unavailable: if is_parallel { scale_max_unavailable } else { usize::MAX },
+        scale_max_unavailable: if is_parallel {
+            scale_max_unavailable
+        } else {
+            usize::MAX
+        },
         updates: !rolling.paused && !on_delete,
         on_delete,
         order: priority.transpose()?.filter(|_| is_parallel),
@@ -120,21 +152,41 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
 /// Seconds that a pod is ready before it is available.
 pub(super) fn min_ready_seconds(spec: &StatefulSetSpec) -> i32 {
     let rolling = spec.update_strategy.rolling_update.as_ref();
-    rolling.and_then(|rolling| rolling.min_ready_seconds).unwrap_or(0).clamp(0, MAX_MIN_READY_SECONDS)
+    rolling
+        .and_then(|rolling| rolling.min_ready_seconds)
+        .unwrap_or(0)
+        .clamp(0, MAX_MIN_READY_SECONDS)
 }
 
-fn partition(rolling: &RollingUpdateStatefulSetStrategy, replicas: usize) -> Result<usize, (&'static str, String)> {
+fn partition(
+    rolling: &RollingUpdateStatefulSetStrategy,
+    replicas: usize,
+) -> Result<usize, (&'static str, String)> {
     let partition = rolling.partition.unwrap_or(0);
-    let problem = || ("updateStrategy.rollingUpdate.partition", format!("{partition} is negative; use 0 or more"));
-    usize::try_from(partition).map(|pods| pods.min(replicas)).map_err(|_| problem())
+    let problem = || {
+        (
+            "updateStrategy.rollingUpdate.partition",
+            format!("{partition} is negative; use 0 or more"),
+        )
+    };
+    usize::try_from(partition)
+        .map(|pods| pods.min(replicas))
+        .map_err(|_| problem())
 }
 
 /// Which pods there are to be.
 ///
 /// # Errors
 /// The field below `spec`, and what is wrong with it.
-pub fn ordinals(spec: &StatefulSetSpec, counts_start: bool) -> Result<Ordinals, (&'static str, String)> {
-    let start = spec.ordinals.as_ref().filter(|_| counts_start).map_or(0, |ordinals| ordinals.start);
+pub fn ordinals(
+    spec: &StatefulSetSpec,
+    counts_start: bool,
+) -> Result<Ordinals, (&'static str, String)> {
+    let start = spec
+        .ordinals
+        .as_ref()
+        .filter(|_| counts_start)
+        .map_or(0, |ordinals| ordinals.start);
     Ordinals::of_spec(spec.replicas, start, &spec.reserve_ordinals)
 }
 
@@ -152,14 +204,18 @@ impl Settings {
         let rolling = snapshot.set.spec.update_strategy.rolling_update.as_ref();
         let in_place = rolling.and_then(|rolling| rolling.in_place_update_strategy.as_ref());
         let annotated = Annotated::of(&snapshot.set.metadata);
-        let parallelism = in_place.and_then(|in_place| in_place.image_pre_download_parallelism.clone());
-        let min_ready = in_place.and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods);
+        let parallelism =
+            in_place.and_then(|in_place| in_place.image_pre_download_parallelism.clone());
+        let min_ready =
+            in_place.and_then(|in_place| in_place.image_pre_download_min_updated_ready_pods);
         let annotated_ready = annotated.min_updated_ready(self.ordinals.len());
         let timeout = in_place.and_then(|in_place| in_place.image_pre_download_timeout_seconds);
         Ahead {
             enabled: snapshot.gates.has(Gate::PreDownloadImageForInPlaceUpdate),
             is_rolling: rolling.is_some() && !self.on_delete,
-            min_updated_ready: min_ready.map_or(annotated_ready, |number| usize::try_from(number).unwrap_or(0)),
+            min_updated_ready: min_ready.map_or(annotated_ready, |number| {
+                usize::try_from(number).unwrap_or(0)
+            }),
             parallelism: parallelism.or(annotated.parallelism),
             timeout_seconds: timeout.or(annotated.timeout_seconds),
         }

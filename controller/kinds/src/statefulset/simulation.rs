@@ -106,32 +106,60 @@ impl World {
 
     /// All pods, as they are stored.
     pub(super) fn all_pods(&self) -> Vec<Arc<Pod>> {
-        self.pods.values().map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect()
+        self.pods
+            .values()
+            .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
+            .collect()
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let owner = self.set.metadata.uid.as_deref().unwrap();
-        let is_owned = |pod: &Arc<Pod>| pod.metadata.controller().is_some_and(|other| *other.uid == *owner);
+        let is_owned = |pod: &Arc<Pod>| {
+            pod.metadata
+                .controller()
+                .is_some_and(|other| *other.uid == *owner)
+        };
         let (owned, others): (Vec<_>, Vec<_>) = self.all_pods().into_iter().partition(is_owned);
         let (pods, mut strays) = split_by_selector(&self.set.spec.selector, owned);
-        let (pods, unnamed): (Vec<_>, Vec<_>) =
-            pods.into_iter().partition(|pod| ordinal_of("db", &pod.metadata.name).is_some());
+        let (pods, unnamed): (Vec<_>, Vec<_>) = pods
+            .into_iter()
+            .partition(|pod| ordinal_of("db", &pod.metadata.name).is_some());
         strays.extend(unnamed);
-        let (created, mut claims) = names_to_look_at(&self.set, &pods, self.gates.has(Gate::StatefulSetStartOrdinal));
-        let named: Vec<_> =
-            others.iter().filter(|pod| created.iter().any(|name| **name == *pod.metadata.name)).collect();
-        claims.extend(former_claims(&self.set, pods.iter().chain(named.iter().copied())));
-        let seen =
-            self.claims.seen().into_iter().filter(|claim| claims.iter().any(|name| **name == *claim.metadata.name));
-        let decode = |value: &Value| -> Arc<Revision> { Arc::new(serde_json::from_value(value.clone()).unwrap()) };
+        let (created, mut claims) = names_to_look_at(
+            &self.set,
+            &pods,
+            self.gates.has(Gate::StatefulSetStartOrdinal),
+        );
+        let named: Vec<_> = others
+            .iter()
+            .filter(|pod| created.iter().any(|name| **name == *pod.metadata.name))
+            .collect();
+        claims.extend(former_claims(
+            &self.set,
+            pods.iter().chain(named.iter().copied()),
+        ));
+        let seen = self
+            .claims
+            .seen()
+            .into_iter()
+            .filter(|claim| claims.iter().any(|name| **name == *claim.metadata.name));
+        let decode = |value: &Value| -> Arc<Revision> {
+            Arc::new(serde_json::from_value(value.clone()).unwrap())
+        };
         let of_set = |revision: &Arc<Revision>| revision.metadata.controller().is_some();
-        let (mut revisions, orphaned): (Vec<_>, Vec<_>) = self.revisions.values().map(decode).partition(of_set);
+        let (mut revisions, orphaned): (Vec<_>, Vec<_>) =
+            self.revisions.values().map(decode).partition(of_set);
         revision::sort(&mut revisions);
         Snapshot {
             set: self.set.clone(),
-            others: named.into_iter().map(|pod| (pod.metadata.name.clone(), pod.clone())).collect(),
+            others: named
+                .into_iter()
+                .map(|pod| (pod.metadata.name.clone(), pod.clone()))
+                .collect(),
             orphans: Orphans::of(&self.set, others.clone(), orphaned),
-            claims: seen.map(|claim| (claim.metadata.name.clone(), claim)).collect(),
+            claims: seen
+                .map(|claim| (claim.metadata.name.clone(), claim))
+                .collect(),
             pods,
             strays,
             records: None,
@@ -149,13 +177,15 @@ impl World {
 
     /// What daemons report: every container with what it was created from.
     fn nodes(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
-        let mut node: NodeImage = serde_json::from_value(json!({"metadata": {"name": "node"}, "spec": {}})).unwrap();
+        let mut node: NodeImage =
+            serde_json::from_value(json!({"metadata": {"name": "node"}, "spec": {}})).unwrap();
         let inspect = |pod: &Value| InspectedPod {
             uid: pod["metadata"]["uid"].as_str().unwrap().to_owned(),
             containers: containers::inspected(pod),
             observed_at: None,
         };
-        node.status.get_or_insert_default().inspected_pods = self.pods.values().map(inspect).collect();
+        node.status.get_or_insert_default().inspected_pods =
+            self.pods.values().map(inspect).collect();
         [("node".into(), Arc::new(node))].into()
     }
 
@@ -192,8 +222,13 @@ impl World {
             Action::CreateRevision { .. }
             | Action::AdoptRevision { .. }
             | Action::RenumberRevision { .. }
-            | Action::DeleteRevision { .. } => apiserver::write_revision(&mut self.revisions, action, &uid, &now),
-            Action::Create { resource: CLAIMS, .. } | Action::PatchClaim { .. } => {
+            | Action::DeleteRevision { .. } => {
+                apiserver::write_revision(&mut self.revisions, action, &uid, &now)
+            }
+            Action::Create {
+                resource: CLAIMS, ..
+            }
+            | Action::PatchClaim { .. } => {
                 self.claims.write(action);
                 Ok(())
             }
@@ -214,8 +249,12 @@ impl World {
     /// One sync of the kubelet for this pod, if there is one.
     pub(super) fn run_kubelet(&mut self, name: &str) {
         let (id, now) = (self.next(), self.now);
-        let Some(pod) = self.pods.get_mut(name) else { return };
-        let is_held = pod["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());
+        let Some(pod) = self.pods.get_mut(name) else {
+            return;
+        };
+        let is_held = pod["metadata"]["finalizers"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty());
         if !pod["metadata"]["deletionTimestamp"].is_null() {
             if !is_held && !self.unreachable.iter().any(|other| other == name) {
                 self.pods.remove(name);
@@ -262,9 +301,18 @@ impl World {
     /// The pod's container fails until it is made from another image.
     pub(super) fn break_pod(&mut self, name: &str) {
         let now = self.now;
-        let Some(pod) = self.pods.get_mut(name).filter(|pod| pod["created"].is_object()) else { return };
+        let Some(pod) = self
+            .pods
+            .get_mut(name)
+            .filter(|pod| pod["created"].is_object())
+        else {
+            return;
+        };
         health::break_container(pod);
-        set_condition(pod, json!({"type": "Ready", "status": "False", "lastTransitionTime": now}));
+        set_condition(
+            pod,
+            json!({"type": "Ready", "status": "False", "lastTransitionTime": now}),
+        );
     }
 
     /// The pod has ended.
@@ -290,12 +338,18 @@ impl World {
     }
 
     pub(super) fn uid(&self, name: &str) -> String {
-        self.pods[name]["metadata"]["uid"].as_str().unwrap().to_owned()
+        self.pods[name]["metadata"]["uid"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     }
 
     /// How many pods serve.
     pub(super) fn available(&self) -> usize {
-        self.all_pods().iter().filter(|pod| availability(pod, 0, self.now).is_available()).count()
+        self.all_pods()
+            .iter()
+            .filter(|pod| availability(pod, 0, self.now).is_available())
+            .count()
     }
 }
 
@@ -304,7 +358,10 @@ pub(super) fn told(plan: &Plan) -> Vec<String> {
     let of = |action: &Action| {
         let verb = action.deed();
         let name = match action {
-            Action::CreatePod { body } => body.value()["metadata"]["name"].as_str().unwrap().to_owned(),
+            Action::CreatePod { body } => body.value()["metadata"]["name"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
             Action::Create { body, .. } => body["metadata"]["name"].as_str().unwrap().to_owned(),
             Action::DeletePod { target }
             | Action::PatchPod { target, .. }

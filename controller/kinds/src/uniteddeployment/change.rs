@@ -28,7 +28,9 @@ pub(super) fn change(existing: &Value, wanted: &Workload, older: Option<&Value>)
         }
     }
     let mut change = Map::new();
-    change.extend(metadata(existing, wanted, older).map(|metadata| ("metadata".to_owned(), metadata)));
+    change.extend(
+        metadata(existing, wanted, older).map(|metadata| ("metadata".to_owned(), metadata)),
+    );
     let spec = merge_patch(spec, &Value::Object(spec_wanted));
     change.extend(spec.map(|spec| ("spec".to_owned(), spec)));
     (!change.is_empty()).then_some(Value::Object(change))
@@ -37,13 +39,21 @@ pub(super) fn change(existing: &Value, wanted: &Workload, older: Option<&Value>)
 /// The patch of labels and annotations.
 fn metadata(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Option<Value> {
     let mut patch = Map::new();
-    for (field, wanted) in [("labels", &wanted.labels), ("annotations", &wanted.annotations)] {
+    for (field, wanted) in [
+        ("labels", &wanted.labels),
+        ("annotations", &wanted.annotations),
+    ] {
         let existing = texts(existing.get("metadata"), field);
         // Stores keep no annotations of other domains, so that a key may be there unseen.
-        let gone = texts(older, field).into_keys().filter(|key| !wanted.contains_key(key));
-        let changed = wanted.iter().filter(|(key, value)| existing.get(*key) != Some(value));
+        let gone = texts(older, field)
+            .into_keys()
+            .filter(|key| !wanted.contains_key(key));
+        let changed = wanted
+            .iter()
+            .filter(|(key, value)| existing.get(*key) != Some(value));
         let changed = changed.map(|(key, value)| (key.clone(), json!(value)));
-        let changes: Map<String, Value> = changed.chain(gone.map(|key| (key, Value::Null))).collect();
+        let changes: Map<String, Value> =
+            changed.chain(gone.map(|key| (key, Value::Null))).collect();
         if !changes.is_empty() {
             patch.insert(field.to_owned(), Value::Object(changes));
         }
@@ -55,8 +65,15 @@ fn metadata(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Optio
 /// compared as JSON, because OpenKruise keeps the bytes that it read.
 pub(super) fn has_source_of(existing: &Value, wanted: &Workload) -> bool {
     let text = |field: &str, key: &str| existing.get("metadata")?.get(field)?.get(key)?.as_str();
-    let revision = wanted.labels.get(KRUISE_CONTROLLER_REVISION_HASH).map(String::as_str);
-    let patch = wanted.annotations.get(SUBSET_PATCH).map(String::as_str).unwrap_or_default();
+    let revision = wanted
+        .labels
+        .get(KRUISE_CONTROLLER_REVISION_HASH)
+        .map(String::as_str);
+    let patch = wanted
+        .annotations
+        .get(SUBSET_PATCH)
+        .map(String::as_str)
+        .unwrap_or_default();
     let had = text("annotations", SUBSET_PATCH).unwrap_or_default();
     let read = |text: &str| serde_json::from_str::<Value>(text).ok();
     let is_same_patch = || had == patch || read(had).is_some_and(|had| Some(had) == read(patch));
@@ -68,14 +85,20 @@ fn size(spec: &Value, wanted: &Workload) -> Option<Value> {
     let mut patch = Map::new();
     let replicas = wanted.spec.get("replicas").cloned().unwrap_or_default();
     // Without a number, all four kinds have one replica.
-    let had = spec.get("replicas").filter(|replicas| !replicas.is_null()).cloned();
+    let had = spec
+        .get("replicas")
+        .filter(|replicas| !replicas.is_null())
+        .cloned();
     if had.unwrap_or_else(|| json!(1)) != replicas {
         patch.insert("replicas".to_owned(), replicas);
     }
     let wanted_spec = Value::Object(wanted.spec.clone());
     let partition = SubsetKind::partition(&wanted_spec);
     if wanted.kind.has_partition(&wanted.spec) && SubsetKind::partition(spec) != partition {
-        patch.insert("updateStrategy".to_owned(), json!({"rollingUpdate": {"partition": partition}}));
+        patch.insert(
+            "updateStrategy".to_owned(),
+            json!({"rollingUpdate": {"partition": partition}}),
+        );
     }
     if let Some(([strategy, rolling, field], _, _)) = wanted.kind.max_unavailable() {
         let path = format!("/{strategy}/{rolling}/{field}");

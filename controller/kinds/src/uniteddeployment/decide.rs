@@ -40,16 +40,36 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
         return plan;
     }
     if let Recognised::Older(revision, number) = &round.recognised {
-        let action =
-            Action::RenumberRevision { target: revision.target(), revision: *number, annotations: BTreeMap::new() };
-        let reason = format!("the template is that of revision {}, which becomes the newest", revision.metadata.name);
+        let action = Action::RenumberRevision {
+            target: revision.target(),
+            revision: *number,
+            annotations: BTreeMap::new(),
+        };
+        let reason = format!(
+            "the template is that of revision {}, which becomes the newest",
+            revision.metadata.name
+        );
         plan.add_stage("revision", vec![Step::new(action, reason)]);
     }
-    plan.add_stage("label pods", round.subsets.iter().flat_map(label_pods).collect());
-    plan.add_stage("adopt", round.subsets.iter().filter_map(|subset| adopt(snapshot, subset)).collect());
+    plan.add_stage(
+        "label pods",
+        round.subsets.iter().flat_map(label_pods).collect(),
+    );
+    plan.add_stage(
+        "adopt",
+        round
+            .subsets
+            .iter()
+            .filter_map(|subset| adopt(snapshot, subset))
+            .collect(),
+    );
     let (mut creates, mut updates) = (Vec::new(), Vec::new());
     for (subset, share, partition) in round.sized(snapshot) {
-        let size = Size { replicas: share.replicas, partition, reserved: subset.schedulability.reserved };
+        let size = Size {
+            replicas: share.replicas,
+            partition,
+            reserved: subset.schedulability.reserved,
+        };
         match bring(snapshot, &round, subset, size, &mut plan) {
             Some(step) if subset.workload.is_none() => creates.push(step),
             step => updates.extend(step),
@@ -62,7 +82,11 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     let stuck = stuck_pods::delete(snapshot, &round, &mut plan, now);
     plan.add_stage("delete stuck pods", stuck);
     drop_history(snapshot, &round, &mut plan);
-    for wait in round.subsets.iter().filter_map(|subset| subset.schedulability.look_again) {
+    for wait in round
+        .subsets
+        .iter()
+        .filter_map(|subset| subset.schedulability.look_again)
+    {
         plan.look_again_after(wait);
     }
     plan
@@ -73,20 +97,35 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
 fn new_revision(snapshot: &Snapshot, number: i64) -> Step {
     let owner = controller_reference(&UNITED_DEPLOYMENTS, &snapshot.united.metadata);
     let template = serde_json::to_value(&snapshot.united.spec.template).unwrap_or_default();
-    let body = with_history(snapshot, &template, |history| history.new_revision(owner.clone(), number));
+    let body = with_history(snapshot, &template, |history| {
+        history.new_revision(owner.clone(), number)
+    });
     let data = form::text(&body["data"]);
     let is_left = |orphan: &&Arc<Revision>| {
-        body["metadata"]["name"] == *orphan.metadata.name && form::text(&orphan.data.value()) == data
+        body["metadata"]["name"] == *orphan.metadata.name
+            && form::text(&orphan.data.value()) == data
     };
     if let Some(orphan) = snapshot.orphans.iter().find(is_left) {
         let target = Target::as_seen(&orphan.metadata);
-        let reason = format!("revision {} is adopted: an earlier UnitedDeployment of this name left it", target.name);
+        let reason = format!(
+            "revision {} is adopted: an earlier UnitedDeployment of this name left it",
+            target.name
+        );
         return Step::new(Action::AdoptRevision { target, owner }, reason);
     }
     let reason = format!("the template is new, and becomes revision {number}");
-    let mut step = Step::new(Action::CreateRevision { body: Body::from(&body) }, reason);
+    let mut step = Step::new(
+        Action::CreateRevision {
+            body: Body::from(&body),
+        },
+        reason,
+    );
     let message = "failed to take over spec.template".to_owned();
-    step.failed = Some(Event { warning: true, reason: "FailedRevisionProvision", message });
+    step.failed = Some(Event {
+        warning: true,
+        reason: "FailedRevisionProvision",
+        message,
+    });
     step
 }
 
@@ -94,11 +133,17 @@ fn new_revision(snapshot: &Snapshot, number: i64) -> Step {
 fn label_pods(subset: &SubsetView<'_>) -> Vec<Step> {
     let label = |(pod, reserved): &(Arc<Pod>, bool)| {
         let labels = [(RESERVED_POD.to_owned(), Some(reserved.to_string()))];
-        let patch = PodPatch { labels: labels.into(), ..PodPatch::default() };
+        let patch = PodPatch {
+            labels: labels.into(),
+            ..PodPatch::default()
+        };
         let (name, subset) = (&pod.metadata.name, &subset.spec.name);
         let why = if *reserved { "is reserved" } else { "serves" };
         Step::new(
-            Action::PatchPod { target: Target::from(&pod.metadata), patch },
+            Action::PatchPod {
+                target: Target::from(&pod.metadata),
+                patch,
+            },
             format!("pod {name} of subset {subset} {why}"),
         )
     };
@@ -109,16 +154,42 @@ fn label_pods(subset: &SubsetView<'_>) -> Vec<Step> {
 fn adopt(snapshot: &Snapshot, subset: &SubsetView<'_>) -> Option<Step> {
     let orphan = subset.orphan?;
     let metadata = &orphan.object.metadata;
-    let mut owners = serde_json::to_value(&metadata.owner_references).ok().filter(Value::is_array).unwrap_or(json!([]));
-    owners.as_array_mut()?.push(controller_reference(&UNITED_DEPLOYMENTS, &snapshot.united.metadata));
-    let target = Target { resource_version: metadata.resource_version.clone(), ..Target::from(metadata) };
+    let mut owners = serde_json::to_value(&metadata.owner_references)
+        .ok()
+        .filter(Value::is_array)
+        .unwrap_or(json!([]));
+    owners.as_array_mut()?.push(controller_reference(
+        &UNITED_DEPLOYMENTS,
+        &snapshot.united.metadata,
+    ));
+    let target = Target {
+        resource_version: metadata.resource_version.clone(),
+        ..Target::from(metadata)
+    };
     let patch = json!({"metadata": {"ownerReferences": owners}});
-    let action = Action::Patch { resource: orphan.kind.resource(), target, patch };
-    Some(Step::new(action, format!("{} has no owner, and the labels of subset {}", named(orphan), subset.spec.name)))
+    let action = Action::Patch {
+        resource: orphan.kind.resource(),
+        target,
+        patch,
+    };
+    Some(Step::new(
+        action,
+        format!(
+            "{} has no owner, and the labels of subset {}",
+            named(orphan),
+            subset.spec.name
+        ),
+    ))
 }
 
 /// Creates the workload of a subset, or changes it where it differs from what it must be.
-fn bring(snapshot: &Snapshot, round: &Round<'_>, subset: &SubsetView<'_>, size: Size, plan: &mut Plan) -> Option<Step> {
+fn bring(
+    snapshot: &Snapshot,
+    round: &Round<'_>,
+    subset: &SubsetView<'_>,
+    size: Size,
+    plan: &mut Plan,
+) -> Option<Step> {
     let wanted = match wanted(snapshot, round, subset, size) {
         Ok(wanted) => wanted,
         Err(refusal) => {
@@ -175,28 +246,55 @@ fn create(
     if let Some(pod) = subset.leftover {
         // Its workload is gone, so that its end wakes no UnitedDeployment.
         plan.look_again_after(LEFTOVER);
-        plan.wait(format!("subset {}: pod {} of its last workload has to end first", spec.name, pod.metadata.name));
+        plan.wait(format!(
+            "subset {}: pod {} of its last workload has to end first",
+            spec.name, pod.metadata.name
+        ));
     }
     if subset.orphan.is_some() || subset.leftover.is_some() || subset.waits_for_former(round.kind) {
         return None;
     }
     let metadata = &snapshot.united.metadata;
-    let [namespace, name, uid] =
-        [&metadata.namespace, &metadata.name, &metadata.uid].map(|part| part.as_deref().unwrap_or_default());
+    let [namespace, name, uid] = [&metadata.namespace, &metadata.name, &metadata.uid]
+        .map(|part| part.as_deref().unwrap_or_default());
     let name = render::name(name, uid, &spec.name, round.kind, 0);
     let is_there = |other: &&SubsetWorkload| other.kind == round.kind && other.name() == name;
     if let Some(other) = snapshot.workloads.iter().find(is_there) {
-        plan.wait(format!("subset {}: {} has to end before it is created anew", spec.name, named(other)));
+        plan.wait(format!(
+            "subset {}: {} has to end before it is created anew",
+            spec.name,
+            named(other)
+        ));
         return None;
     }
-    let body = wanted.object(namespace, &name, &controller_reference(&UNITED_DEPLOYMENTS, metadata));
-    let action = Action::Create { resource: round.kind.resource(), body, if_exists: IfExists::IsOfSameOwner };
-    let what = format!("{} {name} for subset {} with {} replicas", round.kind.title(), spec.name, size.replicas);
+    let body = wanted.object(
+        namespace,
+        &name,
+        &controller_reference(&UNITED_DEPLOYMENTS, metadata),
+    );
+    let action = Action::Create {
+        resource: round.kind.resource(),
+        body,
+        if_exists: IfExists::IsOfSameOwner,
+    };
+    let what = format!(
+        "{} {name} for subset {} with {} replicas",
+        round.kind.title(),
+        spec.name,
+        size.replicas
+    );
     // The store may show the end of a workload before that of the UnitedDeployment with which it goes.
-    let confirm = Action::Confirm { resource: UNITED_DEPLOYMENTS, target: Target::from(metadata) };
+    let confirm = Action::Confirm {
+        resource: UNITED_DEPLOYMENTS,
+        target: Target::from(metadata),
+    };
     let mut step = Step::new(confirm, format!("subset {} has no workload", spec.name));
     step.actions.push(action);
-    Some(told(step, format!("created {what}"), format!("failed to create {what}")))
+    Some(told(
+        step,
+        format!("created {what}"),
+        format!("failed to create {what}"),
+    ))
 }
 
 fn update(
@@ -211,26 +309,53 @@ fn update(
         "metadata": {"labels": object.metadata.labels, "annotations": object.metadata.annotations},
         "spec": object.spec.value(),
     });
-    let older = object.label(KRUISE_CONTROLLER_REVISION_HASH).and_then(|label| {
-        let revision = snapshot.revisions.iter().find(|revision| *revision.metadata.name == *label)?;
-        revision.template().pointer(&format!("/{}/metadata", round.kind.template_field())).cloned()
-    });
+    let older = object
+        .label(KRUISE_CONTROLLER_REVISION_HASH)
+        .and_then(|label| {
+            let revision = snapshot
+                .revisions
+                .iter()
+                .find(|revision| *revision.metadata.name == *label)?;
+            revision
+                .template()
+                .pointer(&format!("/{}/metadata", round.kind.template_field()))
+                .cloned()
+        });
     let patch = change::change(&existing, wanted, older.as_ref())?;
-    let target =
-        Target { resource_version: object.metadata.resource_version.clone(), ..Target::from(&object.metadata) };
+    let target = Target {
+        resource_version: object.metadata.resource_version.clone(),
+        ..Target::from(&object.metadata)
+    };
     let what = if patch.get("metadata").is_none() {
-        format!("{name} of subset {subset} to {} replicas, partition {}", size.replicas, size.partition)
+        format!(
+            "{name} of subset {subset} to {} replicas, partition {}",
+            size.replicas, size.partition
+        )
     } else {
         format!("{name} of subset {subset} to revision {}", round.revision)
     };
-    let action = Action::Patch { resource: workload.kind.resource(), target, patch };
+    let action = Action::Patch {
+        resource: workload.kind.resource(),
+        target,
+        patch,
+    };
     let step = Step::new(action, format!("{name} differs from subset {subset}"));
-    Some(told(step, format!("changed {what}"), format!("failed to change {what}")))
+    Some(told(
+        step,
+        format!("changed {what}"),
+        format!("failed to change {what}"),
+    ))
 }
 
 /// The step with the events of a write to a subset.
 fn told(step: Step, done: String, failed: String) -> Step {
-    let event = |warning, reason, message| Some(Event { warning, reason, message });
+    let event = |warning, reason, message| {
+        Some(Event {
+            warning,
+            reason,
+            message,
+        })
+    };
     Step {
         done: event(false, "SuccessfulUpdateSubset", done),
         failed: event(true, "FailedUpdateSubset", failed),
@@ -248,14 +373,22 @@ fn refuse(snapshot: &Snapshot, refusal: Refusal, plan: &mut Plan) {
 fn tell(subset: &SubsetView<'_>, share: &Share, plan: &mut Plan) {
     let name = &subset.spec.name;
     for pod in &subset.schedulability.waiting {
-        plan.wait(format!("subset {name}: pod {pod} waits for a node that has room"));
+        plan.wait(format!(
+            "subset {name}: pod {pod} waits for a node that has room"
+        ));
     }
-    let Some(workload) = subset.workload else { return };
+    let Some(workload) = subset.workload else {
+        return;
+    };
     if let Some(failure) = workload.object.failure() {
         plan.wait(format!("subset {name}: {}: {failure}", named(workload)));
     } else if workload.object.status.ready_replicas < share.replicas {
         let ready = workload.object.status.ready_replicas;
-        plan.wait(format!("subset {name}: {} has {ready} of {} pods ready", named(workload), share.replicas));
+        plan.wait(format!(
+            "subset {name}: {} has {ready} of {} pods ready",
+            named(workload),
+            share.replicas
+        ));
     }
 }
 
@@ -263,9 +396,15 @@ fn tell(subset: &SubsetView<'_>, share: &Share, plan: &mut Plan) {
 /// ready, or before it starts if pods of one identity must not run twice.
 fn delete(round: &Round<'_>) -> Vec<Step> {
     let former = round.subsets.iter().flat_map(|subset| {
-        let goes =
-            subset.waits_for_former(round.kind) || subset.workload.is_some_and(|workload| workload.object.is_ready());
-        let why = format!("the template of subset {} is that of a {} now", subset.spec.name, round.kind.title());
+        let goes = subset.waits_for_former(round.kind)
+            || subset
+                .workload
+                .is_some_and(|workload| workload.object.is_ready());
+        let why = format!(
+            "the template of subset {} is that of a {} now",
+            subset.spec.name,
+            round.kind.title()
+        );
         subset
             .former
             .iter()
@@ -276,9 +415,16 @@ fn delete(round: &Round<'_>) -> Vec<Step> {
     let step = |(workload, why): (&SubsetWorkload, String)| {
         let target = Target::from(&workload.object.metadata);
         let name = named(workload);
-        let action = Action::Delete { resource: workload.kind.resource(), target };
+        let action = Action::Delete {
+            resource: workload.kind.resource(),
+            target,
+        };
         let step = Step::new(action, format!("{name} goes: {why}"));
-        told(step, format!("deleted {name}: {why}"), format!("failed to delete {name}"))
+        told(
+            step,
+            format!("deleted {name}: {why}"),
+            format!("failed to delete {name}"),
+        )
     };
     all.map(step).collect()
 }
@@ -288,13 +434,32 @@ fn drop_history(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan) {
     if !plan.is_idle() {
         return;
     }
-    let limit = snapshot.united.spec.revision_history_limit.unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT).max(0);
-    let current = snapshot.united.status.as_ref().map(|status| &*status.current_revision).unwrap_or_default();
-    let dropped =
-        with_history(snapshot, &Value::Null, |history| history.beyond_limit(limit, &[&round.revision, current]));
+    let limit = snapshot
+        .united
+        .spec
+        .revision_history_limit
+        .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
+        .max(0);
+    let current = snapshot
+        .united
+        .status
+        .as_ref()
+        .map(|status| &*status.current_revision)
+        .unwrap_or_default();
+    let dropped = with_history(snapshot, &Value::Null, |history| {
+        history.beyond_limit(limit, &[&round.revision, current])
+    });
     let steps = dropped.iter().map(|revision| {
-        let reason = format!("revision {} is beyond revisionHistoryLimit {limit}", revision.metadata.name);
-        Step::new(Action::DeleteRevision { target: revision.target() }, reason)
+        let reason = format!(
+            "revision {} is beyond revisionHistoryLimit {limit}",
+            revision.metadata.name
+        );
+        Step::new(
+            Action::DeleteRevision {
+                target: revision.target(),
+            },
+            reason,
+        )
     });
     plan.add_stage("drop history", steps.collect());
 }

@@ -148,18 +148,36 @@ struct Given {
 /// # Errors
 /// The sentence names the field, the value and the remedy: a negative number, or a string that is
 /// no whole percentage.
-pub fn divide(mode: Mode, replicas: Option<i32>, subsets: &[Subset<'_>]) -> Result<Division, String> {
-    let bounded = mode != Mode::Fixed || subsets.iter().any(|subset| subset.min.or(subset.max).is_some());
+pub fn divide(
+    mode: Mode,
+    replicas: Option<i32>,
+    subsets: &[Subset<'_>],
+) -> Result<Division, String> {
+    let bounded = mode != Mode::Fixed
+        || subsets
+            .iter()
+            .any(|subset| subset.min.or(subset.max).is_some());
     let total = total(replicas, subsets);
     let bounds = subsets.iter().enumerate();
-    let bounds: Vec<Bounds> =
-        bounds.map(|(index, subset)| bounds_of(subset, index, total, bounded)).collect::<Result<_, _>>()?;
-    let mut targets: Vec<Target> =
-        bounds.iter().zip(subsets).map(|(bounds, subset)| target(mode, *bounds, subset)).collect();
-    let mut findings = if bounded { min_above_max(&bounds) } else { share_evenly(total, subsets, &mut targets) };
+    let bounds: Vec<Bounds> = bounds
+        .map(|(index, subset)| bounds_of(subset, index, total, bounded))
+        .collect::<Result<_, _>>()?;
+    let mut targets: Vec<Target> = bounds
+        .iter()
+        .zip(subsets)
+        .map(|(bounds, subset)| target(mode, *bounds, subset))
+        .collect();
+    let mut findings = if bounded {
+        min_above_max(&bounds)
+    } else {
+        share_evenly(total, subsets, &mut targets)
+    };
     let (given, rest) = walk(total, &targets);
     // Below a ceiling, the rest is the pods of a marked subset that do not serve yet.
-    let full = given.iter().zip(&targets).all(|(given, target)| given.replicas == target.ceiling);
+    let full = given
+        .iter()
+        .zip(&targets)
+        .all(|(given, target)| given.replicas == target.ceiling);
     findings.extend((full && rest > 0).then_some(Finding::Unplaced(rest)));
     let shares = given.iter().zip(&targets).zip(bounds);
     let shares = shares.map(|((given, target), bounds)| Share {
@@ -168,7 +186,11 @@ pub fn divide(mode: Mode, replicas: Option<i32>, subsets: &[Subset<'_>]) -> Resu
         bounds,
         reason: reason(given, target),
     });
-    Ok(Division { total, shares: shares.collect(), findings })
+    Ok(Division {
+        total,
+        shares: shares.collect(),
+        findings,
+    })
 }
 
 /// `replicas`, without it the sum of the subsets' numbers if each has one, else 1.
@@ -181,27 +203,38 @@ fn total(replicas: Option<i32>, subsets: &[Subset<'_>]) -> i64 {
     replicas.map(i64::from).or_else(sum).unwrap_or(1).max(0)
 }
 
-fn bounds_of(subset: &Subset<'_>, index: usize, total: i64, bounded: bool) -> Result<Bounds, String> {
+fn bounds_of(
+    subset: &Subset<'_>,
+    index: usize,
+    total: i64,
+    bounded: bool,
+) -> Result<Bounds, String> {
     let number = |field: &str, value: Option<&IntOrString>| {
         let parsed = value.map(|value| number(value, total)).transpose();
         parsed.map_err(|problem| format!("spec.topology.subsets[{index}].{field}: {problem}"))
     };
     let (min, max) = if bounded {
-        (number("minReplicas", subset.min)?, number("maxReplicas", subset.max)?)
+        (
+            number("minReplicas", subset.min)?,
+            number("maxReplicas", subset.max)?,
+        )
     } else {
         let specified = number("replicas", subset.replicas)?;
         (specified, specified)
     };
-    Ok(Bounds { min: min.unwrap_or(0), max })
+    Ok(Bounds {
+        min: min.unwrap_or(0),
+        max,
+    })
 }
 
 /// A number, or a whole percentage of `total`, rounded half up.
 fn number(value: &IntOrString, total: i64) -> Result<i64, String> {
     let percent = resolve(value, 100, Round::Up)?;
     match value {
-        IntOrString::String(text) if text.contains('.') || percent > 100 => {
-            Err(format!("{text:?} is not a whole percentage from 0% to 100%; write one, or a number such as 2"))
-        }
+        IntOrString::String(text) if text.contains('.') || percent > 100 => Err(format!(
+            "{text:?} is not a whole percentage from 0% to 100%; write one, or a number such as 2"
+        )),
         _ => {
             let total = usize::try_from(total).unwrap_or(0);
             Ok(i64::try_from(resolve(value, total, Round::HalfUp)?).unwrap_or(i64::MAX))
@@ -211,20 +244,44 @@ fn number(value: &IntOrString, total: i64) -> Result<i64, String> {
 
 fn target(mode: Mode, bounds: Bounds, subset: &Subset<'_>) -> Target {
     let Bounds { min, max } = bounds;
-    let [present, ready, reserved] = [subset.present, subset.ready, subset.reserved].map(|pods| i64::from(pods.max(0)));
+    let [present, ready, reserved] =
+        [subset.present, subset.ready, subset.reserved].map(|pods| i64::from(pods.max(0)));
     let ceiling = max.unwrap_or(i64::MAX).max(min);
-    let at_ceiling = if max.is_some_and(|max| max >= min) { Reason::Max } else { Reason::Min };
-    let bounded = Target { floor: min, ceiling, serving: i64::MAX, at_floor: Reason::Min, at_ceiling };
-    let kept = |floor, ceiling| Target { floor, ceiling, at_ceiling: Reason::Unschedulable, ..bounded };
+    let at_ceiling = if max.is_some_and(|max| max >= min) {
+        Reason::Max
+    } else {
+        Reason::Min
+    };
+    let bounded = Target {
+        floor: min,
+        ceiling,
+        serving: i64::MAX,
+        at_floor: Reason::Min,
+        at_ceiling,
+    };
+    let kept = |floor, ceiling| Target {
+        floor,
+        ceiling,
+        at_ceiling: Reason::Unschedulable,
+        ..bounded
+    };
     match mode {
         Mode::Fixed => bounded,
         Mode::Adaptive if !subset.schedulable => kept(ready.max(min), ready.max(min)),
-        Mode::Adaptive if ready > min => Target { floor: ready.min(ceiling), at_floor: Reason::Ready, ..bounded },
+        Mode::Adaptive if ready > min => Target {
+            floor: ready.min(ceiling),
+            at_floor: Reason::Ready,
+            ..bounded
+        },
         Mode::Adaptive => bounded,
         Mode::Reserve if subset.schedulable && !subset.marked => bounded,
         Mode::Reserve => {
             let serving = (present - reserved).max(0);
-            let sized = if subset.schedulable { bounded } else { kept(min.min(present), ceiling.min(present)) };
+            let sized = if subset.schedulable {
+                bounded
+            } else {
+                kept(min.min(present), ceiling.min(present))
+            };
             Target { serving, ..sized }
         }
     }
@@ -237,7 +294,9 @@ fn share_evenly(total: i64, subsets: &[Subset<'_>], targets: &mut [Target]) -> V
     }
     let specified: i64 = targets.iter().map(|target| target.floor).sum();
     let rest = (total - specified).max(0);
-    let mut sharing: Vec<usize> = (0..subsets.len()).filter(|&index| subsets[index].replicas.is_none()).collect();
+    let mut sharing: Vec<usize> = (0..subsets.len())
+        .filter(|&index| subsets[index].replicas.is_none())
+        .collect();
     // The remainder goes where pods are, so that dividing again moves none.
     sharing.sort_by_key(|&index| Reverse((subsets[index].present, subsets[index].name)));
     let all_specify = sharing.is_empty();
@@ -253,7 +312,10 @@ fn share_evenly(total: i64, subsets: &[Subset<'_>], targets: &mut [Target]) -> V
         }
     }
     let differs = specified > total || (all_specify && specified < total && count > 0);
-    differs.then_some(Finding::Sum { specified, total }).into_iter().collect()
+    differs
+        .then_some(Finding::Sum { specified, total })
+        .into_iter()
+        .collect()
 }
 
 fn min_above_max(bounds: &[Bounds]) -> Vec<Finding> {
@@ -271,7 +333,11 @@ fn walk(total: i64, targets: &[Target]) -> (Vec<Given>, i64) {
     let (mut rest, mut to_substitute) = (total, 0);
     for ceilings in [false, true] {
         for (target, given) in targets.iter().zip(&mut given) {
-            let to = if ceilings { target.ceiling } else { target.floor };
+            let to = if ceilings {
+                target.ceiling
+            } else {
+                target.floor
+            };
             let served = given.replicas.min(target.serving);
             // No substitute runs beside the pod for which it stands in.
             let added = (to.min(rest + served) - given.replicas).max(0);

@@ -10,7 +10,9 @@ use super::round::Round;
 
 /// A line for each subset; nothing while the spec is refused.
 pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
-    let Ok(round) = Round::of(snapshot, now) else { return Vec::new() };
+    let Ok(round) = Round::of(snapshot, now) else {
+        return Vec::new();
+    };
     let lines = round.sized(snapshot).map(|(subset, share, partition)| {
         let mut reason = format!(
             "{} of {} replicas{}, because {}",
@@ -39,7 +41,10 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
         if !schedulability.waiting.is_empty() {
             reason += &format!("; for a node wait {}", schedulability.waiting.join(", "));
         }
-        Waiting { pod: subset.spec.name.clone(), reason }
+        Waiting {
+            pod: subset.spec.name.clone(),
+            reason,
+        }
     });
     lines.collect()
 }
@@ -48,8 +53,14 @@ fn bounds(bounds: Bounds) -> String {
     match bounds {
         Bounds { min: 0, max: None } => String::new(),
         Bounds { min, max: None } => format!(" (at least {min})"),
-        Bounds { min, max: Some(max) } if min == max => format!(" (exactly {max})"),
-        Bounds { min, max: Some(max) } => format!(" (at least {min}, at most {max})"),
+        Bounds {
+            min,
+            max: Some(max),
+        } if min == max => format!(" (exactly {max})"),
+        Bounds {
+            min,
+            max: Some(max),
+        } => format!(" (at least {min}, at most {max})"),
     }
 }
 
@@ -64,6 +75,8 @@ fn why(share: &Share) -> String {
         Reason::TooFewReplicas => "the replicas do not suffice for its share".to_owned(),
         Reason::Ready => "it keeps the pods that are ready".to_owned(),
         Reason::Unschedulable => "its nodes have no room for more".to_owned(),
-        Reason::Substitutes(count) => format!("{count} of them stand in for pods of other subsets that do not serve"),
+        Reason::Substitutes(count) => {
+            format!("{count} of them stand in for pods of other subsets that do not serve")
+        }
     }
 }

@@ -64,13 +64,20 @@ impl Snapshot {
     /// Namespace and name, for messages.
     pub fn name(&self) -> String {
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        format!("{}/{}", part(&self.united.metadata.namespace), part(&self.united.metadata.name))
+        format!(
+            "{}/{}",
+            part(&self.united.metadata.namespace),
+            part(&self.united.metadata.name)
+        )
     }
 
     /// The refusal of a field of the spec.
     fn refusal(&self, field_and_problem: &str) -> Refusal {
         let message = format!("UnitedDeployment {}: {field_and_problem}", self.name());
-        Refusal { reason: "InvalidSpec", message }
+        Refusal {
+            reason: "InvalidSpec",
+            message,
+        }
     }
 }
 
@@ -93,11 +100,16 @@ impl SubsetWorkload {
     /// Whether the pod is one of its own. A Deployment's pods belong to a ReplicaSet whose name has the
     /// Deployment's name and the pods' template hash.
     pub fn has_pod(&self, pod: &Pod) -> bool {
-        let Some(owner) = pod.metadata.controller() else { return false };
+        let Some(owner) = pod.metadata.controller() else {
+            return false;
+        };
         if self.kind != SubsetKind::Deployment {
             return *owner.uid == *self.uid();
         }
-        let hash = owner.name.strip_prefix(self.name()).and_then(|rest| rest.strip_prefix('-'));
+        let hash = owner
+            .name
+            .strip_prefix(self.name())
+            .and_then(|rest| rest.strip_prefix('-'));
         let own_hash = pod.metadata.label(TEMPLATE_HASH_LABEL).unwrap_or_default();
         *owner.kind == *"ReplicaSet" && hash == Some(own_hash)
     }

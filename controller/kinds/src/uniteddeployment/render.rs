@@ -95,7 +95,13 @@ impl fmt::Display for Invalid {
 /// The name of a subset's workload. It follows from uid, subset and kind, so that a second creation
 /// finds the first one's object and a subset that returns finds its claims. Another `collision`
 /// gives another name, in case an object of another owner has the first.
-pub(super) fn name(united_deployment: &str, uid: &str, subset: &str, kind: SubsetKind, collision: u32) -> String {
+pub(super) fn name(
+    united_deployment: &str,
+    uid: &str,
+    subset: &str,
+    kind: SubsetKind,
+    collision: u32,
+) -> String {
     let seed = json!([uid, subset, kind.template_field(), collision]).to_string();
     let suffix = suffix(&seed);
     let mut prefix = format!("{united_deployment}-{subset}-");
@@ -107,25 +113,44 @@ pub(super) fn name(united_deployment: &str, uid: &str, subset: &str, kind: Subse
         prefix = prefix.replace('.', "-");
     }
     let room = kind.longest_name() - suffix.len();
-    let cut = (0..=room.min(prefix.len())).rev().find(|at| prefix.is_char_boundary(*at)).unwrap_or_default();
+    let cut = (0..=room.min(prefix.len()))
+        .rev()
+        .find(|at| prefix.is_char_boundary(*at))
+        .unwrap_or_default();
     prefix.truncate(cut);
     prefix + &suffix
 }
 
 /// The patch in the form of the workload's annotation: Go's JSON, empty without a patch.
 pub(super) fn patch_text(patch: Option<&Value>) -> String {
-    patch.filter(|patch| !patch.is_null()).map(form::text).unwrap_or_default()
+    patch
+        .filter(|patch| !patch.is_null())
+        .map(form::text)
+        .unwrap_or_default()
 }
 
 /// The workload of a subset.
 ///
 /// # Errors
 /// The error names the field of the template or of the subset, and the remedy.
-pub(super) fn render(template: &Template<'_>, subset: &Subset<'_>, size: Size) -> Result<Workload, Invalid> {
-    let Template { kind, selector, metadata, revision, .. } = *template;
+pub(super) fn render(
+    template: &Template<'_>,
+    subset: &Subset<'_>,
+    size: Size,
+) -> Result<Workload, Invalid> {
+    let Template {
+        kind,
+        selector,
+        metadata,
+        revision,
+        ..
+    } = *template;
     let mut labels = texts(metadata, "labels");
     labels.extend(selector.match_labels.clone().unwrap_or_default());
-    let own = [(SUBSET_NAME, subset.name), (KRUISE_CONTROLLER_REVISION_HASH, revision)];
+    let own = [
+        (SUBSET_NAME, subset.name),
+        (KRUISE_CONTROLLER_REVISION_HASH, revision),
+    ];
     labels.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
 
     let patch = patch_text(subset.patch);
@@ -135,7 +160,11 @@ pub(super) fn render(template: &Template<'_>, subset: &Subset<'_>, size: Size) -
              move what all subsets share to the template",
             patch.len()
         );
-        return Err(Invalid { field: "patch".to_owned(), problem, of_subset: true });
+        return Err(Invalid {
+            field: "patch".to_owned(),
+            problem,
+            of_subset: true,
+        });
     }
     let mut annotations = texts(metadata, "annotations");
     annotations.insert(SUBSET_PATCH.to_owned(), patch);
@@ -143,11 +172,19 @@ pub(super) fn render(template: &Template<'_>, subset: &Subset<'_>, size: Size) -
     let mut spec = template.spec.clone();
     let pod = pod_template(spec.remove("template"), template, subset)?;
     spec.insert("template".to_owned(), pod);
-    spec.insert("selector".to_owned(), value(&of_subset(selector, subset.name)));
+    spec.insert(
+        "selector".to_owned(),
+        value(&of_subset(selector, subset.name)),
+    );
     spec.insert("replicas".to_owned(), json!(size.replicas));
     set_partition(kind, &mut spec, size.partition)?;
     raise_max_unavailable(kind, &mut spec, size)?;
-    Ok(Workload { kind, labels, annotations, spec })
+    Ok(Workload {
+        kind,
+        labels,
+        annotations,
+        spec,
+    })
 }
 
 impl Workload {
@@ -172,26 +209,42 @@ impl Workload {
 /// The selector of a subset's workload.
 pub(super) fn of_subset(selector: &LabelSelector, subset: &str) -> LabelSelector {
     let mut selector = selector.clone();
-    selector.match_labels.get_or_insert_default().insert(SUBSET_NAME.to_owned(), subset.to_owned());
+    selector
+        .match_labels
+        .get_or_insert_default()
+        .insert(SUBSET_NAME.to_owned(), subset.to_owned());
     selector
 }
 
 /// The labels or annotations of a template's metadata. Values that are no text are left out.
 pub(super) fn texts(metadata: Option<&Value>, field: &str) -> BTreeMap<String, String> {
-    let map = metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_object);
+    let map = metadata
+        .and_then(|metadata| metadata.get(field))
+        .and_then(Value::as_object);
     let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
     map.into_iter().flatten().filter_map(text).collect()
 }
 
-fn pod_template(pod: Option<Value>, template: &Template<'_>, subset: &Subset<'_>) -> Result<Value, Invalid> {
+fn pod_template(
+    pod: Option<Value>,
+    template: &Template<'_>,
+    subset: &Subset<'_>,
+) -> Result<Value, Invalid> {
     let mut pod = match pod {
         Some(Value::Object(map)) => map,
         None | Some(Value::Null) => Map::new(),
         Some(_) => return Err(no_object("spec.template")),
     };
-    let labels = child(child(&mut pod, "metadata", "spec.template")?, "labels", "spec.template.metadata")?;
+    let labels = child(
+        child(&mut pod, "metadata", "spec.template")?,
+        "labels",
+        "spec.template.metadata",
+    )?;
     labels.insert(SUBSET_NAME.to_owned(), json!(subset.name));
-    labels.insert(KRUISE_CONTROLLER_REVISION_HASH.to_owned(), json!(template.revision));
+    labels.insert(
+        KRUISE_CONTROLLER_REVISION_HASH.to_owned(),
+        json!(template.revision),
+    );
     let spec = child(&mut pod, "spec", "spec.template")?;
     add_node_term(spec, subset.node_selector_term)?;
     if !subset.tolerations.is_empty() {
@@ -203,7 +256,11 @@ fn pod_template(pod: Option<Value>, template: &Template<'_>, subset: &Subset<'_>
         None => Ok(pod),
         Some(patch) => strategic_merge(&pod, patch).map_err(|error| {
             let separator = if error.field.is_empty() { "" } else { "." };
-            Invalid { field: format!("patch{separator}{}", error.field), problem: error.problem, of_subset: true }
+            Invalid {
+                field: format!("patch{separator}{}", error.field),
+                problem: error.problem,
+                of_subset: true,
+            }
         }),
     }
 }
@@ -212,8 +269,14 @@ fn pod_template(pod: Option<Value>, template: &Template<'_>, subset: &Subset<'_>
 /// alternatives, and each must name the subset's nodes.
 fn add_node_term(pod: &mut Map<String, Value>, added: &NodeSelectorTerm) -> Result<(), Invalid> {
     let requirements = [
-        ("matchExpressions", added.match_expressions.as_deref().unwrap_or_default()),
-        ("matchFields", added.match_fields.as_deref().unwrap_or_default()),
+        (
+            "matchExpressions",
+            added.match_expressions.as_deref().unwrap_or_default(),
+        ),
+        (
+            "matchFields",
+            added.match_fields.as_deref().unwrap_or_default(),
+        ),
     ];
     if requirements.iter().all(|(_, added)| added.is_empty()) {
         return Ok(());
@@ -221,15 +284,22 @@ fn add_node_term(pod: &mut Map<String, Value>, added: &NodeSelectorTerm) -> Resu
     let affinity = child(pod, "affinity", "spec.template.spec")?;
     let nodes = child(affinity, "nodeAffinity", "spec.template.spec.affinity")?;
     let path = "spec.template.spec.affinity.nodeAffinity";
-    let required = child(nodes, "requiredDuringSchedulingIgnoredDuringExecution", path)?;
-    let path = "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
+    let required = child(
+        nodes,
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        path,
+    )?;
+    let path =
+        "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
     let terms = list(required, "nodeSelectorTerms", path)?;
     if terms.is_empty() {
         terms.push(json!({}));
     }
     let path = format!("{path}.nodeSelectorTerms[]");
     for term in terms {
-        let Value::Object(term) = term else { return Err(no_object(&path)) };
+        let Value::Object(term) = term else {
+            return Err(no_object(&path));
+        };
         for (field, added) in requirements.iter().filter(|(_, added)| !added.is_empty()) {
             list(term, field, &path)?.extend(added.iter().map(value));
         }
@@ -238,18 +308,37 @@ fn add_node_term(pod: &mut Map<String, Value>, added: &NodeSelectorTerm) -> Resu
 }
 
 /// Replaces the template's partition by the subset's, where the workload has one.
-fn set_partition(kind: SubsetKind, spec: &mut Map<String, Value>, partition: i32) -> Result<(), Invalid> {
+fn set_partition(
+    kind: SubsetKind,
+    spec: &mut Map<String, Value>,
+    partition: i32,
+) -> Result<(), Invalid> {
     let has_partition = kind.has_partition(spec);
     if has_partition {
         let strategy = child(spec, "updateStrategy", "spec")?;
-        if strategy.get("type").is_none_or(|type_| type_.is_null() || type_ == "") && kind.is_stateful() {
+        if strategy
+            .get("type")
+            .is_none_or(|type_| type_.is_null() || type_ == "")
+            && kind.is_stateful()
+        {
             strategy.insert("type".to_owned(), json!("RollingUpdate"));
         }
-        child(strategy, "rollingUpdate", "spec.updateStrategy")?.insert("partition".to_owned(), json!(partition));
+        child(strategy, "rollingUpdate", "spec.updateStrategy")?
+            .insert("partition".to_owned(), json!(partition));
         return Ok(());
     }
-    let Some(strategy) = spec.get_mut("updateStrategy").and_then(Value::as_object_mut) else { return Ok(()) };
-    let Some(rolling) = strategy.get_mut("rollingUpdate").and_then(Value::as_object_mut) else { return Ok(()) };
+    let Some(strategy) = spec
+        .get_mut("updateStrategy")
+        .and_then(Value::as_object_mut)
+    else {
+        return Ok(());
+    };
+    let Some(rolling) = strategy
+        .get_mut("rollingUpdate")
+        .and_then(Value::as_object_mut)
+    else {
+        return Ok(());
+    };
     if rolling.remove("partition").is_some() && rolling.is_empty() {
         strategy.remove("rollingUpdate");
     }
@@ -257,16 +346,32 @@ fn set_partition(kind: SubsetKind, spec: &mut Map<String, Value>, partition: i32
 }
 
 /// Adds the reserved pods to the template's `maxUnavailable`, so that a rollout goes on beside them.
-fn raise_max_unavailable(kind: SubsetKind, spec: &mut Map<String, Value>, size: Size) -> Result<(), Invalid> {
-    let Some(([strategy, rolling, field], default, round)) = kind.max_unavailable() else { return Ok(()) };
-    let recreates =
-        spec.get(strategy).and_then(|strategy| strategy.get("type")).is_some_and(|type_| type_ == "Recreate");
+fn raise_max_unavailable(
+    kind: SubsetKind,
+    spec: &mut Map<String, Value>,
+    size: Size,
+) -> Result<(), Invalid> {
+    let Some(([strategy, rolling, field], default, round)) = kind.max_unavailable() else {
+        return Ok(());
+    };
+    let recreates = spec
+        .get(strategy)
+        .and_then(|strategy| strategy.get("type"))
+        .is_some_and(|type_| type_ == "Recreate");
     if size.reserved <= 0 || recreates {
         return Ok(());
     }
     let rolling_path = format!("spec.{strategy}.{rolling}");
-    let rolling = child(child(spec, strategy, "spec")?, rolling, &format!("spec.{strategy}"))?;
-    let said = rolling.get(field).filter(|said| !said.is_null()).cloned().unwrap_or_else(|| json!(default));
+    let rolling = child(
+        child(spec, strategy, "spec")?,
+        rolling,
+        &format!("spec.{strategy}"),
+    )?;
+    let said = rolling
+        .get(field)
+        .filter(|said| !said.is_null())
+        .cloned()
+        .unwrap_or_else(|| json!(default));
     let parsed = serde_json::from_value::<IntOrString>(said).map_err(|error| error.to_string());
     let replicas = usize::try_from(size.replicas).unwrap_or(0);
     let own = parsed.and_then(|parsed| resolve(&parsed, replicas, round));
@@ -286,16 +391,24 @@ fn child<'a>(
     if value.is_null() {
         *value = json!({});
     }
-    value.as_object_mut().ok_or_else(|| no_object(&format!("{parent}.{field}")))
+    value
+        .as_object_mut()
+        .ok_or_else(|| no_object(&format!("{parent}.{field}")))
 }
 
 /// The list in a field, made where it is missing.
-fn list<'a>(map: &'a mut Map<String, Value>, field: &str, parent: &str) -> Result<&'a mut Vec<Value>, Invalid> {
+fn list<'a>(
+    map: &'a mut Map<String, Value>,
+    field: &str,
+    parent: &str,
+) -> Result<&'a mut Vec<Value>, Invalid> {
     let value = map.entry(field).or_insert(Value::Null);
     if value.is_null() {
         *value = json!([]);
     }
-    value.as_array_mut().ok_or_else(|| invalid(&format!("{parent}.{field}"), "is no list; write a list"))
+    value
+        .as_array_mut()
+        .ok_or_else(|| invalid(&format!("{parent}.{field}"), "is no list; write a list"))
 }
 
 fn no_object(field: &str) -> Invalid {
@@ -303,7 +416,11 @@ fn no_object(field: &str) -> Invalid {
 }
 
 fn invalid(field: &str, problem: &str) -> Invalid {
-    Invalid { field: field.to_owned(), problem: problem.to_owned(), of_subset: false }
+    Invalid {
+        field: field.to_owned(),
+        problem: problem.to_owned(),
+        of_subset: false,
+    }
 }
 
 /// A value of Kubernetes' types as JSON; these have text keys and always serialise.

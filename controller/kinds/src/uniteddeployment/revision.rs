@@ -55,7 +55,11 @@ impl History<'_> {
         let found = self.revisions.iter().rposition(|one| used(one) && is(one));
         match found.or_else(|| self.revisions.iter().rposition(is)) {
             Some(at) => revision::found(self.revisions, at),
-            None => Recognised::New(self.revisions.last().map_or(1, |newest| newest.revision.saturating_add(1))),
+            None => Recognised::New(
+                self.revisions
+                    .last()
+                    .map_or(1, |newest| newest.revision.saturating_add(1)),
+            ),
         }
     }
 
@@ -63,16 +67,24 @@ impl History<'_> {
     /// newest revision, and the owner reference names that version, by which the data is read later.
     pub(super) fn new_revision(&self, mut owner: Value, number: i64) -> Value {
         let is_v1alpha1 = self.template.get(CLONE_SET).is_some_and(Value::is_object)
-            && self.revisions.last().is_some_and(|newest| is_v1alpha1(newest));
+            && self
+                .revisions
+                .last()
+                .is_some_and(|newest| is_v1alpha1(newest));
         let data = if is_v1alpha1 {
-            owner.as_object_mut().map(|owner| owner.insert("apiVersion".to_owned(), json!(V1ALPHA1)));
+            owner
+                .as_object_mut()
+                .map(|owner| owner.insert("apiVersion".to_owned(), json!(V1ALPHA1)));
             data(&in_version(self.template.clone(), V1BETA1, V1ALPHA1))
         } else {
             data(self.template)
         };
         let is_taken = |name: &str| self.revisions.iter().any(|one| *one.metadata.name == *name);
-        let mut hashes = (0..MOST_COLLISIONS).map(|more| revision::hash(&data, self.collisions.wrapping_add(more)));
-        let hash = hashes.find(|hash| !is_taken(&revision::revision_name(self.name, hash))).unwrap_or_default();
+        let mut hashes = (0..MOST_COLLISIONS)
+            .map(|more| revision::hash(&data, self.collisions.wrapping_add(more)));
+        let hash = hashes
+            .find(|hash| !is_taken(&revision::revision_name(self.name, hash)))
+            .unwrap_or_default();
         let mut labels = labels(self.template);
         labels.insert(HASH_LABEL.to_owned(), json!(hash));
         json!({
@@ -109,15 +121,24 @@ fn kept(mut written: Map<String, Value>) -> Value {
 
 /// The labels of the template's workload. OpenKruise gives none to the revisions of a CloneSet's template.
 fn labels(template: &Value) -> Map<String, Value> {
-    let templates = template.as_object().into_iter().flatten().filter(|(field, _)| *field != CLONE_SET);
-    let mut labels = templates.filter_map(|(_, template)| template.pointer("/metadata/labels")?.as_object());
+    let templates = template
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(field, _)| *field != CLONE_SET);
+    let mut labels =
+        templates.filter_map(|(_, template)| template.pointer("/metadata/labels")?.as_object());
     labels.next().cloned().unwrap_or_default()
 }
 
 /// The template that a revision holds, in the written form of v1beta1.
 fn held(one: &Revision) -> Map<String, Value> {
     let template = one.template();
-    form::written(&if is_v1alpha1(one) { in_version(template, V1ALPHA1, V1BETA1) } else { template })
+    form::written(&if is_v1alpha1(one) {
+        in_version(template, V1ALPHA1, V1BETA1)
+    } else {
+        template
+    })
 }
 
 /// OpenKruise 1.9 and before wrote the revision: its data has v1alpha1's form of a CloneSet.
@@ -128,7 +149,9 @@ fn is_v1alpha1(one: &Revision) -> bool {
 
 /// The template with that of a CloneSet in another version. What cannot be converted stays.
 fn in_version(mut template: Value, from: &str, to: &str) -> Value {
-    let Some(clone_set) = template.get_mut(CLONE_SET).and_then(Value::as_object_mut) else { return template };
+    let Some(clone_set) = template.get_mut(CLONE_SET).and_then(Value::as_object_mut) else {
+        return template;
+    };
     let mut object = clone_set.clone();
     object.insert("apiVersion".to_owned(), json!(from));
     object.insert("kind".to_owned(), json!("CloneSet"));
@@ -137,10 +160,13 @@ fn in_version(mut template: Value, from: &str, to: &str) -> Value {
         object.insert("metadata".to_owned(), json!({}));
     }
     let converted = convert(&Value::Object(object).to_string(), to).ok();
-    let converted = converted.and_then(|text| serde_json::from_str::<Map<String, Value>>(&text).ok());
+    let converted =
+        converted.and_then(|text| serde_json::from_str::<Map<String, Value>>(&text).ok());
     if let Some(mut object) = converted {
         let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
-        if let Some(annotations) = metadata.and_then(|metadata| metadata.get_mut("annotations")?.as_object_mut()) {
+        if let Some(annotations) =
+            metadata.and_then(|metadata| metadata.get_mut("annotations")?.as_object_mut())
+        {
             annotations.remove(CONVERSION);
         }
         object.retain(|field, _| ["metadata", "spec"].contains(&field.as_str()));

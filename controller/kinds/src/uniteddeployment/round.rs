@@ -61,7 +61,9 @@ impl SubsetView<'_> {
     /// Whether a workload of another kind has to end before this one may start, because two
     /// workloads with pods of one identity must not run together.
     pub(super) fn waits_for_former(&self, kind: SubsetKind) -> bool {
-        self.former.iter().any(|former| former.kind.is_stateful() || kind.is_stateful())
+        self.former
+            .iter()
+            .any(|former| former.kind.is_stateful() || kind.is_stateful())
     }
 }
 
@@ -75,60 +77,128 @@ impl<'a> Round<'a> {
         let (kind, template) = template(snapshot).map_err(refuse)?;
         let selector = Selector::new(&snapshot.united.spec.selector)
             .map_err(|problem| refuse(format!("spec.selector: {problem}")))?;
-        let owned = snapshot.workloads.iter().filter(|workload| is_owned(snapshot, workload));
-        let (mut owned, former): (Vec<_>, Vec<_>) = owned.partition(|workload| workload.kind == kind);
+        let owned = snapshot
+            .workloads
+            .iter()
+            .filter(|workload| is_owned(snapshot, workload));
+        let (mut owned, former): (Vec<_>, Vec<_>) =
+            owned.partition(|workload| workload.kind == kind);
         owned.retain(|workload| !workload.is_going());
         // Of two workloads of one subset that with more ready pods stays, then the older one.
         owned.sort_by_key(|workload| {
             let object = &workload.object;
-            let made = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
-            (Reverse(object.status.ready_replicas), made.is_none(), made, workload.name().to_owned())
+            let made = object
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .map(|time| time.0);
+            (
+                Reverse(object.status.ready_replicas),
+                made.is_none(),
+                made,
+                workload.name().to_owned(),
+            )
         });
         let (recognised, revision) = recognise(snapshot);
         let mut subsets = Vec::new();
         let mut surplus = Vec::new();
         for spec in &snapshot.united.spec.topology.subsets {
-            let is_of = |workload: &&&SubsetWorkload| workload.object.label(SUBSET_NAME) == Some(&spec.name);
+            let is_of = |workload: &&&SubsetWorkload| {
+                workload.object.label(SUBSET_NAME) == Some(&spec.name)
+            };
             let mut of_subset = owned.iter().filter(is_of).copied();
             let workload = of_subset.next();
-            surplus.extend(of_subset.map(|twin| (twin, format!("subset {} has another one", spec.name))));
+            surplus.extend(
+                of_subset.map(|twin| (twin, format!("subset {} has another one", spec.name))),
+            );
             let former: Vec<_> = former.iter().filter(is_of).copied().collect();
             let may_adopt = workload.is_none() && former.is_empty();
             let is_orphan = |other: &&SubsetWorkload| {
-                other.kind == kind && adopt::is_orphan_of(&selector, &spec.name, &other.object.metadata)
+                other.kind == kind
+                    && adopt::is_orphan_of(&selector, &spec.name, &other.object.metadata)
             };
-            let orphan = snapshot.workloads.iter().find(|other| may_adopt && is_orphan(other));
+            let orphan = snapshot
+                .workloads
+                .iter()
+                .find(|other| may_adopt && is_orphan(other));
             let pods = snapshot.pods.iter().filter(|pod| pod.is_active());
-            let pods: Vec<_> = pods.filter(|pod| workload.is_some_and(|workload| workload.has_pod(pod))).collect();
+            let pods: Vec<_> = pods
+                .filter(|pod| workload.is_some_and(|workload| workload.has_pod(pod)))
+                .collect();
             let schedulability = schedulability(snapshot, spec, workload, &pods, &revision, now);
-            let leftover =
-                snapshot.pods.iter().find(|pod| workload.is_none() && is_leftover(snapshot, spec, kind, pod));
-            subsets.push(SubsetView { spec, workload, orphan, former, leftover, pods, schedulability });
+            let leftover = snapshot
+                .pods
+                .iter()
+                .find(|pod| workload.is_none() && is_leftover(snapshot, spec, kind, pod));
+            subsets.push(SubsetView {
+                spec,
+                workload,
+                orphan,
+                former,
+                leftover,
+                pods,
+                schedulability,
+            });
         }
         let is_listed = |workload: &SubsetWorkload| {
             let name = workload.object.label(SUBSET_NAME);
-            snapshot.united.spec.topology.subsets.iter().any(|subset| Some(&*subset.name) == name)
+            snapshot
+                .united
+                .spec
+                .topology
+                .subsets
+                .iter()
+                .any(|subset| Some(&*subset.name) == name)
         };
-        let unlisted = owned.iter().chain(&former).filter(|workload| !is_listed(workload));
-        surplus.extend(unlisted.map(|workload| (*workload, "its subset is not in spec.topology.subsets".to_owned())));
+        let unlisted = owned
+            .iter()
+            .chain(&former)
+            .filter(|workload| !is_listed(workload));
+        surplus.extend(unlisted.map(|workload| {
+            (
+                *workload,
+                "its subset is not in spec.topology.subsets".to_owned(),
+            )
+        }));
 
         let division = divided(snapshot, &subsets).map_err(refuse)?;
         if snapshot.united.spec.topology.schedule_strategy.reserves() {
             for (subset, share) in subsets.iter_mut().zip(&division.shares) {
                 let present = subset.workload.map(|workload| workload.object.replicas);
-                subset.schedulability.mark_if_it_grows(present, share.replicas, now);
+                subset
+                    .schedulability
+                    .mark_if_it_grows(present, share.replicas, now);
             }
         }
-        Ok(Self { kind, template, recognised, revision, subsets, division, surplus })
+        Ok(Self {
+            kind,
+            template,
+            recognised,
+            revision,
+            subsets,
+            division,
+            surplus,
+        })
     }
 
     /// The subsets with the replicas of each, and how many of them stay at the old revision.
-    pub(super) fn sized(&self, snapshot: &Snapshot) -> impl Iterator<Item = (&SubsetView<'a>, &Share, i32)> {
+    pub(super) fn sized(
+        &self,
+        snapshot: &Snapshot,
+    ) -> impl Iterator<Item = (&SubsetView<'a>, &Share, i32)> {
         let strategy = snapshot.united.spec.update_strategy.clone();
         self.subsets
             .iter()
             .zip(&self.division.shares)
-            .map(move |(subset, share)| (subset, share, strategy.partition(&subset.spec.name).clamp(0, share.replicas)))
+            .map(move |(subset, share)| {
+                (
+                    subset,
+                    share,
+                    strategy
+                        .partition(&subset.spec.name)
+                        .clamp(0, share.replicas),
+                )
+            })
     }
 }
 
@@ -137,11 +207,16 @@ fn template(snapshot: &Snapshot) -> Result<(SubsetKind, &WorkloadTemplate), Stri
     let template = &snapshot.united.spec.template;
     let by_kind = [
         (SubsetKind::StatefulSet, &template.stateful_set_template),
-        (SubsetKind::AdvancedStatefulSet, &template.advanced_stateful_set_template),
+        (
+            SubsetKind::AdvancedStatefulSet,
+            &template.advanced_stateful_set_template,
+        ),
         (SubsetKind::CloneSet, &template.clone_set_template),
         (SubsetKind::Deployment, &template.deployment_template),
     ];
-    let mut set = by_kind.into_iter().filter_map(|(kind, template)| Some((kind, template.as_ref()?)));
+    let mut set = by_kind
+        .into_iter()
+        .filter_map(|(kind, template)| Some((kind, template.as_ref()?)));
     match (set.next(), set.next()) {
         (Some(one), None) => Ok(one),
         (None, _) => Err("spec.template: has no template; set one of its fields".to_owned()),
@@ -161,16 +236,32 @@ fn is_owned(snapshot: &Snapshot, workload: &SubsetWorkload) -> bool {
         namespace: metadata.namespace.as_deref().unwrap_or_default(),
         uid: metadata.uid.as_deref().unwrap_or_default(),
     };
-    let namespace = workload.object.metadata.namespace.as_deref().unwrap_or_default();
-    owner::controller(&workload.object.metadata).is_some_and(|reference| owner.owns(namespace, &reference))
+    let namespace = workload
+        .object
+        .metadata
+        .namespace
+        .as_deref()
+        .unwrap_or_default();
+    owner::controller(&workload.object.metadata)
+        .is_some_and(|reference| owner.owns(namespace, &reference))
 }
 
 /// Whether the pod is of an earlier workload of the subset, and one of both has pods with identities.
 fn is_leftover(snapshot: &Snapshot, subset: &Subset, kind: SubsetKind, pod: &Pod) -> bool {
-    let revision = pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH).unwrap_or_default();
-    let of_stateful = || pod.metadata.controller().is_some_and(|owner| *owner.kind == *"StatefulSet");
+    let revision = pod
+        .metadata
+        .label(KRUISE_CONTROLLER_REVISION_HASH)
+        .unwrap_or_default();
+    let of_stateful = || {
+        pod.metadata
+            .controller()
+            .is_some_and(|owner| *owner.kind == *"StatefulSet")
+    };
     pod.metadata.label(SUBSET_NAME) == Some(&subset.name)
-        && snapshot.revisions.iter().any(|one| *one.metadata.name == *revision)
+        && snapshot
+            .revisions
+            .iter()
+            .any(|one| *one.metadata.name == *revision)
         && !pod.has_finished()
         && (kind.is_stateful() || of_stateful())
 }
@@ -180,17 +271,27 @@ fn recognise(snapshot: &Snapshot) -> (Recognised, String) {
     let template = serde_json::to_value(&snapshot.united.spec.template).unwrap_or_default();
     let recognised = with_history(snapshot, &template, |history| history.recognise());
     let name = match &recognised {
-        Recognised::Newest(revision) | Recognised::Older(revision, _) => revision.metadata.name.to_string(),
+        Recognised::Newest(revision) | Recognised::Older(revision, _) => {
+            revision.metadata.name.to_string()
+        }
         Recognised::New(_) => String::new(),
     };
     (recognised, name)
 }
 
 /// Hands over the history with this template.
-pub(super) fn with_history<T>(snapshot: &Snapshot, template: &Value, decide: impl FnOnce(&History<'_>) -> T) -> T {
-    let owned = snapshot.workloads.iter().filter(|workload| is_owned(snapshot, workload));
-    let in_use: BTreeSet<&str> =
-        owned.filter_map(|workload| workload.object.label(KRUISE_CONTROLLER_REVISION_HASH)).collect();
+pub(super) fn with_history<T>(
+    snapshot: &Snapshot,
+    template: &Value,
+    decide: impl FnOnce(&History<'_>) -> T,
+) -> T {
+    let owned = snapshot
+        .workloads
+        .iter()
+        .filter(|workload| is_owned(snapshot, workload));
+    let in_use: BTreeSet<&str> = owned
+        .filter_map(|workload| workload.object.label(KRUISE_CONTROLLER_REVISION_HASH))
+        .collect();
     let metadata = &snapshot.united.metadata;
     let status = snapshot.united.status.as_ref();
     decide(&History {
@@ -199,7 +300,9 @@ pub(super) fn with_history<T>(snapshot: &Snapshot, template: &Value, decide: imp
         template,
         revisions: &snapshot.revisions,
         in_use: &in_use,
-        collisions: status.and_then(|status| status.collision_count).unwrap_or(0),
+        collisions: status
+            .and_then(|status| status.collision_count)
+            .unwrap_or(0),
     })
 }
 
@@ -215,11 +318,18 @@ fn schedulability(
     if !strategy.is_adaptive() {
         return Schedulability::fixed();
     }
-    let statuses = snapshot.united.status.as_ref().map(|status| &*status.subset_statuses).unwrap_or_default();
+    let statuses = snapshot
+        .united
+        .status
+        .as_ref()
+        .map(|status| &*status.subset_statuses)
+        .unwrap_or_default();
     let replicas = workload.map(|workload| workload.object.replicas);
-    let is_updated = |pod: &Arc<Pod>| pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH) == Some(revision);
+    let is_updated =
+        |pod: &Arc<Pod>| pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH) == Some(revision);
     let updated = pods.iter().filter(|pod| is_updated(pod)).count();
-    let partition = usize::try_from(snapshot.united.spec.update_strategy.partition(&spec.name)).unwrap_or(0);
+    let partition =
+        usize::try_from(snapshot.united.spec.update_strategy.partition(&spec.name)).unwrap_or(0);
     let is_held = partition > 0 && updated + partition >= pods.len();
     let status = workload.map(|workload| &workload.object.status);
     let seen = Seen {
@@ -252,8 +362,13 @@ fn divided(snapshot: &Snapshot, subsets: &[SubsetView<'_>]) -> Result<Division, 
             min: subset.spec.min_replicas.as_ref(),
             max: subset.spec.max_replicas.as_ref(),
             present: present(snapshot, subset, mode),
-            ready: subset.workload.map_or(0, |workload| workload.object.status.ready_replicas),
-            reserved: subset.schedulability.reserved.saturating_add(subset.schedulability.missing),
+            ready: subset
+                .workload
+                .map_or(0, |workload| workload.object.status.ready_replicas),
+            reserved: subset
+                .schedulability
+                .reserved
+                .saturating_add(subset.schedulability.missing),
             schedulable: subset.schedulability.schedulable,
             marked: subset.schedulability.marked,
         })
@@ -264,8 +379,19 @@ fn divided(snapshot: &Snapshot, subsets: &[SubsetView<'_>]) -> Result<Division, 
 /// The replicas that a subset has. Without adaptive scheduling they are those of the last division,
 /// so that a foreign change of a workload moves no pod of another.
 fn present(snapshot: &Snapshot, subset: &SubsetView<'_>, mode: Mode) -> i32 {
-    let statuses = snapshot.united.status.as_ref().map(|status| &*status.subset_statuses).unwrap_or_default();
-    let told = statuses.iter().find(|told| mode == Mode::Fixed && told.name == subset.spec.name);
-    let has = || subset.workload.map_or(0, |workload| workload.object.replicas);
+    let statuses = snapshot
+        .united
+        .status
+        .as_ref()
+        .map(|status| &*status.subset_statuses)
+        .unwrap_or_default();
+    let told = statuses
+        .iter()
+        .find(|told| mode == Mode::Fixed && told.name == subset.spec.name);
+    let has = || {
+        subset
+            .workload
+            .map_or(0, |workload| workload.object.replicas)
+    };
     told.map_or_else(has, |told| told.replicas)
 }

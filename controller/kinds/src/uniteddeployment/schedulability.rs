@@ -9,7 +9,9 @@ use std::sync::Arc;
 use super::condition;
 use berth_api::names::condition::SCHEDULABLE;
 use berth_api::names::label::RESERVED_POD;
-use berth_api::v1beta1::uniteddeployment::{ScheduleStrategy, SubsetStatus, UnitedDeploymentCondition};
+use berth_api::v1beta1::uniteddeployment::{
+    ScheduleStrategy, SubsetStatus, UnitedDeploymentCondition,
+};
 use berth_workload::pod::{Condition, Pod};
 use jiff::{SignedDuration, Timestamp};
 
@@ -53,7 +55,10 @@ pub(super) struct Schedulability {
 impl Schedulability {
     /// A subset whose pods find nodes, or whose division does not ask.
     pub(super) fn fixed() -> Self {
-        Self { schedulable: true, ..Self::default() }
+        Self {
+            schedulable: true,
+            ..Self::default()
+        }
     }
 
     fn look_again_after(&mut self, wait: SignedDuration) {
@@ -64,18 +69,37 @@ impl Schedulability {
     pub(super) fn mark_if_it_grows(&mut self, present: Option<i32>, next: i32, now: Timestamp) {
         if self.schedulable && self.marked && present.is_some_and(|present| next > present) {
             let told = self.condition.take();
-            self.condition = Some(since(told, false, "reschedule", "subset just recovered scaled up".to_owned(), now));
+            self.condition = Some(since(
+                told,
+                false,
+                "reschedule",
+                "subset just recovered scaled up".to_owned(),
+                now,
+            ));
         }
     }
 }
 
 /// Looks at a subset without reservation.
-pub(super) fn without_reservation(strategy: &ScheduleStrategy, seen: &Seen<'_>, now: Timestamp) -> Schedulability {
-    let mut found = Schedulability { condition: condition_of(seen.told).cloned(), ..Schedulability::fixed() };
-    let told = found.condition.clone().filter(|told| told.status == "False");
+pub(super) fn without_reservation(
+    strategy: &ScheduleStrategy,
+    seen: &Seen<'_>,
+    now: Timestamp,
+) -> Schedulability {
+    let mut found = Schedulability {
+        condition: condition_of(seen.told).cloned(),
+        ..Schedulability::fixed()
+    };
+    let told = found
+        .condition
+        .clone()
+        .filter(|told| told.status == "False");
     if let Some(told) = told {
         let seconds = strategy.unschedulable_duration();
-        let since_then = told.last_transition_time.as_ref().map_or(now, |time| time.0);
+        let since_then = told
+            .last_transition_time
+            .as_ref()
+            .map_or(now, |time| time.0);
         let left = until(since_then, seconds, now);
         if left.is_positive() {
             found.schedulable = false;
@@ -94,26 +118,49 @@ pub(super) fn without_reservation(strategy: &ScheduleStrategy, seen: &Seen<'_>, 
     if !found.waiting.is_empty() {
         found.schedulable = false;
         let message = "timeout pending pods found".to_owned();
-        found.condition = Some(since(found.condition.take(), false, "reschedule", message, now));
-        found.look_again_after(SignedDuration::from_secs(strategy.unschedulable_duration().into()));
+        found.condition = Some(since(
+            found.condition.take(),
+            false,
+            "reschedule",
+            message,
+            now,
+        ));
+        found.look_again_after(SignedDuration::from_secs(
+            strategy.unschedulable_duration().into(),
+        ));
     }
     found
 }
 
 /// Looks at a subset with reservation.
-pub(super) fn with_reservation(strategy: &ScheduleStrategy, seen: &Seen<'_>, now: Timestamp) -> Schedulability {
+pub(super) fn with_reservation(
+    strategy: &ScheduleStrategy,
+    seen: &Seen<'_>,
+    now: Timestamp,
+) -> Schedulability {
     let told = condition_of(seen.told);
     let is_new = seen.told.is_none() && seen.added_later;
-    let marked_since = told.filter(|told| told.status == "False").and_then(|told| told.last_transition_time.as_ref());
+    let marked_since = told
+        .filter(|told| told.status == "False")
+        .and_then(|told| told.last_transition_time.as_ref());
     let marked = is_new || told.is_some_and(|told| told.status == "False");
-    let mut found = Schedulability { marked, ..Schedulability::default() };
+    let mut found = Schedulability {
+        marked,
+        ..Schedulability::default()
+    };
     for (pod, is_at_revision) in seen.pods.iter().zip(&seen.is_at_revision) {
         let label = pod.metadata.label(RESERVED_POD);
         // A pod from before the mark served already.
-        let is_younger = pod.metadata.creation_timestamp.zip(marked_since).is_none_or(|(made, mark)| made >= mark.0);
+        let is_younger = pod
+            .metadata
+            .creation_timestamp
+            .zip(marked_since)
+            .is_none_or(|(made, mark)| made >= mark.0);
         let reserved = match label {
             Some("true") => !serves(pod, *is_at_revision, strategy, now, &mut found),
-            None if marked && is_younger => !serves(pod, *is_at_revision, strategy, now, &mut found),
+            None if marked && is_younger => {
+                !serves(pod, *is_at_revision, strategy, now, &mut found)
+            }
             _ => waits_too_long(pod, strategy, now, &mut found),
         };
         found.reserved += i32::from(reserved);
@@ -124,15 +171,31 @@ pub(super) fn with_reservation(strategy: &ScheduleStrategy, seen: &Seen<'_>, now
         }
     }
     let pods = i32::try_from(seen.pods.len()).unwrap_or(i32::MAX);
-    found.missing = if marked { seen.replicas.unwrap_or(0).saturating_sub(pods).max(0) } else { 0 };
+    found.missing = if marked {
+        seen.replicas.unwrap_or(0).saturating_sub(pods).max(0)
+    } else {
+        0
+    };
     found.schedulable = found.reserved + found.missing == 0;
     found.condition = Some(match (found.schedulable, is_new) {
         (true, true) if seen.replicas.is_none() => {
             let message = "newly-created subsets in reservation strategy".to_owned();
             since(None, false, "created", message, now)
         }
-        (true, _) => since(told.cloned(), true, "reschedule", "no reserved pods".to_owned(), now),
-        (false, _) => since(told.cloned(), false, "reschedule", "reserved pods found".to_owned(), now),
+        (true, _) => since(
+            told.cloned(),
+            true,
+            "reschedule",
+            "no reserved pods".to_owned(),
+            now,
+        ),
+        (false, _) => since(
+            told.cloned(),
+            false,
+            "reschedule",
+            "reserved pods found".to_owned(),
+            now,
+        ),
     });
     found
 }
@@ -146,13 +209,18 @@ fn serves(
     now: Timestamp,
     found: &mut Schedulability,
 ) -> bool {
-    let Some(ready) = pod.condition("Ready").filter(|ready| &*ready.status == "True" && is_at_revision) else {
+    let Some(ready) = pod
+        .condition("Ready")
+        .filter(|ready| &*ready.status == "True" && is_at_revision)
+    else {
         if waits_for_node(pod, strategy, now).is_some() {
             found.waiting.push(pod.metadata.name.to_string());
         }
         return false;
     };
-    let left = ready.last_transition_time.map(|time| until(time, strategy.unschedulable_duration(), now));
+    let left = ready
+        .last_transition_time
+        .map(|time| until(time, strategy.unschedulable_duration(), now));
     if let Some(left) = left.filter(|left| left.is_positive()) {
         found.look_again_after(left);
         return false;
@@ -161,7 +229,12 @@ fn serves(
 }
 
 /// Whether a pod has waited too long for a node. One that may wait longer asks to look again.
-fn waits_too_long(pod: &Pod, strategy: &ScheduleStrategy, now: Timestamp, found: &mut Schedulability) -> bool {
+fn waits_too_long(
+    pod: &Pod,
+    strategy: &ScheduleStrategy,
+    now: Timestamp,
+    found: &mut Schedulability,
+) -> bool {
     match waits_for_node(pod, strategy, now) {
         Some(left) if left.is_positive() => {
             found.look_again_after(left);
@@ -177,7 +250,11 @@ fn waits_too_long(pod: &Pod, strategy: &ScheduleStrategy, now: Timestamp, found:
 
 /// For how much longer a pod that waits for a node may do so; not positive once it has waited too
 /// long. `None`: it does not wait.
-fn waits_for_node(pod: &Pod, strategy: &ScheduleStrategy, now: Timestamp) -> Option<SignedDuration> {
+fn waits_for_node(
+    pod: &Pod,
+    strategy: &ScheduleStrategy,
+    now: Timestamp,
+) -> Option<SignedDuration> {
     let refused = |told: &Condition| &*told.status == "False" && &*told.reason == "Unschedulable";
     let waits = &*pod.status.phase == "Pending"
         && pod.spec.node_name.is_empty()
@@ -194,7 +271,10 @@ fn until(time: Timestamp, seconds: i32, now: Timestamp) -> SignedDuration {
 
 /// The condition of a subset as it was written last.
 pub(super) fn condition_of(told: Option<&SubsetStatus>) -> Option<&UnitedDeploymentCondition> {
-    told?.conditions.iter().find(|condition| condition.type_ == SCHEDULABLE)
+    told?
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == SCHEDULABLE)
 }
 
 /// The condition in the place of the one before.
@@ -205,5 +285,11 @@ fn since(
     message: String,
     now: Timestamp,
 ) -> UnitedDeploymentCondition {
-    condition::since(before.as_ref(), SCHEDULABLE, is_true, (reason, message), now)
+    condition::since(
+        before.as_ref(),
+        SCHEDULABLE,
+        is_true,
+        (reason, message),
+        now,
+    )
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use berth_api::names::condition;
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
-use berth_api::v1beta1::uniteddeployment::{SubsetStatus, UnitedDeploymentCondition, UnitedDeploymentStatus};
+use berth_api::v1beta1::uniteddeployment::{
+    SubsetStatus, UnitedDeploymentCondition, UnitedDeploymentStatus,
+};
 use berth_workload::plan::{Outcome, Plan, Refusal, Verb};
 use berth_workload::pod::Pod;
 use berth_workload::podset::history;
@@ -29,7 +31,12 @@ pub(super) fn says(snapshot: &Snapshot, refusal: &Refusal) -> bool {
 
 /// The status to write, equal to the present one when nothing changed. `None` keeps it: the revision
 /// of a new template is being written, and the old numbers must not pass for those of the new generation.
-pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Option<UnitedDeploymentStatus> {
+pub fn status(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> Option<UnitedDeploymentStatus> {
     let united = &snapshot.united;
     let present = united.status.as_ref();
     if united.metadata.deletion_timestamp.is_some() {
@@ -38,11 +45,20 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
     let mut status = present.cloned().unwrap_or_default();
     let before = status.collision_count.unwrap_or(0);
     let collisions = history::collisions(before, outcome);
-    status.collision_count = (collisions > 0).then_some(collisions).or(status.collision_count);
+    status.collision_count = (collisions > 0)
+        .then_some(collisions)
+        .or(status.collision_count);
     let round = Round::of(snapshot, now);
     if let Ok(round) = &round {
-        if matches!(round.recognised, Recognised::New(_)) && plan.refusal.is_none() && !outcome.has_failed() {
-            return if collisions == before { present.cloned() } else { Some(status) };
+        if matches!(round.recognised, Recognised::New(_))
+            && plan.refusal.is_none()
+            && !outcome.has_failed()
+        {
+            return if collisions == before {
+                present.cloned()
+            } else {
+                Some(status)
+            };
         }
         count(round, &mut status);
         status.subset_statuses = round
@@ -50,8 +66,14 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
             .map(|(subset, share, partition)| SubsetStatus {
                 name: subset.spec.name.clone(),
                 replicas: share.replicas,
-                ready_replicas: subset.workload.map_or(0, |workload| workload.object.status.ready_replicas),
-                partition: if round.kind.has_partition(&round.template.spec) { partition } else { 0 },
+                ready_replicas: subset
+                    .workload
+                    .map_or(0, |workload| workload.object.status.ready_replicas),
+                partition: if round.kind.has_partition(&round.template.spec) {
+                    partition
+                } else {
+                    0
+                },
                 reserved_pods: subset.schedulability.reserved,
                 conditions: subset.schedulability.condition.iter().cloned().collect(),
             })
@@ -67,20 +89,42 @@ pub fn status(snapshot: &Snapshot, plan: &Plan, outcome: &Outcome, now: Timestam
 }
 
 fn count(round: &Round<'_>, status: &mut UnitedDeploymentStatus) {
-    let is_updated = |pod: &&&Arc<Pod>| pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH) == Some(&round.revision);
-    let sum = |of: &dyn Fn(&SubsetView<'_>) -> i32| round.subsets.iter().map(of).fold(0_i32, i32::saturating_add);
+    let is_updated = |pod: &&&Arc<Pod>| {
+        pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH) == Some(&round.revision)
+    };
+    let sum = |of: &dyn Fn(&SubsetView<'_>) -> i32| {
+        round
+            .subsets
+            .iter()
+            .map(of)
+            .fold(0_i32, i32::saturating_add)
+    };
     let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     let of_workload = |of: fn(&WorkloadStatus) -> i32| {
-        sum(&|subset| subset.workload.map_or(0, |workload| of(&workload.object.status)))
+        sum(&|subset| {
+            subset
+                .workload
+                .map_or(0, |workload| of(&workload.object.status))
+        })
     };
     status.reserved_pods = sum(&|subset| subset.schedulability.reserved);
-    status.replicas = of_workload(|status| status.replicas).saturating_sub(status.reserved_pods).max(0);
+    status.replicas = of_workload(|status| status.replicas)
+        .saturating_sub(status.reserved_pods)
+        .max(0);
     status.ready_replicas = of_workload(|status| status.ready_replicas);
     status.available_replicas = of_workload(|status| status.available_replicas);
     status.updated_replicas = sum(&|subset| number(subset.pods.iter().filter(is_updated).count()));
     let is_ready = |pod: &&&Arc<Pod>| pod.is_true("Ready");
-    status.updated_ready_replicas =
-        sum(&|subset| number(subset.pods.iter().filter(is_updated).filter(is_ready).count()));
+    status.updated_ready_replicas = sum(&|subset| {
+        number(
+            subset
+                .pods
+                .iter()
+                .filter(is_updated)
+                .filter(is_ready)
+                .count(),
+        )
+    });
 }
 
 /// The current revision follows when all pods that count are ready at the updated one.
@@ -94,17 +138,26 @@ fn revisions(round: &Round<'_>, status: &mut UnitedDeploymentStatus, now: Timest
         status.current_revision.clone_from(&round.revision);
     }
     let has_revision = |subset: &SubsetView<'_>| {
-        let label = subset.workload.and_then(|workload| workload.object.label(KRUISE_CONTROLLER_REVISION_HASH));
+        let label = subset
+            .workload
+            .and_then(|workload| workload.object.label(KRUISE_CONTROLLER_REVISION_HASH));
         label == Some(&round.revision)
     };
-    let is_updated = status.current_revision == round.revision && round.subsets.iter().all(has_revision);
+    let is_updated =
+        status.current_revision == round.revision && round.subsets.iter().all(has_revision);
     let (is_updated, reason, verb) = if is_updated {
         (true, "UnitedDeploymentRevisionUpdated", "updated")
     } else {
         (false, "UnitedDeploymentRevisionUpdating", "updating")
     };
     let message = format!("{verb} to revision {}", round.revision);
-    set(&mut status.conditions, condition::UNITED_DEPLOYMENT_UPDATED, is_updated, (reason, message), now);
+    set(
+        &mut status.conditions,
+        condition::UNITED_DEPLOYMENT_UPDATED,
+        is_updated,
+        (reason, message),
+        now,
+    );
 }
 
 /// Whether each workload speaks of its present spec. Until then its numbers are those of the last one.
@@ -119,27 +172,69 @@ fn is_created(round: &Round<'_>) -> bool {
 }
 
 /// Whether every subset has its workload, whether they are as they must be, and what holds one back.
-fn progress(round: &Round<'_>, outcome: &Outcome, status: &mut UnitedDeploymentStatus, now: Timestamp) {
+fn progress(
+    round: &Round<'_>,
+    outcome: &Outcome,
+    status: &mut UnitedDeploymentStatus,
+    now: Timestamp,
+) {
     let is_of_subsets = |resource| resource != PODS && resource != CONTROLLER_REVISIONS;
-    let failed = |verbs: &[Verb]| outcome.first(|deed| verbs.contains(&deed.verb) && is_of_subsets(deed.resource));
+    let failed = |verbs: &[Verb]| {
+        outcome.first(|deed| verbs.contains(&deed.verb) && is_of_subsets(deed.resource))
+    };
     let conditions = &mut status.conditions;
     match failed(&[Verb::Create, Verb::Delete]) {
-        Some(message) => set(conditions, condition::SUBSET_PROVISIONED, false, ("Error", message), now),
+        Some(message) => set(
+            conditions,
+            condition::SUBSET_PROVISIONED,
+            false,
+            ("Error", message),
+            now,
+        ),
         None if round.subsets.iter().all(|subset| subset.workload.is_some()) => {
-            set(conditions, condition::SUBSET_PROVISIONED, true, ("", String::new()), now);
+            set(
+                conditions,
+                condition::SUBSET_PROVISIONED,
+                true,
+                ("", String::new()),
+                now,
+            );
         }
         None => {}
     }
     match failed(&[Verb::Patch]) {
-        Some(message) => set(conditions, condition::SUBSET_UPDATED, false, ("Error", message), now),
-        None => set(conditions, condition::SUBSET_UPDATED, true, ("", String::new()), now),
+        Some(message) => set(
+            conditions,
+            condition::SUBSET_UPDATED,
+            false,
+            ("Error", message),
+            now,
+        ),
+        None => set(
+            conditions,
+            condition::SUBSET_UPDATED,
+            true,
+            ("", String::new()),
+            now,
+        ),
     }
     let failure = round.subsets.iter().find_map(|subset| {
         let workload = subset.workload?;
-        Some(format!("subset {}: {}: {}", subset.spec.name, named(workload), workload.object.failure()?))
+        Some(format!(
+            "subset {}: {}: {}",
+            subset.spec.name,
+            named(workload),
+            workload.object.failure()?
+        ))
     });
     match failure {
-        Some(message) => set(conditions, condition::SUBSET_FAILURE, true, ("Error", message), now),
+        Some(message) => set(
+            conditions,
+            condition::SUBSET_FAILURE,
+            true,
+            ("Error", message),
+            now,
+        ),
         None => conditions.retain(|condition| condition.type_ != condition::SUBSET_FAILURE),
     }
 }
@@ -147,8 +242,9 @@ fn progress(round: &Round<'_>, outcome: &Outcome, status: &mut UnitedDeploymentS
 /// The selector of the pods that `replicas` counts. In reserve mode an autoscaler must not average reserved pods.
 /// kubectl scale reads no `!=`, so that the requirement is a set.
 fn label_selector(snapshot: &Snapshot) -> String {
-    let selector =
-        Selector::new(&snapshot.united.spec.selector).map(|selector| selector.to_string()).unwrap_or_default();
+    let selector = Selector::new(&snapshot.united.spec.selector)
+        .map(|selector| selector.to_string())
+        .unwrap_or_default();
     if snapshot.united.spec.topology.schedule_strategy.reserves() && !selector.is_empty() {
         format!("{selector},{RESERVED_POD} notin (true)")
     } else {
@@ -166,27 +262,53 @@ fn blocked(
     now: Timestamp,
 ) {
     let name = snapshot.name();
-    let of_spec = plan.refusal.as_ref().map(|refusal| (refusal.reason, refusal.message.clone()));
+    let of_spec = plan
+        .refusal
+        .as_ref()
+        .map(|refusal| (refusal.reason, refusal.message.clone()));
     let of_write = || {
-        let failure = outcome.failures.iter().find(|failure| failure.permanent && !failure.outdated)?;
+        let failure = outcome
+            .failures
+            .iter()
+            .find(|failure| failure.permanent && !failure.outdated)?;
         let remedy = "correct spec.template, or the patch of the subset in spec.topology.subsets";
         Some((
             "Refused",
-            format!("UnitedDeployment {name}: {} {}: {}; {remedy}", failure.deed, failure.object, failure.message),
+            format!(
+                "UnitedDeployment {name}: {} {}: {}; {remedy}",
+                failure.deed, failure.object, failure.message
+            ),
         ))
     };
     let of_workload = || {
         let failure = find(&status.conditions, condition::SUBSET_FAILURE)?;
-        Some(("SubsetBlocked", format!("UnitedDeployment {name}: {}", failure.message)))
+        Some((
+            "SubsetBlocked",
+            format!("UnitedDeployment {name}: {}", failure.message),
+        ))
     };
     let of_numbers = || {
         let finding = division?.findings.first()?;
-        Some(("ReplicasDiffer", format!("UnitedDeployment {name}: {}", in_words(snapshot, finding))))
+        Some((
+            "ReplicasDiffer",
+            format!("UnitedDeployment {name}: {}", in_words(snapshot, finding)),
+        ))
     };
-    let cause = of_spec.or_else(of_write).or_else(of_workload).or_else(of_numbers);
+    let cause = of_spec
+        .or_else(of_write)
+        .or_else(of_workload)
+        .or_else(of_numbers);
     match cause {
-        Some((reason, message)) => set(&mut status.conditions, condition::BLOCKED, true, (reason, message), now),
-        None => status.conditions.retain(|condition| condition.type_ != condition::BLOCKED),
+        Some((reason, message)) => set(
+            &mut status.conditions,
+            condition::BLOCKED,
+            true,
+            (reason, message),
+            now,
+        ),
+        None => status
+            .conditions
+            .retain(|condition| condition.type_ != condition::BLOCKED),
     }
 }
 
@@ -194,8 +316,14 @@ fn blocked(
 fn in_words(snapshot: &Snapshot, finding: &Finding) -> String {
     match *finding {
         Finding::MinAboveMax { subset, min, max } => {
-            let name =
-                snapshot.united.spec.topology.subsets.get(subset).map(|subset| &*subset.name).unwrap_or_default();
+            let name = snapshot
+                .united
+                .spec
+                .topology
+                .subsets
+                .get(subset)
+                .map(|subset| &*subset.name)
+                .unwrap_or_default();
             format!(
                 "spec.topology.subsets[{name}]: minReplicas comes to {min} and maxReplicas to {max}, so that the subset gets {min}; \
                  raise maxReplicas or lower minReplicas"
@@ -211,8 +339,13 @@ fn in_words(snapshot: &Snapshot, finding: &Finding) -> String {
     }
 }
 
-fn find<'a>(conditions: &'a [UnitedDeploymentCondition], type_: &str) -> Option<&'a UnitedDeploymentCondition> {
-    conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")
+fn find<'a>(
+    conditions: &'a [UnitedDeploymentCondition],
+    type_: &str,
+) -> Option<&'a UnitedDeploymentCondition> {
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// Puts a condition in the place of the one of its type. Its time stays where the status does.
@@ -223,7 +356,10 @@ fn set(
     told: (&str, String),
     now: Timestamp,
 ) {
-    match conditions.iter_mut().find(|condition| condition.type_ == type_) {
+    match conditions
+        .iter_mut()
+        .find(|condition| condition.type_ == type_)
+    {
         Some(old) => *old = since(Some(old), type_, is_true, told, now),
         None => conditions.push(since(None, type_, is_true, told, now)),
     }
@@ -231,9 +367,14 @@ fn set(
 
 /// Whether a changed status must be written at once: it speaks of another generation or
 /// another current revision, for which clients wait.
-pub fn is_urgent(old: &Option<UnitedDeploymentStatus>, new: &Option<UnitedDeploymentStatus>) -> bool {
+pub fn is_urgent(
+    old: &Option<UnitedDeploymentStatus>,
+    new: &Option<UnitedDeploymentStatus>,
+) -> bool {
     let facts = |status: &Option<UnitedDeploymentStatus>| {
-        status.as_ref().map(|status| (status.observed_generation, status.current_revision.clone()))
+        status
+            .as_ref()
+            .map(|status| (status.observed_generation, status.current_revision.clone()))
     };
     facts(old) != facts(new)
 }

@@ -17,16 +17,31 @@ use super::{Snapshot, SubsetKind, SubsetWorkload};
 const AT_LEAST: SignedDuration = SignedDuration::from_secs(60);
 
 /// The pods to delete now. A pod that is too young asks to look again.
-pub(super) fn delete(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan, now: Timestamp) -> Vec<Step> {
+pub(super) fn delete(
+    snapshot: &Snapshot,
+    round: &Round<'_>,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Vec<Step> {
     let mut steps = Vec::new();
     if round.kind != SubsetKind::StatefulSet {
         return steps;
     }
     for (subset, _, partition) in round.sized(snapshot) {
-        let Some(workload) = subset.workload else { continue };
-        let Some(patience) = patience(workload) else { continue };
-        for pod in subset.pods.iter().filter(|pod| holds_up(pod, workload, &round.revision, partition)) {
-            let left = patience - not_ready_since(pod).map_or(SignedDuration::ZERO, |since| now.duration_since(since));
+        let Some(workload) = subset.workload else {
+            continue;
+        };
+        let Some(patience) = patience(workload) else {
+            continue;
+        };
+        for pod in subset
+            .pods
+            .iter()
+            .filter(|pod| holds_up(pod, workload, &round.revision, partition))
+        {
+            let left = patience
+                - not_ready_since(pod)
+                    .map_or(SignedDuration::ZERO, |since| now.duration_since(since));
             if left.is_positive() {
                 plan.look_again_after(left);
                 continue;
@@ -37,9 +52,17 @@ pub(super) fn delete(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan, no
                 subset.spec.name,
                 patience.as_secs()
             );
-            let mut step = Step::new(Action::DeletePod { target: Target::from(&pod.metadata) }, why.clone());
-            step.done =
-                Some(Event { warning: false, reason: "SuccessfulUpdateSubset", message: format!("deleted {why}") });
+            let mut step = Step::new(
+                Action::DeletePod {
+                    target: Target::from(&pod.metadata),
+                },
+                why.clone(),
+            );
+            step.done = Some(Event {
+                warning: false,
+                reason: "SuccessfulUpdateSubset",
+                message: format!("deleted {why}"),
+            });
             steps.push(step);
         }
     }
@@ -48,7 +71,11 @@ pub(super) fn delete(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan, no
 
 /// Whether the StatefulSet waits for this pod: it has the old template, should have the new one, and is not ready.
 fn holds_up(pod: &Pod, workload: &SubsetWorkload, revision: &str, partition: i32) -> bool {
-    let ordinal = pod.metadata.name.strip_prefix(workload.name()).and_then(|rest| rest.strip_prefix('-'));
+    let ordinal = pod
+        .metadata
+        .name
+        .strip_prefix(workload.name())
+        .and_then(|rest| rest.strip_prefix('-'));
     let ordinal: Option<i32> = ordinal.and_then(|ordinal| ordinal.parse().ok());
     ordinal.is_some_and(|ordinal| ordinal >= partition)
         && pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH) != Some(revision)
@@ -56,7 +83,9 @@ fn holds_up(pod: &Pod, workload: &SubsetWorkload, revision: &str, partition: i32
 }
 
 fn not_ready_since(pod: &Pod) -> Option<Timestamp> {
-    let told = pod.condition("Ready").and_then(|ready| ready.last_transition_time);
+    let told = pod
+        .condition("Ready")
+        .and_then(|ready| ready.last_transition_time);
     told.or(pod.metadata.creation_timestamp)
 }
 
@@ -67,9 +96,13 @@ fn patience(workload: &SubsetWorkload) -> Option<SignedDuration> {
     if spec.pointer("/updateStrategy/type").and_then(Value::as_str) == Some("OnDelete") {
         return None;
     }
-    let containers = spec.pointer("/template/spec/containers").and_then(Value::as_array);
+    let containers = spec
+        .pointer("/template/spec/containers")
+        .and_then(Value::as_array);
     let seconds = containers.into_iter().flatten().map(|container| {
-        let probes = ["startupProbe", "readinessProbe"].into_iter().filter_map(|probe| container.get(probe));
+        let probes = ["startupProbe", "readinessProbe"]
+            .into_iter()
+            .filter_map(|probe| container.get(probe));
         probes.map(seconds).fold(0_i64, i64::saturating_add)
     });
     let seconds = seconds.max().unwrap_or(0).min(i64::from(i32::MAX));
@@ -78,7 +111,13 @@ fn patience(workload: &SubsetWorkload) -> Option<SignedDuration> {
 
 /// Seconds until a probe has failed for good.
 fn seconds(probe: &Value) -> i64 {
-    let number = |field: &str, default: i64| probe.get(field).and_then(Value::as_i64).unwrap_or(default).max(0);
+    let number = |field: &str, default: i64| {
+        probe
+            .get(field)
+            .and_then(Value::as_i64)
+            .unwrap_or(default)
+            .max(0)
+    };
     let tries = number("periodSeconds", 10).saturating_mul(number("failureThreshold", 3));
     number("initialDelaySeconds", 0).saturating_add(tries)
 }

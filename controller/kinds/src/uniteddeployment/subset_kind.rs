@@ -1,7 +1,9 @@
 //! The four kinds of workloads that a subset can have.
 
 use berth_workload::intstr::Round;
-use berth_workload::resource::{CLONE_SETS, DEPLOYMENTS, NATIVE_STATEFUL_SETS, Resource, STATEFUL_SETS};
+use berth_workload::resource::{
+    CLONE_SETS, DEPLOYMENTS, NATIVE_STATEFUL_SETS, Resource, STATEFUL_SETS,
+};
 use serde_json::{Map, Value};
 
 /// The kind of a subset's workload.
@@ -21,7 +23,12 @@ const ROLLING_UPDATE: &str = "/updateStrategy/rollingUpdate";
 
 impl SubsetKind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::StatefulSet, Self::AdvancedStatefulSet, Self::CloneSet, Self::Deployment];
+    pub const ALL: [Self; 4] = [
+        Self::StatefulSet,
+        Self::AdvancedStatefulSet,
+        Self::CloneSet,
+        Self::Deployment,
+    ];
 
     /// Where the apiserver serves the workloads.
     pub const fn resource(self) -> Resource {
@@ -67,8 +74,16 @@ impl SubsetKind {
     /// the kind's controller takes by default, and how it rounds a percentage.
     pub(super) const fn max_unavailable(self) -> Option<([&'static str; 3], &'static str, Round)> {
         match self {
-            Self::CloneSet => Some((["updateStrategy", "rollingUpdate", "maxUnavailable"], "20%", Round::Up)),
-            Self::Deployment => Some((["strategy", "rollingUpdate", "maxUnavailable"], "25%", Round::Down)),
+            Self::CloneSet => Some((
+                ["updateStrategy", "rollingUpdate", "maxUnavailable"],
+                "20%",
+                Round::Up,
+            )),
+            Self::Deployment => Some((
+                ["strategy", "rollingUpdate", "maxUnavailable"],
+                "25%",
+                Round::Down,
+            )),
             Self::StatefulSet | Self::AdvancedStatefulSet => None,
         }
     }
@@ -81,11 +96,17 @@ impl SubsetKind {
 
     /// Whether a workload with this spec updates its pods down to a partition.
     pub fn has_partition(self, spec: &Map<String, Value>) -> bool {
-        let type_ = || spec.get("updateStrategy").and_then(|strategy| strategy.get("type")).and_then(Value::as_str);
+        let type_ = || {
+            spec.get("updateStrategy")
+                .and_then(|strategy| strategy.get("type"))
+                .and_then(Value::as_str)
+        };
         match self {
             Self::CloneSet => true,
             Self::Deployment => false,
-            Self::StatefulSet | Self::AdvancedStatefulSet => matches!(type_(), None | Some("" | "RollingUpdate")),
+            Self::StatefulSet | Self::AdvancedStatefulSet => {
+                matches!(type_(), None | Some("" | "RollingUpdate"))
+            }
         }
     }
 

@@ -32,20 +32,40 @@ impl Source {
         let pod = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}});
         Self {
             kind,
-            selector: LabelSelector { match_labels: Some([("app".into(), "web".into())].into()), ..Default::default() },
+            selector: LabelSelector {
+                match_labels: Some([("app".into(), "web".into())].into()),
+                ..Default::default()
+            },
             metadata: json!({"labels": {"team": "a"}, "annotations": {"note": "n"}}),
             spec: Map::from_iter([("template".to_owned(), pod)]),
             revision: "web-1",
             term: NodeSelectorTerm::default(),
             tolerations: Vec::new(),
             patch: None,
-            size: Size { replicas: 3, partition: 1, reserved: 0 },
+            size: Size {
+                replicas: 3,
+                partition: 1,
+                reserved: 0,
+            },
         }
     }
 
     fn render(&self) -> Result<Workload, super::render::Invalid> {
-        let Self { kind, selector, metadata, spec, revision, .. } = self;
-        let template = Template { kind: *kind, selector, metadata: Some(metadata), spec, revision };
+        let Self {
+            kind,
+            selector,
+            metadata,
+            spec,
+            revision,
+            ..
+        } = self;
+        let template = Template {
+            kind: *kind,
+            selector,
+            metadata: Some(metadata),
+            spec,
+            revision,
+        };
         let subset = Subset {
             name: "arm",
             node_selector_term: &self.term,
@@ -66,15 +86,22 @@ impl Source {
 
     /// With this spec of pods.
     fn pod(self, spec: Value) -> Self {
-        self.spec("template", json!({"metadata": {"labels": {"app": "web"}}, "spec": spec}))
+        self.spec(
+            "template",
+            json!({"metadata": {"labels": {"app": "web"}}, "spec": spec}),
+        )
     }
 
     /// The object as it was created from this source.
     fn object(&self) -> Value {
-        self.workload().object("default", "web-arm-xxxxx", &json!({"uid": "u"}))
+        self.workload()
+            .object("default", "web-arm-xxxxx", &json!({"uid": "u"}))
     }
 }
 
 fn owned(texts: &[(&str, &str)]) -> BTreeMap<String, String> {
-    texts.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    texts
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
 }

@@ -16,8 +16,16 @@ pub(super) fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
     let refuse = |field_and_problem: String| Err(snapshot.refusal(&field_and_problem));
     let spec = &snapshot.united.spec;
     let selector = &spec.selector;
-    let has_labels = selector.match_labels.as_ref().is_some_and(|labels| !labels.is_empty());
-    if !has_labels && selector.match_expressions.as_ref().is_none_or(Vec::is_empty) {
+    let has_labels = selector
+        .match_labels
+        .as_ref()
+        .is_some_and(|labels| !labels.is_empty());
+    if !has_labels
+        && selector
+            .match_expressions
+            .as_ref()
+            .is_none_or(Vec::is_empty)
+    {
         return refuse("spec.selector: is empty; name the labels of the template".to_owned());
     }
     let subsets = &spec.topology.subsets;
@@ -28,11 +36,18 @@ pub(super) fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
         ));
     }
     let mut seen = BTreeSet::new();
-    if let Some(twice) = subsets.iter().find(|subset| !seen.insert(subset.name.as_str())) {
-        return refuse(format!("spec.topology.subsets: has {:?} twice; rename one of them", twice.name));
+    if let Some(twice) = subsets
+        .iter()
+        .find(|subset| !seen.insert(subset.name.as_str()))
+    {
+        return refuse(format!(
+            "spec.topology.subsets: has {:?} twice; rename one of them",
+            twice.name
+        ));
     }
     if spec.topology.schedule_strategy.reserves()
-        && (spec.template.stateful_set_template.is_some() || spec.template.advanced_stateful_set_template.is_some())
+        && (spec.template.stateful_set_template.is_some()
+            || spec.template.advanced_stateful_set_template.is_some())
     {
         return refuse(
             "spec.topology.scheduleStrategy.adaptive.reserveUnschedulablePods: is true, and StatefulSets cannot reserve pods; \

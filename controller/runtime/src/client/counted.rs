@@ -40,7 +40,8 @@ struct Count {
 impl Drop for Count {
     fn drop(&mut self) {
         let code = self.code.as_ref().map_or("<error>", StatusCode::as_str);
-        self.metrics.request(code, self.method.as_str(), self.resource);
+        self.metrics
+            .request(code, self.method.as_str(), self.resource);
     }
 }
 
@@ -63,9 +64,16 @@ where
         let metrics = self.metrics.clone();
         let answer = self.inner.call(request);
         async move {
-            let mut count = Count { metrics, method, resource, code: None };
+            let mut count = Count {
+                metrics,
+                method,
+                resource,
+                code: None,
+            };
             let answer = tokio::time::timeout(LONGEST, answer).await;
-            let answer = answer.map_err(|_| format!("no answer in {LONGEST:?}"))?.map_err(Into::into)?;
+            let answer = answer
+                .map_err(|_| format!("no answer in {LONGEST:?}"))?
+                .map_err(Into::into)?;
             count.code = Some(answer.status());
             Ok(answer)
         }
@@ -99,7 +107,8 @@ fn resource_of(path: &str) -> &'static str {
         return "";
     }
     let ours = kinds::of_plural(named).map(|kind| kind.plural);
-    ours.or_else(|| RESOURCES.into_iter().find(|resource| *resource == named)).unwrap_or("other")
+    ours.or_else(|| RESOURCES.into_iter().find(|resource| *resource == named))
+        .unwrap_or("other")
 }
 
 fn segment(path: &str) -> &str {
@@ -131,7 +140,10 @@ mod tests {
             ("/api/v1/pods", "pods"),
             ("/api/v1/namespaces/a/pods/b/status", "pods"),
             ("/api/v1/namespaces/a", "namespaces"),
-            ("/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/b", "clonesets"),
+            (
+                "/apis/apps.kruise.io/v1beta1/namespaces/a/clonesets/b",
+                "clonesets",
+            ),
             ("/apis/apps.kruise.io/v1beta1/nodeimages/b", "nodeimages"),
             ("/apis/apps.kruise.io", ""),
             ("/api/v1/namespaces/a/xxxxxxxxxxxx/podtemplates", "other"),

@@ -44,7 +44,10 @@ pub(crate) struct SlowWrites {
 
 impl SlowWrites {
     pub(crate) fn that_take(takes: Duration) -> Self {
-        Self { takes, ..Self::default() }
+        Self {
+            takes,
+            ..Self::default()
+        }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -60,7 +63,8 @@ impl SlowWrites {
     async fn respond(self, request: Request<Body>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let query = parts.uri.query().unwrap_or_default();
-        let body: Value = serde_json::from_slice(&body.collect_bytes().await.unwrap()).unwrap_or_default();
+        let body: Value =
+            serde_json::from_slice(&body.collect_bytes().await.unwrap()).unwrap_or_default();
         if query.contains("watch=") {
             return std::future::pending().await;
         }
@@ -71,29 +75,53 @@ impl SlowWrites {
             self.events.lock().unwrap().push(body["reason"].to_string());
             return answer(StatusCode::CREATED, &body);
         }
-        let timeout = query.split('&').find_map(|pair| pair.strip_prefix("timeout=")?.strip_suffix("ms")?.parse().ok());
+        let timeout = query.split('&').find_map(|pair| {
+            pair.strip_prefix("timeout=")?
+                .strip_suffix("ms")?
+                .parse()
+                .ok()
+        });
         let given = timeout.map_or(Duration::MAX, Duration::from_millis);
         if given < self.takes {
             tokio::time::sleep(given).await;
-            return answer(StatusCode::GATEWAY_TIMEOUT, &json!({"message": "webhook: context deadline exceeded"}));
+            return answer(
+                StatusCode::GATEWAY_TIMEOUT,
+                &json!({"message": "webhook: context deadline exceeded"}),
+            );
         }
         tokio::time::sleep(self.takes).await;
-        answer(StatusCode::CREATED, &json!({"metadata": {"uid": "u", "resourceVersion": "1"}}))
+        answer(
+            StatusCode::CREATED,
+            &json!({"metadata": {"uid": "u", "resourceVersion": "1"}}),
+        )
     }
 
     fn lease(&self, method: &Method, mut body: Value) -> Response<Body> {
         let mut stored = self.lease.lock().unwrap();
         if *method == Method::GET {
             let missing = || answer(StatusCode::NOT_FOUND, &json!({"message": "no lease"}));
-            return stored.1.as_ref().map_or_else(missing, |lease| answer(StatusCode::OK, lease));
+            return stored
+                .1
+                .as_ref()
+                .map_or_else(missing, |lease| answer(StatusCode::OK, lease));
         }
         let one_less = |left: u32| left.checked_sub(1);
-        if self.refused_leases.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok() {
-            return answer(StatusCode::SERVICE_UNAVAILABLE, &json!({"message": "starting"}));
+        if self
+            .refused_leases
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+            .is_ok()
+        {
+            return answer(
+                StatusCode::SERVICE_UNAVAILABLE,
+                &json!({"message": "starting"}),
+            );
         }
         stored.0 += 1;
         body["metadata"]["resourceVersion"] = json!(stored.0.to_string());
-        self.lengths.lock().unwrap().extend(body["spec"]["leaseDurationSeconds"].as_u64());
+        self.lengths
+            .lock()
+            .unwrap()
+            .extend(body["spec"]["leaseDurationSeconds"].as_u64());
         stored.1 = Some(body.clone());
         answer(StatusCode::OK, &body)
     }

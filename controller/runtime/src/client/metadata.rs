@@ -80,9 +80,18 @@ pub(crate) async fn page(
     parameters: &[(&str, &str)],
 ) -> Result<Page, Failed> {
     let deadline = Instant::now() + TIMEOUT;
-    let List::<ItemMeta> { metadata, items } = list(client, resource, namespace, parameters, deadline).await?;
-    let versions = items.into_iter().flatten().map(|item| item.metadata.resource_version).collect();
-    Ok(Page { version: metadata.resource_version, next: metadata.next, versions })
+    let List::<ItemMeta> { metadata, items } =
+        list(client, resource, namespace, parameters, deadline).await?;
+    let versions = items
+        .into_iter()
+        .flatten()
+        .map(|item| item.metadata.resource_version)
+        .collect();
+    Ok(Page {
+        version: metadata.resource_version,
+        next: metadata.next,
+        versions,
+    })
 }
 
 /// Which objects of a namespace there are at the moment of the first page, by no cache. Each page takes a permit of `pages`, so
@@ -96,12 +105,14 @@ pub async fn identities(
     namespace: &str,
     pages: &Semaphore,
 ) -> Result<Vec<Identity>, Failed> {
-    let (mut all, mut next, deadline) = (Vec::new(), Box::<str>::default(), Instant::now() + TIMEOUT);
+    let (mut all, mut next, deadline) =
+        (Vec::new(), Box::<str>::default(), Instant::now() + TIMEOUT);
     loop {
         let closed = |_| Failed::unsent("no page is read any more");
         let _reading = pages.acquire().await.map_err(closed)?;
         let parameters = [("limit", IDENTITIES), ("continue", &*next)];
-        let List::<Identity> { metadata, items } = list(client, resource, namespace, &parameters, deadline).await?;
+        let List::<Identity> { metadata, items } =
+            list(client, resource, namespace, &parameters, deadline).await?;
         all.extend(items.into_iter().flatten().map(|item| item.metadata));
         next = metadata.next;
         if next.is_empty() {
@@ -117,7 +128,12 @@ async fn list<M: DeserializeOwned>(
     parameters: &[(&str, &str)],
     deadline: Instant,
 ) -> Result<List<M>, Failed> {
-    let mut request = request(Method::GET, &resource.list(namespace, parameters)?, "", Vec::new())?;
+    let mut request = request(
+        Method::GET,
+        &resource.list(namespace, parameters)?,
+        "",
+        Vec::new(),
+    )?;
     request.headers_mut().insert(ACCEPT, METADATA_ONLY);
     decode(&send(client, request, deadline).await?)
 }

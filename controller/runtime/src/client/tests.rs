@@ -19,7 +19,10 @@ fn a_refusal_keeps_the_servers_words() {
         (failed.code, failed.reason.as_str(), failed.message.as_str()),
         (422, "Invalid", "Pod \"a\" is invalid")
     );
-    assert_eq!(failed.causes, [("metadata.uid".to_owned(), "Invalid value".to_owned())]);
+    assert_eq!(
+        failed.causes,
+        [("metadata.uid".to_owned(), "Invalid value".to_owned())]
+    );
     assert!(failed.not_done);
 }
 
@@ -28,7 +31,10 @@ fn others_than_the_apiserver_answer_too() {
     let failed = refusal(502, &headers(Some("7")), b"<html>bad gateway</html>\n");
     assert_eq!(failed.message, "HTTP 502: <html>bad gateway</html>");
     assert_eq!(failed.retry_after, Some(Duration::from_secs(7)));
-    assert!(!failed.not_done, "the gateway does not know what became of the request");
+    assert!(
+        !failed.not_done,
+        "the gateway does not know what became of the request"
+    );
     assert_eq!(refusal(429, &headers(Some("soon")), b"").retry_after, None);
     let never = refusal(429, &headers(Some("18446744073709551615")), b"");
     assert_eq!(never.retry_after, Some(RETRY_AFTER_MAX));
@@ -48,7 +54,11 @@ fn an_object_that_is_not_there_is_no_path_that_is_not_served() {
         (404, String::new(), false),
         (403, status("NotFound"), false),
     ] {
-        assert_eq!(refusal(code, &headers(None), body.as_bytes()).is_not_found(), expected, "{code} {body}");
+        assert_eq!(
+            refusal(code, &headers(None), body.as_bytes()).is_not_found(),
+            expected,
+            "{code} {body}"
+        );
     }
 }
 
@@ -64,10 +74,18 @@ async fn identities_are_read_page_by_page() {
             open.fetch_sub(1, Ordering::Relaxed);
             let query = request.uri().query().unwrap_or_default().to_owned();
             assert!(query.contains("limit=20"), "{query}");
-            let page = query.split("continue=p").nth(1).map_or(0, |page| page.parse::<usize>().unwrap());
-            let next = if page < 2 { format!("p{}", page + 1) } else { String::new() };
+            let page = query
+                .split("continue=p")
+                .nth(1)
+                .map_or(0, |page| page.parse::<usize>().unwrap());
+            let next = if page < 2 {
+                format!("p{}", page + 1)
+            } else {
+                String::new()
+            };
             let item = json!({"metadata": {"name": format!("b{page}"), "uid": "u", "annotations": {"a": "x"}}});
-            let list = json!({"metadata": {"resourceVersion": "7", "continue": next}, "items": [item]});
+            let list =
+                json!({"metadata": {"resourceVersion": "7", "continue": next}, "items": [item]});
             fake::answer(http::StatusCode::OK, &list)
         }
     });
@@ -88,7 +106,9 @@ async fn a_refused_connection_has_done_nothing() {
     let metrics = Metrics::new(|_| {});
     let config = Config::new(format!("http://{address}").parse().unwrap());
     let client = connect(config, metrics.clone()).unwrap();
-    let failed = get::<serde_json::Value>(&client, "/api/v1/pods").await.unwrap_err();
+    let failed = get::<serde_json::Value>(&client, "/api/v1/pods")
+        .await
+        .unwrap_err();
     assert!(failed.not_done, "{failed:?}");
     assert_eq!(failed.code, 0);
     let counted = r#"rest_client_requests_total{code="<error>",method="GET",resource="pods"} 1"#;
@@ -103,9 +123,21 @@ async fn a_connection_that_breaks_after_the_request_leaves_doubt() {
         let (mut stream, _) = listener.accept().await.unwrap();
         assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
     });
-    let client = connect(Config::new(format!("http://{address}").parse().unwrap()), Metrics::new(|_| {})).unwrap();
-    let request = request(Method::POST, "/api/v1/namespaces/a/pods", "application/json", b"{}".to_vec()).unwrap();
-    let failed = send(&client, request, Instant::now() + Duration::from_secs(10)).await.unwrap_err();
+    let client = connect(
+        Config::new(format!("http://{address}").parse().unwrap()),
+        Metrics::new(|_| {}),
+    )
+    .unwrap();
+    let request = request(
+        Method::POST,
+        "/api/v1/namespaces/a/pods",
+        "application/json",
+        b"{}".to_vec(),
+    )
+    .unwrap();
+    let failed = send(&client, request, Instant::now() + Duration::from_secs(10))
+        .await
+        .unwrap_err();
     assert!(!failed.not_done, "{failed:?}");
     server.await.unwrap();
 }
@@ -114,12 +146,23 @@ async fn a_connection_that_breaks_after_the_request_leaves_doubt() {
 async fn a_server_that_does_not_answer_is_not_waited_for_for_ever() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = connect(
-        Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap()),
+        Config::new(
+            format!("http://{}", listener.local_addr().unwrap())
+                .parse()
+                .unwrap(),
+        ),
         Metrics::new(|_| {}),
     )
     .unwrap();
     let request = request(Method::GET, "/api/v1/pods", "", Vec::new()).unwrap();
-    let failed = send(&client, request, Instant::now() + Duration::from_millis(50)).await.unwrap_err();
-    assert!(failed.message.contains("no answer in time to GET /api/v1/pods"), "{failed:?}");
+    let failed = send(&client, request, Instant::now() + Duration::from_millis(50))
+        .await
+        .unwrap_err();
+    assert!(
+        failed
+            .message
+            .contains("no answer in time to GET /api/v1/pods"),
+        "{failed:?}"
+    );
     assert!(!failed.not_done);
 }

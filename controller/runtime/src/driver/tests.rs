@@ -18,14 +18,26 @@ struct Rig {
 
 fn rig() -> Rig {
     let queue = Queue::new(Backoff::default(), QueueMetrics::unread());
-    Rig { queue, metrics: Metrics::new(|_| {}), stop: CancellationToken::new() }
+    Rig {
+        queue,
+        metrics: Metrics::new(|_| {}),
+        stop: CancellationToken::new(),
+    }
 }
 
 impl Rig {
     fn driver(&self, leadership: Leadership, stores: Vec<SyncState>) -> Driver<u8> {
         let metrics = self.metrics.driver("test", 2);
         let (queue, handover) = (self.queue.clone(), Handover::from_nobody());
-        Driver { controller: "test", queue, workers: 2, leadership, handover, stores, metrics }
+        Driver {
+            controller: "test",
+            queue,
+            workers: 2,
+            leadership,
+            handover,
+            stores,
+            metrics,
+        }
     }
 
     /// Runs everything that can run without time passing for long.
@@ -73,9 +85,20 @@ async fn a_broken_object_does_not_stop_its_neighbours() {
     // 20 ms · 2ⁿ: the tenth retry is due after 10.2 s at the latest.
     assert_eq!(bad.load(Ordering::Relaxed), 2 * 9);
     let text = rig.metrics.encode();
-    assert!(text.contains(r#"controller_runtime_reconcile_errors_total{controller="test"} 18"#), "{text}");
-    assert!(text.contains(r#"controller_runtime_reconcile_panics_total{controller="test"} 9"#), "{text}");
-    assert!(text.contains(r#"controller_runtime_reconcile_total{controller="test",result="success"} 8"#), "{text}");
+    assert!(
+        text.contains(r#"controller_runtime_reconcile_errors_total{controller="test"} 18"#),
+        "{text}"
+    );
+    assert!(
+        text.contains(r#"controller_runtime_reconcile_panics_total{controller="test"} 9"#),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            r#"controller_runtime_reconcile_total{controller="test",result="success"} 8"#
+        ),
+        "{text}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +128,11 @@ async fn what_changed_meanwhile_is_decided_on_again_ever_more_slowly_and_is_no_f
     rig.run_for(driver, Duration::from_secs(60), move |_| {
         let mut times = seen.lock().unwrap();
         times.push(start.elapsed());
-        let next = if times.len() < 6 { Next::Again("PatchPod web-1: changed".to_owned()) } else { Next::Done };
+        let next = if times.len() < 6 {
+            Next::Again("PatchPod web-1: changed".to_owned())
+        } else {
+            Next::Done
+        };
         std::future::ready(next)
     })
     .await;
@@ -113,8 +140,16 @@ async fn what_changed_meanwhile_is_decided_on_again_ever_more_slowly_and_is_no_f
     let waits: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(waits.len() == 5 && waits[4] > 2 * waits[0], "{waits:?}");
     let text = rig.metrics.encode();
-    assert!(text.contains(r#"controller_runtime_reconcile_total{controller="test",result="requeue"} 5"#), "{text}");
-    assert!(text.contains(r#"controller_runtime_reconcile_errors_total{controller="test"} 0"#), "{text}");
+    assert!(
+        text.contains(
+            r#"controller_runtime_reconcile_total{controller="test",result="requeue"} 5"#
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains(r#"controller_runtime_reconcile_errors_total{controller="test"} 0"#),
+        "{text}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +217,10 @@ async fn stopping_lets_a_reconcile_end() {
 }
 
 fn lease(version: &str) -> Taken {
-    Taken { version: version.into(), seen: Versions::new() }
+    Taken {
+        version: version.into(),
+        seen: Versions::new(),
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +231,10 @@ async fn nothing_is_decided_before_the_stores_have_seen_the_writes_of_the_leader
     let (taken, of_lease) = watch::channel(Some(lease("7")));
     let (seen, handover) = Handover::by_hand(of_lease);
     let ran = Arc::new(Mutex::new(Vec::new()));
-    let driver = Driver { handover, ..rig.driver(leadership, Vec::new()) };
+    let driver = Driver {
+        handover,
+        ..rig.driver(leadership, Vec::new())
+    };
     rig.queue.add(1);
     let story = async {
         term.send_replace(Some(Instant::now() + Duration::from_secs(3600)));
@@ -228,5 +269,8 @@ async fn a_reconcile_that_a_lost_lease_cuts_short_is_no_failure() {
     })
     .await;
     let text = rig.metrics.encode();
-    assert!(text.contains(r#"controller_runtime_reconcile_errors_total{controller="test"} 0"#), "{text}");
+    assert!(
+        text.contains(r#"controller_runtime_reconcile_errors_total{controller="test"} 0"#),
+        "{text}"
+    );
 }

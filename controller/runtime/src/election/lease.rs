@@ -91,7 +91,17 @@ impl Candidate {
         let leads = metrics.leader(&settings.name);
         leads.set(0);
         let terms = Terms::new(&settings);
-        Self { client, settings, terms, channels, leads, lease: None, given_back: None, seen, rival: None }
+        Self {
+            client,
+            settings,
+            terms,
+            channels,
+            leads,
+            lease: None,
+            given_back: None,
+            seen,
+            rival: None,
+        }
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
@@ -123,9 +133,18 @@ impl Candidate {
     /// One attempt to get or keep the lease. Returns the wait until the next.
     async fn turn(&mut self) -> Duration {
         let sent = Instant::now();
-        let Settings { identity, namespace, name, retry, .. } = self.settings.clone();
+        let Settings {
+            identity,
+            namespace,
+            name,
+            retry,
+            ..
+        } = self.settings.clone();
         let led = self.channels.term.borrow().is_some();
-        let renew = self.terms.at(sent, *self.channels.slow.borrow_and_update()).renew;
+        let renew = self
+            .terms
+            .at(sent, *self.channels.slow.borrow_and_update())
+            .renew;
         match self.attempt(sent).await {
             Ok(Some(claim)) => {
                 if !led {
@@ -135,7 +154,10 @@ impl Candidate {
                 if !led || claim == Claim::Take {
                     // Who gives it back has ended its writes before. Of whom does not, the last one may be newer.
                     let taken = self.given_back.take();
-                    let unsaid = |version| Taken { version, seen: Versions::new() };
+                    let unsaid = |version| Taken {
+                        version,
+                        seen: Versions::new(),
+                    };
                     let taken = taken.or_else(|| self.lease.as_ref().and_then(version).map(unsaid));
                     self.channels.taken.send_replace(taken);
                 }
@@ -157,9 +179,17 @@ impl Candidate {
                 }
             }
         }
-        let end = self.rival.as_ref().map(|rival| (rival.since + rival.lease).duration_since(Instant::now()));
+        let end = self
+            .rival
+            .as_ref()
+            .map(|rival| (rival.since + rival.lease).duration_since(Instant::now()));
         let try_again = retry.mul_f64(1.0 + 1.2 * fastrand::f64());
-        if led { retry } else { end.filter(|end| !end.is_zero()).map_or(try_again, |end| end.min(try_again)) }
+        if led {
+            retry
+        } else {
+            end.filter(|end| !end.is_zero())
+                .map_or(try_again, |end| end.min(try_again))
+        }
     }
 
     /// How the lease became ours, or stayed so; `None` while it is another's. What it grants counts from `sent`.
@@ -173,16 +203,24 @@ impl Candidate {
             }
         }
         let path = LEASES.path(&self.settings.namespace, &self.settings.name)?;
-        let lease =
-            match client::send(&self.client, client::request(Method::GET, &path, "", Vec::new())?, self.patience())
-                .await
-            {
-                Ok(body) => client::decode::<Value>(&body)?,
-                Err(failed) if failed.code == 404 => Value::Null,
-                Err(failed) => return Err(failed),
-            };
+        let lease = match client::send(
+            &self.client,
+            client::request(Method::GET, &path, "", Vec::new())?,
+            self.patience(),
+        )
+        .await
+        {
+            Ok(body) => client::decode::<Value>(&body)?,
+            Err(failed) if failed.code == 404 => Value::Null,
+            Err(failed) => return Err(failed),
+        };
         let longest = self.terms.longest_believed();
-        let claim = claim(&lease, (&self.settings.identity, longest), &mut self.rival, Instant::now());
+        let claim = claim(
+            &lease,
+            (&self.settings.identity, longest),
+            &mut self.rival,
+            Instant::now(),
+        );
         if claim == Claim::Wait {
             return Ok(None);
         }
@@ -195,15 +233,32 @@ impl Candidate {
     }
 
     async fn write(&mut self, lease: Value, claim: Claim, sent: Instant) -> Result<(), Failed> {
-        let Settings { namespace, name, identity, .. } = &self.settings;
+        let Settings {
+            namespace,
+            name,
+            identity,
+            ..
+        } = &self.settings;
         let duration = self.terms.at(sent, *self.channels.slow.borrow()).lease;
-        let body = held(lease, (namespace, name), identity, duration, claim, Timestamp::now());
+        let body = held(
+            lease,
+            (namespace, name),
+            identity,
+            duration,
+            claim,
+            Timestamp::now(),
+        );
         let exists = body["metadata"]["resourceVersion"].is_string();
         let (method, path) = match exists {
             true => (Method::PUT, LEASES.path(namespace, name)?),
             false => (Method::POST, LEASES.collection(namespace)?),
         };
-        let request = client::request(method, &path, "application/json", body.to_string().into_bytes())?;
+        let request = client::request(
+            method,
+            &path,
+            "application/json",
+            body.to_string().into_bytes(),
+        )?;
         let answer = client::send(&self.client, request, self.patience()).await?;
         self.lease = Some(client::decode(&answer)?);
         self.rival = None;
@@ -219,7 +274,12 @@ impl Candidate {
     fn step_down(&mut self, why: &str) {
         self.channels.taken.send_replace(None);
         if self.channels.term.send_replace(None).is_some() {
-            let Settings { namespace, name, identity, .. } = &self.settings;
+            let Settings {
+                namespace,
+                name,
+                identity,
+                ..
+            } = &self.settings;
             tracing::warn!(namespace, name, identity, why, "no longer leader");
         }
         self.leads.set(0);
@@ -229,22 +289,31 @@ impl Candidate {
     async fn release(&mut self) {
         self.leads.set(0);
         self.channels.taken.send_replace(None);
-        let Some(deadline) = self.channels.term.send_replace(None) else { return };
-        let Some(mut lease) = self.lease.take().filter(|_| deadline > Instant::now()) else { return };
+        let Some(deadline) = self.channels.term.send_replace(None) else {
+            return;
+        };
+        let Some(mut lease) = self.lease.take().filter(|_| deadline > Instant::now()) else {
+            return;
+        };
         lease["spec"]["holderIdentity"] = Value::Null;
         lease["spec"]["leaseDurationSeconds"] = json!(1);
         tell_successor(&mut lease, (self.seen)());
         let (namespace, name) = (&self.settings.namespace, &self.settings.name);
         let body = lease.to_string().into_bytes();
         let request = LEASES.path(namespace, name).map_err(Failed::from);
-        let request = request.and_then(|path| client::request(Method::PUT, &path, "application/json", body));
+        let request =
+            request.and_then(|path| client::request(Method::PUT, &path, "application/json", body));
         let released = match request {
-            Ok(request) => client::send(&self.client, request, deadline).await.map(|_| ()),
+            Ok(request) => client::send(&self.client, request, deadline)
+                .await
+                .map(|_| ()),
             Err(failed) => Err(failed),
         };
         match released {
             Ok(()) => tracing::info!(namespace, name, "released the lease"),
-            Err(failed) => tracing::warn!(namespace, name, error = %failed, "cannot release the lease"),
+            Err(failed) => {
+                tracing::warn!(namespace, name, error = %failed, "cannot release the lease")
+            }
         }
     }
 }
@@ -263,7 +332,10 @@ struct LastWords {
 }
 
 fn tell_successor(lease: &mut Value, seen: Versions) {
-    let words = LastWords { renew_time: spec(lease).renew_time.unwrap_or_default(), seen };
+    let words = LastWords {
+        renew_time: spec(lease).renew_time.unwrap_or_default(),
+        seen,
+    };
     let metadata = &mut lease["metadata"];
     if !metadata["annotations"].is_object() {
         metadata["annotations"] = json!({});
@@ -274,11 +346,15 @@ fn tell_successor(lease: &mut Value, seen: Versions) {
 /// A holder that ends leaves the lease without one; that it is there at all says that there was one.
 fn given_back(lease: &Value) -> Option<Taken> {
     let spec = spec(lease);
-    let version = version(lease).filter(|_| spec.holder_identity.is_none_or(|holder| holder.is_empty()))?;
+    let version =
+        version(lease).filter(|_| spec.holder_identity.is_none_or(|holder| holder.is_empty()))?;
     let words = lease["metadata"]["annotations"][HANDOVER].as_str();
     let words = words.and_then(|words| serde_json::from_str::<LastWords>(words).ok());
     let words = words.filter(|words| spec.renew_time.as_ref() == Some(&words.renew_time));
-    Some(Taken { version, seen: words.map(|words| words.seen).unwrap_or_default() })
+    Some(Taken {
+        version,
+        seen: words.map(|words| words.seen).unwrap_or_default(),
+    })
 }
 
 fn spec(lease: &Value) -> Spec {
@@ -286,7 +362,12 @@ fn spec(lease: &Value) -> Spec {
 }
 
 /// Another's lease is believed for `longest` at most: a foreign length of years would leave everybody without a leader.
-fn claim(lease: &Value, (identity, longest): (&str, Duration), rival: &mut Option<Rival>, now: Instant) -> Claim {
+fn claim(
+    lease: &Value,
+    (identity, longest): (&str, Duration),
+    rival: &mut Option<Rival>,
+    now: Instant,
+) -> Claim {
     let spec = spec(lease);
     let holder = spec.holder_identity.unwrap_or_default();
     if holder == identity {
@@ -295,12 +376,22 @@ fn claim(lease: &Value, (identity, longest): (&str, Duration), rival: &mut Optio
     if holder.is_empty() {
         return Claim::Take;
     }
-    let version = lease["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    let version = lease["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or_default();
     if let Some(rival) = rival.as_ref().filter(|rival| rival.version == version) {
-        return if now >= rival.since + rival.lease { Claim::Take } else { Claim::Wait };
+        return if now >= rival.since + rival.lease {
+            Claim::Take
+        } else {
+            Claim::Wait
+        };
     }
     let lease = Duration::from_secs(spec.lease_duration_seconds.unwrap_or(0)).min(longest);
-    *rival = Some(Rival { version: version.to_owned(), since: now, lease });
+    *rival = Some(Rival {
+        version: version.to_owned(),
+        since: now,
+        lease,
+    });
     Claim::Wait
 }
 
@@ -362,12 +453,27 @@ mod tests {
     fn a_rivals_time_runs_from_its_last_renewal_as_seen_here() {
         let (start, mut rival) = (Instant::now(), None);
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(claim(&lease("b", "1"), ("a", LONGEST), &mut rival, at(0)), Claim::Wait);
-        assert_eq!(claim(&lease("b", "1"), ("a", LONGEST), &mut rival, at(14)), Claim::Wait);
+        assert_eq!(
+            claim(&lease("b", "1"), ("a", LONGEST), &mut rival, at(0)),
+            Claim::Wait
+        );
+        assert_eq!(
+            claim(&lease("b", "1"), ("a", LONGEST), &mut rival, at(14)),
+            Claim::Wait
+        );
         // Renewed at the last moment.
-        assert_eq!(claim(&lease("b", "2"), ("a", LONGEST), &mut rival, at(15)), Claim::Wait);
-        assert_eq!(claim(&lease("b", "2"), ("a", LONGEST), &mut rival, at(29)), Claim::Wait);
-        assert_eq!(claim(&lease("b", "2"), ("a", LONGEST), &mut rival, at(30)), Claim::Take);
+        assert_eq!(
+            claim(&lease("b", "2"), ("a", LONGEST), &mut rival, at(15)),
+            Claim::Wait
+        );
+        assert_eq!(
+            claim(&lease("b", "2"), ("a", LONGEST), &mut rival, at(29)),
+            Claim::Wait
+        );
+        assert_eq!(
+            claim(&lease("b", "2"), ("a", LONGEST), &mut rival, at(30)),
+            Claim::Take
+        );
     }
 
     #[test]
@@ -376,8 +482,18 @@ mod tests {
         for length in [json!(2_147_483_647), json!(u64::MAX)] {
             let mut endless = lease("b", &length.to_string());
             endless["spec"]["leaseDurationSeconds"] = length;
-            let mut after = |seconds| claim(&endless, ("a", LONGEST), &mut rival, start + Duration::from_secs(seconds));
-            assert_eq!([0, 149, 150].map(&mut after), [Claim::Wait, Claim::Wait, Claim::Take]);
+            let mut after = |seconds| {
+                claim(
+                    &endless,
+                    ("a", LONGEST),
+                    &mut rival,
+                    start + Duration::from_secs(seconds),
+                )
+            };
+            assert_eq!(
+                [0, 149, 150].map(&mut after),
+                [Claim::Wait, Claim::Wait, Claim::Take]
+            );
         }
     }
 
@@ -385,7 +501,14 @@ mod tests {
     fn a_lease_is_written_in_seconds_rounded_up() {
         for (millis, told) in [(3_900, 4), (4_000, 4), (500, 1), (4_001, 5)] {
             let now = Timestamp::UNIX_EPOCH;
-            let lease = held(Value::Null, ("n", "l"), "a", Duration::from_millis(millis), Claim::Take, now);
+            let lease = held(
+                Value::Null,
+                ("n", "l"),
+                "a",
+                Duration::from_millis(millis),
+                Claim::Take,
+                now,
+            );
             assert_eq!(lease["spec"]["leaseDurationSeconds"], told, "{millis} ms");
         }
     }
@@ -393,22 +516,55 @@ mod tests {
     #[test]
     fn nobodys_and_ours_are_taken_at_once() {
         let now = Instant::now();
-        assert_eq!(claim(&lease("", "1"), ("a", LONGEST), &mut None, now), Claim::Take);
-        assert_eq!(claim(&Value::Null, ("a", LONGEST), &mut None, now), Claim::Take);
-        assert_eq!(claim(&lease("a", "1"), ("a", LONGEST), &mut None, now), Claim::Renew);
+        assert_eq!(
+            claim(&lease("", "1"), ("a", LONGEST), &mut None, now),
+            Claim::Take
+        );
+        assert_eq!(
+            claim(&Value::Null, ("a", LONGEST), &mut None, now),
+            Claim::Take
+        );
+        assert_eq!(
+            claim(&lease("a", "1"), ("a", LONGEST), &mut None, now),
+            Claim::Renew
+        );
     }
 
     #[test]
     fn what_a_leader_had_seen_counts_until_another_holder_renews_or_takes_the_lease() {
         let now: Timestamp = "2026-01-02T03:04:05.000006Z".parse().unwrap();
-        let mut lease = held(lease("b", "1"), ("n", "l"), "a", Duration::from_secs(4), Claim::Take, now);
+        let mut lease = held(
+            lease("b", "1"),
+            ("n", "l"),
+            "a",
+            Duration::from_secs(4),
+            Claim::Take,
+            now,
+        );
         let seen = Versions::from([("pods".to_owned(), "7".into())]);
         tell_successor(&mut lease, seen.clone());
         assert_eq!(given_back(&lease), None, "it is held");
         lease["spec"]["holderIdentity"] = Value::Null;
-        assert_eq!(given_back(&lease), Some(Taken { version: "1".into(), seen }));
-        let taken = held(lease.clone(), ("n", "l"), "c", Duration::from_secs(4), Claim::Take, now);
-        assert_eq!(taken["metadata"]["annotations"], json!({}), "who takes it takes the words off");
+        assert_eq!(
+            given_back(&lease),
+            Some(Taken {
+                version: "1".into(),
+                seen
+            })
+        );
+        let taken = held(
+            lease.clone(),
+            ("n", "l"),
+            "c",
+            Duration::from_secs(4),
+            Claim::Take,
+            now,
+        );
+        assert_eq!(
+            taken["metadata"]["annotations"],
+            json!({}),
+            "who takes it takes the words off"
+        );
         assert_eq!(taken["metadata"]["labels"]["kept"], "yes");
         // Another program may keep annotations, and gives the lease back as it had it.
         lease["spec"]["renewTime"] = json!("2026-01-02T03:04:09.000000Z");
@@ -427,10 +583,19 @@ mod tests {
         assert_eq!(taken["metadata"]["labels"]["kept"], "yes");
         let renewed = write(lease("a", "1"), Claim::Renew);
         assert_eq!(
-            (&renewed["spec"]["leaseTransitions"], &renewed["spec"]["acquireTime"]),
+            (
+                &renewed["spec"]["leaseTransitions"],
+                &renewed["spec"]["acquireTime"]
+            ),
             (&json!(3), &json!("then"))
         );
         let first = write(Value::Null, Claim::Take);
-        assert_eq!((&first["spec"]["leaseTransitions"], &first["metadata"]["name"]), (&json!(0), &json!("l")));
+        assert_eq!(
+            (
+                &first["spec"]["leaseTransitions"],
+                &first["metadata"]["name"]
+            ),
+            (&json!(0), &json!("l"))
+        );
     }
 }

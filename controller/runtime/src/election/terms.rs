@@ -30,12 +30,21 @@ pub(super) struct Terms {
 
 impl Terms {
     pub(super) fn new(settings: &Settings) -> Self {
-        let Settings { lease, renew, retry, write, .. } = *settings;
+        let Settings {
+            lease,
+            renew,
+            retry,
+            write,
+            ..
+        } = *settings;
         let short = Term { lease, renew };
         // A write that starts at the end of a renewal's turn, or when one renewal was lost, has its time.
         let needed = write + 2 * retry;
         let long = match needed > renew {
-            true => Term { lease: needed + lease.saturating_sub(renew), renew: needed },
+            true => Term {
+                lease: needed + lease.saturating_sub(renew),
+                renew: needed,
+            },
             false => short,
         };
         Self { short, long }
@@ -46,9 +55,18 @@ impl Terms {
     /// When that time is over, this process acts for the short term only, while others go on to see the long one until
     /// every write that was granted the long one has ended.
     pub(super) fn at(&self, now: Instant, slow_until: Option<Instant>) -> Term {
-        let Some(until) = slow_until.filter(|until| now < *until + self.long.renew) else { return self.short };
-        let renew = if now < until { self.long.renew } else { self.short.renew };
-        Term { lease: self.long.lease, renew }
+        let Some(until) = slow_until.filter(|until| now < *until + self.long.renew) else {
+            return self.short;
+        };
+        let renew = if now < until {
+            self.long.renew
+        } else {
+            self.short.renew
+        };
+        Term {
+            lease: self.long.lease,
+            renew,
+        }
     }
 
     /// The longest time for which this candidate believes another's lease, whatever that says of itself.
@@ -71,7 +89,10 @@ mod tests {
     use super::*;
 
     fn terms() -> Terms {
-        Terms::new(&Settings { retry: Duration::from_millis(1500), ..Settings::new("n", "l", "a") })
+        Terms::new(&Settings {
+            retry: Duration::from_millis(1500),
+            ..Settings::new("n", "l", "a")
+        })
     }
 
     #[test]
@@ -79,16 +100,25 @@ mod tests {
         let (terms, start) = (terms(), Instant::now());
         let Term { lease, renew } = terms.at(start, Some(start + SLOW_FOR));
         // Started just before the next renewal, which is sent after 1.5 s and may be lost.
-        assert!(renew - 2 * Duration::from_millis(1500) >= Duration::from_secs(10), "{renew:?}");
+        assert!(
+            renew - 2 * Duration::from_millis(1500) >= Duration::from_secs(10),
+            "{renew:?}"
+        );
         assert!(lease > renew, "{lease:?} {renew:?}");
     }
 
     #[test]
     fn a_lease_that_suffices_for_a_write_is_never_longer() {
-        let settings =
-            Settings { lease: Duration::from_secs(60), renew: Duration::from_secs(40), ..Settings::new("n", "l", "a") };
+        let settings = Settings {
+            lease: Duration::from_secs(60),
+            renew: Duration::from_secs(40),
+            ..Settings::new("n", "l", "a")
+        };
         let (terms, start) = (Terms::new(&settings), Instant::now());
-        let own = Term { lease: settings.lease, renew: settings.renew };
+        let own = Term {
+            lease: settings.lease,
+            renew: settings.renew,
+        };
         assert_eq!(terms.at(start, Some(start + SLOW_FOR)), own);
     }
 
@@ -109,7 +139,10 @@ mod tests {
                 "a write of the long term may outlive the lease written at {tenths}"
             );
         }
-        assert_eq!(others_wait_until, start + Duration::from_millis(199_900) + terms.short.lease);
+        assert_eq!(
+            others_wait_until,
+            start + Duration::from_millis(199_900) + terms.short.lease
+        );
     }
 
     #[test]

@@ -49,6 +49,11 @@ pub(super) fn follow(
     let store = Store::<Lease>::new(&[]);
     store.on_change(move |_| _ = changed.send(()));
     let fields = format!("metadata.name={}", settings.name);
-    let options = feed::Options { namespace: settings.namespace.clone(), fields, metrics, ..feed::Options::default() };
+    let options = feed::Options {
+        namespace: settings.namespace.clone(),
+        fields,
+        metrics,
+        ..feed::Options::default()
+    };
     feed::run(client, store, options, stop)
 }

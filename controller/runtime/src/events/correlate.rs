@@ -53,7 +53,10 @@ struct Group {
 
 impl Correlator {
     pub(super) fn correlate(&mut self, regarding: &Owner, event: &Event, now: Instant) -> Verdict {
-        let object = format!("{}/{}/{}", regarding.uid, regarding.namespace, regarding.name);
+        let object = format!(
+            "{}/{}/{}",
+            regarding.uid, regarding.namespace, regarding.name
+        );
         if !self.spend(object, now) {
             return Verdict::Drop;
         }
@@ -73,7 +76,11 @@ impl Correlator {
                 Verdict::Count(series.clone())
             }
             None => {
-                let series = Series { name: name(&regarding.name), message, count: 1 };
+                let series = Series {
+                    name: name(&regarding.name),
+                    message,
+                    count: 1,
+                };
                 self.series.insert(key, (series.clone(), now));
                 Verdict::Create(series)
             }
@@ -83,13 +90,19 @@ impl Correlator {
     /// Under which key an event is counted, and with which message.
     fn group(&mut self, group: Group, event: &Event, now: Instant) -> ((Group, String), String) {
         forget(&mut self.groups, now, |(_, last)| *last);
-        let (messages, last) = self.groups.entry(group.clone()).or_insert_with(|| (HashSet::new(), now));
+        let (messages, last) = self
+            .groups
+            .entry(group.clone())
+            .or_insert_with(|| (HashSet::new(), now));
         *last = now;
         if messages.len() < MESSAGES || messages.contains(&event.message) {
             messages.insert(event.message.clone());
             return ((group, event.message.clone()), event.message.clone());
         }
-        ((group, String::new()), format!("(combined from similar events): {}", event.message))
+        (
+            (group, String::new()),
+            format!("(combined from similar events): {}", event.message),
+        )
     }
 
     fn spend(&mut self, object: String, now: Instant) -> bool {

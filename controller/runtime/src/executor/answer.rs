@@ -38,7 +38,13 @@ pub(super) fn confirmed(write: &Write, body: &[u8]) -> Result<(), Failed> {
 
 /// The conflict that was found in an answer: nothing was done.
 fn refused(reason: &str, message: String) -> Failed {
-    Failed { code: 409, reason: reason.to_owned(), message, not_done: true, ..Failed::default() }
+    Failed {
+        code: 409,
+        reason: reason.to_owned(),
+        message,
+        not_done: true,
+        ..Failed::default()
+    }
 }
 
 fn replaced(write: &Write) -> String {
@@ -55,9 +61,18 @@ pub(super) fn settle(write: &Write, ticket: Option<Ticket>, body: &[u8]) {
         return ticket.deleted(&write.uid);
     }
     match serde_json::from_slice::<Written>(body) {
-        Ok(Written { metadata: Meta { uid, resource_version, .. } }) => ticket.written(&uid, &resource_version),
+        Ok(Written {
+            metadata:
+                Meta {
+                    uid,
+                    resource_version,
+                    ..
+                },
+        }) => ticket.written(&uid, &resource_version),
         // Dropped: in doubt until the object is read.
-        Err(error) => tracing::warn!(action = %write.deed, object = write.name, %error, "the answer names no object"),
+        Err(error) => {
+            tracing::warn!(action = %write.deed, object = write.name, %error, "the answer names no object")
+        }
     }
 }
 
@@ -94,11 +109,17 @@ pub(super) fn existing(write: &Write, object: &Existing) -> Result<(), Failed> {
     let wanted = Existing::deserialize(&write.body).unwrap_or_default();
     if owner.is_none() || owner != controller(&wanted) {
         let uid = owner.map(|(_, _, uid)| uid);
-        let message = format!("{kind} {name:?} exists and belongs to {}: rename or delete it", describe(uid));
+        let message = format!(
+            "{kind} {name:?} exists and belongs to {}: rename or delete it",
+            describe(uid)
+        );
         return Err(refused(TAKEN, message));
     }
     if object.metadata.deletion_timestamp.is_some() {
-        return Err(refused("Conflict", format!("{kind} {name:?} exists and is being deleted")));
+        return Err(refused(
+            "Conflict",
+            format!("{kind} {name:?} exists and is being deleted"),
+        ));
     }
     Ok(())
 }
@@ -106,13 +127,24 @@ pub(super) fn existing(write: &Write, object: &Existing) -> Result<(), Failed> {
 /// Group, kind and uid of the owner that manages the object; it is in the object's namespace, as the object that was to be
 /// created.
 fn controller(object: &Existing) -> Option<(&str, &str, &str)> {
-    let owner = object.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
-    let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+    let owner = object
+        .metadata
+        .owner_references
+        .iter()
+        .flatten()
+        .find(|owner| owner.controller == Some(true))?;
+    let group = owner
+        .api_version
+        .split_once('/')
+        .map_or("", |(group, _)| group);
     Some((group, &owner.kind, &owner.uid))
 }
 
 fn describe(owner: Option<&str>) -> String {
-    owner.map_or_else(|| "nobody".to_owned(), |uid| format!("an owner with the uid {uid}"))
+    owner.map_or_else(
+        || "nobody".to_owned(),
+        |uid| format!("an owner with the uid {uid}"),
+    )
 }
 
 /// The types of causes by which the apiserver says, since Kubernetes 1.36, that no resize of the pod can succeed on its node.
@@ -120,14 +152,21 @@ const INFEASIBLE: [&str; 2] = ["NodeCapacity", "UnsupportedPlatform"];
 
 /// Does a budget answer, and not a server that has too much to do?
 pub(super) fn is_of_budget(failed: &Failed) -> bool {
-    failed.causes.iter().any(|(reason, _)| reason == "DisruptionBudget")
+    failed
+        .causes
+        .iter()
+        .any(|(reason, _)| reason == "DisruptionBudget")
 }
 
 /// A failure as a plan's outcome tells it.
 pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     let taken = write.kind == Kind::Create && failed.reason == TAKEN;
     let (mut code, mut message) = (failed.code, failed.message);
-    let is_replaced = write.kind == Kind::Patch && failed.causes.iter().any(|(field, _)| field == "metadata.uid");
+    let is_replaced = write.kind == Kind::Patch
+        && failed
+            .causes
+            .iter()
+            .any(|(field, _)| field == "metadata.uid");
     if is_replaced {
         // The server words a wrong uid in a patch as an attempt to change it.
         code = 409;
@@ -135,28 +174,47 @@ pub(super) fn failure(write: &Write, failed: Failed) -> Failure {
     } else if write.kind == Kind::DryRun && !failed.causes.is_empty() {
         message = template_errors(&failed.causes);
     }
-    let passes = code == 403 && (message.contains("exceeded quota") || message.contains("being terminated"));
+    let passes =
+        code == 403 && (message.contains("exceeded quota") || message.contains("being terminated"));
     // Its first line asks whose ConfigMap it is: that of the pod of this name before it has not been collected yet.
-    let is_of_another = code == 422 && write.deed.resource == CONFIG_MAPS && write.content == JSON_PATCH;
+    let is_of_another =
+        code == 422 && write.deed.resource == CONFIG_MAPS && write.content == JSON_PATCH;
     // When a disruption budget lets a pod go, nobody knows: whoever asked says when to ask again.
-    let is_protected =
-        write.kind == Kind::Evict && (code == 429 || message.contains("more than one PodDisruptionBudget"));
+    let is_protected = write.kind == Kind::Evict
+        && (code == 429 || message.contains("more than one PodDisruptionBudget"));
     let permanent = (matches!(code, 400 | 403 | 422) && !passes && !is_of_another) || is_protected;
     // The next decision gives the revision another name, so the conflict is no failure.
     let is_renamed = taken && write.deed.resource == CONTROLLER_REVISIONS;
     let outdated = is_of_another
         || is_renamed
-        || matches!(code, 404 | 409) && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
+        || matches!(code, 404 | 409)
+            && !matches!(write.kind, Kind::Create | Kind::Ensure | Kind::DryRun);
     let infeasible = write.deed.verb == Verb::Resize
         && code == 403
-        && failed.causes.iter().any(|(type_, _)| INFEASIBLE.contains(&&**type_));
+        && failed
+            .causes
+            .iter()
+            .any(|(type_, _)| INFEASIBLE.contains(&&**type_));
     let (namespace, object) = (write.namespace.clone(), write.name.clone());
-    Failure { deed: write.deed, namespace, object, message, code, permanent, outdated, taken, infeasible }
+    Failure {
+        deed: write.deed,
+        namespace,
+        object,
+        message,
+        code,
+        permanent,
+        outdated,
+        taken,
+        infeasible,
+    }
 }
 
 /// The apiserver's field errors, with the fields named as in the workload.
 fn template_errors(causes: &[(String, String)]) -> String {
-    let mut errors: Vec<_> = causes.iter().map(|(field, message)| format!("spec.{field}: {message}")).collect();
+    let mut errors: Vec<_> = causes
+        .iter()
+        .map(|(field, message)| format!("spec.{field}: {message}"))
+        .collect();
     errors.dedup();
     errors.join("; ")
 }

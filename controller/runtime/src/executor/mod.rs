@@ -107,7 +107,16 @@ impl Executor {
         settings: Settings,
     ) -> Self {
         let (permits, quiet, pace) = Default::default();
-        Self { client, leadership, expectations, recorder, settings, permits, quiet, pace }
+        Self {
+            client,
+            leadership,
+            expectations,
+            recorder,
+            settings,
+            permits,
+            quiet,
+            pace,
+        }
     }
 
     /// Carries out a plan for an owner and records its events. Stops at the first required stage with a failure.
@@ -148,14 +157,26 @@ impl Executor {
         old: &Value,
         new: &Value,
     ) -> Result<bool, Failure> {
-        let Some(patch) = merge_patch(old, new) else { return Ok(false) };
+        let Some(patch) = merge_patch(old, new) else {
+            return Ok(false);
+        };
         let write = Write::status(resource, target, patch);
-        self.write(&write, (resource.kind, &target.uid)).await.map(|_| true).map_err(|unwritten| unwritten.failure)
+        self.write(&write, (resource.kind, &target.uid))
+            .await
+            .map(|_| true)
+            .map_err(|unwritten| unwritten.failure)
     }
 
     async fn stage(&self, stage: &Stage, owner: &Owner) -> Vec<Failure> {
-        let creates = |step: &Step| step.actions.iter().any(|action| matches!(action, Action::CreatePod { .. }));
-        let mut window = Window::new(stage.steps.iter().any(creates), self.settings.parallel_per_plan);
+        let creates = |step: &Step| {
+            step.actions
+                .iter()
+                .any(|action| matches!(action, Action::CreatePod { .. }))
+        };
+        let mut window = Window::new(
+            stage.steps.iter().any(creates),
+            self.settings.parallel_per_plan,
+        );
         let mut waiting = stage.steps.iter();
         let (mut running, mut failures) = (FuturesUnordered::new(), Vec::new());
         loop {
@@ -197,26 +218,67 @@ impl Executor {
     }
 
     /// Says in the log that a write of the step failed, and in an event where the object is to blame for it.
-    fn tell(&self, unwritten: Unwritten, owner: &Owner, stage: &'static str, step: &Step, write: &Write) -> Failure {
-        let Unwritten { failure, is_of_object } = unwritten;
-        let Failure { code, message, outdated, .. } = &failure;
+    fn tell(
+        &self,
+        unwritten: Unwritten,
+        owner: &Owner,
+        stage: &'static str,
+        step: &Step,
+        write: &Write,
+    ) -> Failure {
+        let Unwritten {
+            failure,
+            is_of_object,
+        } = unwritten;
+        let Failure {
+            code,
+            message,
+            outdated,
+            ..
+        } = &failure;
         if !is_of_object {
             // This leader goes on when it has more time, or the next one does.
-            say!(info, owner, stage, write, message, "cut short by the end of leadership");
+            say!(
+                info,
+                owner,
+                stage,
+                write,
+                message,
+                "cut short by the end of leadership"
+            );
         } else if *outdated {
             say!(info, owner, stage, write, "changed meanwhile");
         } else {
-            say!(warn, owner, stage, write, code, error = message, reason = step.reason, "write failed");
+            say!(
+                warn,
+                owner,
+                stage,
+                write,
+                code,
+                error = message,
+                reason = step.reason,
+                "write failed"
+            );
             if let Some(event) = &step.failed {
                 let message = format!("{}: {message}", event.message);
-                self.recorder.record(owner, &Event { message, ..event.clone() });
+                self.recorder.record(
+                    owner,
+                    &Event {
+                        message,
+                        ..event.clone()
+                    },
+                );
             }
         }
         failure
     }
 
     /// Writes for a workload of this kind and uid, and gives the share of the answer's time that was waiting.
-    async fn write(&self, write: &Write, (kind, owner): (&'static str, &str)) -> Result<f64, Unwritten> {
+    async fn write(
+        &self,
+        write: &Write,
+        (kind, owner): (&'static str, &str),
+    ) -> Result<f64, Unwritten> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -224,8 +286,12 @@ impl Executor {
             let permit = self.permit(kind).await;
             let deadline = self.leadership.deadline_after(LEAST_TIME).await;
             let Some(deadline) = deadline.filter(|_| !self.settings.stop.is_cancelled()) else {
-                let failed = Failed::unsent("not started: another process may lead now, or this one ends");
-                return Err(Unwritten { failure: answer::failure(write, failed), is_of_object: false });
+                let failed =
+                    Failed::unsent("not started: another process may lead now, or this one ends");
+                return Err(Unwritten {
+                    failure: answer::failure(write, failed),
+                    is_of_object: false,
+                });
             };
             let now = Instant::now();
             let until = deadline.min(now + self.settings.timeout);
@@ -239,14 +305,20 @@ impl Executor {
             match answer {
                 // An eviction hears it of a disruption budget, which has nothing to do with how busy the server is.
                 Err(failed) if failed.code == 429 && tries < TRIES && write.kind != Kind::Evict => {
-                    let (wait, of_server) = (failed.retry_after.unwrap_or(RETRY_AFTER), !answer::is_of_budget(&failed));
+                    let (wait, of_server) = (
+                        failed.retry_after.unwrap_or(RETRY_AFTER),
+                        !answer::is_of_budget(&failed),
+                    );
                     let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
                     quiet.heard(owner, Instant::now(), wait, of_server);
                 }
                 Err(failed) => {
                     let has_no_answer = failed.code == 0 || failed.code >= 500;
                     let is_of_object = !has_no_answer || !is_cut && self.leadership.is_leader();
-                    return Err(Unwritten { failure: answer::failure(write, failed), is_of_object });
+                    return Err(Unwritten {
+                        failure: answer::failure(write, failed),
+                        is_of_object,
+                    });
                 }
                 Ok(waited) => return Ok(waited),
             }
@@ -256,9 +328,21 @@ impl Executor {
     async fn send(&self, write: &Write, owner: &str, until: Instant) -> Result<f64, Failed> {
         let left = until.saturating_duration_since(Instant::now()).as_millis();
         let uri = write.uri(&self.settings.field_manager, left)?;
-        let request = client::request(write.method(), &uri, write.content, write.text().into_bytes())?;
-        let ticket = (!matches!(write.kind, Kind::DryRun | Kind::Confirm))
-            .then(|| self.expectations.enter(owner, &write.deed.resource, &write.namespace, &write.name, until));
+        let request = client::request(
+            write.method(),
+            &uri,
+            write.content,
+            write.text().into_bytes(),
+        )?;
+        let ticket = (!matches!(write.kind, Kind::DryRun | Kind::Confirm)).then(|| {
+            self.expectations.enter(
+                owner,
+                &write.deed.resource,
+                &write.namespace,
+                &write.name,
+                until,
+            )
+        });
         let began = Instant::now();
         match client::send(&self.client, request, until).await {
             Ok(body) if write.kind == Kind::Confirm => answer::confirmed(write, &body)?,
@@ -266,12 +350,20 @@ impl Executor {
             // A refusal comes sooner than what is done.
             Err(failed) => return self.failed(write, ticket, failed).await.map(|()| 0.0),
         }
-        let (now, mut pace) = (Instant::now(), self.pace.lock().unwrap_or_else(PoisonError::into_inner));
+        let (now, mut pace) = (
+            Instant::now(),
+            self.pace.lock().unwrap_or_else(PoisonError::into_inner),
+        );
         Ok(pace.answered(write.deed, now.duration_since(began), now))
     }
 
     /// A failure that is none is turned into success here.
-    async fn failed(&self, write: &Write, ticket: Option<Ticket>, failed: Failed) -> Result<(), Failed> {
+    async fn failed(
+        &self,
+        write: &Write,
+        ticket: Option<Ticket>,
+        failed: Failed,
+    ) -> Result<(), Failed> {
         match ticket {
             Some(ticket) if failed.not_done => ticket.refused(),
             // Dropped: in doubt.
@@ -282,7 +374,10 @@ impl Executor {
             Kind::Ensure if failed.reason == "AlreadyExists" => Ok(()),
             Kind::Create if failed.reason == "AlreadyExists" => {
                 let path = write.deed.resource.path(&write.namespace, &write.name)?;
-                answer::existing(write, &client::get::<answer::Existing>(&self.client, &path).await?)
+                answer::existing(
+                    write,
+                    &client::get::<answer::Existing>(&self.client, &path).await?,
+                )
             }
             _ => Err(failed),
         }
@@ -291,7 +386,11 @@ impl Executor {
     /// Waits while the server wants to be left alone by this workload, but not beyond the end.
     async fn quiet(&self, owner: &str) {
         loop {
-            let until = self.quiet.lock().unwrap_or_else(PoisonError::into_inner).until(owner, Instant::now());
+            let until = self
+                .quiet
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .until(owner, Instant::now());
             let Some(until) = until else { return };
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {}
@@ -304,7 +403,10 @@ impl Executor {
     async fn permit(&self, kind: &'static str) -> Option<OwnedSemaphorePermit> {
         let of_kind = {
             let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
-            permits.entry(kind).or_insert_with(|| Arc::new(Semaphore::new(self.settings.parallel.max(1)))).clone()
+            permits
+                .entry(kind)
+                .or_insert_with(|| Arc::new(Semaphore::new(self.settings.parallel.max(1))))
+                .clone()
         };
         of_kind.acquire_owned().await.ok()
     }

@@ -24,13 +24,25 @@ const TERM: Duration = Duration::from_secs(600);
 impl Pace {
     /// Notes how long an answer took, and gives the share of that time that was waiting: 0 for none, towards 1 for nearly all.
     pub(super) fn answered(&mut self, deed: Deed, took: Duration, now: Instant) -> f64 {
-        let least = self.0.entry(deed).or_insert(Least { now: took, before: took, since: now });
+        let least = self.0.entry(deed).or_insert(Least {
+            now: took,
+            before: took,
+            since: now,
+        });
         if now.duration_since(least.since) > TERM {
-            *least = Least { now: took, before: least.now, since: now };
+            *least = Least {
+                now: took,
+                before: least.now,
+                since: now,
+            };
         }
         least.now = least.now.min(took);
         let of_both = least.now.min(least.before);
-        if took.is_zero() { 0.0 } else { 1.0 - of_both.as_secs_f64() / took.as_secs_f64() }
+        if took.is_zero() {
+            0.0
+        } else {
+            1.0 - of_both.as_secs_f64() / took.as_secs_f64()
+        }
     }
 }
 
@@ -56,8 +68,15 @@ mod tests {
             (patch, 40, 1400, 0.0),
             (patch, 80, 1401, 0.5),
         ] {
-            let told = pace.answered(deed, Duration::from_millis(took), begin + Duration::from_secs(after));
-            assert!((told - share).abs() < 1e-9, "{deed} {took} ms after {after} s: {told}");
+            let told = pace.answered(
+                deed,
+                Duration::from_millis(took),
+                begin + Duration::from_secs(after),
+            );
+            assert!(
+                (told - share).abs() < 1e-9,
+                "{deed} {took} ms after {after} s: {told}"
+            );
         }
     }
 }

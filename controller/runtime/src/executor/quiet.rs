@@ -38,12 +38,26 @@ impl Quiet {
     pub(super) fn heard(&mut self, owner: &str, now: Instant, wait: Duration, of_server: bool) {
         // What is over is of no use any more, so there are never more than hear it within a minute.
         let is_lately = |heard: &Heard| heard.of_server.is_some_and(|at| at + SHORT > now);
-        self.owners.retain(|_, heard| heard.until > now || is_lately(heard));
+        self.owners
+            .retain(|_, heard| heard.until > now || is_lately(heard));
         let until = now + wait;
-        let heard = self.owners.entry(owner.into()).or_insert(Heard { of_server: None, until });
-        *heard =
-            Heard { of_server: if of_server { Some(now) } else { heard.of_server }, until: until.max(heard.until) };
-        let lately = self.owners.values().filter(|heard| is_lately(heard)).count();
+        let heard = self.owners.entry(owner.into()).or_insert(Heard {
+            of_server: None,
+            until,
+        });
+        *heard = Heard {
+            of_server: if of_server {
+                Some(now)
+            } else {
+                heard.of_server
+            },
+            until: until.max(heard.until),
+        };
+        let lately = self
+            .owners
+            .values()
+            .filter(|heard| is_lately(heard))
+            .count();
         if lately >= SEVERAL {
             self.everybody = self.everybody.max(Some(until));
         }
@@ -102,7 +116,10 @@ mod tests {
         for owner in ["a", "b", "c", "d"] {
             quiet.heard(owner, now, WAIT, false);
         }
-        assert_eq!((quiet.until("a", now), quiet.until("z", now)), (Some(now + WAIT), None));
+        assert_eq!(
+            (quiet.until("a", now), quiet.until("z", now)),
+            (Some(now + WAIT), None)
+        );
         // What budgets said does not count beside an overloaded server, either.
         quiet.heard("e", now, WAIT, true);
         quiet.heard("f", now, WAIT, true);

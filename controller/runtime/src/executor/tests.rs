@@ -10,15 +10,38 @@ use crate::metrics::Metrics;
 use crate::object::CLONE_SETS;
 
 fn owner(uid: &str) -> Owner {
-    Owner { resource: CLONE_SETS, namespace: "a".into(), name: "web".into(), uid: uid.into() }
+    Owner {
+        resource: CLONE_SETS,
+        namespace: "a".into(),
+        name: "web".into(),
+        uid: uid.into(),
+    }
 }
 
 fn creates_a_pod() -> Plan {
     let body = json!({"metadata": {"namespace": "a", "name": "web-1"}});
-    let action = Action::CreatePod { body: berth_workload::plan::Body::from(&body) };
-    let failed = Some(berth_workload::plan::Event { warning: true, reason: "FailedCreate", message: "pod".into() });
-    let step = Step { actions: vec![action], reason: "a test".into(), done: None, failed };
-    Plan { stages: vec![Stage { name: "create", required: true, steps: vec![step] }], ..Plan::default() }
+    let action = Action::CreatePod {
+        body: berth_workload::plan::Body::from(&body),
+    };
+    let failed = Some(berth_workload::plan::Event {
+        warning: true,
+        reason: "FailedCreate",
+        message: "pod".into(),
+    });
+    let step = Step {
+        actions: vec![action],
+        reason: "a test".into(),
+        done: None,
+        failed,
+    };
+    Plan {
+        stages: vec![Stage {
+            name: "create",
+            required: true,
+            steps: vec![step],
+        }],
+        ..Plan::default()
+    }
 }
 
 fn executor(client: &Client, leadership: &Leadership) -> Executor {
@@ -26,19 +49,38 @@ fn executor(client: &Client, leadership: &Leadership) -> Executor {
 }
 
 fn executor_with(client: &Client, leadership: &Leadership, settings: Settings) -> Executor {
-    let (recorder, sending) =
-        Recorder::new(client.clone(), "test", "test-0", Metrics::new(|_| {}), CancellationToken::new());
+    let (recorder, sending) = Recorder::new(
+        client.clone(),
+        "test",
+        "test-0",
+        Metrics::new(|_| {}),
+        CancellationToken::new(),
+    );
     tokio::spawn(sending);
     let expectations = Expectations::new(Duration::from_secs(30));
-    Executor::new(client.clone(), leadership.clone(), expectations, recorder, settings)
+    Executor::new(
+        client.clone(),
+        leadership.clone(),
+        expectations,
+        recorder,
+        settings,
+    )
 }
 
 /// The times of the command line.
 fn elect(client: &Client) -> Leadership {
     let retry = Duration::from_millis(1500);
-    let settings = election::Settings { retry, ..election::Settings::new("n", "leader", "me") };
-    let (leadership, standing) =
-        election::run(client.clone(), settings, Metrics::new(|_| {}), Default::default, CancellationToken::new());
+    let settings = election::Settings {
+        retry,
+        ..election::Settings::new("n", "leader", "me")
+    };
+    let (leadership, standing) = election::run(
+        client.clone(),
+        settings,
+        Metrics::new(|_| {}),
+        Default::default,
+        CancellationToken::new(),
+    );
     tokio::spawn(standing);
     leadership
 }
@@ -66,7 +108,11 @@ async fn a_lease_stays_short_while_writes_are_fast_and_becomes_so_again() {
     let leadership = elect(&client);
     leadership.acquired().await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(server.lengths.lock().unwrap().iter().max(), Some(&4), "nobody needed more");
+    assert_eq!(
+        server.lengths.lock().unwrap().iter().max(),
+        Some(&4),
+        "nobody needed more"
+    );
     let executor = executor(&client, &leadership);
     executor.act(&creates_a_pod(), &owner("1")).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -82,9 +128,15 @@ async fn hanging_writes_of_one_kind_leave_another_kind_its_turns() {
     let client = server.client();
     let executor = executor(&client, &Leadership::always());
     let started = Instant::now();
-    let held: Vec<_> = (0..100).map(|n| (creates_a_pod(), owner(&n.to_string()))).collect();
-    let of_clonesets = futures::future::join_all(held.iter().map(|(plan, owner)| executor.act(plan, owner)));
-    let jobs = Owner { resource: crate::object::IMAGE_PULL_JOBS, ..owner("job") };
+    let held: Vec<_> = (0..100)
+        .map(|n| (creates_a_pod(), owner(&n.to_string())))
+        .collect();
+    let of_clonesets =
+        futures::future::join_all(held.iter().map(|(plan, owner)| executor.act(plan, owner)));
+    let jobs = Owner {
+        resource: crate::object::IMAGE_PULL_JOBS,
+        ..owner("job")
+    };
     let plan = creates_a_pod();
     let of_job = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -93,7 +145,11 @@ async fn hanging_writes_of_one_kind_leave_another_kind_its_turns() {
     };
     let (_, job_ended) = tokio::join!(of_clonesets, of_job);
     assert_eq!(job_ended.as_secs(), 10, "it waited for writes of CloneSets");
-    assert_eq!(started.elapsed().as_secs(), 18, "64 CloneSets' writes, then 36");
+    assert_eq!(
+        started.elapsed().as_secs(),
+        18,
+        "64 CloneSets' writes, then 36"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,7 +177,11 @@ async fn a_renewal_that_fails_once_or_thrice_costs_no_leadership() {
         server.refused_leases.store(failures, Ordering::Relaxed);
         let lost = tokio::time::timeout(Duration::from_secs(60), leadership.lost()).await;
         assert!(lost.is_err(), "lost after {failures} failures");
-        assert_eq!(server.refused_leases.load(Ordering::Relaxed), 0, "none was asked for");
+        assert_eq!(
+            server.refused_leases.load(Ordering::Relaxed),
+            0,
+            "none was asked for"
+        );
     }
 }
 
@@ -130,7 +190,11 @@ async fn after_the_stop_writes_under_way_end_and_none_begins() {
     let server = SlowWrites::that_take(Duration::from_secs(2));
     let client = server.client();
     let stop = CancellationToken::new();
-    let settings = Settings { parallel_per_plan: 1, stop: stop.clone(), ..Settings::default() };
+    let settings = Settings {
+        parallel_per_plan: 1,
+        stop: stop.clone(),
+        ..Settings::default()
+    };
     let executor = executor_with(&client, &Leadership::always(), settings);
     let mut plan = creates_a_pod();
     let step = plan.stages[0].steps[0].clone();
@@ -141,6 +205,13 @@ async fn after_the_stop_writes_under_way_end_and_none_begins() {
         stop.cancel();
     });
     assert_eq!(started.elapsed().as_secs(), 2, "the one under way");
-    assert!(!outcome.failures.is_empty(), "what was left undone is no success");
-    assert_eq!(server.recorded(), Vec::<String>::new(), "and no failure of an object");
+    assert!(
+        !outcome.failures.is_empty(),
+        "what was left undone is no success"
+    );
+    assert_eq!(
+        server.recorded(),
+        Vec::<String>::new(),
+        "and no failure of an object"
+    );
 }

@@ -27,7 +27,12 @@ const LEAST: f64 = 4.0;
 impl Window {
     pub(super) fn new(slow: bool, most: usize) -> Self {
         let most = f64::from(u16::try_from(most.max(1)).unwrap_or(u16::MAX));
-        Self { open: if slow { 1.0 } else { most }, most, slow, starts: slow }
+        Self {
+            open: if slow { 1.0 } else { most },
+            most,
+            slow,
+            starts: slow,
+        }
     }
 
     /// True if another step may start beside those that run.
@@ -81,7 +86,11 @@ mod tests {
                 return rounds;
             }
             for step in started - running..started {
-                if fails(step) { window.failed() } else { window.succeeded(0.0) }
+                if fails(step) {
+                    window.failed()
+                } else {
+                    window.succeeded(0.0)
+                }
             }
             rounds.push(running);
         }
@@ -89,13 +98,19 @@ mod tests {
 
     #[test]
     fn doubles_to_the_bound() {
-        assert_eq!(rounds(Window::new(true, 8), 30, |_| false), [1, 2, 4, 8, 8, 7]);
+        assert_eq!(
+            rounds(Window::new(true, 8), 30, |_| false),
+            [1, 2, 4, 8, 8, 7]
+        );
         assert_eq!(rounds(Window::new(false, 8), 20, |_| false), [8, 8, 4]);
     }
 
     #[test]
     fn a_failure_ends_a_slow_start_only() {
-        assert_eq!(rounds(Window::new(true, 8), 30, |step| step == 4), [1, 2, 4]);
+        assert_eq!(
+            rounds(Window::new(true, 8), 30, |step| step == 4),
+            [1, 2, 4]
+        );
         assert_eq!(rounds(Window::new(true, 8), 30, |step| step == 0), [1]);
         assert_eq!(rounds(Window::new(false, 8), 20, |_| true), [8, 8, 4]);
     }
@@ -112,7 +127,9 @@ mod tests {
     fn settled(mut window: Window, at_once: f64) -> usize {
         let mut running = 0;
         for _ in 0..5_000 {
-            running = (0..).find(|running| !window.admits(*running)).unwrap_or_default();
+            running = (0..)
+                .find(|running| !window.admits(*running))
+                .unwrap_or_default();
             let took = (f64::from(u16::try_from(running).unwrap_or(u16::MAX)) / at_once).max(1.0);
             window.succeeded(1.0 - 1.0 / took);
         }
@@ -122,12 +139,25 @@ mod tests {
     #[test]
     fn as_many_run_as_the_server_does_at_once_and_a_few_more() {
         // At once => run.
-        for (at_once, runs) in [(1.0, 4..=9), (2.0, 5..=10), (8.0, 11..=16), (20.0, 23..=28), (100.0, 32..=32)] {
+        for (at_once, runs) in [
+            (1.0, 4..=9),
+            (2.0, 5..=10),
+            (8.0, 11..=16),
+            (20.0, 23..=28),
+            (100.0, 32..=32),
+        ] {
             for slow in [true, false] {
                 let settled = settled(Window::new(slow, 32), at_once);
-                assert!(runs.contains(&settled), "{at_once} at once, slow start {slow}: {settled}");
+                assert!(
+                    runs.contains(&settled),
+                    "{at_once} at once, slow start {slow}: {settled}"
+                );
             }
         }
-        assert_eq!(settled(Window::new(false, 2), 0.1), 2, "never more than the bound");
+        assert_eq!(
+            settled(Window::new(false, 2), 0.1),
+            2,
+            "never more than the bound"
+        );
     }
 }

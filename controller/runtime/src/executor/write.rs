@@ -81,9 +81,13 @@ impl Write {
     /// Path and query. The server gives the request up after `timeout_ms`: it must not carry it out when nobody counts on it.
     pub(super) fn uri(&self, manager: &str, timeout_ms: u128) -> Result<String, InvalidName> {
         let path = match self.kind {
-            Kind::Create | Kind::Ensure | Kind::DryRun => self.deed.resource.collection(&self.namespace)?,
+            Kind::Create | Kind::Ensure | Kind::DryRun => {
+                self.deed.resource.collection(&self.namespace)?
+            }
             Kind::Confirm => return self.deed.resource.path(&self.namespace, &self.name),
-            Kind::Patch | Kind::Delete | Kind::Evict => self.deed.resource.path(&self.namespace, &self.name)?,
+            Kind::Patch | Kind::Delete | Kind::Evict => {
+                self.deed.resource.path(&self.namespace, &self.name)?
+            }
         };
         let slash = if self.subresource.is_empty() { "" } else { "/" };
         let rest = match self.kind {
@@ -91,7 +95,10 @@ impl Write {
             Kind::DryRun => format!("&fieldManager={manager}&dryRun=All"),
             _ => format!("&fieldManager={manager}"),
         };
-        Ok(format!("{path}{slash}{}?timeout={timeout_ms}ms{rest}", self.subresource))
+        Ok(format!(
+            "{path}{slash}{}?timeout={timeout_ms}ms{rest}",
+            self.subresource
+        ))
     }
 
     /// The body as it is sent. The server keeps the data of a revision byte for byte, and OpenKruise compares bytes.
@@ -107,59 +114,88 @@ impl Write {
     pub(super) fn of(action: &Action) -> Self {
         let deed = action.deed();
         match action {
-            Action::ValidateTemplate { namespace, template } => Self::validate_template(deed, namespace, template),
+            Action::ValidateTemplate {
+                namespace,
+                template,
+            } => Self::validate_template(deed, namespace, template),
             Action::CreateRevision { body } => Self::create_whole(deed, body),
-            Action::RenumberRevision { target, revision, annotations } => {
+            Action::RenumberRevision {
+                target,
+                revision,
+                annotations,
+            } => {
                 let mut patch = json!({"revision": revision});
                 if !annotations.is_empty() {
                     patch["metadata"] = json!({"annotations": annotations});
                 }
                 Self::patch(deed, target, MERGE, patch)
             }
-            Action::PatchRevision { target, patch } => Self::patch(deed, target, MERGE, patch.clone()),
+            Action::PatchRevision { target, patch } => {
+                Self::patch(deed, target, MERGE, patch.clone())
+            }
             Action::DeleteRevision { target } => Self::delete(deed, target),
             Action::CreatePod { body } => Self::create_whole(deed, body),
             Action::DeletePod { target } => Self::delete(deed, target),
             Action::EvictPod { target } => Self::evict(deed, target),
             Action::ReleasePod { target, owner } => {
-                let body = json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner}]}});
+                let body =
+                    json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner}]}});
                 Self::patch(deed, target, STRATEGIC, body)
             }
             Action::AdoptPod { target, owner } => Self::adopt(deed, target, owner),
             Action::AdoptRevision { target, owner } => Self::adopt(deed, target, owner),
             Action::CreateClaim { body } => Self::create_whole(deed, body),
-            Action::PatchClaim { target, patch } => Self::patch(deed, target, STRATEGIC, patch.clone()),
+            Action::PatchClaim { target, patch } => {
+                Self::patch(deed, target, STRATEGIC, patch.clone())
+            }
             Action::DeleteClaim { target } => Self::delete(deed, target),
             Action::PatchPod { target, patch } => Self::patch_pod(deed, target, patch),
             Action::ResizePod { target, resources } => Self::resize_pod(deed, target, resources),
-            Action::PatchPodStatus { target, conditions, patch } => {
-                Self::patch_pod_status(deed, target, conditions, patch)
-            }
+            Action::PatchPodStatus {
+                target,
+                conditions,
+                patch,
+            } => Self::patch_pod_status(deed, target, conditions, patch),
             Action::OpenBarrier { pod, keys } => Self::open_barrier(deed, pod, keys),
-            Action::Create { body, if_exists, .. } => {
-                let kind = if *if_exists == IfExists::IsFine { Kind::Ensure } else { Kind::Create };
+            Action::Create {
+                body, if_exists, ..
+            } => {
+                let kind = if *if_exists == IfExists::IsFine {
+                    Kind::Ensure
+                } else {
+                    Kind::Create
+                };
                 Self::create(deed, kind, body)
             }
             Action::Patch { target, patch, .. } => Self::patch(deed, target, MERGE, patch.clone()),
             Action::Delete { target, .. } => Self::delete(deed, target),
-            Action::Confirm { target, .. } => Self { kind: Kind::Confirm, ..Self::on(deed, target) },
+            Action::Confirm { target, .. } => Self {
+                kind: Kind::Confirm,
+                ..Self::on(deed, target)
+            },
         }
     }
 
     fn validate_template(deed: Deed, namespace: &str, template: &Body) -> Self {
         let metadata = json!({"generateName": "berth-validate-", "namespace": namespace});
         let (head, template) = (json!({"metadata": metadata}), template.text());
-        let whole =
-            format!(r#"{{"apiVersion":"v1","kind":"PodTemplate","metadata":{metadata},"template":{template}}}"#);
+        let whole = format!(
+            r#"{{"apiVersion":"v1","kind":"PodTemplate","metadata":{metadata},"template":{template}}}"#
+        );
         let write = Self::create(deed, Kind::DryRun, &head);
-        Self { whole: Some(whole.into()), ..write }
+        Self {
+            whole: Some(whole.into()),
+            ..write
+        }
     }
 
     fn patch_pod(deed: Deed, target: &Target, patch: &PodPatch) -> Self {
         let mut body = metadata(patch);
         for (list, images) in patch.images_by_list() {
             let images = images.iter();
-            let containers: Vec<_> = images.map(|(name, image)| json!({"name": name, "image": image})).collect();
+            let containers: Vec<_> = images
+                .map(|(name, image)| json!({"name": name, "image": image}))
+                .collect();
             body["spec"][list] = json!(containers);
         }
         Self::patch(deed, target, STRATEGIC, body)
@@ -168,33 +204,59 @@ impl Write {
     fn resize_pod(deed: Deed, target: &Target, resources: &Resizes) -> Self {
         let mut lists: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, resize) in resources {
-            let Resize { requests, limits, .. } = resize;
-            let container = json!({"name": name, "resources": {"requests": requests, "limits": limits}});
+            let Resize {
+                requests, limits, ..
+            } = resize;
+            let container =
+                json!({"name": name, "resources": {"requests": requests, "limits": limits}});
             lists.entry(resize.list()).or_default().push(container);
         }
         let body = json!({"spec": lists});
-        Self { subresource: "resize", ..Self::patch(deed, target, STRATEGIC, body) }
+        Self {
+            subresource: "resize",
+            ..Self::patch(deed, target, STRATEGIC, body)
+        }
     }
 
-    fn patch_pod_status(deed: Deed, target: &Target, conditions: &[Condition], patch: &PodPatch) -> Self {
+    fn patch_pod_status(
+        deed: Deed,
+        target: &Target,
+        conditions: &[Condition],
+        patch: &PodPatch,
+    ) -> Self {
         let mut body = metadata(patch);
         if !conditions.is_empty() {
             body["status"] = json!({"conditions": conditions});
         }
-        Self { subresource: "status", ..Self::patch(deed, target, STRATEGIC, body) }
+        Self {
+            subresource: "status",
+            ..Self::patch(deed, target, STRATEGIC, body)
+        }
     }
 
     /// A merge patch of a status subresource.
     pub(super) fn status(resource: &Resource, target: &Target, status: Value) -> Self {
-        let write = Self::patch(Deed::of(Verb::PatchStatus, *resource), target, MERGE, json!({"status": status}));
-        Self { subresource: "status", ..write }
+        let write = Self::patch(
+            Deed::of(Verb::PatchStatus, *resource),
+            target,
+            MERGE,
+            json!({"status": status}),
+        );
+        Self {
+            subresource: "status",
+            ..write
+        }
     }
 
     /// A JSON patch, for its test: the ConfigMap of another pod by the same name is left alone.
     fn open_barrier(deed: Deed, pod: &Target, keys: &[String]) -> Self {
-        let test = json!({"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": pod.uid});
+        let test =
+            json!({"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": pod.uid});
         // A ConfigMap without keys has no `data`, and none of ours has other keys than those.
-        let data: Map<_, _> = keys.iter().map(|key| (key.clone(), json!("true"))).collect();
+        let data: Map<_, _> = keys
+            .iter()
+            .map(|key| (key.clone(), json!("true")))
+            .collect();
         let keys = json!({"op": "add", "path": "/data", "value": data});
         Self {
             name: priority::barrier(&pod.name),
@@ -206,19 +268,36 @@ impl Write {
 
     /// The server merges owners by their uid, and refuses a second one that manages the object.
     fn adopt(deed: Deed, target: &Target, owner: &Value) -> Self {
-        Self::patch(deed, target, STRATEGIC, json!({"metadata": {"ownerReferences": [owner]}}))
+        Self::patch(
+            deed,
+            target,
+            STRATEGIC,
+            json!({"metadata": {"ownerReferences": [owner]}}),
+        )
     }
 
     fn create_whole(deed: Deed, body: &Body) -> Self {
         let head: Head = body.read().unwrap_or_default();
         let write = Self::create(deed, Kind::Create, &json!(head));
-        Self { whole: Some(body.text().into()), ..write }
+        Self {
+            whole: Some(body.text().into()),
+            ..write
+        }
     }
 
     fn create(deed: Deed, kind: Kind, body: &Value) -> Self {
-        let text = |field: &str| body["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let text = |field: &str| {
+            body["metadata"][field]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
         let name = text("name");
-        let name = if name.is_empty() { text("generateName") } else { name };
+        let name = if name.is_empty() {
+            text("generateName")
+        } else {
+            name
+        };
         Self {
             deed,
             kind,
@@ -242,13 +321,24 @@ impl Write {
         for (field, value) in preconditions(target) {
             body["metadata"][field] = value;
         }
-        Self { kind: Kind::Patch, content, body, ..Self::on(deed, target) }
+        Self {
+            kind: Kind::Patch,
+            content,
+            body,
+            ..Self::on(deed, target)
+        }
     }
 
     fn delete(deed: Deed, target: &Target) -> Self {
         let preconditions: Map<_, _> = preconditions(target).collect();
-        let body = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
-        Self { kind: Kind::Delete, content: JSON, body, ..Self::on(deed, target) }
+        let body =
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
+        Self {
+            kind: Kind::Delete,
+            content: JSON,
+            body,
+            ..Self::on(deed, target)
+        }
     }
 
     fn evict(deed: Deed, target: &Target) -> Self {
@@ -258,7 +348,13 @@ impl Write {
             "metadata": {"namespace": target.namespace, "name": target.name},
             "deleteOptions": {"preconditions": preconditions},
         });
-        Self { kind: Kind::Evict, subresource: "eviction", content: JSON, body, ..Self::on(deed, target) }
+        Self {
+            kind: Kind::Evict,
+            subresource: "eviction",
+            content: JSON,
+            body,
+            ..Self::on(deed, target)
+        }
     }
 
     fn on(deed: Deed, target: &Target) -> Self {
@@ -278,13 +374,19 @@ impl Write {
 
 fn preconditions(target: &Target) -> impl Iterator<Item = (String, Value)> {
     let uid = (!target.uid.is_empty()).then(|| ("uid".to_owned(), json!(target.uid)));
-    let version = target.resource_version.as_ref().map(|version| ("resourceVersion".to_owned(), json!(version)));
+    let version = target
+        .resource_version
+        .as_ref()
+        .map(|version| ("resourceVersion".to_owned(), json!(version)));
     uid.into_iter().chain(version)
 }
 
 fn metadata(patch: &PodPatch) -> Value {
     let mut metadata = Map::new();
-    for (field, entries) in [("labels", &patch.labels), ("annotations", &patch.annotations)] {
+    for (field, entries) in [
+        ("labels", &patch.labels),
+        ("annotations", &patch.annotations),
+    ] {
         if !entries.is_empty() {
             metadata.insert(field.to_owned(), json!(entries));
         }

@@ -54,11 +54,16 @@ pub(super) struct Entries {
 impl Entries {
     /// The owner as entries have it.
     pub(super) fn owner(&self, uid: &str) -> Arc<str> {
-        self.by_owner.get_key_value(uid).map_or_else(|| uid.into(), |(owner, _)| owner.clone())
+        self.by_owner
+            .get_key_value(uid)
+            .map_or_else(|| uid.into(), |(owner, _)| owner.clone())
     }
 
     pub(super) fn add(&mut self, id: u64, entry: Entry) {
-        self.by_owner.entry(entry.owner.clone()).or_default().insert(id);
+        self.by_owner
+            .entry(entry.owner.clone())
+            .or_default()
+            .insert(id);
         self.by_id.insert(id, entry);
     }
 
@@ -83,7 +88,9 @@ impl Entries {
 
     /// From now on the entry waits for this.
     pub(super) fn expect(&mut self, id: u64, want: Want, doubt_at: Instant) {
-        let Some(entry) = self.by_id.get_mut(&id) else { return };
+        let Some(entry) = self.by_id.get_mut(&id) else {
+            return;
+        };
         if let Some(uid) = want.uid() {
             self.by_object.insert((self.numbers.hash_one(uid), id));
         }
@@ -92,11 +99,15 @@ impl Entries {
 
     /// The entry is settled, or nothing came of it.
     pub(super) fn remove(&mut self, id: u64) {
-        let Some(entry) = self.by_id.remove(&id) else { return };
+        let Some(entry) = self.by_id.remove(&id) else {
+            return;
+        };
         if let Some(uid) = entry.want.uid() {
             self.by_object.remove(&(self.numbers.hash_one(uid), id));
         }
-        let Some(ids) = self.by_owner.get_mut(&entry.owner) else { return };
+        let Some(ids) = self.by_owner.get_mut(&entry.owner) else {
+            return;
+        };
         ids.remove(&id);
         if ids.is_empty() {
             self.by_owner.remove(&entry.owner);
@@ -105,14 +116,21 @@ impl Entries {
 
     /// Removes those for an owner of which this is true.
     pub(super) fn remove_where(&mut self, owner: &str, is_to_go: impl Fn(&Entry) -> bool) {
-        let ids: Vec<u64> = self.of(owner).filter(|(_, entry)| is_to_go(entry)).map(|(id, _)| id).collect();
+        let ids: Vec<u64> = self
+            .of(owner)
+            .filter(|(_, entry)| is_to_go(entry))
+            .map(|(id, _)| id)
+            .collect();
         ids.into_iter().for_each(|id| self.remove(id));
     }
 
     /// The answered writes of an object that were made for others than this owner.
     pub(super) fn of_others(&self, owner: &str, uid: &str) -> impl Iterator<Item = &Entry> {
         let number = self.numbers.hash_one(uid);
-        let of_object = self.by_object.range((number, 0)..=(number, u64::MAX)).filter_map(|(_, id)| self.by_id.get(id));
+        let of_object = self
+            .by_object
+            .range((number, 0)..=(number, u64::MAX))
+            .filter_map(|(_, id)| self.by_id.get(id));
         of_object.filter(move |entry| *entry.owner != *owner && entry.want.uid() == Some(uid))
     }
 }

@@ -21,11 +21,16 @@ fn rig() -> Rig {
 impl Rig {
     fn enter(&self, name: &str) -> Ticket {
         let deadline = Instant::now() + Duration::from_secs(10);
-        self.expectations.enter("owner", &PODS, "ns", name, deadline)
+        self.expectations
+            .enter("owner", &PODS, "ns", name, deadline)
     }
 
     fn show(&self, name: &str, uid: &str, version: &str, terminating: bool) {
-        let deletion = if terminating { r#","deletionTimestamp":"2026-01-01T00:00:00Z""# } else { "" };
+        let deletion = if terminating {
+            r#","deletionTimestamp":"2026-01-01T00:00:00Z""#
+        } else {
+            ""
+        };
         let pod = format!(
             r#"{{"metadata":{{"namespace":"ns","name":"{name}","uid":"{uid}","resourceVersion":"{version}"{deletion}}}}}"#
         );
@@ -63,26 +68,44 @@ async fn what_was_written_to_a_pod_for_another_owner_is_waited_for_once_it_is_an
     ticket.written("1", "105");
     assert!(others_wrote("another"));
     assert!(!others_wrote("owner"), "its own writes it waits for anyway");
-    assert!(!rig.expectations.others_wrote("another", &[pod("b")]), "of another pod");
+    assert!(
+        !rig.expectations.others_wrote("another", &[pod("b")]),
+        "of another pod"
+    );
     rig.show("a", "1", "105", false);
     assert!(!others_wrote("another"), "seen");
-    assert!(rig.expectations.others_wrote("another", &[before]), "it was read before");
+    assert!(
+        rig.expectations.others_wrote("another", &[before]),
+        "it was read before"
+    );
     rig.enter("a").deleted("1");
     assert!(others_wrote("another"));
     rig.expectations.forget("owner");
-    assert!(!others_wrote("another"), "nobody waits for the writes of an owner that is gone");
+    assert!(
+        !others_wrote("another"),
+        "nobody waits for the writes of an owner that is gone"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_newest_version_is_of_what_was_seen_or_written_and_of_nothing_that_is_in_doubt() {
     let rig = rig();
-    let newest = || rig.expectations.newest_versions().get("pods").map(ToString::to_string);
+    let newest = || {
+        rig.expectations
+            .newest_versions()
+            .get("pods")
+            .map(ToString::to_string)
+    };
     assert_eq!(newest().as_deref(), Some("0"), "no pod was seen");
     rig.show("a", "1", "105", false);
     rig.show("b", "2", "99", false);
     assert_eq!(newest().as_deref(), Some("105"), "whatever the order");
     rig.enter("b").written("2", "110");
-    assert_eq!(newest().as_deref(), Some("110"), "written, and not seen yet");
+    assert_eq!(
+        newest().as_deref(),
+        Some("110"),
+        "written, and not seen yet"
+    );
     rig.show("b", "2", "110", false);
     let ticket = rig.enter("c");
     assert_eq!(newest(), None, "not answered");
@@ -95,10 +118,18 @@ async fn the_newest_version_is_of_what_was_seen_or_written_and_of_nothing_that_i
     assert_eq!(newest().as_deref(), Some("112"), "it was seen");
     rig.pods.note_deletion("115");
     rig.pods.note_deletion("114");
-    assert_eq!(newest().as_deref(), Some("115"), "the newest deletion was seen");
+    assert_eq!(
+        newest().as_deref(),
+        Some("115"),
+        "the newest deletion was seen"
+    );
     let unsynced = Expectations::new(Duration::from_secs(30));
     unsynced.follow(&Store::<Pod>::new(&[]));
-    assert_eq!(unsynced.newest_versions(), Versions::new(), "nothing was listed");
+    assert_eq!(
+        unsynced.newest_versions(),
+        Versions::new(),
+        "nothing was listed"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,7 +180,10 @@ async fn a_pod_that_came_and_went_is_not_waited_for() {
     rig.pods.advance("104");
     assert!(!rig.settled());
     rig.pods.advance("107");
-    assert!(rig.settled(), "the feed has passed the version without showing the pod: it is gone");
+    assert!(
+        rig.settled(),
+        "the feed has passed the version without showing the pod: it is gone"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +215,10 @@ async fn a_refused_write_is_not_waited_for() {
 async fn a_write_without_an_answer_is_in_doubt_when_the_server_has_given_it_up() {
     let rig = rig();
     drop(rig.enter("a"));
-    assert_eq!(rig.expectations.standing("owner"), Standing::Waiting(Duration::from_secs(10)));
+    assert_eq!(
+        rig.expectations.standing("owner"),
+        Standing::Waiting(Duration::from_secs(10))
+    );
     tokio::time::advance(Duration::from_secs(10)).await;
     assert_eq!(rig.expectations.standing("owner"), Standing::Doubtful);
 }
@@ -192,7 +229,10 @@ async fn an_event_that_never_comes_is_not_waited_for_for_ever() {
     rig.enter("a").written("1", "105");
     rig.enter("b").written("2", "106");
     tokio::time::advance(Duration::from_secs(29)).await;
-    assert_eq!(rig.expectations.standing("owner"), Standing::Waiting(Duration::from_secs(1)));
+    assert_eq!(
+        rig.expectations.standing("owner"),
+        Standing::Waiting(Duration::from_secs(1))
+    );
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(rig.expectations.standing("owner"), Standing::Doubtful);
     rig.pods.advance("200");
@@ -216,14 +256,19 @@ async fn owners_do_not_wait_for_each_other() {
     assert_eq!(rig.expectations.standing("another"), Standing::Settled);
     rig.expectations.forget("owner");
     assert!(rig.settled());
-    assert!(rig.expectations.lock().is_empty(), "nothing is kept, by owner or by object");
+    assert!(
+        rig.expectations.lock().is_empty(),
+        "nothing is kept, by owner or by object"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_follows_is_not_waited_for() {
     let rig = rig();
     let deadline = Instant::now();
-    rig.expectations.enter("owner", &CONTROLLER_REVISIONS, "ns", "a", deadline).written("1", "105");
+    rig.expectations
+        .enter("owner", &CONTROLLER_REVISIONS, "ns", "a", deadline)
+        .written("1", "105");
     assert!(rig.settled());
 }
 
@@ -236,5 +281,8 @@ async fn nothing_is_left_behind() {
     rig.enter("d").refused();
     rig.pods.advance("101");
     assert!(rig.settled());
-    assert!(rig.expectations.lock().is_empty(), "nothing is kept, by owner or by object");
+    assert!(
+        rig.expectations.lock().is_empty(),
+        "nothing is kept, by owner or by object"
+    );
 }

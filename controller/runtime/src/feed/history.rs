@@ -27,7 +27,12 @@ impl<T: Object> Feed<T> {
         let version = self.version().await?;
         self.doubt = false;
         if is_before(&version, position) {
-            tracing::warn!(kind = self.options.resource.kind, version, position, "{WENT_BACK}");
+            tracing::warn!(
+                kind = self.options.resource.kind,
+                version,
+                position,
+                "{WENT_BACK}"
+            );
             self.force = true;
             return Err(End::Expired);
         }
@@ -37,9 +42,15 @@ impl<T: Object> Feed<T> {
     /// The version of the collection now. The object that comes along is any: which one is not asked, for the server would read
     /// through all of them to find one with our labels.
     async fn version(&self) -> Result<Box<str>, End> {
-        let Options { namespace, fields, .. } = &self.options;
+        let Options {
+            namespace, fields, ..
+        } = &self.options;
         let parameters = [("fieldSelector", &**fields), ("limit", "1")];
-        Ok(metadata::page(&self.client, &self.options.resource, namespace, &parameters).await?.version)
+        Ok(
+            metadata::page(&self.client, &self.options.resource, namespace, &parameters)
+                .await?
+                .version,
+        )
     }
 }
 

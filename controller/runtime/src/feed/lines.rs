@@ -53,7 +53,10 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) fn new(body: Body) -> Self {
-        Self { body, cutter: Cutter::default() }
+        Self {
+            body,
+            cutter: Cutter::default(),
+        }
     }
 
     /// The next line; `None` at the end, where half a line is dropped.
@@ -63,7 +66,10 @@ impl Lines {
                 return Ok(Some(line));
             }
             if self.cutter.is_too_long() {
-                return Err(Failed { message: format!("a line of more than {LONGEST} bytes"), ..Failed::default() });
+                return Err(Failed {
+                    message: format!("a line of more than {LONGEST} bytes"),
+                    ..Failed::default()
+                });
             }
             match self.body.frame().await {
                 None => return Ok(None),
@@ -73,7 +79,10 @@ impl Lines {
                     }
                 }
                 Some(Err(error)) => {
-                    return Err(Failed { message: format!("the stream broke off: {error}"), ..Failed::default() });
+                    return Err(Failed {
+                        message: format!("the stream broke off: {error}"),
+                        ..Failed::default()
+                    });
                 }
             }
         }

@@ -18,7 +18,10 @@ impl<T: Object> Feed<T> {
         self.store.begin_list(self.force);
         let mut next = String::new();
         loop {
-            let request = self.request(&[("limit", &self.options.page.to_string()), ("continue", &next)])?;
+            let request = self.request(&[
+                ("limit", &self.options.page.to_string()),
+                ("continue", &next),
+            ])?;
             let body = client::send(&self.client, request, Instant::now() + TIMEOUT).await?;
             let page = page::<T>(&body, self.store.limits())?;
             page.odd.iter().for_each(|odd| self.odd(odd));
@@ -27,7 +30,11 @@ impl<T: Object> Feed<T> {
             }
             next = page.next;
             if next.is_empty() {
-                return if self.listed(&page.version) { Ok(page.version) } else { Err(End::Expired) };
+                return if self.listed(&page.version) {
+                    Ok(page.version)
+                } else {
+                    Err(End::Expired)
+                };
             }
         }
     }

@@ -76,7 +76,12 @@ impl<T: Object> Default for Options<T> {
 }
 
 /// Follows until `stop`. Errors are logged and tried again for ever: whether there is news shows in [`Store::sync_state`].
-pub async fn run<T: Object>(client: Client, store: Arc<Store<T>>, options: Options<T>, stop: CancellationToken) {
+pub async fn run<T: Object>(
+    client: Client,
+    store: Arc<Store<T>>,
+    options: Options<T>,
+    stop: CancellationToken,
+) {
     store.set_limits(limits(&options.resource, options.object_max_bytes));
     let mut feed = Feed::new(client, store, options);
     tokio::select! {
@@ -89,10 +94,21 @@ pub async fn run<T: Object>(client: Client, store: Arc<Store<T>>, options: Optio
 ///
 /// # Errors
 /// The server's answer, or what went wrong on the way.
-pub async fn load<T: Object>(client: Client, store: Arc<Store<T>>, options: Options<T>) -> Result<(), Failed> {
+pub async fn load<T: Object>(
+    client: Client,
+    store: Arc<Store<T>>,
+    options: Options<T>,
+) -> Result<(), Failed> {
     store.set_limits(limits(&options.resource, options.object_max_bytes));
     let plural = options.resource.plural;
-    let mut feed = Feed::new(client, store, Options { streaming: false, ..options });
+    let mut feed = Feed::new(
+        client,
+        store,
+        Options {
+            streaming: false,
+            ..options
+        },
+    );
     match feed.list().await {
         Ok(_) => Ok(()),
         Err(End::Failed(failed)) if failed.code == 404 => {
@@ -100,7 +116,10 @@ pub async fn load<T: Object>(client: Client, store: Arc<Store<T>>, options: Opti
             Ok(())
         }
         Err(End::Failed(failed)) => Err(failed),
-        Err(end) => Err(Failed { message: format!("the list of {plural} ended: {end:?}"), ..Failed::default() }),
+        Err(end) => Err(Failed {
+            message: format!("the list of {plural} ended: {end:?}"),
+            ..Failed::default()
+        }),
     }
 }
 
@@ -152,7 +171,11 @@ enum End {
 impl From<Failed> for End {
     fn from(failed: Failed) -> Self {
         let too_new = failed.message.contains("Too large resource version");
-        if failed.code == 410 || too_new { Self::Expired } else { Self::Failed(failed) }
+        if failed.code == 410 || too_new {
+            Self::Expired
+        } else {
+            Self::Failed(failed)
+        }
     }
 }
 
@@ -188,7 +211,11 @@ impl<T: Object> Feed<T> {
                 End::Closed if started.elapsed() >= MIN_WATCH => continue,
                 End::Closed => failures += 1,
                 End::Expired => {
-                    tracing::info!(kind, ?position, "the server forgot this version, listing again");
+                    tracing::info!(
+                        kind,
+                        ?position,
+                        "the server forgot this version, listing again"
+                    );
                     position = None;
                     failures += 1;
                 }
@@ -222,7 +249,12 @@ impl<T: Object> Feed<T> {
         if self.unknown != NOT_SERVED_AFTER {
             return;
         }
-        let Resource { kind, plural, group, .. } = self.options.resource;
+        let Resource {
+            kind,
+            plural,
+            group,
+            ..
+        } = self.options.resource;
         let crd = format!("{plural}.{group}");
         tracing::warn!(kind, crd, error = %failed, "the server does not know this kind: nothing is done for it until its \
                        definition is installed");
@@ -269,7 +301,11 @@ impl<T: Object> Feed<T> {
         if (self.options.keep)(&object) {
             self.store.apply(object);
         } else {
-            self.remove((object.namespace(), object.name()), None, object.resource_version());
+            self.remove(
+                (object.namespace(), object.name()),
+                None,
+                object.resource_version(),
+            );
         }
     }
 
@@ -282,13 +318,32 @@ impl<T: Object> Feed<T> {
 
     /// An object that cannot be decoded: what the store had of it stays, nobody decides on it, and it takes no other with it.
     fn odd(&self, odd: &Odd) {
-        let (kind, Odd { namespace, name, uid, error, .. }) = (self.options.resource.kind, odd);
-        tracing::error!(kind, namespace, name, error, "cannot decode an object, skipped");
+        let (
+            kind,
+            Odd {
+                namespace,
+                name,
+                uid,
+                error,
+                ..
+            },
+        ) = (self.options.resource.kind, odd);
+        tracing::error!(
+            kind,
+            namespace,
+            name,
+            error,
+            "cannot decode an object, skipped"
+        );
         if name.is_empty() {
             return;
         }
         if odd.gone {
-            self.remove((namespace, name), Some(uid.as_str()).filter(|uid| !uid.is_empty()), &odd.version);
+            self.remove(
+                (namespace, name),
+                Some(uid.as_str()).filter(|uid| !uid.is_empty()),
+                &odd.version,
+            );
             return;
         }
         self.store.apply_unreadable(odd.clone());
@@ -299,9 +354,15 @@ impl<T: Object> Feed<T> {
 
     /// A read of what the options choose.
     fn request(&self, parameters: &[(&str, &str)]) -> Result<Request<Vec<u8>>, Failed> {
-        let selectors = [("labelSelector", &*self.options.labels), ("fieldSelector", &*self.options.fields)];
+        let selectors = [
+            ("labelSelector", &*self.options.labels),
+            ("fieldSelector", &*self.options.fields),
+        ];
         let parameters = [&selectors[..], parameters].concat();
-        let path = self.options.resource.list(&self.options.namespace, &parameters)?;
+        let path = self
+            .options
+            .resource
+            .list(&self.options.namespace, &parameters)?;
         client::request(Method::GET, &path, "", Vec::new())
     }
 }
@@ -320,7 +381,9 @@ const MIN_WATCH: Duration = Duration::from_secs(5);
 /// Doubles from 100 ms to 10 s.
 fn pause(failures: u32) -> Duration {
     const MOST: Duration = Duration::from_secs(10);
-    Duration::from_millis(50).saturating_mul(1 << failures.min(10)).min(MOST)
+    Duration::from_millis(50)
+        .saturating_mul(1 << failures.min(10))
+        .min(MOST)
 }
 
 /// Between half and all of it, so that many clients do not come back at once.

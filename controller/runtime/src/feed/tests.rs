@@ -1,12 +1,19 @@
 use super::*;
 
 fn failed(code: u16, message: &str) -> Failed {
-    Failed { code, message: message.into(), ..Failed::default() }
+    Failed {
+        code,
+        message: message.into(),
+        ..Failed::default()
+    }
 }
 
 #[test]
 fn pauses_grow_and_are_bounded() {
-    let pauses: Vec<_> = [1, 2, 3, 7, 8, 9, u32::MAX].into_iter().map(|n| pause(n).as_millis()).collect();
+    let pauses: Vec<_> = [1, 2, 3, 7, 8, 9, u32::MAX]
+        .into_iter()
+        .map(|n| pause(n).as_millis())
+        .collect();
     assert_eq!(pauses, [100, 200, 400, 6400, 10000, 10000, 10000]);
     for _ in 0..100 {
         let wait = jittered(Duration::from_secs(10));
@@ -16,10 +23,22 @@ fn pauses_grow_and_are_bounded() {
 
 #[test]
 fn a_forgotten_or_future_version_means_a_new_list() {
-    assert!(matches!(End::from(failed(410, "too old resource version: 1 (9)")), End::Expired));
-    assert!(matches!(End::from(failed(504, "Timeout: Too large resource version: 9, current: 1")), End::Expired));
+    assert!(matches!(
+        End::from(failed(410, "too old resource version: 1 (9)")),
+        End::Expired
+    ));
+    assert!(matches!(
+        End::from(failed(
+            504,
+            "Timeout: Too large resource version: 9, current: 1"
+        )),
+        End::Expired
+    ));
     assert!(matches!(End::from(failed(504, "Timeout")), End::Failed(_)));
-    assert!(matches!(End::from(failed(0, "connection refused")), End::Failed(_)));
+    assert!(matches!(
+        End::from(failed(0, "connection refused")),
+        End::Failed(_)
+    ));
 }
 
 #[test]
@@ -41,6 +60,10 @@ fn what_was_told_is_told_by_its_version() {
         (Some("a"), "b", false),
     ];
     for (position, version, told) in table {
-        assert_eq!(is_told(position, version), told, "{version} after {position:?}");
+        assert_eq!(
+            is_told(position, version),
+            told,
+            "{version} after {position:?}"
+        );
     }
 }

@@ -43,7 +43,11 @@ impl<T: Object> Feed<T> {
                 Event::Deleted(object) => {
                     let version = object.resource_version().to_owned();
                     if streaming || !is_told(position.as_deref(), &version) {
-                        self.remove((object.namespace(), object.name()), Some(object.uid()), &version);
+                        self.remove(
+                            (object.namespace(), object.name()),
+                            Some(object.uid()),
+                            &version,
+                        );
                     }
                     self.passed(position, version, streaming);
                 }
@@ -53,7 +57,10 @@ impl<T: Object> Feed<T> {
                     }
                     self.passed(position, odd.version, streaming);
                 }
-                Event::Bookmark { version, initial_end } if streaming => {
+                Event::Bookmark {
+                    version,
+                    initial_end,
+                } if streaming => {
                     if initial_end {
                         if !self.listed(&version) {
                             return Err(End::Expired);
@@ -81,27 +88,46 @@ impl<T: Object> Feed<T> {
             ("allowWatchBookmarks", "true"),
             ("timeoutSeconds", &seconds.to_string()),
             (name, value),
-            ("resourceVersionMatch", if position.is_none() { "NotOlderThan" } else { "" }),
+            (
+                "resourceVersionMatch",
+                if position.is_none() {
+                    "NotOlderThan"
+                } else {
+                    ""
+                },
+            ),
         ])?;
         let opened = tokio::time::timeout(OPEN_TIMEOUT, client::open(&self.client, request)).await;
         match opened {
             Err(_) if position.is_none() => Err(End::NotStreaming),
-            Err(_) => Err(End::Failed(Failed { message: "no answer to a watch".to_owned(), ..Failed::default() })),
+            Err(_) => Err(End::Failed(Failed {
+                message: "no answer to a watch".to_owned(),
+                ..Failed::default()
+            })),
             // Servers without the feature call its parameters invalid.
-            Ok(Err(failed)) if position.is_none() && matches!(failed.code, 400 | 422) => Err(End::NotStreaming),
+            Ok(Err(failed)) if position.is_none() && matches!(failed.code, 400 | 422) => {
+                Err(End::NotStreaming)
+            }
             Ok(Err(failed)) => Err(failed.into()),
             Ok(Ok(response)) => Ok(Lines::new(response.into_body())),
         }
     }
 
     async fn next_line(&self, lines: &mut Lines, streaming: bool) -> Result<Option<Bytes>, End> {
-        let idle = if streaming { STREAM_IDLE } else { self.options.idle };
+        let idle = if streaming {
+            STREAM_IDLE
+        } else {
+            self.options.idle
+        };
         match tokio::time::timeout(idle, lines.next()).await {
             Ok(line) => Ok(line?),
             Err(_) if streaming => Err(End::NotStreaming),
             Err(_) => {
                 let message = format!("nothing received for {idle:?}, the connection may be dead");
-                Err(End::Failed(Failed { message, ..Failed::default() }))
+                Err(End::Failed(Failed {
+                    message,
+                    ..Failed::default()
+                }))
             }
         }
     }
@@ -110,7 +136,9 @@ impl<T: Object> Feed<T> {
         self.progress = true;
         self.options.metrics.events.inc();
         // The objects of a list come in no order, and a server may lag behind the list that another one gave.
-        let behind = position.as_deref().is_some_and(|position| is_before(&version, position));
+        let behind = position
+            .as_deref()
+            .is_some_and(|position| is_before(&version, position));
         if !streaming && !behind && !version.is_empty() {
             self.store.advance(&version);
             *position = Some(version);

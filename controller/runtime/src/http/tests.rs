@@ -22,23 +22,48 @@ async fn it_serves_health_and_metrics() {
     let ready = is_ready.clone();
     let server = Server {
         ready: Box::new(move || {
-            ready.load(Ordering::Relaxed).then_some(()).ok_or_else(|| "pods are not listed".into())
+            ready
+                .load(Ordering::Relaxed)
+                .then_some(())
+                .ok_or_else(|| "pods are not listed".into())
         }),
         metrics: Metrics::new(|_| {}),
-        waits: Box::new(|object| (object == "clonesets/a/web").then(|| serde_json::json!({"seconds": 7}))),
+        waits: Box::new(|object| {
+            (object == "clonesets/a/web").then(|| serde_json::json!({"seconds": 7}))
+        }),
     };
     let served = tokio::spawn(serve(listener, server, stop.clone()));
     assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
     let unready = get(address, "/readyz").await;
-    assert!(unready.starts_with("HTTP/1.1 503") && unready.ends_with("pods are not listed"), "{unready}");
+    assert!(
+        unready.starts_with("HTTP/1.1 503") && unready.ends_with("pods are not listed"),
+        "{unready}"
+    );
     is_ready.store(true, Ordering::Relaxed);
-    assert!(get(address, "/readyz?verbose").await.starts_with("HTTP/1.1 200"));
+    assert!(
+        get(address, "/readyz?verbose")
+            .await
+            .starts_with("HTTP/1.1 200")
+    );
     let metrics = get(address, "/metrics").await;
-    assert!(metrics.contains("content-type: application/openmetrics-text; version=1.0.0"), "{metrics}");
-    assert!(metrics.contains("process_resident_memory_bytes"), "{metrics}");
+    assert!(
+        metrics.contains("content-type: application/openmetrics-text; version=1.0.0"),
+        "{metrics}"
+    );
+    assert!(
+        metrics.contains("process_resident_memory_bytes"),
+        "{metrics}"
+    );
     let waits = get(address, "/waits/clonesets/a/web").await;
-    assert!(waits.starts_with("HTTP/1.1 200") && waits.ends_with("{\"seconds\":7}"), "{waits}");
-    assert!(get(address, "/waits/clonesets/a").await.starts_with("HTTP/1.1 404"));
+    assert!(
+        waits.starts_with("HTTP/1.1 200") && waits.ends_with("{\"seconds\":7}"),
+        "{waits}"
+    );
+    assert!(
+        get(address, "/waits/clonesets/a")
+            .await
+            .starts_with("HTTP/1.1 404")
+    );
     assert!(get(address, "/").await.starts_with("HTTP/1.1 404"));
     stop.cancel();
     served.await.unwrap();

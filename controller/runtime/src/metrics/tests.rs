@@ -2,8 +2,13 @@ use super::*;
 
 #[test]
 fn names_are_those_that_dashboards_know() {
-    let metrics = Metrics::new(|registry| registry.register("berth_test", "A test", Gauge::<i64>::default()));
-    let _ = (metrics.driver("cloneset", 4), metrics.queue("cloneset"), metrics.feed("Pod"));
+    let metrics =
+        Metrics::new(|registry| registry.register("berth_test", "A test", Gauge::<i64>::default()));
+    let _ = (
+        metrics.driver("cloneset", 4),
+        metrics.queue("cloneset"),
+        metrics.feed("Pod"),
+    );
     metrics.leader("kruise-manager").set(1);
     metrics.request("200", "GET", "pods");
     let text = metrics.encode();
@@ -22,7 +27,10 @@ fn names_are_those_that_dashboards_know() {
         "leader_election_master_status{name=\"kruise-manager\"} 1",
         "berth_test 0",
     ] {
-        assert!(text.lines().any(|found| found == line), "no {line} in\n{text}");
+        assert!(
+            text.lines().any(|found| found == line),
+            "no {line} in\n{text}"
+        );
     }
     assert!(text.ends_with("# EOF\n"));
 }
@@ -31,8 +39,10 @@ fn names_are_those_that_dashboards_know() {
 fn the_process_measures_itself() {
     let text = Metrics::new(|_| {}).encode();
     let value = |name: &str| -> f64 {
-        let line =
-            text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("no {name} in\n{text}"));
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap_or_else(|| panic!("no {name} in\n{text}"));
         line.trim().parse().unwrap()
     };
     assert!(value("process_resident_memory_bytes ") > 500_000.0);

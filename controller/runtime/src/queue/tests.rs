@@ -8,7 +8,10 @@ use super::*;
 /// Ten keys of each namespace.
 impl QueueKey for u8 {
     fn namespace(&self) -> &str {
-        ["a", "b", "c", "d"].get(usize::from(self / 10)).copied().unwrap_or_default()
+        ["a", "b", "c", "d"]
+            .get(usize::from(self / 10))
+            .copied()
+            .unwrap_or_default()
     }
 }
 
@@ -37,7 +40,9 @@ async fn a_key_is_in_it_once_and_first_in_is_first_out() {
 #[tokio::test(start_paused = true)]
 async fn namespaces_take_turns_and_keys_stay_in_order() {
     let queue = queue();
-    [1, 2, 3, 4, 11, 5, 21, 12].into_iter().for_each(|key| queue.add(key));
+    [1, 2, 3, 4, 11, 5, 21, 12]
+        .into_iter()
+        .for_each(|key| queue.add(key));
     let order: Vec<_> = std::iter::from_fn(|| ready(&queue).map(|work| work.key)).collect();
     assert_eq!(order, [1, 11, 21, 2, 12, 3, 4, 5]);
     assert!(queue.is_empty());
@@ -59,7 +64,11 @@ async fn a_key_added_while_it_runs_comes_again_after_that() {
 #[tokio::test(start_paused = true)]
 async fn a_wish_beyond_the_end_of_the_clock_is_for_a_day() {
     let queue = queue();
-    for wait in [Duration::MAX, Duration::from_secs(u64::MAX), seconds(i64::MAX.unsigned_abs())] {
+    for wait in [
+        Duration::MAX,
+        Duration::from_secs(u64::MAX),
+        seconds(i64::MAX.unsigned_abs()),
+    ] {
         queue.add_after(1, wait);
         let began = Instant::now();
         assert_eq!(queue.take().await.map(|work| work.key), Some(1));
@@ -153,7 +162,10 @@ async fn what_fails_when_an_event_woke_it_is_tried_again_when_its_back_off_is_ov
     }
     let woken = Instant::now();
     drop(queue.take().await.unwrap());
-    assert_eq!((woken.elapsed().as_millis(), queue.retry(1).as_millis()), (5, 40));
+    assert_eq!(
+        (woken.elapsed().as_millis(), queue.retry(1).as_millis()),
+        (5, 40)
+    );
 }
 
 #[test]

@@ -66,16 +66,43 @@ fn pods_with_the_uid_of_an_owner_elsewhere_or_of_another_kind_are_not_owned_by_i
     let genuine = owner("apps.kruise.io", "CloneSet", "u", true);
     store.apply(pod("victim", "genuine", genuine.clone()));
     store.apply(pod("attacker", "elsewhere", genuine));
-    store.apply(pod("victim", "other-kind", owner("apps.kruise.io", "Nothing", "u", true)));
-    store.apply(pod("victim", "other-group", owner("none.example", "CloneSet", "u", true)));
-    store.apply(pod("victim", "other-uid", owner("apps.kruise.io", "CloneSet", "v", true)));
-    store.apply(pod("victim", "not-managed", owner("apps.kruise.io", "CloneSet", "u", false)));
+    store.apply(pod(
+        "victim",
+        "other-kind",
+        owner("apps.kruise.io", "Nothing", "u", true),
+    ));
+    store.apply(pod(
+        "victim",
+        "other-group",
+        owner("none.example", "CloneSet", "u", true),
+    ));
+    store.apply(pod(
+        "victim",
+        "other-uid",
+        owner("apps.kruise.io", "CloneSet", "v", true),
+    ));
+    store.apply(pod(
+        "victim",
+        "not-managed",
+        owner("apps.kruise.io", "CloneSet", "u", false),
+    ));
     let names = |namespace| -> Vec<_> {
-        let owned = store.owned_by(&OwnerKey { kind: CLONE_SET, namespace, uid: "u" });
-        owned.iter().map(|pod| pod.metadata.name.to_string()).collect()
+        let owned = store.owned_by(&OwnerKey {
+            kind: CLONE_SET,
+            namespace,
+            uid: "u",
+        });
+        owned
+            .iter()
+            .map(|pod| pod.metadata.name.to_string())
+            .collect()
     };
     assert_eq!(names("victim"), ["genuine"]);
-    assert_eq!(names("attacker"), ["elsewhere"], "as a CloneSet there with that uid would own it");
+    assert_eq!(
+        names("attacker"),
+        ["elsewhere"],
+        "as a CloneSet there with that uid would own it"
+    );
     assert!(names("").is_empty());
 }
 
@@ -106,8 +133,18 @@ fn what_becomes_unreadable_stays_through_lists_until_it_is_gone_or_readable() {
     let told = Arc::new(Mutex::new(0));
     let telling = told.clone();
     store.on_unreadable(move |_| *telling.lock().unwrap() += 1);
-    let owner = OwnerKey { kind: CLONE_SET, namespace: "ns", uid: "u" };
-    let names = || store.unreadable_of(&owner).iter().map(|odd| odd.name.clone()).collect::<Vec<_>>();
+    let owner = OwnerKey {
+        kind: CLONE_SET,
+        namespace: "ns",
+        uid: "u",
+    };
+    let names = || {
+        store
+            .unreadable_of(&owner)
+            .iter()
+            .map(|odd| odd.name.clone())
+            .collect::<Vec<_>>()
+    };
     for name in ["gone", "readable", "deleted"] {
         store.apply(versioned(name, name, "1"));
         store.apply_unreadable(odd(name, name, "3"));
@@ -122,7 +159,11 @@ fn what_becomes_unreadable_stays_through_lists_until_it_is_gone_or_readable() {
         store.apply_unreadable(odd(name, name, "3"));
     }
     store.end_list("5");
-    assert_eq!((store.len(), names().len()), (3, 4), "the list has shown them");
+    assert_eq!(
+        (store.len(), names().len()),
+        (3, 4),
+        "the list has shown them"
+    );
     store.apply(versioned("readable", "readable", "6"));
     store.remove("ns", "deleted", Some("deleted"));
     assert_eq!(names(), ["gone", "never-read"]);
@@ -130,7 +171,11 @@ fn what_becomes_unreadable_stays_through_lists_until_it_is_gone_or_readable() {
     store.begin_list(false);
     store.apply(versioned("readable", "readable", "6"));
     store.end_list("8");
-    assert_eq!((store.len(), names().len()), (1, 0), "the list has not shown them");
+    assert_eq!(
+        (store.len(), names().len()),
+        (1, 0),
+        "the list has not shown them"
+    );
     assert_eq!(*told.lock().unwrap(), before + 2);
 }
 
@@ -144,7 +189,10 @@ fn an_unreadable_object_takes_the_place_of_another_of_its_name() {
     store.remove("ns", "a", Some("before"));
     assert!(store.unreadable("ns", "a").is_some(), "another is deleted");
     store.apply_unreadable_read(odd("b", "b", "3"));
-    assert!(store.unreadable("ns", "b").is_some(), "before the first list");
+    assert!(
+        store.unreadable("ns", "b").is_some(),
+        "before the first list"
+    );
 }
 
 #[test]
@@ -156,7 +204,11 @@ fn newest_version_counts_what_cannot_be_read() {
     store.end_list("9");
     assert_eq!(store.newest_version().as_deref(), Some("7"));
     store.apply_unreadable(odd("c", "c", ""));
-    assert_eq!(store.newest_version(), None, "its version cannot be read, either");
+    assert_eq!(
+        store.newest_version(),
+        None,
+        "its version cannot be read, either"
+    );
 }
 
 /// What a subscriber would believe that the store holds, from the changes alone, and how many lists it saw end.
@@ -174,7 +226,11 @@ fn mirrored(indexes: &[Index<Thing>]) -> (Arc<Store<Thing>>, Arc<Mutex<Mirror>>)
         match change {
             Change::Applied { old, new } => {
                 let before = mirror.things.insert(new.name.clone(), (**new).clone());
-                assert_eq!(before.as_ref(), old.as_deref(), "the old version told is the one told before");
+                assert_eq!(
+                    before.as_ref(),
+                    old.as_deref(),
+                    "the old version told is the one told before"
+                );
                 mirror.told.push(format!("+{}:{}", new.name, new.uid));
             }
             Change::Deleted { old } => {
@@ -214,8 +270,10 @@ fn what_a_list_does_not_show_is_told_as_deleted() {
 #[test]
 fn what_is_shown_is_as_new_as_the_newest_change_that_was_taken_in() {
     let store = Store::<Thing>::new(&[]);
-    let versions = || [store.position(), store.newest_shown()].map(|version| version.map(String::from));
-    let expected = |position: &str, newest: &str| [position, newest].map(|version| Some(version.to_owned()));
+    let versions =
+        || [store.position(), store.newest_shown()].map(|version| version.map(String::from));
+    let expected =
+        |position: &str, newest: &str| [position, newest].map(|version| Some(version.to_owned()));
     store.begin_list(false);
     store.apply(thing("a", "1", 7, ""));
     assert_eq!(versions(), [None, None], "the first list is under way");
@@ -223,14 +281,46 @@ fn what_is_shown_is_as_new_as_the_newest_change_that_was_taken_in() {
     type Step<'a> = (&'a str, &'a dyn Fn(), [Option<String>; 2]);
     let steps: [Step<'_>; 9] = [
         ("a list has ended", &|| {}, expected("9", "9")),
-        ("an event is told of", &|| store.apply(thing("a", "1", 10, "")), expected("9", "10")),
-        ("it was told of", &|| store.advance("10"), expected("10", "10")),
-        ("an older one", &|| store.apply(thing("b", "2", 8, "")), expected("10", "10")),
-        ("a deletion is told of", &|| store.note_deletion("11"), expected("10", "11")),
-        ("one is read beside the feed", &|| store.apply_read(thing("c", "3", 100, "")), expected("10", "100")),
-        ("another comes by the feed", &|| store.apply(thing("d", "4", 99, "")), expected("10", "100")),
-        ("a bookmark", &|| store.advance("101"), expected("101", "101")),
-        ("a history that was set back", &|| store.begin_list(true), expected("101", "101")),
+        (
+            "an event is told of",
+            &|| store.apply(thing("a", "1", 10, "")),
+            expected("9", "10"),
+        ),
+        (
+            "it was told of",
+            &|| store.advance("10"),
+            expected("10", "10"),
+        ),
+        (
+            "an older one",
+            &|| store.apply(thing("b", "2", 8, "")),
+            expected("10", "10"),
+        ),
+        (
+            "a deletion is told of",
+            &|| store.note_deletion("11"),
+            expected("10", "11"),
+        ),
+        (
+            "one is read beside the feed",
+            &|| store.apply_read(thing("c", "3", 100, "")),
+            expected("10", "100"),
+        ),
+        (
+            "another comes by the feed",
+            &|| store.apply(thing("d", "4", 99, "")),
+            expected("10", "100"),
+        ),
+        (
+            "a bookmark",
+            &|| store.advance("101"),
+            expected("101", "101"),
+        ),
+        (
+            "a history that was set back",
+            &|| store.begin_list(true),
+            expected("101", "101"),
+        ),
     ];
     for (what, step, expected) in steps {
         step();
@@ -257,15 +347,23 @@ fn a_list_that_is_past_a_change_and_shows_none_of_it_contradicts_the_store() {
         let store = Store::new(&[]);
         store.begin_list(false);
         store.apply(thing("a", "1", had, ""));
-        assert!(!store.end_list(&had.to_string()), "nothing was known before");
+        assert!(
+            !store.end_list(&had.to_string()),
+            "nothing was known before"
+        );
         store.begin_list(false);
-        shows.iter().for_each(|shown| store.apply(thing("a", "1", *shown, "")));
+        shows
+            .iter()
+            .for_each(|shown| store.apply(thing("a", "1", *shown, "")));
         store.end_list(version)
     };
     assert!(list(10, &[7], "1000"), "the change to version 10 never was");
     assert!(list(10, &[7], "10"));
     assert!(!list(10, &[7], "9"), "the list is older than the change");
-    assert!(!list(10, &[7, 10], "12"), "what a streaming list begins with is caught up on");
+    assert!(
+        !list(10, &[7, 10], "12"),
+        "what a streaming list begins with is caught up on"
+    );
     assert!(!list(10, &[7, 11], "12"));
     assert!(!list(10, &[10], "12"));
     assert!(!list(10, &[], "12"), "it was deleted");
@@ -290,7 +388,10 @@ fn older_versions_are_ignored_unless_the_list_is_forced() {
 #[test]
 fn versions_that_are_no_numbers_always_apply() {
     let (store, _) = mirrored(&[]);
-    let odd = |version: &str, node: &str| Thing { version: version.into(), ..thing("a", "1", 0, node) };
+    let odd = |version: &str, node: &str| Thing {
+        version: version.into(),
+        ..thing("a", "1", 0, node)
+    };
     store.apply(odd("x", "first"));
     store.apply(odd("w", "second"));
     assert_eq!(store.get("ns", "a").unwrap().node, "second");
@@ -308,9 +409,18 @@ fn a_deletion_of_another_object_of_the_name_is_ignored() {
 
 #[derive(Debug, Clone)]
 enum Op {
-    Apply { name: u8, uid: u8, version: u32, node: u8 },
-    Remove { name: u8 },
-    Relist { shown: Vec<(u8, u8, u32, u8)> },
+    Apply {
+        name: u8,
+        uid: u8,
+        version: u32,
+        node: u8,
+    },
+    Remove {
+        name: u8,
+    },
+    Relist {
+        shown: Vec<(u8, u8, u32, u8)>,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -392,7 +502,11 @@ fn what_was_read_beside_the_feed_does_not_come_back() {
     store.apply_read(thing("c", "4", 105, ""));
     store.apply_read(thing("d", "5", 107, ""));
     store.end_list("106");
-    assert!(store.get("ns", "b").is_none() && store.get("ns", "c").is_none() && store.get("ns", "d").is_some());
+    assert!(
+        store.get("ns", "b").is_none()
+            && store.get("ns", "c").is_none()
+            && store.get("ns", "d").is_some()
+    );
     // A history that was set back has no room for it.
     store.begin_list(true);
     store.end_list("90");
@@ -460,13 +574,17 @@ impl Server {
             }
             Beside::Change if self.now.is_some() => self.becomes(true),
             Beside::Delete if self.now.is_some() => self.becomes(false),
-            Beside::Feed(events) if self.listing.is_none() => (0..*events).for_each(|_| self.feed()),
+            Beside::Feed(events) if self.listing.is_none() => {
+                (0..*events).for_each(|_| self.feed())
+            }
             Beside::List if self.listing.is_none() => {
                 self.store.begin_list(false);
                 self.listing = Some((self.version, self.now.clone(), self.events.len()));
             }
             Beside::Listed => {
-                let Some((version, shown, fed)) = self.listing.take() else { return };
+                let Some((version, shown, fed)) = self.listing.take() else {
+                    return;
+                };
                 shown.into_iter().for_each(|thing| self.store.apply(thing));
                 self.store.end_list(&version.to_string());
                 self.fed = fed;
@@ -475,10 +593,17 @@ impl Server {
             Beside::Answer if self.asked.is_some() => self.answered = Some(self.now.clone()),
             Beside::Take => match (self.asked.take(), self.answered.take()) {
                 (Some(_), Some(Some(thing))) => self.store.apply_read(thing),
-                (Some(seen), Some(None)) => seen.iter().for_each(|seen| self.store.remove_seen(seen)),
+                (Some(seen), Some(None)) => {
+                    seen.iter().for_each(|seen| self.store.remove_seen(seen))
+                }
                 _ => {}
             },
-            Beside::Create | Beside::Change | Beside::Delete | Beside::Feed(_) | Beside::List | Beside::Answer => {}
+            Beside::Create
+            | Beside::Change
+            | Beside::Delete
+            | Beside::Feed(_)
+            | Beside::List
+            | Beside::Answer => {}
         }
     }
 
@@ -489,11 +614,18 @@ impl Server {
     }
 
     fn feed(&mut self) {
-        let Some((version, thing)) = self.events.get(self.fed) else { return };
-        let before = self.fed.checked_sub(1).and_then(|before| self.events[before].1.as_ref());
+        let Some((version, thing)) = self.events.get(self.fed) else {
+            return;
+        };
+        let before = self
+            .fed
+            .checked_sub(1)
+            .and_then(|before| self.events[before].1.as_ref());
         match (thing, before) {
             (Some(thing), _) => self.store.apply(thing.clone()),
-            (None, before) => self.store.remove("ns", "a", before.map(|before| &*before.uid)),
+            (None, before) => self
+                .store
+                .remove("ns", "a", before.map(|before| &*before.uid)),
         }
         self.store.advance(&version.to_string());
         self.fed += 1;

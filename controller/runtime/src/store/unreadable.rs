@@ -22,7 +22,12 @@ impl All {
     /// Takes out what the list did not show, and is not newer than it.
     pub(super) fn end_list(&mut self, list: u32, version: &str, force: bool) -> Vec<Arc<Odd>> {
         let stays = |odd: &Odd, of: u32| of == list || !force && is_before(version, &odd.version);
-        let gone: Vec<_> = self.0.values().filter(|(odd, of)| !stays(odd, *of)).map(|(odd, _)| odd.clone()).collect();
+        let gone: Vec<_> = self
+            .0
+            .values()
+            .filter(|(odd, of)| !stays(odd, *of))
+            .map(|(odd, _)| odd.clone())
+            .collect();
         self.0.retain(|_, (odd, of)| stays(odd, *of));
         gone
     }
@@ -33,7 +38,9 @@ impl All {
             return true;
         }
         let key = (object.namespace().to_owned(), object.name().to_owned());
-        let Some((odd, _)) = self.0.get(&key) else { return true };
+        let Some((odd, _)) = self.0.get(&key) else {
+            return true;
+        };
         if !force && is_before(object.resource_version(), &odd.version) {
             return false;
         }
@@ -46,7 +53,10 @@ impl<T: Object> Store<T> {
     /// Calls `hook` when an object has become unreadable, and when one that was has gone. One that has become readable is
     /// told of as every object is.
     pub fn on_unreadable(&self, hook: impl Fn(&Odd) + Send + Sync + 'static) {
-        self.unreadable_hooks.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(hook));
+        self.unreadable_hooks
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::new(hook));
     }
 
     /// The object of this name, if it cannot be decoded in the version that it has now.
@@ -55,21 +65,40 @@ impl<T: Object> Store<T> {
         if inner.unreadable.0.is_empty() {
             return None;
         }
-        inner.unreadable.0.get(&(namespace.to_owned(), name.to_owned())).map(|(odd, _)| odd.clone())
+        inner
+            .unreadable
+            .0
+            .get(&(namespace.to_owned(), name.to_owned()))
+            .map(|(odd, _)| odd.clone())
     }
 
     /// The names of all that cannot be decoded and are not being deleted.
     pub fn all_unreadable(&self) -> Vec<String> {
         let inner = self.read();
-        let all = inner.unreadable.0.values().filter(|(odd, _)| !odd.terminating);
+        let all = inner
+            .unreadable
+            .0
+            .values()
+            .filter(|(odd, _)| !odd.terminating);
         all.map(|(odd, _)| odd.name.clone()).collect()
     }
 
     /// The objects that name this owner and cannot be decoded, by name.
     pub fn unreadable_of(&self, owner: &OwnerKey<'_>) -> Vec<Arc<Odd>> {
         let inner = self.read();
-        let owns = |odd: &Odd| odd.owners.iter().any(|other| owner.owns(&odd.namespace, &Reference::from(other)));
-        inner.unreadable.0.values().map(|(odd, _)| odd).filter(|odd| owns(odd)).cloned().collect()
+        let owns = |odd: &Odd| {
+            odd.owners
+                .iter()
+                .any(|other| owner.owns(&odd.namespace, &Reference::from(other)))
+        };
+        inner
+            .unreadable
+            .0
+            .values()
+            .map(|(odd, _)| odd)
+            .filter(|odd| owns(odd))
+            .cloned()
+            .collect()
     }
 
     /// Notes an object that cannot be decoded, as a feed does. What the store has of it stays.
@@ -85,13 +114,24 @@ impl<T: Object> Store<T> {
     fn note(&self, odd: Odd, beside: bool) {
         let another = {
             let mut inner = self.write();
-            if beside && inner.position.as_deref().is_some_and(|position| reaches(position, &odd.version)) {
+            if beside
+                && inner
+                    .position
+                    .as_deref()
+                    .is_some_and(|position| reaches(position, &odd.version))
+            {
                 return;
             }
             let force = inner.force;
-            let list = if beside { inner.list.wrapping_sub(1) } else { inner.list };
+            let list = if beside {
+                inner.list.wrapping_sub(1)
+            } else {
+                inner.list
+            };
             let is_it = |held: &super::Held<T>| is_at(&*held.object, &odd.namespace, &odd.name);
-            let held = inner.objects.find_mut(self.hash(&odd.namespace, &odd.name), is_it);
+            let held = inner
+                .objects
+                .find_mut(self.hash(&odd.namespace, &odd.name), is_it);
             let mut another = false;
             if let Some(held) = held {
                 if !beside {
@@ -103,7 +143,10 @@ impl<T: Object> Store<T> {
                 another = !odd.uid.is_empty() && held.object.uid() != odd.uid;
             }
             let key = (odd.namespace.clone(), odd.name.clone());
-            inner.unreadable.0.insert(key, (Arc::new(odd.clone()), list));
+            inner
+                .unreadable
+                .0
+                .insert(key, (Arc::new(odd.clone()), list));
             another
         };
         // Deleted and created again under one name, between two looks.
@@ -113,14 +156,24 @@ impl<T: Object> Store<T> {
         self.tell_unreadable([Arc::new(odd)]);
     }
 
-    pub(crate) fn remove_unreadable(&self, namespace: &str, name: &str, is_meant: impl Fn(&Odd) -> bool) {
+    pub(crate) fn remove_unreadable(
+        &self,
+        namespace: &str,
+        name: &str,
+        is_meant: impl Fn(&Odd) -> bool,
+    ) {
         let gone = {
             let mut inner = self.write();
             if inner.unreadable.0.is_empty() {
                 return;
             }
             let key = (namespace.to_owned(), name.to_owned());
-            if !inner.unreadable.0.get(&key).is_some_and(|(odd, _)| is_meant(odd)) {
+            if !inner
+                .unreadable
+                .0
+                .get(&key)
+                .is_some_and(|(odd, _)| is_meant(odd))
+            {
                 return;
             }
             inner.unreadable.0.remove(&key)
@@ -129,7 +182,11 @@ impl<T: Object> Store<T> {
     }
 
     pub(super) fn tell_unreadable(&self, changed: impl IntoIterator<Item = Arc<Odd>>) {
-        let hooks = self.unreadable_hooks.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let hooks = self
+            .unreadable_hooks
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         for odd in changed {
             hooks.iter().for_each(|hook| hook(&odd));
         }

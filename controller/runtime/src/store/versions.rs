@@ -34,7 +34,11 @@ impl<T: Object> Store<T> {
         let inner = self.read();
         let position = inner.position.as_deref()?;
         let newest = inner.newest.0.as_str();
-        Some(if is_before(position, newest) { newest.into() } else { position.into() })
+        Some(if is_before(position, newest) {
+            newest.into()
+        } else {
+            position.into()
+        })
     }
 
     /// The version of the last write that is known: of an object that there is, or a deletion that the feed has shown; `0` where
@@ -44,12 +48,19 @@ impl<T: Object> Store<T> {
         let inner = self.read();
         inner.position.as_ref()?;
         let mut newest = inner.last_deletion.as_deref().unwrap_or(NO_VERSION);
-        let readable = inner.objects.iter().map(|held| held.object.resource_version());
+        let readable = inner
+            .objects
+            .iter()
+            .map(|held| held.object.resource_version());
         for version in readable.chain(inner.unreadable.versions()) {
             if version.is_empty() {
                 return None;
             }
-            newest = if is_before(newest, version) { version } else { newest };
+            newest = if is_before(newest, version) {
+                version
+            } else {
+                newest
+            };
         }
         Some(newest.into())
     }

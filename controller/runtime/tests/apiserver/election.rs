@@ -31,13 +31,24 @@ fn stand(client: &Client, namespace: &str, identity: &str) -> Candidate {
         ..Settings::new(namespace, "leader", identity)
     };
     let stop = CancellationToken::new();
-    let (leadership, run) =
-        election::run(client.clone(), settings, Metrics::new(|_| {}), Default::default, stop.clone());
-    Candidate { leadership, task: tokio::spawn(run), stop }
+    let (leadership, run) = election::run(
+        client.clone(),
+        settings,
+        Metrics::new(|_| {}),
+        Default::default,
+        stop.clone(),
+    );
+    Candidate {
+        leadership,
+        task: tokio::spawn(run),
+        stop,
+    }
 }
 
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("never happened: {what}"))
+    tokio::time::timeout(PATIENCE, future)
+        .await
+        .unwrap_or_else(|_| panic!("never happened: {what}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,10 +68,19 @@ async fn a_dead_leader_is_followed_when_its_time_is_over() {
     let _ = first.task.await;
     let end = first.leadership.deadline().unwrap();
     soon("second leads", second.leadership.acquired()).await;
-    assert!(Instant::now() > end, "the second led before the first's time was over");
+    assert!(
+        Instant::now() > end,
+        "the second led before the first's time was over"
+    );
     assert!(!first.leadership.is_leader());
     let lease = read(&client, &LEASES, &namespace, "leader").await.unwrap();
-    assert_eq!((&lease["spec"]["holderIdentity"], &lease["spec"]["leaseTransitions"]), (&json!("second"), &json!(1)));
+    assert_eq!(
+        (
+            &lease["spec"]["holderIdentity"],
+            &lease["spec"]["leaseTransitions"]
+        ),
+        (&json!("second"), &json!(1))
+    );
     soon("first has lost", first.leadership.lost()).await;
 }
 
@@ -101,8 +121,13 @@ async fn a_lease_that_is_given_back_is_taken_at_once() {
         ..Settings::new(&namespace, "leader", "second")
     };
     let stop = CancellationToken::new();
-    let (leadership, run) =
-        election::run(client.clone(), settings, Metrics::new(|_| {}), Default::default, stop.clone());
+    let (leadership, run) = election::run(
+        client.clone(),
+        settings,
+        Metrics::new(|_| {}),
+        Default::default,
+        stop.clone(),
+    );
     let second = tokio::spawn(run);
     // The time of a lease is over for who has not seen its renewals: the second sees several.
     tokio::time::sleep(Duration::from_secs(12)).await;
@@ -151,7 +176,14 @@ async fn a_lease_taken_by_force_ends_leadership() {
     let first = stand(&client, &namespace, "first");
     soon("first leads", first.leadership.acquired()).await;
     let patch = json!({"spec": {"holderIdentity": "thief", "leaseDurationSeconds": 3600}});
-    request(&client, Method::PATCH, &LEASES.path(&namespace, "leader").unwrap(), &patch).await.unwrap();
+    request(
+        &client,
+        Method::PATCH,
+        &LEASES.path(&namespace, "leader").unwrap(),
+        &patch,
+    )
+    .await
+    .unwrap();
     soon("first has lost", first.leadership.lost()).await;
     assert!(!first.leadership.is_leader());
 }
@@ -162,7 +194,11 @@ async fn no_write_starts_without_leadership_and_none_outlives_it() {
     let direct = connect(&cluster).await;
     let namespace = namespace(&direct).await;
     let owner = owner(&namespace, &uid());
-    let create = |name: &str| plan([Action::CreatePod { body: Body::from(&pod_body(&namespace, name, &owner.uid)) }]);
+    let create = |name: &str| {
+        plan([Action::CreatePod {
+            body: Body::from(&pod_body(&namespace, name, &owner.uid)),
+        }])
+    };
     let mut config = config(&cluster.kubeconfig()).await;
     let relay = Relay::before(&mut config).await;
     let metrics = Metrics::new(|_| {});
@@ -179,16 +215,29 @@ async fn no_write_starts_without_leadership_and_none_outlives_it() {
         candidate.leadership.clone(),
         Expectations::new(Duration::from_secs(30)),
     );
-    client::get::<serde_json::Value>(&behind, "/version").await.unwrap();
+    client::get::<serde_json::Value>(&behind, "/version")
+        .await
+        .unwrap();
     relay.set(Wire::Mute);
     let failures = executor.act(&create("a"), &owner).await.failures;
     assert_eq!(failures[0].code, 0);
     // It ended with its term and not with the minute of a write.
     assert!(Instant::now() < end + Duration::from_secs(30));
     relay.set(Wire::Open);
-    let before = metrics.encode().lines().filter(|line| line.contains("method=\"POST\"")).collect::<String>();
+    let before = metrics
+        .encode()
+        .lines()
+        .filter(|line| line.contains("method=\"POST\""))
+        .collect::<String>();
     let failures = executor.act(&create("b"), &owner).await.failures;
-    assert!(failures[0].message.contains("another process may lead"), "{failures:?}");
-    let after = metrics.encode().lines().filter(|line| line.contains("method=\"POST\"")).collect::<String>();
+    assert!(
+        failures[0].message.contains("another process may lead"),
+        "{failures:?}"
+    );
+    let after = metrics
+        .encode()
+        .lines()
+        .filter(|line| line.contains("method=\"POST\""))
+        .collect::<String>();
     assert_eq!(before, after, "nothing was sent");
 }

@@ -15,10 +15,20 @@ async fn equal_events_are_one_object_with_a_count() {
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
     let stop = CancellationToken::new();
-    let (recorder, sender) = Recorder::new(client.clone(), "berth", "berth-0", Metrics::new(|_| {}), stop.clone());
+    let (recorder, sender) = Recorder::new(
+        client.clone(),
+        "berth",
+        "berth-0",
+        Metrics::new(|_| {}),
+        stop.clone(),
+    );
     let sender = tokio::spawn(sender);
     let owner = owner(&namespace, &uid());
-    let event = |message: &str| Event { warning: true, reason: "FailedCreate", message: message.into() };
+    let event = |message: &str| Event {
+        warning: true,
+        reason: "FailedCreate",
+        message: message.into(),
+    };
     for _ in 0..3 {
         recorder.record(&owner, &event("no more pods"));
     }
@@ -26,23 +36,66 @@ async fn equal_events_are_one_object_with_a_count() {
     // What waits is still sent at the end.
     stop.cancel();
     sender.await.unwrap();
-    let list = request(&client, Method::GET, &EVENTS.collection(&namespace).unwrap(), &Value::Null).await.unwrap();
-    let mut events: Vec<_> =
-        list["items"].as_array().unwrap().iter().filter(|e| e["source"]["component"] == "berth").collect();
+    let list = request(
+        &client,
+        Method::GET,
+        &EVENTS.collection(&namespace).unwrap(),
+        &Value::Null,
+    )
+    .await
+    .unwrap();
+    let mut events: Vec<_> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|e| e["source"]["component"] == "berth")
+        .collect();
     events.sort_by_key(|event| event["count"].as_i64());
-    assert_eq!(events.iter().map(|event| &event["count"]).collect::<Vec<_>>(), [&json!(1), &json!(3)]);
-    assert_eq!((&events[1]["message"], &events[1]["type"]), (&json!("no more pods"), &json!("Warning")));
+    assert_eq!(
+        events
+            .iter()
+            .map(|event| &event["count"])
+            .collect::<Vec<_>>(),
+        [&json!(1), &json!(3)]
+    );
+    assert_eq!(
+        (&events[1]["message"], &events[1]["type"]),
+        (&json!("no more pods"), &json!("Warning"))
+    );
     assert_eq!(events[1]["involvedObject"]["uid"], owner.uid);
 
     // A deleted event is made anew, with its count.
-    let path = EVENTS.path(&namespace, events[1]["metadata"]["name"].as_str().unwrap()).unwrap();
+    let path = EVENTS
+        .path(&namespace, events[1]["metadata"]["name"].as_str().unwrap())
+        .unwrap();
     let stop = CancellationToken::new();
-    let (recorder, sender) = Recorder::new(client.clone(), "again", "berth-0", Metrics::new(|_| {}), stop.clone());
+    let (recorder, sender) = Recorder::new(
+        client.clone(),
+        "again",
+        "berth-0",
+        Metrics::new(|_| {}),
+        stop.clone(),
+    );
     let sender = tokio::spawn(sender);
-    request(&client, Method::DELETE, &path, &Value::Null).await.unwrap();
+    request(&client, Method::DELETE, &path, &Value::Null)
+        .await
+        .unwrap();
     recorder.record(&owner, &event("no more pods"));
     drop(recorder);
     sender.await.unwrap();
-    let list = request(&client, Method::GET, &EVENTS.collection(&namespace).unwrap(), &Value::Null).await.unwrap();
-    assert!(list["items"].as_array().unwrap().iter().any(|e| e["source"]["component"] == "again" && e["count"] == 1));
+    let list = request(
+        &client,
+        Method::GET,
+        &EVENTS.collection(&namespace).unwrap(),
+        &Value::Null,
+    )
+    .await
+    .unwrap();
+    assert!(
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|e| e["source"]["component"] == "again" && e["count"] == 1)
+    );
 }

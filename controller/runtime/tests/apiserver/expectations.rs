@@ -27,13 +27,21 @@ async fn a_workload_is_not_decided_on_before_its_writes_are_seen() {
     tokio::spawn(feed::run(
         client.clone(),
         pods.clone(),
-        Options { namespace: namespace.clone(), ..Options::default() },
+        Options {
+            namespace: namespace.clone(),
+            ..Options::default()
+        },
         stop,
     ));
     let executor = executor(&client, Leadership::always(), expectations.clone());
     let owner = owner(&namespace, &uid());
     let ready = async || {
-        while expectations.ready(&client, &owner.uid).await.unwrap().is_some() {
+        while expectations
+            .ready(&client, &owner.uid)
+            .await
+            .unwrap()
+            .is_some()
+        {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
@@ -45,9 +53,16 @@ async fn a_workload_is_not_decided_on_before_its_writes_are_seen() {
     };
     for round in 0..5 {
         let created: BTreeSet<_> = (0..20).map(|n| format!("pod-{round}-{n}")).collect();
-        let creates =
-            created.iter().map(|name| Action::CreatePod { body: Body::from(&pod_body(&namespace, name, &owner.uid)) });
-        assert!(executor.act(&plan(creates), &owner).await.failures.is_empty());
+        let creates = created.iter().map(|name| Action::CreatePod {
+            body: Body::from(&pod_body(&namespace, name, &owner.uid)),
+        });
+        assert!(
+            executor
+                .act(&plan(creates), &owner)
+                .await
+                .failures
+                .is_empty()
+        );
         ready().await;
         assert_eq!(names(), created);
         let targets = pods.owned_by(&clone_set(&namespace, &owner.uid));
@@ -59,9 +74,19 @@ async fn a_workload_is_not_decided_on_before_its_writes_are_seen() {
                 resource_version: None,
             },
         });
-        assert!(executor.act(&plan(deletes), &owner).await.failures.is_empty());
+        assert!(
+            executor
+                .act(&plan(deletes), &owner)
+                .await
+                .failures
+                .is_empty()
+        );
         ready().await;
-        assert!(pods.owned_by(&clone_set(&namespace, &owner.uid)).iter().all(|pod| pod.terminating()));
+        assert!(
+            pods.owned_by(&clone_set(&namespace, &owner.uid))
+                .iter()
+                .all(|pod| pod.terminating())
+        );
         eventually("the pods are gone", async || names().is_empty()).await;
     }
 }
@@ -74,9 +99,16 @@ async fn doubt_ends_by_reading() {
     let namespace = namespace(&direct).await;
     let pods = Store::<Pod>::new(&[]);
     // A feed that hangs from the start: nothing but reading can settle anything.
-    feed::load(direct.clone(), pods.clone(), Options { namespace: namespace.clone(), ..Options::default() })
-        .await
-        .unwrap();
+    feed::load(
+        direct.clone(),
+        pods.clone(),
+        Options {
+            namespace: namespace.clone(),
+            ..Options::default()
+        },
+    )
+    .await
+    .unwrap();
     let expectations = Expectations::new(Duration::from_secs(30));
     expectations.follow(&pods);
     let owner = owner(&namespace, &uid());
@@ -85,15 +117,30 @@ async fn doubt_ends_by_reading() {
         let relay = Relay::before(&mut config).await;
         let client = client::connect(config, Metrics::new(|_| {})).unwrap();
         // A connection that is open already, so that the request is all that is sent.
-        client::get::<serde_json::Value>(&client, "/version").await.unwrap();
+        client::get::<serde_json::Value>(&client, "/version")
+            .await
+            .unwrap();
         relay.set(wire);
         let name = if arrives { "arrived" } else { "lost" };
-        let executor = Arc::new(executor(&client, Leadership::always(), expectations.clone()));
-        let create = Action::CreatePod { body: Body::from(&pod_body(&namespace, name, &owner.uid)) };
+        let executor = Arc::new(executor(
+            &client,
+            Leadership::always(),
+            expectations.clone(),
+        ));
+        let create = Action::CreatePod {
+            body: Body::from(&pod_body(&namespace, name, &owner.uid)),
+        };
         let failures = executor.act(&plan([create]), &owner).await.failures;
-        assert_eq!((failures[0].code, failures[0].permanent), (0, false), "{failures:?}");
+        assert_eq!(
+            (failures[0].code, failures[0].permanent),
+            (0, false),
+            "{failures:?}"
+        );
         // The server has given it up by now, too: what is true stays true.
-        eventually("in doubt", async || expectations.standing(&owner.uid) == Standing::Doubtful).await;
+        eventually("in doubt", async || {
+            expectations.standing(&owner.uid) == Standing::Doubtful
+        })
+        .await;
         assert_eq!(expectations.ready(&direct, &owner.uid).await.unwrap(), None);
         assert_eq!(pods.get(&namespace, name).is_some(), arrives);
     }

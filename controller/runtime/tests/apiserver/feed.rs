@@ -18,12 +18,24 @@ use crate::relay::{Relay, Wire};
 use crate::support::*;
 
 fn options<T: Object>(namespace: &str) -> Options<T> {
-    Options { namespace: namespace.to_owned(), ..Options::default() }
+    Options {
+        namespace: namespace.to_owned(),
+        ..Options::default()
+    }
 }
 
-fn start<T: Object>(client: &Client, store: &Arc<Store<T>>, options: Options<T>) -> tokio_util::sync::DropGuard {
+fn start<T: Object>(
+    client: &Client,
+    store: &Arc<Store<T>>,
+    options: Options<T>,
+) -> tokio_util::sync::DropGuard {
     let stop = CancellationToken::new();
-    tokio::spawn(feed::run(client.clone(), store.clone(), options, stop.clone()));
+    tokio::spawn(feed::run(
+        client.clone(),
+        store.clone(),
+        options,
+        stop.clone(),
+    ));
     stop.drop_guard()
 }
 
@@ -37,7 +49,14 @@ async fn it_shows_what_happens_and_wakes_the_owner_of_a_deleted_pod() {
         let before = create_pod(&client, &namespace, "before", &owner).await;
         let store = Store::<Pod>::with_owners(&[]);
         let mut told = Told::by(&store);
-        let _feed = start(&client, &store, Options { streaming, ..options(&namespace) });
+        let _feed = start(
+            &client,
+            &store,
+            Options {
+                streaming,
+                ..options(&namespace)
+            },
+        );
         let (none, shown) = told.applied("before").await;
         assert!(none.is_none());
         assert_eq!(*shown, before);
@@ -56,14 +75,26 @@ async fn it_shows_what_happens_and_wakes_the_owner_of_a_deleted_pod() {
         }
         assert!(store.is_empty());
         let newest = store.newest_version().unwrap();
-        let is_newer = compare_versions(&newest, new.resource_version()).is_some_and(Ordering::is_gt);
-        assert!(is_newer, "the next leader is told of deletions, too: {newest} {}", new.resource_version());
+        let is_newer =
+            compare_versions(&newest, new.resource_version()).is_some_and(Ordering::is_gt);
+        assert!(
+            is_newer,
+            "the next leader is told of deletions, too: {newest} {}",
+            new.resource_version()
+        );
     }
 }
 
 fn contents(store: &Store<Pod>) -> BTreeMap<String, (String, String)> {
     let pods = store.all();
-    pods.iter().map(|pod| (pod.name().into(), (pod.uid().into(), pod.resource_version().into()))).collect()
+    pods.iter()
+        .map(|pod| {
+            (
+                pod.name().into(),
+                (pod.uid().into(), pod.resource_version().into()),
+            )
+        })
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,15 +106,37 @@ async fn streaming_and_paged_lists_give_the_same() {
         create_pod(&client, &namespace, &format!("pod-{n}"), &uid()).await;
     }
     let (paged, streamed) = (Store::<Pod>::new(&[]), Store::<Pod>::new(&[]));
-    feed::load(client.clone(), paged.clone(), Options { page: 7, ..options(&namespace) }).await.unwrap();
+    feed::load(
+        client.clone(),
+        paged.clone(),
+        Options {
+            page: 7,
+            ..options(&namespace)
+        },
+    )
+    .await
+    .unwrap();
     let metrics = Metrics::new(|_| {});
     let mut told = Told::by(&streamed);
-    let _feed = start(&client, &streamed, Options { metrics: metrics.feed("Pod"), ..options(&namespace) });
+    let _feed = start(
+        &client,
+        &streamed,
+        Options {
+            metrics: metrics.feed("Pod"),
+            ..options(&namespace)
+        },
+    );
     told.synced().await;
     assert_eq!(contents(&paged).len(), 25);
     assert_eq!(contents(&paged), contents(&streamed));
     // Watch events and not pages: the list really was streamed.
-    assert!(metrics.encode().contains("berth_feed_events_total{kind=\"Pod\"} 25"), "{}", metrics.encode());
+    assert!(
+        metrics
+            .encode()
+            .contains("berth_feed_events_total{kind=\"Pod\"} 25"),
+        "{}",
+        metrics.encode()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -91,18 +144,40 @@ async fn selectors_and_filters_choose() {
     let cluster = cluster();
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
-    let [kept, other] =
-        [create_pod(&client, &namespace, "kept", &uid()).await, create_pod(&client, &namespace, "other", &uid()).await];
+    let [kept, other] = [
+        create_pod(&client, &namespace, "kept", &uid()).await,
+        create_pod(&client, &namespace, "other", &uid()).await,
+    ];
     let fields = format!("metadata.name={}", kept.name());
     let by_field = Store::<Pod>::new(&[]);
-    feed::load(client.clone(), by_field.clone(), Options { fields, ..options(&namespace) }).await.unwrap();
-    assert_eq!(contents(&by_field).into_keys().collect::<Vec<_>>(), ["kept"]);
+    feed::load(
+        client.clone(),
+        by_field.clone(),
+        Options {
+            fields,
+            ..options(&namespace)
+        },
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        contents(&by_field).into_keys().collect::<Vec<_>>(),
+        ["kept"]
+    );
 
     // A filter of our own, and a label selector: an object that leaves either is told as deleted.
     let filtered = Store::<Pod>::new(&[]);
     let mut told = Told::by(&filtered);
     let keep = |pod: &Pod| pod.metadata.label("changed") != Some("hidden");
-    let _feed = start(&client, &filtered, Options { keep, labels: "app=web".into(), ..options(&namespace) });
+    let _feed = start(
+        &client,
+        &filtered,
+        Options {
+            keep,
+            labels: "app=web".into(),
+            ..options(&namespace)
+        },
+    );
     told.synced().await;
     assert_eq!(filtered.len(), 2);
     label(&client, &kept, "hidden").await;
@@ -110,7 +185,14 @@ async fn selectors_and_filters_choose() {
     label(&client, &kept, "shown").await;
     told.applied("kept").await;
     let patch = json!({"metadata": {"labels": {"app": null}}});
-    request(&client, Method::PATCH, &Pod::RESOURCE.path(&namespace, other.name()).unwrap(), &patch).await.unwrap();
+    request(
+        &client,
+        Method::PATCH,
+        &Pod::RESOURCE.path(&namespace, other.name()).unwrap(),
+        &patch,
+    )
+    .await
+    .unwrap();
     told.deleted("other").await;
 }
 
@@ -159,7 +241,14 @@ async fn an_object_that_does_not_fit_does_not_stop_the_others() {
     let namespace = namespace(&client).await;
     let set = async |name: &str, power: &str| {
         let body = json!({"metadata": {"name": name, "labels": {"switch": "yes"}}, "data": {"power": power}});
-        request(&client, Method::POST, &Switch::RESOURCE.collection(&namespace).unwrap(), &body).await.unwrap();
+        request(
+            &client,
+            Method::POST,
+            &Switch::RESOURCE.collection(&namespace).unwrap(),
+            &body,
+        )
+        .await
+        .unwrap();
     };
     set("a", "on").await;
     set("b", "sideways").await;
@@ -167,10 +256,20 @@ async fn an_object_that_does_not_fit_does_not_stop_the_others() {
     for streaming in [true, false] {
         let store = Store::<Switch>::new(&[]);
         let mut told = Told::by(&store);
-        let _feed = start(&client, &store, Options { streaming, labels: "switch".into(), ..options(&namespace) });
+        let _feed = start(
+            &client,
+            &store,
+            Options {
+                streaming,
+                labels: "switch".into(),
+                ..options(&namespace)
+            },
+        );
         told.synced().await;
         assert_eq!(store.get(&namespace, "a").unwrap().data.power, Power::On);
-        assert!(store.get(&namespace, "b").is_none() && store.unreadable(&namespace, "b").is_some());
+        assert!(
+            store.get(&namespace, "b").is_none() && store.unreadable(&namespace, "b").is_some()
+        );
         assert_eq!(store.get(&namespace, "c").unwrap().data.power, Power::Off);
         let late = format!("late-{streaming}");
         set(&format!("odd-{streaming}"), "sideways").await;
@@ -188,13 +287,26 @@ async fn what_was_deleted_while_nobody_looked_is_told_after_the_server_forgot() 
     let relay = Relay::before(&mut config).await;
     let metrics = Metrics::new(|_| {});
     let client = client::connect(config, metrics.clone()).unwrap();
-    let [stays, goes] =
-        [create_pod(&direct, &namespace, "stays", &uid()).await, create_pod(&direct, &namespace, "goes", &uid()).await];
+    let [stays, goes] = [
+        create_pod(&direct, &namespace, "stays", &uid()).await,
+        create_pod(&direct, &namespace, "goes", &uid()).await,
+    ];
     let store = Store::<Pod>::new(&[]);
     let mut told = Told::by(&store);
-    let _feed = start(&client, &store, Options { metrics: metrics.feed("Pod"), ..options(&namespace) });
+    let _feed = start(
+        &client,
+        &store,
+        Options {
+            metrics: metrics.feed("Pod"),
+            ..options(&namespace)
+        },
+    );
     told.synced().await;
-    let lists = |n: u32| metrics.encode().contains(&format!("berth_feed_lists_total{{kind=\"Pod\"}} {n}\n"));
+    let lists = |n: u32| {
+        metrics
+            .encode()
+            .contains(&format!("berth_feed_lists_total{{kind=\"Pod\"}} {n}\n"))
+    };
     assert!(lists(1));
 
     // A cut alone is resumed where it was.
@@ -213,7 +325,10 @@ async fn what_was_deleted_while_nobody_looked_is_told_after_the_server_forgot() 
     told.deleted("goes").await;
     told.synced().await;
     assert!(lists(2), "{}", metrics.encode());
-    assert_eq!(contents(&store).into_keys().collect::<Vec<_>>(), ["new", "stays"]);
+    assert_eq!(
+        contents(&store).into_keys().collect::<Vec<_>>(),
+        ["new", "stays"]
+    );
     let again = label(&direct, &stays, "2").await;
     assert_eq!(*told.applied("stays").await.1, again);
 }
@@ -228,7 +343,14 @@ async fn a_connection_that_died_silently_is_found() {
     let client = client::connect(config, Metrics::new(|_| {})).unwrap();
     let store = Store::<Pod>::new(&[]);
     let mut told = Told::by(&store);
-    let _feed = start(&client, &store, Options { idle: Duration::from_secs(2), ..options(&namespace) });
+    let _feed = start(
+        &client,
+        &store,
+        Options {
+            idle: Duration::from_secs(2),
+            ..options(&namespace)
+        },
+    );
     told.synced().await;
     relay.set(Wire::Frozen);
     create_pod(&direct, &namespace, "a", &uid()).await;

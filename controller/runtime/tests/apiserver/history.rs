@@ -12,7 +12,15 @@ use berth_workload::pod::Pod;
 use crate::support::*;
 
 fn copy(from: &Path, to: &Path) {
-    assert!(Command::new("cp").arg("--archive").arg(from).arg(to).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .arg("--archive")
+            .arg(from)
+            .arg(to)
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 /// Does something with etcd's data while neither it nor the apiserver runs: where it is, and where a copy may be.
@@ -28,7 +36,11 @@ fn without_etcd(cluster: &Cluster, work: impl FnOnce(&Path, &Path)) {
 }
 
 fn names(store: &Store<Pod>) -> BTreeSet<String> {
-    store.all().iter().map(|pod| pod.name().to_owned()).collect()
+    store
+        .all()
+        .iter()
+        .map(|pod| pod.name().to_owned())
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,8 +55,16 @@ async fn a_feed_shows_what_a_restored_server_has_and_what_happens_next() {
     let store = Store::<Pod>::new(&[]);
     let mut told = Told::by(&store);
     let stop = CancellationToken::new();
-    let options = Options { namespace: namespace.clone(), ..Options::default() };
-    tokio::spawn(feed::run(client.clone(), store.clone(), options, stop.clone()));
+    let options = Options {
+        namespace: namespace.clone(),
+        ..Options::default()
+    };
+    tokio::spawn(feed::run(
+        client.clone(),
+        store.clone(),
+        options,
+        stop.clone(),
+    ));
     let _stopped = stop.drop_guard();
     told.synced().await;
     let before = store.get(&namespace, "changed").unwrap();
@@ -63,7 +83,10 @@ async fn a_feed_shows_what_a_restored_server_has_and_what_happens_next() {
     });
     told.applied("changed").await;
     told.synced().await;
-    assert_eq!(names(&store), BTreeSet::from(["changed".to_owned(), "deleted".to_owned()]));
+    assert_eq!(
+        names(&store),
+        BTreeSet::from(["changed".to_owned(), "deleted".to_owned()])
+    );
     assert_eq!(store.get(&namespace, "changed"), Some(before));
 
     create_pod(&client, &namespace, "after", &uid()).await;

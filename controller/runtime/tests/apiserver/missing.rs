@@ -54,30 +54,72 @@ async fn a_kind_that_is_not_installed_holds_nothing_up_and_is_followed_once_it_i
     let client = connect(&cluster).await;
     let namespace = namespace(&client).await;
     let metrics = Metrics::new(|_| {});
-    let missing = |value: u8| metrics.encode().contains(&format!("berth_feed_missing{{kind=\"Boat\"}} {value}"));
+    let missing = |value: u8| {
+        metrics
+            .encode()
+            .contains(&format!("berth_feed_missing{{kind=\"Boat\"}} {value}"))
+    };
     let store = Store::<Boat>::new(&[]);
     let mut told = Told::by(&store);
     let stop = CancellationToken::new();
-    let options = Options { namespace: namespace.clone(), metrics: metrics.feed("Boat"), ..Options::default() };
-    tokio::spawn(feed::run(client.clone(), store.clone(), options, stop.clone()));
+    let options = Options {
+        namespace: namespace.clone(),
+        metrics: metrics.feed("Boat"),
+        ..Options::default()
+    };
+    tokio::spawn(feed::run(
+        client.clone(),
+        store.clone(),
+        options,
+        stop.clone(),
+    ));
 
     // Whoever waits for the first list goes on, and the metric says why there is nothing.
     told.synced().await;
-    assert!(store.is_missing() && store.is_empty() && missing(1), "{}", metrics.encode());
+    assert!(
+        store.is_missing() && store.is_empty() && missing(1),
+        "{}",
+        metrics.encode()
+    );
 
     let boat = json!({"apiVersion": "harbour.test/v1", "kind": "Boat", "metadata": {"name": "a"}});
-    let create =
-        async || request(&client, Method::POST, &Boat::RESOURCE.collection(&namespace).unwrap(), &boat).await.is_ok();
-    request(&client, Method::POST, DEFINITIONS, &definition()).await.unwrap();
+    let create = async || {
+        request(
+            &client,
+            Method::POST,
+            &Boat::RESOURCE.collection(&namespace).unwrap(),
+            &boat,
+        )
+        .await
+        .is_ok()
+    };
+    request(&client, Method::POST, DEFINITIONS, &definition())
+        .await
+        .unwrap();
     eventually("the kind is served", &create).await;
     told.applied("a").await;
-    eventually("the store knows it", async || !store.is_missing() && missing(0)).await;
+    eventually("the store knows it", async || {
+        !store.is_missing() && missing(0)
+    })
+    .await;
 
     // The definition goes, and with it every object.
-    request(&client, Method::DELETE, &format!("{DEFINITIONS}/boats.harbour.test"), &Value::Null).await.unwrap();
+    request(
+        &client,
+        Method::DELETE,
+        &format!("{DEFINITIONS}/boats.harbour.test"),
+        &Value::Null,
+    )
+    .await
+    .unwrap();
     told.deleted("a").await;
-    eventually("the store knows that too", async || store.is_missing() && missing(1)).await;
-    request(&client, Method::POST, DEFINITIONS, &definition()).await.unwrap();
+    eventually("the store knows that too", async || {
+        store.is_missing() && missing(1)
+    })
+    .await;
+    request(&client, Method::POST, DEFINITIONS, &definition())
+        .await
+        .unwrap();
     eventually("the kind is served again", &create).await;
     told.applied("a").await;
     stop.cancel();

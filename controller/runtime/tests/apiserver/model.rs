@@ -32,7 +32,11 @@ const PATIENCE: u64 = 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_model_does_as_the_apiserver_does() {
-    let number = |name| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
+    let number = |name| {
+        std::env::var(name)
+            .ok()
+            .map(|number| number.parse::<u64>().unwrap())
+    };
     let seed = number("BERTH_MODEL_SEED").unwrap_or(SEED);
     let cluster = cluster();
     let mut both = Both::new(connect(&cluster).await, seed).await;
@@ -40,12 +44,20 @@ async fn the_model_does_as_the_apiserver_does() {
     let mut write = 0;
     while write < least || (both.missing().next().is_some() && write < least * PATIENCE) {
         write += 1;
-        both.step(&format!("BERTH_MODEL_SEED={seed}, write {write}")).await;
+        both.step(&format!("BERTH_MODEL_SEED={seed}, write {write}"))
+            .await;
     }
     println!("seed {seed}, {write} writes: {:#?}", both.outcomes);
     let missing: Vec<_> = both.missing().collect();
-    assert!(missing.is_empty(), "BERTH_MODEL_SEED={seed}: after {write} writes not seen: {missing:?}");
-    assert_eq!(both.unforeseen(), Vec::<&Outcome>::new(), "BERTH_MODEL_SEED={seed}");
+    assert!(
+        missing.is_empty(),
+        "BERTH_MODEL_SEED={seed}: after {write} writes not seen: {missing:?}"
+    );
+    assert_eq!(
+        both.unforeseen(),
+        Vec::<&Outcome>::new(),
+        "BERTH_MODEL_SEED={seed}"
+    );
 }
 
 /// What was done, and the answer's code.
@@ -61,19 +73,40 @@ struct Shelf {
 }
 
 impl Shelf {
-    fn new(resource: Resource, model: fn(&mut Objects, &Action, &str, &Value) -> Result<(), Refused>) -> Shelf {
-        Shelf { resource, model, objects: Objects::new(), stale: BTreeMap::new() }
+    fn new(
+        resource: Resource,
+        model: fn(&mut Objects, &Action, &str, &Value) -> Result<(), Refused>,
+    ) -> Shelf {
+        Shelf {
+            resource,
+            model,
+            objects: Objects::new(),
+            stale: BTreeMap::new(),
+        }
     }
 
     /// What is there is the same in both, and has a new version if it has changed. What only a server gives is taken over.
     fn compare(&mut self, name: &str, before: Option<&Value>, real: Option<&Value>, story: &str) {
         let modelled = self.objects.get_mut(name);
         assert_eq!(modelled.as_deref().map(shown), real.map(shown), "{story}");
-        let (Some(modelled), Some(real)) = (modelled, real) else { return };
-        let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        if let Some(before) = before.filter(|before| before["metadata"]["uid"] == real["metadata"]["uid"]) {
+        let (Some(modelled), Some(real)) = (modelled, real) else {
+            return;
+        };
+        let version = |object: &Value| {
+            object["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        if let Some(before) =
+            before.filter(|before| before["metadata"]["uid"] == real["metadata"]["uid"])
+        {
             let (old, new) = (version(before), version(real));
-            assert_eq!(old == new, shown(before) == shown(modelled), "{story}: from version {old} to {new}");
+            assert_eq!(
+                old == new,
+                shown(before) == shown(modelled),
+                "{story}: from version {old} to {new}"
+            );
             if old != new {
                 self.stale.insert(name.to_owned(), old);
             }
@@ -101,7 +134,9 @@ impl Both {
         let namespace = namespace(&client).await;
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}});
         // A pod that is on a node stays until its kubelet has ended it.
-        request(&client, Method::POST, "/api/v1/nodes", &node).await.unwrap();
+        request(&client, Method::POST, "/api/v1/nodes", &node)
+            .await
+            .unwrap();
         Both {
             executor: alone(&client),
             owner: owner(&namespace, &uid()),
@@ -121,7 +156,11 @@ impl Both {
         let (action, name, now) = (self.action(), self.name(), json!(Timestamp::now()));
         let action = action(self, &name);
         let story = format!("{story}, {action:?}");
-        let shelf = if action.deed().resource == PODS { &mut self.pods } else { &mut self.revisions };
+        let shelf = if action.deed().resource == PODS {
+            &mut self.pods
+        } else {
+            &mut self.revisions
+        };
         let before = shelf.objects.get(&name).cloned();
         let modelled = (shelf.model)(&mut shelf.objects, &action, "new", &now);
         let done = run(&self.executor, &self.owner, action.clone()).await;
@@ -132,9 +171,14 @@ impl Both {
             "{story}: {done:?}, before: {before:?}"
         );
         let real = read(&self.client, &shelf.resource, &self.owner.namespace, &name).await;
-        let real = real.map_err(|error| assert!(matches!(error, kube::Error::Api(s) if s.code == 404))).ok();
+        let real = real
+            .map_err(|error| assert!(matches!(error, kube::Error::Api(s) if s.code == 404)))
+            .ok();
         shelf.compare(&name, before.as_ref(), real.as_ref(), &story);
-        *self.outcomes.entry((action.deed().to_string(), modelled.err().unwrap_or(0))).or_default() += 1;
+        *self
+            .outcomes
+            .entry((action.deed().to_string(), modelled.err().unwrap_or(0)))
+            .or_default() += 1;
     }
 
     /// The pod has no finalizers any more, and its kubelet has ended it.
@@ -145,8 +189,17 @@ impl Both {
         }
         let path = PODS.path(&self.owner.namespace, &name).unwrap();
         let free = json!({"metadata": {"finalizers": null}});
-        request(&self.client, Method::PATCH, &path, &free).await.unwrap();
-        request(&self.client, Method::DELETE, &path, &json!({"gracePeriodSeconds": 0})).await.unwrap();
+        request(&self.client, Method::PATCH, &path, &free)
+            .await
+            .unwrap();
+        request(
+            &self.client,
+            Method::DELETE,
+            &path,
+            &json!({"gracePeriodSeconds": 0}),
+        )
+        .await
+        .unwrap();
         let gone = read(&self.client, &PODS, &self.owner.namespace, &name).await;
         assert!(gone.is_err(), "{story}: {name} is still there");
     }
@@ -163,13 +216,23 @@ impl Both {
             Both::patch_pod,
             Both::patch_pod_status,
             Both::patch_pod_status,
-            |both, name| Action::DeletePod { target: both.target(true, name) },
+            |both, name| Action::DeletePod {
+                target: both.target(true, name),
+            },
             Both::release_pod,
-            |both, name| Action::AdoptPod { target: both.target(true, name), owner: both.new_owner() },
-            |both, name| Action::AdoptRevision { target: both.target(false, name), owner: both.new_owner() },
+            |both, name| Action::AdoptPod {
+                target: both.target(true, name),
+                owner: both.new_owner(),
+            },
+            |both, name| Action::AdoptRevision {
+                target: both.target(false, name),
+                owner: both.new_owner(),
+            },
             Both::create_revision,
             Both::change_revision,
-            |both, name| Action::DeleteRevision { target: both.target(false, name) },
+            |both, name| Action::DeleteRevision {
+                target: both.target(false, name),
+            },
         ];
         self.rng.choice(actions).unwrap()
     }
@@ -177,39 +240,58 @@ impl Both {
     /// Mostly the object that there is, of any version or the present one; now and then another, or a version that was.
     fn target(&mut self, pod: bool, name: &str) -> Target {
         let shelf = if pod { &self.pods } else { &self.revisions };
-        let metadata = shelf.objects.get(name).map_or(Value::Null, |object| object["metadata"].clone());
+        let metadata = shelf
+            .objects
+            .get(name)
+            .map_or(Value::Null, |object| object["metadata"].clone());
         let text = |field: &str| metadata[field].as_str().map(str::to_owned);
         let resource_version = match self.rng.u8(..4) {
             0 => text("resourceVersion"),
             1 => shelf.stale.get(name).cloned(),
             _ => None,
         };
-        let uid = text("uid").filter(|_| self.rng.u8(..8) > 0).unwrap_or_else(uid);
-        Target { namespace: self.owner.namespace.clone(), name: name.to_owned(), uid, resource_version }
+        let uid = text("uid")
+            .filter(|_| self.rng.u8(..8) > 0)
+            .unwrap_or_else(uid);
+        Target {
+            namespace: self.owner.namespace.clone(),
+            name: name.to_owned(),
+            uid,
+            resource_version,
+        }
     }
 
     fn create_pod(&mut self, name: &str) -> Action {
         let mut body = pod_body(&self.owner.namespace, name, &self.owner.uid);
         body["spec"]["nodeName"] = json!(NODE);
         body["metadata"]["labels"]["x"] = json!(self.word());
-        Action::CreatePod { body: (&body).into() }
+        Action::CreatePod {
+            body: (&body).into(),
+        }
     }
 
     fn patch_pod(&mut self, name: &str) -> Action {
         let mut patch = self.pod_patch();
         for container in ["first", "second"] {
             if self.rng.bool() {
-                patch.images.insert(container.to_owned(), format!("x:{}", self.word()));
+                patch
+                    .images
+                    .insert(container.to_owned(), format!("x:{}", self.word()));
             }
         }
-        Action::PatchPod { target: self.target(true, name), patch }
+        Action::PatchPod {
+            target: self.target(true, name),
+            patch,
+        }
     }
 
     fn patch_pod_status(&mut self, name: &str) -> Action {
         let condition = |rng: &mut Rng, type_: &str| Condition {
             type_: type_.into(),
             status: (*rng.choice(["True", "False"]).unwrap()).into(),
-            last_transition_time: Some(Timestamp::from_second(1_700_000_000 + rng.i64(0..3)).unwrap()),
+            last_transition_time: Some(
+                Timestamp::from_second(1_700_000_000 + rng.i64(0..3)).unwrap(),
+            ),
             reason: (*rng.choice(["", "StartInPlaceUpdate"]).unwrap()).into(),
             message: (*rng.choice(["", "why"]).unwrap()).into(),
         };
@@ -217,18 +299,33 @@ impl Both {
         let conditions: Vec<_> = types.map(|type_| condition(&mut self.rng, type_)).collect();
         let conditions = conditions.into_iter().filter(|_| self.rng.bool()).collect();
         let patch = self.pod_patch();
-        Action::PatchPodStatus { target: self.target(true, name), conditions, patch }
+        Action::PatchPodStatus {
+            target: self.target(true, name),
+            conditions,
+            patch,
+        }
     }
 
     /// Of its owner, or of one that it does not have.
     fn release_pod(&mut self, name: &str) -> Action {
-        let owner = if self.rng.u8(..4) > 0 { self.owner.uid.clone() } else { uid() };
-        Action::ReleasePod { target: self.target(true, name), owner }
+        let owner = if self.rng.u8(..4) > 0 {
+            self.owner.uid.clone()
+        } else {
+            uid()
+        };
+        Action::ReleasePod {
+            target: self.target(true, name),
+            owner,
+        }
     }
 
     /// Its owner, or another, which is one too many while that manages it.
     fn new_owner(&mut self) -> Value {
-        let owner = if self.rng.bool() { self.owner.uid.clone() } else { uid() };
+        let owner = if self.rng.bool() {
+            self.owner.uid.clone()
+        } else {
+            uid()
+        };
         pod_body(&self.owner.namespace, "any", &owner)["metadata"]["ownerReferences"][0].clone()
     }
 
@@ -236,10 +333,16 @@ impl Both {
         let mut patch = PodPatch::default();
         for key in ["x", "y"] {
             if self.rng.bool() {
-                patch.labels.insert(key.to_owned(), Some(self.word()).filter(|_| self.rng.bool()));
+                patch.labels.insert(
+                    key.to_owned(),
+                    Some(self.word()).filter(|_| self.rng.bool()),
+                );
             }
             if self.rng.bool() {
-                patch.annotations.insert(key.to_owned(), Some(self.word()).filter(|_| self.rng.bool()));
+                patch.annotations.insert(
+                    key.to_owned(),
+                    Some(self.word()).filter(|_| self.rng.bool()),
+                );
             }
         }
         if self.rng.u8(..4) == 0 {
@@ -259,17 +362,29 @@ impl Both {
             "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata,
             "revision": self.rng.i64(1..4), "data": {"spec": {"template": {}}},
         });
-        Action::CreateRevision { body: Body::from(&body) }
+        Action::CreateRevision {
+            body: Body::from(&body),
+        }
     }
 
     fn change_revision(&mut self, name: &str) -> Action {
         let target = self.target(false, name);
         if self.rng.bool() {
             let value = Some(self.word()).filter(|_| self.rng.bool());
-            return Action::PatchRevision { target, patch: json!({"metadata": {"labels": {"x": value}}}) };
+            return Action::PatchRevision {
+                target,
+                patch: json!({"metadata": {"labels": {"x": value}}}),
+            };
         }
-        let annotations = Some(("x".to_owned(), self.word())).filter(|_| self.rng.bool()).into_iter().collect();
-        Action::RenumberRevision { target, revision: self.rng.i64(1..4), annotations }
+        let annotations = Some(("x".to_owned(), self.word()))
+            .filter(|_| self.rng.bool())
+            .into_iter()
+            .collect();
+        Action::RenumberRevision {
+            target,
+            revision: self.rng.i64(1..4),
+            annotations,
+        }
     }
 
     /// What has not been seen yet. A test that met only the simple cases would prove little.
@@ -280,13 +395,22 @@ impl Both {
     /// What nobody expects. Anything may be gone.
     fn unforeseen(&self) -> Vec<&Outcome> {
         let foreseen: BTreeSet<_> = foreseen().collect();
-        self.outcomes.keys().filter(|outcome| outcome.1 != 404 && !foreseen.contains(outcome)).collect()
+        self.outcomes
+            .keys()
+            .filter(|outcome| outcome.1 != 404 && !foreseen.contains(outcome))
+            .collect()
     }
 }
 
 /// All that can come of the writes, besides that the object is gone.
 fn foreseen() -> impl Iterator<Item = Outcome> {
-    let pods = ["PatchPod", "PatchPodStatus", "DeletePod", "ReleasePod", "AdoptPod"];
+    let pods = [
+        "PatchPod",
+        "PatchPodStatus",
+        "DeletePod",
+        "ReleasePod",
+        "AdoptPod",
+    ];
     let revisions = [
         "RenumberControllerRevision",
         "PatchControllerRevision",
@@ -294,13 +418,27 @@ fn foreseen() -> impl Iterator<Item = Outcome> {
         "AdoptControllerRevision",
     ];
     let changes = pods.into_iter().chain(revisions);
-    let met = changes.chain(["CreatePod", "CreateControllerRevision"]).flat_map(|kind| [(kind, 0), (kind, 409)]);
-    let refused = ["PatchPod", "PatchPodStatus", "AdoptPod", "AdoptControllerRevision"].map(|kind| (kind, 422));
-    met.chain(refused).map(|(deed, code)| (deed.to_owned(), code))
+    let met = changes
+        .chain(["CreatePod", "CreateControllerRevision"])
+        .flat_map(|kind| [(kind, 0), (kind, 409)]);
+    let refused = [
+        "PatchPod",
+        "PatchPodStatus",
+        "AdoptPod",
+        "AdoptControllerRevision",
+    ]
+    .map(|kind| (kind, 422));
+    met.chain(refused)
+        .map(|(deed, code)| (deed.to_owned(), code))
 }
 
 /// What the executor says of it: that an object is gone, or is there and is the owner's, is as good as done.
-fn expected(action: &Action, modelled: Result<(), Refused>, before: Option<&Value>, owner: &str) -> Refused {
+fn expected(
+    action: &Action,
+    modelled: Result<(), Refused>,
+    before: Option<&Value>,
+    owner: &str,
+) -> Refused {
     let is_owned = |metadata: &Value| metadata["ownerReferences"][0]["uid"] == owner;
     let lives = before
         .map(|before| &before["metadata"])
@@ -317,15 +455,39 @@ fn expected(action: &Action, modelled: Result<(), Refused>, before: Option<&Valu
 fn shown(object: &Value) -> Value {
     let metadata = &object["metadata"];
     let map = |field: &str| metadata[field].as_object().cloned().unwrap_or_default();
-    let words =
-        |value: &Value| value.as_array().into_iter().flatten().map(ToString::to_string).collect::<BTreeSet<_>>();
-    let containers = object["spec"]["containers"].as_array().into_iter().flatten();
-    let images: Vec<_> = containers.map(|container| json!([container["name"], container["image"]])).collect();
-    let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    let words = |value: &Value| {
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect::<BTreeSet<_>>()
+    };
+    let containers = object["spec"]["containers"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let images: Vec<_> = containers
+        .map(|container| json!([container["name"], container["image"]]))
+        .collect();
+    let conditions = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let condition = |c: &Value| {
-        let time: Option<Timestamp> = c["lastTransitionTime"].as_str().map(|time| time.parse().unwrap());
-        (text(&c["type"]), (text(&c["status"]), time, text(&c["reason"]), text(&c["message"])))
+        let time: Option<Timestamp> = c["lastTransitionTime"]
+            .as_str()
+            .map(|time| time.parse().unwrap());
+        (
+            text(&c["type"]),
+            (
+                text(&c["status"]),
+                time,
+                text(&c["reason"]),
+                text(&c["message"]),
+            ),
+        )
     };
     let conditions: BTreeMap<_, _> = conditions.map(condition).collect();
     json!({

@@ -27,7 +27,11 @@ pub(crate) struct Relay {
 impl Relay {
     /// A wire to the apiserver of this configuration, which is changed to lead through it.
     pub(crate) async fn before(config: &mut Config) -> Self {
-        let target = format!("{}:{}", config.cluster_url.host().unwrap(), config.cluster_url.port_u16().unwrap());
+        let target = format!(
+            "{}:{}",
+            config.cluster_url.host().unwrap(),
+            config.cluster_url.port_u16().unwrap()
+        );
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         config.cluster_url = format!("https://{address}").parse().unwrap();
@@ -49,7 +53,9 @@ impl Relay {
 }
 
 async fn pass(client: TcpStream, target: String, wire: Arc<watch::Sender<Wire>>) {
-    let Ok(server) = TcpStream::connect(target).await else { return };
+    let Ok(server) = TcpStream::connect(target).await else {
+        return;
+    };
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     tokio::select! {

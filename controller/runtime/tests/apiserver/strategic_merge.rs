@@ -44,11 +44,15 @@ fn patches() -> Vec<Value> {
         web(
             json!({"image": "web:arm", "args": ["c"], "env": [{"name": "C", "value": "3"}, {"name": "A", "value": "4"}]}),
         ),
-        web(json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}, "value": null}]})),
+        web(
+            json!({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}, "value": null}]}),
+        ),
         web(
             json!({"env": [{"name": "A", "$patch": "delete"}], "ports": [{"$patch": "replace"}, {"containerPort": 82}]}),
         ),
-        web(json!({"ports": [{"containerPort": 81, "name": "p"}], "volumeMounts": [{"mountPath": "/b", "name": "v"}]})),
+        web(
+            json!({"ports": [{"containerPort": 81, "name": "p"}], "volumeMounts": [{"mountPath": "/b", "name": "v"}]}),
+        ),
         web(
             json!({"$setElementOrder/env": [{"name": "C"}, {"name": "B"}, {"name": "A"}], "env": [{"name": "C", "value": "3"}]}),
         ),
@@ -88,8 +92,18 @@ async fn strategic_merge_equals_the_apiservers() {
     for (at, patch) in patches().into_iter().enumerate() {
         // The server has written its defaults into this one.
         let stored = create(format!("theirs-{at}"), &template()).await;
-        let path = POD_TEMPLATES.path(&namespace, &format!("theirs-{at}")).unwrap();
-        let mut theirs = send(&client, Method::PATCH, &path, STRATEGIC, &json!({"template": patch})).await.unwrap();
+        let path = POD_TEMPLATES
+            .path(&namespace, &format!("theirs-{at}"))
+            .unwrap();
+        let mut theirs = send(
+            &client,
+            Method::PATCH,
+            &path,
+            STRATEGIC,
+            &json!({"template": patch}),
+        )
+        .await
+        .unwrap();
         let merged = strategic_merge(&stored, &patch).unwrap();
         // What the patch added gets its defaults here.
         let ours = create(format!("ours-{at}"), &merged).await;
@@ -114,7 +128,14 @@ async fn strategic_merge_refuses_as_the_apiserver_does() {
         json!({"spec": {"$setElementOrder/containers": [{"name": "log"}], "containers": [{"name": "web"}]}}),
         json!({"spec": {"containers": ["web"]}}),
     ] {
-        let theirs = send(&client, Method::PATCH, &path, STRATEGIC, &json!({"template": patch})).await;
+        let theirs = send(
+            &client,
+            Method::PATCH,
+            &path,
+            STRATEGIC,
+            &json!({"template": patch}),
+        )
+        .await;
         assert!(theirs.is_err(), "{patch}");
         assert!(strategic_merge(&stored, &patch).is_err(), "{patch}");
     }

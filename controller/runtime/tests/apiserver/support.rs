@@ -22,7 +22,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The control plane of all tests that leave it as it is. The last test that holds it takes it down.
 pub(crate) fn cluster() -> Arc<Cluster> {
     static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
-    let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut shared = SHARED
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(cluster) = shared.upgrade() {
         return cluster;
     }
@@ -38,14 +40,21 @@ pub(crate) fn own_cluster() -> Cluster {
 
 pub(crate) async fn config(kubeconfig: &Path) -> Config {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .unwrap()
 }
 
 pub(crate) async fn connect(cluster: &Cluster) -> Client {
     client::connect(config(&cluster.kubeconfig()).await, Metrics::new(|_| {})).unwrap()
 }
 
-pub(crate) async fn request(client: &Client, method: Method, path: &str, body: &Value) -> kube::Result<Value> {
+pub(crate) async fn request(
+    client: &Client,
+    method: Method,
+    path: &str,
+    body: &Value,
+) -> kube::Result<Value> {
     let content = match method {
         Method::PATCH => "application/merge-patch+json",
         _ => "application/json",
@@ -61,29 +70,61 @@ pub(crate) async fn send(
     content: &str,
     body: &Value,
 ) -> kube::Result<Value> {
-    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-    let request = Request::builder().method(method).uri(path).header("content-type", content).body(body).unwrap();
+    let body = if body.is_null() {
+        Vec::new()
+    } else {
+        body.to_string().into_bytes()
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content)
+        .body(body)
+        .unwrap();
     client.request(request).await
 }
 
-pub(crate) async fn read(client: &Client, resource: &Resource, namespace: &str, name: &str) -> kube::Result<Value> {
-    request(client, Method::GET, &resource.path(namespace, name).unwrap(), &Value::Null).await
+pub(crate) async fn read(
+    client: &Client,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+) -> kube::Result<Value> {
+    request(
+        client,
+        Method::GET,
+        &resource.path(namespace, name).unwrap(),
+        &Value::Null,
+    )
+    .await
 }
 
 /// A namespace of the test's own, in which pods can be created.
 pub(crate) async fn namespace(client: &Client) -> String {
     let body = json!({"metadata": {"generateName": "test-"}});
-    let made = request(client, Method::POST, "/api/v1/namespaces", &body).await.unwrap();
+    let made = request(client, Method::POST, "/api/v1/namespaces", &body)
+        .await
+        .unwrap();
     let namespace = made["metadata"]["name"].as_str().unwrap().to_owned();
     let account = json!({"metadata": {"name": "default"}});
     // The controller manager makes it too, sooner or later.
-    let _ = request(client, Method::POST, &format!("/api/v1/namespaces/{namespace}/serviceaccounts"), &account).await;
+    let _ = request(
+        client,
+        Method::POST,
+        &format!("/api/v1/namespaces/{namespace}/serviceaccounts"),
+        &account,
+    )
+    .await;
     namespace
 }
 
 /// The owner of the pods that [`pod_body`] makes.
 pub(crate) fn clone_set<'a>(namespace: &'a str, uid: &'a str) -> OwnerKey<'a> {
-    OwnerKey { kind: CLONE_SET, namespace, uid }
+    OwnerKey {
+        kind: CLONE_SET,
+        namespace,
+        uid,
+    }
 }
 
 /// A pod of two containers that belongs to an owner.
@@ -104,7 +145,14 @@ pub(crate) fn pod_body(namespace: &str, name: &str, owner: &str) -> Value {
 /// Creates a pod and returns it slim.
 pub(crate) async fn create_pod(client: &Client, namespace: &str, name: &str, owner: &str) -> Pod {
     let body = pod_body(namespace, name, owner);
-    let made = request(client, Method::POST, &PODS.collection(namespace).unwrap(), &body).await.unwrap();
+    let made = request(
+        client,
+        Method::POST,
+        &PODS.collection(namespace).unwrap(),
+        &body,
+    )
+    .await
+    .unwrap();
     serde_json::from_value(made).unwrap()
 }
 
@@ -116,7 +164,14 @@ pub(crate) async fn label(client: &Client, pod: &Pod, value: &str) -> Pod {
 
 pub(crate) async fn delete(client: &Client, pod: &Pod) {
     let now = json!({"gracePeriodSeconds": 0});
-    request(client, Method::DELETE, &PODS.path(pod.namespace(), pod.name()).unwrap(), &now).await.unwrap();
+    request(
+        client,
+        Method::DELETE,
+        &PODS.path(pod.namespace(), pod.name()).unwrap(),
+        &now,
+    )
+    .await
+    .unwrap();
 }
 
 /// A uid that no object has.
@@ -132,7 +187,10 @@ impl<T: Object> Told<T> {
         let (sender, told) = mpsc::unbounded_channel();
         store.on_change(move |change| {
             let change = match change {
-                Change::Applied { old, new } => Change::Applied { old: old.clone(), new: new.clone() },
+                Change::Applied { old, new } => Change::Applied {
+                    old: old.clone(),
+                    new: new.clone(),
+                },
                 Change::Deleted { old } => Change::Deleted { old: old.clone() },
                 Change::Synced => Change::Synced,
             };
@@ -142,7 +200,11 @@ impl<T: Object> Told<T> {
     }
 
     /// Waits for the next change that `wanted` accepts; others before it are dropped.
-    pub(crate) async fn next<R>(&mut self, what: &str, wanted: impl Fn(Change<T>) -> Option<R>) -> R {
+    pub(crate) async fn next<R>(
+        &mut self,
+        what: &str,
+        wanted: impl Fn(Change<T>) -> Option<R>,
+    ) -> R {
         let search = async {
             loop {
                 let change = self.0.recv().await.expect("the store is gone");
@@ -151,11 +213,16 @@ impl<T: Object> Told<T> {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, search).await.unwrap_or_else(|_| panic!("never told: {what}"))
+        tokio::time::timeout(PATIENCE, search)
+            .await
+            .unwrap_or_else(|_| panic!("never told: {what}"))
     }
 
     pub(crate) async fn synced(&mut self) {
-        self.next("synced", |change| matches!(change, Change::Synced).then_some(())).await;
+        self.next("synced", |change| {
+            matches!(change, Change::Synced).then_some(())
+        })
+        .await;
     }
 
     /// Waits until this object is applied, and returns it with what was there before.
@@ -183,5 +250,7 @@ pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("never happened: {what}"));
+    tokio::time::timeout(PATIENCE, wait)
+        .await
+        .unwrap_or_else(|_| panic!("never happened: {what}"));
 }

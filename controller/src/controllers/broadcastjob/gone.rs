@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
-use berth_kinds::broadcastjob::{hides_its_end, is_over, is_recorded, mark_of, missed, node_of, unrecorded};
+use berth_kinds::broadcastjob::{
+    hides_its_end, is_over, is_recorded, mark_of, missed, node_of, unrecorded,
+};
 use berth_runtime::{Change, Object, Store};
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
@@ -29,7 +31,12 @@ impl Gone {
     }
 
     /// Keeps a pod that goes after its end.
-    pub(super) fn note(&self, jobs: &Store<Watched<BroadcastJob>>, nodes: &Store<Watched<Node>>, change: &Change<Pod>) {
+    pub(super) fn note(
+        &self,
+        jobs: &Store<Watched<BroadcastJob>>,
+        nodes: &Store<Watched<Node>>,
+        change: &Change<Pod>,
+    ) {
         self.note_among(jobs, (nodes, nodes.is_synced()), change);
     }
 
@@ -42,13 +49,24 @@ impl Gone {
     ) {
         let (old, new) = match change {
             Change::Deleted { old } => (old, None),
-            Change::Applied { old: Some(old), new } => (old, Some(&**new)),
+            Change::Applied {
+                old: Some(old),
+                new,
+            } => (old, Some(&**new)),
             Change::Applied { .. } | Change::Synced => return,
         };
-        let Some(owner) = managed_by(old).filter(|_| hides_its_end(old, new)) else { return };
+        let Some(owner) = managed_by(old).filter(|_| hides_its_end(old, new)) else {
+            return;
+        };
         // What goes with its job is missed by nobody.
-        let is_its_job = |job: &Arc<Watched<BroadcastJob>>| job.uid() == owner.uid && !is_over(&job.0);
-        let Some(job) = jobs.get(&old.metadata.namespace, owner.name).filter(is_its_job) else { return };
+        let is_its_job =
+            |job: &Arc<Watched<BroadcastJob>>| job.uid() == owner.uid && !is_over(&job.0);
+        let Some(job) = jobs
+            .get(&old.metadata.namespace, owner.name)
+            .filter(is_its_job)
+        else {
+            return;
+        };
         let mark = match node_of(old).and_then(|name| nodes.get("", name)) {
             Some(node) => missed(&job.0, old, &node.0),
             // It is looked for when the pod is asked for.
@@ -66,7 +84,9 @@ impl Gone {
     /// Lets go what the status of a job has by now, and all of a job that is over.
     pub(super) fn told(&self, job: &Watched<BroadcastJob>) {
         let mut all = self.lock();
-        let Some(of_job) = all.get_mut(job.uid()) else { return };
+        let Some(of_job) = all.get_mut(job.uid()) else {
+            return;
+        };
         of_job.retain(|mark, _| !is_recorded(&job.0, mark));
         if of_job.is_empty() || is_over(&job.0) {
             all.remove(job.uid());
@@ -80,7 +100,10 @@ impl Gone {
 
     /// Those of a job that its status does not have yet.
     pub(super) fn of(&self, job: &Watched<BroadcastJob>, nodes: &[Arc<Node>]) -> Vec<Arc<Pod>> {
-        let known = self.lock().get(job.uid()).map(|of_job| of_job.values().cloned().collect());
+        let known = self
+            .lock()
+            .get(job.uid())
+            .map(|of_job| of_job.values().cloned().collect());
         let all: Vec<Arc<Pod>> = known.unwrap_or_default();
         if all.is_empty() {
             return all;
@@ -91,7 +114,9 @@ impl Gone {
         let mut gone = self.lock();
         if let Some(of_job) = gone.get_mut(job.uid()) {
             // Others may have come meanwhile.
-            of_job.retain(|_, pod| still.contains(&Arc::as_ptr(pod)) || !looked_at.contains(&Arc::as_ptr(pod)));
+            of_job.retain(|_, pod| {
+                still.contains(&Arc::as_ptr(pod)) || !looked_at.contains(&Arc::as_ptr(pod))
+            });
             if of_job.is_empty() {
                 gone.remove(job.uid());
             }
@@ -133,7 +158,12 @@ mod tests {
         /// With so many nodes, `n0`, `n1`, …
         fn new(count: usize) -> Self {
             let (jobs, nodes) = (Store::new(&[]), Store::new(&[]));
-            let standby = Self { gone: Gone::default(), jobs, nodes, knows_nodes: true };
+            let standby = Self {
+                gone: Gone::default(),
+                jobs,
+                nodes,
+                knows_nodes: true,
+            };
             for number in 0..count {
                 let node = json!({"metadata": {"name": format!("n{number}"), "uid": format!("u{number}")}});
                 standby.nodes.apply(serde_json::from_value(node).unwrap());
@@ -143,8 +173,7 @@ mod tests {
 
         /// The job as its status is now.
         fn told(&self, version: u32, status: Value) {
-            let metadata =
-                json!({"namespace": "default", "name": "job", "uid": "j", "resourceVersion": version.to_string()});
+            let metadata = json!({"namespace": "default", "name": "job", "uid": "j", "resourceVersion": version.to_string()});
             let job = json!({"metadata": metadata, "spec": {"template": {}}, "status": status});
             self.jobs.apply(serde_json::from_value(job).unwrap());
             self.gone.told(&self.job());
@@ -164,13 +193,20 @@ mod tests {
             let metadata = json!({"namespace": "default", "name": pod, "uid": pod, "ownerReferences": [owner]});
             let pod = json!({"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": phase}});
             let old = Arc::new(serde_json::from_value::<Pod>(pod).unwrap());
-            self.gone.note_among(&self.jobs, (&self.nodes, self.knows_nodes), &Change::Deleted { old });
+            self.gone.note_among(
+                &self.jobs,
+                (&self.nodes, self.knows_nodes),
+                &Change::Deleted { old },
+            );
         }
 
         /// The phases of the pods that are kept.
         fn kept(&self) -> Vec<String> {
             let all = self.gone.lock();
-            all.values().flat_map(Missed::values).map(|pod| pod.status.phase.to_string()).collect()
+            all.values()
+                .flat_map(Missed::values)
+                .map(|pod| pod.status.phase.to_string())
+                .collect()
         }
     }
 
@@ -178,7 +214,10 @@ mod tests {
     fn a_replica_that_does_not_lead_keeps_what_the_status_lacks_and_no_more() {
         let standby = Standby::new(2);
         let (first, second) = (standby.mark("n0"), standby.mark("n1"));
-        standby.told(1, json!({"phase": "running", "endedNodes": [format!("+{first}")]}));
+        standby.told(
+            1,
+            json!({"phase": "running", "endedNodes": [format!("+{first}")]}),
+        );
         standby.loses(&format!("job-{first}"), "n0", "Succeeded");
         assert!(standby.kept().is_empty(), "the status has its node");
         for (pod, node, phase) in [
@@ -195,14 +234,19 @@ mod tests {
         standby.loses("by-another", "n1", "Succeeded");
         standby.loses("by-a-third", "n1", "Failed");
         assert_eq!(standby.kept(), ["Succeeded"], "one for each node");
-        standby.told(2, json!({"phase": "running", "endedNodes": [format!("+{first}"), format!("+{second}")]}));
+        standby.told(
+            2,
+            json!({"phase": "running", "endedNodes": [format!("+{first}"), format!("+{second}")]}),
+        );
         assert!(standby.gone.lock().is_empty(), "the status has both");
     }
 
     #[test]
     fn nothing_is_kept_of_a_job_that_is_over_or_gone() {
-        let ways: [fn(&Standby); 2] =
-            [|standby| standby.told(2, json!({"phase": "completed"})), |standby| standby.gone.forget("j")];
+        let ways: [fn(&Standby); 2] = [
+            |standby| standby.told(2, json!({"phase": "completed"})),
+            |standby| standby.gone.forget("j"),
+        ];
         for ends in ways {
             let standby = Standby::new(1);
             standby.told(1, json!({"phase": "running"}));
@@ -234,7 +278,12 @@ mod tests {
         standby.told(1, json!({"phase": "running"}));
         let first = standby.mark("n0");
         standby.loses(&format!("job-{first}"), "n0", "Succeeded");
-        let nodes: Vec<_> = standby.nodes.all().iter().map(|node| node.0.clone()).collect();
+        let nodes: Vec<_> = standby
+            .nodes
+            .all()
+            .iter()
+            .map(|node| node.0.clone())
+            .collect();
         assert_eq!(standby.gone.of(&standby.job(), &nodes).len(), 1);
         assert_eq!(standby.kept().len(), 1, "until it is written");
         assert!(standby.gone.of(&standby.job(), &[]).is_empty());
@@ -243,10 +292,14 @@ mod tests {
 
     #[test]
     fn before_all_nodes_are_known_nothing_is_taken_for_one_of_a_node_that_is_gone() {
-        let standby = Standby { knows_nodes: false, ..Standby::new(0) };
+        let standby = Standby {
+            knows_nodes: false,
+            ..Standby::new(0)
+        };
         standby.told(1, json!({"phase": "running"}));
-        let node: Arc<Node> =
-            Arc::new(serde_json::from_value(json!({"metadata": {"name": "n0", "uid": "u0"}})).unwrap());
+        let node: Arc<Node> = Arc::new(
+            serde_json::from_value(json!({"metadata": {"name": "n0", "uid": "u0"}})).unwrap(),
+        );
         standby.loses(&format!("job-{}", mark_of(&node)), "n0", "Succeeded");
         standby.loses("by-another", "n1", "Succeeded");
         assert_eq!(standby.kept().len(), 2);

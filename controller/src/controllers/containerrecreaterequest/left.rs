@@ -30,9 +30,14 @@ impl Entries {
             Change::Deleted { old } => (Some(&**old), None),
             Change::Synced => return Vec::new(),
         };
-        let (before, now) = (old.map(keys).unwrap_or_default(), new.map(keys).unwrap_or_default());
+        let (before, now) = (
+            old.map(keys).unwrap_or_default(),
+            new.map(keys).unwrap_or_default(),
+        );
         let is_without = before.is_empty() && now.is_empty();
-        let Some(pod) = new.or(old).filter(|_| !is_without) else { return now };
+        let Some(pod) = new.or(old).filter(|_| !is_without) else {
+            return now;
+        };
         let mut all = self.lock();
         for gone in before.iter().filter(|key| !now.contains(key)) {
             if let Some(pods) = all.get_mut(gone) {
@@ -43,19 +48,29 @@ impl Entries {
             }
         }
         for key in &now {
-            all.entry(key.clone()).or_default().insert(pod.metadata.name.clone());
+            all.entry(key.clone())
+                .or_default()
+                .insert(pod.metadata.name.clone());
         }
         now
     }
 
     /// The pods in whose gates the request has an entry.
     fn of(&self, request: &Key) -> Vec<Box<str>> {
-        self.lock().get(request).into_iter().flatten().cloned().collect()
+        self.lock()
+            .get(request)
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
     }
 }
 
 fn keys(pod: &Pod) -> Vec<Key> {
-    entries(pod).iter().map(|name| Key::new(&pod.metadata.namespace, name)).collect()
+    entries(pod)
+        .iter()
+        .map(|name| Key::new(&pod.metadata.namespace, name))
+        .collect()
 }
 
 impl Reads {
@@ -66,20 +81,37 @@ impl Reads {
     pub(super) async fn let_go_of_gone(&self, acting: &Acting, key: &Key) -> Result<(), Next> {
         for name in self.left.of(key) {
             // What cannot be read is not gone.
-            if self.requests.unreadable(&key.namespace, &key.name).is_some() {
+            if self
+                .requests
+                .unreadable(&key.namespace, &key.name)
+                .is_some()
+            {
                 return Ok(());
             }
             let request = self.requests.get(&key.namespace, &key.name);
             let plan = |pod: &Pod| {
-                let_go_of_gone(pod, &key.name, request.as_ref().map(|request| &*request.0), Timestamp::now())
+                let_go_of_gone(
+                    pod,
+                    &key.name,
+                    request.as_ref().map(|request| &*request.0),
+                    Timestamp::now(),
+                )
             };
             let is_left = |pod: &Pod| plan(pod).actions().next().is_some();
-            let Some(seen) = self.pods.get(&key.namespace, &name).filter(|pod| is_left(pod)) else { continue };
+            let Some(seen) = self
+                .pods
+                .get(&key.namespace, &name)
+                .filter(|pod| is_left(pod))
+            else {
+                continue;
+            };
             acting.settled(&seen.metadata.uid).await?;
             // A request that let go itself may be gone from one store before the other shows it.
             let live = read(&acting.client, &PODS, &key.namespace, &name).await;
             let live = live.map_err(|failed| Next::Retry(failed.to_string()))?;
-            let Some(Ok(pod)) = live.map(|pod| Pod::read(pod.get())) else { continue };
+            let Some(Ok(pod)) = live.map(|pod| Pod::read(pod.get())) else {
+                continue;
+            };
             let plan = plan(&pod);
             let outcome = acting.executor.act(&plan, &Owner::of(&pod)).await;
             match acting::next(&plan, &outcome, Ok(false)) {
@@ -112,9 +144,17 @@ mod tests {
     #[test]
     fn the_pods_of_a_request_are_known_as_long_as_it_has_an_entry_in_them() {
         let (all, key) = (Entries::default(), |name: &str| Key::new("default", name));
-        let applied = |old: Option<&Arc<Pod>>, new: &Arc<Pod>| Change::Applied { old: old.cloned(), new: new.clone() };
+        let applied = |old: Option<&Arc<Pod>>, new: &Arc<Pod>| Change::Applied {
+            old: old.cloned(),
+            new: new.clone(),
+        };
         let (bare, one, both) = (pod("web", &[]), pod("web", &["a"]), pod("web", &["a", "b"]));
-        let of = |request: &str| all.of(&key(request)).iter().map(|pod| pod.to_string()).collect::<Vec<_>>();
+        let of = |request: &str| {
+            all.of(&key(request))
+                .iter()
+                .map(|pod| pod.to_string())
+                .collect::<Vec<_>>()
+        };
         assert!(all.note(&applied(None, &bare)).is_empty());
         assert_eq!(all.note(&applied(Some(&bare), &both)), [key("a"), key("b")]);
         assert_eq!(all.note(&applied(None, &pod("db", &["a"]))), [key("a")]);

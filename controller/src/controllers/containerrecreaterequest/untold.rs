@@ -19,13 +19,19 @@ impl Untold {
             since.remove(uid);
             return None;
         }
-        let waited = since.entry(uid.to_owned()).or_insert_with(Instant::now).elapsed();
+        let waited = since
+            .entry(uid.to_owned())
+            .or_insert_with(Instant::now)
+            .elapsed();
         Some(WITH_START.saturating_sub(waited)).filter(|left| !left.is_zero())
     }
 
     /// The request is gone.
     pub(super) fn forget(&self, uid: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(uid);
     }
 }
 
@@ -37,7 +43,11 @@ mod tests {
     fn a_stop_waits_for_two_seconds_and_what_else_is_new_does_not() {
         let untold = Untold::default();
         assert_eq!(untold.waits("a", false), None);
-        assert!(untold.waits("a", true).is_some_and(|left| left <= WITH_START));
+        assert!(
+            untold
+                .waits("a", true)
+                .is_some_and(|left| left <= WITH_START)
+        );
         let long_ago = Instant::now().checked_sub(WITH_START).unwrap();
         untold.0.lock().unwrap().insert("a".to_owned(), long_ago);
         assert_eq!(untold.waits("a", true), None);

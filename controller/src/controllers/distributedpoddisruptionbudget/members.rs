@@ -43,19 +43,49 @@ struct Named {
 }
 
 impl Named {
-    fn of_this_cluster(kind: MemberKind, origin: Origin, brings: Result<Brings, Silence>, holding: Holding) -> Self {
-        let other = Other { kind: Some(kind), origin, brings, shared: Shared::default(), last_read: None };
-        Self { other, elsewhere: Elsewhere::default(), holding: Some(holding), pods: Vec::new() }
+    fn of_this_cluster(
+        kind: MemberKind,
+        origin: Origin,
+        brings: Result<Brings, Silence>,
+        holding: Holding,
+    ) -> Self {
+        let other = Other {
+            kind: Some(kind),
+            origin,
+            brings,
+            shared: Shared::default(),
+            last_read: None,
+        };
+        Self {
+            other,
+            elsewhere: Elsewhere::default(),
+            holding: Some(holding),
+            pods: Vec::new(),
+        }
     }
 
     fn silent(why: &str) -> Self {
         let brings = Err(Silence::of(why));
-        let other = Other { kind: None, origin: Origin::default(), brings, shared: Shared::default(), last_read: None };
-        Self { other, elsewhere: Elsewhere::default(), holding: None, pods: Vec::new() }
+        let other = Other {
+            kind: None,
+            origin: Origin::default(),
+            brings,
+            shared: Shared::default(),
+            last_read: None,
+        };
+        Self {
+            other,
+            elsewhere: Elsewhere::default(),
+            holding: None,
+            pods: Vec::new(),
+        }
     }
 
     fn expected(&self) -> usize {
-        self.other.brings.as_ref().map_or(0, |brings| brings.expected)
+        self.other
+            .brings
+            .as_ref()
+            .map_or(0, |brings| brings.expected)
     }
 }
 
@@ -86,7 +116,11 @@ impl Holding {
 impl Naming<'_> {
     /// What those that it names bring without what is counted already.
     pub(super) async fn others(&self, reads: &Reads, budgets: &PodBudgets) -> Result<Others, Next> {
-        let mut all: Vec<_> = self.members.iter().map(|member| self.named(reads, budgets, member)).collect();
+        let mut all: Vec<_> = self
+            .members
+            .iter()
+            .map(|member| self.named(reads, budgets, member))
+            .collect();
         self.find_shared_pods(reads, &mut all);
         self.find_what_is_expected_twice(budgets, &mut all).await?;
         for Named { other, .. } in &mut all {
@@ -96,46 +130,98 @@ impl Naming<'_> {
         }
         let before: Vec<usize> = all.iter().map(Named::expected).collect();
         let brought = all.iter_mut().zip(self.members).map(|(named, member)| {
-            let Named { other, elsewhere, .. } = named;
-            Brought { member, elsewhere, brings: &mut other.brings }
+            let Named {
+                other, elsewhere, ..
+            } = named;
+            Brought {
+                member,
+                elsewhere,
+                brings: &mut other.brings,
+            }
         });
         let sharing = count_once(&mut brought.collect::<Vec<_>>());
         for ((named, counted), before) in all.iter_mut().zip(&sharing.counted).zip(before) {
             named.other.shared.pods += counted;
             named.other.shared.expected += before.saturating_sub(named.expected());
         }
-        Ok((all.into_iter().map(|named| named.other).collect(), sharing.groups))
+        Ok((
+            all.into_iter().map(|named| named.other).collect(),
+            sharing.groups,
+        ))
     }
 
     /// A budget, and all that it brings.
     fn named(&self, reads: &Reads, budgets: &PodBudgets, member: &Member) -> Named {
         if budgets.clusters().has(member) {
-            let Known { elsewhere, brings, last_read } = budgets.clusters().last(member);
+            let Known {
+                elsewhere,
+                brings,
+                last_read,
+            } = budgets.clusters().last(member);
             let (kind, origin) = (elsewhere.kind, Origin::default());
-            let other = Other { kind, origin, brings, shared: Shared::default(), last_read };
-            return Named { other, elsewhere, holding: None, pods: Vec::new() };
+            let other = Other {
+                kind,
+                origin,
+                brings,
+                shared: Shared::default(),
+                last_read,
+            };
+            return Named {
+                other,
+                elsewhere,
+                holding: None,
+                pods: Vec::new(),
+            };
         }
         if self.budget.is_named_by(member) {
             return Named::silent(ITSELF);
         }
-        let Member { namespace, name, kind, .. } = member;
+        let Member {
+            namespace,
+            name,
+            kind,
+            ..
+        } = member;
         let of = |wanted: MemberKind| kind.is_none_or(|kind| kind == wanted);
-        let native = || reads.natives.get(namespace, name).filter(|_| of(MemberKind::PodDisruptionBudget));
-        let distributed = reads.budgets.get(namespace, name).filter(|_| of(MemberKind::DistributedPodDisruptionBudget));
-        let unavailable =
-            || reads.unavailable.get(namespace, name).filter(|_| *kind == Some(MemberKind::PodUnavailableBudget));
+        let native = || {
+            reads
+                .natives
+                .get(namespace, name)
+                .filter(|_| of(MemberKind::PodDisruptionBudget))
+        };
+        let distributed = reads
+            .budgets
+            .get(namespace, name)
+            .filter(|_| of(MemberKind::DistributedPodDisruptionBudget));
+        let unavailable = || {
+            reads
+                .unavailable
+                .get(namespace, name)
+                .filter(|_| *kind == Some(MemberKind::PodUnavailableBudget))
+        };
         let ours = |budget: Budget| Holding::Ours(budgets.holds(&budget));
         if let Some(found) = distributed {
-            let (kind, origin) = (MemberKind::DistributedPodDisruptionBudget, Origin::of(&found.0.metadata));
+            let (kind, origin) = (
+                MemberKind::DistributedPodDisruptionBudget,
+                Origin::of(&found.0.metadata),
+            );
             let holding = ours(Budget::Distributed(found.0.clone()));
             Named::of_this_cluster(kind, origin, Brings::of_distributed(&found.0), holding)
         } else if let Some(found) = unavailable() {
-            let (kind, origin) = (MemberKind::PodUnavailableBudget, Origin::of(&found.0.metadata));
+            let (kind, origin) = (
+                MemberKind::PodUnavailableBudget,
+                Origin::of(&found.0.metadata),
+            );
             let holding = ours(Budget::Unavailable(found.0.clone()));
             Named::of_this_cluster(kind, origin, Brings::of_unavailable(&found.0), holding)
         } else if let Some(found) = native() {
             let (kind, origin) = (MemberKind::PodDisruptionBudget, Origin::of_native(&found.0));
-            Named::of_this_cluster(kind, origin, Brings::of_native(&found.0), Holding::Native(found.0.clone()))
+            Named::of_this_cluster(
+                kind,
+                origin,
+                Brings::of_native(&found.0),
+                Holding::Native(found.0.clone()),
+            )
         } else {
             Named::silent(MISSING)
         }
@@ -144,9 +230,16 @@ impl Naming<'_> {
     /// How many pods of each the budget itself or one before it selects, too. Ended and second ones are among them, for whoever told how
     /// many are healthy may have seen them before.
     fn find_shared_pods(&self, reads: &Reads, all: &mut [Named]) {
-        let mut counted: BTreeSet<String> = self.view.pods.iter().map(|pod| pod.metadata.uid.to_string()).collect();
+        let mut counted: BTreeSet<String> = self
+            .view
+            .pods
+            .iter()
+            .map(|pod| pod.metadata.uid.to_string())
+            .collect();
         for (named, member) in all.iter_mut().zip(self.members) {
-            let Some(holding) = &named.holding else { continue };
+            let Some(holding) = &named.holding else {
+                continue;
+            };
             named.pods = reads.pods.by_index(&BY_NAMESPACE, &member.namespace);
             named.pods.retain(|pod| holding.selects(&pod.metadata));
             let is_counted = |pod: &&Arc<Pod>| !counted.insert(pod.metadata.uid.to_string());
@@ -156,23 +249,50 @@ impl Naming<'_> {
 
     /// How many of those that each expects are expected already: what the workloads of its pods want, which are those of others, too. Nobody
     /// is asked where no pods are shared.
-    async fn find_what_is_expected_twice(&self, budgets: &PodBudgets, all: &mut [Named]) -> Result<(), Next> {
-        let shared = all.iter().zip(self.members).filter(|(named, _)| named.other.shared.pods > 0);
+    async fn find_what_is_expected_twice(
+        &self,
+        budgets: &PodBudgets,
+        all: &mut [Named],
+    ) -> Result<(), Next> {
+        let shared = all
+            .iter()
+            .zip(self.members)
+            .filter(|(named, _)| named.other.shared.pods > 0);
         let namespaces: BTreeSet<&str> = shared.map(|(_, member)| &*member.namespace).collect();
         let unanswered = |failed: Failed| Next::Retry(failed.to_string());
         let (mut workloads, mut together) = (budgets.workloads(), Together::default());
         if namespaces.contains(self.namespace) {
-            let own = self.view.pods.iter().filter(|pod| self.holds.holds(&pod.metadata));
+            let own = self
+                .view
+                .pods
+                .iter()
+                .filter(|pod| self.holds.holds(&pod.metadata));
             let own: Vec<_> = own.cloned().collect();
             let active = own.iter().filter(|pod| pod.is_active()).count();
-            let expected = self.view.expected.as_ref().map_or(active, |expected| expected.total);
-            together.add(expected, workloads.of(self.namespace, &own).await.map_err(unanswered)?);
+            let expected = self
+                .view
+                .expected
+                .as_ref()
+                .map_or(active, |expected| expected.total);
+            together.add(
+                expected,
+                workloads
+                    .of(self.namespace, &own)
+                    .await
+                    .map_err(unanswered)?,
+            );
         }
         for (named, member) in all.iter_mut().zip(self.members) {
             let is_asked = namespaces.contains(&*member.namespace);
-            let (Some(holding), Ok(brings), true) = (&named.holding, &named.other.brings, is_asked) else { continue };
+            let (Some(holding), Ok(brings), true) = (&named.holding, &named.other.brings, is_asked)
+            else {
+                continue;
+            };
             named.pods.retain(|pod| holding.counts(&pod.metadata));
-            let wanted = workloads.of(&member.namespace, &named.pods).await.map_err(unanswered)?;
+            let wanted = workloads
+                .of(&member.namespace, &named.pods)
+                .await
+                .map_err(unanswered)?;
             named.other.shared.expected = together.add(brings.expected, wanted);
         }
         Ok(())

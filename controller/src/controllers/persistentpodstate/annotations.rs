@@ -56,15 +56,29 @@ impl Annotations {
         state: &PersistentPodState,
         pods: &[Arc<Pod>],
     ) -> Result<BTreeMap<Box<str>, Values>, Failed> {
-        let keys: Vec<_> = wanted_annotations(state).filter(|key| is_outside(key)).map(str::to_owned).collect();
+        let keys: Vec<_> = wanted_annotations(state)
+            .filter(|key| is_outside(key))
+            .map(str::to_owned)
+            .collect();
         if keys.is_empty() {
             self.forget(key);
             return Ok(BTreeMap::new());
         }
-        let known = self.all().get(key).cloned().filter(|read| read.keys == keys).unwrap_or_default();
-        let mut read = Read { keys, by_uid: BTreeMap::new() };
+        let known = self
+            .all()
+            .get(key)
+            .cloned()
+            .filter(|read| read.keys == keys)
+            .unwrap_or_default();
+        let mut read = Read {
+            keys,
+            by_uid: BTreeMap::new(),
+        };
         let mut missing = Vec::new();
-        for pod in pods.iter().filter(|pod| pod.is_active() && pod.is_true("Ready")) {
+        for pod in pods
+            .iter()
+            .filter(|pod| pod.is_active() && pod.is_true("Ready"))
+        {
             let metadata = &pod.metadata;
             let is_current = |(version, values): &&(Box<str>, Values)| {
                 values.len() == read.keys.len() || *version == metadata.resource_version
@@ -75,10 +89,15 @@ impl Annotations {
             }
         }
         let keys = &read.keys;
-        let new = stream::iter(missing).map(|pod| async move { read_pod(client, &pod, keys).await });
+        let new =
+            stream::iter(missing).map(|pod| async move { read_pod(client, &pod, keys).await });
         let new: Vec<_> = new.buffer_unordered(AT_ONCE).try_collect().await?;
         read.by_uid.extend(new.into_iter().flatten());
-        let by_uid = read.by_uid.iter().map(|(uid, (_, values))| (uid.clone(), values.clone())).collect();
+        let by_uid = read
+            .by_uid
+            .iter()
+            .map(|(uid, (_, values))| (uid.clone(), values.clone()))
+            .collect();
         self.all().insert(key.clone(), read);
         Ok(by_uid)
     }
@@ -102,10 +121,17 @@ async fn read_pod(
     let metadata = &pod.metadata;
     match client::get::<Seen>(client, &PODS.path(&metadata.namespace, &metadata.name)?).await {
         Ok(Seen { metadata: seen }) if seen.uid == metadata.uid => {
-            let is_wanted =
-                |key: &str, value: &str| keys.iter().any(|wanted| wanted == key) && value.len() <= LONGEST_ANNOTATION;
-            let wanted = seen.annotations.into_iter().filter(|(key, value)| is_wanted(key, value));
-            Ok(Some((seen.uid, (metadata.resource_version.clone(), wanted.collect()))))
+            let is_wanted = |key: &str, value: &str| {
+                keys.iter().any(|wanted| wanted == key) && value.len() <= LONGEST_ANNOTATION
+            };
+            let wanted = seen
+                .annotations
+                .into_iter()
+                .filter(|(key, value)| is_wanted(key, value));
+            Ok(Some((
+                seen.uid,
+                (metadata.resource_version.clone(), wanted.collect()),
+            )))
         }
         Ok(_) => Ok(None),
         Err(failed) if failed.code == 404 => Ok(None),

@@ -50,10 +50,15 @@ pub(crate) fn of_workload(
     workload: (&str, &str, &str),
 ) -> Option<Arc<PersistentPodState>> {
     let all = states.by_index(&BY_TARGET, workload.2);
-    let ours = all.iter().filter(|state| state.namespace() == namespace && is_of(&state.0, workload));
+    let ours = all
+        .iter()
+        .filter(|state| state.namespace() == namespace && is_of(&state.0, workload));
     let age = |state: &&Arc<Watched<PersistentPodState>>| {
         let metadata = &state.0.metadata;
-        (metadata.creation_timestamp.as_ref().map(|time| time.0), metadata.name.clone())
+        (
+            metadata.creation_timestamp.as_ref().map(|time| time.0),
+            metadata.name.clone(),
+        )
     };
     ours.min_by_key(age).map(|state| state.0.clone())
 }
@@ -64,15 +69,34 @@ pub(crate) fn of_set(
     namespace: &str,
     set: &str,
 ) -> Option<Arc<PersistentPodState>> {
-    of_workload(states, namespace, (&object::STATEFUL_SETS.api_version(), object::STATEFUL_SETS.kind, set))
+    of_workload(
+        states,
+        namespace,
+        (
+            &object::STATEFUL_SETS.api_version(),
+            object::STATEFUL_SETS.kind,
+            set,
+        ),
+    )
 }
 
 /// The name of the one that counts in place of this one.
-pub(super) fn rival(states: &Store<Watched<PersistentPodState>>, state: &PersistentPodState) -> Option<String> {
+pub(super) fn rival(
+    states: &Store<Watched<PersistentPodState>>,
+    state: &PersistentPodState,
+) -> Option<String> {
     let target = &state.spec.target_ref;
     let namespace = state.metadata.namespace.as_deref().unwrap_or_default();
-    let first = of_workload(states, namespace, (&target.api_version, &target.kind, &target.name))?;
-    first.metadata.name.clone().filter(|_| first.metadata.uid != state.metadata.uid)
+    let first = of_workload(
+        states,
+        namespace,
+        (&target.api_version, &target.kind, &target.name),
+    )?;
+    first
+        .metadata
+        .name
+        .clone()
+        .filter(|_| first.metadata.uid != state.metadata.uid)
 }
 
 /// The one of a StatefulSet of the same name, Kubernetes' own or ours, whose pods this one's workload may have taken over.
@@ -86,12 +110,24 @@ pub(super) fn predecessor(
         TargetKind::Other => return None,
     };
     let namespace = state.metadata.namespace.as_deref().unwrap_or_default();
-    of_workload(states, namespace, (&other.api_version(), other.kind, &state.spec.target_ref.name))
+    of_workload(
+        states,
+        namespace,
+        (
+            &other.api_version(),
+            other.kind,
+            &state.spec.target_ref.name,
+        ),
+    )
 }
 
 impl Reads {
     /// The object's workload, and the pods that it controls.
-    pub(super) fn target(&self, state: &PersistentPodState, gates: Gates) -> (Target, Vec<Arc<Pod>>) {
+    pub(super) fn target(
+        &self,
+        state: &PersistentPodState,
+        gates: Gates,
+    ) -> (Target, Vec<Arc<Pod>>) {
         let target = &state.spec.target_ref;
         let namespace = state.metadata.namespace.as_deref().unwrap_or_default();
         let pods = |owner: &OwnerKey<'_>| self.pods.owned_by(owner);
@@ -105,16 +141,24 @@ impl Reads {
             TargetKind::Native => self
                 .native
                 .get(namespace, &target.name)
-                .map_or(gone, |set| (Target::Set(set.0.ordinals.clone()), pods(&owner_key(&*set)))),
+                .map_or(gone, |set| {
+                    (Target::Set(set.0.ordinals.clone()), pods(&owner_key(&*set)))
+                }),
             TargetKind::Other => {
-                let Some((resource, store)) = self.custom.of(group(&target.api_version), &target.kind) else {
+                let Some((resource, store)) =
+                    self.custom.of(group(&target.api_version), &target.kind)
+                else {
                     return (Target::Unsupported, Vec::new());
                 };
                 match store.get(namespace, &target.name) {
                     None if !store.is_synced() => (Target::Unseen, Vec::new()),
                     None => gone,
                     Some(workload) => {
-                        let owner = OwnerKey { kind: resource.owner_kind(), namespace, uid: workload.uid() };
+                        let owner = OwnerKey {
+                            kind: resource.owner_kind(),
+                            namespace,
+                            uid: workload.uid(),
+                        };
                         (Target::Set(workload.0.ordinals.clone()), pods(&owner))
                     }
                 }
@@ -126,9 +170,16 @@ impl Reads {
     pub(super) fn generators(&self, key: &Key) -> Vec<Generator> {
         let mut all = Vec::new();
         all.extend(self.sets.get(&key.namespace, &key.name).map(|set| {
-            generator(object::STATEFUL_SETS, &*set, set.0.metadata.annotations.clone().unwrap_or_default())
+            generator(
+                object::STATEFUL_SETS,
+                &*set,
+                set.0.metadata.annotations.clone().unwrap_or_default(),
+            )
         }));
-        let foreign = self.native.get(&key.namespace, &key.name).map(|set| (object::NATIVE_STATEFUL_SETS, set));
+        let foreign = self
+            .native
+            .get(&key.namespace, &key.name)
+            .map(|set| (object::NATIVE_STATEFUL_SETS, set));
         for (resource, workload) in foreign.into_iter().chain(self.custom.of_name(key)) {
             let annotations = workload.0.metadata.annotations.iter();
             let annotations = annotations.map(|(key, value)| (key.to_string(), value.to_string()));
@@ -139,8 +190,19 @@ impl Reads {
 
     /// The first of them, as the one on which is told what comes of its wish.
     pub(super) fn first_generator(&self, key: &Key) -> Option<berth_runtime::executor::Owner> {
-        let Generator { resource, namespace, name, uid, .. } = self.generators(key).into_iter().next()?;
-        Some(berth_runtime::executor::Owner { resource, namespace, name, uid })
+        let Generator {
+            resource,
+            namespace,
+            name,
+            uid,
+            ..
+        } = self.generators(key).into_iter().next()?;
+        Some(berth_runtime::executor::Owner {
+            resource,
+            namespace,
+            name,
+            uid,
+        })
     }
 }
 

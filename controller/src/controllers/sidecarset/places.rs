@@ -22,37 +22,67 @@ pub(super) type Place = (Arc<Watched<Namespace>>, Option<LeftOut>);
 pub(super) fn reach(places: &[Place]) -> Reach {
     Reach {
         is_any: places.iter().any(|(_, left_out)| left_out.is_none()),
-        left_out: places.iter().filter_map(|(it, why)| Some(((*why)?, it.name().to_owned()))).collect(),
+        left_out: places
+            .iter()
+            .filter_map(|(it, why)| Some(((*why)?, it.name().to_owned())))
+            .collect(),
     }
 }
 
 impl Reads {
     /// The namespaces that the SidecarSet selects, and why no pod of a namespace gets the containers.
-    pub(super) fn places(&self, (selectors, narrowed): (&Compiled, &Narrowed), injection: &Injection) -> Vec<Place> {
-        let is_selected =
-            |namespace: &Arc<Watched<Namespace>>| selectors.selects_namespace(|key| namespace.0.metadata.label(key));
+    pub(super) fn places(
+        &self,
+        (selectors, narrowed): (&Compiled, &Narrowed),
+        injection: &Injection,
+    ) -> Vec<Place> {
+        let is_selected = |namespace: &Arc<Watched<Namespace>>| {
+            selectors.selects_namespace(|key| namespace.0.metadata.label(key))
+        };
         let left_out = |namespace: &Watched<Namespace>| {
-            let narrowed = || narrowed.leaves_out_namespace(namespace).then_some(LeftOut::Narrowed);
+            let narrowed = || {
+                narrowed
+                    .leaves_out_namespace(namespace)
+                    .then_some(LeftOut::Narrowed)
+            };
             injection.leaves_out(namespace).or_else(narrowed)
         };
         let selected = self.namespaces.all().into_iter().filter(is_selected);
-        selected.map(|namespace| (namespace.clone(), left_out(&namespace))).collect()
+        selected
+            .map(|namespace| (namespace.clone(), left_out(&namespace)))
+            .collect()
     }
 
     /// Whether pods that the SidecarSet selects get its containers, by dry runs of their creation; why the successor of the pod that
     /// is replaced would lack them; and when to look again.
-    pub(super) async fn probed(&self, acting: &Acting, set: &SidecarSet) -> (Asked, Option<String>, Option<Duration>) {
+    pub(super) async fn probed(
+        &self,
+        acting: &Acting,
+        set: &SidecarSet,
+    ) -> (Asked, Option<String>, Option<Duration>) {
         let (injection, selectors) = (&acting.injection, Compiled::new(set));
         let narrowed = injection.narrowed(set);
         let places = self.places((&selectors, &narrowed), injection);
         // In a namespace that is being deleted nothing is created.
-        let is_reached =
-            |(namespace, left_out): &&Place| left_out.is_none() && namespace.0.metadata.deletion_timestamp.is_none();
-        let mut names: Vec<_> = places.iter().filter(is_reached).map(|(it, _)| it.name().to_owned()).collect();
+        let is_reached = |(namespace, left_out): &&Place| {
+            left_out.is_none() && namespace.0.metadata.deletion_timestamp.is_none()
+        };
+        let mut names: Vec<_> = places
+            .iter()
+            .filter(is_reached)
+            .map(|(it, _)| it.name().to_owned())
+            .collect();
         names.sort_unstable();
-        let labels = selectors.pods().and_then(|selector| narrowed.example(selector));
-        let (asked, again) = injection.probed(&acting.client, set, (&names, labels.as_ref())).await;
-        let record = set.status.as_ref().and_then(|status| status.repair.as_ref());
+        let labels = selectors
+            .pods()
+            .and_then(|selector| narrowed.example(selector));
+        let (asked, again) = injection
+            .probed(&acting.client, set, (&names, labels.as_ref()))
+            .await;
+        let record = set
+            .status
+            .as_ref()
+            .and_then(|status| status.repair.as_ref());
         let repaired = record.filter(|record| !record.over && asked == Asked::Yes);
         let pod = repaired.and_then(|record| {
             let pod = self.pods.get(&record.namespace, &record.pod)?;
@@ -60,7 +90,11 @@ impl Reads {
             (is_next && *pod.metadata.uid == *record.uid).then_some(pod)
         });
         match pod {
-            Some(pod) => (asked, injection.fruitless(&acting.client, set, &pod).await, again),
+            Some(pod) => (
+                asked,
+                injection.fruitless(&acting.client, set, &pod).await,
+                again,
+            ),
             None => (asked, None, again),
         }
     }

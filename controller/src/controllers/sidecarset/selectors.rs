@@ -23,11 +23,23 @@ pub(crate) struct Compiled {
 
 impl Compiled {
     pub(crate) fn new(set: &SidecarSet) -> Self {
-        let pods = set.spec.selector.as_ref().and_then(|selector| Selector::new(selector).ok());
-        let namespaces = set.spec.namespace_selector.as_ref().map(Selector::new).transpose();
+        let pods = set
+            .spec
+            .selector
+            .as_ref()
+            .and_then(|selector| Selector::new(selector).ok());
+        let namespaces = set
+            .spec
+            .namespace_selector
+            .as_ref()
+            .map(Selector::new)
+            .transpose();
         // A selector of namespaces that makes no sense selects none, and not all.
         let pods = pods.filter(|selector| !selector.is_empty() && namespaces.is_ok());
-        Self { pods, namespaces: namespaces.ok().flatten() }
+        Self {
+            pods,
+            namespaces: namespaces.ok().flatten(),
+        }
     }
 
     /// Does it select a pod with these labels, in a namespace with those?
@@ -41,7 +53,9 @@ impl Compiled {
 
     /// Does it select pods in a namespace with these labels?
     pub(super) fn selects_namespace<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.namespaces.as_ref().is_none_or(|namespaces| namespaces.matches(label))
+        self.namespaces
+            .as_ref()
+            .is_none_or(|namespaces| namespaces.matches(label))
     }
 
     /// The selector of pods; `None` where it selects nothing.
@@ -60,8 +74,15 @@ impl Compiled {
     }
 
     pub(super) fn select(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> bool {
-        let namespace = self.namespaces.as_ref().and_then(|_| namespaces.get("", &pod.metadata.namespace));
-        let of_namespace = |key: &str| namespace.as_ref().and_then(|namespace| namespace.0.metadata.label(key));
+        let namespace = self
+            .namespaces
+            .as_ref()
+            .and_then(|_| namespaces.get("", &pod.metadata.namespace));
+        let of_namespace = |key: &str| {
+            namespace
+                .as_ref()
+                .and_then(|namespace| namespace.0.metadata.label(key))
+        };
         self.selects(|key| pod.metadata.label(key), of_namespace)
     }
 }
@@ -77,7 +98,9 @@ impl Selectors {
         let known = selectors.clone();
         sets.on_change(move |change| match change {
             Change::Applied { old, new } => {
-                let are_old = old.as_ref().is_some_and(|old| selectors_of(&old.0) == selectors_of(&new.0));
+                let are_old = old
+                    .as_ref()
+                    .is_some_and(|old| selectors_of(&old.0) == selectors_of(&new.0));
                 if !are_old {
                     known.all().set(new.name(), Compiled::new(&new.0));
                 }
@@ -96,20 +119,29 @@ impl Selectors {
     pub(super) fn of(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> Vec<String> {
         let all = self.all();
         let asked = all.may_select(|key| pod.metadata.label(key));
-        asked.filter(|(_, compiled)| compiled.select(pod, namespaces)).map(|(name, _)| name.to_owned()).collect()
+        asked
+            .filter(|(_, compiled)| compiled.select(pod, namespaces))
+            .map(|(name, _)| name.to_owned())
+            .collect()
     }
 
     /// The names of those that select a pod with these labels, in some namespace.
     pub(crate) fn of_labels<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Vec<String> {
         let all = self.all();
         let asked = all.may_select(&label);
-        asked.filter(|(_, compiled)| compiled.selects_pod(&label)).map(|(name, _)| name.to_owned()).collect()
+        asked
+            .filter(|(_, compiled)| compiled.selects_pod(&label))
+            .map(|(name, _)| name.to_owned())
+            .collect()
     }
 
     /// The names of those that look at labels of namespaces, or of all.
     pub(super) fn of_namespaces(&self, all_of_them: bool) -> Vec<String> {
         let all = self.all();
-        let asks = all.compiled.iter().filter(|(_, compiled)| all_of_them || compiled.asks_for_namespaces());
+        let asks = all
+            .compiled
+            .iter()
+            .filter(|(_, compiled)| all_of_them || compiled.asks_for_namespaces());
         asks.map(|(name, _)| name.clone()).collect()
     }
 }
@@ -136,7 +168,10 @@ impl Known {
             Some(Some((key, values))) => {
                 let by_value = self.by_label.entry(key.to_owned()).or_default();
                 for value in values {
-                    by_value.entry(value.clone()).or_default().insert(name.to_owned());
+                    by_value
+                        .entry(value.clone())
+                        .or_default()
+                        .insert(name.to_owned());
                 }
             }
             Some(None) => drop(self.others.insert(name.to_owned())),
@@ -147,9 +182,15 @@ impl Known {
 
     fn remove(&mut self, name: &str) {
         self.others.remove(name);
-        let Some(compiled) = self.compiled.remove(name) else { return };
-        let Some((key, values)) = compiled.pods.as_ref().and_then(Selector::needs) else { return };
-        let Some(by_value) = self.by_label.get_mut(key) else { return };
+        let Some(compiled) = self.compiled.remove(name) else {
+            return;
+        };
+        let Some((key, values)) = compiled.pods.as_ref().and_then(Selector::needs) else {
+            return;
+        };
+        let Some(by_value) = self.by_label.get_mut(key) else {
+            return;
+        };
         for value in values {
             if let Some(names) = by_value.get_mut(value) {
                 names.remove(name);
@@ -160,9 +201,18 @@ impl Known {
     }
 
     /// All that select a pod with these labels are among these.
-    fn may_select<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> impl Iterator<Item = (&String, &Compiled)> {
-        let by_label = self.by_label.iter().filter_map(move |(key, by_value)| by_value.get(label(key)?));
-        by_label.flatten().chain(&self.others).filter_map(|name| self.compiled.get_key_value(name))
+    fn may_select<'a>(
+        &self,
+        label: impl Fn(&str) -> Option<&'a str>,
+    ) -> impl Iterator<Item = (&String, &Compiled)> {
+        let by_label = self
+            .by_label
+            .iter()
+            .filter_map(move |(key, by_value)| by_value.get(label(key)?));
+        by_label
+            .flatten()
+            .chain(&self.others)
+            .filter_map(|name| self.compiled.get_key_value(name))
     }
 }
 
@@ -174,7 +224,10 @@ mod tests {
     use super::*;
 
     fn compiled(selector: &Value) -> Compiled {
-        Compiled::new(&serde_json::from_value(json!({"metadata": {}, "spec": {"selector": selector}})).unwrap())
+        Compiled::new(
+            &serde_json::from_value(json!({"metadata": {}, "spec": {"selector": selector}}))
+                .unwrap(),
+        )
     }
 
     fn selector() -> impl Strategy<Value = Value> {
@@ -188,8 +241,9 @@ mod tests {
             }),
         ];
         let labels = prop::collection::btree_map(key, value, 0..2);
-        (labels, prop::collection::vec(expression, 0..3))
-            .prop_map(|(labels, expressions)| json!({"matchLabels": labels, "matchExpressions": expressions}))
+        (labels, prop::collection::vec(expression, 0..3)).prop_map(
+            |(labels, expressions)| json!({"matchLabels": labels, "matchExpressions": expressions}),
+        )
     }
 
     proptest! {

@@ -15,14 +15,20 @@ fn reads(sets: &[Value], namespaces: &[(&str, Value)], pods: &[Value]) -> Reads 
     let mut stores = Stores::default();
     let reads = Reads::new(&mut stores.reader());
     for set in sets {
-        reads.sets.apply(serde_json::from_value(set.clone()).unwrap());
+        reads
+            .sets
+            .apply(serde_json::from_value(set.clone()).unwrap());
     }
     for (name, labels) in namespaces {
         let namespace = json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1", "labels": labels}});
-        reads.namespaces.apply(serde_json::from_value(namespace).unwrap());
+        reads
+            .namespaces
+            .apply(serde_json::from_value(namespace).unwrap());
     }
     for pod in pods {
-        reads.pods.apply(serde_json::from_value(pod.clone()).unwrap());
+        reads
+            .pods
+            .apply(serde_json::from_value(pod.clone()).unwrap());
     }
     reads
 }
@@ -50,7 +56,11 @@ fn selected(reads: &Reads, set: &str) -> Vec<String> {
 
 fn selected_beside(reads: &Reads, set: &str, injection: &Injection) -> Vec<String> {
     let snapshot = reads.observe(&reads.sets.get("", set).unwrap(), injection);
-    let mut names: Vec<_> = snapshot.pods.iter().map(|pod| pod.metadata.name.to_string()).collect();
+    let mut names: Vec<_> = snapshot
+        .pods
+        .iter()
+        .map(|pod| pod.metadata.name.to_string())
+        .collect();
     names.sort();
     names
 }
@@ -61,13 +71,27 @@ fn pods_into_which_nobody_would_ever_inject_are_not_selected() {
     let pods = [
         pod("default", "one", web(), json!({})),
         pod("default", "other", json!({"app": "db"}), json!({})),
-        pod("default", "mirror", web(), json!({"kubernetes.io/config.mirror": "hash"})),
+        pod(
+            "default",
+            "mirror",
+            web(),
+            json!({"kubernetes.io/config.mirror": "hash"}),
+        ),
         pod(OURS, "ours", web(), json!({})),
         pod("kube-system", "protected", web(), json!({})),
         pod("untouched", "untouched", web(), json!({})),
     ];
-    let namespaces = [("default", json!({})), ("untouched", json!({"control-plane": "openkruise"}))];
-    assert_eq!(selected(&reads(&[set("log", web(), json!({}))], &namespaces, &pods), "log"), ["one"]);
+    let namespaces = [
+        ("default", json!({})),
+        ("untouched", json!({"control-plane": "openkruise"})),
+    ];
+    assert_eq!(
+        selected(
+            &reads(&[set("log", web(), json!({}))], &namespaces, &pods),
+            "log"
+        ),
+        ["one"]
+    );
 }
 
 #[test]
@@ -76,12 +100,25 @@ fn pods_for_which_others_let_nobody_be_called_lack_nothing() {
     let pods = [
         pod("default", "called", web(), json!({})),
         pod("opted-out", "bare", web(), json!({})),
-        pod("opted-out", "injected", web(), json!({"kruise.io/sidecarset-injected-list": "log"})),
+        pod(
+            "opted-out",
+            "injected",
+            web(),
+            json!({"kruise.io/sidecarset-injected-list": "log"}),
+        ),
     ];
-    let namespaces = [("default", json!({})), ("opted-out", json!({"no-sidecars": ""}))];
+    let namespaces = [
+        ("default", json!({})),
+        ("opted-out", json!({"no-sidecars": ""})),
+    ];
     let reads = reads(&[set("log", web(), json!({}))], &namespaces, &pods);
     let selector = serde_json::from_value(json!({"matchLabels": web()})).unwrap();
-    let ask = SidecarAsk { name: "log".to_owned(), selector, namespaces: None, fails_closed: false };
+    let ask = SidecarAsk {
+        name: "log".to_owned(),
+        selector,
+        namespaces: None,
+        fails_closed: false,
+    };
     let entry = json!({
         "name": format!("{}-0.pods.kruise.io", ask.entry(injection().protected())), "sideEffects": "None",
         "admissionReviewVersions": ["v1"], "clientConfig": {},
@@ -89,14 +126,26 @@ fn pods_for_which_others_let_nobody_be_called_lack_nothing() {
     });
     let narrowed = Added::of(&[serde_json::from_value(entry).unwrap()]);
     for (what, added, expected) in [
-        ("nothing is added", Some(Added::default()), &["bare", "called", "injected"][..]),
-        ("namespaces are left out", Some(narrowed), &["called", "injected"]),
+        (
+            "nothing is added",
+            Some(Added::default()),
+            &["bare", "called", "injected"][..],
+        ),
+        (
+            "namespaces are left out",
+            Some(narrowed),
+            &["called", "injected"],
+        ),
         ("nobody knows yet", None, &["injected"]),
     ] {
         let asks = Arc::<PodAsks>::default();
         asks.connect(PodWebhook::looked_at(added));
         let injection = Injection::new(asks, Gates::default(), OURS, "kube-system");
-        assert_eq!(selected_beside(&reads, "log", &injection), expected, "{what}");
+        assert_eq!(
+            selected_beside(&reads, "log", &injection),
+            expected,
+            "{what}"
+        );
     }
 }
 
@@ -112,15 +161,27 @@ fn pods_that_a_canary_takes_are_not_those_of_its_base_but_where_they_have_its_co
     let pods = [
         pod("default", "base", json!({"app": "web"}), json!({})),
         pod("default", "new", both(), json!({})),
-        pod("default", "old", both(), json!({"kruise.io/sidecarset-injected-list": "log"})),
+        pod(
+            "default",
+            "old",
+            both(),
+            json!({"kruise.io/sidecarset-injected-list": "log"}),
+        ),
     ];
     let sets = |paused| [set("log", json!({"app": "web"}), json!({})), canary(paused)];
     let namespaces = [("default", json!({}))];
     let taken = |reads: &Reads| {
         let snapshot = reads.observe(&reads.sets.get("", "log").unwrap(), &injection());
-        snapshot.taken.into_keys().map(String::from).collect::<Vec<_>>()
+        snapshot
+            .taken
+            .into_keys()
+            .map(String::from)
+            .collect::<Vec<_>>()
     };
-    let (with, without) = (reads(&sets(false), &namespaces, &pods), reads(&sets(true), &namespaces, &pods));
+    let (with, without) = (
+        reads(&sets(false), &namespaces, &pods),
+        reads(&sets(true), &namespaces, &pods),
+    );
     assert_eq!(selected(&with, "log"), ["base", "old"]);
     assert_eq!(taken(&with), ["new", "old"]);
     assert_eq!(selected(&without, "log"), ["base", "new", "old"]);
@@ -130,37 +191,61 @@ fn pods_that_a_canary_takes_are_not_those_of_its_base_but_where_they_have_its_co
 #[test]
 fn of_namespaces_it_is_known_when_they_were_labelled_so() {
     let pods = ["early", "late", "late"].iter().zip(["a", "b", "c"]);
-    let pods: Vec<_> = pods.map(|(namespace, name)| pod(namespace, name, json!({"app": "web"}), json!({}))).collect();
+    let pods: Vec<_> = pods
+        .map(|(namespace, name)| pod(namespace, name, json!({"app": "web"}), json!({})))
+        .collect();
     let mut of_mesh = set("mesh", json!({"app": "web"}), json!({}));
     of_mesh["spec"]["namespaceSelector"] = json!({"matchLabels": {"mesh": "on"}});
-    let reads =
-        reads(&[set("log", json!({"app": "web"}), json!({})), of_mesh], &[("early", json!({"mesh": "on"}))], &pods);
+    let reads = reads(
+        &[set("log", json!({"app": "web"}), json!({})), of_mesh],
+        &[("early", json!({"mesh": "on"}))],
+        &pods,
+    );
     let fields = json!({"f:metadata": {"f:labels": {"f:mesh": {}}}});
     let late = json!({"metadata": {"name": "late", "uid": "late", "resourceVersion": "1", "labels": {"mesh": "on"},
                                    "creationTimestamp": "2026-01-01T00:00:00Z",
                                    "managedFields": [{"time": "2026-03-01T00:00:00Z", "fieldsV1": fields}]}});
-    reads.namespaces.apply(serde_json::from_value(late).unwrap());
+    reads
+        .namespaces
+        .apply(serde_json::from_value(late).unwrap());
     let labelled = |set: &str| {
         let snapshot = reads.observe(&reads.sets.get("", set).unwrap(), &injection());
-        let labelled = snapshot.labelled.into_iter().map(|(namespace, time)| format!("{namespace} {time}"));
+        let labelled = snapshot
+            .labelled
+            .into_iter()
+            .map(|(namespace, time)| format!("{namespace} {time}"));
         labelled.collect::<Vec<_>>()
     };
     assert_eq!(labelled("mesh"), ["late 2026-03-01T00:00:00Z"]);
-    assert!(labelled("log").is_empty(), "it looks at no labels of namespaces");
+    assert!(
+        labelled("log").is_empty(),
+        "it looks at no labels of namespaces"
+    );
 }
 
 #[test]
-fn a_pod_that_is_not_selected_any_more_is_looked_at_as_long_as_its_condition_speaks_of_the_sidecar_set() {
+fn a_pod_that_is_not_selected_any_more_is_looked_at_as_long_as_its_condition_speaks_of_the_sidecar_set()
+ {
     let speaking = |name: &str, message: &str| {
         let mut pod = pod("default", name, json!({"app": "db"}), json!({}));
-        pod["status"] =
-            json!({"conditions": [{"type": "SidecarSetUpgradable", "status": "False", "message": message}]});
+        pod["status"] = json!({"conditions": [{"type": "SidecarSetUpgradable", "status": "False", "message": message}]});
         pod
     };
-    let pods = [speaking("one", r#"{"log":false}"#), speaking("other", r#"{"logs":false}"#)];
-    let reads = reads(&[set("log", json!({"app": "web"}), json!({}))], &[("default", json!({}))], &pods);
+    let pods = [
+        speaking("one", r#"{"log":false}"#),
+        speaking("other", r#"{"logs":false}"#),
+    ];
+    let reads = reads(
+        &[set("log", json!({"app": "web"}), json!({}))],
+        &[("default", json!({}))],
+        &pods,
+    );
     let snapshot = reads.observe(&reads.sets.get("", "log").unwrap(), &injection());
-    let names: Vec<_> = snapshot.strangers.iter().map(|pod| &*pod.metadata.name).collect();
+    let names: Vec<_> = snapshot
+        .strangers
+        .iter()
+        .map(|pod| &*pod.metadata.name)
+        .collect();
     assert_eq!((names, snapshot.pods.len()), (vec!["one"], 0));
 }
 
@@ -168,24 +253,37 @@ fn a_pod_that_is_not_selected_any_more_is_looked_at_as_long_as_its_condition_spe
 fn observed_reach_names_left_out_namespaces() {
     let of = |namespaces: &[&str]| {
         let mut set = set("log", json!({"app": "web"}), json!({}));
-        let named = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces});
+        let named =
+            json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces});
         set["spec"]["namespaceSelector"] = json!({"matchExpressions": [named]});
         set
     };
     let labelled = |name: &str| json!({"kubernetes.io/metadata.name": name});
     let mut untouched = labelled("untouched");
     untouched["control-plane"] = json!("openkruise");
-    let namespaces =
-        [("default", labelled("default")), ("kube-system", labelled("kube-system")), ("untouched", untouched)];
+    let namespaces = [
+        ("default", labelled("default")),
+        ("kube-system", labelled("kube-system")),
+        ("untouched", untouched),
+    ];
     for (selected, is_any, left_out) in [
         (&["default"][..], true, &[][..]),
-        (&["default", "kube-system"], true, &[(LeftOut::Protected, "kube-system")]),
+        (
+            &["default", "kube-system"],
+            true,
+            &[(LeftOut::Protected, "kube-system")],
+        ),
         (&["untouched"], false, &[(LeftOut::Labelled, "untouched")]),
         (&["gone"], false, &[]),
     ] {
         let reads = reads(&[of(selected)], &namespaces, &[]);
-        let reach = reads.observe(&reads.sets.get("", "log").unwrap(), &injection()).reach;
-        let left_out = left_out.iter().map(|(why, name)| (*why, (*name).to_owned())).collect();
+        let reach = reads
+            .observe(&reads.sets.get("", "log").unwrap(), &injection())
+            .reach;
+        let left_out = left_out
+            .iter()
+            .map(|(why, name)| (*why, (*name).to_owned()))
+            .collect();
         assert_eq!(reach, Reach { is_any, left_out }, "{selected:?}");
     }
 }

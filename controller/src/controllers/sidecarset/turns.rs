@@ -16,7 +16,11 @@ pub(super) struct KnownTurns(Mutex<HashMap<String, (String, Arc<Turns>)>>);
 impl KnownTurns {
     /// The turns of a SidecarSet.
     pub(super) fn of(&self, set: &Watched<SidecarSet>) -> Arc<Turns> {
-        let known = self.lock().get(set.name()).filter(|(uid, _)| uid == set.uid()).map(|(_, turns)| turns.clone());
+        let known = self
+            .lock()
+            .get(set.name())
+            .filter(|(uid, _)| uid == set.uid())
+            .map(|(_, turns)| turns.clone());
         known.unwrap_or_default()
     }
 
@@ -24,7 +28,10 @@ impl KnownTurns {
     /// once.
     pub(super) fn note(&self, set: &Watched<SidecarSet>, turns: Turns) -> bool {
         let has_failed = turns.has_new_failures(&self.of(set));
-        self.lock().insert(set.name().to_owned(), (set.uid().to_owned(), Arc::new(turns)));
+        self.lock().insert(
+            set.name().to_owned(),
+            (set.uid().to_owned(), Arc::new(turns)),
+        );
         has_failed
     }
 

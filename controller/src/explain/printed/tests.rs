@@ -8,22 +8,45 @@ const REFUSAL: &str = "PodUnavailableBudget default/web allows no more pods to g
 
 fn delete(pod: &str) -> Step {
     let [namespace, name, uid] = ["default", pod, pod].map(str::to_owned);
-    let target = Target { namespace, name, uid, resource_version: None };
-    Step::new(Action::DeletePod { target }, format!("pod {pod}: it cannot go to web-2 in place"))
+    let target = Target {
+        namespace,
+        name,
+        uid,
+        resource_version: None,
+    };
+    Step::new(
+        Action::DeletePod { target },
+        format!("pod {pod}: it cannot go to web-2 in place"),
+    )
 }
 
 fn waiting(all: &[(&str, &str)]) -> Vec<Waiting> {
-    all.iter().map(|(pod, reason)| Waiting { pod: (*pod).to_owned(), reason: (*reason).to_owned() }).collect()
+    all.iter()
+        .map(|(pod, reason)| Waiting {
+            pod: (*pod).to_owned(),
+            reason: (*reason).to_owned(),
+        })
+        .collect()
 }
 
 fn plan(pods: &[&str], all: &[(&str, &str)]) -> Plan {
-    let mut plan = Plan { waiting: waiting(all), ..Plan::default() };
-    plan.add_stage("update by recreating", pods.iter().map(|pod| delete(pod)).collect());
+    let mut plan = Plan {
+        waiting: waiting(all),
+        ..Plan::default()
+    };
+    plan.add_stage(
+        "update by recreating",
+        pods.iter().map(|pod| delete(pod)).collect(),
+    );
     plan
 }
 
 fn held(pod: &str) -> Failure {
-    Failure::of_budget(Deed::of(Verb::Delete, PODS), ("default", pod), REFUSAL.to_owned())
+    Failure::of_budget(
+        Deed::of(Verb::Delete, PODS),
+        ("default", pod),
+        REFUSAL.to_owned(),
+    )
 }
 
 fn explained(plan: Plan, status: &Value, old: &Value) -> Explained {
@@ -36,33 +59,55 @@ fn blocked(reason: &str) -> Value {
 
 #[test]
 fn step_that_a_budget_refuses_waits_for_it() {
-    let all = [("web-c", "is to be updated, and waits for maxUnavailable"), ("web-b", "is not scheduled yet")];
-    let carried_out =
-        with_waiting(&plan(&["web-a", "web-b"], &all), plan(&[], &all), &[held("web-b"), held("web-a")], true);
+    let all = [
+        ("web-c", "is to be updated, and waits for maxUnavailable"),
+        ("web-b", "is not scheduled yet"),
+    ];
+    let carried_out = with_waiting(
+        &plan(&["web-a", "web-b"], &all),
+        plan(&[], &all),
+        &[held("web-b"), held("web-a")],
+        true,
+    );
     let says = format!("it cannot go to web-2 in place; waits for a budget, which says: {REFUSAL}");
     let expected = waiting(&[
         ("web-a", &says),
         ("web-b", &format!("{says}; is not scheduled yet")),
-        ("web-c", "is to be updated, and waits for maxUnavailable, which pods take up that wait for a budget"),
+        (
+            "web-c",
+            "is to be updated, and waits for maxUnavailable, which pods take up that wait for a budget",
+        ),
     ]);
     assert_eq!(carried_out.waiting, expected);
     let text = explained(carried_out, &blocked("NoBudget"), &json!({})).to_string();
     assert!(
-        text.starts_with("CloneSet default/web\nBlocked (NoBudget): m\nNow: nothing, as long as that is so.\n"),
+        text.starts_with(
+            "CloneSet default/web\nBlocked (NoBudget): m\nNow: nothing, as long as that is so.\n"
+        ),
         "{text}"
     );
 }
 
 #[test]
 fn pods_of_cluster_wide_objects_have_a_namespace() {
-    let carried_out = with_waiting(&plan(&["web-a"], &[]), Plan::default(), &[held("web-a")], false);
+    let carried_out = with_waiting(
+        &plan(&["web-a"], &[]),
+        Plan::default(),
+        &[held("web-a")],
+        false,
+    );
     assert_eq!(carried_out.waiting[0].pod, "default/web-a");
 }
 
 #[test]
 fn each_pod_has_one_line() {
-    let all =
-        [("web-a", "is not scheduled yet"), ("", "one"), ("web-b", "stays"), ("", "two"), ("web-b", "has no claim")];
+    let all = [
+        ("web-a", "is not scheduled yet"),
+        ("", "one"),
+        ("web-b", "stays"),
+        ("", "two"),
+        ("web-b", "has no claim"),
+    ];
     let carried_out = with_waiting(&Plan::default(), plan(&["web-a"], &all), &[], true);
     let text = explained(carried_out, &json!({}), &json!({})).to_string();
     let lines: Vec<_> = text.lines().collect();
@@ -83,16 +128,38 @@ fn each_pod_has_one_line() {
 fn blocked_is_the_status_of_this_round() {
     let none = json!({});
     for (is_idle, now, old, expected) in [
-        (false, blocked("NoBudget"), blocked("PodUnschedulable"), "NoBudget"),
+        (
+            false,
+            blocked("NoBudget"),
+            blocked("PodUnschedulable"),
+            "NoBudget",
+        ),
         (true, none.clone(), blocked("NoBudget"), ""),
         (false, none.clone(), blocked("NameTaken"), "NameTaken"),
         // A refusal by the apiserver shows only when the controller writes.
-        (false, blocked("PodNotReady"), blocked("QuotaExceeded"), "QuotaExceeded"),
-        (true, blocked("PodNotReady"), blocked("QuotaExceeded"), "PodNotReady"),
+        (
+            false,
+            blocked("PodNotReady"),
+            blocked("QuotaExceeded"),
+            "QuotaExceeded",
+        ),
+        (
+            true,
+            blocked("PodNotReady"),
+            blocked("QuotaExceeded"),
+            "PodNotReady",
+        ),
     ] {
         let plan = plan(if is_idle { &[] } else { &["web-a"] }, &[]);
-        let found = explained(plan, &now, &old).blocked.map(|told| told["reason"].clone()).unwrap_or_default();
-        assert_eq!(found.as_str().unwrap_or_default(), expected, "{is_idle} {now} {old}");
+        let found = explained(plan, &now, &old)
+            .blocked
+            .map(|told| told["reason"].clone())
+            .unwrap_or_default();
+        assert_eq!(
+            found.as_str().unwrap_or_default(),
+            expected,
+            "{is_idle} {now} {old}"
+        );
     }
 }
 
@@ -103,8 +170,14 @@ fn heading_says_how_long_the_leader_waits() {
         (None, "Now:"),
         (wait(0.0, 0), "Now:"),
         (wait(0.9, 0), "Now:"),
-        (wait(43.21, 5), "In 43.2 s, or when something changes, because each of the last tries failed:"),
-        (wait(0.04, 1), "In 0.0 s, or when something changes, because the last try failed:"),
+        (
+            wait(43.21, 5),
+            "In 43.2 s, or when something changes, because each of the last tries failed:",
+        ),
+        (
+            wait(0.04, 1),
+            "In 0.0 s, or when something changes, because the last try failed:",
+        ),
         (wait(59.9, 0), "In 59.9 s, or when something changes:"),
         (
             Some(Err("no pod holds the lease".to_owned())),
@@ -112,7 +185,14 @@ fn heading_says_how_long_the_leader_waits() {
         ),
     ] {
         let what = format!("{wait:?}");
-        let explained = Explained { wait, ..explained(plan(&["web-a"], &[]), &json!({}), &json!({})) };
-        assert_eq!(explained.to_string().lines().nth(1), Some(expected), "{what}");
+        let explained = Explained {
+            wait,
+            ..explained(plan(&["web-a"], &[]), &json!({}), &json!({}))
+        };
+        assert_eq!(
+            explained.to_string().lines().nth(1),
+            Some(expected),
+            "{what}"
+        );
     }
 }

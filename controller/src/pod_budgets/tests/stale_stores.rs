@@ -37,7 +37,9 @@ async fn make_pod(client: &Client, namespace: &str, name: &str) -> Result<()> {
 /// A budget of one of two pods, as the leader has counted it.
 async fn make_budget(client: &Client, namespace: &str, fields: Value) -> Result<()> {
     let mut spec = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1, "protectTotalReplicas": 2});
-    spec.as_object_mut().into_iter().for_each(|spec| spec.extend(fields.as_object().cloned().unwrap_or_default()));
+    spec.as_object_mut()
+        .into_iter()
+        .for_each(|spec| spec.extend(fields.as_object().cloned().unwrap_or_default()));
     let budget = json!({
         "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": "web"}, "spec": spec,
     });
@@ -46,7 +48,13 @@ async fn make_budget(client: &Client, namespace: &str, fields: Value) -> Result<
         "observedGeneration": 1, "unavailableAllowed": 1, "currentAvailable": 2, "desiredAvailable": 1, "totalReplicas": 2,
         "ledger": {"counted": "1", "entries": []},
     }});
-    request(client, "PATCH", &format!("{}/web/status", budgets_of(namespace)), &status).await?;
+    request(
+        client,
+        "PATCH",
+        &format!("{}/web/status", budgets_of(namespace)),
+        &status,
+    )
+    .await?;
     Ok(())
 }
 
@@ -58,26 +66,48 @@ struct Replica {
 
 impl Replica {
     fn new(client: Client) -> Self {
-        let budgets = PodBudgets::only_read(client.clone(), Gates::default(), "", Duration::from_secs(75));
+        let budgets = PodBudgets::only_read(
+            client.clone(),
+            Gates::default(),
+            "",
+            Duration::from_secs(75),
+        );
         let mut stores = AllStores::default();
         budgets.follow_unavailable(&podunavailablebudget::Reads::new(&mut stores.reader()));
-        budgets.follow_distributed(&distributedpoddisruptionbudget::Reads::new(&mut stores.reader()));
-        Self { budgets, stores, client }
+        budgets.follow_distributed(&distributedpoddisruptionbudget::Reads::new(
+            &mut stores.reader(),
+        ));
+        Self {
+            budgets,
+            stores,
+            client,
+        }
     }
 
     /// The stores have what there is now, and hear of nothing after that.
     async fn look(&self, explained: &str) -> Result<()> {
-        let namespaces = Namespaces { own: "kruise-system".to_owned(), explained: explained.to_owned() };
+        let namespaces = Namespaces {
+            own: "kruise-system".to_owned(),
+            explained: explained.to_owned(),
+        };
         let looked = self.stores.look(&self.client, &namespaces, |_| true).await;
         looked.map_err(|failed| anyhow::anyhow!("{failed:?}"))
     }
 
     async fn evicts(&self, namespace: &str, pod: &str) -> Result<Option<String>> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
-        let uid =
-            request(&self.client, "GET", &path, &Value::Null).await?["metadata"]["uid"].as_str().map(str::to_owned);
+        let uid = request(&self.client, "GET", &path, &Value::Null).await?["metadata"]["uid"]
+            .as_str()
+            .map(str::to_owned);
         let [namespace, pod, user] = [namespace, pod, "me"].map(str::to_owned);
-        let disruption = Disruption { namespace, pod, uid, user, change: Change::Evict, ..Disruption::default() };
+        let disruption = Disruption {
+            namespace,
+            pod,
+            uid,
+            user,
+            change: Change::Evict,
+            ..Disruption::default()
+        };
         Ok(self.budgets.draw_from_all(disruption).await?)
     }
 
@@ -87,10 +117,22 @@ impl Replica {
         self.deletes_shown(namespace, pod, shown).await
     }
 
-    async fn deletes_shown(&self, namespace: &str, pod: &str, shown: Value) -> Result<Option<String>> {
+    async fn deletes_shown(
+        &self,
+        namespace: &str,
+        pod: &str,
+        shown: Value,
+    ) -> Result<Option<String>> {
         let [namespace, pod, user] = [namespace, pod, "me"].map(str::to_owned);
         let object = Some(Pod::read(&shown.to_string()));
-        let disruption = Disruption { namespace, pod, user, object, change: Change::Delete, ..Disruption::default() };
+        let disruption = Disruption {
+            namespace,
+            pod,
+            user,
+            object,
+            change: Change::Delete,
+            ..Disruption::default()
+        };
         Ok(self.budgets.draw_from_all(disruption).await?)
     }
 }
@@ -100,10 +142,12 @@ async fn write_native(client: &Client, namespace: &str, name: &str, least: usize
     let path = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets");
     let named = format!("{path}/{name}");
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": least});
-    let budget =
-        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec});
-    let (method, path) =
-        if request(client, "GET", &named, &Value::Null).await.is_ok() { ("PATCH", &named) } else { ("POST", &path) };
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec});
+    let (method, path) = if request(client, "GET", &named, &Value::Null).await.is_ok() {
+        ("PATCH", &named)
+    } else {
+        ("POST", &path)
+    };
     let written = request(client, method, path, &budget).await?;
     for _ in 0..100 {
         let now = request(client, "GET", &named, &Value::Null).await?;
@@ -122,23 +166,49 @@ async fn play_natives(client: &Client, replica: &Replica) -> Result<()> {
     let budget = format!("{}/web", budgets_of("native"));
     let drawn = async || {
         let budget = request(client, "GET", &budget, &Value::Null).await?;
-        anyhow::Ok(budget["status"]["ledger"]["entries"].as_array().map_or(0, Vec::len))
+        anyhow::Ok(
+            budget["status"]["ledger"]["entries"]
+                .as_array()
+                .map_or(0, Vec::len),
+        )
     };
     make_budget(client, "native", json!({})).await?;
     write_native(client, "native", "first", 2).await?;
     replica.look("native").await?;
     let refused = replica.evicts("native", "a").await?;
-    let says = |refused: &Option<String>, words: &str| refused.as_ref().is_some_and(|refused| refused.contains(words));
-    ensure!(says(&refused, "PodDisruptionBudget native/first allows no more pods to go"), "{refused:?}");
-    ensure!(drawn().await? == 0, "nothing is drawn for what the apiserver would refuse");
+    let says = |refused: &Option<String>, words: &str| {
+        refused
+            .as_ref()
+            .is_some_and(|refused| refused.contains(words))
+    };
+    ensure!(
+        says(
+            &refused,
+            "PodDisruptionBudget native/first allows no more pods to go"
+        ),
+        "{refused:?}"
+    );
+    ensure!(
+        drawn().await? == 0,
+        "nothing is drawn for what the apiserver would refuse"
+    );
     // The stores never hear of it.
     write_native(client, "native", "first", 1).await?;
     let refused = replica.evicts("native", "a").await?;
-    ensure!(refused.is_none() && drawn().await? == 1, "it lets one go by now: {refused:?}");
+    ensure!(
+        refused.is_none() && drawn().await? == 1,
+        "it lets one go by now: {refused:?}"
+    );
     write_native(client, "native", "second", 0).await?;
     replica.look("native").await?;
     let refused = replica.evicts("native", "b").await?;
-    ensure!(says(&refused, "native/first and PodDisruptionBudget native/second hold pod b"), "{refused:?}");
+    ensure!(
+        says(
+            &refused,
+            "native/first and PodDisruptionBudget native/second hold pod b"
+        ),
+        "{refused:?}"
+    );
     Ok(())
 }
 
@@ -147,7 +217,10 @@ async fn play_explained(client: &Client) -> Result<()> {
     make_budget(client, "explained", json!({})).await?;
     let mut stores = AllStores::default();
     let reads = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
-    let namespaces = Namespaces { own: "kruise-system".to_owned(), explained: "explained".to_owned() };
+    let namespaces = Namespaces {
+        own: "kruise-system".to_owned(),
+        explained: "explained".to_owned(),
+    };
     let looked = stores.look(client, &namespaces, |_| true).await;
     looked.map_err(|failed| anyhow::anyhow!("{failed:?}"))?;
     let mut plan = Plan::default();
@@ -156,18 +229,48 @@ async fn play_explained(client: &Client) -> Result<()> {
         Step::new(Action::DeletePod { target }, "it is to go".to_owned())
     });
     plan.add_stage("scale down", steps.collect());
-    let owner =
-        Owner { resource: PODS, namespace: "explained".to_owned(), name: "web".to_owned(), uid: "u".to_owned() };
-    for (kinds, expected) in [(&["PodUnavailableBudget"][..], 1), (&["DistributedPodDisruptionBudget"], 0)] {
-        let budgets = PodBudgets::only_read(client.clone(), Gates::default(), "", Duration::from_secs(75));
+    let owner = Owner {
+        resource: PODS,
+        namespace: "explained".to_owned(),
+        name: "web".to_owned(),
+        uid: "u".to_owned(),
+    };
+    for (kinds, expected) in [
+        (&["PodUnavailableBudget"][..], 1),
+        (&["DistributedPodDisruptionBudget"], 0),
+    ] {
+        let budgets = PodBudgets::only_read(
+            client.clone(),
+            Gates::default(),
+            "",
+            Duration::from_secs(75),
+        );
         budgets.look_at(&reads, |kind| kinds.contains(&kind));
         let (admitted, held) = budgets.explained(&plan, &owner).await;
-        let words = held.iter().all(|held| held.message.contains("PodUnavailableBudget explained/web allows no more"));
+        let words = held.iter().all(|held| {
+            held.message
+                .contains("PodUnavailableBudget explained/web allows no more")
+        });
         ensure!(held.len() == expected && words, "{kinds:?}: {held:?}");
-        ensure!(admitted.actions().count() == 2 - expected, "{kinds:?}: {admitted:?}");
+        ensure!(
+            admitted.actions().count() == 2 - expected,
+            "{kinds:?}: {admitted:?}"
+        );
     }
-    let budget = request(client, "GET", &format!("{}/web", budgets_of("explained")), &Value::Null).await?;
-    ensure!(budget["status"]["ledger"]["entries"].as_array().is_none_or(Vec::is_empty), "{}", budget["status"]);
+    let budget = request(
+        client,
+        "GET",
+        &format!("{}/web", budgets_of("explained")),
+        &Value::Null,
+    )
+    .await?;
+    ensure!(
+        budget["status"]["ledger"]["entries"]
+            .as_array()
+            .is_none_or(Vec::is_empty),
+        "{}",
+        budget["status"]
+    );
     Ok(())
 }
 
@@ -176,11 +279,31 @@ async fn play_forged(client: &Client, replica: &Replica) -> Result<()> {
     make_budget(client, "forged", json!({})).await?;
     replica.look("forged").await?;
     let entered = async || {
-        let budget = request(client, "GET", &format!("{}/web", budgets_of("forged")), &Value::Null).await?;
-        let entries = budget["status"]["ledger"]["entries"].as_array().cloned().unwrap_or_default();
-        anyhow::Ok(entries.iter().map(|entry| entry["pod"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>())
+        let budget = request(
+            client,
+            "GET",
+            &format!("{}/web", budgets_of("forged")),
+            &Value::Null,
+        )
+        .await?;
+        let entries = budget["status"]["ledger"]["entries"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        anyhow::Ok(
+            entries
+                .iter()
+                .map(|entry| entry["pod"].as_str().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>(),
+        )
     };
-    let real = request(client, "GET", "/api/v1/namespaces/forged/pods/a", &Value::Null).await?;
+    let real = request(
+        client,
+        "GET",
+        "/api/v1/namespaces/forged/pods/a",
+        &Value::Null,
+    )
+    .await?;
     let with_uid = |uid: &str| {
         let mut shown = real.clone();
         shown["metadata"]["uid"] = uid.into();
@@ -194,32 +317,69 @@ async fn play_forged(client: &Client, replica: &Replica) -> Result<()> {
     ];
     for (name, shown) in ghosts.clone() {
         let answer = replica.deletes_shown("forged", name, shown).await?;
-        ensure!(answer.is_none() && entered().await?.is_empty(), "{name}: {answer:?}");
+        ensure!(
+            answer.is_none() && entered().await?.is_empty(),
+            "{name}: {answer:?}"
+        );
     }
-    let unread = replica.deletes_shown("forged", "a", json!({})).await?.unwrap_or_default();
-    ensure!(unread.starts_with("pod a cannot be read") && entered().await?.is_empty(), "{unread}");
+    let unread = replica
+        .deletes_shown("forged", "a", json!({}))
+        .await?
+        .unwrap_or_default();
+    ensure!(
+        unread.starts_with("pod a cannot be read") && entered().await?.is_empty(),
+        "{unread}"
+    );
     for version in ["1", "999999999"] {
         let mut shown = real.clone();
         shown["metadata"]["resourceVersion"] = version.into();
         shown["status"] = json!({});
         let answer = replica.deletes_shown("forged", "a", shown).await?;
-        ensure!(answer.is_none() && entered().await? == ["a"], "{version}: {answer:?} {:?}", entered().await?);
+        ensure!(
+            answer.is_none() && entered().await? == ["a"],
+            "{version}: {answer:?} {:?}",
+            entered().await?
+        );
     }
-    ensure!(replica.deletes("forged", "b").await?.is_some(), "the budget is used up");
+    ensure!(
+        replica.deletes("forged", "b").await?.is_some(),
+        "the budget is used up"
+    );
     for (name, shown) in ghosts {
         let answer = replica.deletes_shown("forged", name, shown).await?;
-        ensure!(answer.is_none() && entered().await? == ["a"], "{name} learns of the ledger: {answer:?}");
+        ensure!(
+            answer.is_none() && entered().await? == ["a"],
+            "{name} learns of the ledger: {answer:?}"
+        );
     }
     Ok(())
 }
 
 async fn play(cluster: &Cluster) -> Result<()> {
     let client = real_apiserver::connect(cluster).await?;
-    request(&client, "POST", "/api/v1/nodes", &json!({"metadata": {"name": NODE}})).await?;
+    request(
+        &client,
+        "POST",
+        "/api/v1/nodes",
+        &json!({"metadata": {"name": NODE}}),
+    )
+    .await?;
     for namespace in ["new", "changed", "native", "explained", "forged"] {
-        request(&client, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": namespace}})).await?;
+        request(
+            &client,
+            "POST",
+            "/api/v1/namespaces",
+            &json!({"metadata": {"name": namespace}}),
+        )
+        .await?;
     }
-    for (namespace, pod) in [("new", "a"), ("new", "b"), ("changed", "a"), ("native", "a"), ("native", "b")] {
+    for (namespace, pod) in [
+        ("new", "a"),
+        ("new", "b"),
+        ("changed", "a"),
+        ("native", "a"),
+        ("native", "b"),
+    ] {
         make_pod(&client, namespace, pod).await?;
     }
     for pod in ["a", "b"] {
@@ -229,26 +389,61 @@ async fn play(cluster: &Cluster) -> Result<()> {
     play_explained(&client).await?;
     let replica = Replica::new(client.clone());
     replica.look("new").await?;
-    ensure!(replica.deletes("new", "a").await?.is_none(), "there is no budget yet");
+    ensure!(
+        replica.deletes("new", "a").await?.is_none(),
+        "there is no budget yet"
+    );
     // The stores never hear of it.
     make_budget(&client, "new", json!({})).await?;
-    ensure!(replica.deletes("new", "a").await?.is_none(), "one of two may go");
-    let budget = request(&client, "GET", &format!("{}/web", budgets_of("new")), &Value::Null).await?;
-    let entries = budget["status"]["ledger"]["entries"].as_array().map(Vec::len);
-    ensure!(entries == Some(1), "what may go is entered: {}", budget["status"]);
+    ensure!(
+        replica.deletes("new", "a").await?.is_none(),
+        "one of two may go"
+    );
+    let budget = request(
+        &client,
+        "GET",
+        &format!("{}/web", budgets_of("new")),
+        &Value::Null,
+    )
+    .await?;
+    let entries = budget["status"]["ledger"]["entries"]
+        .as_array()
+        .map(Vec::len);
+    ensure!(
+        entries == Some(1),
+        "what may go is entered: {}",
+        budget["status"]
+    );
     let refused = replica.deletes("new", "b").await?;
     ensure!(
         refused.is_some_and(|refused| refused.contains("PodUnavailableBudget new/web")),
         "and then the other stays"
     );
     // The stores have it as it was.
-    make_budget(&client, "changed", json!({"ignoredPodSelector": {"matchLabels": {"app": "web"}}})).await?;
+    make_budget(
+        &client,
+        "changed",
+        json!({"ignoredPodSelector": {"matchLabels": {"app": "web"}}}),
+    )
+    .await?;
     replica.look("changed").await?;
-    ensure!(replica.deletes("changed", "a").await?.is_none(), "the budget ignores it");
+    ensure!(
+        replica.deletes("changed", "a").await?.is_none(),
+        "the budget ignores it"
+    );
     let others = json!({"spec": {"ignoredPodSelector": {"matchLabels": {"app": "other"}}}});
-    request(&client, "PATCH", &format!("{}/web", budgets_of("changed")), &others).await?;
+    request(
+        &client,
+        "PATCH",
+        &format!("{}/web", budgets_of("changed")),
+        &others,
+    )
+    .await?;
     let refused = replica.deletes("changed", "a").await?;
-    ensure!(refused.is_some(), "it holds the pod now, and the change is not counted yet");
+    ensure!(
+        refused.is_some(),
+        "it holds the pod now, and the change is not counted yet"
+    );
     play_forged(&client, &replica).await?;
     play_natives(&client, &replica).await
 }
@@ -259,7 +454,11 @@ fn what_the_stores_lack_or_have_as_it_was_is_asked_on_every_replica() {
     let definitions = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/berth/files/crds");
     cluster.kubectl(&["create", "-f", definitions]).unwrap();
     let played = cluster.in_network(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(play(&cluster))
     });
     played.unwrap().unwrap();

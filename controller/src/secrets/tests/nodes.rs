@@ -25,14 +25,18 @@ async fn service() -> (PullSecretsService, Arc<Mutex<Vec<String>>>) {
             Some(found) => (StatusCode::OK, serde_json::to_string(&found).unwrap()),
             None => (
                 StatusCode::NOT_FOUND,
-                r#"{"status": "Failure", "code": 404, "message": "", "reason": "NotFound"}"#.to_owned(),
+                r#"{"status": "Failure", "code": 404, "message": "", "reason": "NotFound"}"#
+                    .to_owned(),
             ),
         };
         async move { Ok::<_, Infallible>(text(code, "application/json", body)) }
     });
     let url = format!("http://{}", started(Protocol::Http1, apiserver).await);
     let client = Client::try_from(kube::Config::new(url.parse().unwrap())).unwrap();
-    (PullSecretsService::new(client, "kruise-system", "kruise-daemon"), read)
+    (
+        PullSecretsService::new(client, "kruise-system", "kruise-daemon"),
+        read,
+    )
 }
 
 #[tokio::test]
@@ -46,21 +50,44 @@ async fn a_daemon_gets_the_secrets_of_its_own_nodes_pulls_and_of_no_other_nodes(
     ];
     for (node, tag, expected) in table {
         let (service, read) = service().await;
-        let mut request = Request::new(GetRequest { image: "app".into(), tag: tag.into() });
-        request.extensions_mut().insert(CallersNode(Name::parse(node).unwrap()));
+        let mut request = Request::new(GetRequest {
+            image: "app".into(),
+            tag: tag.into(),
+        });
+        request
+            .extensions_mut()
+            .insert(CallersNode(Name::parse(node).unwrap()));
         let answer = service.get(request).await.map_err(|status| status.code());
         let mut paths = read.lock().unwrap().clone();
         let node_image = format!("/apis/apps.kruise.io/v1beta1/nodeimages/{node}");
-        assert_eq!(paths.remove(0), node_image, "the node of the token, whatever is asked for");
-        assert_eq!(answer.map(|_| paths.iter().map(String::as_str).collect()), expected, "{node} {tag}");
-        assert_eq!(paths.is_empty(), expected.is_err(), "{node} {tag}: secrets were read and not given: {paths:?}");
+        assert_eq!(
+            paths.remove(0),
+            node_image,
+            "the node of the token, whatever is asked for"
+        );
+        assert_eq!(
+            answer.map(|_| paths.iter().map(String::as_str).collect()),
+            expected,
+            "{node} {tag}"
+        );
+        assert_eq!(
+            paths.is_empty(),
+            expected.is_err(),
+            "{node} {tag}: secrets were read and not given: {paths:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_call_whose_token_nobody_looked_at_is_refused() {
     let (service, read) = service().await;
-    let request = Request::new(GetRequest { image: "app".into(), tag: "1".into() });
-    assert_eq!(service.get(request).await.unwrap_err().code(), Code::Unauthenticated);
+    let request = Request::new(GetRequest {
+        image: "app".into(),
+        tag: "1".into(),
+    });
+    assert_eq!(
+        service.get(request).await.unwrap_err().code(),
+        Code::Unauthenticated
+    );
     assert!(read.lock().unwrap().is_empty());
 }

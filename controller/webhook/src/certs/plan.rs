@@ -63,7 +63,9 @@ impl Span {
     /// that: the time before it was made, by which it is dated back, does not count.
     pub fn due(&self, validity: SignedDuration) -> Timestamp {
         let life = self.not_after.duration_since(self.not_before).min(validity);
-        self.not_after.checked_sub(life / 3).unwrap_or(self.not_after)
+        self.not_after
+            .checked_sub(life / 3)
+            .unwrap_or(self.not_after)
     }
 
     fn over(&self, now: Timestamp) -> bool {
@@ -102,7 +104,9 @@ impl Stored {
     /// Whether this certificate and the authority that signed it are valid now.
     fn is_valid(&self, leaf: &Leaf, now: Timestamp) -> bool {
         let authority = leaf.issuer.and_then(|issuer| self.authorities.get(issuer));
-        authority.is_some_and(|authority| authority.has_begun(now)) && leaf.span.has_begun(now) && !leaf.span.over(now)
+        authority.is_some_and(|authority| authority.has_begun(now))
+            && leaf.span.has_begun(now)
+            && !leaf.span.over(now)
     }
 }
 
@@ -134,26 +138,50 @@ pub struct Plan {
 ///
 /// `published_since` is the time since when everything that trusts us has been seen to hold exactly the stored
 /// authorities, `None` while it does not.
-pub fn plan(now: Timestamp, stored: &Stored, published_since: Option<Timestamp>, policy: &Policy) -> Plan {
-    let act = |change, reason| Plan { change: Some(change), reason, look_again: now };
+pub fn plan(
+    now: Timestamp,
+    stored: &Stored,
+    published_since: Option<Timestamp>,
+    policy: &Policy,
+) -> Plan {
+    let act = |change, reason| Plan {
+        change: Some(change),
+        reason,
+        look_again: now,
+    };
     let Some(newest) = stored.authorities.first() else {
         return act(Change::Begin, "there are no usable certificates yet");
     };
     if newest.over(now) {
         return act(Change::Begin, "the authority has expired");
     }
-    let working = stored.leaf.as_ref().filter(|leaf| stored.is_valid(leaf, now));
+    let working = stored
+        .leaf
+        .as_ref()
+        .filter(|leaf| stored.is_valid(leaf, now));
     if !newest.has_begun(now) {
-        return act(Change::AddAuthority, "the newest authority is not valid yet: a replica's clock is, or was, wrong");
+        return act(
+            Change::AddAuthority,
+            "the newest authority is not valid yet: a replica's clock is, or was, wrong",
+        );
     }
     if !stored.can_sign {
         return match working {
-            Some(_) => act(Change::AddAuthority, "the newest authority's key is missing"),
-            None => act(Change::Begin, "neither a working certificate nor the key to sign one is there"),
+            Some(_) => act(
+                Change::AddAuthority,
+                "the newest authority's key is missing",
+            ),
+            None => act(
+                Change::Begin,
+                "neither a working certificate nor the key to sign one is there",
+            ),
         };
     }
     let Some(leaf) = working else {
-        return act(Change::IssueLeaf, "no serving certificate is there that is valid now");
+        return act(
+            Change::IssueLeaf,
+            "no serving certificate is there that is valid now",
+        );
     };
     let newest_due = newest.due(policy.ca_validity);
     if now >= newest_due {
@@ -163,9 +191,11 @@ pub fn plan(now: Timestamp, stored: &Stored, published_since: Option<Timestamp>,
         let ready_at = published_since.and_then(|since| since.checked_add(policy.settle()).ok());
         return match ready_at {
             Some(ready_at) if now >= ready_at => act(Change::IssueLeaf, reason),
-            Some(ready_at) => {
-                Plan { change: None, reason: "the newest authority was published just now", look_again: ready_at }
-            }
+            Some(ready_at) => Plan {
+                change: None,
+                reason: "the newest authority was published just now",
+                look_again: ready_at,
+            },
             None => Plan {
                 change: None,
                 reason: "the newest authority is not published everywhere",
@@ -178,11 +208,22 @@ pub fn plan(now: Timestamp, stored: &Stored, published_since: Option<Timestamp>,
         let age = Policy::backdate(policy.cert_validity) + policy.overlap();
         let droppable = leaf.span.not_before.checked_add(age).unwrap_or(now);
         if now >= droppable {
-            return act(Change::DropOldAuthorities, "nothing signed by the old authority is served any more");
+            return act(
+                Change::DropOldAuthorities,
+                "nothing signed by the old authority is served any more",
+            );
         }
-        return Plan { change: None, reason: "the old authority stays for a while", look_again: next.min(droppable) };
+        return Plan {
+            change: None,
+            reason: "the old authority stays for a while",
+            look_again: next.min(droppable),
+        };
     }
-    Plan { change: None, reason: "all certificates are good", look_again: next }
+    Plan {
+        change: None,
+        reason: "all certificates are good",
+        look_again: next,
+    }
 }
 
 /// Why a working leaf should be followed by another from the newest authority, if it should.

@@ -32,7 +32,8 @@ impl Resolver {
     /// # Errors
     /// When either text cannot be read or the key is not the certificate's. The old certificate then stays.
     pub fn load(&self, cert: &str, key: &str, provider: &CryptoProvider) -> Result<(), LoadError> {
-        let chain = CertificateDer::pem_slice_iter(cert.as_bytes()).collect::<Result<Vec<_>, _>>()?;
+        let chain =
+            CertificateDer::pem_slice_iter(cert.as_bytes()).collect::<Result<Vec<_>, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
         let certified = CertifiedKey::from_der(chain, key, provider)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(certified));
@@ -42,7 +43,10 @@ impl Resolver {
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 

@@ -42,10 +42,15 @@ pub struct Material {
 impl Material {
     /// Reads a Secret's data. What is missing or no PEM reads as empty: the plan replaces it.
     pub fn from_data(data: &BTreeMap<String, ByteString>) -> Self {
-        let text =
-            |key: &str| data.get(key).map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default();
+        let text = |key: &str| {
+            data.get(key)
+                .map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned())
+                .unwrap_or_default()
+        };
         let authorities = pem::parse_many(text(CA_CERT)).unwrap_or_default();
-        let readable = authorities.iter().filter(|entry| parse(entry.contents()).is_some());
+        let readable = authorities
+            .iter()
+            .filter(|entry| parse(entry.contents()).is_some());
         Self {
             authorities: readable.map(encode).collect(),
             ca_key: text(CA_KEY),
@@ -76,38 +81,63 @@ impl Material {
 
     /// The facts that the plan looks at.
     pub fn facts(&self) -> Stored {
-        let ders: Vec<Vec<u8>> = self.authorities.iter().filter_map(|text| der(text)).collect();
-        let authorities: Vec<X509Certificate<'_>> = ders.iter().filter_map(|der| parse(der)).collect();
-        let can_sign = authorities.first().is_some_and(|newest| key_belongs(&self.ca_key, newest));
+        let ders: Vec<Vec<u8>> = self
+            .authorities
+            .iter()
+            .filter_map(|text| der(text))
+            .collect();
+        let authorities: Vec<X509Certificate<'_>> =
+            ders.iter().filter_map(|der| parse(der)).collect();
+        let can_sign = authorities
+            .first()
+            .is_some_and(|newest| key_belongs(&self.ca_key, newest));
         let leaf_der = der(&self.tls_cert);
         let leaf = leaf_der.as_deref().and_then(parse).map(|leaf| Leaf {
             span: span(&leaf),
             issuer: signer(&leaf, &authorities).filter(|_| key_belongs(&self.tls_key, &leaf)),
             names: names(&leaf),
         });
-        Stored { authorities: authorities.iter().map(span).collect(), can_sign, leaf }
+        Stored {
+            authorities: authorities.iter().map(span).collect(),
+            can_sign,
+            leaf,
+        }
     }
 
     /// What the Secret holds when the secret paths have rotated once more.
     pub fn with_next_paths(&self) -> Self {
-        Self { paths: self.paths.saturating_add(1), ..self.clone() }
+        Self {
+            paths: self.paths.saturating_add(1),
+            ..self.clone()
+        }
     }
 
     /// What the Secret holds after a change.
     ///
     /// # Errors
     /// When a certificate cannot be made.
-    pub fn after(&self, change: Change, now: Timestamp, policy: &Policy) -> Result<Self, rcgen::Error> {
+    pub fn after(
+        &self,
+        change: Change,
+        now: Timestamp,
+        policy: &Policy,
+    ) -> Result<Self, rcgen::Error> {
         let mut next = self.clone();
         match change {
             Change::Begin => {
                 let ca = issue::authority(now, policy.ca_validity)?;
-                next = Self { authorities: vec![ca.cert], ca_key: ca.key, ..Self::default() }.with_next_paths();
+                next = Self {
+                    authorities: vec![ca.cert],
+                    ca_key: ca.key,
+                    ..Self::default()
+                }
+                .with_next_paths();
                 next.issue_leaf(now, policy)?;
             }
             Change::AddAuthority => {
                 let ca = issue::authority(now, policy.ca_validity)?;
-                next.authorities.retain(|old| authority_span(old).is_some_and(|span| span.not_after > now));
+                next.authorities
+                    .retain(|old| authority_span(old).is_some_and(|span| span.not_after > now));
                 next.authorities.insert(0, ca.cert);
                 next.ca_key = ca.key;
             }
@@ -123,8 +153,19 @@ impl Material {
         // Names that another way of running put there stay, so that two controllers with different hosts do not
         // replace each other's certificates for ever.
         let kept = self.facts().leaf.map(|leaf| leaf.names).unwrap_or_default();
-        let policy = Policy { names: policy.names.union(&kept).cloned().collect(), ..policy.clone() };
-        let issued = issue::leaf(now, &policy, &Issued { cert, key: self.ca_key.clone() }, end)?;
+        let policy = Policy {
+            names: policy.names.union(&kept).cloned().collect(),
+            ..policy.clone()
+        };
+        let issued = issue::leaf(
+            now,
+            &policy,
+            &Issued {
+                cert,
+                key: self.ca_key.clone(),
+            },
+            end,
+        )?;
         self.tls_cert = issued.cert;
         self.tls_key = issued.key;
         Ok(())
@@ -132,7 +173,10 @@ impl Material {
 }
 
 fn encode(entry: &pem::Pem) -> String {
-    pem::encode_config(entry, pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF))
+    pem::encode_config(
+        entry,
+        pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF),
+    )
 }
 
 fn der(text: &str) -> Option<Vec<u8>> {
@@ -140,39 +184,58 @@ fn der(text: &str) -> Option<Vec<u8>> {
 }
 
 fn parse(der: &[u8]) -> Option<X509Certificate<'_>> {
-    X509Certificate::from_der(der).ok().map(|(_, certificate)| certificate)
+    X509Certificate::from_der(der)
+        .ok()
+        .map(|(_, certificate)| certificate)
 }
 
 fn authority_span(text: &str) -> Option<Span> {
-    der(text).as_deref().and_then(parse).map(|certificate| span(&certificate))
+    der(text)
+        .as_deref()
+        .and_then(parse)
+        .map(|certificate| span(&certificate))
 }
 
 fn span(certificate: &X509Certificate<'_>) -> Span {
     let validity = certificate.validity();
     let at = |seconds: i64| Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH);
-    Span { not_before: at(validity.not_before.timestamp()), not_after: at(validity.not_after.timestamp()) }
+    Span {
+        not_before: at(validity.not_before.timestamp()),
+        not_after: at(validity.not_after.timestamp()),
+    }
 }
 
 fn signer(leaf: &X509Certificate<'_>, authorities: &[X509Certificate<'_>]) -> Option<usize> {
-    authorities
-        .iter()
-        .position(|ca| leaf.issuer() == ca.subject() && leaf.verify_signature(Some(ca.public_key())).is_ok())
+    authorities.iter().position(|ca| {
+        leaf.issuer() == ca.subject() && leaf.verify_signature(Some(ca.public_key())).is_ok()
+    })
 }
 
 fn key_belongs(key: &str, certificate: &X509Certificate<'_>) -> bool {
-    KeyPair::from_pem(key).is_ok_and(|key| key.subject_public_key_info() == certificate.public_key().raw)
+    KeyPair::from_pem(key)
+        .is_ok_and(|key| key.subject_public_key_info() == certificate.public_key().raw)
 }
 
 fn names(leaf: &X509Certificate<'_>) -> BTreeSet<String> {
-    let Ok(Some(extension)) = leaf.subject_alternative_name() else { return BTreeSet::new() };
+    let Ok(Some(extension)) = leaf.subject_alternative_name() else {
+        return BTreeSet::new();
+    };
     let name = |general: &GeneralName<'_>| match general {
         GeneralName::DNSName(name) => Some((*name).to_owned()),
         GeneralName::IPAddress(bytes) => address(bytes).map(|address| address.to_string()),
         _ => None,
     };
-    extension.value.general_names.iter().filter_map(name).collect()
+    extension
+        .value
+        .general_names
+        .iter()
+        .filter_map(name)
+        .collect()
 }
 
 fn address(bytes: &[u8]) -> Option<IpAddr> {
-    <[u8; 4]>::try_from(bytes).map(IpAddr::from).or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
+    <[u8; 4]>::try_from(bytes)
+        .map(IpAddr::from)
+        .or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from))
+        .ok()
 }

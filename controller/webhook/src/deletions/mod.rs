@@ -24,15 +24,27 @@ pub const GUARD_PATH: &str = "/guard-deletion";
 const TIMEOUT: i32 = 5;
 
 /// What to merge strategically into the entry: with this bundle, by the path that comes of this seed. `None` when it is as it is to be.
-pub(crate) fn patch(found: &ValidatingWebhook, endpoint: &Endpoint, (bundle, seed): (&str, &str)) -> Option<Value> {
+pub(crate) fn patch(
+    found: &ValidatingWebhook,
+    endpoint: &Endpoint,
+    (bundle, seed): (&str, &str),
+) -> Option<Value> {
     let path = told(GUARD_PATH, seed);
     let is_reached = endpoint.is_in(&ClientConfig::from(&found.client_config), &path, bundle);
     let (found, wanted) = (serde_json::to_value(found).unwrap_or_default(), fields());
-    let differs = wanted.as_object().into_iter().flatten().any(|(field, wanted)| found[field] != *wanted);
+    let differs = wanted
+        .as_object()
+        .into_iter()
+        .flatten()
+        .any(|(field, wanted)| found[field] != *wanted);
     if is_reached && !differs {
         return None;
     }
-    let mut patch = if differs { replacing(wanted) } else { json!({}) };
+    let mut patch = if differs {
+        replacing(wanted)
+    } else {
+        json!({})
+    };
     patch["name"] = json!(GUARD);
     patch["clientConfig"] = endpoint.client_config(&path, bundle);
     Some(patch)
@@ -73,18 +85,30 @@ mod tests {
 
     #[test]
     fn an_entry_that_asks_about_more_or_less_is_put_back_and_one_that_is_right_is_left_alone() {
-        let endpoint = Endpoint::Service { namespace: "ns".to_owned(), name: "hook".to_owned() };
+        let endpoint = Endpoint::Service {
+            namespace: "ns".to_owned(),
+            name: "hook".to_owned(),
+        };
         let mut right = fields();
         right["name"] = json!(GUARD);
         right["clientConfig"] = endpoint.secret_client_config(GUARD_PATH, ("PEM", "s"));
-        let patched = |entry: &Value| patch(&serde_json::from_value(entry.clone()).unwrap(), &endpoint, ("PEM", "s"));
+        let patched = |entry: &Value| {
+            patch(
+                &serde_json::from_value(entry.clone()).unwrap(),
+                &endpoint,
+                ("PEM", "s"),
+            )
+        };
         assert_eq!(patched(&right), None);
         for (field, value) in [
             ("failurePolicy", json!("Ignore")),
             ("timeoutSeconds", json!(30)),
             ("objectSelector", json!({})),
             ("namespaceSelector", json!({"matchLabels": {"a": "b"}})),
-            ("matchConditions", json!([{"name": "never", "expression": "false"}])),
+            (
+                "matchConditions",
+                json!([{"name": "never", "expression": "false"}]),
+            ),
             ("rules", json!([])),
         ] {
             let mut wrong = right.clone();
@@ -92,12 +116,20 @@ mod tests {
             let patch = patched(&wrong).unwrap_or_else(|| panic!("{field} was left as it is"));
             assert_eq!(patch["failurePolicy"], "Fail", "{field}");
             assert_eq!(patch["objectSelector"]["$patch"], "replace", "{field}");
-            assert_eq!(patch["matchConditions"][0], json!({"$patch": "replace"}), "{field}");
+            assert_eq!(
+                patch["matchConditions"][0],
+                json!({"$patch": "replace"}),
+                "{field}"
+            );
         }
         // As the chart has it: neither a bundle nor the path that only the apiserver knows.
         let mut of_chart = right.clone();
-        of_chart["clientConfig"] = json!({"service": {"namespace": "ns", "name": "hook", "port": 443}});
+        of_chart["clientConfig"] =
+            json!({"service": {"namespace": "ns", "name": "hook", "port": 443}});
         let patch = patched(&of_chart).unwrap();
-        assert_eq!(patch, json!({"name": GUARD, "clientConfig": right["clientConfig"]}));
+        assert_eq!(
+            patch,
+            json!({"name": GUARD, "clientConfig": right["clientConfig"]})
+        );
     }
 }

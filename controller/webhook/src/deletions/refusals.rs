@@ -28,8 +28,16 @@ impl RefusedDeletions {
     /// Adds the series to the metrics.
     pub fn register(&self, registry: &mut Registry) {
         let of = |kind: &str| format!("How often a {kind} had to stay because of what is in it");
-        registry.register("namespace_deletion_protection", of("Namespace"), self.namespaces.counts.clone());
-        registry.register("crd_deletion_protection", of("CustomResourceDefinition"), self.definitions.counts.clone());
+        registry.register(
+            "namespace_deletion_protection",
+            of("Namespace"),
+            self.namespaces.counts.clone(),
+        );
+        registry.register(
+            "crd_deletion_protection",
+            of("CustomResourceDefinition"),
+            self.definitions.counts.clone(),
+        );
     }
 }
 
@@ -51,10 +59,16 @@ impl Counts {
     /// Counts one.
     pub(crate) fn count(&self, name: &str, user: &str) {
         let user = &user[..user.floor_char_boundary(LONGEST_USER)];
-        let mut series = Labels { name: name.to_owned(), username: user.to_owned() };
+        let mut series = Labels {
+            name: name.to_owned(),
+            username: user.to_owned(),
+        };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.contains(&series) && known.len() >= MOST_SERIES {
-            series = Labels { name: OTHER.to_owned(), username: OTHER.to_owned() };
+            series = Labels {
+                name: OTHER.to_owned(),
+                username: OTHER.to_owned(),
+            };
         } else {
             known.insert(series.clone());
         }
@@ -71,7 +85,9 @@ mod tests {
     fn refusals_are_counted_by_name_and_user_and_beyond_a_bound_together() {
         let (refused, mut registry) = (RefusedDeletions::default(), Registry::default());
         refused.register(&mut registry);
-        refused.definitions.count("widgets.example.com", &"x".repeat(300));
+        refused
+            .definitions
+            .count("widgets.example.com", &"x".repeat(300));
         refused.namespaces.count("shop", "admin");
         for user in 0..MOST_SERIES + 5 {
             refused.namespaces.count("shop", &user.to_string());
@@ -82,9 +98,14 @@ mod tests {
         for line in [
             r#"namespace_deletion_protection{name="shop",username="admin"} 1"#,
             r#"namespace_deletion_protection{name="other",username="other"} 6"#,
-            &format!(r#"crd_deletion_protection{{name="widgets.example.com",username="{user}"}} 1"#),
+            &format!(
+                r#"crd_deletion_protection{{name="widgets.example.com",username="{user}"}} 1"#
+            ),
         ] {
-            assert!(text.lines().any(|found| found == line), "{line} is not in {text}");
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line} is not in {text}"
+            );
         }
     }
 }

@@ -11,7 +11,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, PatchParams, PostParams, WatchParams};
@@ -54,25 +56,42 @@ pub(crate) type Crd = Object<CrdSpec, CrdStatus>;
 
 /// The CRDs' API, decoded to [`Crd`].
 pub(crate) fn crds(client: &Client) -> Api<Crd> {
-    Api::all_with(client.clone(), &ApiResource::erase::<CustomResourceDefinition>(&()))
+    Api::all_with(
+        client.clone(),
+        &ApiResource::erase::<CustomResourceDefinition>(&()),
+    )
 }
 
 pub(crate) fn posting() -> PostParams {
-    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
 }
 
 pub(crate) fn patching() -> PatchParams {
-    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
+    PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
 }
 
 /// Keeps everything in step while the phase is [`Phase::Serving`].
-pub(crate) async fn keep(mut keeper: Keeper, config: Config, readiness: Readiness, phase: watch::Receiver<Phase>) {
+pub(crate) async fn keep(
+    mut keeper: Keeper,
+    config: Config,
+    readiness: Readiness,
+    phase: watch::Receiver<Phase>,
+) {
     let changed = keeper.secret_path.wake();
     let mut watches = watch_all(&keeper, &changed);
     let mut ready = Ready::new(readiness, EarlyEndpoint::new(&keeper.client, &config));
     while_serving(passes(&mut keeper, &mut ready, &changed), phase).await;
     watches.shutdown().await;
-    if tokio::time::timeout(LAST_WORDS, ready.leave_it_to_others()).await.is_err() {
+    if tokio::time::timeout(LAST_WORDS, ready.leave_it_to_others())
+        .await
+        .is_err()
+    {
         warn!("the apiserver does not answer: the early endpoint stays until the pod goes");
     }
 }
@@ -135,7 +154,16 @@ struct Ready {
 impl Ready {
     fn new(readiness: Readiness, early: Option<EarlyEndpoint>) -> Self {
         let (reach, silence) = (Reach::default(), Silence::default());
-        Self { readiness, early, has_stepped_back: false, proven: false, reach, silence, tries: 0, said: None }
+        Self {
+            readiness,
+            early,
+            has_stepped_back: false,
+            proven: false,
+            reach,
+            silence,
+            tries: 0,
+            said: None,
+        }
     }
 
     /// Whether the apiserver answered in a pass: `error` is what that ended with.
@@ -145,7 +173,9 @@ impl Ready {
                 warn!(%error, "the apiserver does not answer this replica any more: it is not ready");
             }
             if self.silence.is_long() {
-                self.readiness.set(Some(format!("the apiserver does not answer this replica: {error}")));
+                self.readiness.set(Some(format!(
+                    "the apiserver does not answer this replica: {error}"
+                )));
             }
             return;
         }
@@ -182,7 +212,9 @@ impl Ready {
             Ok(()) => {
                 let is_connected = keeper.handshakes.load(Ordering::Relaxed) != connections;
                 if !self.reach.is_ready(is_connected, Instant::now()) {
-                    self.readiness.set(Some("the apiserver reaches other replicas, and not this one".to_owned()));
+                    self.readiness.set(Some(
+                        "the apiserver reaches other replicas, and not this one".to_owned(),
+                    ));
                     self.leave_it_to_others().await;
                     return Some(PROVE_AT_LEAST_EVERY);
                 }
@@ -195,7 +227,10 @@ impl Ready {
             Err(Unproven { why, .. }) => {
                 self.tries += 1;
                 if self.tries == STRANGE {
-                    warn!(why, "the apiserver does not reach the conversion webhook of this replica");
+                    warn!(
+                        why,
+                        "the apiserver does not reach the conversion webhook of this replica"
+                    );
                 }
                 debug!(why, "conversion does not work yet");
                 self.readiness.set(Some(why));
@@ -209,13 +244,22 @@ impl Ready {
     async fn prove_reach(&mut self, keeper: &Keeper) -> Duration {
         let (proof, why) = match conversion_works(&keeper.client, &keeper.namespace).await {
             Ok(()) => (Proof::Works, String::new()),
-            Err(Unproven { why, is_unreached: true }) => (Proof::Unreached, why),
-            Err(Unproven { why, is_unreached: false }) => (Proof::Untried, why),
+            Err(Unproven {
+                why,
+                is_unreached: true,
+            }) => (Proof::Unreached, why),
+            Err(Unproven {
+                why,
+                is_unreached: false,
+            }) => (Proof::Untried, why),
         };
         debug!(?proof, why, "tried again whether conversion works");
         let connections = keeper.handshakes.load(Ordering::Relaxed);
         if !self.reach.tried(proof, connections, Instant::now()) {
-            warn!(why, "the apiserver does not reach the conversion webhook of this replica any more: it is not ready");
+            warn!(
+                why,
+                "the apiserver does not reach the conversion webhook of this replica any more: it is not ready"
+            );
             self.proven = false;
             self.readiness.set(Some(why));
         }
@@ -270,26 +314,58 @@ impl Ready {
 
 /// The wait after so many failed proofs.
 fn prove_again(tries: u32) -> Duration {
-    PROVE_AGAIN.saturating_mul(1 << tries.saturating_sub(STRANGE).min(16)).min(PROVE_AT_LEAST_EVERY)
+    PROVE_AGAIN
+        .saturating_mul(1 << tries.saturating_sub(STRANGE).min(16))
+        .min(PROVE_AT_LEAST_EVERY)
 }
 
 /// Watches the Secret and everything that holds the bundle, each by name, and notifies of every change.
 fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
-    let secret = Api::namespaced_with(keeper.client.clone(), &keeper.namespace, &ApiResource::erase::<Secret>(&()));
-    let crds: Api<DynamicObject> =
-        Api::all_with(keeper.client.clone(), &ApiResource::erase::<CustomResourceDefinition>(&()));
-    let validating = Api::all_with(keeper.client.clone(), &ApiResource::erase::<ValidatingWebhookConfiguration>(&()));
+    let secret = Api::namespaced_with(
+        keeper.client.clone(),
+        &keeper.namespace,
+        &ApiResource::erase::<Secret>(&()),
+    );
+    let crds: Api<DynamicObject> = Api::all_with(
+        keeper.client.clone(),
+        &ApiResource::erase::<CustomResourceDefinition>(&()),
+    );
+    let validating = Api::all_with(
+        keeper.client.clone(),
+        &ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
+    );
     let mut watches = JoinSet::new();
-    watches.spawn(watch_one(secret, keeper.secret.clone(), Arc::clone(changed)));
+    watches.spawn(watch_one(
+        secret,
+        keeper.secret.clone(),
+        Arc::clone(changed),
+    ));
     if keeper.validating {
-        watches.spawn(watch_one(validating, places::VALIDATING.to_owned(), Arc::clone(changed)));
+        watches.spawn(watch_one(
+            validating,
+            places::VALIDATING.to_owned(),
+            Arc::clone(changed),
+        ));
     }
     if keeper.serves_pods {
-        let mutating = Api::all_with(keeper.client.clone(), &ApiResource::erase::<MutatingWebhookConfiguration>(&()));
-        watches.spawn(watch_one(mutating, MUTATING.to_owned(), Arc::clone(changed)));
-        let validating =
-            Api::all_with(keeper.client.clone(), &ApiResource::erase::<ValidatingWebhookConfiguration>(&()));
-        watches.spawn(watch_one(validating, DISRUPTIONS.to_owned(), Arc::clone(changed)));
+        let mutating = Api::all_with(
+            keeper.client.clone(),
+            &ApiResource::erase::<MutatingWebhookConfiguration>(&()),
+        );
+        watches.spawn(watch_one(
+            mutating,
+            MUTATING.to_owned(),
+            Arc::clone(changed),
+        ));
+        let validating = Api::all_with(
+            keeper.client.clone(),
+            &ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
+        );
+        watches.spawn(watch_one(
+            validating,
+            DISRUPTIONS.to_owned(),
+            Arc::clone(changed),
+        ));
     }
     // Where no pods are served it may be wanted that nothing is left of what was written for them.
     let (mut wanted, to_tell) = (keeper.pods.0.clone(), Arc::clone(changed));
@@ -306,7 +382,9 @@ fn watch_all(keeper: &Keeper, changed: &Arc<Notify>) -> JoinSet<()> {
 
 /// Watches one object by its name, metadata only: an event says that it is time for a pass, which reads it.
 async fn watch_one(api: Api<DynamicObject>, name: String, changed: Arc<Notify>) {
-    let params = WatchParams::default().fields(&format!("metadata.name={name}")).disable_bookmarks();
+    let params = WatchParams::default()
+        .fields(&format!("metadata.name={name}"))
+        .disable_bookmarks();
     loop {
         // From version 0 the watch begins with the object as it is, so nothing between two watches is missed.
         let ended = async {
@@ -333,16 +411,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_kept_in_step_once_a_replica_drains() {
-        for (phase, ends) in [(Phase::Serving, false), (Phase::Draining, true), (Phase::Ending, true)] {
+        for (phase, ends) in [
+            (Phase::Serving, false),
+            (Phase::Draining, true),
+            (Phase::Ending, true),
+        ] {
             let (_sender, phases) = watch::channel(phase);
-            let kept = tokio::time::timeout(RETRY, while_serving(std::future::pending(), phases)).await;
+            let kept =
+                tokio::time::timeout(RETRY, while_serving(std::future::pending(), phases)).await;
             assert_eq!(kept.is_ok(), ends, "{phase:?}");
         }
     }
 
     #[test]
     fn proofs_become_rare() {
-        let waits = [1, STRANGE, STRANGE + 1, STRANGE + 5, STRANGE + 9].map(|tries| prove_again(tries).as_millis());
+        let waits = [1, STRANGE, STRANGE + 1, STRANGE + 5, STRANGE + 9]
+            .map(|tries| prove_again(tries).as_millis());
         assert_eq!(waits, [250, 250, 500, 8000, 8000]);
         assert_eq!(prove_again(u32::MAX), PROVE_AT_LEAST_EVERY);
     }
@@ -359,7 +443,11 @@ mod tests {
             }
             for second in 0..90 {
                 ready.heard(Some(&silent), Instant::now()).await;
-                assert_eq!(ready.readiness.check().is_ok(), proven && second < 60, "after {second} s");
+                assert_eq!(
+                    ready.readiness.check().is_ok(),
+                    proven && second < 60,
+                    "after {second} s"
+                );
                 tokio::time::advance(Duration::from_secs(1)).await;
             }
             ready.heard(answer, Instant::now()).await;

@@ -87,12 +87,25 @@ impl Keeper {
             self.validity.set(&facts);
             self.load(&material, &facts, now);
             let published = if material.authorities.is_empty() {
-                Published { missing: None, pods_failed: false, paths_in: None }
+                Published {
+                    missing: None,
+                    pods_failed: false,
+                    paths_in: None,
+                }
             } else {
                 self.publish(&material.bundle()).await?
             };
-            let Published { missing, pods_failed, paths_in } = published;
-            self.published = held(self.published.take(), material.bundle(), missing.is_none(), now);
+            let Published {
+                missing,
+                pods_failed,
+                paths_in,
+            } = published;
+            self.published = held(
+                self.published.take(),
+                material.bundle(),
+                missing.is_none(),
+                now,
+            );
             let since = self.published.as_ref().map(|(_, since)| *since);
             let plan = plan(now, &facts, since, &self.policy);
             let Some(change) = plan.change else {
@@ -100,17 +113,39 @@ impl Keeper {
                 if rotates_in == Some(Duration::ZERO) {
                     continue;
                 }
-                let look_again: Duration = plan.look_again.duration_since(now).try_into().unwrap_or_default();
-                let look_again = if pods_failed { look_again.min(PODS_AGAIN) } else { look_again };
-                let look_again = paths_in.into_iter().chain(rotates_in).fold(look_again, Duration::min);
-                return Ok(Passed { missing: missing.or_else(|| self.not_loaded()), look_again });
+                let look_again: Duration = plan
+                    .look_again
+                    .duration_since(now)
+                    .try_into()
+                    .unwrap_or_default();
+                let look_again = if pods_failed {
+                    look_again.min(PODS_AGAIN)
+                } else {
+                    look_again
+                };
+                let look_again = paths_in
+                    .into_iter()
+                    .chain(rotates_in)
+                    .fold(look_again, Duration::min);
+                return Ok(Passed {
+                    missing: missing.or_else(|| self.not_loaded()),
+                    look_again,
+                });
             };
             let next = material.after(change, now, &self.policy)?;
             if self.write_secret(stored, &next).await? {
-                info!(secret = self.secret, ?change, reason = plan.reason, "changed the certificates");
+                info!(
+                    secret = self.secret,
+                    ?change,
+                    reason = plan.reason,
+                    "changed the certificates"
+                );
             }
         }
-        Ok(Passed { missing: Some("the certificates are changing".to_owned()), look_again: Duration::from_secs(1) })
+        Ok(Passed {
+            missing: Some("the certificates are changing".to_owned()),
+            look_again: Duration::from_secs(1),
+        })
     }
 
     /// Raises the number of the secret paths where that is due. Says when to look again; zero where the Secret is another by now. The
@@ -127,8 +162,14 @@ impl Keeper {
             if rotates_in != Some(Duration::ZERO) {
                 return Ok::<_, Error>(rotates_in);
             }
-            if self.write_secret(stored, &material.with_next_paths()).await? {
-                info!(secret = self.secret, "rotated the paths by which the apiserver calls the webhooks");
+            if self
+                .write_secret(stored, &material.with_next_paths())
+                .await?
+            {
+                info!(
+                    secret = self.secret,
+                    "rotated the paths by which the apiserver calls the webhooks"
+                );
             }
             Ok(Some(Duration::ZERO))
         };
@@ -141,7 +182,9 @@ impl Keeper {
     /// What is asked for pods is written before all else is looked at, with the authorities that were published last: a pod may be
     /// created right behind what asks for it. What goes wrong, the pass does again.
     pub(super) async fn publish_pods_ahead(&mut self) {
-        let Some((bundle, _)) = self.published.clone() else { return };
+        let Some((bundle, _)) = self.published.clone() else {
+            return;
+        };
         if self.pods.0.has_changed().unwrap_or(false) {
             self.pods.0.mark_unchanged();
             if let Err(error) = self.publish_entries(&bundle).await {
@@ -153,8 +196,13 @@ impl Keeper {
     /// With this read each pass begins, so by it a replica knows whether the apiserver answers.
     async fn read_secret(&self) -> Result<(Option<Secret>, Material), Error> {
         let stored = tokio::time::timeout(ANSWER, self.secrets().get_opt(&self.secret)).await;
-        let stored = stored.map_err(|_| Error::Silent(ANSWER))?.map_err(|source| self.failed("read", source))?;
-        let material = stored.as_ref().and_then(|secret| secret.data.as_ref()).map(Material::from_data);
+        let stored = stored
+            .map_err(|_| Error::Silent(ANSWER))?
+            .map_err(|source| self.failed("read", source))?;
+        let material = stored
+            .as_ref()
+            .and_then(|secret| secret.data.as_ref())
+            .map(Material::from_data);
         Ok((stored, material.unwrap_or_default()))
     }
 
@@ -163,17 +211,25 @@ impl Keeper {
         let written = match stored {
             None => {
                 let metadata = self.metadata(&self.secret);
-                let secret = Secret { metadata, data: Some(next.to_data()), ..Secret::default() };
+                let secret = Secret {
+                    metadata,
+                    data: Some(next.to_data()),
+                    ..Secret::default()
+                };
                 self.secrets().create(&posting(), &secret).await
             }
             Some(mut secret) => {
                 secret.data.get_or_insert_default().extend(next.to_data());
-                self.secrets().replace(&self.secret, &posting(), &secret).await
+                self.secrets()
+                    .replace(&self.secret, &posting(), &secret)
+                    .await
             }
         };
         match written {
             Ok(_) => Ok(true),
-            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => Ok(false),
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
+                Ok(false)
+            }
             Err(source) => Err(self.failed("write", source)),
         }
     }
@@ -182,25 +238,39 @@ impl Keeper {
         if material.tls_cert.is_empty() || self.loaded.as_ref() == Some(&material.tls_cert) {
             return;
         }
-        if facts.leaf.as_ref().is_some_and(|leaf| !leaf.span.has_begun(now)) {
+        if facts
+            .leaf
+            .as_ref()
+            .is_some_and(|leaf| !leaf.span.has_begun(now))
+        {
             warn!(
                 secret = self.secret,
                 "the Secret's certificate is not valid yet: a replica's clock is, or was, wrong"
             );
             return;
         }
-        match self.resolver.load(&material.tls_cert, &material.tls_key, &self.provider) {
+        match self
+            .resolver
+            .load(&material.tls_cert, &material.tls_key, &self.provider)
+        {
             Ok(()) => {
-                info!(secret = self.secret, "serving the certificate of the Secret");
+                info!(
+                    secret = self.secret,
+                    "serving the certificate of the Secret"
+                );
                 self.loaded = Some(material.tls_cert.clone());
             }
             // The plan replaces what is of no use.
-            Err(error) => warn!(secret = self.secret, %error, "the Secret's certificate cannot be served"),
+            Err(error) => {
+                warn!(secret = self.secret, %error, "the Secret's certificate cannot be served")
+            }
         }
     }
 
     fn not_loaded(&self) -> Option<String> {
-        self.loaded.is_none().then(|| format!("no certificate of Secret {} could be loaded", self.secret))
+        self.loaded
+            .is_none()
+            .then(|| format!("no certificate of Secret {} could be loaded", self.secret))
     }
 
     /// Metadata of what we make ourselves.
@@ -208,7 +278,13 @@ impl Keeper {
         ObjectMeta {
             name: Some(name.to_owned()),
             namespace: Some(self.namespace.clone()),
-            labels: Some([("app.kubernetes.io/managed-by".to_owned(), FIELD_MANAGER.to_owned())].into()),
+            labels: Some(
+                [(
+                    "app.kubernetes.io/managed-by".to_owned(),
+                    FIELD_MANAGER.to_owned(),
+                )]
+                .into(),
+            ),
             ..ObjectMeta::default()
         }
     }
@@ -218,7 +294,12 @@ impl Keeper {
     }
 
     fn failed(&self, verb: &'static str, source: kube::Error) -> Error {
-        Error::api(verb, "Secret", &format!("{}/{}", self.namespace, self.secret), source)
+        Error::api(
+            verb,
+            "Secret",
+            &format!("{}/{}", self.namespace, self.secret),
+            source,
+        )
     }
 }
 
@@ -233,7 +314,9 @@ fn held(
     if !everywhere || bundle.is_empty() {
         return None;
     }
-    before.filter(|(held, _)| *held == bundle).or(Some((bundle, now)))
+    before
+        .filter(|(held, _)| *held == bundle)
+        .or(Some((bundle, now)))
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ObjectMeta, Patch};
@@ -49,8 +51,13 @@ impl Keeper {
         }
         // Some of them are enough: who leaves a kind out does not want it, and one that comes later is seen to then.
         let names = || places::crds().collect::<Vec<_>>().join(", ");
-        let missing = (there == 0).then(|| format!("none of {} is there: install the chart's CRDs", names()));
-        let paths_in = if self.validating { self.publish_to_validating(bundle).await? } else { None };
+        let missing =
+            (there == 0).then(|| format!("none of {} is there: install the chart's CRDs", names()));
+        let paths_in = if self.validating {
+            self.publish_to_validating(bundle).await?
+        } else {
+            None
+        };
         self.publish_to_config_map(bundle).await?;
         let pods_failed = match self.publish_entries(bundle).await {
             Err(error) if error.is_conflict() => return Err(error),
@@ -60,19 +67,32 @@ impl Keeper {
             }
             Ok(()) => false,
         };
-        Ok(Published { missing, pods_failed, paths_in })
+        Ok(Published {
+            missing,
+            pods_failed,
+            paths_in,
+        })
     }
 
     async fn publish_to_crd(&self, name: &str, bundle: &str) -> Result<bool, Error> {
         let failed = |verb, source| Error::api(verb, "CustomResourceDefinition", name, source);
         let api = crds(&self.client);
-        let Some(crd) = api.get_opt(name).await.map_err(|source| failed("read", source))? else {
+        let Some(crd) = api
+            .get_opt(name)
+            .await
+            .map_err(|source| failed("read", source))?
+        else {
             return Ok(false);
         };
         if let Some(patch) = places::crd_patch(&crd.spec, &self.endpoint, bundle) {
             let patch = Patch::Merge(preconditioned(patch, &crd.metadata));
-            api.patch(name, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
-            info!(crd = name, "wrote spec.conversion of the CustomResourceDefinition");
+            api.patch(name, &patching(), &patch)
+                .await
+                .map_err(|source| failed("patch", source))?;
+            info!(
+                crd = name,
+                "wrote spec.conversion of the CustomResourceDefinition"
+            );
         }
         Ok(true)
     }
@@ -80,21 +100,30 @@ impl Keeper {
     /// The ValidatingWebhookConfiguration may be left out, and then nothing is to be done. Says how long its paths are left alone.
     async fn publish_to_validating(&mut self, bundle: &str) -> Result<Option<Duration>, Error> {
         let name = places::VALIDATING;
-        let failed = |verb, source| Error::api(verb, "ValidatingWebhookConfiguration", name, source);
+        let failed =
+            |verb, source| Error::api(verb, "ValidatingWebhookConfiguration", name, source);
         let api: Api<ValidatingWebhookConfiguration> = Api::all(self.client.clone());
-        let Some(found) = api.get_opt(name).await.map_err(|source| failed("read", source))? else {
+        let Some(found) = api
+            .get_opt(name)
+            .await
+            .map_err(|source| failed("read", source))?
+        else {
             return Ok(None);
         };
         let webhooks = found.webhooks.unwrap_or_default();
         let seed = self.secret_path.newest().unwrap_or_default();
         if let Some(patch) = places::validating_patch(&webhooks, &self.endpoint, (bundle, &seed)) {
-            let (is_seed_alone, now) =
-                (places::differ_by_seed_alone(&webhooks, &self.endpoint, (bundle, &seed)), Instant::now());
+            let (is_seed_alone, now) = (
+                places::differ_by_seed_alone(&webhooks, &self.endpoint, (bundle, &seed)),
+                Instant::now(),
+            );
             if let Some(wait) = reseeds_in(self.reseeded, now).filter(|_| is_seed_alone) {
                 return Ok(Some(wait));
             }
             let patch = Patch::Strategic(preconditioned(patch, &found.metadata));
-            api.patch(name, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
+            api.patch(name, &patching(), &patch)
+                .await
+                .map_err(|source| failed("patch", source))?;
             info!(name, "wrote webhooks of the ValidatingWebhookConfiguration");
             if is_seed_alone {
                 self.reseeded = Some(now);
@@ -106,23 +135,37 @@ impl Keeper {
     /// The entries of the pod webhook are as the leader wants them; other replicas leave them alone.
     pub(super) async fn publish_entries(&self, bundle: &str) -> Result<(), Error> {
         let (wanted, written) = &self.pods;
-        let Some(asks) = to_publish(wanted, written) else { return self.look_at_entries().await };
+        let Some(asks) = to_publish(wanted, written) else {
+            return self.look_at_entries().await;
+        };
         let seed = self.secret_path.newest().unwrap_or_default();
         let mutates = |found: MutatingWebhookConfiguration| {
             let webhooks = found.webhooks.unwrap_or_default();
             self.learn(Added::of(&webhooks));
-            (asks.patch(&webhooks, &self.endpoint, (bundle, &seed)), found.metadata)
+            (
+                asks.patch(&webhooks, &self.endpoint, (bundle, &seed)),
+                found.metadata,
+            )
         };
-        let mutated = self.write_entries(MUTATING, asks != Asks::default(), mutates).await;
+        let mutated = self
+            .write_entries(MUTATING, asks != Asks::default(), mutates)
+            .await;
         let validates = |found: ValidatingWebhookConfiguration| {
             let webhooks = found.webhooks.unwrap_or_default();
-            (asks.patch_validating(&webhooks, &self.endpoint, (bundle, &seed)), found.metadata)
+            (
+                asks.patch_validating(&webhooks, &self.endpoint, (bundle, &seed)),
+                found.metadata,
+            )
         };
         // Also where the first could not be written.
         let is_wanted = asks.disruptions != Disruptions::default();
         let validated = self.write_entries(DISRUPTIONS, is_wanted, validates).await;
         written.send_if_modified(|old| {
-            let now = now_written(old.as_ref(), &asks, (mutated.as_ref().ok(), validated.as_ref().ok()));
+            let now = now_written(
+                old.as_ref(),
+                &asks,
+                (mutated.as_ref().ok(), validated.as_ref().ok()),
+            );
             let is_other = *old != now;
             *old = now;
             is_other
@@ -155,7 +198,10 @@ impl Keeper {
         entries: impl FnOnce(K) -> (Option<Value>, ObjectMeta),
     ) -> Result<bool, Error>
     where
-        K: kube::Resource<Scope = ClusterResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+        K: kube::Resource<Scope = ClusterResourceScope, DynamicType = ()>
+            + Clone
+            + Debug
+            + DeserializeOwned,
     {
         let kind = K::kind(&());
         let failed = |verb, source| Error::api(verb, &kind, name, source);
@@ -175,7 +221,9 @@ impl Keeper {
         };
         if let (Some(patch), metadata) = entries(found) {
             let patch = Patch::Merge(preconditioned(patch, &metadata));
-            api.patch(name, &patching(), &patch).await.map_err(|source| failed("patch", source))?;
+            api.patch(name, &patching(), &patch)
+                .await
+                .map_err(|source| failed("patch", source))?;
             info!(name, "wrote for which pods the webhook is called");
         }
         Ok(true)
@@ -196,27 +244,58 @@ impl Keeper {
             let found = match api.get_opt(name).await {
                 // The chart may have left out the right to look, with the configuration.
                 Err(kube::Error::Api(status)) if status.is_forbidden() => None,
-                found => found.map_err(|source| Error::api("read", &resource.kind, name, source))?,
+                found => {
+                    found.map_err(|source| Error::api("read", &resource.kind, name, source))?
+                }
             };
-            let webhooks = found.map(|found| found.data["webhooks"].clone()).unwrap_or_default();
-            paths.extend(webhooks.as_array().into_iter().flatten().filter_map(called_path));
+            let webhooks = found
+                .map(|found| found.data["webhooks"].clone())
+                .unwrap_or_default();
+            paths.extend(
+                webhooks
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(called_path),
+            );
         }
         Ok(paths)
     }
 
     async fn publish_to_config_map(&self, bundle: &str) -> Result<(), Error> {
         let name = places::CA_CONFIG_MAP;
-        let failed = |verb, source| Error::api(verb, "ConfigMap", &format!("{}/{name}", self.namespace), source);
+        let failed = |verb, source| {
+            Error::api(
+                verb,
+                "ConfigMap",
+                &format!("{}/{name}", self.namespace),
+                source,
+            )
+        };
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
-        let Some(found) = api.get_opt(name).await.map_err(|source| failed("read", source))? else {
+        let Some(found) = api
+            .get_opt(name)
+            .await
+            .map_err(|source| failed("read", source))?
+        else {
             let data = Some([(CA_CERT.to_owned(), bundle.to_owned())].into());
-            let map = ConfigMap { metadata: self.metadata(name), data, ..ConfigMap::default() };
-            return api.create(&posting(), &map).await.map(drop).map_err(|source| failed("create", source));
+            let map = ConfigMap {
+                metadata: self.metadata(name),
+                data,
+                ..ConfigMap::default()
+            };
+            return api
+                .create(&posting(), &map)
+                .await
+                .map(drop)
+                .map_err(|source| failed("create", source));
         };
         let held = found.data.as_ref().and_then(|data| data.get(CA_CERT));
         if held.map(String::as_str) != Some(bundle) {
             let patch = preconditioned(json!({"data": {CA_CERT: bundle}}), &found.metadata);
-            api.patch(name, &patching(), &Patch::Merge(patch)).await.map_err(|source| failed("patch", source))?;
+            api.patch(name, &patching(), &Patch::Merge(patch))
+                .await
+                .map_err(|source| failed("patch", source))?;
         }
         Ok(())
     }
@@ -224,11 +303,17 @@ impl Keeper {
 
 /// What is to be written; none where nobody leads here. What that takes out counts as not written from now on, whether or not an
 /// answer ever tells: and so it does before anybody can want it again.
-fn to_publish(wanted: &watch::Receiver<Option<Asks>>, written: &watch::Sender<Option<Asks>>) -> Option<Asks> {
+fn to_publish(
+    wanted: &watch::Receiver<Option<Asks>>,
+    written: &watch::Sender<Option<Asks>>,
+) -> Option<Asks> {
     let asks = wanted.borrow();
     written.send_if_modified(|old| {
         let before = old.clone();
-        *old = old.take().zip(asks.as_ref()).map(|(old, asks)| old.within(asks));
+        *old = old
+            .take()
+            .zip(asks.as_ref())
+            .map(|(old, asks)| old.within(asks));
         *old != before
     });
     asks.clone()
@@ -247,7 +332,10 @@ fn now_written(
         None => before.cloned(),
     };
     let (mutating, disruptions) = (of(mutating), of(validating)?.disruptions);
-    Some(Asks { disruptions, ..mutating.unwrap_or_default() })
+    Some(Asks {
+        disruptions,
+        ..mutating.unwrap_or_default()
+    })
 }
 
 /// How long to leave paths of another seed alone; `None`: they are to be overwritten.
@@ -259,9 +347,17 @@ fn reseeds_in(last: Option<Instant>, now: Instant) -> Option<Duration> {
 /// The path by which an entry of a configuration is called.
 fn called_path(webhook: &Value) -> Option<String> {
     let client = &webhook["clientConfig"];
-    let of_url =
-        || client["url"].as_str()?.strip_prefix("https://")?.split_once('/').map(|(_, path)| format!("/{path}"));
-    client["service"]["path"].as_str().map(str::to_owned).or_else(of_url)
+    let of_url = || {
+        client["url"]
+            .as_str()?
+            .strip_prefix("https://")?
+            .split_once('/')
+            .map(|(_, path)| format!("/{path}"))
+    };
+    client["service"]["path"]
+        .as_str()
+        .map(str::to_owned)
+        .or_else(of_url)
 }
 
 /// The patch, made to fail when the object has changed since it was read.
@@ -278,30 +374,53 @@ mod tests {
 
     fn workload(name: &str) -> PinnedWorkload {
         let text = str::to_owned;
-        PinnedWorkload { namespace: text("a"), group: text("apps"), kind: text("StatefulSet"), name: text(name) }
+        PinnedWorkload {
+            namespace: text("a"),
+            group: text("apps"),
+            kind: text("StatefulSet"),
+            name: text(name),
+        }
     }
 
     fn asks(names: &[&str]) -> Option<Asks> {
         let pins = Scope::new(names.iter().map(|name| (workload(name), true)));
-        Some(Asks { pins, ..Asks::default() })
+        Some(Asks {
+            pins,
+            ..Asks::default()
+        })
     }
 
     #[test]
     fn called_path_is_of_service_or_url() {
         for (client, expected) in [
-            (json!({"service": {"namespace": "a", "name": "b", "path": "/pin/x"}}), Some("/pin/x")),
-            (json!({"url": "https://[fd00::1]:9876/pin/x"}), Some("/pin/x")),
+            (
+                json!({"service": {"namespace": "a", "name": "b", "path": "/pin/x"}}),
+                Some("/pin/x"),
+            ),
+            (
+                json!({"url": "https://[fd00::1]:9876/pin/x"}),
+                Some("/pin/x"),
+            ),
             (json!({"service": {"namespace": "a", "name": "b"}}), None),
             (json!({}), None),
         ] {
-            assert_eq!(called_path(&json!({"clientConfig": client})).as_deref(), expected, "{client}");
+            assert_eq!(
+                called_path(&json!({"clientConfig": client})).as_deref(),
+                expected,
+                "{client}"
+            );
         }
     }
 
     #[test]
     fn an_entry_that_was_taken_out_stands_before_nothing_until_it_is_written_again() {
-        let ((wanted, wishes), (write_down, written)) = (watch::channel(None), watch::channel(None));
-        let webhook = PodWebhook { wanted, written, ..PodWebhook::looked_at(None) };
+        let ((wanted, wishes), (write_down, written)) =
+            (watch::channel(None), watch::channel(None));
+        let webhook = PodWebhook {
+            wanted,
+            written,
+            ..PodWebhook::looked_at(None)
+        };
         let stands = |name: &str| webhook.stands_before(|asks| asks.pins.has(&workload(name)));
         webhook.wanted.send_replace(asks(&["db", "web"]));
         assert_eq!(to_publish(&wishes, &write_down), asks(&["db", "web"]));
@@ -325,15 +444,32 @@ mod tests {
     fn configuration_that_fails_leaves_the_other_as_written() {
         let of = |pins: &[&str], namespaces: &[&str]| {
             let namespaces = namespaces.iter().map(|name| ((*name).to_owned(), false));
-            Asks { disruptions: Disruptions::default().of(namespaces), ..asks(pins).unwrap() }
+            Asks {
+                disruptions: Disruptions::default().of(namespaces),
+                ..asks(pins).unwrap()
+            }
         };
-        let (old, new, nothing) = (of(&["a"], &["x"]), of(&["a", "b"], &["x", "late"]), Asks::default());
+        let (old, new, nothing) = (
+            of(&["a"], &["x"]),
+            of(&["a", "b"], &["x", "late"]),
+            Asks::default(),
+        );
         for (before, mutating, validating, expected) in [
             (Some(&old), Some(true), Some(true), Some(new.clone())),
-            (Some(&old), None, Some(true), Some(of(&["a"], &["x", "late"]))),
+            (
+                Some(&old),
+                None,
+                Some(true),
+                Some(of(&["a"], &["x", "late"])),
+            ),
             (Some(&old), Some(true), None, Some(of(&["a", "b"], &["x"]))),
             (Some(&old), None, None, Some(old.clone())),
-            (Some(&old), Some(false), Some(true), Some(of(&[], &["x", "late"]))),
+            (
+                Some(&old),
+                Some(false),
+                Some(true),
+                Some(of(&[], &["x", "late"])),
+            ),
             (Some(&old), Some(false), Some(false), Some(nothing.clone())),
             (None, None, Some(true), Some(of(&[], &["x", "late"]))),
             // What others are asked about nobody knows.
@@ -350,14 +486,23 @@ mod tests {
         assert_eq!(reseeds_in(None, now), None);
         for (seconds, left) in [(0, Some(5)), (3, Some(2)), (5, None), (9, None)] {
             let later = now + Duration::from_secs(seconds);
-            assert_eq!(reseeds_in(Some(now), later), left.map(Duration::from_secs), "after {seconds} s");
+            assert_eq!(
+                reseeds_in(Some(now), later),
+                left.map(Duration::from_secs),
+                "after {seconds} s"
+            );
         }
     }
 
     #[test]
     fn who_leads_again_knows_nothing_of_what_was_written_before() {
-        let ((wanted, wishes), (write_down, written)) = (watch::channel(None), watch::channel(asks(&["db"])));
-        let webhook = PodWebhook { wanted, written, ..PodWebhook::looked_at(None) };
+        let ((wanted, wishes), (write_down, written)) =
+            (watch::channel(None), watch::channel(asks(&["db"])));
+        let webhook = PodWebhook {
+            wanted,
+            written,
+            ..PodWebhook::looked_at(None)
+        };
         assert_eq!(to_publish(&wishes, &write_down), None);
         webhook.wanted.send_replace(asks(&["db"]));
         assert!(!webhook.stands_before(|asks| asks.pins.has(&workload("db"))));

@@ -44,7 +44,8 @@ pub(super) struct Reach {
 impl Reach {
     /// How long until the next proof of a ready replica.
     pub(super) fn next_proof_in(&self, now: Instant) -> Duration {
-        self.next.map_or(PROVE_EVERY, |next| next.saturating_duration_since(now))
+        self.next
+            .map_or(PROVE_EVERY, |next| next.saturating_duration_since(now))
     }
 
     /// This replica is ready from now on.
@@ -62,7 +63,13 @@ impl Reach {
             Proof::Unreached => self.failures += 1,
             Proof::Untried => {}
         }
-        self.next = Some(now + if self.failures > 0 { PROVE_SOON } else { PROVE_EVERY });
+        self.next = Some(
+            now + if self.failures > 0 {
+                PROVE_SOON
+            } else {
+                PROVE_EVERY
+            },
+        );
         if self.failures < FAILURES {
             return true;
         }
@@ -74,8 +81,11 @@ impl Reach {
     /// Whether a proof that worked makes this replica ready. Of one that was cut off that is certain only when the apiserver has
     /// opened a connection to it (`is_connected`); otherwise others serve, and it stands in with them only after a while.
     pub(super) fn is_ready(&self, is_connected: bool, now: Instant) -> bool {
-        let Some(since) = self.cut_off else { return true };
-        let doubled = STAND_IN_AFTER.saturating_mul(1 << self.times_cut_off.saturating_sub(1).min(8));
+        let Some(since) = self.cut_off else {
+            return true;
+        };
+        let doubled =
+            STAND_IN_AFTER.saturating_mul(1 << self.times_cut_off.saturating_sub(1).min(8));
         is_connected || now >= since + doubled.min(STAND_IN_AFTER_AT_MOST)
     }
 }
@@ -85,8 +95,15 @@ mod tests {
     use super::*;
 
     /// Tries so often; true while it stays ready.
-    fn after(reach: &mut Reach, proofs: &[Proof], mut connections: impl FnMut() -> u64, now: Instant) -> bool {
-        proofs.iter().all(|proof| reach.tried(*proof, connections(), now))
+    fn after(
+        reach: &mut Reach,
+        proofs: &[Proof],
+        mut connections: impl FnMut() -> u64,
+        now: Instant,
+    ) -> bool {
+        proofs
+            .iter()
+            .all(|proof| reach.tried(*proof, connections(), now))
     }
 
     #[test]
@@ -110,7 +127,12 @@ mod tests {
             connections += 1;
             connections / 2
         };
-        assert!(after(&mut reach, &[Proof::Unreached; 100], connects_now_and_then, now));
+        assert!(after(
+            &mut reach,
+            &[Proof::Unreached; 100],
+            connects_now_and_then,
+            now
+        ));
     }
 
     #[test]
@@ -123,10 +145,16 @@ mod tests {
     fn a_replica_that_was_cut_off_comes_back_when_it_is_reached_or_ever_more_rarely() {
         let (mut reach, start) = (Reach::default(), Instant::now());
         for wait in [STAND_IN_AFTER, STAND_IN_AFTER * 2, STAND_IN_AFTER * 4] {
-            assert!(reach.is_ready(false, start), "it was never cut off, or came back");
+            assert!(
+                reach.is_ready(false, start),
+                "it was never cut off, or came back"
+            );
             assert!(!after(&mut reach, &[Proof::Unreached; 3], || 7, start));
             let before = start + wait - Duration::from_secs(1);
-            assert_eq!([reach.is_ready(false, before), reach.is_ready(true, before)], [false, true]);
+            assert_eq!(
+                [reach.is_ready(false, before), reach.is_ready(true, before)],
+                [false, true]
+            );
             assert!(reach.is_ready(false, start + wait));
             reach.begins(start);
         }

@@ -9,9 +9,14 @@ const LABELS: &str = "object.metadata.?labels.orValue({})";
 /// The expression; `None` where the selector makes no sense, or has what is in no label: it would end the expression.
 pub(super) fn expression(selector: &LabelSelector) -> Option<String> {
     let equal = selector.match_labels.iter().flatten();
-    let mut terms: Vec<_> = equal.map(|(key, value)| is_in(key, std::slice::from_ref(value))).collect();
+    let mut terms: Vec<_> = equal
+        .map(|(key, value)| is_in(key, std::slice::from_ref(value)))
+        .collect();
     for requirement in selector.match_expressions.iter().flatten() {
-        let (key, values) = (&requirement.key, requirement.values.as_deref().unwrap_or_default());
+        let (key, values) = (
+            &requirement.key,
+            requirement.values.as_deref().unwrap_or_default(),
+        );
         terms.push(match (&*requirement.operator, values.is_empty()) {
             ("In", false) => is_in(key, values),
             ("NotIn", false) => is_in(key, values).map(|is_in| format!("!{is_in}")),
@@ -26,28 +31,47 @@ pub(super) fn expression(selector: &LabelSelector) -> Option<String> {
 
 /// The label and the values of a selector that asks for nothing but one label with one of these values, if it makes sense.
 pub(super) fn only_label(selector: &LabelSelector) -> Option<(&str, &[String])> {
-    let equal = selector.match_labels.iter().flatten().map(|(key, value)| (&**key, std::slice::from_ref(value)));
-    let listed = selector.match_expressions.iter().flatten().map(|requirement| {
-        let values = requirement.values.as_deref().filter(|_| requirement.operator == "In");
-        (&*requirement.key, values.unwrap_or_default())
-    });
+    let equal = selector
+        .match_labels
+        .iter()
+        .flatten()
+        .map(|(key, value)| (&**key, std::slice::from_ref(value)));
+    let listed = selector
+        .match_expressions
+        .iter()
+        .flatten()
+        .map(|requirement| {
+            let values = requirement
+                .values
+                .as_deref()
+                .filter(|_| requirement.operator == "In");
+            (&*requirement.key, values.unwrap_or_default())
+        });
     let mut all = equal.chain(listed);
-    let (Some((key, values)), None) = (all.next(), all.next()) else { return None };
+    let (Some((key, values)), None) = (all.next(), all.next()) else {
+        return None;
+    };
     (!values.is_empty() && is_in(key, values).is_some()).then_some((key, values))
 }
 
 /// Does the apiserver take the selector?
 pub(super) fn is_sound(selector: &LabelSelector) -> bool {
     let mut equal = selector.match_labels.iter().flatten();
-    let are_sound =
-        |key: &String, values: &[String]| is_label_key(key) && values.iter().all(|value| is_label_value(value));
+    let are_sound = |key: &String, values: &[String]| {
+        is_label_key(key) && values.iter().all(|value| is_label_value(value))
+    };
     equal.all(|(key, value)| are_sound(key, std::slice::from_ref(value)))
-        && selector.match_expressions.iter().flatten().all(|expression| {
-            let values = expression.values.as_deref().unwrap_or_default();
-            let has_values = matches!(&*expression.operator, "In" | "NotIn");
-            let is_known = has_values || matches!(&*expression.operator, "Exists" | "DoesNotExist");
-            is_known && has_values != values.is_empty() && are_sound(&expression.key, values)
-        })
+        && selector
+            .match_expressions
+            .iter()
+            .flatten()
+            .all(|expression| {
+                let values = expression.values.as_deref().unwrap_or_default();
+                let has_values = matches!(&*expression.operator, "In" | "NotIn");
+                let is_known =
+                    has_values || matches!(&*expression.operator, "Exists" | "DoesNotExist");
+                is_known && has_values != values.is_empty() && are_sound(&expression.key, values)
+            })
 }
 
 fn has(key: &str) -> Option<String> {
@@ -56,12 +80,22 @@ fn has(key: &str) -> Option<String> {
 
 /// The label has one of the values.
 pub(super) fn is_in<'a>(key: &str, values: impl IntoIterator<Item = &'a String>) -> Option<String> {
-    let values: Vec<_> = values.into_iter().map(|value| quoted(value)).collect::<Option<_>>()?;
-    Some(format!("({} && {LABELS}[{}] in [{}])", has(key)?, quoted(key)?, values.join(", ")))
+    let values: Vec<_> = values
+        .into_iter()
+        .map(|value| quoted(value))
+        .collect::<Option<_>>()?;
+    Some(format!(
+        "({} && {LABELS}[{}] in [{}])",
+        has(key)?,
+        quoted(key)?,
+        values.join(", ")
+    ))
 }
 
 fn quoted(text: &str) -> Option<String> {
-    let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+    let is_plain = text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
     is_plain.then(|| format!("'{text}'"))
 }
 
@@ -80,14 +114,26 @@ mod tests {
         let labels = "object.metadata.?labels.orValue({})";
         let expression = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
         for (selector, expected) in [
-            (json!({"matchLabels": {"app": "web"}}), format!("('app' in {labels} && {labels}['app'] in ['web'])")),
+            (
+                json!({"matchLabels": {"app": "web"}}),
+                format!("('app' in {labels} && {labels}['app'] in ['web'])"),
+            ),
             (
                 expression("a/b", "In", json!(["x", "y"])),
                 format!("('a/b' in {labels} && {labels}['a/b'] in ['x', 'y'])"),
             ),
-            (expression("a", "NotIn", json!(["x"])), format!("!('a' in {labels} && {labels}['a'] in ['x'])")),
-            (expression("a", "Exists", Value::Null), format!("'a' in {labels}")),
-            (expression("a", "DoesNotExist", json!([])), format!("!('a' in {labels})")),
+            (
+                expression("a", "NotIn", json!(["x"])),
+                format!("!('a' in {labels} && {labels}['a'] in ['x'])"),
+            ),
+            (
+                expression("a", "Exists", Value::Null),
+                format!("'a' in {labels}"),
+            ),
+            (
+                expression("a", "DoesNotExist", json!([])),
+                format!("!('a' in {labels})"),
+            ),
         ] {
             assert_eq!(of(selector.clone()), Some(expected), "{selector}");
         }
@@ -104,12 +150,27 @@ mod tests {
         let expression = |operator: &str, values: Value| json!({"key": "b", "operator": operator, "values": values});
         for (selector, expected) in [
             (json!({"matchLabels": {"a": "1"}}), Some("a 1")),
-            (json!({"matchExpressions": [expression("In", json!(["1", "2"]))]}), Some("b 1,2")),
+            (
+                json!({"matchExpressions": [expression("In", json!(["1", "2"]))]}),
+                Some("b 1,2"),
+            ),
             (json!({"matchLabels": {"a": "1", "b": "2"}}), None),
-            (json!({"matchLabels": {"a": "1"}, "matchExpressions": [expression("In", json!(["1"]))]}), None),
-            (json!({"matchExpressions": [expression("NotIn", json!(["1"]))]}), None),
-            (json!({"matchExpressions": [expression("Exists", Value::Null)]}), None),
-            (json!({"matchExpressions": [expression("In", json!([]))]}), None),
+            (
+                json!({"matchLabels": {"a": "1"}, "matchExpressions": [expression("In", json!(["1"]))]}),
+                None,
+            ),
+            (
+                json!({"matchExpressions": [expression("NotIn", json!(["1"]))]}),
+                None,
+            ),
+            (
+                json!({"matchExpressions": [expression("Exists", Value::Null)]}),
+                None,
+            ),
+            (
+                json!({"matchExpressions": [expression("In", json!([]))]}),
+                None,
+            ),
             (json!({"matchLabels": {"a": "x'] || true || ['"}}), None),
             (json!({}), None),
         ] {

@@ -18,13 +18,15 @@ use serde_json::{Value, json};
 use crate::places::Endpoint;
 
 pub use added::Added;
-pub use disruptions::{Budgets, Change, Changed, DISRUPT_PATH, DISRUPTIONS, Disruption, Disruptions, EVICT_PATH};
+pub use disruptions::{
+    Budgets, Change, Changed, DISRUPT_PATH, DISRUPTIONS, Disruption, Disruptions, EVICT_PATH,
+};
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
 pub use readiness_gate::{GATE_PATH, ReadinessGate};
 pub use requests::RECREATE_PATH;
 pub use sidecars::{
-    INJECT_PATH, Injected, Injector, Labels, Lacks, PROBE, SidecarAsk, Sidecars, UNTOUCHED, asked_warning,
-    left_out_warning, says_asked, says_left_out,
+    INJECT_PATH, Injected, Injector, Labels, Lacks, PROBE, SidecarAsk, Sidecars, UNTOUCHED,
+    asked_warning, left_out_warning, says_asked, says_left_out,
 };
 
 /// The MutatingWebhookConfiguration of the chart.
@@ -78,7 +80,12 @@ impl Asks {
     }
 
     /// The merge patch of the MutatingWebhookConfiguration, if its webhooks are others: with this bundle, by paths that come of this seed.
-    pub(crate) fn patch(&self, found: &[MutatingWebhook], endpoint: &Endpoint, trust: (&str, &str)) -> Option<Value> {
+    pub(crate) fn patch(
+        &self,
+        found: &[MutatingWebhook],
+        endpoint: &Endpoint,
+        trust: (&str, &str),
+    ) -> Option<Value> {
         patch(&written(found), self.webhooks(endpoint, trust))
     }
 
@@ -94,27 +101,38 @@ impl Asks {
 }
 
 fn written<T: Serialize>(found: &[T]) -> Vec<Value> {
-    found.iter().filter_map(|found| serde_json::to_value(found).ok()).collect()
+    found
+        .iter()
+        .filter_map(|found| serde_json::to_value(found).ok())
+        .collect()
 }
 
 fn patch(found: &[Value], mut wanted: Vec<Value>) -> Option<Value> {
     for wanted in &mut wanted {
         let same = found.iter().find(|found| found["name"] == wanted["name"]);
-        same.into_iter().for_each(|found| sidecars::keep_added(found, wanted));
+        same.into_iter()
+            .for_each(|found| sidecars::keep_added(found, wanted));
     }
-    let is_as_wanted =
-        found.len() == wanted.len() && found.iter().zip(&wanted).all(|(found, wanted)| has_all(found, wanted));
+    let is_as_wanted = found.len() == wanted.len()
+        && found
+            .iter()
+            .zip(&wanted)
+            .all(|(found, wanted)| has_all(found, wanted));
     (!is_as_wanted).then(|| json!({"webhooks": wanted}))
 }
 
 /// Has the object all that is wanted? It may have more: the server fills in defaults.
 fn has_all(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
-        (Value::Object(found), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| has_all(found.get(key).unwrap_or(&Value::Null), wanted))
-        }
+        (Value::Object(found), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, wanted)| has_all(found.get(key).unwrap_or(&Value::Null), wanted)),
         (Value::Array(found), Value::Array(wanted)) => {
-            found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, wanted)| has_all(found, wanted))
+            found.len() == wanted.len()
+                && found
+                    .iter()
+                    .zip(wanted)
+                    .all(|(found, wanted)| has_all(found, wanted))
         }
         _ => found == wanted,
     }
@@ -137,14 +155,24 @@ mod tests {
     use super::*;
 
     fn service() -> Endpoint {
-        Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() }
+        Endpoint::Service {
+            namespace: "kruise-system".to_owned(),
+            name: "kruise-webhook-service".to_owned(),
+        }
     }
 
     fn asks() -> Asks {
         let text = str::to_owned;
-        let workload =
-            PinnedWorkload { namespace: text("a"), group: text("apps"), kind: text("StatefulSet"), name: text("db") };
-        Asks { pins: Scope::new([(workload, true)]), ..Asks::default() }
+        let workload = PinnedWorkload {
+            namespace: text("a"),
+            group: text("apps"),
+            kind: text("StatefulSet"),
+            name: text("db"),
+        };
+        Asks {
+            pins: Scope::new([(workload, true)]),
+            ..Asks::default()
+        }
     }
 
     #[test]
@@ -152,16 +180,38 @@ mod tests {
         let asks = asks();
         let mut stored = asks.webhooks(&service(), ("PEM", "s")).remove(0);
         stored["objectSelector"] = json!({});
-        let found = |stored: &Value| vec![serde_json::from_value::<MutatingWebhook>(stored.clone()).unwrap()];
+        let found = |stored: &Value| {
+            vec![serde_json::from_value::<MutatingWebhook>(stored.clone()).unwrap()]
+        };
         assert_eq!(asks.patch(&found(&stored), &service(), ("PEM", "s")), None);
-        assert!(asks.patch(&found(&stored), &service(), ("NEW", "s")).is_some(), "another authority");
-        assert!(asks.patch(&found(&stored), &service(), ("PEM", "t")).is_some(), "another path");
+        assert!(
+            asks.patch(&found(&stored), &service(), ("NEW", "s"))
+                .is_some(),
+            "another authority"
+        );
+        assert!(
+            asks.patch(&found(&stored), &service(), ("PEM", "t"))
+                .is_some(),
+            "another path"
+        );
         assert!(asks.patch(&[], &service(), ("PEM", "s")).is_some());
-        assert!(Asks::default().patch(&found(&stored), &service(), ("PEM", "s")).is_some(), "nobody asks any more");
-        for (path, value) in [("/failurePolicy", json!("Ignore")), ("/rules/0/operations", json!(["*"]))] {
+        assert!(
+            Asks::default()
+                .patch(&found(&stored), &service(), ("PEM", "s"))
+                .is_some(),
+            "nobody asks any more"
+        );
+        for (path, value) in [
+            ("/failurePolicy", json!("Ignore")),
+            ("/rules/0/operations", json!(["*"])),
+        ] {
             let mut changed = stored.clone();
             *changed.pointer_mut(path).unwrap() = value;
-            assert!(asks.patch(&found(&changed), &service(), ("PEM", "s")).is_some(), "{path}");
+            assert!(
+                asks.patch(&found(&changed), &service(), ("PEM", "s"))
+                    .is_some(),
+                "{path}"
+            );
         }
     }
 }

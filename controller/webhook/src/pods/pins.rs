@@ -57,7 +57,12 @@ impl Scope {
             if bytes > MOST_OF_ALL {
                 break;
             }
-            if waits { &mut scope.required } else { &mut scope.preferred }.insert(workload);
+            if waits {
+                &mut scope.required
+            } else {
+                &mut scope.preferred
+            }
+            .insert(workload);
         }
         scope
     }
@@ -80,7 +85,13 @@ impl Scope {
             let parts = parts(workloads).into_iter().enumerate();
             parts
                 .map(|(number, part)| {
-                    entry(&format!("pin-{word}-{number}.pods.kruise.io"), policy, &part, endpoint, trust)
+                    entry(
+                        &format!("pin-{word}-{number}.pods.kruise.io"),
+                        policy,
+                        &part,
+                        endpoint,
+                        trust,
+                    )
                 })
                 .collect::<Vec<_>>()
         };
@@ -93,28 +104,51 @@ impl Scope {
 /// As an expression names a workload. None of its parts has a slash or a quote: the apiserver lets none through in names, and
 /// what it would let through in a `targetRef` is not taken.
 fn word(workload: &PinnedWorkload) -> Option<String> {
-    let PinnedWorkload { namespace, group, kind, name } = workload;
-    let is_plain = |part: &str| part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.');
+    let PinnedWorkload {
+        namespace,
+        group,
+        kind,
+        name,
+    } = workload;
+    let is_plain = |part: &str| {
+        part.chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.')
+    };
     let word = format!("{namespace}/{group}/{kind}/{name}");
-    [namespace, group, kind, name].iter().all(|part| is_plain(part)).then_some(word)
+    [namespace, group, kind, name]
+        .iter()
+        .all(|part| is_plain(part))
+        .then_some(word)
 }
 
 /// Groups of workloads whose names fit into one expression.
 fn parts(workloads: &BTreeSet<PinnedWorkload>) -> Vec<Vec<(&str, String)>> {
     let mut parts: Vec<Vec<(&str, String)>> = Vec::new();
     let mut bytes = MOST_BYTES;
-    for (namespace, word) in workloads.iter().filter_map(|workload| Some((&*workload.namespace, word(workload)?))) {
+    for (namespace, word) in workloads
+        .iter()
+        .filter_map(|workload| Some((&*workload.namespace, word(workload)?)))
+    {
         bytes += word.len() + 4;
         if bytes > MOST_BYTES {
             parts.push(Vec::new());
             bytes = word.len();
         }
-        parts.last_mut().into_iter().for_each(|part| part.push((namespace, word.clone())));
+        parts
+            .last_mut()
+            .into_iter()
+            .for_each(|part| part.push((namespace, word.clone())));
     }
     parts
 }
 
-fn entry(name: &str, policy: &str, part: &[(&str, String)], endpoint: &Endpoint, trust: (&str, &str)) -> Value {
+fn entry(
+    name: &str,
+    policy: &str,
+    part: &[(&str, String)],
+    endpoint: &Endpoint,
+    trust: (&str, &str),
+) -> Value {
     let namespaces: BTreeSet<_> = part.iter().map(|(namespace, _)| *namespace).collect();
     let words: Vec<_> = part.iter().map(|(_, word)| format!("'{word}'")).collect();
     let is_owned = format!(
@@ -151,11 +185,19 @@ mod tests {
 
     fn workload(namespace: &str, name: &str) -> PinnedWorkload {
         let text = str::to_owned;
-        PinnedWorkload { namespace: text(namespace), group: text("apps"), kind: text("StatefulSet"), name: text(name) }
+        PinnedWorkload {
+            namespace: text(namespace),
+            group: text("apps"),
+            kind: text("StatefulSet"),
+            name: text(name),
+        }
     }
 
     fn service() -> Endpoint {
-        Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() }
+        Endpoint::Service {
+            namespace: "kruise-system".to_owned(),
+            name: "kruise-webhook-service".to_owned(),
+        }
     }
 
     #[test]
@@ -164,43 +206,101 @@ mod tests {
         let webhooks = scope.webhooks(&service(), ("PEM", "s"));
         let of = |webhook: &Value| {
             let names = webhook["namespaceSelector"]["matchExpressions"][0]["values"].clone();
-            (webhook["name"].clone(), webhook["failurePolicy"].clone(), names)
+            (
+                webhook["name"].clone(),
+                webhook["failurePolicy"].clone(),
+                names,
+            )
         };
         assert_eq!(
             webhooks.iter().map(of).collect::<Vec<_>>(),
             [
-                (json!("pin-required-0.pods.kruise.io"), json!("Fail"), json!(["a"])),
-                (json!("pin-preferred-0.pods.kruise.io"), json!("Ignore"), json!(["b"])),
+                (
+                    json!("pin-required-0.pods.kruise.io"),
+                    json!("Fail"),
+                    json!(["a"])
+                ),
+                (
+                    json!("pin-preferred-0.pods.kruise.io"),
+                    json!("Ignore"),
+                    json!(["b"])
+                ),
             ]
         );
-        let condition = webhooks[0]["matchConditions"][0]["expression"].as_str().unwrap();
-        assert!(condition.ends_with("in ['a/apps/StatefulSet/db'])"), "{condition}");
+        let condition = webhooks[0]["matchConditions"][0]["expression"]
+            .as_str()
+            .unwrap();
+        assert!(
+            condition.ends_with("in ['a/apps/StatefulSet/db'])"),
+            "{condition}"
+        );
         assert_eq!(webhooks[0]["timeoutSeconds"], 2);
-        assert_eq!(webhooks[0]["clientConfig"]["service"]["path"], told(PIN_PATH, "s"));
-        assert!(Scope::default().webhooks(&service(), ("PEM", "s")).is_empty());
+        assert_eq!(
+            webhooks[0]["clientConfig"]["service"]["path"],
+            told(PIN_PATH, "s")
+        );
+        assert!(
+            Scope::default()
+                .webhooks(&service(), ("PEM", "s"))
+                .is_empty()
+        );
     }
 
     #[test]
     fn one_namespace_leaves_room_for_the_others_and_no_expression_is_too_long() {
         let many = |namespace: &'static str| {
-            (0..999).map(move |n| (workload(namespace, &format!("{n}-{}", "x".repeat(240))), true))
+            (0..999).map(move |n| {
+                (
+                    workload(namespace, &format!("{n}-{}", "x".repeat(240))),
+                    true,
+                )
+            })
         };
-        let scope = Scope::new(many("greedy").chain(many("another")).chain([(workload("modest", "db"), true)]));
+        let scope = Scope::new(
+            many("greedy")
+                .chain(many("another"))
+                .chain([(workload("modest", "db"), true)]),
+        );
         assert!(scope.has(&workload("modest", "db")));
-        let of = |namespace: &str| scope.required.iter().filter(|workload| workload.namespace == namespace).count();
-        assert!(of("greedy") > 500 && of("greedy").abs_diff(of("another")) <= 1, "{} {}", of("greedy"), of("another"));
-        assert!(scope.has(&workload("greedy", &format!("0-{}", "x".repeat(240)))), "the first ones");
+        let of = |namespace: &str| {
+            scope
+                .required
+                .iter()
+                .filter(|workload| workload.namespace == namespace)
+                .count()
+        };
+        assert!(
+            of("greedy") > 500 && of("greedy").abs_diff(of("another")) <= 1,
+            "{} {}",
+            of("greedy"),
+            of("another")
+        );
+        assert!(
+            scope.has(&workload("greedy", &format!("0-{}", "x".repeat(240)))),
+            "the first ones"
+        );
         let webhooks = scope.webhooks(&service(), ("PEM", "s"));
         assert!(webhooks.len() > 1 && json!(webhooks).to_string().len() < 400_000);
         for webhook in &webhooks {
-            assert!(webhook["matchConditions"][0]["expression"].as_str().unwrap().len() < 100_000);
+            assert!(
+                webhook["matchConditions"][0]["expression"]
+                    .as_str()
+                    .unwrap()
+                    .len()
+                    < 100_000
+            );
         }
     }
 
     #[test]
     fn a_name_that_would_end_the_expression_is_in_none() {
-        let scope =
-            Scope::new([(PinnedWorkload { kind: "X'] || true || ['".to_owned(), ..workload("a", "db") }, true)]);
+        let scope = Scope::new([(
+            PinnedWorkload {
+                kind: "X'] || true || ['".to_owned(),
+                ..workload("a", "db")
+            },
+            true,
+        )]);
         assert!(scope.webhooks(&service(), ("PEM", "s")).is_empty());
     }
 }

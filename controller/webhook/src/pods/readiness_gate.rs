@@ -25,12 +25,18 @@ pub struct ReadinessGate {
 impl ReadinessGate {
     /// Of all pods but those of the protected namespaces.
     pub fn of_all_but(protected: BTreeSet<String>) -> Self {
-        Self { but_in: Some(protected) }
+        Self {
+            but_in: Some(protected),
+        }
     }
 
     /// What of it is in the other, too.
     pub(super) fn within(self, other: &Self) -> Self {
-        if other.but_in.is_some() { self } else { Self::default() }
+        if other.but_in.is_some() {
+            self
+        } else {
+            Self::default()
+        }
     }
 
     /// The entry. Pods that have the gate already, as those of our workloads have, ask nobody.
@@ -59,19 +65,32 @@ mod tests {
 
     #[test]
     fn all_pods_are_asked_for_but_protected_ones_and_nobody_waits() {
-        let service =
-            Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() };
-        assert_eq!(ReadinessGate::default().webhook(&service, ("PEM", "s")), None);
+        let service = Endpoint::Service {
+            namespace: "kruise-system".to_owned(),
+            name: "kruise-webhook-service".to_owned(),
+        };
+        assert_eq!(
+            ReadinessGate::default().webhook(&service, ("PEM", "s")),
+            None
+        );
         let gate = ReadinessGate::of_all_but(["kube-system".to_owned()].into());
         let webhook = gate.webhook(&service, ("PEM", "s")).unwrap();
         assert_eq!(webhook["failurePolicy"], "Ignore");
-        let expressions = webhook["namespaceSelector"]["matchExpressions"].as_array().unwrap();
+        let expressions = webhook["namespaceSelector"]["matchExpressions"]
+            .as_array()
+            .unwrap();
         assert_eq!(
             (&expressions[0]["values"], &expressions[1]["values"]),
             (&json!(["kube-system"]), &json!(["openkruise"]))
         );
-        assert_eq!(webhook["clientConfig"]["service"]["path"], told(GATE_PATH, "s"));
-        assert_eq!(gate.clone().within(&ReadinessGate::default()), ReadinessGate::default());
+        assert_eq!(
+            webhook["clientConfig"]["service"]["path"],
+            told(GATE_PATH, "s")
+        );
+        assert_eq!(
+            gate.clone().within(&ReadinessGate::default()),
+            ReadinessGate::default()
+        );
         assert_eq!(gate.clone().within(&gate), gate);
     }
 }

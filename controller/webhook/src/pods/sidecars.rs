@@ -59,24 +59,42 @@ impl SidecarAsk {
 
     /// Its selector of namespaces, as JSON text.
     fn namespaces(&self) -> String {
-        let namespaces = self.namespaces.as_ref().and_then(|selector| serde_json::to_string(selector).ok());
+        let namespaces = self
+            .namespaces
+            .as_ref()
+            .and_then(|selector| serde_json::to_string(selector).ok());
         namespaces.unwrap_or_else(|| "{}".to_owned())
     }
 
     /// What the names of its entries begin with, where the pods of these namespaces are left alone.
     pub fn entry(&self, protected: &BTreeSet<String>) -> String {
-        entry_of(&namespace_selector(&self.namespaces(), protected), self.fails_closed)
+        entry_of(
+            &namespace_selector(&self.namespaces(), protected),
+            self.fails_closed,
+        )
     }
 }
 
 impl Sidecars {
     /// What these ask for, but for pods of the protected namespaces. A selector that makes no sense asks for nothing.
-    pub fn new(asks: impl IntoIterator<Item = SidecarAsk>, protected: impl IntoIterator<Item = String>) -> Self {
-        let (mut all, mut bytes) = (Self { protected: protected.into_iter().collect(), ..Self::default() }, 0);
+    pub fn new(
+        asks: impl IntoIterator<Item = SidecarAsk>,
+        protected: impl IntoIterator<Item = String>,
+    ) -> Self {
+        let (mut all, mut bytes) = (
+            Self {
+                protected: protected.into_iter().collect(),
+                ..Self::default()
+            },
+            0,
+        );
         for ask in asks.into_iter().take(MOST) {
             // One that the apiserver would not take stops the writing of all.
-            let expression = labels::expression(&ask.selector).filter(|text| text.len() <= MOST_BYTES);
-            let Some(expression) = expression.filter(|_| ask.namespaces.as_ref().is_none_or(labels::is_sound)) else {
+            let expression =
+                labels::expression(&ask.selector).filter(|text| text.len() <= MOST_BYTES);
+            let Some(expression) =
+                expression.filter(|_| ask.namespaces.as_ref().is_none_or(labels::is_sound))
+            else {
                 continue;
             };
             let group = (ask.namespaces(), ask.fails_closed);
@@ -86,7 +104,10 @@ impl Sidecars {
                 continue;
             }
             bytes += more;
-            all.groups.entry(group).or_default().add(&ask.selector, expression);
+            all.groups
+                .entry(group)
+                .or_default()
+                .add(&ask.selector, expression);
             let letters = ask.letters();
             all.asked.insert(ask.name, letters);
         }
@@ -100,7 +121,8 @@ impl Sidecars {
 
     /// What of it is in the other, too, by the SidecarSets that ask, and what for.
     pub(super) fn within(mut self, other: &Self) -> Self {
-        self.asked.retain(|name, letters| other.asked.get(name) == Some(letters));
+        self.asked
+            .retain(|name, letters| other.asked.get(name) == Some(letters));
         self
     }
 
@@ -121,7 +143,10 @@ impl Sidecars {
 /// A selector of namespaces, as JSON text, without the protected ones.
 fn namespace_selector(namespaces: &str, protected: &BTreeSet<String>) -> Value {
     let mut selector: Value = serde_json::from_str(namespaces).unwrap_or_else(|_| json!({}));
-    let mut expressions = selector["matchExpressions"].as_array().cloned().unwrap_or_default();
+    let mut expressions = selector["matchExpressions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
     expressions.extend(none_of(protected));
     selector["matchExpressions"] = expressions.into();
     selector
@@ -156,7 +181,11 @@ struct Selected {
 impl Selected {
     fn add(&mut self, selector: &LabelSelector, expression: String) {
         match labels::only_label(selector) {
-            Some((key, values)) => self.by_label.entry(key.to_owned()).or_default().extend(values.iter().cloned()),
+            Some((key, values)) => self
+                .by_label
+                .entry(key.to_owned())
+                .or_default()
+                .extend(values.iter().cloned()),
             None => drop(self.by_expression.insert(expression)),
         }
     }
@@ -164,7 +193,9 @@ impl Selected {
     fn expressions(&self) -> impl Iterator<Item = String> {
         let by_label = self.by_label.iter().flat_map(|(key, values)| {
             let values: Vec<_> = values.iter().collect();
-            let terms = values.chunks(MOST_VALUES).filter_map(|values| labels::is_in(key, values.iter().copied()));
+            let terms = values
+                .chunks(MOST_VALUES)
+                .filter_map(|values| labels::is_in(key, values.iter().copied()));
             terms.collect::<Vec<_>>()
         });
         by_label.chain(self.by_expression.iter().cloned())
@@ -175,13 +206,20 @@ impl Selected {
 pub(super) fn none_of(protected: &BTreeSet<String>) -> Vec<Value> {
     let named = json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": protected});
     let labelled = json!({"key": UNTOUCHED.0, "operator": "NotIn", "values": [UNTOUCHED.1]});
-    (!protected.is_empty()).then_some(named).into_iter().chain([labelled]).collect()
+    (!protected.is_empty())
+        .then_some(named)
+        .into_iter()
+        .chain([labelled])
+        .collect()
 }
 
 /// A few letters by which the name of an entry tells its selector of namespaces.
 pub(super) fn hash(selector: &Value) -> String {
     let hash = Sha256::digest(selector.to_string());
-    hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    hash.iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// Expressions that fit into one.
@@ -200,7 +238,8 @@ fn parts(expressions: impl IntoIterator<Item = String>) -> Vec<String> {
 }
 
 /// Nobody changes a mirror pod: it is what a kubelet runs anyway.
-pub(super) const IS_NO_MIRROR: &str = "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))";
+pub(super) const IS_NO_MIRROR: &str =
+    "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))";
 
 fn entry(
     name: &str,
@@ -224,13 +263,22 @@ fn entry(
 /// has beside that is somebody else's.
 pub(super) fn keep_added(found: &Value, wanted: &mut Value) {
     let name = wanted["name"].as_str().unwrap_or_default();
-    if ![SIDECARS, readiness_gate::NAME].iter().any(|ours| name.starts_with(ours)) {
+    if ![SIDECARS, readiness_gate::NAME]
+        .iter()
+        .any(|ours| name.starts_with(ours))
+    {
         return;
     }
-    if found["objectSelector"].as_object().is_some_and(|selector| !selector.is_empty()) {
+    if found["objectSelector"]
+        .as_object()
+        .is_some_and(|selector| !selector.is_empty())
+    {
         wanted["objectSelector"] = found["objectSelector"].clone();
     }
-    let (found, wanted) = (&found["namespaceSelector"], &mut wanted["namespaceSelector"]);
+    let (found, wanted) = (
+        &found["namespaceSelector"],
+        &mut wanted["namespaceSelector"],
+    );
     for (key, value) in found["matchLabels"].as_object().into_iter().flatten() {
         if wanted["matchLabels"][key].is_null() {
             wanted["matchLabels"][key] = value.clone();
@@ -238,7 +286,10 @@ pub(super) fn keep_added(found: &Value, wanted: &mut Value) {
     }
     let added = found["matchExpressions"].as_array().into_iter().flatten();
     if let Some(expressions) = wanted["matchExpressions"].as_array_mut() {
-        let missing: Vec<_> = added.filter(|added| !expressions.contains(added)).cloned().collect();
+        let missing: Vec<_> = added
+            .filter(|added| !expressions.contains(added))
+            .cloned()
+            .collect();
         expressions.extend(missing);
     }
 }
@@ -249,11 +300,19 @@ pub trait Injector: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// What is known is not complete yet, or does not have the namespace.
-    fn inject(&self, namespace: &str, labels: Option<&Labels>, pod: &Value) -> Result<Injected, Lacks>;
+    fn inject(
+        &self,
+        namespace: &str,
+        labels: Option<&Labels>,
+        pod: &Value,
+    ) -> Result<Injected, Lacks>;
 
     /// The pod with what it would get, where it is asked for something else: nothing where that is refused, or not known.
     fn inject_ahead(&self, namespace: &str, pod: &Value) -> Option<Value> {
-        self.inject(namespace, None, pod).ok().filter(|injected| injected.refused.is_none())?.pod
+        self.inject(namespace, None, pod)
+            .ok()
+            .filter(|injected| injected.refused.is_none())?
+            .pod
     }
 
     /// What is wrong with a SidecarSet beside other objects, each with field, value and remedy, but for what was wrong with it before.
@@ -273,14 +332,18 @@ pub fn left_out_warning(set: &str, why: &str) -> String {
 /// Whether warnings say that the SidecarSet was asked. Long ones are cut.
 pub fn says_asked(warnings: &[String], set: &str) -> bool {
     let expected = asked_warning(set);
-    let is_it = |warning: &String| *warning == expected || (warning.len() > set.len() && expected.starts_with(warning));
+    let is_it = |warning: &String| {
+        *warning == expected || (warning.len() > set.len() && expected.starts_with(warning))
+    };
     warnings.iter().any(is_it)
 }
 
 /// What warnings say of why a pod lacks the containers of the SidecarSet.
 pub fn says_left_out<'a>(warnings: &'a [String], set: &str) -> Option<&'a str> {
     let head = left_out_warning(set, "");
-    warnings.iter().find_map(|warning| warning.strip_prefix(&head))
+    warnings
+        .iter()
+        .find_map(|warning| warning.strip_prefix(&head))
 }
 
 /// The labels of a namespace.
@@ -313,11 +376,19 @@ mod tests {
 
     fn ask(name: &str, app: &str, fails_closed: bool) -> SidecarAsk {
         let selector = serde_json::from_value(json!({"matchLabels": {"app": app}})).unwrap();
-        SidecarAsk { name: name.to_owned(), selector, namespaces: None, fails_closed }
+        SidecarAsk {
+            name: name.to_owned(),
+            selector,
+            namespaces: None,
+            fails_closed,
+        }
     }
 
     fn service() -> Endpoint {
-        Endpoint::Service { namespace: "kruise-system".to_owned(), name: "kruise-webhook-service".to_owned() }
+        Endpoint::Service {
+            namespace: "kruise-system".to_owned(),
+            name: "kruise-webhook-service".to_owned(),
+        }
     }
 
     fn protected() -> [String; 1] {
@@ -330,16 +401,38 @@ mod tests {
             namespaces: serde_json::from_value(json!({"matchLabels": {"team": "a"}})).unwrap(),
             ..ask("d", "x", false)
         };
-        let asks = [ask("a", "x", false), ask("b", "y", false), ask("c", "x", true), elsewhere];
+        let asks = [
+            ask("a", "x", false),
+            ask("b", "y", false),
+            ask("c", "x", true),
+            elsewhere,
+        ];
         let sidecars = Sidecars::new(asks.clone(), protected());
         let webhooks = sidecars.webhooks(&service(), ("PEM", "s"));
-        let policies: Vec<_> = webhooks.iter().map(|webhook| webhook["failurePolicy"].as_str().unwrap()).collect();
+        let policies: Vec<_> = webhooks
+            .iter()
+            .map(|webhook| webhook["failurePolicy"].as_str().unwrap())
+            .collect();
         assert_eq!(policies, ["Ignore", "Ignore", "Fail"], "{webhooks:#?}");
-        let selected = |webhook: &Value| webhook["matchConditions"][1]["expression"].as_str().unwrap().to_owned();
-        assert!(webhooks.iter().any(|w| selected(w).ends_with(" in ['x', 'y']))")));
+        let selected = |webhook: &Value| {
+            webhook["matchConditions"][1]["expression"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        assert!(
+            webhooks
+                .iter()
+                .any(|w| selected(w).ends_with(" in ['x', 'y']))"))
+        );
         for webhook in &webhooks {
-            assert_eq!(webhook["clientConfig"]["service"]["path"], told(INJECT_PATH, "s"));
-            let expressions = webhook["namespaceSelector"]["matchExpressions"].as_array().unwrap();
+            assert_eq!(
+                webhook["clientConfig"]["service"]["path"],
+                told(INJECT_PATH, "s")
+            );
+            let expressions = webhook["namespaceSelector"]["matchExpressions"]
+                .as_array()
+                .unwrap();
             assert_eq!(expressions[0]["values"], json!(["kube-system"]));
             assert_eq!(expressions[1]["values"], json!(["openkruise"]));
         }
@@ -349,8 +442,12 @@ mod tests {
     #[test]
     fn what_was_written_for_other_selectors_is_not_what_a_set_asks_for_now() {
         let (before, of_b) = (ask("a", "x", false), ask("b", "x", false));
-        let namespaces = |team: &str| serde_json::from_value(json!({"matchLabels": {"team": team}})).unwrap();
-        let elsewhere = |team: &str| SidecarAsk { namespaces: Some(namespaces(team)), ..before.clone() };
+        let namespaces =
+            |team: &str| serde_json::from_value(json!({"matchLabels": {"team": team}})).unwrap();
+        let elsewhere = |team: &str| SidecarAsk {
+            namespaces: Some(namespaces(team)),
+            ..before.clone()
+        };
         for (what, before, now) in [
             ("another selector", &before, ask("a", "y", false)),
             ("a namespaceSelector", &before, elsewhere("a")),
@@ -359,10 +456,16 @@ mod tests {
         ] {
             let written = Sidecars::new([before.clone(), of_b.clone()], protected());
             let wanted = Sidecars::new([now.clone(), of_b.clone()], protected());
-            assert!(written.has(before) && !written.has(&now) && wanted.has(&now), "{what}");
+            assert!(
+                written.has(before) && !written.has(&now) && wanted.has(&now),
+                "{what}"
+            );
             // As long as that is not written nothing is in force of it, and what is about to go counts no more.
             let left = written.clone().within(&wanted);
-            assert!(!left.has(before) && !left.has(&now) && left.has(&of_b), "{what}");
+            assert!(
+                !left.has(before) && !left.has(&now) && left.has(&of_b),
+                "{what}"
+            );
             assert!(written.clone().within(&written).has(before), "{what}");
         }
     }
@@ -373,7 +476,10 @@ mod tests {
         let mut wanted = sidecars.webhooks(&service(), ("PEM", "s")).remove(0);
         let mut found = wanted.clone();
         let added = json!({"key": "chaos", "operator": "DoesNotExist"});
-        found["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(added.clone());
+        found["namespaceSelector"]["matchExpressions"]
+            .as_array_mut()
+            .unwrap()
+            .push(added.clone());
         found["namespaceSelector"]["matchLabels"] = json!({"tier": "a"});
         found["objectSelector"] = json!({"matchLabels": {"inject": "yes"}});
         keep_added(&found, &mut wanted);
@@ -386,24 +492,48 @@ mod tests {
     fn no_expression_is_too_long() {
         let of = |n: usize| ask(&format!("s{n}"), &format!("{n}-{}", "x".repeat(50)), false);
         let by_two = |n: usize| {
-            let selector = json!({"matchLabels": {"app": format!("{n}-{}", "x".repeat(50)), "tier": "web"}});
-            SidecarAsk { selector: serde_json::from_value(selector).unwrap(), ..of(n) }
+            let selector =
+                json!({"matchLabels": {"app": format!("{n}-{}", "x".repeat(50)), "tier": "web"}});
+            SidecarAsk {
+                selector: serde_json::from_value(selector).unwrap(),
+                ..of(n)
+            }
         };
-        let (by_label, by_two): (Vec<_>, Vec<_>) = ((0..MOST).map(of).collect(), (0..MOST).map(by_two).collect());
+        let (by_label, by_two): (Vec<_>, Vec<_>) =
+            ((0..MOST).map(of).collect(), (0..MOST).map(by_two).collect());
         for asks in [by_label, by_two] {
             let webhooks = Sidecars::new(asks, protected()).webhooks(&service(), ("PEM", "s"));
-            assert!(webhooks.len() > 1 && webhooks.len() < 16, "{}", webhooks.len());
+            assert!(
+                webhooks.len() > 1 && webhooks.len() < 16,
+                "{}",
+                webhooks.len()
+            );
             for webhook in &webhooks {
-                assert!(webhook["matchConditions"][1]["expression"].as_str().unwrap().len() < 100_000);
+                assert!(
+                    webhook["matchConditions"][1]["expression"]
+                        .as_str()
+                        .unwrap()
+                        .len()
+                        < 100_000
+                );
             }
         }
     }
 
     #[test]
     fn selectors_of_one_label_are_one_term() {
-        let asks = [ask("a", "web", false), ask("b", "db", false), ask("c", "web", false)];
+        let asks = [
+            ask("a", "web", false),
+            ask("b", "db", false),
+            ask("c", "web", false),
+        ];
         let webhooks = Sidecars::new(asks, protected()).webhooks(&service(), ("PEM", "s"));
-        let expression = webhooks[0]["matchConditions"][1]["expression"].as_str().unwrap();
-        assert!(webhooks.len() == 1 && expression.ends_with(" in ['db', 'web']))"), "{expression}");
+        let expression = webhooks[0]["matchConditions"][1]["expression"]
+            .as_str()
+            .unwrap();
+        assert!(
+            webhooks.len() == 1 && expression.ends_with(" in ['db', 'web']))"),
+            "{expression}"
+        );
     }
 }

@@ -13,7 +13,9 @@ fn path(number: u64) -> String {
 }
 
 fn known(seeds: &Seeds, now: Instant) -> Vec<u64> {
-    (0..30).filter(|number| seeds.is_known(&path(*number), now)).collect()
+    (0..30)
+        .filter(|number| seeds.is_known(&path(*number), now))
+        .collect()
 }
 
 #[test]
@@ -21,13 +23,24 @@ fn replaced_path_holds_30s_after_configurations_lose_it() {
     let (mut seeds, start) = (Seeds::default(), Instant::now());
     let at = |seconds| start + Duration::from_secs(seconds);
     seeds.learn("", 9, start);
-    assert!(seeds.newest.is_none() && known(&seeds, start).is_empty() && seeds.rotates_in(start).is_none());
+    assert!(
+        seeds.newest.is_none()
+            && known(&seeds, start).is_empty()
+            && seeds.rotates_in(start).is_none()
+    );
     seeds.learn(KEY, 9, start);
     seeds.look(&[path(9)], start);
-    assert_eq!(known(&seeds, at(30)), (9..=17).collect::<Vec<_>>(), "none of before is in a configuration");
+    assert_eq!(
+        known(&seeds, at(30)),
+        (9..=17).collect::<Vec<_>>(),
+        "none of before is in a configuration"
+    );
     seeds.learn(KEY, 10, at(100));
     seeds.look(&[path(9), path(10)], at(100));
-    assert!(seeds.is_known(&path(9), at(5_000)) && seeds.rotates_in(at(5_000)).is_none(), "nobody leads and writes");
+    assert!(
+        seeds.is_known(&path(9), at(5_000)) && seeds.rotates_in(at(5_000)).is_none(),
+        "nobody leads and writes"
+    );
     seeds.look(&[path(10)], at(5_000));
     for (seconds, holds) in [(5_029, true), (5_030, false)] {
         assert_eq!(seeds.is_known(&path(9), at(seconds)), holds, "{seconds}");
@@ -47,7 +60,9 @@ fn seeds_rotate_at_start_by_time_and_after_a_refusal() {
         }
         seeds.look(&[path(seeds.newest.as_ref().unwrap().number)], start);
         seeds.is_refused = refused.is_some_and(|at| at <= seconds);
-        seeds.rotates_in(start + Duration::from_secs(seconds)).map(|left| left.as_secs())
+        seeds
+            .rotates_in(start + Duration::from_secs(seconds))
+            .map(|left| left.as_secs())
     };
     for (number, is_restart, refused, seconds, expected) in [
         (3, true, None, 0, 0),
@@ -61,7 +76,11 @@ fn seeds_rotate_at_start_by_time_and_after_a_refusal() {
         (3, false, Some(70), 70, 0),
     ] {
         let found = rotates_in(number, is_restart, refused, seconds);
-        assert_eq!(found, Some(expected), "{number} {is_restart} {refused:?} {seconds}");
+        assert_eq!(
+            found,
+            Some(expected),
+            "{number} {is_restart} {refused:?} {seconds}"
+        );
     }
 }
 
@@ -69,7 +88,11 @@ fn seeds_rotate_at_start_by_time_and_after_a_refusal() {
 async fn flood_of_refusals_wakes_once_until_next_rotation() {
     let paths = SecretPath::default();
     let wake = paths.wake();
-    let wakes = async || tokio::time::timeout(Duration::from_secs(1), wake.notified()).await.is_ok();
+    let wakes = async || {
+        tokio::time::timeout(Duration::from_secs(1), wake.notified())
+            .await
+            .is_ok()
+    };
     for number in [3, 4] {
         paths.learn(KEY, number);
         for is_woken in [true, false, false] {
@@ -86,10 +109,17 @@ fn authority_change_keeps_the_path_of_the_one_before() {
     for key in ["one", "two", "three"] {
         seeds.learn(key, 3, now);
     }
-    assert!(["one", "two", "three"].iter().all(|key| seeds.is_known(&of(key), now)));
+    assert!(
+        ["one", "two", "three"]
+            .iter()
+            .all(|key| seeds.is_known(&of(key), now))
+    );
     seeds.look(&[of("three")], now);
     let later = now + HOLDS;
-    assert_eq!(["one", "two", "three"].map(|key| seeds.is_known(&of(key), later)), [false, false, true]);
+    assert_eq!(
+        ["one", "two", "three"].map(|key| seeds.is_known(&of(key), later)),
+        [false, false, true]
+    );
 }
 
 #[test]
@@ -101,7 +131,15 @@ fn one_path_tells_no_other() {
     let seed = &seeds.newest.as_ref().unwrap().text;
     assert!(a.len() == 3 + 64 && seeds.is_known(&a, now) && !seeds.is_known(&a[..66], now));
     let of_earlier_build = hash(["berth: path of the webhook for disruptions\n", KEY]);
-    for guess in [&format!("/b{end}"), end, &format!("/a/{seed}"), "", "/a", "/a/", &told("/a", &of_earlier_build)] {
+    for guess in [
+        &format!("/b{end}"),
+        end,
+        &format!("/a/{seed}"),
+        "",
+        "/a",
+        "/a/",
+        &told("/a", &of_earlier_build),
+    ] {
         assert!(!seeds.is_known(guess, now), "{guess}");
     }
 }
@@ -146,7 +184,10 @@ impl Configuration {
 
     /// The numbers by which an apiserver may call.
     fn called(&self, now: Instant) -> impl Iterator<Item = u64> {
-        let before = self.before.iter().filter(move |(_, until)| now.saturating_duration_since(*until) <= LAG);
+        let before = self
+            .before
+            .iter()
+            .filter(move |(_, until)| now.saturating_duration_since(*until) <= LAG);
         before.map(|(number, _)| *number).chain([self.number])
     }
 }
@@ -162,11 +203,23 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let replica = || Replica { seeds: Seeds::default(), cut_off: None };
-        let configuration = || Configuration { number: 5, before: Vec::new() };
+        let replica = || Replica {
+            seeds: Seeds::default(),
+            cut_off: None,
+        };
+        let configuration = || Configuration {
+            number: 5,
+            before: Vec::new(),
+        };
         let configurations = [configuration(), configuration()];
         let now = Instant::now();
-        let mut world = Self { now, secret: 5, configurations, replicas: [replica(), replica()], leader: Some(0) };
+        let mut world = Self {
+            now,
+            secret: 5,
+            configurations,
+            replicas: [replica(), replica()],
+            leader: Some(0),
+        };
         (0..2).for_each(|at| world.pass(at));
         world.wait(60);
         world
@@ -180,7 +233,9 @@ impl World {
             seconds -= step;
             for at in 0..2 {
                 let cut_off = &mut self.replicas[at].cut_off;
-                *cut_off = cut_off.filter(|since| self.now.saturating_duration_since(*since) < Duration::from_secs(60));
+                *cut_off = cut_off.filter(|since| {
+                    self.now.saturating_duration_since(*since) < Duration::from_secs(60)
+                });
                 self.pass(at);
             }
             self.check();
@@ -199,7 +254,9 @@ impl World {
         if replica.cut_off.is_some() {
             return;
         }
-        let Some(newest) = replica.seeds.newest.as_ref().map(|newest| newest.number) else { return };
+        let Some(newest) = replica.seeds.newest.as_ref().map(|newest| newest.number) else {
+            return;
+        };
         self.configurations[0].write(newest, self.now);
         if self.leader == Some(at) {
             self.configurations[1].write(newest, self.now);
@@ -214,7 +271,11 @@ impl World {
             if replica.cut_off.is_some() {
                 return;
             }
-            let called: Vec<_> = self.configurations.iter().map(|one| path(one.number)).collect();
+            let called: Vec<_> = self
+                .configurations
+                .iter()
+                .map(|one| path(one.number))
+                .collect();
             replica.seeds.look(&called, self.now);
             if replica.seeds.rotates_in(self.now) != Some(Duration::ZERO) {
                 return;
@@ -232,21 +293,32 @@ impl World {
             Event::Refuse(at) => self.replicas[at].seeds.is_refused = true,
             Event::Restart(at) => {
                 self.leader = self.leader.filter(|leader| *leader != at);
-                self.replicas[at] = Replica { seeds: Seeds::default(), cut_off: Some(self.now) };
+                self.replicas[at] = Replica {
+                    seeds: Seeds::default(),
+                    cut_off: Some(self.now),
+                };
                 // It serves nobody before it has read the Secret.
                 self.wait(10);
                 self.replicas[at].cut_off = None;
                 self.pass(at);
             }
-            Event::CutOff(at) => self.replicas[at].cut_off = self.replicas[at].cut_off.or(Some(self.now)),
+            Event::CutOff(at) => {
+                self.replicas[at].cut_off = self.replicas[at].cut_off.or(Some(self.now))
+            }
             Event::Lead(leader) => self.leader = leader,
         }
     }
 
     fn check(&self) {
-        let serve = self.replicas.iter().filter(|replica| replica.seeds.newest.is_some());
+        let serve = self
+            .replicas
+            .iter()
+            .filter(|replica| replica.seeds.newest.is_some());
         for (replica, number) in serve.flat_map(|replica| {
-            self.configurations.iter().flat_map(|one| one.called(self.now)).map(move |n| (replica, n))
+            self.configurations
+                .iter()
+                .flat_map(|one| one.called(self.now))
+                .map(move |n| (replica, n))
         }) {
             let newest = replica.seeds.newest.as_ref().map(|newest| newest.number);
             assert!(

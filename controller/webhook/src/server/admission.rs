@@ -118,14 +118,23 @@ pub async fn review(body: &[u8], judge: &Judge) -> Result<Vec<u8>, serde_json::E
 ///
 /// # Errors
 /// When the text is no AdmissionReview with a request.
-pub(crate) fn look(body: &[u8], judge: &Judge, asker: Asker) -> Result<Look<Question>, serde_json::Error> {
+pub(crate) fn look(
+    body: &[u8],
+    judge: &Judge,
+    asker: Asker,
+) -> Result<Look<Question>, serde_json::Error> {
     let Review { request }: Review<'_> = serde_json::from_slice(body)?;
     let (refusal, warnings) = match verdict(&request, judge, asker) {
         Ok((None, None)) if asker == Asker::Apiserver => (None, beside(&request, judge)),
         Ok((None, None)) => (None, Vec::new()),
         Ok((template, beside)) => {
             let Request { uid, namespace, .. } = request;
-            return Ok(Look::Asks(Question { uid, namespace, template, beside }));
+            return Ok(Look::Asks(Question {
+                uid,
+                namespace,
+                template,
+                beside,
+            }));
         }
         Err(message) => (Some(message), Vec::new()),
     };
@@ -134,23 +143,36 @@ pub(crate) fn look(body: &[u8], judge: &Judge, asker: Asker) -> Result<Look<Ques
 
 /// Warnings with which an object is accepted: budgets that may hold the same pods, and fields that do not count.
 fn beside(request: &Request<'_>, judge: &Judge) -> Vec<String> {
-    let budgets = judge.budgets.as_ref().filter(|_| request.old_object.is_none());
+    let budgets = judge
+        .budgets
+        .as_ref()
+        .filter(|_| request.old_object.is_none());
     let object = request.object.map(RawValue::get);
-    let told = budgets.zip(object).and_then(|(budgets, object)| budgets.beside(&request.resource.resource, object));
+    let told = budgets
+        .zip(object)
+        .and_then(|(budgets, object)| budgets.beside(&request.resource.resource, object));
     let ignored = object.map(|object| kinds::ignored(&request.resource.resource, object));
-    told.into_iter().chain(ignored.into_iter().flatten()).collect()
+    told.into_iter()
+        .chain(ignored.into_iter().flatten())
+        .collect()
 }
 
 impl Beside {
     /// `None` where it has no such faults.
     fn of(set: &str, old: Option<&str>, judge: &Judge) -> Option<Self> {
         let faults = judge.injector.as_ref()?.faults(set, old);
-        (!faults.is_empty()).then(|| Self { set: set.to_owned(), old: old.map(str::to_owned), faults })
+        (!faults.is_empty()).then(|| Self {
+            set: set.to_owned(),
+            old: old.map(str::to_owned),
+            faults,
+        })
     }
 
     /// The faults that are there after a moment, in which what was made before may be seen.
     async fn faults_that_stay(self, judge: &Judge) -> Vec<String> {
-        let Some(injector) = &judge.injector else { return self.faults };
+        let Some(injector) = &judge.injector else {
+            return self.faults;
+        };
         let mut faults = self.faults;
         for _ in 0..LOOKS {
             if faults.is_empty() {
@@ -174,7 +196,11 @@ impl Question {
     /// # Errors
     /// None that a review could cause.
     pub(crate) fn unasked(self) -> Result<Vec<u8>, serde_json::Error> {
-        answer(self.uid, self.beside.map(|beside| beside.faults.join("; ")), Vec::new())
+        answer(
+            self.uid,
+            self.beside.map(|beside| beside.faults.join("; ")),
+            Vec::new(),
+        )
     }
 
     /// Asks it.
@@ -185,7 +211,9 @@ impl Question {
                 return answer(self.uid, Some(faults.join("; ")), Vec::new());
             }
         }
-        let Some(template) = self.template else { return answer(self.uid, None, Vec::new()) };
+        let Some(template) = self.template else {
+            return answer(self.uid, None, Vec::new());
+        };
         match kinds::judge_template(&judge.client, &self.namespace, &template).await {
             Ok(warnings) => answer(self.uid, None, warnings),
             Err(refusal) => answer(self.uid, Some(refusal), Vec::new()),
@@ -193,10 +221,23 @@ impl Question {
     }
 }
 
-fn answer(uid: String, refusal: Option<String>, warnings: Vec<String>) -> Result<Vec<u8>, serde_json::Error> {
+fn answer(
+    uid: String,
+    refusal: Option<String>,
+    warnings: Vec<String>,
+) -> Result<Vec<u8>, serde_json::Error> {
     let status = refusal.map(|message| Status::failure(&message, "Invalid").with_code(422));
-    let response = Response { uid, allowed: status.is_none(), status, warnings };
-    serde_json::to_vec(&Answer { api_version: "admission.k8s.io/v1", kind: "AdmissionReview", response })
+    let response = Response {
+        uid,
+        allowed: status.is_none(),
+        status,
+        warnings,
+    };
+    serde_json::to_vec(&Answer {
+        api_version: "admission.k8s.io/v1",
+        kind: "AdmissionReview",
+        response,
+    })
 }
 
 /// What is still to be asked: the template that is to be judged, and what has faults beside others; or why the object is refused.
@@ -206,7 +247,9 @@ fn verdict(
     asker: Asker,
 ) -> Result<(Option<kinds::Template>, Option<Beside>), String> {
     // Of a deletion there is no object, and nothing to look at.
-    let Some(object) = request.object.map(RawValue::get) else { return Ok((None, None)) };
+    let Some(object) = request.object.map(RawValue::get) else {
+        return Ok((None, None));
+    };
     let old = request.old_object.map(RawValue::get);
     let resource = &request.resource.resource;
     let asks = kinds::asks(object, old);
@@ -227,8 +270,12 @@ fn verdict(
     }
     let is_set = asks && *resource == berth_api::kinds::SIDECAR_SET.plural;
     let may_know = asker == Asker::Apiserver;
-    let beside = (is_set && may_know).then(|| Beside::of(&object, old, judge)).flatten();
+    let beside = (is_set && may_know)
+        .then(|| Beside::of(&object, old, judge))
+        .flatten();
     // What the apiserver is asked, it is asked by our account, in whichever namespace the review names.
-    let template = may_know.then(|| kinds::template_to_judge(resource, &object, old)).flatten();
+    let template = may_know
+        .then(|| kinds::template_to_judge(resource, &object, old))
+        .flatten();
     Ok((template, beside))
 }

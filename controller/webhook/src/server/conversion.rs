@@ -57,10 +57,18 @@ struct Metadata {
 /// When the text is no ConversionReview with a request.
 pub fn review(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
     let review: Review<'_> = serde_json::from_slice(body)?;
-    let Request { uid, desired, objects } = review.request;
+    let Request {
+        uid,
+        desired,
+        objects,
+    } = review.request;
     let mut list = serde_json::Deserializer::from_str(objects.get());
     let mut refusal = None;
-    let visitor = Objects { desired: &desired, room: objects.get().len(), refusal: &mut refusal };
+    let visitor = Objects {
+        desired: &desired,
+        room: objects.get().len(),
+        refusal: &mut refusal,
+    };
     let converted = list.deserialize_seq(visitor);
     let (result, objects) = match refusal {
         None => (Status::success(), converted?),
@@ -70,9 +78,21 @@ pub fn review(body: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
             (Status::failure(&message, "Invalid"), String::new())
         }
     };
-    let head = trimmed(&Head { api_version: &review.api_version, kind: &review.kind })?;
+    let head = trimmed(&Head {
+        api_version: &review.api_version,
+        kind: &review.kind,
+    })?;
     let outcome = trimmed(&Outcome { uid: &uid, result })?;
-    Ok([&head, r#","response":"#, &outcome, r#","convertedObjects":["#, &objects, "]}}"].concat().into_bytes())
+    Ok([
+        &head,
+        r#","response":"#,
+        &outcome,
+        r#","convertedObjects":["#,
+        &objects,
+        "]}}",
+    ]
+    .concat()
+    .into_bytes())
 }
 
 #[derive(Serialize)]
@@ -134,7 +154,10 @@ impl<'de> Visitor<'de> for Objects<'_> {
 
 fn convert(object: &str, desired: &str) -> Result<String, String> {
     kinds::convert(object, desired).map_err(|error| {
-        let Named { kind, metadata: Metadata { namespace, name } } = serde_json::from_str(object).unwrap_or_default();
+        let Named {
+            kind,
+            metadata: Metadata { namespace, name },
+        } = serde_json::from_str(object).unwrap_or_default();
         let separator = if namespace.is_empty() { "" } else { "/" };
         format!("{kind} {namespace}{separator}{name} cannot be converted to {desired}: {error}")
     })

@@ -99,40 +99,73 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
         request: Request<'a>,
     }
     let Review { request } = serde_json::from_slice(body)?;
-    let Request { uid, namespace, name, operation, sub_resource, dry_run, user_info, object, old_object } = request;
+    let Request {
+        uid,
+        namespace,
+        name,
+        operation,
+        sub_resource,
+        dry_run,
+        user_info,
+        object,
+        old_object,
+    } = request;
     let change = match (&*operation, &*sub_resource) {
         ("DELETE", _) => Change::Delete,
         ("CREATE", _) => Change::Evict,
         (_, "resize") => Change::Resize,
         _ => Change::Update,
     };
-    let (eviction, new) = if change == Change::Evict { (object, None) } else { (None, object) };
-    let eviction = eviction.map(|text| serde_json::from_str::<Eviction>(text.get())).transpose()?;
-    let options = eviction.and_then(|eviction| eviction.delete_options).unwrap_or_default();
+    let (eviction, new) = if change == Change::Evict {
+        (object, None)
+    } else {
+        (None, object)
+    };
+    let eviction = eviction
+        .map(|text| serde_json::from_str::<Eviction>(text.get()))
+        .transpose()?;
+    let options = eviction
+        .and_then(|eviction| eviction.delete_options)
+        .unwrap_or_default();
     let is_dry_run = dry_run || options.dry_run.is_some_and(|all| !all.is_empty());
     // The review of a pod that goes with a collection has the pod's name in the object alone.
     let shown = old_object.and_then(|text| serde_json::from_str::<Named>(text.get()).ok());
-    let shown = shown.map(|shown| shown.metadata.name).filter(|name| !name.is_empty());
+    let shown = shown
+        .map(|shown| shown.metadata.name)
+        .filter(|name| !name.is_empty());
     let object = old_object.map(|text| Pod::read(text.get()));
-    let new = new.filter(|new| Limits::check_pod(new.get()).is_ok() && !matches!(object, Some(Err(_))));
+    let new =
+        new.filter(|new| Limits::check_pod(new.get()).is_ok() && !matches!(object, Some(Err(_))));
     // Both trees end here: what waits for budgets holds a slim pod.
     let tree = |text: &RawValue| serde_json::from_str::<Value>(text.get());
-    let old = if new.is_some() { old_object.map(tree).transpose()?.unwrap_or_default() } else { Value::Null };
-    let new = new.map(tree).transpose()?.map(|new| Changed::of(&old, &new));
+    let old = if new.is_some() {
+        old_object.map(tree).transpose()?.unwrap_or_default()
+    } else {
+        Value::Null
+    };
+    let new = new
+        .map(tree)
+        .transpose()?
+        .map(|new| Changed::of(&old, &new));
     let mut user = user_info.username;
     user.truncate(user.floor_char_boundary(LONGEST_USER));
     let disruption = Disruption {
         namespace,
         pod: shown.unwrap_or(name),
         object,
-        uid: options.preconditions.and_then(|preconditions| preconditions.uid),
+        uid: options
+            .preconditions
+            .and_then(|preconditions| preconditions.uid),
         change,
         new,
         user,
         groups: user_info.groups,
         is_dry_run,
     };
-    Ok(Look::Asks(Question { uid: uid.into_owned(), disruption: Box::new(disruption) }))
+    Ok(Look::Asks(Question {
+        uid: uid.into_owned(),
+        disruption: Box::new(disruption),
+    }))
 }
 
 impl Question {
@@ -148,13 +181,16 @@ impl Question {
     /// # Errors
     /// They say nothing, and the failure policy lets pods go.
     pub(super) async fn answer(self, judge: &Judge, began: Instant) -> Result<Vec<u8>, Unanswered> {
-        let budgets = judge.budgets.as_ref().ok_or(NotYet("PodUnavailableBudgets"))?;
+        let budgets = judge
+            .budgets
+            .as_ref()
+            .ok_or(NotYet("PodUnavailableBudgets"))?;
         let fails_open = budgets.fails_open(&self.disruption);
         let drawn = tokio::time::timeout_at(began + PATIENCE, budgets.draw(*self.disruption)).await;
         let refused = match drawn.unwrap_or(Err(NotYet("budgets in time"))) {
-            Err(not_yet) if !fails_open => {
-                Some(format!("{not_yet}, so nobody knows whether the pod may go: try again"))
-            }
+            Err(not_yet) if !fails_open => Some(format!(
+                "{not_yet}, so nobody knows whether the pod may go: try again"
+            )),
             drawn => drawn?,
         };
         Ok(answer(&self.uid, refused.as_deref())?)
@@ -166,7 +202,11 @@ impl Question {
     /// The failure policy lets pods go.
     pub(super) fn unasked(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
         let Disruption { namespace, pod, .. } = &*self.disruption;
-        if judge.budgets.as_ref().is_none_or(|budgets| budgets.fails_open(&self.disruption)) {
+        if judge
+            .budgets
+            .as_ref()
+            .is_none_or(|budgets| budgets.fails_open(&self.disruption))
+        {
             return Err(NotYet("budgets in time").into());
         }
         let refused = format!(
@@ -186,7 +226,9 @@ fn answer(uid: &str, refused: Option<&str>) -> Result<Vec<u8>, serde_json::Error
             "status": "Failure", "code": 429, "reason": "TooManyRequests", "message": message, "details": {"causes": causes},
         });
     }
-    serde_json::to_vec(&json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
+    serde_json::to_vec(
+        &json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}),
+    )
 }
 
 #[cfg(test)]
@@ -230,7 +272,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_not_known_is_tried_again_as_what_is_used_up_unless_pods_go_then() {
-        let (used_up, unread) = (Ok(Some("used up".to_owned())), Err(NotYet("budgets of pods")));
+        let (used_up, unread) = (
+            Ok(Some("used up".to_owned())),
+            Err(NotYet("budgets of pods")),
+        );
         let again = "so nobody knows whether the pod may go: try again";
         for (answer, fails_open, expected) in [
             (Some(Ok(None)), false, Some(None)),
@@ -242,9 +287,16 @@ mod tests {
             (None, true, None),
         ] {
             let what = format!("{answer:?} {fails_open}");
-            let client = Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-            let judge = Judge { budgets: Some(Arc::new(Says { answer, fails_open })), ..Judge::asking(client) };
-            let question = Question { uid: "u".to_owned(), disruption: Box::default() };
+            let client =
+                Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+            let judge = Judge {
+                budgets: Some(Arc::new(Says { answer, fails_open })),
+                ..Judge::asking(client)
+            };
+            let question = Question {
+                uid: "u".to_owned(),
+                disruption: Box::default(),
+            };
             let answered = question.answer(&judge, Instant::now()).await;
             let Some(expected) = expected else {
                 assert!(matches!(answered, Err(Unanswered::NotYet(_))), "{what}");
@@ -252,18 +304,27 @@ mod tests {
             };
             let answer: Value = serde_json::from_slice(&answered.unwrap()).unwrap();
             let response = &answer["response"];
-            assert_eq!((&response["uid"], &response["allowed"]), (&json!("u"), &json!(expected.is_none())), "{what}");
+            assert_eq!(
+                (&response["uid"], &response["allowed"]),
+                (&json!("u"), &json!(expected.is_none())),
+                "{what}"
+            );
             if let Some(says) = expected {
                 assert_eq!(response["status"]["code"], 429, "{what}");
                 let cause = &response["status"]["details"]["causes"][0];
                 assert_eq!(cause["reason"], "DisruptionBudget", "{what}");
-                assert!(cause["message"].as_str().unwrap().ends_with(says), "{what}: {cause}");
+                assert!(
+                    cause["message"].as_str().unwrap().ends_with(says),
+                    "{what}: {cause}"
+                );
             }
         }
     }
 
     fn asked(request: Value) -> Disruption {
-        let Look::Asks(question) = look(json!({"request": request}).to_string().as_bytes()).unwrap() else {
+        let Look::Asks(question) =
+            look(json!({"request": request}).to_string().as_bytes()).unwrap()
+        else {
             panic!("it is answered at once")
         };
         *question.disruption
@@ -292,7 +353,11 @@ mod tests {
         };
         for (options, uid, is_dry_run) in [
             (json!(null), None, false),
-            (json!({"preconditions": {"uid": "x"}}), Some("x".to_owned()), false),
+            (
+                json!({"preconditions": {"uid": "x"}}),
+                Some("x".to_owned()),
+                false,
+            ),
             (json!({"dryRun": ["All"]}), None, true),
         ] {
             let found = eviction(options);
@@ -305,7 +370,10 @@ mod tests {
                 "uid": "u", "namespace": "a", "name": "web", "operation": "UPDATE", "subResource": sub_resource,
                 "object": pod, "oldObject": pod, "userInfo": {"username": "me"},
             }));
-            assert_eq!((found.change, found.new.is_some(), found.object.is_some()), (change, true, true));
+            assert_eq!(
+                (found.change, found.new.is_some(), found.object.is_some()),
+                (change, true, true)
+            );
         }
         assert!(look(b"{}").is_err());
     }
@@ -322,7 +390,8 @@ mod tests {
             (json!("web-1"), json!({}), "web-1"),
             (json!("other"), sound, "web-1"),
         ] {
-            let mut request = json!({"uid": "u", "namespace": "a", "operation": "DELETE", "oldObject": object});
+            let mut request =
+                json!({"uid": "u", "namespace": "a", "operation": "DELETE", "oldObject": object});
             if !name.is_null() {
                 request["name"] = name;
             }
@@ -333,10 +402,19 @@ mod tests {
     #[test]
     fn pod_beyond_a_limit_is_no_tree_and_says_why() {
         let bomb = json!({"metadata": {"name": "web"}, "spec": {"tolerations": vec![json!({"key": "a"}); 105_000]}});
-        for (operation, object) in [("DELETE", Value::Null), ("UPDATE", bomb.clone()), ("UPDATE", json!({}))] {
-            let found = asked(json!({"uid": "u", "operation": operation, "object": object, "oldObject": bomb}));
+        for (operation, object) in [
+            ("DELETE", Value::Null),
+            ("UPDATE", bomb.clone()),
+            ("UPDATE", json!({})),
+        ] {
+            let found = asked(
+                json!({"uid": "u", "operation": operation, "object": object, "oldObject": bomb}),
+            );
             let why = found.object.unwrap().unwrap_err();
-            assert!(why.starts_with("spec: has 210002 JSON values") && found.new.is_none(), "{why}");
+            assert!(
+                why.starts_with("spec: has 210002 JSON values") && found.new.is_none(),
+                "{why}"
+            );
         }
     }
 }

@@ -19,7 +19,10 @@ use crate::missing::Missing;
 use crate::pods::NotYet;
 
 /// What an eviction may be at most: it has a name and a few options. A larger one is bound to no pod, and is refused later.
-const LIMITS: Limits = Limits { values: 512, ..Limits::fixed(16 << 10) };
+const LIMITS: Limits = Limits {
+    values: 512,
+    ..Limits::fixed(16 << 10)
+};
 
 /// What the apiserver is asked: the uid of the pod.
 pub(super) struct Question {
@@ -34,13 +37,19 @@ pub(super) struct Question {
 /// The text is no AdmissionReview of an eviction.
 pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
     let request = read(body)?;
-    let text = request.object().filter(|text| LIMITS.check("eviction", text).is_ok());
+    let text = request
+        .object()
+        .filter(|text| LIMITS.check("eviction", text).is_ok());
     let eviction: Option<Value> = text.map(serde_json::from_str).transpose()?;
     match eviction.filter(|eviction| !eviction.pointer(UID).is_some_and(Value::is_string)) {
         None => Answer::to(&request.uid).written().map(Look::Answer),
         Some(eviction) => {
             let [uid, namespace] = [request.uid, request.namespace].map(Cow::into_owned);
-            Ok(Look::Asks(Question { uid, namespace, eviction }))
+            Ok(Look::Asks(Question {
+                uid,
+                namespace,
+                eviction,
+            }))
         }
     }
 }
@@ -59,8 +68,17 @@ impl Question {
     ///
     /// # Errors
     /// Neither has one.
-    pub(super) fn answer(self, asked: Result<Option<String>, NotYet>, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
-        let known = || judge.budgets.as_ref()?.known_uid(&self.namespace, self.pod());
+    pub(super) fn answer(
+        self,
+        asked: Result<Option<String>, NotYet>,
+        judge: &Judge,
+    ) -> Result<Vec<u8>, Unanswered> {
+        let known = || {
+            judge
+                .budgets
+                .as_ref()?
+                .known_uid(&self.namespace, self.pod())
+        };
         let uid = asked.or_else(|not_yet| known().map(Some).ok_or(not_yet))?;
         let mut answer = Answer::to(&self.uid);
         if let Some(uid) = uid {
@@ -74,14 +92,20 @@ impl Question {
 
     /// The name of the pod.
     fn pod(&self) -> &str {
-        self.eviction["metadata"]["name"].as_str().unwrap_or_default()
+        self.eviction["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
     }
 
     /// The uid of the pod that the eviction names; `None` where there is none, and the apiserver will say so.
     ///
     /// # Errors
     /// The apiserver does not say.
-    pub(super) async fn pods_uid(&self, client: &Client, missing: &Missing) -> Result<Option<String>, NotYet> {
+    pub(super) async fn pods_uid(
+        &self,
+        client: &Client,
+        missing: &Missing,
+    ) -> Result<Option<String>, NotYet> {
         #[derive(Deserialize)]
         struct Identified {
             metadata: Identity,
@@ -90,7 +114,9 @@ impl Question {
         struct Identity {
             uid: String,
         }
-        let (Ok(namespace), Ok(name)) = (Namespace::parse(&self.namespace), Name::parse(self.pod())) else {
+        let (Ok(namespace), Ok(name)) =
+            (Namespace::parse(&self.namespace), Name::parse(self.pod()))
+        else {
             return Ok(None);
         };
         if missing.has(namespace.as_str(), name.as_str()) {
@@ -98,11 +124,20 @@ impl Question {
         }
         let pods = KubeRequest::new(format!("/api/v1/namespaces/{namespace}/pods"));
         let unknown = NotYet("pods");
-        let request = pods.get_metadata(name.as_str(), &GetParams::default()).map_err(|_| unknown)?;
+        let request = pods
+            .get_metadata(name.as_str(), &GetParams::default())
+            .map_err(|_| unknown)?;
         let found = get(client, request).await.map_err(|Unknown| unknown)?;
         missing.looked(namespace.as_str(), name.as_str(), found.is_some());
-        let found = found.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| unknown)?;
-        Ok(found.map(|Identified { metadata: Identity { uid } }| uid))
+        let found = found
+            .map(|text| serde_json::from_str(&text))
+            .transpose()
+            .map_err(|_| unknown)?;
+        Ok(found.map(
+            |Identified {
+                 metadata: Identity { uid },
+             }| uid,
+        ))
     }
 }
 
@@ -130,12 +165,24 @@ mod tests {
             namespace: "t1".to_owned(),
             eviction: json!({"metadata": {"name": "none"}}),
         };
-        assert!(asked().pods_uid(&judge.client, &missing).await.is_err(), "the apiserver does not answer");
+        assert!(
+            asked().pods_uid(&judge.client, &missing).await.is_err(),
+            "the apiserver does not answer"
+        );
         missing.looked("t1", "none", false);
-        assert_eq!(asked().pods_uid(&judge.client, &missing).await.unwrap(), None);
+        assert_eq!(
+            asked().pods_uid(&judge.client, &missing).await.unwrap(),
+            None
+        );
         let answer = String::from_utf8(asked().answer(Ok(None), &judge).unwrap()).unwrap();
-        assert!(answer.contains("\"allowed\":true") && !answer.contains("patch"), "{answer}");
-        assert!(asked().answer(Err(NotYet("pods")), &judge).is_err(), "no store knows the pod");
+        assert!(
+            answer.contains("\"allowed\":true") && !answer.contains("patch"),
+            "{answer}"
+        );
+        assert!(
+            asked().answer(Err(NotYet("pods")), &judge).is_err(),
+            "no store knows the pod"
+        );
     }
 
     #[test]
@@ -144,11 +191,17 @@ mod tests {
             let review = json!({"request": {"uid": "u", "namespace": "a", "object": eviction}});
             look(review.to_string().as_bytes()).unwrap()
         };
-        let bound = json!({"metadata": {"name": "web"}, "deleteOptions": {"preconditions": {"uid": "x"}}});
-        let Look::Answer(answer) = review(bound) else { panic!("the apiserver is asked") };
+        let bound =
+            json!({"metadata": {"name": "web"}, "deleteOptions": {"preconditions": {"uid": "x"}}});
+        let Look::Answer(answer) = review(bound) else {
+            panic!("the apiserver is asked")
+        };
         assert!(!String::from_utf8(answer).unwrap().contains("patch"));
-        for options in [Value::Null, json!({"preconditions": null}), json!({"preconditions": {"resourceVersion": "1"}})]
-        {
+        for options in [
+            Value::Null,
+            json!({"preconditions": null}),
+            json!({"preconditions": {"resourceVersion": "1"}}),
+        ] {
             let eviction = json!({"metadata": {"name": "web"}, "deleteOptions": options});
             assert!(matches!(review(eviction), Look::Asks(_)), "{options}");
         }

@@ -13,13 +13,19 @@ use crate::pods::Injector;
 ///
 /// # Errors
 /// The text is no AdmissionReview of a pod.
-pub(crate) fn review(body: &[u8], injector: Option<&dyn Injector>) -> Result<Vec<u8>, serde_json::Error> {
+pub(crate) fn review(
+    body: &[u8],
+    injector: Option<&dyn Injector>,
+) -> Result<Vec<u8>, serde_json::Error> {
     let request = read(body)?;
     let mut answer = Answer::to(&request.uid);
-    let text = request.object().filter(|text| Limits::check_pod(text).is_ok());
+    let text = request
+        .object()
+        .filter(|text| Limits::check_pod(text).is_ok());
     let pod = text.map(serde_json::from_str::<Value>).transpose()?;
     if let Some(pod) = pod.filter(|pod| pod["spec"].is_object()) {
-        let injected = injector.and_then(|injector| injector.inject_ahead(&request.namespace, &pod));
+        let injected =
+            injector.and_then(|injector| injector.inject_ahead(&request.namespace, &pod));
         let mut gated = injected.unwrap_or_else(|| pod.clone());
         if add_gate(&mut gated["spec"]["readinessGates"]) || gated != pod {
             answer.change(&pod, &gated)?;
@@ -32,7 +38,13 @@ pub(crate) fn review(body: &[u8], injector: Option<&dyn Injector>) -> Result<Vec
 fn add_gate(gates: &mut Value) -> bool {
     let ours = json!({"conditionType": KRUISE_POD_READY});
     match gates {
-        Value::Array(gates) if gates.iter().any(|gate| gate["conditionType"] == KRUISE_POD_READY) => false,
+        Value::Array(gates)
+            if gates
+                .iter()
+                .any(|gate| gate["conditionType"] == KRUISE_POD_READY) =>
+        {
+            false
+        }
         Value::Array(gates) => {
             gates.push(ours);
             true
@@ -53,8 +65,10 @@ mod tests {
 
     #[test]
     fn a_pod_gets_the_gate_once_and_keeps_all_that_it_has() {
-        let (ours, other) =
-            (json!({"conditionType": KRUISE_POD_READY}), json!({"conditionType": "x.io/y", "later": 1}));
+        let (ours, other) = (
+            json!({"conditionType": KRUISE_POD_READY}),
+            json!({"conditionType": "x.io/y", "later": 1}),
+        );
         for (gates, expected) in [
             (None, json!([ours])),
             (Some(json!([])), json!([ours])),
@@ -67,10 +81,14 @@ mod tests {
             }
             let review = json!({"request": {"uid": "u", "namespace": "default", "object": pod}});
             let answer: Value = serde_json::from_slice(&review_of(&review)).unwrap();
-            assert_eq!((&answer["response"]["uid"], &answer["response"]["allowed"]), (&json!("u"), &json!(true)));
+            assert_eq!(
+                (&answer["response"]["uid"], &answer["response"]["allowed"]),
+                (&json!("u"), &json!(true))
+            );
             let mut patched = pod.clone();
             if answer["response"]["patch"].is_string() {
-                let patch: ByteString = serde_json::from_value(answer["response"]["patch"].clone()).unwrap();
+                let patch: ByteString =
+                    serde_json::from_value(answer["response"]["patch"].clone()).unwrap();
                 let patch: json_patch::Patch = serde_json::from_slice(&patch.0).unwrap();
                 json_patch::patch(&mut patched, &patch).unwrap();
             }
@@ -89,12 +107,24 @@ mod tests {
             Vec::new()
         }
 
-        fn inject(&self, namespace: &str, _: Option<&Labels>, pod: &Value) -> Result<Injected, Lacks> {
+        fn inject(
+            &self,
+            namespace: &str,
+            _: Option<&Labels>,
+            pod: &Value,
+        ) -> Result<Injected, Lacks> {
             let mut pod = pod.clone();
             pod["spec"]["containers"] = json!([{"name": "sidecar"}]);
             match namespace {
-                "new" => Ok(Injected { pod: Some(pod), ..Injected::default() }),
-                "bad" => Ok(Injected { pod: Some(pod), refused: Some("no".to_owned()), ..Injected::default() }),
+                "new" => Ok(Injected {
+                    pod: Some(pod),
+                    ..Injected::default()
+                }),
+                "bad" => Ok(Injected {
+                    pod: Some(pod),
+                    refused: Some("no".to_owned()),
+                    ..Injected::default()
+                }),
                 _ => Err(Lacks::Namespace),
             }
         }
@@ -102,18 +132,28 @@ mod tests {
 
     #[test]
     fn a_pod_gets_its_sidecars_with_the_gate_unless_it_is_refused_or_nobody_knows() {
-        for (namespace, containers) in
-            [("new", json!([{"name": "sidecar"}])), ("bad", json!([])), ("unknown", json!([]))]
-        {
+        for (namespace, containers) in [
+            ("new", json!([{"name": "sidecar"}])),
+            ("bad", json!([])),
+            ("unknown", json!([])),
+        ] {
             let mut pod = json!({"spec": {"containers": []}});
             let request = json!({"request": {"uid": "u", "namespace": namespace, "object": pod}});
             let answer = review(request.to_string().as_bytes(), Some(&Adds)).unwrap();
             let answer: Value = serde_json::from_slice(&answer).unwrap();
             assert_eq!(answer["response"]["allowed"], true, "{namespace}");
-            let patch: ByteString = serde_json::from_value(answer["response"]["patch"].clone()).unwrap();
-            json_patch::patch(&mut pod, &serde_json::from_slice::<json_patch::Patch>(&patch.0).unwrap()).unwrap();
+            let patch: ByteString =
+                serde_json::from_value(answer["response"]["patch"].clone()).unwrap();
+            json_patch::patch(
+                &mut pod,
+                &serde_json::from_slice::<json_patch::Patch>(&patch.0).unwrap(),
+            )
+            .unwrap();
             assert_eq!(
-                (&pod["spec"]["containers"], pod["spec"]["readinessGates"].as_array().unwrap().len()),
+                (
+                    &pod["spec"]["containers"],
+                    pod["spec"]["readinessGates"].as_array().unwrap().len()
+                ),
                 (&containers, 1)
             );
         }

@@ -38,7 +38,9 @@ pub(crate) struct Question {
 /// There is no answer to it, or none yet.
 pub(crate) fn look(body: &[u8], injector: &dyn Injector) -> Result<Look<Question>, Unanswered> {
     let request = read(body)?;
-    let Some(text) = request.object() else { return Ok(Look::Answer(Answer::to(&request.uid).written()?)) };
+    let Some(text) = request.object() else {
+        return Ok(Look::Answer(Answer::to(&request.uid).written()?));
+    };
     if let Err(why) = Pod::read(text) {
         return Ok(Look::Answer(refused(&request.uid, &why)?));
     }
@@ -47,7 +49,11 @@ pub(crate) fn look(body: &[u8], injector: &dyn Injector) -> Result<Look<Question
         Ok(injected) => Ok(Look::Answer(answered(&request.uid, &pod, injected)?)),
         Err(Lacks::Namespace) => {
             let [uid, namespace] = [request.uid, request.namespace].map(Cow::into_owned);
-            Ok(Look::Asks(Question { uid, namespace, pod: text.to_owned() }))
+            Ok(Look::Asks(Question {
+                uid,
+                namespace,
+                pod: text.to_owned(),
+            }))
         }
         Err(Lacks::Store(not_yet)) => Err(not_yet.into()),
     }
@@ -78,9 +84,17 @@ fn refused(uid: &str, why: &str) -> Result<Vec<u8>, serde_json::Error> {
 
 fn answered(uid: &str, pod: &Value, injected: Injected) -> Result<Vec<u8>, serde_json::Error> {
     let mut answer = Answer::to(uid);
-    let Injected { pod: injected, warnings, refused } = injected;
+    let Injected {
+        pod: injected,
+        warnings,
+        refused,
+    } = injected;
     if !warnings.is_empty() {
-        answer.warn(warnings.iter().map(|warning| &warning[..warning.floor_char_boundary(LONGEST_WARNING)]));
+        answer.warn(
+            warnings
+                .iter()
+                .map(|warning| &warning[..warning.floor_char_boundary(LONGEST_WARNING)]),
+        );
     }
     if let Some(message) = refused {
         answer.refuse(&message);
@@ -103,7 +117,9 @@ impl Question {
     pub(super) async fn answer(self, judge: &Judge) -> Result<Vec<u8>, Unanswered> {
         let unknown = NotYet("namespaces");
         let injector = judge.injector.as_ref().ok_or(unknown)?;
-        let labels = labels(&judge.client, &self.namespace).await.ok_or(unknown)?;
+        let labels = labels(&judge.client, &self.namespace)
+            .await
+            .ok_or(unknown)?;
         let pod = serde_json::from_str(&self.pod)?;
         match injector.inject(&self.namespace, Some(&labels), &pod) {
             Ok(injected) => Ok(answered(&self.uid, &pod, injected)?),
@@ -146,19 +162,36 @@ mod tests {
             Vec::new()
         }
 
-        fn inject(&self, namespace: &str, labels: Option<&Labels>, pod: &Value) -> Result<Injected, Lacks> {
+        fn inject(
+            &self,
+            namespace: &str,
+            labels: Option<&Labels>,
+            pod: &Value,
+        ) -> Result<Injected, Lacks> {
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             let warnings = vec!["w".repeat(300)];
             match (namespace, name) {
                 ("", _) => Err(Lacks::Store(NotYet("SidecarSets"))),
                 ("new", _) if labels.is_none() => Err(Lacks::Namespace),
-                ("new", _) if labels.is_some_and(|labels| labels["team"] != "a") => Ok(Injected::default()),
-                (_, "bad") => Ok(Injected { refused: Some("no".to_owned()), warnings, pod: None }),
+                ("new", _) if labels.is_some_and(|labels| labels["team"] != "a") => {
+                    Ok(Injected::default())
+                }
+                (_, "bad") => Ok(Injected {
+                    refused: Some("no".to_owned()),
+                    warnings,
+                    pod: None,
+                }),
                 (_, "other") => Ok(Injected::default()),
                 _ => {
                     let mut pod = pod.clone();
-                    pod["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "sidecar"}));
-                    Ok(Injected { pod: Some(pod), ..Injected::default() })
+                    pod["spec"]["containers"]
+                        .as_array_mut()
+                        .unwrap()
+                        .push(json!({"name": "sidecar"}));
+                    Ok(Injected {
+                        pod: Some(pod),
+                        ..Injected::default()
+                    })
                 }
             }
         }
@@ -171,30 +204,44 @@ mod tests {
     }
 
     fn ask(namespace: &str, pod: &Value) -> Result<Value, Unanswered> {
-        let Look::Answer(answer) = looked(namespace, pod)? else { panic!("the apiserver is to be asked") };
+        let Look::Answer(answer) = looked(namespace, pod)? else {
+            panic!("the apiserver is to be asked")
+        };
         Ok(serde_json::from_slice(&answer).unwrap())
     }
 
     #[test]
     fn the_patch_of_an_answer_makes_of_the_pod_the_injected_one() {
-        let pod =
-            json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "new": [1]}], "newer": 1}});
+        let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main", "new": [1]}], "newer": 1}});
         let answer = ask("default", &pod).unwrap();
-        let patch: ByteString = serde_json::from_value(answer["response"]["patch"].clone()).unwrap();
+        let patch: ByteString =
+            serde_json::from_value(answer["response"]["patch"].clone()).unwrap();
         let patch: json_patch::Patch = serde_json::from_slice(&patch.0).unwrap();
         let (mut patched, mut expected) = (pod.clone(), pod);
         json_patch::patch(&mut patched, &patch).unwrap();
-        expected["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "sidecar"}));
+        expected["spec"]["containers"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": "sidecar"}));
         assert_eq!(patched, expected);
     }
 
     #[test]
     fn a_pod_is_let_through_as_it_is_or_refused_with_a_short_warning() {
         let named = |name: &str| json!({"metadata": {"name": name}, "spec": {"containers": []}});
-        assert_eq!(ask("default", &named("other")).unwrap()["response"], json!({"uid": "u", "allowed": true}));
+        assert_eq!(
+            ask("default", &named("other")).unwrap()["response"],
+            json!({"uid": "u", "allowed": true})
+        );
         let refused = ask("default", &named("bad")).unwrap()["response"].clone();
-        assert_eq!((&refused["allowed"], &refused["status"]["message"]), (&json!(false), &json!("no")));
-        assert_eq!(refused["warnings"][0].as_str().unwrap().len(), LONGEST_WARNING);
+        assert_eq!(
+            (&refused["allowed"], &refused["status"]["message"]),
+            (&json!(false), &json!("no"))
+        );
+        assert_eq!(
+            refused["warnings"][0].as_str().unwrap().len(),
+            LONGEST_WARNING
+        );
         assert!(matches!(ask("", &named("web")), Err(Unanswered::NotYet(_))));
         assert!(matches!(look(b"{}", &Adds), Err(Unanswered::NoReview(_))));
     }
@@ -204,12 +251,18 @@ mod tests {
         let bomb = json!({"metadata": {"name": "web"}, "spec": {"tolerations": vec![json!({"key": "a"}); 20_000]}});
         let refused = ask("default", &bomb).unwrap()["response"].clone();
         let message = refused["status"]["message"].as_str().unwrap();
-        assert!(refused["allowed"] == false && message.contains("sidecars: spec: has 40002 JSON values"), "{message}");
-        let fat =
-            json!({"metadata": {"name": "web", "annotations": {"x.kruise.io/y": "y".repeat(70_000)}}, "spec": {}});
+        assert!(
+            refused["allowed"] == false
+                && message.contains("sidecars: spec: has 40002 JSON values"),
+            "{message}"
+        );
+        let fat = json!({"metadata": {"name": "web", "annotations": {"x.kruise.io/y": "y".repeat(70_000)}}, "spec": {}});
         let refused = ask("default", &fat).unwrap()["response"].clone();
         let message = refused["status"]["message"].as_str().unwrap();
-        assert!(refused["allowed"] == false && message.contains("annotations of kruise.io"), "{message}");
+        assert!(
+            refused["allowed"] == false && message.contains("annotations of kruise.io"),
+            "{message}"
+        );
     }
 
     /// An apiserver that has one namespace, and answers as often as it is asked.
@@ -230,7 +283,10 @@ mod tests {
                         json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata}),
                     )
                 } else {
-                    ("404 Not Found", json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"}))
+                    (
+                        "404 Not Found",
+                        json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound"}),
+                    )
                 };
                 let body = body.to_string();
                 let answer = format!(
@@ -240,23 +296,44 @@ mod tests {
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
         });
-        Client::try_from(kube::Config::new(format!("http://{address}").parse().unwrap())).unwrap()
+        Client::try_from(kube::Config::new(
+            format!("http://{address}").parse().unwrap(),
+        ))
+        .unwrap()
     }
 
     #[tokio::test]
     async fn a_namespace_that_is_not_known_is_asked_for_and_decides() {
         let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": []}});
         for (team, is_changed) in [("a", true), ("b", false)] {
-            let judge = Judge { injector: Some(Arc::new(Adds)), ..Judge::asking(apiserver(team).await) };
-            let Look::Asks(question) = looked("new", &pod).unwrap() else { panic!("it is known") };
-            let answer: Value = serde_json::from_slice(&question.answer(&judge).await.unwrap()).unwrap();
+            let judge = Judge {
+                injector: Some(Arc::new(Adds)),
+                ..Judge::asking(apiserver(team).await)
+            };
+            let Look::Asks(question) = looked("new", &pod).unwrap() else {
+                panic!("it is known")
+            };
+            let answer: Value =
+                serde_json::from_slice(&question.answer(&judge).await.unwrap()).unwrap();
             assert_eq!(answer["response"]["allowed"], true);
-            assert_eq!(answer["response"]["patch"].is_string(), is_changed, "{team}");
+            assert_eq!(
+                answer["response"]["patch"].is_string(),
+                is_changed,
+                "{team}"
+            );
             // What is none, and what the apiserver does not have, leaves it to the failure policy.
             for namespace in ["gone", "new/../../nodes"] {
-                let Look::Asks(question) = looked("new", &pod).unwrap() else { panic!("it is known") };
-                let question = Question { namespace: namespace.to_owned(), ..question };
-                assert!(matches!(question.answer(&judge).await, Err(Unanswered::NotYet(_))), "{namespace}");
+                let Look::Asks(question) = looked("new", &pod).unwrap() else {
+                    panic!("it is known")
+                };
+                let question = Question {
+                    namespace: namespace.to_owned(),
+                    ..question
+                };
+                assert!(
+                    matches!(question.answer(&judge).await, Err(Unanswered::NotYet(_))),
+                    "{namespace}"
+                );
             }
         }
     }

@@ -39,7 +39,12 @@ struct Calls {
 
 impl Calls {
     fn new(now: Instant) -> Self {
-        Self { kept: Vec::new(), since: now, asked: 0, asked_before: 0 }
+        Self {
+            kept: Vec::new(),
+            since: now,
+            asked: 0,
+            asked_before: 0,
+        }
     }
 
     /// Counts one more; whether they are many.
@@ -61,18 +66,24 @@ impl Kept {
     }
 
     fn keeps_at(&self, caller: &Caller, path: &str, now: Instant) -> bool {
-        let Some(path) = PATHS.into_iter().find(|known| path.starts_with(known)) else { return true };
+        let Some(path) = PATHS.into_iter().find(|known| path.starts_with(known)) else {
+            return true;
+        };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MOST {
             all.retain(|_, calls| calls.kept.iter().any(Connection::is_open));
         }
-        let calls = all.entry((caller.peer(), path)).or_insert_with(|| Calls::new(now));
+        let calls = all
+            .entry((caller.peer(), path))
+            .or_insert_with(|| Calls::new(now));
         let are_many = calls.are_many(now);
         let is_kept = calls.kept.iter().any(|connection| connection.is_of(caller));
         if is_kept && are_many {
             return true;
         }
-        calls.kept.retain(|connection| connection.is_open() && !connection.is_of(caller));
+        calls
+            .kept
+            .retain(|connection| connection.is_open() && !connection.is_of(caller));
         let has_room = are_many && calls.kept.len() < OF_EACH;
         if has_room {
             calls.kept.push(Connection::of(caller));
@@ -98,7 +109,11 @@ mod tests {
         let keeps = |caller: &Caller, path: &str| kept.keeps_at(caller, path, now);
         let secret = format!("{DISRUPT_PATH}/secret");
         for _ in 0..MANY {
-            for (caller, path) in [(&more, INJECT_PATH), (&other, INJECT_PATH), (&more, &*secret)] {
+            for (caller, path) in [
+                (&more, INJECT_PATH),
+                (&other, INJECT_PATH),
+                (&more, &*secret),
+            ] {
                 keeps(caller, path);
             }
         }
@@ -118,11 +133,26 @@ mod tests {
         let (start, kept, one) = (Instant::now(), Kept::default(), peer(1));
         let at = |millis: u64| start + Duration::from_millis(millis);
         for millis in (0..5_000).step_by(50) {
-            assert!(!kept.keeps_at(&one, INJECT_PATH, at(millis)), "20 in a second");
+            assert!(
+                !kept.keeps_at(&one, INJECT_PATH, at(millis)),
+                "20 in a second"
+            );
         }
-        assert!(kept.keeps_at(&one, "/convert", at(5_000)), "pods do not wait for it");
-        let busy = (5_000..7_000).step_by(10).map(|millis| kept.keeps_at(&one, INJECT_PATH, at(millis)));
-        assert_eq!(busy.filter(|keeps| !keeps).count(), MANY as usize - 1, "100 in a second");
-        assert!(!kept.keeps_at(&one, INJECT_PATH, at(9_100)), "one after two seconds without any");
+        assert!(
+            kept.keeps_at(&one, "/convert", at(5_000)),
+            "pods do not wait for it"
+        );
+        let busy = (5_000..7_000)
+            .step_by(10)
+            .map(|millis| kept.keeps_at(&one, INJECT_PATH, at(millis)));
+        assert_eq!(
+            busy.filter(|keeps| !keeps).count(),
+            MANY as usize - 1,
+            "100 in a second"
+        );
+        assert!(
+            !kept.keeps_at(&one, INJECT_PATH, at(9_100)),
+            "one after two seconds without any"
+        );
     }
 }

@@ -21,7 +21,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use berth_http::{Answer, Begun, BodyError, Caller, Limits, Protocol, Received, SMALL, Share, Working};
+use berth_http::{
+    Answer, Begun, BodyError, Caller, Limits, Protocol, Received, SMALL, Share, Working,
+};
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -36,7 +38,8 @@ use crate::latency::ReviewMetrics;
 use crate::missing::Missing;
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
 use crate::pods::{
-    Budgets, DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, Injector, NotYet, PIN_PATH, RECREATE_PATH, Records,
+    Budgets, DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, Injector, NotYet, PIN_PATH,
+    RECREATE_PATH, Records,
 };
 use crate::secret_path::SecretPath;
 use admission::{Asker, Look};
@@ -162,10 +165,19 @@ impl Server {
         let limits = Limits::default();
         let (connections, connections_per_peer) = CONNECTIONS;
         let first_request = limits.idle;
-        let limits =
-            Limits { connections, connections_per_peer, buffer: SMALL, first_request, request: REQUEST, ..limits };
+        let limits = Limits {
+            connections,
+            connections_per_peer,
+            buffer: SMALL,
+            first_request,
+            request: REQUEST,
+            ..limits
+        };
         let http = berth_http::Server::new("webhooks", Protocol::Http1, Some(tls), limits);
-        Self { http, kinds: Arc::new(Kinds::new()) }
+        Self {
+            http,
+            kinds: Arc::new(Kinds::new()),
+        }
     }
 
     /// Who is connected, and what their bodies are charged with.
@@ -175,7 +187,12 @@ impl Server {
     }
 
     /// Serves until the phase says to end and the connections have ended.
-    pub(crate) async fn serve(self, listener: TcpListener, judge: Judge, mut phase: watch::Receiver<Phase>) {
+    pub(crate) async fn serve(
+        self,
+        listener: TcpListener,
+        judge: Judge,
+        mut phase: watch::Receiver<Phase>,
+    ) {
         let secret_path = judge.secret_path.clone();
         let shared = Arc::new(Shared {
             phase: phase.clone(),
@@ -233,24 +250,41 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<An
     let stays = caller.is_none_or(|caller| shared.kept.keeps(caller, request.uri().path()));
     let (status, body, share, content) = match counted(request, &shared).await {
         Ok((body, share)) => (StatusCode::OK, body, share, "application/json"),
-        Err(Refusal(status, message)) => (status, message.into_bytes(), Share::default(), "text/plain; charset=utf-8"),
+        Err(Refusal(status, message)) => (
+            status,
+            message.into_bytes(),
+            Share::default(),
+            "text/plain; charset=utf-8",
+        ),
     };
     let mut response = Response::new(Answer::new(body, share));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content));
     if status == StatusCode::TOO_MANY_REQUESTS {
         // Said in seconds, it makes the apiserver try again.
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     if draining || !stays {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
 
-async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Vec<u8>, Share), Refusal> {
+async fn counted(
+    request: Request<Incoming>,
+    shared: &Arc<Shared>,
+) -> Result<(Vec<u8>, Share), Refusal> {
     let Some((path, handler)) = route(request.uri().path(), &shared.judge) else {
-        return Err(Refusal(StatusCode::NOT_FOUND, format!("try {CONVERT_PATH} or {VALIDATE_PATH}")));
+        return Err(Refusal(
+            StatusCode::NOT_FOUND,
+            format!("try {CONVERT_PATH} or {VALIDATE_PATH}"),
+        ));
     };
     let is_secret = handler.is_secret();
     if is_secret && shared.judge.token.is_shown(request.headers()) {
@@ -270,7 +304,11 @@ async fn counted(request: Request<Incoming>, shared: &Arc<Shared>) -> Result<(Ve
     if answered.is_ok() {
         told.0 = None;
     }
-    review.answered(answered.as_ref().map_or_else(|refusal| refusal.0, |_| StatusCode::OK));
+    review.answered(
+        answered
+            .as_ref()
+            .map_or_else(|refusal| refusal.0, |_| StatusCode::OK),
+    );
     answered
 }
 
@@ -305,17 +343,35 @@ async fn answer(
     shared: &Arc<Shared>,
 ) -> Result<(Vec<u8>, Share), Refusal> {
     if request.method() != Method::POST {
-        return Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, "reviews are POSTed".to_owned()));
+        return Err(Refusal(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "reviews are POSTed".to_owned(),
+        ));
     }
     let Some(caller) = request.extensions().get::<Caller>().cloned() else {
-        return Err(Refusal(StatusCode::INTERNAL_SERVER_ERROR, "the caller is not known".to_owned()));
+        return Err(Refusal(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the caller is not known".to_owned(),
+        ));
     };
     let is_stranger = matches!(handler, Handler::Validate(Asker::Anybody));
     // Strangers say any namespace, and share one turn.
-    let turn_of = |namespace: &str| if is_stranger { String::new() } else { namespace.to_owned() };
+    let turn_of = |namespace: &str| {
+        if is_stranger {
+            String::new()
+        } else {
+            namespace.to_owned()
+        }
+    };
     let began = caller.waits_since(WAIT);
-    let kind = shared.kinds.of(handler, shared.is_apiserver(handler, &caller));
-    let begun = kind.bodies.begin(request.into_body()).await.map_err(unread)?;
+    let kind = shared
+        .kinds
+        .of(handler, shared.is_apiserver(handler, &caller));
+    let begun = kind
+        .bodies
+        .begin(request.into_body())
+        .await
+        .map_err(unread)?;
     if kind.bodies.is_too_large(&begun) {
         if !matches!(handler, Handler::Inject) {
             return Err(unread(BodyError::TooLarge(LARGEST)));
@@ -325,7 +381,11 @@ async fn answer(
     }
     let (look, share, _working) = if begun.is_whole() {
         let working = caller.working();
-        (handler.look(begun.bytes(), &shared.judge), Share::default(), working)
+        (
+            handler.look(begun.bytes(), &shared.judge),
+            Share::default(),
+            working,
+        )
     } else {
         let namespace = turn_of(&Head::of(begun.bytes()).namespace);
         large_look(begun, (handler, kind), &namespace, (&caller, shared)).await?
@@ -334,7 +394,11 @@ async fn answer(
         Look::Answer(answer) => Ok((answer, share)),
         Look::Asks(question) => {
             // What waits for the apiserver or for budgets has little of the body, but for a pod's text.
-            let share = if matches!(question, Question::Namespace(_)) { share } else { Share::default() };
+            let share = if matches!(question, Question::Namespace(_)) {
+                share
+            } else {
+                Share::default()
+            };
             let namespace = turn_of(question.namespace());
             Ok((question.answer(&namespace, shared, began).await?, share))
         }
@@ -348,7 +412,12 @@ async fn large_look(
     namespace: &str,
     (caller, shared): (&Caller, &Arc<Shared>),
 ) -> Result<(Result<Look<Question>, Refusal>, Share, Working), Refusal> {
-    let busy = || Refusal(StatusCode::TOO_MANY_REQUESTS, "too many large reviews at once: try again".to_owned());
+    let busy = || {
+        Refusal(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too many large reviews at once: try again".to_owned(),
+        )
+    };
     let turn = kind.turns.take(namespace).await.ok_or_else(busy)?;
     let Received { bytes, share } = kind.bodies.rest(begun).await.map_err(unread)?;
     let (working, shared) = (caller.working(), shared.clone());
@@ -357,7 +426,12 @@ async fn large_look(
         let _turn = turn;
         (handler.look(&bytes, &shared.judge), share)
     });
-    let failed = |error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, format!("the review failed: {error}"));
+    let failed = |error| {
+        Refusal(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("the review failed: {error}"),
+        )
+    };
     let (look, share) = aside.await.map_err(failed)?;
     Ok((look, share, working))
 }
@@ -366,7 +440,10 @@ impl Shared {
     /// Whether a review comes from an address that knows a path which the apiserver alone is told, by this review or by one before. A
     /// stranger's conversions have other memory than the apiserver's.
     fn is_apiserver(&self, handler: Handler, caller: &Caller) -> bool {
-        let mut apiservers = self.apiservers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut apiservers = self
+            .apiservers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if !handler.is_secret() {
             return apiservers.contains(&caller.peer());
         }
@@ -401,7 +478,12 @@ impl Question {
     }
 
     /// The answer to a review whose caller waits since then.
-    async fn answer(self, namespace: &str, shared: &Shared, began: Instant) -> Result<Vec<u8>, Refusal> {
+    async fn answer(
+        self,
+        namespace: &str,
+        shared: &Shared,
+        began: Instant,
+    ) -> Result<Vec<u8>, Refusal> {
         match self {
             Self::Template(question) => {
                 let answered = match shared.templates.take(namespace).await {
@@ -418,10 +500,16 @@ impl Question {
                     question.answer(&shared.judge).await
                 };
                 let answered = tokio::time::timeout(inject::PATIENCE, answered).await;
-                answered.unwrap_or_else(|_| Err(inject::Question::unasked())).map_err(unanswered)
+                answered
+                    .unwrap_or_else(|_| Err(inject::Question::unasked()))
+                    .map_err(unanswered)
             }
             Self::Budgets(question) => {
-                let turn = tokio::time::timeout_at(began + disrupt::PATIENCE, shared.budgets.take(namespace)).await;
+                let turn = tokio::time::timeout_at(
+                    began + disrupt::PATIENCE,
+                    shared.budgets.take(namespace),
+                )
+                .await;
                 let answered = match turn.ok().flatten() {
                     Some(_asking) => question.answer(&shared.judge, began).await,
                     None => question.unasked(&shared.judge),
@@ -432,7 +520,9 @@ impl Question {
                 let asked = async {
                     let turn = shared.evictions.take(namespace).await;
                     let _asking = turn.ok_or(NotYet("pods, for it is asked too often"))?;
-                    question.pods_uid(&shared.judge.client, &shared.missing).await
+                    question
+                        .pods_uid(&shared.judge.client, &shared.missing)
+                        .await
                 };
                 let asked = tokio::time::timeout(recreate::PATIENCE, asked).await;
                 let asked = asked.unwrap_or(Err(NotYet("pods in time")));
@@ -440,12 +530,18 @@ impl Question {
             }
             Self::Deletion(question) => {
                 let counted = async {
-                    let _asking = shared.deletions.take(namespace).await.ok_or(guard::Unlisted::Busy)?;
+                    let _asking = shared
+                        .deletions
+                        .take(namespace)
+                        .await
+                        .ok_or(guard::Unlisted::Busy)?;
                     question.count(&shared.judge.client).await
                 };
                 let counted = tokio::time::timeout(guard::PATIENCE, counted).await;
                 let counted = counted.unwrap_or(Err(guard::Unlisted::Late));
-                question.answer(counted, &shared.judge).map_err(|error| no_review(&error))
+                question
+                    .answer(counted, &shared.judge)
+                    .map_err(|error| no_review(&error))
             }
             Self::Pod(question) => {
                 let answered = match shared.requests.take(namespace).await {
@@ -467,27 +563,42 @@ impl Handler {
     fn look(self, bytes: &[u8], judge: &Judge) -> Result<Look<Question>, Refusal> {
         let answer = match (self, &judge.records, &judge.injector) {
             (Self::Validate(asker), ..) => {
-                let look = admission::look(bytes, judge, asker).map_err(|error| no_review(&error))?;
+                let look =
+                    admission::look(bytes, judge, asker).map_err(|error| no_review(&error))?;
                 return Ok(look.map(Question::Template));
             }
             (Self::Recreate, ..) => {
-                return Ok(recreate::look(bytes, judge).map_err(|error| no_review(&error))?.map(Question::Pod));
+                return Ok(recreate::look(bytes, judge)
+                    .map_err(|error| no_review(&error))?
+                    .map(Question::Pod));
             }
             (Self::Disrupt, ..) => {
-                return Ok(disrupt::look(bytes).map_err(|error| no_review(&error))?.map(Question::Budgets));
+                return Ok(disrupt::look(bytes)
+                    .map_err(|error| no_review(&error))?
+                    .map(Question::Budgets));
             }
             (Self::Guard, ..) => {
-                return Ok(guard::look(bytes).map_err(|error| no_review(&error))?.map(Question::Deletion));
+                return Ok(guard::look(bytes)
+                    .map_err(|error| no_review(&error))?
+                    .map(Question::Deletion));
             }
             (Self::Evict, ..) => {
-                return Ok(evict::look(bytes).map_err(|error| no_review(&error))?.map(Question::Eviction));
+                return Ok(evict::look(bytes)
+                    .map_err(|error| no_review(&error))?
+                    .map(Question::Eviction));
             }
             (Self::Inject, _, Some(injector)) => {
-                return Ok(inject::look(bytes, &**injector).map_err(unanswered)?.map(Question::Namespace));
+                return Ok(inject::look(bytes, &**injector)
+                    .map_err(unanswered)?
+                    .map(Question::Namespace));
             }
             (Self::Pin, Some(records), _) => pin::review(bytes, &**records),
-            (Self::Gate, ..) => gate::review(bytes, judge.injector.as_deref()).map_err(Unanswered::NoReview),
-            (Self::Convert | Self::Pin | Self::Inject, ..) => conversion::review(bytes).map_err(Unanswered::NoReview),
+            (Self::Gate, ..) => {
+                gate::review(bytes, judge.injector.as_deref()).map_err(Unanswered::NoReview)
+            }
+            (Self::Convert | Self::Pin | Self::Inject, ..) => {
+                conversion::review(bytes).map_err(Unanswered::NoReview)
+            }
         };
         answer.map(Look::Answer).map_err(unanswered)
     }
@@ -515,7 +626,10 @@ fn unanswered(error: Unanswered) -> Refusal {
 }
 
 fn no_review(error: &serde_json::Error) -> Refusal {
-    Refusal(StatusCode::BAD_REQUEST, format!("the body is no review: {error}"))
+    Refusal(
+        StatusCode::BAD_REQUEST,
+        format!("the body is no review: {error}"),
+    )
 }
 
 #[cfg(test)]

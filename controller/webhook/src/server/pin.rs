@@ -42,7 +42,10 @@ struct Spec {
 pub(crate) fn review(body: &[u8], records: &dyn Records) -> Result<Vec<u8>, Unanswered> {
     let request = read(body)?;
     let mut answer = Answer::to(&request.uid);
-    if let Some(text) = request.object().filter(|text| Limits::check_pod(text).is_ok()) {
+    if let Some(text) = request
+        .object()
+        .filter(|text| Limits::check_pod(text).is_ok())
+    {
         let before = serde_json::to_value(serde_json::from_str::<Pod>(text)?)?;
         let mut after = before.clone();
         if records.pin(&request.namespace, &mut after)? {
@@ -99,8 +102,12 @@ mod tests {
             json!({"metadata": {"name": "db-0", "annotations": {"k": "v"}}, "spec": {"nodeSelector": {"z": "1"}, "containers": []}}),
         ] {
             let answer = ask("default", &pod).unwrap();
-            assert_eq!((&answer["response"]["uid"], &answer["response"]["allowed"]), (&json!("u"), &json!(true)));
-            let patch: ByteString = serde_json::from_value(answer["response"]["patch"].clone()).unwrap();
+            assert_eq!(
+                (&answer["response"]["uid"], &answer["response"]["allowed"]),
+                (&json!("u"), &json!(true))
+            );
+            let patch: ByteString =
+                serde_json::from_value(answer["response"]["patch"].clone()).unwrap();
             let patch: json_patch::Patch = serde_json::from_slice(&patch.0).unwrap();
             let mut patched = pod.clone();
             json_patch::patch(&mut patched, &patch).unwrap();
@@ -114,8 +121,14 @@ mod tests {
     #[test]
     fn a_pod_without_a_record_is_let_through_as_it_is_and_who_does_not_know_says_so() {
         let pod = json!({"metadata": {"name": "db-9"}, "spec": {}});
-        assert_eq!(ask("default", &pod).unwrap()["response"], json!({"uid": "u", "allowed": true}));
+        assert_eq!(
+            ask("default", &pod).unwrap()["response"],
+            json!({"uid": "u", "allowed": true})
+        );
         assert!(matches!(ask("", &pod), Err(Unanswered::NotYet(_))));
-        assert!(matches!(super::review(b"{}", &ToNode("n1")), Err(Unanswered::NoReview(_))));
+        assert!(matches!(
+            super::review(b"{}", &ToNode("n1")),
+            Err(Unanswered::NoReview(_))
+        ));
     }
 }

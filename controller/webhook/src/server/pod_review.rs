@@ -25,7 +25,9 @@ pub(super) struct Request<'a> {
 impl<'a> Request<'a> {
     /// The text of the object; `None` where there is none.
     pub(super) fn object(&self) -> Option<&'a str> {
-        self.object.map(RawValue::get).filter(|text| text.starts_with('{'))
+        self.object
+            .map(RawValue::get)
+            .filter(|text| text.starts_with('{'))
     }
 }
 
@@ -110,7 +112,11 @@ impl Answer {
     ///
     /// # Errors
     /// None that a review could cause.
-    pub(super) fn change(&mut self, before: &Value, after: &Value) -> Result<(), serde_json::Error> {
+    pub(super) fn change(
+        &mut self,
+        before: &Value,
+        after: &Value,
+    ) -> Result<(), serde_json::Error> {
         let patch = serde_json::to_vec(&json_patch::diff(before, after))?;
         self.0["patchType"] = json!("JSONPatch");
         self.0["patch"] = json!(ByteString(patch));
@@ -133,7 +139,9 @@ impl Answer {
     /// # Errors
     /// None that a review could cause.
     pub(super) fn written(self) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(&json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": self.0}))
+        serde_json::to_vec(
+            &json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": self.0}),
+        )
     }
 }
 
@@ -149,11 +157,15 @@ mod tests {
             r#"{{"kind":"AdmissionReview","request":{{"uid":"u","kind":{{"kind":"Pod"}},"name":"\",\"namespace\":\"x",
                 "namespace":"t1","userInfo":{{"extra":{{"uid":["z"]}}}},"object":{object}}}}}"#
         );
-        let [after_uid, after_namespace] = [r#""u""#, r#""t1""#].map(|text| review.find(text).unwrap() + text.len());
+        let [after_uid, after_namespace] =
+            [r#""u""#, r#""t1""#].map(|text| review.find(text).unwrap() + text.len());
         for end in 0..=review.len() {
-            let [uid, namespace] =
-                [("u", after_uid), ("t1", after_namespace)].map(|(text, at)| if end < at { "" } else { text });
-            let expected = Head { uid: uid.to_owned(), namespace: namespace.to_owned() };
+            let [uid, namespace] = [("u", after_uid), ("t1", after_namespace)]
+                .map(|(text, at)| if end < at { "" } else { text });
+            let expected = Head {
+                uid: uid.to_owned(),
+                namespace: namespace.to_owned(),
+            };
             assert_eq!(Head::of(&review.as_bytes()[..end]), expected, "{end}");
         }
     }

@@ -48,12 +48,21 @@ pub(super) fn look(body: &[u8], judge: &Judge) -> Result<Look<Question>, serde_j
     let limits = (CONTAINER_RECREATE_REQUEST.limits)(judge.object_max_bytes);
     // What is too large, or is none, the schema or the validating webhook refuses.
     let is_light = limits.check_object(&without_managed_fields(text)).is_ok();
-    let pod = if is_light { pod_name(text) } else { String::new() };
+    let pod = if is_light {
+        pod_name(text)
+    } else {
+        String::new()
+    };
     if pod.is_empty() {
         return answer.written().map(Look::Answer);
     }
     let [uid, namespace] = [review.uid, review.namespace].map(Cow::into_owned);
-    Ok(Look::Asks(Question { uid, namespace, request: serde_json::from_str(text)?, pod }))
+    Ok(Look::Asks(Question {
+        uid,
+        namespace,
+        request: serde_json::from_str(text)?,
+        pod,
+    }))
 }
 
 /// The pod that a request names; empty where it names none. Of the status nothing is read: a client may send a status that is none,
@@ -63,7 +72,9 @@ fn pod_name(request: &str) -> String {
     struct Named {
         spec: ContainerRecreateRequestSpec,
     }
-    serde_json::from_str::<Named>(request).map(|named| named.spec.pod_name).unwrap_or_default()
+    serde_json::from_str::<Named>(request)
+        .map(|named| named.spec.pod_name)
+        .unwrap_or_default()
 }
 
 impl Question {
@@ -76,7 +87,11 @@ impl Question {
     ///
     /// # Errors
     /// None that a review could cause.
-    pub(super) async fn answer(self, judge: &Judge, missing: &Missing) -> Result<Vec<u8>, serde_json::Error> {
+    pub(super) async fn answer(
+        self,
+        judge: &Judge,
+        missing: &Missing,
+    ) -> Result<Vec<u8>, serde_json::Error> {
         let filled = tokio::time::timeout(PATIENCE, self.fill(&judge.client, missing)).await;
         let mut answer = Answer::to(&self.uid);
         match filled {
@@ -98,15 +113,24 @@ impl Question {
 
     /// The request, filled in; `None` where the apiserver did not say.
     async fn fill(&self, client: &Client, missing: &Missing) -> Result<Option<Value>, String> {
-        let Ok(namespace) = Namespace::parse(&self.namespace) else { return Ok(None) };
-        let named = |collection: &str, name: &str| KubeRequest::new(collection).get(name, &GetParams::default());
+        let Ok(namespace) = Namespace::parse(&self.namespace) else {
+            return Ok(None);
+        };
+        let named = |collection: &str, name: &str| {
+            KubeRequest::new(collection).get(name, &GetParams::default())
+        };
         // A name that is none is that of no pod.
         let pod = match Name::parse(&self.pod) {
             Ok(name) if !missing.has(namespace.as_str(), name.as_str()) => {
-                let Ok(request) = named(&format!("/api/v1/namespaces/{namespace}/pods"), name.as_str()) else {
+                let Ok(request) = named(
+                    &format!("/api/v1/namespaces/{namespace}/pods"),
+                    name.as_str(),
+                ) else {
                     return Ok(None);
                 };
-                let Ok(pod) = get(client, request).await else { return Ok(None) };
+                let Ok(pod) = get(client, request).await else {
+                    return Ok(None);
+                };
                 missing.looked(namespace.as_str(), name.as_str(), pod.is_some());
                 let pod = pod.map(|text| recreated::read(&text)).transpose();
                 pod.map_err(|why| format!("spec.podName: pod {} cannot be read: {why}", self.pod))?
@@ -114,11 +138,24 @@ impl Question {
             _ => None,
         };
         let name = node_of(&self.request, pod.as_ref())?;
-        let Ok(request) = named("/api/v1/nodes", name) else { return Ok(None) };
-        let Ok(node) = get(client, request).await else { return Ok(None) };
-        let node = node.ok_or_else(|| format!("spec.podName: node {name} of pod {} does not exist", self.pod))?;
+        let Ok(request) = named("/api/v1/nodes", name) else {
+            return Ok(None);
+        };
+        let Ok(node) = get(client, request).await else {
+            return Ok(None);
+        };
+        let node = node.ok_or_else(|| {
+            format!(
+                "spec.podName: node {name} of pod {} does not exist",
+                self.pod
+            )
+        })?;
         let mut filled = self.request.clone();
-        fill(&mut filled, &pod.unwrap_or_default(), &recreated::read(&node)?)?;
+        fill(
+            &mut filled,
+            &pod.unwrap_or_default(),
+            &recreated::read(&node)?,
+        )?;
         Ok(Some(filled))
     }
 }
@@ -127,7 +164,10 @@ impl Question {
 pub(super) struct Unknown;
 
 /// The text of an object; `None` where there is none.
-pub(super) async fn get(client: &Client, request: http::Request<Vec<u8>>) -> Result<Option<String>, Unknown> {
+pub(super) async fn get(
+    client: &Client,
+    request: http::Request<Vec<u8>>,
+) -> Result<Option<String>, Unknown> {
     match client.request_text(request).await {
         Ok(object) => Ok(Some(object)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
@@ -160,7 +200,10 @@ mod tests {
                 let is_it = |(path, _): &&(&str, Value)| head.starts_with(&format!("GET {path}"));
                 let (status, body) = match objects.iter().find(is_it) {
                     Some((_, object)) => (200, object.clone()),
-                    None => (code, json!({"kind": "Status", "status": "Failure", "code": code, "reason": "x"})),
+                    None => (
+                        code,
+                        json!({"kind": "Status", "status": "Failure", "code": code, "reason": "x"}),
+                    ),
                 };
                 let body = body.to_string();
                 let answer = format!(
@@ -170,16 +213,27 @@ mod tests {
                 stream.write_all(answer.as_bytes()).await.unwrap();
             }
         });
-        Client::try_from(kube::Config::new(format!("http://{address}").parse().unwrap())).unwrap()
+        Client::try_from(kube::Config::new(
+            format!("http://{address}").parse().unwrap(),
+        ))
+        .unwrap()
     }
 
     fn judge(client: Client, closed: &[&'static str]) -> Judge {
-        let closed: BTreeMap<_, _> = closed.iter().map(|plural| (*plural, "off: turn it on".to_owned())).collect();
-        Judge { closed, ..Judge::asking(client) }
+        let closed: BTreeMap<_, _> = closed
+            .iter()
+            .map(|plural| (*plural, "off: turn it on".to_owned()))
+            .collect();
+        Judge {
+            closed,
+            ..Judge::asking(client)
+        }
     }
 
     fn review(object: &Value) -> Vec<u8> {
-        json!({"request": {"uid": "u", "namespace": "default", "object": object}}).to_string().into_bytes()
+        json!({"request": {"uid": "u", "namespace": "default", "object": object}})
+            .to_string()
+            .into_bytes()
     }
 
     fn request(container: &str) -> Value {
@@ -195,7 +249,10 @@ mod tests {
             "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 30, "containers": [{"name": "app"}]},
             "status": {"phase": "Running", "containerStatuses": [{"name": "app", "containerID": "c://a", "restartCount": 0}]},
         });
-        vec![("/api/v1/namespaces/default/pods/web", pod), ("/api/v1/nodes/n1", json!({"metadata": {"name": "n1"}}))]
+        vec![
+            ("/api/v1/namespaces/default/pods/web", pod),
+            ("/api/v1/nodes/n1", json!({"metadata": {"name": "n1"}})),
+        ]
     }
 
     async fn answered(object: &Value, judge: &Judge) -> Value {
@@ -208,14 +265,27 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_comes_back_with_what_its_pod_is() {
-        let answer = answered(&request("app"), &judge(apiserver(objects(), 404).await, &[])).await;
+        let answer = answered(
+            &request("app"),
+            &judge(apiserver(objects(), 404).await, &[]),
+        )
+        .await;
         let patch: ByteString = serde_json::from_value(answer["patch"].clone()).unwrap();
         let patch: json_patch::Patch = serde_json::from_slice(&patch.0).unwrap();
         let mut patched = request("app");
         json_patch::patch(&mut patched, &patch).unwrap();
-        assert_eq!(patched["metadata"]["labels"]["crr.apps.kruise.io/pod-uid"], "pod");
-        assert_eq!(patched["spec"]["containers"][0]["statusContext"]["containerID"], "c://a");
-        assert_eq!(patched["spec"]["strategy"], json!({"failurePolicy": "Fail", "terminationGracePeriodSeconds": 30}));
+        assert_eq!(
+            patched["metadata"]["labels"]["crr.apps.kruise.io/pod-uid"],
+            "pod"
+        );
+        assert_eq!(
+            patched["spec"]["containers"][0]["statusContext"]["containerID"],
+            "c://a"
+        );
+        assert_eq!(
+            patched["spec"]["strategy"],
+            json!({"failurePolicy": "Fail", "terminationGracePeriodSeconds": 30})
+        );
     }
 
     #[tokio::test]
@@ -223,12 +293,18 @@ mod tests {
         let known = judge(apiserver(objects(), 404).await, &[]);
         let refused = answered(&request("db"), &known).await;
         let message = refused["status"]["message"].as_str().unwrap();
-        assert!(refused["allowed"] == false && message.contains("spec.containers[db]"), "{message}");
+        assert!(
+            refused["allowed"] == false && message.contains("spec.containers[db]"),
+            "{message}"
+        );
         let mut bomb = objects();
         bomb[0].1["spec"]["tolerations"] = vec![json!({"key": "a"}); 105_000].into();
         let refused = answered(&request("app"), &judge(apiserver(bomb, 404).await, &[])).await;
         let message = refused["status"]["message"].as_str().unwrap();
-        assert!(message.starts_with("spec.podName: pod web cannot be read: spec: has "), "{message}");
+        assert!(
+            message.starts_with("spec.podName: pod web cannot be read: spec: has "),
+            "{message}"
+        );
         for pod in ["other", "a/b", "../nodes/n1"] {
             let mut request = request("app");
             request["spec"]["podName"] = json!(pod);
@@ -238,20 +314,31 @@ mod tests {
         let broken = judge(apiserver(Vec::new(), 500).await, &[]);
         assert_eq!(answered(&request("app"), &broken).await, through);
         // The schema refuses it.
-        for odd in
-            [json!({"spec": "x"}), json!({"metadata": {}, "spec": {"podName": "web", "containers": "x"}}), json!(null)]
-        {
+        for odd in [
+            json!({"spec": "x"}),
+            json!({"metadata": {}, "spec": {"podName": "web", "containers": "x"}}),
+            json!(null),
+        ] {
             assert_eq!(answered(&odd, &known).await, through, "{odd}");
         }
-        let closed = judge(apiserver(objects(), 404).await, &["containerrecreaterequests"]);
-        assert_eq!(answered(&request("app"), &closed).await["status"]["message"], "off: turn it on");
+        let closed = judge(
+            apiserver(objects(), 404).await,
+            &["containerrecreaterequests"],
+        );
+        assert_eq!(
+            answered(&request("app"), &closed).await["status"]["message"],
+            "off: turn it on"
+        );
         assert!(look(b"{}", &known).is_err());
     }
 
     #[test]
     fn the_pod_is_read_whatever_else_a_client_sends() {
         for (request, expected) in [
-            (json!({"spec": {"podName": "a", "containers": [{"name": "b"}]}, "status": {"phase": ""}}), "a"),
+            (
+                json!({"spec": {"podName": "a", "containers": [{"name": "b"}]}, "status": {"phase": ""}}),
+                "a",
+            ),
             (json!({"spec": {"podName": "a", "containers": 7}}), ""),
             (json!({"spec": {"podName": 7}}), ""),
             (json!({"spec": {}}), ""),

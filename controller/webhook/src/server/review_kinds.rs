@@ -12,7 +12,13 @@ pub(super) const LARGEST: usize = 8 << 20;
 /// list: far above one object's limit (1.5 MiB) is far above every review. A byte is charged as it came, and once more for each text
 /// of about its size that is made of it.
 const fn bodies(factor: usize, total: usize) -> BodyLimits {
-    BodyLimits { largest: LARGEST, factor, total, wait: WAIT, deadline: WAIT }
+    BodyLimits {
+        largest: LARGEST,
+        factor,
+        total,
+        wait: WAIT,
+        deadline: WAIT,
+    }
 }
 
 /// The kinds of reviews. Each has memory and a turn of its own, so that a flood of one holds up no other.
@@ -36,7 +42,10 @@ pub(super) struct Kind {
 
 impl Kind {
     fn new(limits: BodyLimits) -> Self {
-        Self { bodies: Bodies::new(limits), turns: Turns::new(1) }
+        Self {
+            bodies: Bodies::new(limits),
+            turns: Turns::new(1),
+        }
     }
 }
 
@@ -57,7 +66,9 @@ impl Kinds {
             Handler::Convert => &self.conversions,
             Handler::Validate(_) => &self.validations,
             Handler::Pin | Handler::Inject | Handler::Gate => &self.new_pods,
-            Handler::Recreate | Handler::Evict | Handler::Disrupt | Handler::Guard => &self.disruptions,
+            Handler::Recreate | Handler::Evict | Handler::Disrupt | Handler::Guard => {
+                &self.disruptions
+            }
         }
     }
 }

@@ -41,9 +41,17 @@ fn a_review_is_answered_object_by_object_in_order() {
     assert_eq!(answer["response"]["uid"], "u");
     assert_eq!(answer["response"]["result"]["status"], "Success");
     let objects = answer["response"]["convertedObjects"].as_array().unwrap();
-    let names: Vec<_> = objects.iter().map(|object| &object["metadata"]["name"]).collect();
+    let names: Vec<_> = objects
+        .iter()
+        .map(|object| &object["metadata"]["name"])
+        .collect();
     assert_eq!(names, ["a", "b"]);
-    assert!(objects.iter().all(|object| object["apiVersion"] == "apps.kruise.io/v1beta1"), "{objects:?}");
+    assert!(
+        objects
+            .iter()
+            .all(|object| object["apiVersion"] == "apps.kruise.io/v1beta1"),
+        "{objects:?}"
+    );
 }
 
 #[test]
@@ -56,12 +64,23 @@ fn an_object_that_cannot_be_converted_fails_its_review_and_is_named() {
     }));
     let result = &answer["response"]["result"];
     assert_eq!(result["status"], "Failure");
-    assert!(result["message"].as_str().unwrap().contains("Sidecar ns/odd"), "{result}");
+    assert!(
+        result["message"]
+            .as_str()
+            .unwrap()
+            .contains("Sidecar ns/odd"),
+        "{result}"
+    );
 }
 
 #[test]
 fn what_is_no_review_is_refused() {
-    for text in ["", "rubbish", "{}", r#"{"apiVersion": "v1", "kind": "ConversionReview"}"#] {
+    for text in [
+        "",
+        "rubbish",
+        "{}",
+        r#"{"apiVersion": "v1", "kind": "ConversionReview"}"#,
+    ] {
         assert!(conversion::review(text.as_bytes()).is_err(), "{text:?}");
     }
 }
@@ -87,7 +106,8 @@ fn only_united_deployments_have_ignored_fields() {
     .to_string();
     let warnings = kinds::ignored("uniteddeployments", &object);
     assert!(
-        warnings.len() == 1 && warnings[0].contains("deploymentTemplate.spec.replicas: 3 is ignored"),
+        warnings.len() == 1
+            && warnings[0].contains("deploymentTemplate.spec.replicas: 3 is ignored"),
         "{warnings:?}"
     );
     assert_eq!(kinds::ignored("clonesets", &object), [""; 0]);
@@ -109,9 +129,15 @@ fn a_refusal_names_the_fields_of_the_object_that_has_the_template() {
         "spec.template.spec.containers[0].name: Required value; spec.template.metadata.labels: Invalid value: \"X\""
     );
     let nested = kinds::refused_at("spec.template.jobTemplate.spec.template", &status);
-    assert!(nested.starts_with("spec.template.jobTemplate.spec.template.spec.containers[0].name: "), "{nested}");
+    assert!(
+        nested.starts_with("spec.template.jobTemplate.spec.template.spec.containers[0].name: "),
+        "{nested}"
+    );
     let broken = kube::core::Status::failure("broken", "Invalid");
-    assert_eq!(kinds::refused_at("spec.template", &broken), "spec.template: broken");
+    assert_eq!(
+        kinds::refused_at("spec.template", &broken),
+        "spec.template: broken"
+    );
 }
 
 #[test]
@@ -119,13 +145,15 @@ fn only_a_new_wish_is_refused_where_nothing_is_taken_in() {
     let old = r#"{"metadata": {"finalizers": ["a"]}, "spec": {"image": "a"}}"#;
     assert!(kinds::asks(old, None));
     assert!(kinds::asks(r#"{"spec": {"image": "b"}}"#, Some(old)));
-    assert!(!kinds::asks(r#"{"metadata": {}, "spec": {"image": "a"}}"#, Some(old)), "its finalizer comes off");
+    assert!(
+        !kinds::asks(r#"{"metadata": {}, "spec": {"image": "a"}}"#, Some(old)),
+        "its finalizer comes off"
+    );
 }
 
 #[test]
 fn an_object_that_our_types_cannot_read_is_refused() {
-    let good =
-        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": {"name": "a"}, "spec": {}});
+    let good = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": {"name": "a"}, "spec": {}});
     assert_eq!(kinds::readable("nodeimages", &good.to_string()), Ok(()));
     let bad = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "metadata": {"name": "a"}, "spec": {"images": 7}});
     assert!(kinds::readable("nodeimages", &bad.to_string()).is_err());
@@ -142,8 +170,14 @@ fn a_fault_is_refused_with_its_field_unless_it_was_there_before() {
     };
     assert_eq!(kinds::faultless(&object("fine"), None), Ok(()));
     let error = kinds::faultless(&object("not fine!"), Some(&object("fine"))).unwrap_err();
-    assert!(error.contains("spec.selector.matchLabels[app]") && error.contains("not fine!"), "{error}");
-    assert_eq!(kinds::faultless(&object("not fine!"), Some(&object("not fine!"))), Ok(()));
+    assert!(
+        error.contains("spec.selector.matchLabels[app]") && error.contains("not fine!"),
+        "{error}"
+    );
+    assert_eq!(
+        kinds::faultless(&object("not fine!"), Some(&object("not fine!"))),
+        Ok(())
+    );
 }
 
 /// The answer to an admission of a CloneSet with this text as its template.
@@ -159,7 +193,8 @@ async fn admitted(template: &str, old: Option<&str>) -> Value {
         r#"{{"request":{{"uid":"u","resource":{{"resource":"clonesets"}},"namespace":"a","object":{},"oldObject":{old}}}}}"#,
         object(template)
     );
-    let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+    let client =
+        Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
     let judge = Judge::asking(client);
     serde_json::from_slice(&admission::review(review.as_bytes(), &judge).await.unwrap()).unwrap()
 }
@@ -171,17 +206,33 @@ fn nested(levels: usize) -> String {
 #[tokio::test]
 async fn an_object_too_large_to_be_read_is_refused_unless_it_was_so_before() {
     let maps = format!("[{}]", vec![r#"{"":0}"#; 20_000].join(","));
-    for (template, says) in
-        [(nested(200), "nested"), (maps, "JSON values"), (format!("{:?}", "x".repeat(300 << 10)), "bytes")]
-    {
+    for (template, says) in [
+        (nested(200), "nested"),
+        (maps, "JSON values"),
+        (format!("{:?}", "x".repeat(300 << 10)), "bytes"),
+    ] {
         let answer = admitted(&template, None).await;
         let message = answer["response"]["status"]["message"].as_str().unwrap();
-        assert!(message.starts_with("spec: ") && message.contains(says), "{message}");
+        assert!(
+            message.starts_with("spec: ") && message.contains(says),
+            "{message}"
+        );
         let answer = admitted(&template, Some(&template)).await;
-        assert_eq!(answer["response"]["allowed"], true, "its finalizers come off: {answer}");
-        assert_eq!(admitted("{}", Some(&template)).await["response"]["allowed"], true, "it is mended");
+        assert_eq!(
+            answer["response"]["allowed"], true,
+            "its finalizers come off: {answer}"
+        );
+        assert_eq!(
+            admitted("{}", Some(&template)).await["response"]["allowed"],
+            true,
+            "it is mended"
+        );
     }
-    assert_eq!(admitted(&nested(50), None).await["response"]["allowed"], true, "managed fields do not count");
+    assert_eq!(
+        admitted(&nested(50), None).await["response"]["allowed"],
+        true,
+        "managed fields do not count"
+    );
 }
 
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
@@ -201,17 +252,26 @@ struct Served {
 
 impl Served {
     async fn start() -> Self {
-        let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+        let client =
+            Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
         Self::start_with(Judge::asking(client)).await
     }
 
     async fn start_with(judge: Judge) -> Self {
         let day = SignedDuration::from_hours(24);
-        let policy = Policy { ca_validity: day, cert_validity: day, names: ["localhost".to_owned()].into() };
-        let material = Material::default().after(Change::Begin, Timestamp::now(), &policy).unwrap();
+        let policy = Policy {
+            ca_validity: day,
+            cert_validity: day,
+            names: ["localhost".to_owned()].into(),
+        };
+        let material = Material::default()
+            .after(Change::Begin, Timestamp::now(), &policy)
+            .unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let resolver = Arc::new(Resolver::default());
-        resolver.load(&material.tls_cert, &material.tls_key, &provider).unwrap();
+        resolver
+            .load(&material.tls_cert, &material.tls_key, &provider)
+            .unwrap();
         let tls = server_config(resolver, Arc::clone(&provider), "http/1.1").unwrap();
         let listener = berth_http::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -220,10 +280,23 @@ impl Served {
         let (connections, kinds) = server.counters();
         let task = tokio::spawn(server.serve(listener, judge, phases));
         let mut roots = rustls::RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(material.bundle().as_bytes()).unwrap()).unwrap();
-        let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
-        Self { phase, task, connector: TlsConnector::from(Arc::new(config)), address, connections, kinds }
+        roots
+            .add(CertificateDer::from_pem_slice(material.bundle().as_bytes()).unwrap())
+            .unwrap();
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions();
+        let config = config
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Self {
+            phase,
+            task,
+            connector: TlsConnector::from(Arc::new(config)),
+            address,
+            connections,
+            kinds,
+        }
     }
 
     async fn connect(&self) -> TlsStream<TcpStream> {
@@ -234,13 +307,24 @@ impl Served {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((peer, 0).into()).unwrap();
         let stream = socket.connect(self.address).await.unwrap();
-        self.connector.connect(ServerName::try_from("localhost").unwrap(), stream).await.unwrap()
+        self.connector
+            .connect(ServerName::try_from("localhost").unwrap(), stream)
+            .await
+            .unwrap()
     }
 }
 
 /// Sends a request and reads until the answer's head is there.
-async fn ask(stream: &mut TlsStream<TcpStream>, method: &str, path: &str, length: usize, body: &str) -> String {
-    let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}");
+async fn ask(
+    stream: &mut TlsStream<TcpStream>,
+    method: &str,
+    path: &str,
+    length: usize,
+    body: &str,
+) -> String {
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.flush().await.unwrap();
     let (mut answer, mut buffer) = (String::new(), [0; 4096]);
@@ -270,7 +354,10 @@ async fn requests_that_are_no_reviews_get_their_status() {
         ("POST", "/convert", 1 << 40, "", "413"),
     ] {
         let answer = ask(&mut served.connect().await, method, path, length, body).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{method} {path}: {answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{method} {path}: {answer}"
+        );
     }
 }
 
@@ -285,16 +372,35 @@ async fn a_drain_answers_and_sends_clients_away_and_the_end_waits_for_no_idle_on
     let (mut first, mut idle) = (served.connect().await, served.connect().await);
     for stream in [&mut first, &mut idle] {
         let answer = ask(stream, "POST", "/convert", review.len(), &review).await;
-        assert!(answer.starts_with("HTTP/1.1 200") && !answer.contains("connection: close"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && !answer.contains("connection: close"),
+            "{answer}"
+        );
     }
     served.phase.send(Phase::Draining).unwrap();
     let answer = ask(&mut first, "POST", "/convert", review.len(), &review).await;
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"), "{answer}");
-    let late = ask(&mut served.connect().await, "POST", "/convert", review.len(), &review).await;
-    assert!(late.starts_with("HTTP/1.1 200"), "a new connection is served while draining: {late}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.contains("connection: close"),
+        "{answer}"
+    );
+    let late = ask(
+        &mut served.connect().await,
+        "POST",
+        "/convert",
+        review.len(),
+        &review,
+    )
+    .await;
+    assert!(
+        late.starts_with("HTTP/1.1 200"),
+        "a new connection is served while draining: {late}"
+    );
     served.phase.send(Phase::Ending).unwrap();
     served.task.await.unwrap();
-    assert!(TcpStream::connect(served.address).await.is_err(), "the port is still open");
+    assert!(
+        TcpStream::connect(served.address).await.is_err(),
+        "the port is still open"
+    );
     drop(idle);
 }
 
@@ -302,7 +408,10 @@ async fn a_drain_answers_and_sends_clients_away_and_the_end_waits_for_no_idle_on
 async fn a_review_whose_namespace_is_a_path_is_refused_and_the_apiserver_is_not_asked() {
     let apiserver = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = apiserver.local_addr().unwrap();
-    let client = Client::try_from(kube::Config::new(format!("http://{address}").parse().unwrap())).unwrap();
+    let client = Client::try_from(kube::Config::new(
+        format!("http://{address}").parse().unwrap(),
+    ))
+    .unwrap();
     let judge = Judge::asking(client);
     let review = json!({"request": {
         "uid": "1", "resource": {"resource": "clonesets"}, "namespace": "victim/podtemplates#",
@@ -322,13 +431,17 @@ async fn a_review_whose_namespace_is_a_path_is_refused_and_the_apiserver_is_not_
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["response"]["allowed"], false);
     let message = answer["response"]["status"]["message"].as_str().unwrap();
-    assert!(message.contains("request.namespace") && message.contains("is no namespace"), "{message}");
+    assert!(
+        message.contains("request.namespace") && message.contains("is no namespace"),
+        "{message}"
+    );
 }
 
 /// A review of nothing, which is converted at once.
 fn empty_review() -> String {
     let request = json!({"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": []});
-    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}).to_string()
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request})
+        .to_string()
 }
 
 impl Served {
@@ -340,7 +453,14 @@ impl Served {
     /// Somebody else is answered while the attack is under way.
     async fn serves_another(&self) {
         let review = empty_review();
-        let answer = ask(&mut self.connect_from(OTHER).await, "POST", "/convert", review.len(), &review).await;
+        let answer = ask(
+            &mut self.connect_from(OTHER).await,
+            "POST",
+            "/convert",
+            review.len(),
+            &review,
+        )
+        .await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 }
@@ -351,25 +471,38 @@ async fn idle_chunked_posts_hold_no_memory_and_keep_no_other_waiting() {
     let mut idle = Vec::new();
     for _ in 0..40 {
         let mut stream = served.connect().await;
-        let head = "POST /convert HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
+        let head =
+            "POST /convert HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
         stream.write_all(head.as_bytes()).await.unwrap();
         idle.push(stream);
     }
     served.serves_another().await;
     assert_eq!(served.left(), STRANGERS);
-    assert_eq!(served.connections.of_peer(ATTACKER.into()), 40, "they are still there");
+    assert_eq!(
+        served.connections.of_peer(ATTACKER.into()),
+        40,
+        "they are still there"
+    );
 }
 
 #[tokio::test]
 async fn a_giant_body_is_refused_whether_it_announces_its_length_or_not() {
     let served = Served::start().await;
-    let answer = ask(&mut served.connect().await, "POST", "/convert", 64 << 20, "").await;
+    let answer = ask(
+        &mut served.connect().await,
+        "POST",
+        "/convert",
+        64 << 20,
+        "",
+    )
+    .await;
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
     assert_eq!(served.left(), STRANGERS);
 
     let (mut reading, mut writing) = tokio::io::split(served.connect().await);
     let sending = tokio::spawn(async move {
-        let head = "POST /convert HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
+        let head =
+            "POST /convert HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
         writing.write_all(head.as_bytes()).await.unwrap();
         let chunk = [b"100000\r\n".as_slice(), &vec![b' '; 1 << 20], b"\r\n"].concat();
         // The server hangs up in the middle.
@@ -394,7 +527,10 @@ async fn hundred_large_bodies_leave_small_ones_answered() {
         let served = served.clone();
         attackers.push(tokio::spawn(async move {
             let mut stream = served.connect().await;
-            let head = format!("POST /convert HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", 8 << 20);
+            let head = format!(
+                "POST /convert HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n",
+                8 << 20
+            );
             // All but the last byte, and no more: or the server has hung up.
             let _ = stream.write_all(head.as_bytes()).await;
             let _ = stream.write_all(&vec![b' '; (8 << 20) - 1]).await;
@@ -412,10 +548,11 @@ async fn hundred_large_bodies_leave_small_ones_answered() {
 
 /// A review of one object whose answer is as large as it.
 fn large_review(bytes: usize) -> String {
-    let object =
-        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": "x".repeat(bytes)}});
-    let request = json!({"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": [object]});
-    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}).to_string()
+    let object = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": {"name": "x".repeat(bytes)}});
+    let request =
+        json!({"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": [object]});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request})
+        .to_string()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -426,11 +563,28 @@ async fn unread_answer_of_a_stranger_holds_strangers_memory() {
     let answer = ask(&mut stream, "POST", "/convert", review.len(), &review).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     // Nothing more of the answer is read, and what the kernel holds of it is not all.
-    assert_eq!(served.left(), STRANGERS - (3 * review.len()).next_multiple_of(1 << 10));
+    assert_eq!(
+        served.left(),
+        STRANGERS - (3 * review.len()).next_multiple_of(1 << 10)
+    );
     let other = large_review(1 << 20);
-    let refused = ask(&mut served.connect_from(OTHER).await, "POST", "/convert", other.len(), &other).await;
-    assert!(refused.starts_with("HTTP/1.1 429") && refused.contains("retry-after: 1"), "{refused}");
-    assert_eq!(served.kinds.conversions.bodies.left(), STRANGERS, "the apiserver has memory of its own");
+    let refused = ask(
+        &mut served.connect_from(OTHER).await,
+        "POST",
+        "/convert",
+        other.len(),
+        &other,
+    )
+    .await;
+    assert!(
+        refused.starts_with("HTTP/1.1 429") && refused.contains("retry-after: 1"),
+        "{refused}"
+    );
+    assert_eq!(
+        served.kinds.conversions.bodies.left(),
+        STRANGERS,
+        "the apiserver has memory of its own"
+    );
     served.serves_another().await;
     drop(stream);
     let settled = async {

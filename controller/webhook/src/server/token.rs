@@ -42,13 +42,21 @@ impl Default for Token {
 
 impl Token {
     pub(crate) fn new(expected: Option<String>) -> Self {
-        Self { expected, calls: Mutex::default(), is_missing: watch::channel(false).0 }
+        Self {
+            expected,
+            calls: Mutex::default(),
+            is_missing: watch::channel(false).0,
+        }
     }
 
     /// Whether a request shows the token, where there is one.
     pub(super) fn is_shown(&self, headers: &HeaderMap) -> bool {
-        let shown = headers.get(AUTHORIZATION).and_then(|shown| shown.to_str().ok()?.strip_prefix("Bearer "));
-        self.expected.as_ref().is_none_or(|token| shown.is_some_and(|shown| is_same(token, shown)))
+        let shown = headers
+            .get(AUTHORIZATION)
+            .and_then(|shown| shown.to_str().ok()?.strip_prefix("Bearer "));
+        self.expected
+            .as_ref()
+            .is_none_or(|token| shown.is_some_and(|shown| is_same(token, shown)))
     }
 
     /// Whether an apiserver calls without a valid token, and changes of that.
@@ -61,7 +69,11 @@ impl Token {
         if !*self.is_missing.borrow() {
             return;
         }
-        let refused = self.calls.lock().unwrap_or_else(PoisonError::into_inner).refused;
+        let refused = self
+            .calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .refused;
         if refused.is_none_or(|refused| now.duration_since(refused) >= COUNTS_FOR) {
             self.is_missing.send_replace(false);
         }
@@ -71,12 +83,15 @@ impl Token {
     pub(super) fn refused(&self, now: Instant) -> bool {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.refused = Some(now);
-        let warns = calls.warned.is_none_or(|warned| now.duration_since(warned) >= WARNS_EVERY);
+        let warns = calls
+            .warned
+            .is_none_or(|warned| now.duration_since(warned) >= WARNS_EVERY);
         if warns {
             calls.warned = Some(now);
         }
         drop(calls);
-        self.is_missing.send_if_modified(|is_missing| !std::mem::replace(is_missing, true));
+        self.is_missing
+            .send_if_modified(|is_missing| !std::mem::replace(is_missing, true));
         warns
     }
 }
@@ -92,8 +107,14 @@ mod tests {
         let mut seen = token.is_missing();
         token.shown(start);
         assert!(!seen.has_changed().unwrap());
-        let warned: Vec<_> = [0, 1, 59, 60, 61, 120].into_iter().filter(|at| token.refused(after(*at))).collect();
-        assert_eq!((warned, *seen.borrow_and_update()), (vec![0, 60, 120], true));
+        let warned: Vec<_> = [0, 1, 59, 60, 61, 120]
+            .into_iter()
+            .filter(|at| token.refused(after(*at)))
+            .collect();
+        assert_eq!(
+            (warned, *seen.borrow_and_update()),
+            (vec![0, 60, 120], true)
+        );
     }
 
     #[test]

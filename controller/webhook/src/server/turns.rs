@@ -26,13 +26,26 @@ impl Turns {
     pub(super) async fn take(&self, namespace: &str) -> Option<Turn> {
         let (call, called) = oneshot::channel();
         let number = match self.lock().enter(namespace, call) {
-            Entry::Taken => return Some(Turn { turns: self.clone(), namespace: namespace.to_owned() }),
+            Entry::Taken => {
+                return Some(Turn {
+                    turns: self.clone(),
+                    namespace: namespace.to_owned(),
+                });
+            }
             Entry::Full => return None,
             Entry::Waits(number) => number,
         };
-        let mut waiting = Waiting { turns: self, namespace, number, called };
+        let mut waiting = Waiting {
+            turns: self,
+            namespace,
+            number,
+            called,
+        };
         let called = tokio::time::timeout(WAIT, &mut waiting.called).await;
-        matches!(called, Ok(Ok(()))).then(|| Turn { turns: self.clone(), namespace: namespace.to_owned() })
+        matches!(called, Ok(Ok(()))).then(|| Turn {
+            turns: self.clone(),
+            namespace: namespace.to_owned(),
+        })
     }
 
     fn give_back(&self, namespace: &str) {
@@ -103,7 +116,14 @@ struct Line<W> {
 impl<W> Line<W> {
     fn new(places: usize) -> Self {
         let (held, waiting, order) = Default::default();
-        Self { free: places, reserve: places / 4, held, waiting, order, number: 0 }
+        Self {
+            free: places,
+            reserve: places / 4,
+            held,
+            waiting,
+            order,
+            number: 0,
+        }
     }
 
     fn enter(&mut self, namespace: &str, waiter: W) -> Entry {
@@ -119,19 +139,26 @@ impl<W> Line<W> {
         if own == 0 {
             self.order.push_back(namespace.to_owned());
         }
-        self.waiting.entry(namespace.to_owned()).or_default().push_back((self.number, waiter));
+        self.waiting
+            .entry(namespace.to_owned())
+            .or_default()
+            .push_back((self.number, waiter));
         Entry::Waits(self.number)
     }
 
     /// Takes the last review out of the longest queue, for a namespace that has so many; false where none is longer by two.
     fn shorten_for(&mut self, own: usize) -> bool {
         let longest = self.waiting.values_mut().max_by_key(|queue| queue.len());
-        longest.filter(|queue| queue.len() > own + 1).is_some_and(|queue| queue.pop_back().is_some())
+        longest
+            .filter(|queue| queue.len() > own + 1)
+            .is_some_and(|queue| queue.pop_back().is_some())
     }
 
     /// Takes a review out that gives up; false where it does not wait any more.
     fn leave(&mut self, namespace: &str, number: u64) -> bool {
-        let Some(queue) = self.waiting.get_mut(namespace) else { return false };
+        let Some(queue) = self.waiting.get_mut(namespace) else {
+            return false;
+        };
         let before = queue.len();
         queue.retain(|(one, _)| *one != number);
         let waited = queue.len() < before;
@@ -154,7 +181,10 @@ impl<W> Line<W> {
 
     /// The next review that takes a place, if there is one for it.
     fn next(&mut self) -> Option<W> {
-        let at = self.order.iter().position(|namespace| self.may_take(namespace))?;
+        let at = self
+            .order
+            .iter()
+            .position(|namespace| self.may_take(namespace))?;
         let namespace = self.order.remove(at)?;
         let queue = self.waiting.get_mut(&namespace)?;
         let (_, waiter) = queue.pop_front()?;

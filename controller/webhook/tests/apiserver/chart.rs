@@ -17,7 +17,15 @@ fn rendered(stage: &Stage, values: &[&str]) -> Result<String> {
 }
 
 fn rendered_from(stage: &Stage, chart: &str, values: &[&str]) -> Result<String> {
-    let mut arguments = vec!["template", "berth", chart, "--namespace", NAMESPACE, "--kube-version", "1.34"];
+    let mut arguments = vec![
+        "template",
+        "berth",
+        chart,
+        "--namespace",
+        NAMESPACE,
+        "--kube-version",
+        "1.34",
+    ];
     arguments.extend(values.iter().flat_map(|value| ["--set", *value]));
     stage.helm(&arguments)
 }
@@ -35,75 +43,176 @@ fn the_chart_is_well_formed_and_its_errors_help() -> Result<()> {
     stage.helm(&["lint", CHART, "--strict", "--set", REGISTRY])?;
     stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
     let manifests = rendered(&stage, &[REGISTRY])?;
-    let applied = stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&manifests))?;
-    for name in KINDS.iter().map(Kind::crd).chain([places::VALIDATING.to_owned()]) {
-        ensure!(applied.contains(&name), "{name} is not in the chart:\n{applied}");
+    let applied = stage.kubectl(
+        &["apply", "--dry-run=server", "--filename=-"],
+        Some(&manifests),
+    )?;
+    for name in KINDS
+        .iter()
+        .map(Kind::crd)
+        .chain([places::VALIDATING.to_owned()])
+    {
+        ensure!(
+            applied.contains(&name),
+            "{name} is not in the chart:\n{applied}"
+        );
     }
-    let other = [REGISTRY, "daemon.criSocket=/opt/runtime/cri.sock", "daemon.imageStore=", "controller.replicas=0"];
-    stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&rendered(&stage, &other)?))?;
+    let other = [
+        REGISTRY,
+        "daemon.criSocket=/opt/runtime/cri.sock",
+        "daemon.imageStore=",
+        "controller.replicas=0",
+    ];
+    stage.kubectl(
+        &["apply", "--dry-run=server", "--filename=-"],
+        Some(&rendered(&stage, &other)?),
+    )?;
 
     let webhook = "kind: MutatingWebhookConfiguration\nmetadata:\n  name: kruise-mutating-webhook-configuration";
     ensure!(
-        manifests.contains(webhook) && !manifests.contains("failurePolicy: Fail\n    timeoutSeconds"),
+        manifests.contains(webhook)
+            && !manifests.contains("failurePolicy: Fail\n    timeoutSeconds"),
         "no webhook for pods yet"
     );
-    let mut versions =
-        vec!["--kube-version=1.34", "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy"];
+    let mut versions = vec![
+        "--kube-version=1.34",
+        "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy",
+    ];
     // Where both are served, as on request from Kubernetes 1.36 on, v1beta1 is deprecated.
     if stage
-        .kubectl(&["get", "--raw", "/apis/admissionregistration.k8s.io/v1"], None)?
+        .kubectl(
+            &["get", "--raw", "/apis/admissionregistration.k8s.io/v1"],
+            None,
+        )?
         .contains("\"MutatingAdmissionPolicy\"")
     {
         versions.push("--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy");
     }
     for by in ["policy", "none"] {
         let pinning = format!("podPinning.by={by}");
-        let values = ["--namespace", NAMESPACE, "--set", REGISTRY, "--set", &pinning];
+        let values = [
+            "--namespace",
+            NAMESPACE,
+            "--set",
+            REGISTRY,
+            "--set",
+            &pinning,
+        ];
         let arguments = [&["template", "berth", CHART][..], &versions, &values].concat();
         let right = "resources: [mutatingwebhookconfigurations]";
-        for nobody in
-            ["controller.customResourceEnable=CloneSet\\,StatefulSet", "controller.featureGates=PodWebhook=false"]
-        {
+        for nobody in [
+            "controller.customResourceEnable=CloneSet\\,StatefulSet",
+            "controller.featureGates=PodWebhook=false",
+        ] {
             let manifests = stage.helm(&[&arguments[..], &["--set", nobody]].concat())?;
-            ensure!(!manifests.contains(right), "{by}, {nobody}: a right to mutating webhooks is left");
+            ensure!(
+                !manifests.contains(right),
+                "{by}, {nobody}: a right to mutating webhooks is left"
+            );
         }
         let manifests = stage.helm(&arguments)?;
-        ensure!(manifests.contains(right), "{by}: no right to what SidecarSets need");
-        ensure!(manifests.contains("kind: MutatingAdmissionPolicy\n") == (by == "policy"), "{by}");
-        stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&manifests))?;
+        ensure!(
+            manifests.contains(right),
+            "{by}: no right to what SidecarSets need"
+        );
+        ensure!(
+            manifests.contains("kind: MutatingAdmissionPolicy\n") == (by == "policy"),
+            "{by}"
+        );
+        stage.kubectl(
+            &["apply", "--dry-run=server", "--filename=-"],
+            Some(&manifests),
+        )?;
     }
-    ensure!(!manifests.contains("caBundle:"), "a caBundle in a manifest is taken away by the next upgrade");
+    ensure!(
+        !manifests.contains("caBundle:"),
+        "a caBundle in a manifest is taken away by the next upgrade"
+    );
     let keep = manifests.matches("helm.sh/resource-policy: keep").count();
     ensure!(keep == KINDS.len(), "{keep} objects are kept on uninstall");
 
     for (values, says) in [
         (vec![], "make images REGISTRY="),
         (vec!["image.registry=https://registry.test"], "no scheme"),
-        (vec![REGISTRY, "controller.replica=1"], "'replica' not allowed"),
-        (vec![REGISTRY, "controller.certificates.certValidity=1y"], "certValidity"),
-        (vec![REGISTRY, "controller.certificates.certValidity=9m"], "certValidity"),
-        (vec![REGISTRY, "controller.certificates.caValidity=1h"], "caValidity 1h is shorter than certValidity 8760h"),
-        (vec![REGISTRY, "controller.leaderElection.renewDeadline=10s"], "is not shorter than leaseDuration 4s"),
-        (vec![REGISTRY, "controller.leaderElection.retryPeriod=2500ms"], "is not shorter than renewDeadline 3s"),
-        (vec![REGISTRY, "budgets.apiserverRequestTimeout=60"], "apiserverRequestTimeout"),
-        (vec![REGISTRY, "budgets.apiserverRequestTimeout=4999ms"], "is not between 5s and 1h"),
-        (vec![REGISTRY, "budgets.apiserverRequestTimeout=2h"], "is not between 5s and 1h"),
-        (vec![REGISTRY, "budgets.exempt={system:authenticated}"], "budgets.exempt: system:authenticated has everybody"),
+        (
+            vec![REGISTRY, "controller.replica=1"],
+            "'replica' not allowed",
+        ),
+        (
+            vec![REGISTRY, "controller.certificates.certValidity=1y"],
+            "certValidity",
+        ),
+        (
+            vec![REGISTRY, "controller.certificates.certValidity=9m"],
+            "certValidity",
+        ),
+        (
+            vec![REGISTRY, "controller.certificates.caValidity=1h"],
+            "caValidity 1h is shorter than certValidity 8760h",
+        ),
+        (
+            vec![REGISTRY, "controller.leaderElection.renewDeadline=10s"],
+            "is not shorter than leaseDuration 4s",
+        ),
+        (
+            vec![REGISTRY, "controller.leaderElection.retryPeriod=2500ms"],
+            "is not shorter than renewDeadline 3s",
+        ),
+        (
+            vec![REGISTRY, "budgets.apiserverRequestTimeout=60"],
+            "apiserverRequestTimeout",
+        ),
+        (
+            vec![REGISTRY, "budgets.apiserverRequestTimeout=4999ms"],
+            "is not between 5s and 1h",
+        ),
+        (
+            vec![REGISTRY, "budgets.apiserverRequestTimeout=2h"],
+            "is not between 5s and 1h",
+        ),
+        (
+            vec![REGISTRY, "budgets.exempt={system:authenticated}"],
+            "budgets.exempt: system:authenticated has everybody",
+        ),
         (vec![REGISTRY, "budgets.exempt={oncall,oncall}"], "exempt"),
         (vec![REGISTRY, "budgets.exempt[0]=on\\,call"], "exempt"),
-        (vec![REGISTRY, "daemon.criSocket=run/containerd.sock"], "criSocket"),
+        (
+            vec![REGISTRY, "daemon.criSocket=run/containerd.sock"],
+            "criSocket",
+        ),
         (vec![REGISTRY, "controller.replicas=-1"], "replicas"),
-        (vec![REGISTRY, "controller.protectedNamespaces={a_b}"], "protectedNamespaces"),
+        (
+            vec![REGISTRY, "controller.protectedNamespaces={a_b}"],
+            "protectedNamespaces",
+        ),
         (vec![REGISTRY, "image.digests.daemon=sha256:abc"], "digests"),
-        (vec![REGISTRY, "networkPolicy.apiserverCIDRs={10.0.0.1}"], "apiserverCIDRs"),
-        (vec![REGISTRY, "podPinning.by=policy"], "set it to auto, which takes the webhook"),
+        (
+            vec![REGISTRY, "networkPolicy.apiserverCIDRs={10.0.0.1}"],
+            "apiserverCIDRs",
+        ),
+        (
+            vec![REGISTRY, "podPinning.by=policy"],
+            "set it to auto, which takes the webhook",
+        ),
         (vec![REGISTRY, "podPinning.by=hook"], "podPinning"),
-        (vec![REGISTRY, "deletionProtection.crdGroups={apps}"], "crdGroups"),
-        (vec![REGISTRY, "deletionProtection.crdGroups={*}"], "crdGroups"),
-        (vec![REGISTRY, "deletionProtection.crdGroups={,example.com}"], "crdGroups"),
+        (
+            vec![REGISTRY, "deletionProtection.crdGroups={apps}"],
+            "crdGroups",
+        ),
+        (
+            vec![REGISTRY, "deletionProtection.crdGroups={*}"],
+            "crdGroups",
+        ),
+        (
+            vec![REGISTRY, "deletionProtection.crdGroups={,example.com}"],
+            "crdGroups",
+        ),
     ] {
         let error = refusal(&stage, &values)?;
-        ensure!(error.contains(says), "{values:?}: {error:?} does not say {says:?}");
+        ensure!(
+            error.contains(says),
+            "{values:?}: {error:?} does not say {says:?}"
+        );
     }
     Ok(())
 }
@@ -120,10 +229,22 @@ fn the_budgets_webhook_is_there_where_one_of_their_gates_is_on() -> Result<()> {
         (budget, String::new(), true),
         (budget, no_deletions.to_owned(), false),
         (budget, also("PodUnavailableBudgetUpdateGate=true"), true),
-        (distributed, also("PodUnavailableBudgetUpdateGate=true"), true),
+        (
+            distributed,
+            also("PodUnavailableBudgetUpdateGate=true"),
+            true,
+        ),
         (budget, also("AllAlpha=true"), true),
-        (budget, also("AllAlpha=true\\,PodUnavailableBudgetUpdateGate=false"), false),
-        (budget, also("PodUnavailableBudgetUpdateGate=true\\,PodWebhook=false"), false),
+        (
+            budget,
+            also("AllAlpha=true\\,PodUnavailableBudgetUpdateGate=false"),
+            false,
+        ),
+        (
+            budget,
+            also("PodUnavailableBudgetUpdateGate=true\\,PodWebhook=false"),
+            false,
+        ),
     ] {
         let kinds = format!("controller.customResourceEnable={kinds}");
         let gates = format!("controller.featureGates={gates}");
@@ -131,7 +252,10 @@ fn the_budgets_webhook_is_there_where_one_of_their_gates_is_on() -> Result<()> {
         let found = manifests.contains("\n  name: kruise-budget-webhook-configuration\n");
         ensure!(found == is_there, "{kinds} {gates}: {found}");
         let has_right = manifests.contains("resourceNames: [kruise-budget-webhook-configuration]");
-        ensure!(has_right == is_there, "{kinds} {gates}: the right to it: {has_right}");
+        ensure!(
+            has_right == is_there,
+            "{kinds} {gates}: the right to it: {has_right}"
+        );
     }
     Ok(())
 }
@@ -140,9 +264,15 @@ fn the_budgets_webhook_is_there_where_one_of_their_gates_is_on() -> Result<()> {
 fn deletion_protection_comes_with_beta_gates() -> Result<()> {
     let stage = Stage::bare()?;
     let beta_without = "AllBeta=true\\,ResourcesDeletionProtection=false";
-    for (gates, is_there) in [("", false), ("AllAlpha=true", false), ("AllBeta=true", true), (beta_without, false)] {
+    for (gates, is_there) in [
+        ("", false),
+        ("AllAlpha=true", false),
+        ("AllBeta=true", true),
+        (beta_without, false),
+    ] {
         let gates = format!("controller.featureGates={gates}");
-        let found = rendered(&stage, &[REGISTRY, &gates])?.contains("\n  name: kruise-deletion-protection-values\n");
+        let found = rendered(&stage, &[REGISTRY, &gates])?
+            .contains("\n  name: kruise-deletion-protection-values\n");
         ensure!(found == is_there, "{gates}: {found}");
     }
     Ok(())
@@ -151,7 +281,12 @@ fn deletion_protection_comes_with_beta_gates() -> Result<()> {
 #[test]
 fn eviction_right_needs_sidecar_sets() -> Result<()> {
     let stage = Stage::bare()?;
-    for (kinds, is_there) in [("", true), ("SidecarSet", true), ("CloneSet\\,SidecarSet", true), ("CloneSet", false)] {
+    for (kinds, is_there) in [
+        ("", true),
+        ("SidecarSet", true),
+        ("CloneSet\\,SidecarSet", true),
+        ("CloneSet", false),
+    ] {
         let kinds = format!("controller.customResourceEnable={kinds}");
         let manifests = rendered(&stage, &[REGISTRY, &kinds])?;
         let found = manifests.contains("resources: [pods/eviction]\n    verbs: [create]\n");
@@ -162,16 +297,30 @@ fn eviction_right_needs_sidecar_sets() -> Result<()> {
 
 /// The resources of pods that a policy is evaluated for, whoever writes them.
 fn pod_resources(policy: &Value) -> Vec<String> {
-    let rules = policy["spec"]["matchConstraints"]["resourceRules"].as_array().into_iter().flatten();
-    let excluded = policy["spec"]["matchConstraints"]["excludeResourceRules"].as_array().into_iter().flatten();
+    let rules = policy["spec"]["matchConstraints"]["resourceRules"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let excluded = policy["spec"]["matchConstraints"]["excludeResourceRules"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let of_pods = |rule: &Value| -> Vec<String> {
-        let in_core = rule["apiGroups"].as_array().is_some_and(|groups| groups.iter().any(|g| g == "" || g == "*"));
-        let resources = rule["resources"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let in_core = rule["apiGroups"]
+            .as_array()
+            .is_some_and(|groups| groups.iter().any(|g| g == "" || g == "*"));
+        let resources = rule["resources"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
         let resources = resources.filter(|name| name.starts_with("pods") || name.starts_with('*'));
         resources.filter(|_| in_core).map(str::to_owned).collect()
     };
     let excluded: Vec<String> = excluded.flat_map(of_pods).collect();
-    let spares_pods = ["pods", "pods/*"].iter().all(|name| excluded.iter().any(|other| other == name));
+    let spares_pods = ["pods", "pods/*"]
+        .iter()
+        .all(|name| excluded.iter().any(|other| other == name));
     rules.flat_map(of_pods).filter(|_| !spares_pods).collect()
 }
 
@@ -181,17 +330,39 @@ fn policies_match_no_pod_resource_without_need() -> Result<()> {
     let stage = Stage::bare()?;
     let versions = "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy";
     let found = |values: &[&str]| -> Result<BTreeMap<String, Vec<String>>> {
-        let head = ["template", "berth", CHART, "--namespace", NAMESPACE, "--kube-version", "1.34", versions];
+        let head = [
+            "template",
+            "berth",
+            CHART,
+            "--namespace",
+            NAMESPACE,
+            "--kube-version",
+            "1.34",
+            versions,
+        ];
         let values: Vec<_> = values.iter().flat_map(|value| ["--set", *value]).collect();
         let manifests = stage.helm(&[&head[..], &values].concat())?;
-        let policies = manifests.split("\n---\n").filter(|text| text.contains("AdmissionPolicy\n"));
-        let policies: Vec<Value> = policies.map(serde_saphyr::from_str).collect::<Result<_, _>>()?;
-        let named = policies.iter().map(|policy| (policy["metadata"]["name"].to_string(), pod_resources(policy)));
-        Ok(named.filter(|(_, resources)| !resources.is_empty()).collect())
+        let policies = manifests
+            .split("\n---\n")
+            .filter(|text| text.contains("AdmissionPolicy\n"));
+        let policies: Vec<Value> = policies
+            .map(serde_saphyr::from_str)
+            .collect::<Result<_, _>>()?;
+        let named = policies.iter().map(|policy| {
+            (
+                policy["metadata"]["name"].to_string(),
+                pod_resources(policy),
+            )
+        });
+        Ok(named
+            .filter(|(_, resources)| !resources.is_empty())
+            .collect())
     };
     let expected = |all: &[(&str, &[&str])]| -> BTreeMap<String, Vec<String>> {
         let text = |resources: &[&str]| resources.iter().map(|name| (*name).to_owned()).collect();
-        all.iter().map(|(name, resources)| (format!("{name:?}"), text(resources))).collect()
+        all.iter()
+            .map(|(name, resources)| (format!("{name:?}"), text(resources)))
+            .collect()
     };
     let gates = "controller.featureGates=ResourcesDeletionProtection=true";
     let always: [(&str, &[&str]); 4] = [
@@ -204,30 +375,58 @@ fn policies_match_no_pod_resource_without_need() -> Result<()> {
     let off = found(&[REGISTRY, gates, "policies.podStatus=false"])?;
     ensure!(off == expected(&always), "{off:?}");
     let on = found(&[REGISTRY, gates])?;
-    ensure!(on == expected(&[&always[..], &[("kruise-manager-pod-status", &["pods/status"])]].concat()), "{on:?}");
+    ensure!(
+        on == expected(
+            &[
+                &always[..],
+                &[("kruise-manager-pod-status", &["pods/status"])]
+            ]
+            .concat()
+        ),
+        "{on:?}"
+    );
     Ok(())
 }
 
 /// The paths of the host that the daemon mounts, each once.
 fn host_paths(manifests: &str) -> Vec<&str> {
-    let paths = manifests.lines().filter_map(|line| line.trim().strip_prefix("hostPath: {path: "));
-    paths.map(|rest| rest.split([',', '}']).next().unwrap_or_default()).collect()
+    let paths = manifests
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("hostPath: {path: "));
+    paths
+        .map(|rest| rest.split([',', '}']).next().unwrap_or_default())
+        .collect()
 }
 
 #[test]
 fn values_for_hardening_make_what_they_say() -> Result<()> {
     let stage = Stage::bare()?;
     let plain = rendered(&stage, &[REGISTRY])?;
-    ensure!(plain.contains("priorityClassName: system-cluster-critical"), "the controller has no priority");
-    ensure!(plain.contains("priorityClassName: system-node-critical"), "the daemon has no priority");
-    ensure!(host_paths(&plain) == ["/run", "/var/lib/containerd"], "{:?}", host_paths(&plain));
-    let tokens = plain.matches("serviceAccountToken: {expirationSeconds: 3600, path: token}").count();
+    ensure!(
+        plain.contains("priorityClassName: system-cluster-critical"),
+        "the controller has no priority"
+    );
+    ensure!(
+        plain.contains("priorityClassName: system-node-critical"),
+        "the daemon has no priority"
+    );
+    ensure!(
+        host_paths(&plain) == ["/run", "/var/lib/containerd"],
+        "{:?}",
+        host_paths(&plain)
+    );
+    let tokens = plain
+        .matches("serviceAccountToken: {expirationSeconds: 3600, path: token}")
+        .count();
     ensure!(
         tokens == 2 && plain.matches("automountServiceAccountToken: false").count() == 2,
         "{tokens} tokens end soon"
     );
     let plain_image = "image: \"registry.test/berth/berth-daemon:";
-    ensure!(plain.contains(plain_image), "an image without a digest has its tag");
+    ensure!(
+        plain.contains(plain_image),
+        "an image without a digest has its tag"
+    );
 
     let without = rendered(
         &stage,
@@ -238,9 +437,18 @@ fn values_for_hardening_make_what_they_say() -> Result<()> {
             "controller.featureGates=PodWebhook=false",
         ],
     )?;
-    ensure!(!without.contains("webhookconfigurations"), "a right to webhook configurations is left");
-    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
-        ensure!(!without.contains(&format!("kind: {kind}")), "a webhook is left");
+    ensure!(
+        !without.contains("webhookconfigurations"),
+        "a right to webhook configurations is left"
+    );
+    for kind in [
+        "ValidatingWebhookConfiguration",
+        "MutatingWebhookConfiguration",
+    ] {
+        ensure!(
+            !without.contains(&format!("kind: {kind}")),
+            "a webhook is left"
+        );
     }
 
     let digest = format!("sha256:{}", "0a".repeat(32));
@@ -249,17 +457,34 @@ fn values_for_hardening_make_what_they_say() -> Result<()> {
     let network = "networkPolicy.apiserverCIDRs={10.0.0.0/28,fd00::/64}";
     let scrape = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=metrics";
     let hard = rendered(&stage, &[REGISTRY, &digests, socket, network, scrape])?;
-    ensure!(hard.contains(&format!("registry.test/berth/berth-daemon@{digest}")), "the digest is not used");
-    ensure!(hard.contains("registry.test/berth/berth-controller:"), "the controller has a tag");
-    ensure!(host_paths(&hard) == ["/run/k3s/containerd", "/var/lib/containerd"], "{:?}", host_paths(&hard));
+    ensure!(
+        hard.contains(&format!("registry.test/berth/berth-daemon@{digest}")),
+        "the digest is not used"
+    );
+    ensure!(
+        hard.contains("registry.test/berth/berth-controller:"),
+        "the controller has a tag"
+    );
+    ensure!(
+        host_paths(&hard) == ["/run/k3s/containerd", "/var/lib/containerd"],
+        "{:?}",
+        host_paths(&hard)
+    );
     stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
     stage.kubectl(&["apply", "--dry-run=server", "--filename=-"], Some(&hard))?;
 
     // The plugin's leases are looked after by the network namespaces below /run.
     let with_cni = rendered(&stage, &[REGISTRY, socket, "cni.install=true"])?;
-    ensure!(host_paths(&with_cni).contains(&"/run"), "{:?}", host_paths(&with_cni));
+    ensure!(
+        host_paths(&with_cni).contains(&"/run"),
+        "{:?}",
+        host_paths(&with_cni)
+    );
     let none = rendered(&stage, &[REGISTRY, "controller.priorityClassName="]);
-    ensure!(!none?.contains("system-cluster-critical"), "an empty priority class is a class");
+    ensure!(
+        !none?.contains("system-cluster-critical"),
+        "an empty priority class is a class"
+    );
     Ok(())
 }
 
@@ -267,14 +492,30 @@ fn values_for_hardening_make_what_they_say() -> Result<()> {
 fn reached(stage: &Stage, values: &[&str]) -> Result<Value> {
     let (policies, mut ports) = (TempDir::new()?, serde_json::Map::new());
     let only = rendered(stage, &[&[REGISTRY], values].concat())?;
-    let documents = only.split("\n---\n").filter(|document| document.contains("\nkind: NetworkPolicy\n"));
-    std::fs::write(policies.path().join("all.yaml"), documents.collect::<Vec<_>>().join("\n---\n"))?;
+    let documents = only
+        .split("\n---\n")
+        .filter(|document| document.contains("\nkind: NetworkPolicy\n"));
+    std::fs::write(
+        policies.path().join("all.yaml"),
+        documents.collect::<Vec<_>>().join("\n---\n"),
+    )?;
     let file = policies.path().join("all.yaml");
     if std::fs::metadata(&file)?.len() == 0 {
         return Ok(json!({}));
     }
-    let file = file.to_str().context("the file has a name that is no text")?;
-    let list = stage.kubectl(&["create", "--dry-run=client", "--output=json", "--filename", file], None)?;
+    let file = file
+        .to_str()
+        .context("the file has a name that is no text")?;
+    let list = stage.kubectl(
+        &[
+            "create",
+            "--dry-run=client",
+            "--output=json",
+            "--filename",
+            file,
+        ],
+        None,
+    )?;
     for policy in serde_json::Deserializer::from_str(&list).into_iter::<Value>() {
         let policy = policy?;
         let all = if policy["kind"] == "List" {
@@ -283,10 +524,14 @@ fn reached(stage: &Stage, values: &[&str]) -> Result<Value> {
             vec![policy]
         };
         for policy in all {
-            ensure!(policy["spec"]["policyTypes"] == json!(["Ingress"]), "{policy}");
-            let component = policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"]
-                .as_str()
-                .unwrap_or_default();
+            ensure!(
+                policy["spec"]["policyTypes"] == json!(["Ingress"]),
+                "{policy}"
+            );
+            let component =
+                policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"]
+                    .as_str()
+                    .unwrap_or_default();
             for rule in policy["spec"]["ingress"].as_array().into_iter().flatten() {
                 let port = rule["ports"][0]["port"].as_str().unwrap_or_default();
                 ports.insert(format!("{component}/{port}"), rule["from"].clone());
@@ -300,12 +545,14 @@ fn reached(stage: &Stage, values: &[&str]) -> Result<Value> {
 fn network_policies_close_what_values_leave_out() -> Result<()> {
     let stage = Stage::bare()?;
     let pods = |component: &str| {
-        let labels = json!({"app.kubernetes.io/name": "berth", "app.kubernetes.io/component": component});
+        let labels =
+            json!({"app.kubernetes.io/name": "berth", "app.kubernetes.io/component": component});
         json!({"podSelector": {"matchLabels": labels}})
     };
     let cidrs = "networkPolicy.apiserverCIDRs={10.0.0.0/28,fd00::/64}";
     let scrape = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=metrics";
-    let apiserver = json!([{"ipBlock": {"cidr": "10.0.0.0/28"}}, {"ipBlock": {"cidr": "fd00::/64"}}]);
+    let apiserver =
+        json!([{"ipBlock": {"cidr": "10.0.0.0/28"}}, {"ipBlock": {"cidr": "fd00::/64"}}]);
     let team = json!({"namespaceSelector": {"matchLabels": {"team": "metrics"}}});
     let (of_replicas, of_daemons) = (json!([pods("controller"), team]), json!([team]));
     for (values, webhook, metrics, http) in [
@@ -327,16 +574,26 @@ fn network_policies_close_what_values_leave_out() -> Result<()> {
 /// A copy of the chart whose defaults are those of its first version: so it is for helm's `--reuse-values` then.
 fn chart_with_first_values() -> Result<TempDir> {
     let copy = TempDir::new()?;
-    let copied = Command::new("cp").args(["--recursive", &format!("{CHART}/.")]).arg(copy.path()).status()?;
+    let copied = Command::new("cp")
+        .args(["--recursive", &format!("{CHART}/.")])
+        .arg(copy.path())
+        .status()?;
     ensure!(copied.success(), "the chart cannot be copied");
-    std::fs::write(copy.path().join("values.yaml"), include_str!("first-values.yaml"))?;
+    std::fs::write(
+        copy.path().join("values.yaml"),
+        include_str!("first-values.yaml"),
+    )?;
     Ok(copy)
 }
 
 #[test]
-fn an_upgrade_that_reuses_the_first_versions_values_renders_as_with_todays_defaults() -> Result<()> {
+fn an_upgrade_that_reuses_the_first_versions_values_renders_as_with_todays_defaults() -> Result<()>
+{
     let (stage, first) = (Stage::bare()?, chart_with_first_values()?);
-    let chart = first.path().to_str().context("the copy has a name that is no text")?;
+    let chart = first
+        .path()
+        .to_str()
+        .context("the copy has a name that is no text")?;
     // Values that were there and have another default today stay as they were; the controller has the other's default itself.
     let kept = [
         "controller.priorityClassName=",
@@ -344,10 +601,17 @@ fn an_upgrade_that_reuses_the_first_versions_values_renders_as_with_todays_defau
         "controller.objectMaxBytes=null",
         "networkPolicy.enabled=false",
     ];
-    for values in [vec![REGISTRY], vec![REGISTRY, "cni.install=true"], vec![REGISTRY, "networkPolicy.enabled=true"]] {
+    for values in [
+        vec![REGISTRY],
+        vec![REGISTRY, "cni.install=true"],
+        vec![REGISTRY, "networkPolicy.enabled=true"],
+    ] {
         let reused = rendered_from(&stage, chart, &values)?;
         let today = rendered(&stage, &[&kept, &values[..]].concat())?;
-        let differs = reused.lines().zip(today.lines()).find(|(reused, today)| reused != today);
+        let differs = reused
+            .lines()
+            .zip(today.lines())
+            .find(|(reused, today)| reused != today);
         ensure!(reused == today, "{values:?}: {differs:?}");
     }
     Ok(())
@@ -360,7 +624,15 @@ fn uninstalling_keeps_the_objects_and_installing_again_takes_them_over() -> Resu
     stage.kubectl(&["create", "--filename=-"], Some(&object))?;
     stage.helm(&["uninstall", "berth", "--namespace", NAMESPACE])?;
     stage.kubectl(&["get", "nodeimages.v1beta1.apps.kruise.io", "kept"], None)?;
-    stage.helm(&["install", "berth", CHART, "--namespace", NAMESPACE, "--set", REGISTRY])?;
+    stage.helm(&[
+        "install",
+        "berth",
+        CHART,
+        "--namespace",
+        NAMESPACE,
+        "--set",
+        REGISTRY,
+    ])?;
     stage.kubectl(&["get", "nodeimages.v1beta1.apps.kruise.io", "kept"], None)?;
     Ok(())
 }

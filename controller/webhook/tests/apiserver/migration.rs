@@ -22,7 +22,12 @@ async fn store_in(client: &Client, version: &str) -> Result<()> {
     }
     crds.replace(CRD, &PostParams::default(), &crd).await?;
     until("the apiserver knows the stored version", async || {
-        let stored = crds.get(CRD).await?.status.and_then(|status| status.stored_versions).unwrap_or_default();
+        let stored = crds
+            .get(CRD)
+            .await?
+            .status
+            .and_then(|status| status.stored_versions)
+            .unwrap_or_default();
         ensure!(stored.iter().any(|stored| stored == version), "{stored:?}");
         Ok(())
     })
@@ -31,7 +36,12 @@ async fn store_in(client: &Client, version: &str) -> Result<()> {
 
 async fn stored(client: &Client) -> Result<Vec<String>> {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    Ok(crds.get(CRD).await?.status.and_then(|status| status.stored_versions).unwrap_or_default())
+    Ok(crds
+        .get(CRD)
+        .await?
+        .status
+        .and_then(|status| status.stored_versions)
+        .unwrap_or_default())
 }
 
 #[test]
@@ -47,24 +57,49 @@ fn every_object_is_stored_in_v1beta1_and_then_v1alpha1_can_go() -> Result<()> {
             old.create(&PostParams::default(), &object).await?;
         }
         store_in(&admin, "v1beta1").await?;
-        ensure!(stored(&admin).await?.len() == 2, "both versions may be stored now");
+        ensure!(
+            stored(&admin).await?.len() == 2,
+            "both versions may be stored now"
+        );
 
         let manager = stage.manager().await?;
         let done = migrate(&manager).await;
-        ensure!(done == Migrated { crds: 1, objects: OBJECTS }, "{done:?}");
-        ensure!(stored(&admin).await? == ["v1beta1"], "{:?}", stored(&admin).await?);
-        ensure!(migrate(&manager).await == Migrated::default(), "a second migration found something to do");
+        ensure!(
+            done == Migrated {
+                crds: 1,
+                objects: OBJECTS
+            },
+            "{done:?}"
+        );
+        ensure!(
+            stored(&admin).await? == ["v1beta1"],
+            "{:?}",
+            stored(&admin).await?
+        );
+        ensure!(
+            migrate(&manager).await == Migrated::default(),
+            "a second migration found something to do"
+        );
 
         // Were one of them still stored in v1alpha1, it could not be read without a conversion.
         replica.end().await?;
         let crds: Api<CustomResourceDefinition> = Api::all(admin.clone());
         let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
-        crds.patch(CRD, &PatchParams::default(), &Patch::Merge(none)).await?;
+        crds.patch(CRD, &PatchParams::default(), &Patch::Merge(none))
+            .await?;
         let mut crd = crds.get(CRD).await?;
-        crd.spec.versions.retain(|version| version.name == "v1beta1");
+        crd.spec
+            .versions
+            .retain(|version| version.name == "v1beta1");
         crds.replace(CRD, &PostParams::default(), &crd).await?;
-        let all = node_images(&admin, "v1beta1").list(&kube::api::ListParams::default()).await?;
-        ensure!(all.items.len() == OBJECTS, "{} can be read", all.items.len());
+        let all = node_images(&admin, "v1beta1")
+            .list(&kube::api::ListParams::default())
+            .await?;
+        ensure!(
+            all.items.len() == OBJECTS,
+            "{} can be read",
+            all.items.len()
+        );
         Ok(())
     })
 }

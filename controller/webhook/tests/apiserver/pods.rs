@@ -37,7 +37,12 @@ impl Records for Counted {
 
 pub(crate) fn workload(name: &str) -> PinnedWorkload {
     let text = str::to_owned;
-    PinnedWorkload { namespace: text("default"), group: text("apps"), kind: text("StatefulSet"), name: text(name) }
+    PinnedWorkload {
+        namespace: text("default"),
+        group: text("apps"),
+        kind: text("StatefulSet"),
+        name: text(name),
+    }
 }
 
 pub(crate) fn pod(name: &str, owner: Option<&str>) -> Result<Pod> {
@@ -46,50 +51,89 @@ pub(crate) fn pod(name: &str, owner: Option<&str>) -> Result<Pod> {
         .map(|owner| json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": "u", "controller": true}))
         .collect();
     let spec = json!({"containers": [{"name": "main", "image": "none"}], "automountServiceAccountToken": false});
-    Ok(serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": owners}, "spec": spec}))?)
+    Ok(serde_json::from_value(
+        json!({"metadata": {"name": name, "ownerReferences": owners}, "spec": spec}),
+    )?)
 }
 
 pub(crate) async fn create(client: &Client, pod: &Pod) -> kube::Result<Pod> {
     Api::<Pod>::namespaced(client.clone(), "default")
-        .create(&PostParams { dry_run: true, ..PostParams::default() }, pod)
+        .create(
+            &PostParams {
+                dry_run: true,
+                ..PostParams::default()
+            },
+            pod,
+        )
         .await
 }
 
 pub(crate) fn is_pinned(pod: &Pod) -> bool {
-    let selector = pod.spec.as_ref().and_then(|spec| spec.node_selector.as_ref());
+    let selector = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.node_selector.as_ref());
     selector.is_some_and(|selector| selector.get("host").is_some_and(|host| host == "n1"))
 }
 
 #[test]
 fn the_pod_webhook_is_called_for_nobody_who_did_not_ask() -> Result<()> {
     let stage = Stage::with_values(&format!("{REGISTRY},podPinning.by=webhook"))?;
-    stage.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s"], None)?;
+    stage.kubectl(
+        &[
+            "wait",
+            "--for=create",
+            "serviceaccount/default",
+            "--timeout=120s",
+        ],
+        None,
+    )?;
     stage.run(async |admin| {
         let records = Arc::new(Counted::default());
-        let settings = berth_webhook::Config { pods: true, records: Some(records.clone()), ..config(9876, LONG, None) };
+        let settings = berth_webhook::Config {
+            pods: true,
+            records: Some(records.clone()),
+            ..config(9876, LONG, None)
+        };
         let mut replica = Replica::start_with(&stage, &admin, settings).await?;
         replica.ready().await?;
         let mut ends = replica.handle.pods();
         let pins = Scope::new([(workload("db"), true), (workload("web"), false)]);
-        ends.wanted.send_replace(Some(Asks { pins, ..Asks::default() }));
+        ends.wanted.send_replace(Some(Asks {
+            pins,
+            ..Asks::default()
+        }));
         ends.written.wait_for(Option::is_some).await?;
         until("pods of db are pinned", async || {
-            ensure!(is_pinned(&create(&admin, &pod("db-0", Some("db"))?).await?), "db-0 is not pinned");
+            ensure!(
+                is_pinned(&create(&admin, &pod("db-0", Some("db"))?).await?),
+                "db-0 is not pinned"
+            );
             Ok(())
         })
         .await?;
         let calls = records.calls.load(Ordering::Relaxed);
         for (name, owner) in [("alone", None), ("other-0", Some("other")), ("db", None)] {
-            ensure!(!is_pinned(&create(&admin, &pod(name, owner)?).await?), "{name} is pinned");
+            ensure!(
+                !is_pinned(&create(&admin, &pod(name, owner)?).await?),
+                "{name} is pinned"
+            );
         }
-        ensure!(records.calls.load(Ordering::Relaxed) == calls, "somebody else's pod was asked about");
+        ensure!(
+            records.calls.load(Ordering::Relaxed) == calls,
+            "somebody else's pod was asked about"
+        );
         who_waits(&admin, &records).await?;
         is_put_right(&admin).await?;
         // Nobody asks any more.
         ends.wanted.send_replace(Some(Asks::default()));
         let configurations: Api<MutatingWebhookConfiguration> = Api::all(admin.clone());
         until("no entry is left", async || {
-            let webhooks = configurations.get(MUTATING).await?.webhooks.unwrap_or_default();
+            let webhooks = configurations
+                .get(MUTATING)
+                .await?
+                .webhooks
+                .unwrap_or_default();
             ensure!(webhooks.is_empty(), "{webhooks:?}");
             Ok(())
         })
@@ -101,8 +145,16 @@ fn the_pod_webhook_is_called_for_nobody_who_did_not_ask() -> Result<()> {
 /// Only pods that must be pinned wait while nothing is known.
 async fn who_waits(admin: &Client, records: &Counted) -> Result<()> {
     records.knows_nothing.store(true, Ordering::Relaxed);
-    let refused = create(admin, &pod("db-0", Some("db"))?).await.err().context("db-0 was taken without an answer")?;
-    ensure!(refused.to_string().contains("pin-required-0.pods.kruise.io"), "{refused}");
+    let refused = create(admin, &pod("db-0", Some("db"))?)
+        .await
+        .err()
+        .context("db-0 was taken without an answer")?;
+    ensure!(
+        refused
+            .to_string()
+            .contains("pin-required-0.pods.kruise.io"),
+        "{refused}"
+    );
     for (name, owner) in [("web-0", Some("web")), ("alone", None)] {
         create(admin, &pod(name, owner)?).await.context(name)?;
     }
@@ -113,17 +165,30 @@ async fn who_waits(admin: &Client, records: &Counted) -> Result<()> {
 /// Whoever has the right to write the entries could have every write of the cluster changed.
 async fn is_put_right(admin: &Client) -> Result<()> {
     let configurations: Api<MutatingWebhookConfiguration> = Api::all(admin.clone());
-    let Some(mut entry) = configurations.get(MUTATING).await?.webhooks.and_then(|entries| entries.into_iter().next())
+    let Some(mut entry) = configurations
+        .get(MUTATING)
+        .await?
+        .webhooks
+        .and_then(|entries| entries.into_iter().next())
     else {
         bail!("there is no entry")
     };
     entry.match_conditions = None;
     entry.namespace_selector = None;
     let webhooks = json!({"webhooks": [entry]});
-    configurations.patch(MUTATING, &PatchParams::default(), &Patch::Merge(webhooks)).await?;
+    configurations
+        .patch(MUTATING, &PatchParams::default(), &Patch::Merge(webhooks))
+        .await?;
     until("the entries are as they were", async || {
-        let entries = configurations.get(MUTATING).await?.webhooks.unwrap_or_default();
-        ensure!(entries.len() == 2 && entries.iter().all(|entry| entry.match_conditions.is_some()), "{entries:?}");
+        let entries = configurations
+            .get(MUTATING)
+            .await?
+            .webhooks
+            .unwrap_or_default();
+        ensure!(
+            entries.len() == 2 && entries.iter().all(|entry| entry.match_conditions.is_some()),
+            "{entries:?}"
+        );
         Ok(())
     })
     .await

@@ -18,7 +18,11 @@ pub(crate) fn refused<T>(what: &str, answer: Result<T, kube::Error>, says: &str)
         Ok(_) => anyhow::bail!("{what} was allowed"),
         Err(kube::Error::Api(status)) => {
             ensure!(status.code == 403, "{what}: {status:?}");
-            ensure!(status.message.contains(says), "{what}: {:?} does not say {says:?}", status.message);
+            ensure!(
+                status.message.contains(says),
+                "{what}: {:?} does not say {says:?}",
+                status.message
+            );
             Ok(())
         }
         Err(error) => Err(error).with_context(|| what.to_owned()),
@@ -30,7 +34,9 @@ fn status_patch() -> Patch<serde_json::Value> {
 }
 
 async fn report(client: &Client, name: &str) -> Result<DynamicObject, kube::Error> {
-    node_images(client, "v1beta1").patch_status(name, &PatchParams::default(), &status_patch()).await
+    node_images(client, "v1beta1")
+        .patch_status(name, &PatchParams::default(), &status_patch())
+        .await
 }
 
 #[test]

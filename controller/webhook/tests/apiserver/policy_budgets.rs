@@ -4,14 +4,20 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
 use serde_json::{Value, json};
 
 use crate::policy::refused;
 use crate::stage::{NAMESPACE, Stage, until};
 
 fn native(name: &str, owner: &Value) -> Result<PodDisruptionBudget> {
-    let owners = if owner.is_null() { json!([]) } else { json!([owner]) };
+    let owners = if owner.is_null() {
+        json!([])
+    } else {
+        json!([owner])
+    };
     Ok(serde_json::from_value(json!({
         "metadata": {"name": name, "ownerReferences": owners},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
@@ -19,7 +25,11 @@ fn native(name: &str, owner: &Value) -> Result<PodDisruptionBudget> {
 }
 
 fn owner(kind: &str, name: &str) -> Value {
-    let api_version = if kind == "CloneSet" { "apps.kruise.io/v1beta1" } else { "policy.kruise.io/v1beta1" };
+    let api_version = if kind == "CloneSet" {
+        "apps.kruise.io/v1beta1"
+    } else {
+        "policy.kruise.io/v1beta1"
+    };
     json!({"apiVersion": api_version, "kind": kind, "name": name, "uid": "u", "controller": true})
 }
 
@@ -35,47 +45,94 @@ fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone()
         let by_hand = Api::<PodDisruptionBudget>::namespaced(admin.clone(), "default");
         let own = Api::<PodDisruptionBudget>::namespaced(manager.clone(), "default");
         let (create, write) = (PostParams::default(), PatchParams::default());
-        let trial = PostParams { dry_run: true, ..create.clone() };
+        let trial = PostParams {
+            dry_run: true,
+            ..create.clone()
+        };
         let says = "of PodDisruptionBudgets kruise-manager may write those";
         until("the policy is in force", async || {
-            refused("one of nobody", own.create(&trial, &native("web", &Value::Null)?).await, says)
+            refused(
+                "one of nobody",
+                own.create(&trial, &native("web", &Value::Null)?).await,
+                says,
+            )
         })
         .await?;
         for (what, name, owner) in [
             ("one of a CloneSet", "web", owner("CloneSet", "web")),
-            ("one of another name", "web", owner("PodUnavailableBudget", "db")),
+            (
+                "one of another name",
+                "web",
+                owner("PodUnavailableBudget", "db"),
+            ),
         ] {
             refused(what, own.create(&trial, &native(name, &owner)?).await, says)?;
         }
-        by_hand.create(&create, &native("theirs", &Value::Null)?).await?;
+        by_hand
+            .create(&create, &native("theirs", &Value::Null)?)
+            .await?;
         let less = merge(json!({"spec": {"minAvailable": 0}}));
-        refused("somebody else's", own.patch("theirs", &write, &less).await, says)?;
-        refused("its deletion", own.delete("theirs", &DeleteParams::default()).await, says)?;
-        let stolen = merge(json!({"metadata": {"ownerReferences": [owner("PodUnavailableBudget", "theirs")]}}));
-        refused("its owner", own.patch("theirs", &write, &stolen).await, says)?;
+        refused(
+            "somebody else's",
+            own.patch("theirs", &write, &less).await,
+            says,
+        )?;
+        refused(
+            "its deletion",
+            own.delete("theirs", &DeleteParams::default()).await,
+            says,
+        )?;
+        let stolen = merge(
+            json!({"metadata": {"ownerReferences": [owner("PodUnavailableBudget", "theirs")]}}),
+        );
+        refused(
+            "its owner",
+            own.patch("theirs", &write, &stolen).await,
+            says,
+        )?;
         let mut unserved = owner("PodUnavailableBudget", "web");
         unserved["apiVersion"] = json!("policy.kruise.io/v9");
-        refused("of a version that is not served", own.create(&trial, &native("web", &unserved)?).await, says)?;
+        refused(
+            "of a version that is not served",
+            own.create(&trial, &native("web", &unserved)?).await,
+            says,
+        )?;
         let there = Api::<PodDisruptionBudget>::namespaced(manager, "kube-system");
-        let answer = there.create(&trial, &native("web", &owner("PodUnavailableBudget", "web"))?).await;
+        let answer = there
+            .create(
+                &trial,
+                &native("web", &owner("PodUnavailableBudget", "web"))?,
+            )
+            .await;
         refused("in kube-system", answer, "controller.protectedNamespaces")?;
         // Without its owner the garbage collector would take it meanwhile.
-        let resource =
-            ApiResource::from_gvk(&GroupVersionKind::gvk("policy.kruise.io", "v1beta1", "PodUnavailableBudget"));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
+            "policy.kruise.io",
+            "v1beta1",
+            "PodUnavailableBudget",
+        ));
         let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1});
         let budget = DynamicObject::new("ours", &resource).data(json!({"spec": spec}));
-        let budget =
-            Api::<DynamicObject>::namespaced_with(admin, "default", &resource).create(&create, &budget).await?;
+        let budget = Api::<DynamicObject>::namespaced_with(admin, "default", &resource)
+            .create(&create, &budget)
+            .await?;
         let mut ours = owner("PodUnavailableBudget", "ours");
         ours["uid"] = json!(budget.metadata.uid);
-        own.create(&create, &native("ours", &ours)?).await.context("its own")?;
-        own.patch("ours", &PatchParams::default().dry_run(), &less).await.context("minAvailable")?;
+        own.create(&create, &native("ours", &ours)?)
+            .await
+            .context("its own")?;
+        own.patch("ours", &PatchParams::default().dry_run(), &less)
+            .await
+            .context("minAvailable")?;
         let policy = merge(json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}));
-        own.patch("ours", &PatchParams::default().dry_run(), &policy).await.context("unhealthyPodEvictionPolicy")?;
+        own.patch("ours", &PatchParams::default().dry_run(), &policy)
+            .await
+            .context("unhealthyPodEvictionPolicy")?;
         let wider = merge(json!({"spec": {"selector": {"matchLabels": {"app": "db"}}}}));
         refused(
             "another selector",
-            own.patch("ours", &PatchParams::default().dry_run(), &wider).await,
+            own.patch("ours", &PatchParams::default().dry_run(), &wider)
+                .await,
             "may write minAvailable",
         )
     })
@@ -86,29 +143,41 @@ fn the_controllers_token_writes_native_budgets_of_a_budget_of_their_name_alone()
 fn protected_namespaces_refuse_what_needs_a_write() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
-        let trial = PostParams { dry_run: true, ..PostParams::default() };
-        let create = async |namespace: &str, version: &str, kind: &str, annotations: Value, spec: Value| {
-            let (group, version) = version.split_once('/').unwrap_or_default();
-            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-            let mut object = DynamicObject::new("web", &resource).data(json!({"spec": spec}));
-            object.metadata.annotations = serde_json::from_value(annotations).ok();
-            Api::<DynamicObject>::namespaced_with(admin.clone(), namespace, &resource).create(&trial, &object).await
+        let trial = PostParams {
+            dry_run: true,
+            ..PostParams::default()
         };
+        let create =
+            async |namespace: &str, version: &str, kind: &str, annotations: Value, spec: Value| {
+                let (group, version) = version.split_once('/').unwrap_or_default();
+                let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+                let mut object = DynamicObject::new("web", &resource).data(json!({"spec": spec}));
+                object.metadata.annotations = serde_json::from_value(annotations).ok();
+                Api::<DynamicObject>::namespaced_with(admin.clone(), namespace, &resource)
+                    .create(&trial, &object)
+                    .await
+            };
         let (none, mirror) = (json!({}), json!({"policy.kruise.io/mirror-pdb": "true"}));
         let selects = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1});
         let request = json!({"podName": "web", "containers": [{"name": "main"}]});
-        let (crr, dpdb, pub_) = ("ContainerRecreateRequest", "DistributedPodDisruptionBudget", "PodUnavailableBudget");
+        let (crr, dpdb, pub_) = (
+            "ContainerRecreateRequest",
+            "DistributedPodDisruptionBudget",
+            "PodUnavailableBudget",
+        );
         for (version, kind, annotations, spec, is_allowed) in [
             ("apps.kruise.io/v1beta1", crr, &none, &request, false),
             ("policy.kruise.io/v1alpha1", dpdb, &none, &selects, false),
             ("policy.kruise.io/v1beta1", pub_, &mirror, &selects, false),
             ("policy.kruise.io/v1beta1", pub_, &none, &selects, true),
         ] {
-            for (namespace, says) in
-                [("kube-system", "take kube-system off that value"), (NAMESPACE, "because it is the controller's own")]
-            {
+            for (namespace, says) in [
+                ("kube-system", "take kube-system off that value"),
+                (NAMESPACE, "because it is the controller's own"),
+            ] {
                 until("the policy is in force", async || {
-                    let answer = create(namespace, version, kind, annotations.clone(), spec.clone()).await;
+                    let answer =
+                        create(namespace, version, kind, annotations.clone(), spec.clone()).await;
                     if !is_allowed {
                         return refused(kind, answer, says);
                     }
@@ -117,7 +186,9 @@ fn protected_namespaces_refuse_what_needs_a_write() -> Result<()> {
                 })
                 .await?;
             }
-            create("default", version, kind, annotations.clone(), spec.clone()).await.context("elsewhere")?;
+            create("default", version, kind, annotations.clone(), spec.clone())
+                .await
+                .context("elsewhere")?;
         }
         Ok(())
     })
@@ -126,7 +197,15 @@ fn protected_namespaces_refuse_what_needs_a_write() -> Result<()> {
 #[test]
 fn the_controllers_token_lets_a_pod_of_a_replica_set_go_by_one_label_alone() -> Result<()> {
     let stage = Stage::with_chart()?;
-    stage.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s"], None)?;
+    stage.kubectl(
+        &[
+            "wait",
+            "--for=create",
+            "serviceaccount/default",
+            "--timeout=120s",
+        ],
+        None,
+    )?;
     stage.run(async |admin| {
         let by_hand = Api::<Pod>::namespaced(admin, "default");
         let own = Api::<Pod>::namespaced(stage.manager().await?, "default");

@@ -17,7 +17,8 @@ fn class(name: &str, allows: bool) -> Value {
 }
 
 fn template(name: &str, class: &Value, storage: &Value) -> Value {
-    let mut spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}});
+    let mut spec =
+        json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}});
     if !class.is_null() {
         spec["storageClassName"] = class.clone();
     }
@@ -45,17 +46,47 @@ fn cases() -> Vec<Case> {
     let slow = "spec.volumeClaimTemplates[data].spec.resources.requests.storage: 2Gi is more than it was, and StorageClass slow lets no \
                 claim grow: set allowVolumeExpansion: true in StorageClass slow, or take the size back to 1Gi";
     vec![
-        (rolling, json!("slow"), json!("1Gi"), json!("2Gi"), Some(slow)),
-        (rolling, json!("slow"), json!(1), json!("1Gi"), Some("1Gi is more than it was")),
-        (rolling, json!("slow"), json!("1Gi"), json!(2_147_483_648_i64), Some("2147483648 is more than it was")),
-        (rolling, Value::Null, json!("1Gi"), json!("1025Mi"), Some("StorageClass standard lets no claim grow")),
+        (
+            rolling,
+            json!("slow"),
+            json!("1Gi"),
+            json!("2Gi"),
+            Some(slow),
+        ),
+        (
+            rolling,
+            json!("slow"),
+            json!(1),
+            json!("1Gi"),
+            Some("1Gi is more than it was"),
+        ),
+        (
+            rolling,
+            json!("slow"),
+            json!("1Gi"),
+            json!(2_147_483_648_i64),
+            Some("2147483648 is more than it was"),
+        ),
+        (
+            rolling,
+            Value::Null,
+            json!("1Gi"),
+            json!("1025Mi"),
+            Some("StorageClass standard lets no claim grow"),
+        ),
         (rolling, json!("fast"), json!("1Gi"), json!("2Gi"), None),
         (rolling, json!("unknown"), json!("1Gi"), json!("2Gi"), None),
         (rolling, json!(""), json!("1Gi"), json!("2Gi"), None),
         (rolling, json!("slow"), json!("1Gi"), json!("1024Mi"), None),
         (rolling, json!("slow"), json!("2Gi"), json!("1Gi"), None),
         (rolling, json!("slow"), json!("1Gi"), json!("much"), None),
-        (rolling, json!("slow"), json!(["1Gi"]), json!({"a": 1}), None),
+        (
+            rolling,
+            json!("slow"),
+            json!(["1Gi"]),
+            json!({"a": 1}),
+            None,
+        ),
         (rolling, json!("slow"), Value::Null, json!("2Gi"), None),
         ("OnDelete", json!("slow"), json!("1Gi"), json!("2Gi"), None),
     ]

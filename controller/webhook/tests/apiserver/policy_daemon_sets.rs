@@ -24,7 +24,9 @@ fn set(fields: &Value) -> String {
 
 fn merge(into: &mut Value, fields: &Value) {
     match fields.as_object() {
-        Some(fields) => fields.iter().for_each(|(key, value)| merge(&mut into[key], value)),
+        Some(fields) => fields
+            .iter()
+            .for_each(|(key, value)| merge(&mut into[key], value)),
         None => *into = fields.clone(),
     }
 }
@@ -32,18 +34,22 @@ fn merge(into: &mut Value, fields: &Value) {
 #[test]
 fn a_pre_normal_hook_of_a_daemon_set_passes_with_a_warning_and_others_without() -> Result<()> {
     let stage = Stage::with_chart()?;
-    let apply = |lifecycle: Value, more: &[&str]| apply(&stage, &json!({"lifecycle": lifecycle}), more);
+    let apply =
+        |lifecycle: Value, more: &[&str]| apply(&stage, &json!({"lifecycle": lifecycle}), more);
     let hook = json!({"labelsHandler": {"example.com/in-use": "true"}});
     stage.run(async |_| {
-        until("the policy is in force", async || match apply(json!({"preNormal": hook}), &STRICT) {
-            Ok(answer) => anyhow::bail!("no warning: {answer}"),
-            Err(error) => {
-                let text = error.to_string();
-                ensure!(
-                    text.contains("Warning: ") && text.contains("spec.lifecycle.preNormal: is not heeded"),
-                    "{text}"
-                );
-                Ok(())
+        until("the policy is in force", async || {
+            match apply(json!({"preNormal": hook}), &STRICT) {
+                Ok(answer) => anyhow::bail!("no warning: {answer}"),
+                Err(error) => {
+                    let text = error.to_string();
+                    ensure!(
+                        text.contains("Warning: ")
+                            && text.contains("spec.lifecycle.preNormal: is not heeded"),
+                        "{text}"
+                    );
+                    Ok(())
+                }
             }
         })
         .await
@@ -72,12 +78,23 @@ fn surges(stage: &Stage) -> Result<()> {
         let Err(error) = apply(stage, &with(surge.clone(), port, on_host), &STRICT) else {
             anyhow::bail!("no warning of maxSurge {surge} and port {number}")
         };
-        let words =
-            format!("is {}, but spec.template has port {number} of the host", surge.to_string().trim_matches('"'));
+        let words = format!(
+            "is {}, but spec.template has port {number} of the host",
+            surge.to_string().trim_matches('"')
+        );
         let text = error.to_string();
-        ensure!(text.contains("Warning: ") && text.contains(&words) && text.contains("use maxUnavailable"), "{text}");
+        ensure!(
+            text.contains("Warning: ")
+                && text.contains(&words)
+                && text.contains("use maxUnavailable"),
+            "{text}"
+        );
     }
-    apply(stage, &with(json!(1), json!({"containerPort": 80}), false), &STRICT)?;
+    apply(
+        stage,
+        &with(json!(1), json!({"containerPort": 80}), false),
+        &STRICT,
+    )?;
     for zero in [json!(0), json!("0%")] {
         let mut fields = with(zero, host_port.clone(), false);
         fields["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = json!(1);
@@ -87,5 +104,8 @@ fn surges(stage: &Stage) -> Result<()> {
 }
 
 fn apply(stage: &Stage, fields: &Value, more: &[&str]) -> Result<String> {
-    stage.kubectl(&[&["apply", "--namespace=default", "--filename=-"], more].concat(), Some(&set(fields)))
+    stage.kubectl(
+        &[&["apply", "--namespace=default", "--filename=-"], more].concat(),
+        Some(&set(fields)),
+    )
 }

@@ -12,7 +12,11 @@ use crate::stage::{NAMESPACE, REGISTRY, Stage, until};
 const MOST: usize = 16;
 
 fn budgets(client: &Client) -> Api<DynamicObject> {
-    let kind = GroupVersionKind::gvk("policy.kruise.io", "v1alpha1", "DistributedPodDisruptionBudget");
+    let kind = GroupVersionKind::gvk(
+        "policy.kruise.io",
+        "v1alpha1",
+        "DistributedPodDisruptionBudget",
+    );
     Api::namespaced_with(client.clone(), "default", &ApiResource::from_gvk(&kind))
 }
 
@@ -50,7 +54,10 @@ fn tenant(stage: &Stage) -> Result<String> {
         }
         stage.kubectl(&arguments, None)?;
     }
-    ensure!(NAMESPACE == "kruise-system", "the account is in {NAMESPACE}");
+    ensure!(
+        NAMESPACE == "kruise-system",
+        "the account is in {NAMESPACE}"
+    );
     stage.token("tenant", &[])
 }
 

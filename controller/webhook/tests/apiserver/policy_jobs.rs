@@ -20,12 +20,22 @@ fn job(name: &str, completion: &Value) -> Result<DynamicObject> {
 fn the_controllers_token_pauses_broadcast_jobs_and_deletes_those_with_a_ttl_alone() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
-        let of = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "BroadcastJob"));
+        let of = ApiResource::from_gvk(&GroupVersionKind::gvk(
+            "apps.kruise.io",
+            "v1beta1",
+            "BroadcastJob",
+        ));
         let by_hand: Api<DynamicObject> = Api::namespaced_with(admin, "default", &of);
-        let manager: Api<DynamicObject> = Api::namespaced_with(stage.manager().await?, "default", &of);
+        let manager: Api<DynamicObject> =
+            Api::namespaced_with(stage.manager().await?, "default", &of);
         let create = PostParams::default();
         by_hand.create(&create, &job("stays", &json!({}))?).await?;
-        by_hand.create(&create, &job("ends", &json!({"ttlSecondsAfterFinished": 60}))?).await?;
+        by_hand
+            .create(
+                &create,
+                &job("ends", &json!({"ttlSecondsAfterFinished": 60}))?,
+            )
+            .await?;
         let early = Patch::Merge(json!({"spec": {"parallelism": 9}}));
         until("the policy is in force", async || {
             let answer = manager.patch("stays", &trial(), &early).await;
@@ -33,16 +43,37 @@ fn the_controllers_token_pauses_broadcast_jobs_and_deletes_those_with_a_ttl_alon
         })
         .await?;
         let answer = manager.delete("stays", &DeleteParams::default()).await;
-        refused("one without a TTL", answer, "broadcastjobs with completionPolicy.ttlSecondsAfterFinished alone")?;
+        refused(
+            "one without a TTL",
+            answer,
+            "broadcastjobs with completionPolicy.ttlSecondsAfterFinished alone",
+        )?;
         let merge = async |spec: Value| {
-            manager.patch("stays", &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await
+            manager
+                .patch(
+                    "stays",
+                    &PatchParams::default(),
+                    &Patch::Merge(json!({"spec": spec})),
+                )
+                .await
         };
         let says = "of the spec of broadcastjobs kruise-manager may set paused";
-        refused("a template", merge(json!({"template": {"spec": {"hostNetwork": true}}})).await, says)?;
+        refused(
+            "a template",
+            merge(json!({"template": {"spec": {"hostNetwork": true}}})).await,
+            says,
+        )?;
         merge(json!({"paused": true})).await.context("a pause")?;
-        refused("more beside the pause", merge(json!({"paused": true, "parallelism": 9})).await, says)?;
+        refused(
+            "more beside the pause",
+            merge(json!({"paused": true, "parallelism": 9})).await,
+            says,
+        )?;
         refused("to go on", merge(json!({"paused": false})).await, says)?;
-        manager.delete("ends", &DeleteParams::default()).await.context("the TTL")?;
+        manager
+            .delete("ends", &DeleteParams::default())
+            .await
+            .context("the TTL")?;
         Ok(())
     })
 }

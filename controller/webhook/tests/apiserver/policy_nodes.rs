@@ -16,8 +16,7 @@ fn taint(key: &str, effect: &str) -> Value {
 }
 
 fn node(taints: &[Value]) -> Result<Node> {
-    let body =
-        json!({"metadata": {"name": "joins", "labels": {"zone": "a"}}, "spec": {"taints": taints, "providerID": "p"}});
+    let body = json!({"metadata": {"name": "joins", "labels": {"zone": "a"}}, "spec": {"taints": taints, "providerID": "p"}});
     Ok(serde_json::from_value(body)?)
 }
 
@@ -32,12 +31,20 @@ fn taints(taints: &[Value]) -> Patch<Value> {
 /// The taints that the node has.
 async fn held(nodes: &Api<Node>) -> Result<Vec<Value>> {
     let node = nodes.get("joins").await?;
-    Ok(node.spec.and_then(|spec| spec.taints).iter().flatten().map(|taint| json!(taint)).collect())
+    Ok(node
+        .spec
+        .and_then(|spec| spec.taints)
+        .iter()
+        .flatten()
+        .map(|taint| json!(taint))
+        .collect())
 }
 
 /// What a thief of the token would write to a node that has these taints.
 fn thefts(all: &[Value]) -> Vec<(&'static str, Patch<Value>)> {
-    let [gpu, ours, zone, at_startup] = all else { return Vec::new() };
+    let [gpu, ours, zone, at_startup] = all else {
+        return Vec::new();
+    };
     let other = |key: &str, effect: &str| [gpu.clone(), taint(key, effect), zone.clone()];
     let free = [gpu.clone(), zone.clone()];
     let beside = |field: Value| {
@@ -46,33 +53,67 @@ fn thefts(all: &[Value]) -> Vec<(&'static str, Patch<Value>)> {
         merge(body)
     };
     vec![
-        ("another taint less", taints(&[ours.clone(), zone.clone(), at_startup.clone()])),
+        (
+            "another taint less",
+            taints(&[ours.clone(), zone.clone(), at_startup.clone()]),
+        ),
         ("all taints less", taints(&[])),
         ("another one less beside", taints(std::slice::from_ref(gpu))),
-        ("others in another order", taints(&[zone.clone(), gpu.clone()])),
+        (
+            "others in another order",
+            taints(&[zone.clone(), gpu.clone()]),
+        ),
         ("one more", taints(&other("evil", "NoExecute"))),
-        ("another effect", taints(&[taint("gpu", "PreferNoSchedule"), zone.clone()])),
-        ("one that stays", taints(&[gpu.clone(), ours.clone(), zone.clone()])),
-        ("one of ours with another effect", taints(&other(OURS, "NoExecute"))),
-        ("a label beside", beside(json!({"metadata": {"labels": {"zone": "b"}}}))),
-        ("an annotation beside", beside(json!({"metadata": {"annotations": {"a": "b"}}}))),
-        ("a finalizer beside", beside(json!({"metadata": {"finalizers": ["x.io/y"]}}))),
+        (
+            "another effect",
+            taints(&[taint("gpu", "PreferNoSchedule"), zone.clone()]),
+        ),
+        (
+            "one that stays",
+            taints(&[gpu.clone(), ours.clone(), zone.clone()]),
+        ),
+        (
+            "one of ours with another effect",
+            taints(&other(OURS, "NoExecute")),
+        ),
+        (
+            "a label beside",
+            beside(json!({"metadata": {"labels": {"zone": "b"}}})),
+        ),
+        (
+            "an annotation beside",
+            beside(json!({"metadata": {"annotations": {"a": "b"}}})),
+        ),
+        (
+            "a finalizer beside",
+            beside(json!({"metadata": {"finalizers": ["x.io/y"]}})),
+        ),
         (
             "an owner beside",
             beside(json!({"metadata": {"ownerReferences": [
                 {"apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "u"},
             ]}})),
         ),
-        ("a cordon beside", beside(json!({"spec": {"unschedulable": true}}))),
-        ("an address range beside", beside(json!({"spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}}))),
+        (
+            "a cordon beside",
+            beside(json!({"spec": {"unschedulable": true}})),
+        ),
+        (
+            "an address range beside",
+            beside(json!({"spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}})),
+        ),
     ]
 }
 
 #[test]
-fn the_controllers_token_takes_the_taints_that_wait_for_images_off_nodes_and_writes_nothing_else() -> Result<()> {
+fn the_controllers_token_takes_the_taints_that_wait_for_images_off_nodes_and_writes_nothing_else()
+-> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
-        let (by_hand, manager) = (Api::<Node>::all(admin), Api::<Node>::all(stage.manager().await?));
+        let (by_hand, manager) = (
+            Api::<Node>::all(admin),
+            Api::<Node>::all(stage.manager().await?),
+        );
         let write = PatchParams::default();
         let all = [
             taint("gpu", "NoSchedule"),
@@ -85,7 +126,11 @@ fn the_controllers_token_takes_the_taints_that_wait_for_images_off_nodes_and_wri
         let says = "of nodes kruise-manager may take away the taints";
         let label = merge(json!({"metadata": {"labels": {"zone": "b"}}}));
         until("the policy is in force", async || {
-            refused("a label", manager.patch("joins", &trial(), &label).await, says)
+            refused(
+                "a label",
+                manager.patch("joins", &trial(), &label).await,
+                says,
+            )
         })
         .await?;
         for (what, patch) in thefts(&all) {
@@ -96,28 +141,53 @@ fn the_controllers_token_takes_the_taints_that_wait_for_images_off_nodes_and_wri
         let free = async || {
             let mut rest = self::held(&by_hand).await?;
             rest.retain(|taint| taint["key"] != OURS && taint["key"] != AT_STARTUP);
-            manager.patch("joins", &write, &taints(&rest)).await.context("the taints go")
+            manager
+                .patch("joins", &write, &taints(&rest))
+                .await
+                .context("the taints go")
         };
         // Kubernetes adds taints of its own to a node without a kubelet, at any time.
         until("the taints go", free).await?;
         let rest = self::held(&by_hand).await?;
         ensure!(
-            all.iter().all(|taint| rest.contains(taint) == ["gpu", "zone"].contains(&taint["key"].as_str().unwrap())),
+            all.iter().all(|taint| rest.contains(taint)
+                == ["gpu", "zone"].contains(&taint["key"].as_str().unwrap())),
             "{rest:?}"
         );
 
         // Should someone give it every right there is, the policy still stands.
         let binding = "--serviceaccount=kruise-system:kruise-manager";
-        stage.kubectl(&["create", "clusterrolebinding", "careless", "--clusterrole=cluster-admin", binding], None)?;
+        stage.kubectl(
+            &[
+                "create",
+                "clusterrolebinding",
+                "careless",
+                "--clusterrole=cluster-admin",
+                binding,
+            ],
+            None,
+        )?;
         let ready = merge(json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}));
         until("the rights are there", async || {
-            refused("a status", manager.patch_status("joins", &trial(), &ready).await, says)
+            refused(
+                "a status",
+                manager.patch_status("joins", &trial(), &ready).await,
+                says,
+            )
         })
         .await?;
-        refused("a node's deletion", manager.delete("joins", &DeleteParams::default()).await, says)?;
+        refused(
+            "a node's deletion",
+            manager.delete("joins", &DeleteParams::default()).await,
+            says,
+        )?;
         let mut another = node(&[])?;
         another.metadata.name = Some("evil".to_owned());
-        refused("a node of its own", manager.create(&PostParams::default(), &another).await, says)
+        refused(
+            "a node of its own",
+            manager.create(&PostParams::default(), &another).await,
+            says,
+        )
     })
 }
 
@@ -125,8 +195,19 @@ fn the_controllers_token_takes_the_taints_that_wait_for_images_off_nodes_and_wri
 fn without_the_value_the_controller_has_no_right_to_write_nodes() -> Result<()> {
     let stage = Stage::with_values(&format!("{REGISTRY},joiningNodes.takeTaint=false"))?;
     stage.run(async |admin| {
-        let (by_hand, manager) = (Api::<Node>::all(admin), Api::<Node>::all(stage.manager().await?));
-        by_hand.create(&PostParams::default(), &node(&[taint(OURS, "NoSchedule")])?).await?;
-        refused("the taint", manager.patch("joins", &PatchParams::default(), &taints(&[])).await, "cannot patch")
+        let (by_hand, manager) = (
+            Api::<Node>::all(admin),
+            Api::<Node>::all(stage.manager().await?),
+        );
+        by_hand
+            .create(&PostParams::default(), &node(&[taint(OURS, "NoSchedule")])?)
+            .await?;
+        refused(
+            "the taint",
+            manager
+                .patch("joins", &PatchParams::default(), &taints(&[]))
+                .await,
+            "cannot patch",
+        )
     })
 }

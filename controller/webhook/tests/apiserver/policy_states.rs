@@ -27,7 +27,8 @@ fn state(name: &str, fields: &Value) -> Result<DynamicObject> {
 }
 
 #[test]
-fn the_controllers_token_writes_persistent_pod_states_of_workloads_of_their_name_alone() -> Result<()> {
+fn the_controllers_token_writes_persistent_pod_states_of_workloads_of_their_name_alone()
+-> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let of = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "PersistentPodState"));
@@ -84,7 +85,14 @@ fn the_controllers_token_writes_persistent_pod_states_of_workloads_of_their_name
 fn pinning_gives_listed_annotations_and_spares_system_pods() -> Result<()> {
     let stage = Stage::with_chart()?;
     for namespace in ["default", "kube-system"] {
-        let wait = ["wait", "--for=create", "serviceaccount/default", "--timeout=120s", "-n", namespace];
+        let wait = [
+            "wait",
+            "--for=create",
+            "serviceaccount/default",
+            "--timeout=120s",
+            "-n",
+            namespace,
+        ];
         stage.kubectl(&wait, None)?;
     }
     stage.run(async |admin| {

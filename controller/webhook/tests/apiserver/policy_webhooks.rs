@@ -2,7 +2,9 @@
 //! pod of somebody else it writes what a SidecarSet gave it.
 
 use anyhow::{Context, Result};
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -32,15 +34,26 @@ fn entry(fields: &Value) -> Result<Patch<Value>> {
         "namespaceSelector": namespaces("NotIn", json!(["kube-system", "kruise-system"])),
     });
     for (path, value) in fields.as_object().into_iter().flatten() {
-        *entry.pointer_mut(path).with_context(|| format!("no field {path}"))? = value.clone();
+        *entry
+            .pointer_mut(path)
+            .with_context(|| format!("no field {path}"))? = value.clone();
     }
     Ok(Patch::Merge(json!({"webhooks": [entry]})))
 }
 
 #[test]
-fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_alone() -> Result<()> {
+fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_alone() -> Result<()>
+{
     let stage = Stage::with_chart()?;
-    stage.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s"], None)?;
+    stage.kubectl(
+        &[
+            "wait",
+            "--for=create",
+            "serviceaccount/default",
+            "--timeout=120s",
+        ],
+        None,
+    )?;
     stage.run(async |admin| {
         let manager = stage.manager().await?;
         let write = PatchParams::default();
@@ -100,7 +113,9 @@ fn the_controllers_token_has_its_own_service_asked_about_new_pods_and_its_kinds_
     })
 }
 
-async fn asks_about_pods_that_go_in_named_namespaces(of_manager: &Api<ValidatingWebhookConfiguration>) -> Result<()> {
+async fn asks_about_pods_that_go_in_named_namespaces(
+    of_manager: &Api<ValidatingWebhookConfiguration>,
+) -> Result<()> {
     let own = json!({
         "/name": "delete.pods.kruise.io", "/sideEffects": "NoneOnDryRun", "/failurePolicy": "Fail", "/timeoutSeconds": 5,
         "/rules/0/operations": ["DELETE"], "/clientConfig/service/path": "/disrupt-pod/secret",
@@ -113,59 +128,130 @@ async fn asks_about_pods_that_go_in_named_namespaces(of_manager: &Api<Validating
     };
     let write = PatchParams::default();
     for (what, path, value) in [
-        ("about pods that are created", "/rules/0/operations", json!(["CREATE"])),
+        (
+            "about pods that are created",
+            "/rules/0/operations",
+            json!(["CREATE"]),
+        ),
         ("about Secrets", "/rules/0/resources", json!(["secrets"])),
-        ("about what kubelets say", "/rules/0/resources", json!(["pods/status"])),
-        ("by another path", "/clientConfig/service/path", json!("/validate")),
+        (
+            "about what kubelets say",
+            "/rules/0/resources",
+            json!(["pods/status"]),
+        ),
+        (
+            "by another path",
+            "/clientConfig/service/path",
+            json!("/validate"),
+        ),
         ("with a long wait", "/timeoutSeconds", json!(30)),
-        ("in kube-system", "/namespaceSelector", namespaces("In", json!(["default", "kube-system"]))),
-        ("in all namespaces but some", "/namespaceSelector", namespaces("NotIn", json!(["default"]))),
+        (
+            "in kube-system",
+            "/namespaceSelector",
+            namespaces("In", json!(["default", "kube-system"])),
+        ),
+        (
+            "in all namespaces but some",
+            "/namespaceSelector",
+            namespaces("NotIn", json!(["default"])),
+        ),
         ("in all namespaces", "/namespaceSelector", json!({})),
         ("about each pod", "/matchConditions", json!([])),
     ] {
         let patched = of_manager.patch(BUDGETS, &write, &with(path, value)?).await;
-        refused(what, patched, "in namespaces that it names and that are not protected")?;
+        refused(
+            what,
+            patched,
+            "in namespaces that it names and that are not protected",
+        )?;
     }
-    of_manager.patch(BUDGETS, &write, &entry(&own)?).await.context("about pods that are deleted")?;
+    of_manager
+        .patch(BUDGETS, &write, &entry(&own)?)
+        .await
+        .context("about pods that are deleted")?;
     let eviction = json!(["pods/eviction"]);
     let mut evicted = own.clone();
-    (evicted["/rules/0/operations"], evicted["/rules/0/resources"]) = (json!(["CREATE"]), eviction);
-    of_manager.patch(BUDGETS, &write, &entry(&evicted)?).await.context("about pods that are evicted")?;
-    of_manager.patch(BUDGETS, &write, &Patch::Merge(json!({"webhooks": []}))).await.context("about none")?;
+    (
+        evicted["/rules/0/operations"],
+        evicted["/rules/0/resources"],
+    ) = (json!(["CREATE"]), eviction);
+    of_manager
+        .patch(BUDGETS, &write, &entry(&evicted)?)
+        .await
+        .context("about pods that are evicted")?;
+    of_manager
+        .patch(BUDGETS, &write, &Patch::Merge(json!({"webhooks": []})))
+        .await
+        .context("about none")?;
     Ok(())
 }
 
 async fn opens_gates_that_nobody_closed(admin: &Client, manager: &Client) -> Result<()> {
-    let (by_hand, pods) =
-        (Api::<Pod>::namespaced(admin.clone(), "default"), Api::<Pod>::namespaced(manager.clone(), "default"));
+    let (by_hand, pods) = (
+        Api::<Pod>::namespaced(admin.clone(), "default"),
+        Api::<Pod>::namespaced(manager.clone(), "default"),
+    );
     let (create, write) = (PostParams::default(), PatchParams::default());
-    for (name, gates) in [("gated", json!([{"conditionType": "KruisePodReady"}])), ("ungated", json!([]))] {
+    for (name, gates) in [
+        ("gated", json!([{"conditionType": "KruisePodReady"}])),
+        ("ungated", json!([])),
+    ] {
         let containers = json!([{"name": "main", "image": "a:1"}]);
         let spec = json!({"containers": containers, "automountServiceAccountToken": false, "readinessGates": gates});
-        by_hand.create(&create, &serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec}))?).await?;
+        by_hand
+            .create(
+                &create,
+                &serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec}))?,
+            )
+            .await?;
     }
     let condition = |type_: &str, status: &str| {
         Patch::Strategic(json!({"status": {"conditions": [{"type": type_, "status": status}]}}))
     };
     let says = "kruise-manager may write";
     for (what, name, patch) in [
-        ("a gate that is not there", "ungated", condition("KruisePodReady", "True")),
-        ("a gate that is to be closed", "gated", condition("KruisePodReady", "False")),
+        (
+            "a gate that is not there",
+            "ungated",
+            condition("KruisePodReady", "True"),
+        ),
+        (
+            "a gate that is to be closed",
+            "gated",
+            condition("KruisePodReady", "False"),
+        ),
         ("another condition", "gated", condition("Ready", "True")),
-        ("the phase", "gated", Patch::Strategic(json!({"status": {"phase": "Failed"}}))),
-        ("a label", "gated", Patch::Strategic(json!({"metadata": {"labels": {"a": "b"}}}))),
+        (
+            "the phase",
+            "gated",
+            Patch::Strategic(json!({"status": {"phase": "Failed"}})),
+        ),
+        (
+            "a label",
+            "gated",
+            Patch::Strategic(json!({"metadata": {"labels": {"a": "b"}}})),
+        ),
     ] {
         refused(what, pods.patch_status(name, &write, &patch).await, says)?;
     }
-    pods.patch_status("gated", &write, &condition("KruisePodReady", "True")).await.context("a gate that is opened")?;
-    by_hand.patch_status("gated", &write, &condition("KruisePodReady", "False")).await?;
-    let again = pods.patch_status("gated", &write, &condition("KruisePodReady", "True")).await;
+    pods.patch_status("gated", &write, &condition("KruisePodReady", "True"))
+        .await
+        .context("a gate that is opened")?;
+    by_hand
+        .patch_status("gated", &write, &condition("KruisePodReady", "False"))
+        .await?;
+    let again = pods
+        .patch_status("gated", &write, &condition("KruisePodReady", "True"))
+        .await;
     refused("a gate that somebody closed", again, says)?;
     // For a ContainerRecreateRequest it closes the gate by an entry, and takes that back.
     let gate = |status: &str, message: &str| json!({"type": "KruisePodReady", "status": status, "message": message});
     let entry = r#"[{"userAgent":"ContainerRecreateRequest","key":"default/demo"}]"#;
     for (what, conditions) in [
-        ("closed", json!([gate("False", entry), {"type": "Ready", "status": "False"}])),
+        (
+            "closed",
+            json!([gate("False", entry), {"type": "Ready", "status": "False"}]),
+        ),
         ("open", json!([gate("True", "[]")])),
     ] {
         let patch = Patch::Strategic(json!({"status": {"conditions": conditions}}));
@@ -176,15 +262,24 @@ async fn opens_gates_that_nobody_closed(admin: &Client, manager: &Client) -> Res
     let ready = Patch::Strategic(
         json!({"status": {"conditions": [gate("False", entry), {"type": "Ready", "status": "True"}]}}),
     );
-    refused("a pod that is said to be ready", pods.patch_status("gated", &write, &ready).await, says)
+    refused(
+        "a pod that is said to be ready",
+        pods.patch_status("gated", &write, &ready).await,
+        says,
+    )
 }
 
 async fn writes_what_sidecar_sets_gave(admin: &Client, manager: &Client) -> Result<()> {
-    let (by_hand, pods) =
-        (Api::<Pod>::namespaced(admin.clone(), "default"), Api::<Pod>::namespaced(manager.clone(), "default"));
+    let (by_hand, pods) = (
+        Api::<Pod>::namespaced(admin.clone(), "default"),
+        Api::<Pod>::namespaced(manager.clone(), "default"),
+    );
     let create = PostParams::default();
     let record = json!({"log": {"hash": "h", "sidecarList": ["agent", "mesh"]}}).to_string();
-    for (name, annotations) in [("given", json!({"kruise.io/sidecarset-hash": record})), ("bare", json!({}))] {
+    for (name, annotations) in [
+        ("given", json!({"kruise.io/sidecarset-hash": record})),
+        ("bare", json!({})),
+    ] {
         let container = |name: &str| {
             let env = if name == "main" || name == "bare" {
                 json!([])
@@ -202,28 +297,53 @@ async fn writes_what_sidecar_sets_gave(admin: &Client, manager: &Client) -> Resu
         let init = [container("once"), native("proxy"), native("bare")];
         let spec = json!({"containers": containers, "initContainers": init, "automountServiceAccountToken": false});
         let pod = json!({"metadata": {"name": name, "annotations": annotations}, "spec": spec});
-        by_hand.create(&create, &serde_json::from_value(pod)?).await?;
+        by_hand
+            .create(&create, &serde_json::from_value(pod)?)
+            .await?;
     }
-    let image =
-        |list: &str, container: &str| Patch::Strategic(json!({"spec": {list: [{"name": container, "image": "a:2"}]}}));
+    let image = |list: &str, container: &str| {
+        Patch::Strategic(json!({"spec": {list: [{"name": container, "image": "a:2"}]}}))
+    };
     let write = PatchParams::default();
-    for (list, container) in [("containers", "agent"), ("containers", "mesh-2"), ("initContainers", "proxy")] {
+    for (list, container) in [
+        ("containers", "agent"),
+        ("containers", "mesh-2"),
+        ("initContainers", "proxy"),
+    ] {
         let image = image(list, container);
-        pods.patch("given", &write, &image).await.with_context(|| format!("the image of {container}"))?;
+        pods.patch("given", &write, &image)
+            .await
+            .with_context(|| format!("the image of {container}"))?;
         let answer = pods.patch("bare", &write, &image).await;
-        refused("of a pod without sidecars", answer, "kruise-manager may write")?;
+        refused(
+            "of a pod without sidecars",
+            answer,
+            "kruise-manager may write",
+        )?;
     }
     for (what, list, container) in [
         ("the pod's own image", "containers", "main"),
         ("that of its own native sidecar", "initContainers", "bare"),
-        ("that of an init container that ends", "initContainers", "once"),
+        (
+            "that of an init container that ends",
+            "initContainers",
+            "once",
+        ),
     ] {
         let answer = pods.patch("given", &write, &image(list, container)).await;
         refused(what, answer, "kruise-manager may write")?;
     }
     let labels = Patch::Merge(json!({"metadata": {"labels": {"app": "other"}}}));
-    refused("its labels", pods.patch("given", &write, &labels).await, "kruise-manager may write")?;
-    refused("its end", pods.delete("given", &DeleteParams::default()).await, "kruise-manager may write")?;
+    refused(
+        "its labels",
+        pods.patch("given", &write, &labels).await,
+        "kruise-manager may write",
+    )?;
+    refused(
+        "its end",
+        pods.delete("given", &DeleteParams::default()).await,
+        "kruise-manager may write",
+    )?;
 
     // Revisions of SidecarSets are in the controller's namespace.
     let revision = json!({"metadata": {"name": "log-1", "ownerReferences": [
@@ -231,7 +351,13 @@ async fn writes_what_sidecar_sets_gave(admin: &Client, manager: &Client) -> Resu
     ]}, "revision": 1, "data": {}});
     let revision: ControllerRevision = serde_json::from_value(revision)?;
     let here: Api<ControllerRevision> = Api::namespaced(manager.clone(), "kruise-system");
-    here.create(&create, &revision).await.context("a revision")?;
+    here.create(&create, &revision)
+        .await
+        .context("a revision")?;
     let elsewhere: Api<ControllerRevision> = Api::namespaced(manager.clone(), "default");
-    refused("a revision elsewhere", elsewhere.create(&create, &revision).await, "kruise-manager may write")
+    refused(
+        "a revision elsewhere",
+        elsewhere.create(&create, &revision).await,
+        "kruise-manager may write",
+    )
 }

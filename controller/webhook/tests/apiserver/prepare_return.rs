@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use berth_api::kinds::{
-    CLONE_SET, CONTAINER_RECREATE_REQUEST, Kind, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET, UNITED_DEPLOYMENT,
-    Version,
+    CLONE_SET, CONTAINER_RECREATE_REQUEST, Kind, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET,
+    UNITED_DEPLOYMENT, Version,
 };
 use berth_api::releases::{self, Release};
 use berth_webhook::{Migrated, ReturnError, migrate, prepare_return};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    PostParams,
 };
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -21,12 +22,21 @@ use crate::stage::{LONG, Replica, Stage};
 /// More than two pages.
 const CLONE_SETS: usize = 45;
 const SETTLE: Duration = Duration::from_secs(2);
-const OLDER: [Kind; 5] =
-    [CLONE_SET, CONTAINER_RECREATE_REQUEST, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET, UNITED_DEPLOYMENT];
+const OLDER: [Kind; 5] = [
+    CLONE_SET,
+    CONTAINER_RECREATE_REQUEST,
+    PERSISTENT_POD_STATE,
+    POD_UNAVAILABLE_BUDGET,
+    UNITED_DEPLOYMENT,
+];
 
 fn objects(client: &Client, kind: &Kind, version: Version) -> Api<DynamicObject> {
     let gvk = GroupVersionKind::gvk(kind.group, version.name(), kind.kind);
-    Api::namespaced_with(client.clone(), "default", &ApiResource::from_gvk_with_plural(&gvk, kind.plural))
+    Api::namespaced_with(
+        client.clone(),
+        "default",
+        &ApiResource::from_gvk_with_plural(&gvk, kind.plural),
+    )
 }
 
 async fn create(client: &Client, kind: &Kind, name: &str, spec: Value) -> Result<()> {
@@ -34,7 +44,8 @@ async fn create(client: &Client, kind: &Kind, name: &str, spec: Value) -> Result
         "apiVersion": kind.api_version(Version::V1Beta1), "kind": kind.kind, "metadata": {"name": name}, "spec": spec,
     });
     let api = objects(client, kind, Version::V1Beta1);
-    api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    api.create(&PostParams::default(), &serde_json::from_value(object)?)
+        .await?;
     Ok(())
 }
 
@@ -44,8 +55,16 @@ async fn stored(client: &Client) -> Result<Vec<(String, Vec<String>)>> {
     let mut found = Vec::new();
     for kind in &OLDER {
         let crd = crds.get(&kind.crd()).await?;
-        let stored = crd.status.and_then(|status| status.stored_versions).unwrap_or_default();
-        let version = crd.spec.versions.into_iter().find(|version| version.storage).context("no version is stored")?;
+        let stored = crd
+            .status
+            .and_then(|status| status.stored_versions)
+            .unwrap_or_default();
+        let version = crd
+            .spec
+            .versions
+            .into_iter()
+            .find(|version| version.storage)
+            .context("no version is stored")?;
         found.push((version.name, stored));
     }
     Ok(found)
@@ -57,17 +76,29 @@ fn all_in(version: &str) -> Vec<(String, Vec<String>)> {
 
 async fn prepare(client: &Client, release: &Release) -> (Result<Migrated, ReturnError>, String) {
     let mut lines = String::new();
-    let done = prepare_return(client, release, SETTLE, &mut |line| lines += &format!("{line}\n")).await;
+    let done = prepare_return(client, release, SETTLE, &mut |line| {
+        lines += &format!("{line}\n")
+    })
+    .await;
     (done, lines)
 }
 
 /// The objects that TAKEOVER.md applies for this step.
 fn rights() -> Result<String> {
     let page = include_str!("../../../../charts/berth/TAKEOVER.md");
-    let step = page.split("prepare-return, namespace").next().context("no service account")?;
+    let step = page
+        .split("prepare-return, namespace")
+        .next()
+        .context("no service account")?;
     let start = step.rfind("<<'YAML'\n").context("no block")? + "<<'YAML'\n".len();
-    let block = page[start..].split("   YAML\n").next().context("the block has no end")?;
-    Ok(block.lines().map(|line| line.strip_prefix("   ").unwrap_or(line).to_owned() + "\n").collect())
+    let block = page[start..]
+        .split("   YAML\n")
+        .next()
+        .context("the block has no end")?;
+    Ok(block
+        .lines()
+        .map(|line| line.strip_prefix("   ").unwrap_or(line).to_owned() + "\n")
+        .collect())
 }
 
 async fn make_objects(admin: &Client) -> Result<()> {
@@ -86,33 +117,41 @@ async fn make_objects(admin: &Client) -> Result<()> {
     let update = json!({"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "partition": 1}});
     let workload = json!({"template": {"metadata": labels}, "updateStrategy": update});
     let template = json!({"cloneSetTemplate": {"metadata": labels, "spec": workload}});
-    let united =
-        json!({"replicas": 0, "selector": selector, "template": template, "topology": {"subsets": [{"name": "a"}]}});
+    let united = json!({"replicas": 0, "selector": selector, "template": template, "topology": {"subsets": [{"name": "a"}]}});
     create(admin, &UNITED_DEPLOYMENT, "united", united).await?;
     let target = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"});
     let topology = json!({"keys": ["kubernetes.io/hostname"]});
     let state = json!({"targetRef": target, "requiredPersistentTopology": topology});
     create(admin, &PERSISTENT_POD_STATE, "db", state).await?;
-    let lossy =
-        json!({"selector": selector, "maxUnavailable": 1, "ignoredPodSelector": {"matchLabels": {"idle": "true"}}});
+    let lossy = json!({"selector": selector, "maxUnavailable": 1, "ignoredPodSelector": {"matchLabels": {"idle": "true"}}});
     create(admin, &POD_UNAVAILABLE_BUDGET, "lossy", lossy).await?;
     let kept = json!({"selector": selector, "maxUnavailable": 1, "protectOperations": ["EVICT"]});
     create(admin, &POD_UNAVAILABLE_BUDGET, "kept", kept).await
 }
 
 async fn specs(client: &Client) -> Result<Vec<Value>> {
-    let all = objects(client, &CLONE_SET, Version::V1Beta1).list(&ListParams::default()).await?;
-    Ok(all.items.into_iter().map(|object| object.data["spec"].clone()).collect())
+    let all = objects(client, &CLONE_SET, Version::V1Beta1)
+        .list(&ListParams::default())
+        .await?;
+    Ok(all
+        .items
+        .into_iter()
+        .map(|object| object.data["spec"].clone())
+        .collect())
 }
 
 /// Applies what a release has of a definition: v1alpha1 without conversion.
 async fn apply_release(admin: &Client, kind: &Kind) -> Result<()> {
     let crds: Api<CustomResourceDefinition> = Api::all(admin.clone());
     let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
-    crds.patch(&kind.crd(), &PatchParams::default(), &Patch::Merge(none)).await?;
+    crds.patch(&kind.crd(), &PatchParams::default(), &Patch::Merge(none))
+        .await?;
     let mut crd = crds.get(&kind.crd()).await?;
-    crd.spec.versions.retain(|version| version.name == "v1alpha1");
-    crds.replace(&kind.crd(), &PostParams::default(), &crd).await?;
+    crd.spec
+        .versions
+        .retain(|version| version.name == "v1alpha1");
+    crds.replace(&kind.crd(), &PostParams::default(), &crd)
+        .await?;
     Ok(())
 }
 

@@ -8,14 +8,18 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::stage::{CHART, LONG, NAMESPACE, REGISTRY, Replica, SECRET, Stage, node_image, node_images, until};
+use crate::stage::{
+    CHART, LONG, NAMESPACE, REGISTRY, Replica, SECRET, Stage, node_image, node_images, until,
+};
 
 const CRD: &str = "nodeimages.apps.kruise.io";
 const VALIDATING: &str = "kruise-validating-webhook-configuration";
 
 async fn converts(client: &Client, name: &str) -> Result<()> {
     until("v1alpha1 works again", async || {
-        node_images(client, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", name, "1")).await?;
+        node_images(client, "v1alpha1")
+            .create(&PostParams::default(), &node_image("v1alpha1", name, "1"))
+            .await?;
         Ok(())
     })
     .await
@@ -23,7 +27,8 @@ async fn converts(client: &Client, name: &str) -> Result<()> {
 
 async fn wipe(client: &Client, patch: Value) -> Result<()> {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
-    crds.patch(CRD, &PatchParams::default(), &Patch::Merge(patch)).await?;
+    crds.patch(CRD, &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
     Ok(())
 }
 
@@ -98,8 +103,15 @@ fn helm_and_apply_leave_the_bundle_alone_and_a_replacement_is_repaired() -> Resu
         replica.ready().await?;
         let crds: Api<CustomResourceDefinition> = Api::all(admin.clone());
         let bundle = async || -> Result<_> {
-            let conversion = crds.get(CRD).await?.spec.conversion.and_then(|conversion| conversion.webhook);
-            Ok(conversion.and_then(|webhook| webhook.client_config).and_then(|config| config.ca_bundle))
+            let conversion = crds
+                .get(CRD)
+                .await?
+                .spec
+                .conversion
+                .and_then(|conversion| conversion.webhook);
+            Ok(conversion
+                .and_then(|webhook| webhook.client_config)
+                .and_then(|config| config.ca_bundle))
         };
         let before = bundle().await?;
         ensure!(before.is_some(), "no bundle was written");
@@ -107,16 +119,39 @@ fn helm_and_apply_leave_the_bundle_alone_and_a_replacement_is_repaired() -> Resu
         let set = ["--namespace", NAMESPACE, "--set", REGISTRY];
         for replicas in ["controller.replicas=3", "controller.replicas=1"] {
             stage.helm(&[&["upgrade", "berth", CHART, "--set", replicas], &set[..]].concat())?;
-            ensure!(bundle().await? == before, "helm upgrade touched the caBundle");
+            ensure!(
+                bundle().await? == before,
+                "helm upgrade touched the caBundle"
+            );
         }
         stage.helm(&["rollback", "berth", "1", "--namespace", NAMESPACE])?;
-        ensure!(bundle().await? == before, "helm rollback touched the caBundle");
-        let manifests = stage.helm(&[&["template", "berth", CHART, "--kube-version", "1.34"], &set[..]].concat())?;
+        ensure!(
+            bundle().await? == before,
+            "helm rollback touched the caBundle"
+        );
+        let manifests = stage.helm(
+            &[
+                &["template", "berth", CHART, "--kube-version", "1.34"],
+                &set[..],
+            ]
+            .concat(),
+        )?;
         stage.kubectl(&["apply", "--filename=-"], Some(&manifests))?;
-        ensure!(bundle().await? == before, "kubectl apply touched the caBundle");
-        let server_side = ["apply", "--server-side", "--force-conflicts", "--filename=-"];
+        ensure!(
+            bundle().await? == before,
+            "kubectl apply touched the caBundle"
+        );
+        let server_side = [
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--filename=-",
+        ];
         stage.kubectl(&server_side, Some(&manifests))?;
-        ensure!(bundle().await? == before, "server-side apply touched the caBundle");
+        ensure!(
+            bundle().await? == before,
+            "server-side apply touched the caBundle"
+        );
         stage.helm(&[&["upgrade", "berth", CHART, "--force"], &set[..]].concat())?;
         ensure!(
             bundle().await?.is_none(),

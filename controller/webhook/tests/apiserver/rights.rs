@@ -23,7 +23,12 @@ type Right = (String, String, String);
 const UNBOUND: [(&str, &str, &str, &str); 3] = [
     ("", "events", "create", "no program believes an event"),
     ("", "events", "patch", "no program believes an event"),
-    ("authentication.k8s.io", "tokenreviews", "create", "it stores nothing"),
+    (
+        "authentication.k8s.io",
+        "tokenreviews",
+        "create",
+        "it stores nothing",
+    ),
 ];
 /// Rights to our own kinds that no policy bounds, and why: they have no refused row. An empty resource is each status.
 const FREE: [(&str, &str, &str); 5] = [
@@ -32,9 +37,21 @@ const FREE: [(&str, &str, &str); 5] = [
         "patch",
         "the schema bounds a status; the policy that reads one, to pin pods, leaves protected namespaces out",
     ),
-    ("containerrecreaterequests", "delete", "ttlSecondsAfterFinished of any request"),
-    ("imagelistpulljobs", "delete", "ttlSecondsAfterFinished of any job"),
-    ("imagepulljobs", "delete", "ttlSecondsAfterFinished of any job"),
+    (
+        "containerrecreaterequests",
+        "delete",
+        "ttlSecondsAfterFinished of any request",
+    ),
+    (
+        "imagelistpulljobs",
+        "delete",
+        "ttlSecondsAfterFinished of any job",
+    ),
+    (
+        "imagepulljobs",
+        "delete",
+        "ttlSecondsAfterFinished of any job",
+    ),
     ("nodeimages", "delete", "it goes with its node"),
 ];
 const READS: [&str; 3] = ["get", "list", "watch"];
@@ -54,7 +71,13 @@ struct Row {
 }
 
 /// Verb, namespace and name, what, body, and the words of the refusal.
-type Try<'a> = (&'a str, (&'a str, &'a str), &'static str, Value, &'static str);
+type Try<'a> = (
+    &'a str,
+    (&'a str, &'a str),
+    &'static str,
+    Value,
+    &'static str,
+);
 
 /// The rows of one resource; its subresource stands behind a slash.
 struct Rows<'a> {
@@ -66,19 +89,54 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     /// `at` is a namespace, if there is one, and the object's name, if it has one.
-    fn add(&mut self, verb: &str, at: (&str, &str), what: &'static str, body: Value, says: &'static str) {
-        let Self { group, version, resource, .. } = *self;
+    fn add(
+        &mut self,
+        verb: &str,
+        at: (&str, &str),
+        what: &'static str,
+        body: Value,
+        says: &'static str,
+    ) {
+        let Self {
+            group,
+            version,
+            resource,
+            ..
+        } = *self;
         let (namespace, name) = at;
-        let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
-        let inside = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
-        let (plural, sub) = resource.split_once('/').map_or((resource, ""), |parts| parts);
-        let parts: Vec<_> = [plural, name, sub].into_iter().filter(|part| !part.is_empty()).collect();
+        let root = if group.is_empty() {
+            "/api".to_owned()
+        } else {
+            format!("/apis/{group}")
+        };
+        let inside = if namespace.is_empty() {
+            String::new()
+        } else {
+            format!("/namespaces/{namespace}")
+        };
+        let (plural, sub) = resource
+            .split_once('/')
+            .map_or((resource, ""), |parts| parts);
+        let parts: Vec<_> = [plural, name, sub]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect();
         let how = if what == FOR_REAL { "" } else { "?dryRun=All" };
         let path = format!("{root}/{version}{inside}/{}{how}", parts.join("/"));
         // Options in the body of a deletion take the place of those in its path.
-        let body = if verb == "delete" { json!({"dryRun": ["All"]}) } else { body };
+        let body = if verb == "delete" {
+            json!({"dryRun": ["All"]})
+        } else {
+            body
+        };
         let right = (group.to_owned(), resource.to_owned(), verb.to_owned());
-        self.all.push(Row { right, path, what, body, says });
+        self.all.push(Row {
+            right,
+            path,
+            what,
+            body,
+            says,
+        });
     }
 }
 
@@ -101,29 +159,63 @@ fn rights(stage: &Stage) -> Result<BTreeSet<Right>> {
         .filter(|text| text.contains("\nkind: ClusterRole\n") || text.contains("\nkind: Role\n"));
     for role in roles.map(serde_saphyr::from_str::<Value>) {
         let role = role?;
-        let rules =
-            role["rules"].as_array().into_iter().flatten().filter(|_| role["metadata"]["name"] == "kruise-manager");
+        let rules = role["rules"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|_| role["metadata"]["name"] == "kruise-manager");
         for rule in rules {
             let texts = |field: &str| -> Vec<String> {
-                rule[field].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+                rule[field]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect()
             };
-            for (group, resource) in
-                texts("apiGroups").iter().flat_map(|g| texts("resources").into_iter().map(move |r| (g, r)))
+            for (group, resource) in texts("apiGroups")
+                .iter()
+                .flat_map(|g| texts("resources").into_iter().map(move |r| (g, r)))
             {
-                rights.extend(texts("verbs").into_iter().map(|verb| (group.clone(), resource.clone(), verb)));
+                rights.extend(
+                    texts("verbs")
+                        .into_iter()
+                        .map(|verb| (group.clone(), resource.clone(), verb)),
+                );
             }
         }
     }
     // Reads pass no policy, and nothing is written by the name of finalizers.
-    rights.retain(|(_, resource, verb)| !READS.contains(&verb.as_str()) && !resource.ends_with("/finalizers"));
+    rights.retain(|(_, resource, verb)| {
+        !READS.contains(&verb.as_str()) && !resource.ends_with("/finalizers")
+    });
     Ok(rights)
 }
 
 #[test]
 fn each_right_to_write_is_bound_by_a_row() -> Result<()> {
     let stage = Stage::with_chart()?;
-    stage.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s"], None)?;
-    stage.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s", "-n", "kube-system"], None)?;
+    stage.kubectl(
+        &[
+            "wait",
+            "--for=create",
+            "serviceaccount/default",
+            "--timeout=120s",
+        ],
+        None,
+    )?;
+    stage.kubectl(
+        &[
+            "wait",
+            "--for=create",
+            "serviceaccount/default",
+            "--timeout=120s",
+            "-n",
+            "kube-system",
+        ],
+        None,
+    )?;
     stage.run(async |admin| {
         let world = world::world(&admin).await?;
         let mut rows = Vec::new();
@@ -131,33 +223,69 @@ fn each_right_to_write_is_bound_by_a_row() -> Result<()> {
         others::of_others(&mut rows, &world);
         kinds::of_kinds(&mut rows, &world);
         subsets::of_subsets(&mut rows, &world);
-        let unbound = UNBOUND.iter().map(|(group, resource, verb, _)| (*group, *resource, *verb));
+        let unbound = UNBOUND
+            .iter()
+            .map(|(group, resource, verb, _)| (*group, *resource, *verb));
         let unbound = unbound.map(|(g, r, v)| (g.to_owned(), r.to_owned(), v.to_owned()));
-        let known: BTreeSet<_> = rows.iter().map(|row| row.right.clone()).chain(unbound).collect();
+        let known: BTreeSet<_> = rows
+            .iter()
+            .map(|row| row.right.clone())
+            .chain(unbound)
+            .collect();
         let rights = rights(&stage)?;
         let lacking: Vec<_> = rights.difference(&known).collect();
-        ensure!(lacking.is_empty(), "rbac.yaml has rights without a row: {lacking:?}");
+        ensure!(
+            lacking.is_empty(),
+            "rbac.yaml has rights without a row: {lacking:?}"
+        );
         let stale: Vec<_> = known.difference(&rights).collect();
-        ensure!(stale.is_empty(), "rows of rights that rbac.yaml lacks: {stale:?}");
+        ensure!(
+            stale.is_empty(),
+            "rows of rights that rbac.yaml lacks: {stale:?}"
+        );
 
         let judged = |is_allowed: bool| -> BTreeSet<&Right> {
-            rows.iter().filter(|row| row.says.is_empty() == is_allowed).map(|row| &row.right).collect()
+            rows.iter()
+                .filter(|row| row.says.is_empty() == is_allowed)
+                .map(|row| &row.right)
+                .collect()
         };
         let (allowed, refused) = (judged(true), judged(false));
-        let bounded: Vec<_> = rows.iter().map(|row| &row.right).filter(|right| !is_free(right)).collect();
-        let one_sided: BTreeSet<_> =
-            bounded.into_iter().filter(|right| !(allowed.contains(right) && refused.contains(right))).collect();
-        ensure!(one_sided.is_empty(), "rights without an allowed and a refused row: {one_sided:?}");
+        let bounded: Vec<_> = rows
+            .iter()
+            .map(|row| &row.right)
+            .filter(|right| !is_free(right))
+            .collect();
+        let one_sided: BTreeSet<_> = bounded
+            .into_iter()
+            .filter(|right| !(allowed.contains(right) && refused.contains(right)))
+            .collect();
+        ensure!(
+            one_sided.is_empty(),
+            "rights without an allowed and a refused row: {one_sided:?}"
+        );
         let stale: Vec<_> = refused.iter().filter(|right| is_free(right)).collect();
-        ensure!(stale.is_empty(), "rights that FREE calls unbounded, and a row refuses: {stale:?}");
+        ensure!(
+            stale.is_empty(),
+            "rights that FREE calls unbounded, and a row refuses: {stale:?}"
+        );
 
         let bound = ["--bound-object-kind=Pod", "--bound-object-name=replica"];
-        let manager = Caller(stage.client(Some(stage.token("kruise-manager", &bound)?)).await?);
+        let manager = Caller(
+            stage
+                .client(Some(stage.token("kruise-manager", &bound)?))
+                .await?,
+        );
         // A policy is in force some time after it is there.
         until("each row holds", async || {
             let mut wrong = Vec::new();
             for row in &rows {
-                wrong.extend(judge(&manager, row).await.err().map(|error| format!("{error:#}")));
+                wrong.extend(
+                    judge(&manager, row)
+                        .await
+                        .err()
+                        .map(|error| format!("{error:#}")),
+                );
             }
             ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
             Ok(())
@@ -169,12 +297,25 @@ fn each_right_to_write_is_bound_by_a_row() -> Result<()> {
 fn is_free((group, resource, verb): &Right) -> bool {
     let is_own = group.ends_with(".kruise.io");
     FREE.iter().any(|(free, of, _)| {
-        let is_it = if free.is_empty() { resource.ends_with("/status") } else { resource == free };
+        let is_it = if free.is_empty() {
+            resource.ends_with("/status")
+        } else {
+            resource == free
+        };
         is_own && is_it && verb == of
     })
 }
 
-async fn judge(manager: &Caller, Row { right, path, what, body, says }: &Row) -> Result<()> {
+async fn judge(
+    manager: &Caller,
+    Row {
+        right,
+        path,
+        what,
+        body,
+        says,
+    }: &Row,
+) -> Result<()> {
     let (method, content) = match right.2.as_str() {
         "create" => (Method::POST, "application/json"),
         "patch" => (Method::PATCH, "application/json-patch+json"),

@@ -9,7 +9,9 @@ use anyhow::{Context, Result, ensure};
 use berth_cluster::{Cluster, Options, Place, address};
 use berth_webhook::{Config, Handle, PodIdentity, Readiness};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt};
 use secrecy::SecretString;
@@ -44,21 +46,54 @@ impl Stage {
     /// The same with more values, separated by commas.
     pub(crate) fn with_values(values: &str) -> Result<Self> {
         let stage = Self::bare()?;
-        stage.helm(&["install", "berth", CHART, "--namespace", NAMESPACE, "--create-namespace", "--set", values])?;
+        stage.helm(&[
+            "install",
+            "berth",
+            CHART,
+            "--namespace",
+            NAMESPACE,
+            "--create-namespace",
+            "--set",
+            values,
+        ])?;
         // Without it no pod is taken in.
-        stage.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s", "-n", NAMESPACE], None)?;
+        stage.kubectl(
+            &[
+                "wait",
+                "--for=create",
+                "serviceaccount/default",
+                "--timeout=120s",
+                "-n",
+                NAMESPACE,
+            ],
+            None,
+        )?;
         Ok(stage)
     }
 
     pub(crate) fn bare() -> Result<Self> {
-        let _ = tracing_subscriber::fmt().with_max_level(LevelFilter::WARN).with_test_writer().try_init();
+        let _ = tracing_subscriber::fmt()
+            .with_max_level(LevelFilter::WARN)
+            .with_test_writer()
+            .try_init();
         let cluster = Cluster::up(&Options::default())?;
         let mut config = Kubeconfig::read_from(cluster.kubeconfig())?;
-        for entry in config.clusters.iter_mut().filter_map(|entry| entry.cluster.as_mut()) {
-            entry.server = Some(format!("https://{}:{}", address::CONTROL_PLANE, address::APISERVER_PORT));
+        for entry in config
+            .clusters
+            .iter_mut()
+            .filter_map(|entry| entry.cluster.as_mut())
+        {
+            entry.server = Some(format!(
+                "https://{}:{}",
+                address::CONTROL_PLANE,
+                address::APISERVER_PORT
+            ));
         }
         let directory = TempDir::new()?;
-        std::fs::write(directory.path().join(KUBECONFIG), serde_json::to_vec(&config)?)?;
+        std::fs::write(
+            directory.path().join(KUBECONFIG),
+            serde_json::to_vec(&config)?,
+        )?;
         Ok(Self { cluster, directory })
     }
 
@@ -72,12 +107,25 @@ impl Stage {
 
     /// Runs a program inside the cluster's network, from wherever it is called.
     fn program(&self, name: &str, arguments: &[&str], input: Option<&str>) -> Result<String> {
-        let mut command = self.cluster.command(Place::ControlPlane, self.cluster.programs().path(name))?;
-        command.env("KUBECONFIG", self.directory.path().join(KUBECONFIG)).args(arguments);
+        let mut command = self
+            .cluster
+            .command(Place::ControlPlane, self.cluster.programs().path(name))?;
+        command
+            .env("KUBECONFIG", self.directory.path().join(KUBECONFIG))
+            .args(arguments);
         command.env("KUBECACHEDIR", self.directory.path().join("cache"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
-        child.stdin.take().context("no standard input")?.write_all(input.unwrap_or_default().as_bytes())?;
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot run {command:?}"))?;
+        child
+            .stdin
+            .take()
+            .context("no standard input")?
+            .write_all(input.unwrap_or_default().as_bytes())?;
         let output = child.wait_with_output()?;
         let error = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{name} {arguments:?}: {error}");
@@ -85,9 +133,14 @@ impl Stage {
     }
 
     /// Runs the work where the apiserver can reach us.
-    pub(crate) fn run<T: Send>(&self, work: impl AsyncFnOnce(Client) -> Result<T> + Send) -> Result<T> {
+    pub(crate) fn run<T: Send>(
+        &self,
+        work: impl AsyncFnOnce(Client) -> Result<T> + Send,
+    ) -> Result<T> {
         self.cluster.in_network(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
             runtime.block_on(async { work(self.client(None).await?).await })
         })?
     }
@@ -95,9 +148,13 @@ impl Stage {
     /// A client inside the cluster's network: the administrator, or the bearer of a token.
     pub(crate) async fn client(&self, token: Option<String>) -> Result<Client> {
         let kubeconfig = Kubeconfig::read_from(self.directory.path().join(KUBECONFIG))?;
-        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let mut config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         if let Some(token) = token {
-            config.auth_info = AuthInfo { token: Some(SecretString::from(token)), ..AuthInfo::default() };
+            config.auth_info = AuthInfo {
+                token: Some(SecretString::from(token)),
+                ..AuthInfo::default()
+            };
         }
         Ok(Client::try_from(config)?)
     }
@@ -110,7 +167,10 @@ impl Stage {
     /// A token of a service account of the chart.
     pub(crate) fn token(&self, account: &str, more: &[&str]) -> Result<String> {
         let arguments = ["create", "token", account, "--namespace", NAMESPACE];
-        Ok(self.kubectl(&[&arguments, more].concat(), None)?.trim().to_owned())
+        Ok(self
+            .kubectl(&[&arguments, more].concat(), None)?
+            .trim()
+            .to_owned())
     }
 }
 
@@ -133,11 +193,19 @@ pub(crate) struct Validity {
 }
 
 /// Long enough for nothing to be rotated.
-pub(crate) const LONG: Validity = Validity { cert: Duration::from_secs(86_400), ca: Duration::from_secs(864_000) };
+pub(crate) const LONG: Validity = Validity {
+    cert: Duration::from_secs(86_400),
+    ca: Duration::from_secs(864_000),
+};
 
 impl Replica {
     /// Starts a replica with the rights that the chart gives to the controller.
-    pub(crate) async fn start(stage: &Stage, admin: &Client, port: u16, validity: Validity) -> Result<Self> {
+    pub(crate) async fn start(
+        stage: &Stage,
+        admin: &Client,
+        port: u16,
+        validity: Validity,
+    ) -> Result<Self> {
         Self::start_with(stage, admin, config(port, validity, None)).await
     }
 
@@ -159,16 +227,43 @@ impl Replica {
             },
         }))?;
         let pod = pods.create(&PostParams::default(), &pod).await?;
-        let bound = ["--bound-object-kind=Pod", &format!("--bound-object-name={}", pod.name_any())];
-        let manager = stage.client(Some(stage.token("kruise-manager", &bound)?)).await?;
+        let bound = [
+            "--bound-object-kind=Pod",
+            &format!("--bound-object-name={}", pod.name_any()),
+        ];
+        let manager = stage
+            .client(Some(stage.token("kruise-manager", &bound)?))
+            .await?;
         let ip = address::CONTROL_PLANE;
-        let identity = PodIdentity { name: pod.name_any(), uid: pod.uid().unwrap_or_default(), ip: ip.into() };
+        let identity = PodIdentity {
+            name: pod.name_any(),
+            uid: pod.uid().unwrap_or_default(),
+            ip: ip.into(),
+        };
         let (shutdown, stop) = oneshot::channel();
         let stop = async move { drop(stop.await) };
-        let handle = berth_webhook::run(Config { pod: Some(identity), ..config }, manager, stop).await?;
+        let handle = berth_webhook::run(
+            Config {
+                pod: Some(identity),
+                ..config
+            },
+            manager,
+            stop,
+        )
+        .await?;
         let (done, ready) = oneshot::channel();
-        let kubelet = tokio::spawn(kubelet(admin.clone(), pod.name_any(), handle.readiness(), done));
-        Ok(Self { handle, shutdown, ready, kubelet })
+        let kubelet = tokio::spawn(kubelet(
+            admin.clone(),
+            pod.name_any(),
+            handle.readiness(),
+            done,
+        ));
+        Ok(Self {
+            handle,
+            shutdown,
+            ready,
+            kubelet,
+        })
     }
 
     /// Waits until it is ready and its pod says so.
@@ -187,11 +282,21 @@ impl Replica {
 }
 
 /// What a kubelet would do for a replica's pod.
-async fn kubelet(admin: Client, pod: String, readiness: Readiness, done: oneshot::Sender<()>) -> Result<()> {
+async fn kubelet(
+    admin: Client,
+    pod: String,
+    readiness: Readiness,
+    done: oneshot::Sender<()>,
+) -> Result<()> {
     while readiness.check().is_err() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    set_ready(&Api::namespaced(admin.clone(), NAMESPACE), &pod, address::CONTROL_PLANE).await?;
+    set_ready(
+        &Api::namespaced(admin.clone(), NAMESPACE),
+        &pod,
+        address::CONTROL_PLANE,
+    )
+    .await?;
     let _ = done.send(());
     loop {
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -203,15 +308,20 @@ async fn kubelet(admin: Client, pod: String, readiness: Readiness, done: oneshot
 async fn beat(admin: &Client) -> Result<()> {
     let nodes: Api<Node> = Api::all(admin.clone());
     if nodes.get_opt(NODE).await?.is_none() {
-        let node: Node = serde_json::from_value(json!({"metadata": {"name": NODE}, "spec": {"unschedulable": true}}))?;
+        let node: Node = serde_json::from_value(
+            json!({"metadata": {"name": NODE}, "spec": {"unschedulable": true}}),
+        )?;
         match nodes.create(&PostParams::default(), &node).await {
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             created => drop(created?),
         }
     }
-    let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": jiff::Timestamp::now()});
+    let ready =
+        json!({"type": "Ready", "status": "True", "lastHeartbeatTime": jiff::Timestamp::now()});
     let status = json!({"status": {"conditions": [ready]}});
-    nodes.patch_status(NODE, &PatchParams::default(), &Patch::Strategic(status)).await?;
+    nodes
+        .patch_status(NODE, &PatchParams::default(), &Patch::Strategic(status))
+        .await?;
     Ok(())
 }
 
@@ -249,7 +359,8 @@ async fn set_ready(pods: &Api<Pod>, name: &str, ip: Ipv4Addr) -> Result<()> {
         "podIPs": [{"ip": ip}],
         "conditions": [{"type": "Ready", "status": "True"}],
     }});
-    pods.patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await?;
+    pods.patch_status(name, &PatchParams::default(), &Patch::Strategic(status))
+        .await?;
     Ok(())
 }
 
@@ -279,11 +390,20 @@ pub(crate) fn node_image(version: &str, name: &str, tag: &str) -> DynamicObject 
     let tag = json!({"tag": tag, "createdAt": "2026-01-01T00:00:00Z", "version": 1});
     let data = json!({"spec": {"images": {"nginx": {"tags": [tag]}}}});
     let mut object = DynamicObject::new(name, &ApiResource::from_gvk(&gvk)).data(data);
-    object.metadata.labels = Some([("apps.kruise.io/fake-nodeimage".to_owned(), "true".to_owned())].into());
+    object.metadata.labels = Some(
+        [(
+            "apps.kruise.io/fake-nodeimage".to_owned(),
+            "true".to_owned(),
+        )]
+        .into(),
+    );
     object
 }
 
 /// The tags of a NodeImage.
 pub(crate) fn tag_of(object: &DynamicObject) -> Option<&str> {
-    object.data.pointer("/spec/images/nginx/tags/0/tag").and_then(Value::as_str)
+    object
+        .data
+        .pointer("/spec/images/nginx/tags/0/tag")
+        .and_then(Value::as_str)
 }

@@ -6,43 +6,78 @@ use berth_cluster::address::CONTROL_PLANE;
 use berth_webhook::pods::Asks;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams,
+};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use crate::rotation::handshake;
 use crate::stage::{
-    CHART, LONG, NAMESPACE, PATIENCE, REGISTRY, Replica, SECRET, Stage, config, node_image, node_images, tag_of, until,
+    CHART, LONG, NAMESPACE, PATIENCE, REGISTRY, Replica, SECRET, Stage, config, node_image,
+    node_images, tag_of, until,
 };
 
 #[test]
-fn two_replicas_that_start_at_once_agree_on_one_secret_and_are_ready_when_v1alpha1_works() -> Result<()> {
+fn two_replicas_that_start_at_once_agree_on_one_secret_and_are_ready_when_v1alpha1_works()
+-> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
-        let before =
-            node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "early", "1")).await;
-        ensure!(before.is_err(), "v1alpha1 must not work before there is a webhook");
-        let (first, second) =
-            tokio::join!(Replica::start(&stage, &admin, 9876, LONG), Replica::start(&stage, &admin, 9976, LONG));
+        let before = node_images(&admin, "v1alpha1")
+            .create(
+                &PostParams::default(),
+                &node_image("v1alpha1", "early", "1"),
+            )
+            .await;
+        ensure!(
+            before.is_err(),
+            "v1alpha1 must not work before there is a webhook"
+        );
+        let (first, second) = tokio::join!(
+            Replica::start(&stage, &admin, 9876, LONG),
+            Replica::start(&stage, &admin, 9976, LONG)
+        );
         let (mut first, mut second) = (first?, second?);
         // The moment that either is ready, v1alpha1 works, without another try.
         tokio::select! { done = first.ready() => done?, done = second.ready() => done? }
-        node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "one", "1")).await?;
+        node_images(&admin, "v1alpha1")
+            .create(&PostParams::default(), &node_image("v1alpha1", "one", "1"))
+            .await?;
         let read = node_images(&admin, "v1beta1").get("one").await?;
-        ensure!(tag_of(&read) == Some("1"), "the object lost its tag: {read:?}");
+        ensure!(
+            tag_of(&read) == Some("1"),
+            "the object lost its tag: {read:?}"
+        );
 
         let secrets: Api<Secret> = Api::namespaced(admin.clone(), NAMESPACE);
         let secret = secrets.get(SECRET).await?;
-        let bundle = secret.data.as_ref().and_then(|data| data.get("ca.crt")).cloned().unwrap_or_default();
-        let cert = secret.data.as_ref().and_then(|data| data.get("tls.crt")).cloned().unwrap_or_default();
+        let bundle = secret
+            .data
+            .as_ref()
+            .and_then(|data| data.get("ca.crt"))
+            .cloned()
+            .unwrap_or_default();
+        let cert = secret
+            .data
+            .as_ref()
+            .and_then(|data| data.get("tls.crt"))
+            .cloned()
+            .unwrap_or_default();
         for replica in [&first, &second] {
             let served = until("both serve the Secret's certificate", async || {
-                let served = handshake(replica.handle.address(), &String::from_utf8_lossy(&bundle.0)).await?;
+                let served = handshake(
+                    replica.handle.address(),
+                    &String::from_utf8_lossy(&bundle.0),
+                )
+                .await?;
                 Ok(served)
             })
             .await?;
             let expected = pem::parse(&cert.0)?;
-            ensure!(served == expected.contents(), "a replica serves another certificate than the Secret's");
+            ensure!(
+                served == expected.contents(),
+                "a replica serves another certificate than the Secret's"
+            );
         }
         Ok(())
     })
@@ -53,55 +88,87 @@ fn a_replica_alone_is_an_endpoint_only_until_kubernetes_has_it() -> Result<()> {
     let stage = Stage::with_chart()?;
     stage.run(async |admin| {
         let slices: Api<EndpointSlice> = Api::namespaced(admin.clone(), NAMESPACE);
-        let ours = ListParams::default().labels("endpointslice.kubernetes.io/managed-by=berth-controller");
+        let ours =
+            ListParams::default().labels("endpointslice.kubernetes.io/managed-by=berth-controller");
         let owners = async || -> Result<Vec<String>> {
             let list = slices.list(&ours).await?;
-            Ok(list.items.iter().flat_map(|slice| slice.owner_references()).map(|owner| owner.name.clone()).collect())
+            Ok(list
+                .items
+                .iter()
+                .flat_map(|slice| slice.owner_references())
+                .map(|owner| owner.name.clone())
+                .collect())
         };
         let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
-        let seen = until("the first replica adds an endpoint of its own", async || {
-            let owners = owners().await?;
-            ensure!(owners == ["replica-9876"], "{owners:?}");
-            Ok(())
-        });
+        let seen = until(
+            "the first replica adds an endpoint of its own",
+            async || {
+                let owners = owners().await?;
+                ensure!(owners == ["replica-9876"], "{owners:?}");
+                Ok(())
+            },
+        );
         let (seen, ready) = tokio::join!(seen, replica.ready());
         seen.and(ready)?;
         // A second one finds conversion working, and adds nothing.
         let mut second = Replica::start(&stage, &admin, 9976, LONG).await?;
         second.ready().await?;
-        ensure!(!owners().await?.contains(&"replica-9976".to_owned()), "a second replica needs no early endpoint");
+        ensure!(
+            !owners().await?.contains(&"replica-9976".to_owned()),
+            "a second replica needs no early endpoint"
+        );
         second.end().await?;
         // As its kubelet would: a pod that has ended is sent requests for as long as it exists and is called ready.
         let pods: Api<Pod> = Api::namespaced(admin.clone(), NAMESPACE);
-        pods.delete("replica-9976", &DeleteParams::default().grace_period(0)).await?;
+        pods.delete("replica-9976", &DeleteParams::default().grace_period(0))
+            .await?;
         until("the early endpoint is taken away", async || {
             let left = owners().await?;
             ensure!(left.is_empty(), "{left:?} are left");
             Ok(())
         })
         .await?;
-        until("v1alpha1 works by the endpoint that Kubernetes made", async || {
-            let one = node_image("v1alpha1", "one", "1");
-            Ok(node_images(&admin, "v1alpha1").create(&PostParams::default(), &one).await?)
-        })
+        until(
+            "v1alpha1 works by the endpoint that Kubernetes made",
+            async || {
+                let one = node_image("v1alpha1", "one", "1");
+                Ok(node_images(&admin, "v1alpha1")
+                    .create(&PostParams::default(), &one)
+                    .await?)
+            },
+        )
         .await?;
         replica.end().await
     })
 }
 
 #[test]
-fn a_replica_is_ready_with_some_of_the_definitions_and_sees_to_those_that_come_later() -> Result<()> {
+fn a_replica_is_ready_with_some_of_the_definitions_and_sees_to_those_that_come_later() -> Result<()>
+{
     let stage = Stage::with_chart()?;
     // Without NodeImage another kind proves that conversion works.
-    let left_out = ["imagelistpulljobs.apps.kruise.io", "nodeimages.apps.kruise.io"];
+    let left_out = [
+        "imagelistpulljobs.apps.kruise.io",
+        "nodeimages.apps.kruise.io",
+    ];
     stage.kubectl(&[&["delete", "crd"], &left_out[..]].concat(), None)?;
     stage.run(async |admin| {
         let mut replica = Replica::start(&stage, &admin, 9876, LONG).await?;
         replica.ready().await?;
-        stage.helm(&["upgrade", "berth", CHART, "--namespace", NAMESPACE, "--set", REGISTRY])?;
+        stage.helm(&[
+            "upgrade",
+            "berth",
+            CHART,
+            "--namespace",
+            NAMESPACE,
+            "--set",
+            REGISTRY,
+        ])?;
         until("v1alpha1 of a kind that came later works", async || {
             let one = node_image("v1alpha1", "one", "1");
-            Ok(node_images(&admin, "v1alpha1").create(&PostParams::default(), &one).await?)
+            Ok(node_images(&admin, "v1alpha1")
+                .create(&PostParams::default(), &one)
+                .await?)
         })
         .await?;
         replica.end().await
@@ -112,15 +179,28 @@ fn a_replica_is_ready_with_some_of_the_definitions_and_sees_to_those_that_come_l
 fn a_controller_outside_the_cluster_is_reached_by_its_address() -> Result<()> {
     let stage = Stage::bare()?;
     stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
-    stage.kubectl(&["apply", "--filename", &format!("{CHART}/files/crds")], None)?;
+    stage.kubectl(
+        &["apply", "--filename", &format!("{CHART}/files/crds")],
+        None,
+    )?;
     stage.run(async |admin| {
         let (shutdown, stop) = tokio::sync::oneshot::channel();
-        let config = berth_webhook::Config { host: Some(CONTROL_PLANE.to_string()), ..config(0, LONG, None) };
-        let handle =
-            berth_webhook::run(config, admin.clone(), async move { drop::<Result<(), _>>(stop.await) }).await?;
+        let config = berth_webhook::Config {
+            host: Some(CONTROL_PLANE.to_string()),
+            ..config(0, LONG, None)
+        };
+        let handle = berth_webhook::run(config, admin.clone(), async move {
+            drop::<Result<(), _>>(stop.await)
+        })
+        .await?;
         let readiness = handle.readiness();
-        until("it is ready", async || readiness.check().map_err(anyhow::Error::msg)).await?;
-        node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "one", "1")).await?;
+        until("it is ready", async || {
+            readiness.check().map_err(anyhow::Error::msg)
+        })
+        .await?;
+        node_images(&admin, "v1alpha1")
+            .create(&PostParams::default(), &node_image("v1alpha1", "one", "1"))
+            .await?;
         let _ = shutdown.send(());
         Ok(handle.join().await?)
     })
@@ -133,20 +213,33 @@ fn without_its_webhook_configurations_a_replica_needs_no_right_to_them() -> Resu
     ))?;
     let user = format!("--as=system:serviceaccount:{NAMESPACE}:kruise-manager");
     for (verb, right) in [
-        ("patch", "validatingwebhookconfigurations/kruise-validating-webhook-configuration"),
-        ("get", "mutatingwebhookconfigurations/kruise-mutating-webhook-configuration"),
+        (
+            "patch",
+            "validatingwebhookconfigurations/kruise-validating-webhook-configuration",
+        ),
+        (
+            "get",
+            "mutatingwebhookconfigurations/kruise-mutating-webhook-configuration",
+        ),
     ] {
         // kubectl ends with an error where the answer is no.
         ensure!(
-            stage.kubectl(&["auth", "can-i", verb, right, &user], None).is_err(),
+            stage
+                .kubectl(&["auth", "can-i", verb, right, &user], None)
+                .is_err(),
             "the right to {verb} {right} is there"
         );
     }
     stage.run(async |admin| {
-        let settings = berth_webhook::Config { validating: false, ..config(9876, LONG, None) };
+        let settings = berth_webhook::Config {
+            validating: false,
+            ..config(9876, LONG, None)
+        };
         let mut replica = Replica::start_with(&stage, &admin, settings).await?;
         replica.ready().await?;
-        node_images(&admin, "v1alpha1").create(&PostParams::default(), &node_image("v1alpha1", "old", "1")).await?;
+        node_images(&admin, "v1alpha1")
+            .create(&PostParams::default(), &node_image("v1alpha1", "old", "1"))
+            .await?;
         let mut ends = replica.handle.pods();
         ends.wanted.send_replace(Some(Asks::default()));
         let written = tokio::time::timeout(PATIENCE, ends.written.wait_for(Option::is_some)).await;
@@ -171,7 +264,8 @@ fn large(number: usize) -> DynamicObject {
         "metadata": {"labels": {"app": name}},
         "spec": {"containers": [{"name": "c", "image": "i", "env": env}]},
     });
-    let spec = json!({"replicas": 0, "selector": {"matchLabels": {"app": name}}, "template": template});
+    let spec =
+        json!({"replicas": 0, "selector": {"matchLabels": {"app": name}}, "template": template});
     let gvk = GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "CloneSet");
     DynamicObject::new(&name, &ApiResource::from_gvk(&gvk)).data(json!({"spec": spec}))
 }
@@ -179,12 +273,25 @@ fn large(number: usize) -> DynamicObject {
 /// Lists all CloneSets in v1alpha1, by a webhook that runs for as long.
 async fn list_by_webhook(admin: &Client) -> Result<usize> {
     let (shutdown, stop) = tokio::sync::oneshot::channel();
-    let config = berth_webhook::Config { host: Some(CONTROL_PLANE.to_string()), ..config(0, LONG, None) };
-    let handle = berth_webhook::run(config, admin.clone(), async move { drop::<Result<(), _>>(stop.await) }).await?;
+    let config = berth_webhook::Config {
+        host: Some(CONTROL_PLANE.to_string()),
+        ..config(0, LONG, None)
+    };
+    let handle = berth_webhook::run(config, admin.clone(), async move {
+        drop::<Result<(), _>>(stop.await)
+    })
+    .await?;
     let readiness = handle.readiness();
-    until("it is ready", async || readiness.check().map_err(anyhow::Error::msg)).await?;
+    until("it is ready", async || {
+        readiness.check().map_err(anyhow::Error::msg)
+    })
+    .await?;
     let found = until("CloneSets are listed", async || {
-        Ok(clone_sets(admin, "v1alpha1").list(&ListParams::default()).await?.items.len())
+        Ok(clone_sets(admin, "v1alpha1")
+            .list(&ListParams::default())
+            .await?
+            .items
+            .len())
     })
     .await?;
     let _ = shutdown.send(());
@@ -196,11 +303,19 @@ async fn list_by_webhook(admin: &Client) -> Result<usize> {
 fn a_list_that_is_larger_than_the_largest_review_is_converted_object_by_object() -> Result<()> {
     let stage = Stage::bare()?;
     stage.kubectl(&["create", "namespace", NAMESPACE], None)?;
-    stage.kubectl(&["apply", "--filename", &format!("{CHART}/files/crds")], None)?;
+    stage.kubectl(
+        &["apply", "--filename", &format!("{CHART}/files/crds")],
+        None,
+    )?;
     let found = stage.run(async |admin| {
         let stored = clone_sets(&admin, "v1beta1");
         for number in 0..LARGE.0 {
-            until("it is created", async || Ok(stored.create(&PostParams::default(), &large(number)).await?)).await?;
+            until("it is created", async || {
+                Ok(stored
+                    .create(&PostParams::default(), &large(number))
+                    .await?)
+            })
+            .await?;
         }
         list_by_webhook(&admin).await
     })?;
@@ -208,6 +323,9 @@ fn a_list_that_is_larger_than_the_largest_review_is_converted_object_by_object()
     // With caches that have to be filled from etcd.
     stage.cluster.restart(Component::Apiserver)?;
     let found = stage.run(async |admin| list_by_webhook(&admin).await)?;
-    ensure!(found == LARGE.0, "{found} were listed by an apiserver that has just started");
+    ensure!(
+        found == LARGE.0,
+        "{found} were listed by an apiserver that has just started"
+    );
     Ok(())
 }

@@ -21,7 +21,15 @@ fn pod(name: &str, owners: &Value) -> Value {
 #[test]
 fn pods_of_predecessors_are_updated_in_place() -> Result<()> {
     let stage = Stage::with_chart()?;
-    stage.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=120s"], None)?;
+    stage.kubectl(
+        &[
+            "wait",
+            "--for=create",
+            "serviceaccount/default",
+            "--timeout=120s",
+        ],
+        None,
+    )?;
     stage.run(async |admin| {
         let (admin, manager) = (Caller(admin), Caller(stage.manager().await?));
         for (plural, kind) in [("clonesets", "CloneSet"), ("statefulsets", "StatefulSet"), ("daemonsets", "DaemonSet")]

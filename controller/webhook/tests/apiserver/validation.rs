@@ -23,14 +23,26 @@ fn clone_set(version: &str, name: &str, container: &Value) -> Value {
 
 /// As Kubernetes' own kinds do: a field that is misspelled in a template would be dropped in silence.
 async fn warns_of_fields_that_do_not_exist(admin: &Client) -> Result<()> {
-    let set = clone_set("v1beta1", "typo", &json!({"name": "web", "image": "nginx", "imagePullPolcy": "Always"}));
+    let set = clone_set(
+        "v1beta1",
+        "typo",
+        &json!({"name": "web", "image": "nginx", "imagePullPolcy": "Always"}),
+    );
     let request = Request::post("/apis/apps.kruise.io/v1beta1/namespaces/default/clonesets")
         .header("content-type", "application/json")
         .body(Body::from(set.to_string().into_bytes()))?;
     let response = admin.send(request).await?;
-    let warnings: Vec<_> = response.headers().get_all("warning").iter().filter_map(|it| it.to_str().ok()).collect();
+    let warnings: Vec<_> = response
+        .headers()
+        .get_all("warning")
+        .iter()
+        .filter_map(|it| it.to_str().ok())
+        .collect();
     let says = r#"unknown field \"spec.template.spec.containers[0].imagePullPolcy\""#;
-    ensure!(response.status() == 201 && warnings.iter().any(|it| it.contains(says)), "{warnings:?}");
+    ensure!(
+        response.status() == 201 && warnings.iter().any(|it| it.contains(says)),
+        "{warnings:?}"
+    );
     Ok(())
 }
 
@@ -92,8 +104,15 @@ async fn refuses_sidecars_that_no_pod_could_have(admin: &kube::Client) -> Result
         for (field, value) in fields.as_object().into_iter().flatten() {
             set["spec"][field] = value.clone();
         }
-        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-        api.create(&dry_run, &serde_json::from_value(set).map_err(kube::Error::SerdeError)?).await
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        api.create(
+            &dry_run,
+            &serde_json::from_value(set).map_err(kube::Error::SerdeError)?,
+        )
+        .await
     };
     let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "e"});
     let mount = json!([{"name": "of-the-pod", "mountPath": "/a"}]);
@@ -101,7 +120,10 @@ async fn refuses_sidecars_that_no_pod_could_have(admin: &kube::Client) -> Result
     create(json!({"containers": [], "initContainers": [{"name": "a", "image": "i", "restartPolicy": "Always"}]}))
         .await?;
     for (fields, says) in [
-        (json!({"containers": [{"name": "a"}]}), "spec.containers[0].image: Required"),
+        (
+            json!({"containers": [{"name": "a"}]}),
+            "spec.containers[0].image: Required",
+        ),
         (
             json!({"containers": [{"name": "a", "image": "i", "imagePullPolicy": "Sometimes"}]}),
             "spec.containers[0].imagePullPolicy",
@@ -110,11 +132,20 @@ async fn refuses_sidecars_that_no_pod_could_have(admin: &kube::Client) -> Result
             json!({"containers": [{"name": "a", "image": "i", "readinessProbe": {"tcpSocket": {"port": 0}}}]}),
             "spec.containers[0].readinessProbe.tcpSocket.port",
         ),
-        (json!({"volumes": [{"name": "v", "hostPath": {}}]}), "spec.volumes[0].hostPath.path"),
+        (
+            json!({"volumes": [{"name": "v", "hostPath": {}}]}),
+            "spec.volumes[0].hostPath.path",
+        ),
     ] {
         let refused = create(fields.clone()).await;
-        let Err(kube::Error::Api(status)) = refused else { anyhow::bail!("{fields}: {refused:?}") };
-        ensure!(status.message.contains(says), "{fields}: {:?} does not name the field", status.message);
+        let Err(kube::Error::Api(status)) = refused else {
+            anyhow::bail!("{fields}: {refused:?}")
+        };
+        ensure!(
+            status.message.contains(says),
+            "{fields}: {:?} does not name the field",
+            status.message
+        );
     }
     Ok(())
 }

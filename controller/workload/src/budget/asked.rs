@@ -32,15 +32,24 @@ impl Asked {
     /// About what of these operations it asks, where it asks about the namespace. None where nobody knows which they are: then all are
     /// refused.
     pub fn of(operations: &[ProtectedOperation], gates: Gates) -> Self {
-        let operations: &[ProtectedOperation] =
-            if operations.is_empty() { &ProtectedOperation::ALL } else { operations };
+        let operations: &[ProtectedOperation] = if operations.is_empty() {
+            &ProtectedOperation::ALL
+        } else {
+            operations
+        };
         let is_missing = |operation: &&ProtectedOperation| !is_asked_about(**operation, gates);
         let missing: Vec<_> = operations.iter().filter(is_missing).collect();
-        let by_gate = [(false, "PodUnavailableBudgetDeleteGate"), (true, "PodUnavailableBudgetUpdateGate")];
+        let by_gate = [
+            (false, "PodUnavailableBudgetDeleteGate"),
+            (true, "PodUnavailableBudgetUpdateGate"),
+        ];
         let told = by_gate.into_iter().filter_map(|(is_change, gate)| {
-            let names = missing.iter().filter(|missing| missing.is_change() == is_change);
+            let names = missing
+                .iter()
+                .filter(|missing| missing.is_change() == is_change);
             let names: Vec<_> = names.map(|missing| missing.name()).collect();
-            (!names.is_empty()).then(|| format!("about {}: turn on feature gate {gate}", names.join(", ")))
+            (!names.is_empty())
+                .then(|| format!("about {}: turn on feature gate {gate}", names.join(", ")))
         });
         let told = told.collect::<Vec<_>>().join("; nor ");
         if missing.len() == operations.len() {
@@ -49,7 +58,11 @@ impl Asked {
         if !gates.has(Gate::PodWebhook) {
             return Self::Never("feature gate PodWebhook is off: turn it on".to_owned());
         }
-        if missing.is_empty() { Self::Always } else { Self::InPart(format!("nobody is asked {told}")) }
+        if missing.is_empty() {
+            Self::Always
+        } else {
+            Self::InPart(format!("nobody is asked {told}"))
+        }
     }
 
     /// As a condition has told it.
@@ -58,9 +71,12 @@ impl Asked {
         match told.map(|told| (&*told.status, &*told.reason, &told.message)) {
             Some(("False", UNANSWERED, message)) => Self::Unanswered(message.clone()),
             Some(("False", _, message)) => Self::Never(message.clone()),
-            Some((_, IN_PART, message)) => {
-                Self::InPart(message.split_once(BUT).map_or(&**message, |(_, missing)| missing).to_owned())
-            }
+            Some((_, IN_PART, message)) => Self::InPart(
+                message
+                    .split_once(BUT)
+                    .map_or(&**message, |(_, missing)| missing)
+                    .to_owned(),
+            ),
             _ => Self::Always,
         }
     }
@@ -90,7 +106,11 @@ impl Asked {
 
 /// Whether budgets are asked about this, where the apiserver asks at all.
 pub fn is_asked_about(operation: ProtectedOperation, gates: Gates) -> bool {
-    gates.has(if operation.is_change() { Gate::PodUnavailableBudgetUpdate } else { Gate::PodUnavailableBudgetDelete })
+    gates.has(if operation.is_change() {
+        Gate::PodUnavailableBudgetUpdate
+    } else {
+        Gate::PodUnavailableBudgetDelete
+    })
 }
 
 #[cfg(test)]
@@ -100,23 +120,44 @@ mod tests {
     #[test]
     fn a_budget_says_which_of_its_operations_nobody_asks_about_and_which_gate_helps() {
         use ProtectedOperation::{Delete, Evict, Resize, Update};
-        let with =
-            |gates: &[(Gate, bool)]| gates.iter().fold(Gates::default(), |all, (gate, is_on)| all.with(*gate, *is_on));
+        let with = |gates: &[(Gate, bool)]| {
+            gates.iter().fold(Gates::default(), |all, (gate, is_on)| {
+                all.with(*gate, *is_on)
+            })
+        };
         let updates = with(&[(Gate::PodUnavailableBudgetUpdate, true)]);
-        let (webhook, nothing) =
-            (with(&[(Gate::PodWebhook, false)]), with(&[(Gate::PodUnavailableBudgetDelete, false)]));
+        let (webhook, nothing) = (
+            with(&[(Gate::PodWebhook, false)]),
+            with(&[(Gate::PodUnavailableBudgetDelete, false)]),
+        );
         let changes = updates.with(Gate::PodUnavailableBudgetDelete, false);
         let of_deletes = "turn on feature gate PodUnavailableBudgetDeleteGate";
         let of_updates = "turn on feature gate PodUnavailableBudgetUpdateGate";
         for (operations, gates, expected) in [
-            (vec![Delete, Evict], Gates::default(), ("True", "Asked", "the apiserver asks")),
-            (vec![Delete, Update, Evict], updates, ("True", "Asked", "the apiserver asks")),
+            (
+                vec![Delete, Evict],
+                Gates::default(),
+                ("True", "Asked", "the apiserver asks"),
+            ),
+            (
+                vec![Delete, Update, Evict],
+                updates,
+                ("True", "Asked", "the apiserver asks"),
+            ),
             (
                 vec![Delete, Update, Evict],
                 Gates::default(),
-                ("True", "AskedInPart", "asked about UPDATE: turn on feature gate PodUnavailableBudgetUpdateGate"),
+                (
+                    "True",
+                    "AskedInPart",
+                    "asked about UPDATE: turn on feature gate PodUnavailableBudgetUpdateGate",
+                ),
             ),
-            (vec![Evict, Update, Resize], Gates::default(), ("True", "AskedInPart", "asked about UPDATE, RESIZE")),
+            (
+                vec![Evict, Update, Resize],
+                Gates::default(),
+                ("True", "AskedInPart", "asked about UPDATE, RESIZE"),
+            ),
             (
                 vec![Update, Resize],
                 Gates::default(),
@@ -126,36 +167,98 @@ mod tests {
                     "asked about UPDATE, RESIZE: turn on feature gate PodUnavailableBudgetUpdateGate",
                 ),
             ),
-            (vec![Update], updates, ("True", "Asked", "the apiserver asks")),
-            (vec![Delete], webhook, ("False", "NotAsked", "PodWebhook is off")),
-            (vec![Delete, Update], webhook, ("False", "NotAsked", "PodWebhook is off")),
-            (vec![Delete], nothing, ("False", "NotAsked", &*format!("nobody is asked about DELETE: {of_deletes}"))),
+            (
+                vec![Update],
+                updates,
+                ("True", "Asked", "the apiserver asks"),
+            ),
+            (
+                vec![Delete],
+                webhook,
+                ("False", "NotAsked", "PodWebhook is off"),
+            ),
+            (
+                vec![Delete, Update],
+                webhook,
+                ("False", "NotAsked", "PodWebhook is off"),
+            ),
+            (
+                vec![Delete],
+                nothing,
+                (
+                    "False",
+                    "NotAsked",
+                    &*format!("nobody is asked about DELETE: {of_deletes}"),
+                ),
+            ),
             (
                 vec![Delete, Update, Evict],
                 nothing,
                 (
                     "False",
                     "NotAsked",
-                    &*format!("nobody is asked about DELETE, EVICT: {of_deletes}; nor about UPDATE: {of_updates}"),
+                    &*format!(
+                        "nobody is asked about DELETE, EVICT: {of_deletes}; nor about UPDATE: {of_updates}"
+                    ),
                 ),
             ),
-            (vec![Update, Resize], changes, ("True", "Asked", "the apiserver asks")),
+            (
+                vec![Update, Resize],
+                changes,
+                ("True", "Asked", "the apiserver asks"),
+            ),
             (
                 vec![Delete, Update, Evict],
                 changes,
-                ("True", "AskedInPart", &*format!("but nobody is asked about DELETE, EVICT: {of_deletes}")),
+                (
+                    "True",
+                    "AskedInPart",
+                    &*format!("but nobody is asked about DELETE, EVICT: {of_deletes}"),
+                ),
             ),
-            (vec![Evict], changes, ("False", "NotAsked", &*format!("asked about EVICT: {of_deletes}"))),
+            (
+                vec![Evict],
+                changes,
+                (
+                    "False",
+                    "NotAsked",
+                    &*format!("asked about EVICT: {of_deletes}"),
+                ),
+            ),
             (vec![], updates, ("True", "Asked", "the apiserver asks")),
-            (vec![], Gates::default(), ("True", "AskedInPart", &*format!("asked about UPDATE, RESIZE: {of_updates}"))),
-            (vec![], changes, ("True", "AskedInPart", &*format!("asked about DELETE, EVICT: {of_deletes}"))),
-            (vec![], nothing, ("False", "NotAsked", "nobody is asked about DELETE, EVICT: ")),
+            (
+                vec![],
+                Gates::default(),
+                (
+                    "True",
+                    "AskedInPart",
+                    &*format!("asked about UPDATE, RESIZE: {of_updates}"),
+                ),
+            ),
+            (
+                vec![],
+                changes,
+                (
+                    "True",
+                    "AskedInPart",
+                    &*format!("asked about DELETE, EVICT: {of_deletes}"),
+                ),
+            ),
+            (
+                vec![],
+                nothing,
+                ("False", "NotAsked", "nobody is asked about DELETE, EVICT: "),
+            ),
         ] {
             let asked = Asked::of(&operations, gates);
             let found = asked.condition(Timestamp::UNIX_EPOCH);
             assert_eq!(Asked::told([&found]), asked);
             let (status, reason, says) = expected;
-            assert_eq!((&*found.status, &*found.reason), (status, reason), "{operations:?} {gates:?}");
+            assert_eq!(
+                (&*found.status, &*found.reason),
+                (status, reason),
+                "{operations:?} {gates:?}"
+            );
             assert!(found.message.contains(says), "{}", found.message);
         }
     }
@@ -169,6 +272,9 @@ mod tests {
             ("False", "NotAnswered", "set webhookTokenSecret")
         );
         assert_eq!(Asked::told([&found]), asked);
-        assert_eq!(asked.missing().as_deref(), Some("the apiserver gets no answer: set webhookTokenSecret"));
+        assert_eq!(
+            asked.missing().as_deref(),
+            Some("the apiserver gets no answer: set webhookTokenSecret")
+        );
     }
 }

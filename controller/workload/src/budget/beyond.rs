@@ -12,9 +12,22 @@ const REASON: &str = "TooManyBudgets";
 
 /// What is done for a budget that holds no pod for this reason, with these conditions: the event comes once.
 pub fn plan(told: &[Condition], why: &str, child: Option<Step>) -> Plan {
-    let mut plan = Plan { waiting: vec![Waiting { pod: String::new(), reason: why.to_owned() }], ..Plan::default() };
-    if !told.iter().any(|condition| condition.type_ == BLOCKED && condition.reason == REASON) {
-        plan.events.push(Event { warning: true, reason: REASON, message: why.to_owned() });
+    let mut plan = Plan {
+        waiting: vec![Waiting {
+            pod: String::new(),
+            reason: why.to_owned(),
+        }],
+        ..Plan::default()
+    };
+    if !told
+        .iter()
+        .any(|condition| condition.type_ == BLOCKED && condition.reason == REASON)
+    {
+        plan.events.push(Event {
+            warning: true,
+            reason: REASON,
+            message: why.to_owned(),
+        });
     }
     if let Some(step) = child {
         plan.add_stage("native budget", vec![step]);
@@ -24,10 +37,19 @@ pub fn plan(told: &[Condition], why: &str, child: Option<Step>) -> Plan {
 
 /// The conditions of a budget that holds no pod for this reason.
 pub fn conditions(told: &[Condition], why: &str, now: Timestamp) -> Vec<Condition> {
-    let mut conditions: Vec<_> =
-        told.iter().filter(|condition| [BLOCKED, ENFORCED].contains(&&*condition.type_)).cloned().collect();
-    set(&mut conditions, condition(BLOCKED, true, REASON, why.to_owned(), now));
-    set(&mut conditions, condition(ENFORCED, false, REASON, why.to_owned(), now));
+    let mut conditions: Vec<_> = told
+        .iter()
+        .filter(|condition| [BLOCKED, ENFORCED].contains(&&*condition.type_))
+        .cloned()
+        .collect();
+    set(
+        &mut conditions,
+        condition(BLOCKED, true, REASON, why.to_owned(), now),
+    );
+    set(
+        &mut conditions,
+        condition(ENFORCED, false, REASON, why.to_owned(), now),
+    );
     conditions
 }
 
@@ -40,9 +62,21 @@ mod tests {
         let now: Timestamp = "2026-11-28T12:00:00Z".parse().unwrap();
         let before = [condition(ENFORCED, true, "Asked", String::new(), now)];
         let told = conditions(&before, "too many", now);
-        let said: Vec<_> = told.iter().map(|one| (&*one.type_, &*one.status, &*one.reason, &*one.message)).collect();
-        assert_eq!(said, [(ENFORCED, "False", REASON, "too many"), (BLOCKED, "True", REASON, "too many")]);
+        let said: Vec<_> = told
+            .iter()
+            .map(|one| (&*one.type_, &*one.status, &*one.reason, &*one.message))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                (ENFORCED, "False", REASON, "too many"),
+                (BLOCKED, "True", REASON, "too many")
+            ]
+        );
         assert_eq!(conditions(&told, "too many", now), told);
-        assert_eq!([&before[..], &told].map(|told| plan(told, "too many", None).events.len()), [1, 0]);
+        assert_eq!(
+            [&before[..], &told].map(|told| plan(told, "too many", None).events.len()),
+            [1, 0]
+        );
     }
 }

@@ -70,15 +70,24 @@ pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(
         let uid = controller(native);
         all.iter().any(|keeper| uid == Some(keeper.uid.as_str()))
     };
-    if let Some(native) = natives.iter().find(|native| *native.metadata.name == *me.since.2)
+    if let Some(native) = natives
+        .iter()
+        .find(|native| *native.metadata.name == *me.since.2)
         && !is_mine(native)
     {
         return Err(Without::Taken);
     }
     let foreign: Vec<_> = natives.iter().filter(|native| !is_ours(native)).collect();
     let overlaps_foreign = |keeper: &Keeper| {
-        let holds = |native: &&&&NativeBudget| native.selector().is_some_and(|other| !keeper.selector.excludes(&other));
-        foreign.iter().find(holds).map(|native| format!("PodDisruptionBudget {}", native.metadata.name))
+        let holds = |native: &&&&NativeBudget| {
+            native
+                .selector()
+                .is_some_and(|other| !keeper.selector.excludes(&other))
+        };
+        foreign
+            .iter()
+            .find(holds)
+            .map(|native| format!("PodDisruptionBudget {}", native.metadata.name))
     };
     if let Some(other) = overlaps_foreign(me) {
         return Err(Without::Overlaps(other));
@@ -88,10 +97,15 @@ pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(
     sorted.sort_by(|one, other| one.since.cmp(&other.since));
     let mut keeping: Vec<&Keeper> = Vec::new();
     for keeper in sorted {
-        let before = keeping.iter().find(|before| !before.selector.excludes(&keeper.selector));
+        let before = keeping
+            .iter()
+            .find(|before| !before.selector.excludes(&keeper.selector));
         match before {
             Some(before) if keeper.uid == me.uid => {
-                return Err(Without::Overlaps(format!("{} {}", before.since.1, before.since.2)));
+                return Err(Without::Overlaps(format!(
+                    "{} {}",
+                    before.since.1, before.since.2
+                )));
             }
             Some(_) => {}
             None if keeper.uid == me.uid => break,
@@ -101,9 +115,20 @@ pub fn keeps(me: &Keeper, all: &[Keeper], natives: &[&NativeBudget]) -> Result<(
     }
     // What another one has must go first.
     let not_mine = natives.iter().filter(|native| !is_mine(native));
-    let holds = |native: &&&&NativeBudget| native.selector().is_some_and(|other| !me.selector.excludes(&other));
-    match not_mine.collect::<Vec<_>>().iter().find(|native| holds(native)) {
-        Some(native) => Err(Without::Overlaps(format!("PodDisruptionBudget {}", native.metadata.name))),
+    let holds = |native: &&&&NativeBudget| {
+        native
+            .selector()
+            .is_some_and(|other| !me.selector.excludes(&other))
+    };
+    match not_mine
+        .collect::<Vec<_>>()
+        .iter()
+        .find(|native| holds(native))
+    {
+        Some(native) => Err(Without::Overlaps(format!(
+            "PodDisruptionBudget {}",
+            native.metadata.name
+        ))),
         None => Ok(()),
     }
 }
@@ -133,8 +158,14 @@ pub fn step(wanted: Option<&Wanted<'_>>, found: Option<&NativeBudget>, uid: &str
     match (wanted, found) {
         (None, None) => None,
         (None, Some(native)) => {
-            let action = Action::Delete { resource: POD_DISRUPTION_BUDGETS, target: Target::from(&native.metadata) };
-            Some(Step::new(action, "no PodDisruptionBudget is kept any more".to_owned()))
+            let action = Action::Delete {
+                resource: POD_DISRUPTION_BUDGETS,
+                target: Target::from(&native.metadata),
+            };
+            Some(Step::new(
+                action,
+                "no PodDisruptionBudget is kept any more".to_owned(),
+            ))
         }
         (Some(wanted), None) => {
             let action = Action::Create {
@@ -142,26 +173,47 @@ pub fn step(wanted: Option<&Wanted<'_>>, found: Option<&NativeBudget>, uid: &str
                 body: body(wanted),
                 if_exists: IfExists::IsOfSameOwner,
             };
-            Some(Step::new(action, "a PodDisruptionBudget tells of the budget".to_owned()))
+            Some(Step::new(
+                action,
+                "a PodDisruptionBudget tells of the budget".to_owned(),
+            ))
         }
         (Some(wanted), Some(native)) => {
             let (wish, policy) = (json!(wanted.min_available), policy(wanted.unhealthy));
             let spec = &native.spec;
-            let is_so = spec.min_available.as_ref() == Some(&wish) && spec.max_unavailable.is_none();
+            let is_so =
+                spec.min_available.as_ref() == Some(&wish) && spec.max_unavailable.is_none();
             if is_so && spec.unhealthy_pod_eviction_policy == policy {
                 return None;
             }
-            let spec =
-                json!({"minAvailable": wish, "maxUnavailable": Value::Null, "unhealthyPodEvictionPolicy": policy});
+            let spec = json!({"minAvailable": wish, "maxUnavailable": Value::Null, "unhealthyPodEvictionPolicy": policy});
             let patch = json!({"spec": spec});
             let target = Target::from(&native.metadata);
-            let action = Action::Patch { resource: POD_DISRUPTION_BUDGETS, target, patch };
-            Some(Step::new(action, format!("{} pods must stay, given what the others have", wanted.min_available)))
+            let action = Action::Patch {
+                resource: POD_DISRUPTION_BUDGETS,
+                target,
+                patch,
+            };
+            Some(Step::new(
+                action,
+                format!(
+                    "{} pods must stay, given what the others have",
+                    wanted.min_available
+                ),
+            ))
         }
     }
 }
 
-fn body(Wanted { resource, owner, selector, min_available, unhealthy }: &Wanted<'_>) -> Value {
+fn body(
+    Wanted {
+        resource,
+        owner,
+        selector,
+        min_available,
+        unhealthy,
+    }: &Wanted<'_>,
+) -> Value {
     let reference = controller_reference(resource, owner);
     json!({
         "apiVersion": POD_DISRUPTION_BUDGETS.api_version(), "kind": POD_DISRUPTION_BUDGETS.kind,

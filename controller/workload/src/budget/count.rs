@@ -69,49 +69,91 @@ impl View {
     pub fn expected_by(&self, rules: &Rules) -> Result<Expected, Unknown> {
         match &self.expected {
             Err(_) if rules.selector.is_some() && !rules.amount.depends_on_total() => {
-                let none = Expected { total: 0, selector: None };
+                let none = Expected {
+                    total: 0,
+                    selector: None,
+                };
                 let active = self.members(rules, &none).filter(|pod| pod.is_active());
-                Ok(Expected { total: active.count(), selector: None })
+                Ok(Expected {
+                    total: active.count(),
+                    selector: None,
+                })
             }
             // Which pods a budget without a selector holds, its workload alone says.
             Err(Unknown { message }) if rules.selector.is_some() => Err(Unknown {
-                message: format!("{message}, or set spec.minAvailable to a number of pods that must stay"),
+                message: format!(
+                    "{message}, or set spec.minAvailable to a number of pods that must stay"
+                ),
             }),
             known => known.clone(),
         }
     }
 
     /// The pods that a budget holds.
-    pub fn members<'a>(&'a self, rules: &'a Rules, expected: &'a Expected) -> impl Iterator<Item = &'a Arc<Pod>> {
+    pub fn members<'a>(
+        &'a self,
+        rules: &'a Rules,
+        expected: &'a Expected,
+    ) -> impl Iterator<Item = &'a Arc<Pod>> {
         let selector = rules.selector.as_ref().or(expected.selector.as_ref());
-        let is_selected = move |pod: &Pod| selector.is_some_and(|all| all.matches(|key| pod.metadata.label(key)));
-        self.pods.iter().filter(move |pod| is_selected(pod) && !rules.ignores(&pod.metadata))
+        let is_selected =
+            move |pod: &Pod| selector.is_some_and(|all| all.matches(|key| pod.metadata.label(key)));
+        self.pods
+            .iter()
+            .filter(move |pod| is_selected(pod) && !rules.ignores(&pod.metadata))
     }
 
     /// How many of them serve, without those of the ledger's entries.
-    pub fn available(&self, rules: &Rules, expected: &Expected, entries: &[LedgerEntry], now: Timestamp) -> usize {
+    pub fn available(
+        &self,
+        rules: &Rules,
+        expected: &Expected,
+        entries: &[LedgerEntry],
+        now: Timestamp,
+    ) -> usize {
         let charged: BTreeSet<&str> = entries.iter().map(|entry| entry.uid.as_str()).collect();
-        let members = self.members(rules, expected).filter(|pod| !charged.contains(&*pod.metadata.uid));
-        members.filter(|pod| self.serves(pod, now) && rules.finds_healthy(pod)).count()
+        let members = self
+            .members(rules, expected)
+            .filter(|pod| !charged.contains(&*pod.metadata.uid));
+        members
+            .filter(|pod| self.serves(pod, now) && rules.finds_healthy(pod))
+            .count()
     }
 
     /// The entries that are not settled.
     pub fn open(&self, entries: &[LedgerEntry], now: Timestamp) -> Vec<LedgerEntry> {
         let pods = self.by_name();
         let seen = entries.iter().zip(&self.seen_for);
-        let open = seen.filter(|(entry, seen_for)| self.became(entry, &pods, **seen_for, now) == Settled::Open);
+        let open = seen.filter(|(entry, seen_for)| {
+            self.became(entry, &pods, **seen_for, now) == Settled::Open
+        });
         open.map(|(entry, _)| entry.clone()).collect()
     }
 
     /// What became of an entry that has been seen for so long.
-    fn became(&self, entry: &LedgerEntry, pods: &BTreeMap<&str, &Pod>, seen_for: Duration, now: Timestamp) -> Settled {
+    fn became(
+        &self,
+        entry: &LedgerEntry,
+        pods: &BTreeMap<&str, &Pod>,
+        seen_for: Duration,
+        now: Timestamp,
+    ) -> Settled {
         let pod = pods.get(entry.pod.as_str()).copied();
         let late_for = seen_for.checked_sub(self.patience);
         // Somebody was shown it when it was granted, and it may come here later.
         if self.unseen.contains(&entry.uid) {
-            return if late_for.is_some() { Settled::Expired } else { Settled::Open };
+            return if late_for.is_some() {
+                Settled::Expired
+            } else {
+                Settled::Open
+            };
         }
-        settled(entry, pod, pod.is_some_and(|pod| self.serves(pod, now)), late_for)
+        settled(
+            entry,
+            pod,
+            pod.is_some_and(|pod| self.serves(pod, now)),
+            late_for,
+        )
     }
 
     /// Tells of pods that were to go and are still there, when nothing can come of what was granted any more.
@@ -124,44 +166,76 @@ impl View {
             .partition(|(_, became)| *became == Settled::Open);
         let is_waited_for = |uid: &str| open.iter().any(|(entry, _)| *entry.uid == *uid);
         let stayed = over.into_iter().map(|(entry, _)| entry).filter(|entry| {
-            !entry.operation.is_change() && !self.unseen.contains(&entry.uid) && !is_waited_for(&entry.uid)
+            !entry.operation.is_change()
+                && !self.unseen.contains(&entry.uid)
+                && !is_waited_for(&entry.uid)
         });
-        let stayed: BTreeMap<&str, &LedgerEntry> = stayed.map(|entry| (&*entry.pod, entry)).collect();
+        let stayed: BTreeMap<&str, &LedgerEntry> =
+            stayed.map(|entry| (&*entry.pod, entry)).collect();
         let named = stayed.values().take(NAMED).map(|entry| {
-            format!("{} ({} by {} since {})", entry.pod, entry.operation.name(), entry.holder, entry.time.0)
+            format!(
+                "{} ({} by {} since {})",
+                entry.pod,
+                entry.operation.name(),
+                entry.holder,
+                entry.time.0
+            )
         });
         let mut named: Vec<_> = named.collect();
         if stayed.len() > NAMED {
             named.push(format!("{} more", stayed.len() - NAMED));
         }
-        let message =
-            format!("were allowed to go and are still there, so they are counted again: {}", named.join(", "));
-        (!stayed.is_empty()).then_some(Event { warning: true, reason: "NotDeleted", message })
+        let message = format!(
+            "were allowed to go and are still there, so they are counted again: {}",
+            named.join(", ")
+        );
+        (!stayed.is_empty()).then_some(Event {
+            warning: true,
+            reason: "NotDeleted",
+            message,
+        })
     }
 
     /// The entries for what another controller's ledger, names and times alone, let go in the last minute: it may still happen. That is what
     /// OpenKruise leaves.
-    pub fn taken_over(&self, status: &PodUnavailableBudgetStatus, now: Timestamp) -> Vec<LedgerEntry> {
+    pub fn taken_over(
+        &self,
+        status: &PodUnavailableBudgetStatus,
+        now: Timestamp,
+    ) -> Vec<LedgerEntry> {
         let patience = SignedDuration::try_from(self.patience).unwrap_or(SignedDuration::MAX);
         let pods = self.by_name();
         let entry = |(name, time): (&String, &Time), operation| {
             let pod = pods.get(name.as_str())?;
             // Of the one that had the name before nothing is left to wait for.
-            let is_it = pod.metadata.creation_timestamp.is_none_or(|created| created <= time.0);
+            let is_it = pod
+                .metadata
+                .creation_timestamp
+                .is_none_or(|created| created <= time.0);
             (is_it && now.duration_since(time.0) < patience).then(|| LedgerEntry {
                 pod: name.clone(),
                 uid: pod.metadata.uid.to_string(),
                 operation,
                 holder: TAKEN_OVER.to_owned(),
                 time: time.clone(),
-                generation: (operation == ProtectedOperation::Update).then_some(pod.metadata.generation),
+                generation: (operation == ProtectedOperation::Update)
+                    .then_some(pod.metadata.generation),
                 container_ids: Vec::new(),
                 resizes: false,
                 grant: None,
             })
         };
-        let gone = status.disrupted_pods.iter().filter_map(|one| entry(one, ProtectedOperation::Delete));
-        gone.chain(status.unavailable_pods.iter().filter_map(|one| entry(one, ProtectedOperation::Update))).collect()
+        let gone = status
+            .disrupted_pods
+            .iter()
+            .filter_map(|one| entry(one, ProtectedOperation::Delete));
+        gone.chain(
+            status
+                .unavailable_pods
+                .iter()
+                .filter_map(|one| entry(one, ProtectedOperation::Update)),
+        )
+        .collect()
     }
 
     /// The replacements that are still waited for.
@@ -171,13 +245,18 @@ impl View {
     }
 
     fn pod(&self, replacement: &Replacement) -> Option<&Pod> {
-        self.pods.iter().find(|pod| *pod.metadata.uid == *replacement.uid).map(|pod| &**pod)
+        self.pods
+            .iter()
+            .find(|pod| *pod.metadata.uid == *replacement.uid)
+            .map(|pod| &**pod)
     }
 
     /// Adds to a plan what makes workloads bring pods in place of those that are to go, as the ledger has them.
     pub fn replace_before(&self, plan: &mut Plan, ledger: Option<&Ledger>, now: Timestamp) {
         let asked = ledger.map_or(&[][..], |ledger| &ledger.replacements);
-        let steps = asked.iter().filter_map(|one| surge::step(one, self.pod(one)?, now));
+        let steps = asked
+            .iter()
+            .filter_map(|one| surge::step(one, self.pod(one)?, now));
         plan.add_stage("replace before", steps.collect());
         if !self.replacements(asked, now).is_empty() {
             plan.look_again_after(LOOK_AGAIN);
@@ -188,18 +267,30 @@ impl View {
     pub fn next_expiry(&self, entries: &[LedgerEntry]) -> Option<SignedDuration> {
         let pods = self.by_name();
         let left = entries.iter().zip(&self.seen_for).map(|(entry, seen_for)| {
-            let grace = pods.get(entry.pod.as_str()).filter(|_| *seen_for >= self.patience).map(|pod| grace(pod));
+            let grace = pods
+                .get(entry.pod.as_str())
+                .filter(|_| *seen_for >= self.patience)
+                .map(|pod| grace(pod));
             (self.patience + grace.unwrap_or_default()).saturating_sub(*seen_for)
         });
-        left.filter(|left| !left.is_zero()).min().and_then(|left| SignedDuration::try_from(left).ok())
+        left.filter(|left| !left.is_zero())
+            .min()
+            .and_then(|left| SignedDuration::try_from(left).ok())
     }
 
     fn by_name(&self) -> BTreeMap<&str, &Pod> {
-        self.pods.iter().map(|pod| (&*pod.metadata.name, &**pod)).collect()
+        self.pods
+            .iter()
+            .map(|pod| (&*pod.metadata.name, &**pod))
+            .collect()
     }
 
     fn serves(&self, pod: &Pod, now: Timestamp) -> bool {
-        is_available(pod, self.nodes.iter().any(|node| **node == *pod.spec.node_name), now)
+        is_available(
+            pod,
+            self.nodes.iter().any(|node| **node == *pod.spec.node_name),
+            now,
+        )
     }
 }
 
@@ -207,7 +298,11 @@ impl View {
 pub fn is_available(pod: &Pod, has_node: bool, now: Timestamp) -> bool {
     has_node
         && availability(pod, 0, now).is_available()
-        && !pod.metadata.labels.iter().any(|(key, _)| key.starts_with(UNAVAILABLE_POD_PREFIX))
+        && !pod
+            .metadata
+            .labels
+            .iter()
+            .any(|(key, _)| key.starts_with(UNAVAILABLE_POD_PREFIX))
 }
 
 /// What became of what an entry allowed.
@@ -223,13 +318,23 @@ pub enum Settled {
 
 /// Whether the kubelet of its pod knows of the change that an entry allowed: containers that stop for it are told so from then on.
 pub fn has_begun(entry: &LedgerEntry, pod: &Pod) -> bool {
-    entry.operation.is_change() && entry.generation.is_some_and(|before| pod.status.observed_generation > before)
+    entry.operation.is_change()
+        && entry
+            .generation
+            .is_some_and(|before| pod.status.observed_generation > before)
 }
 
 /// What became of an entry, by the pod of its name as it is now, and whether that serves. `late_for`: for how long the request that it
 /// allowed cannot be carried out any more, and for a change that [`has_begun`] as much later as its kubelet knew of it; `None` until then.
-pub fn settled(entry: &LedgerEntry, pod: Option<&Pod>, is_available: bool, late_for: Option<Duration>) -> Settled {
-    let Some(pod) = pod.filter(|pod| *pod.metadata.uid == *entry.uid) else { return Settled::Over };
+pub fn settled(
+    entry: &LedgerEntry,
+    pod: Option<&Pod>,
+    is_available: bool,
+    late_for: Option<Duration>,
+) -> Settled {
+    let Some(pod) = pod.filter(|pod| *pod.metadata.uid == *entry.uid) else {
+        return Settled::Over;
+    };
     if pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
         return Settled::Over;
     }
@@ -240,12 +345,18 @@ pub fn settled(entry: &LedgerEntry, pod: Option<&Pod>, is_available: bool, late_
     match entry.operation {
         ProtectedOperation::Delete | ProtectedOperation::Evict => expires_after(Duration::ZERO),
         ProtectedOperation::Update | ProtectedOperation::Resize => {
-            let has_landed = entry.generation.is_none_or(|before| pod.metadata.generation > before);
+            let has_landed = entry
+                .generation
+                .is_none_or(|before| pod.metadata.generation > before);
             let is_seen = pod.status.observed_generation >= pod.metadata.generation;
             match (has_landed, is_seen && is_available) {
                 // A resize that is put off restarts its container later.
                 (true, true) if entry.resizes && resize::is_awaited(pod) => Settled::Open,
-                (true, true) if is_replaced(entry, pod) && (!entry.resizes || resize::is_over(pod)) => Settled::Over,
+                (true, true)
+                    if is_replaced(entry, pod) && (!entry.resizes || resize::is_over(pod)) =>
+                {
+                    Settled::Over
+                }
                 // What was taken back before a kubelet saw it replaces no container. But a container that is being stopped serves until
                 // its time is up.
                 (true, true) => expires_after(grace(pod)),
@@ -264,7 +375,11 @@ fn grace(pod: &Pod) -> Duration {
 
 /// Whether none of the containers runs that were to be replaced.
 fn is_replaced(entry: &LedgerEntry, pod: &Pod) -> bool {
-    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    let statuses = pod
+        .status
+        .container_statuses
+        .iter()
+        .chain(&pod.status.init_container_statuses);
     let mut running = statuses.map(|status| &*status.container_id);
     !running.any(|id| entry.container_ids.iter().any(|old| old == id))
 }

@@ -16,12 +16,18 @@ use berth_api::names::GROUP;
 pub fn of_step(step: &Step) -> Option<(&Target, ProtectedOperation)> {
     step.actions.iter().find_map(|action| match action {
         Action::DeletePod { target } => Some((target, ProtectedOperation::Delete)),
-        Action::PatchPodStatus { target, conditions, .. } => {
+        Action::PatchPodStatus {
+            target, conditions, ..
+        } => {
             let closes = |type_: &str| type_ == IN_PLACE_UPDATE_READY || type_ == KRUISE_POD_READY;
-            let is_closed = conditions.iter().any(|gate| closes(&gate.type_) && &*gate.status == "False");
+            let is_closed = conditions
+                .iter()
+                .any(|gate| closes(&gate.type_) && &*gate.status == "False");
             is_closed.then_some((target, ProtectedOperation::Update))
         }
-        Action::PatchPod { target, patch } if patch.restarts() => Some((target, ProtectedOperation::Update)),
+        Action::PatchPod { target, patch } if patch.restarts() => {
+            Some((target, ProtectedOperation::Update))
+        }
         Action::ResizePod { target, .. } => Some((target, ProtectedOperation::Resize)),
         _ => None,
     })
@@ -33,7 +39,12 @@ pub fn replaced(step: &Step) -> BTreeSet<&str> {
         Action::PatchPod { patch, .. } => Some(patch),
         _ => None,
     });
-    let names = patches.flat_map(|patch| patch.all_images().map(|(name, _)| name).chain(&patch.restarted));
+    let names = patches.flat_map(|patch| {
+        patch
+            .all_images()
+            .map(|(name, _)| name)
+            .chain(&patch.restarted)
+    });
     names.map(String::as_str).collect()
 }
 
@@ -81,7 +92,8 @@ pub fn is_exempt(groups: &[String], exempt: &BTreeSet<String>) -> bool {
 
 /// Whether Kubernetes has marked the pod for a disruption, which takes the right to write the status of pods.
 pub fn is_disruption_target(pod: &Pod) -> bool {
-    pod.condition(DISRUPTION_TARGET).is_some_and(|found| &*found.status == "True")
+    pod.condition(DISRUPTION_TARGET)
+        .is_some_and(|found| &*found.status == "True")
 }
 
 /// Whether an object of ours that changes or deletes a pod is the pod's own workload, or a SidecarSet, which changes its own containers.
@@ -91,11 +103,18 @@ pub fn is_own_workload(pod: &Metadata, resource: &Resource, uid: &str) -> bool {
 
 /// Whether a user who changes or deletes a pod is the controller of the pod's own workload. `own` is the account of our controller.
 pub fn is_own_controller(pod: &Metadata, user: &str, own: &str) -> bool {
-    let Some(Owner { api_version, kind, .. }) = pod.controller() else { return false };
+    let Some(Owner {
+        api_version, kind, ..
+    }) = pod.controller()
+    else {
+        return false;
+    };
     let group = group(api_version);
     let account = user.strip_prefix("system:serviceaccount:kube-system:");
     let is_of_kubernetes = KUBERNETES.iter().any(|(of_group, of_kind, name)| {
-        *of_group == group && *of_kind == &**kind && (account == Some(*name) || user == KUBERNETES_SHARED)
+        *of_group == group
+            && *of_kind == &**kind
+            && (account == Some(*name) || user == KUBERNETES_SHARED)
     });
     is_of_kubernetes || (group == GROUP && user == own)
 }
@@ -121,35 +140,99 @@ mod tests {
             (SIDECAR_SETS, "other", true),
             (CONTAINER_RECREATE_REQUESTS, "other", false),
         ] {
-            assert_eq!(is_own_workload(&pod, &resource, uid), expected, "{} {uid}", resource.kind);
+            assert_eq!(
+                is_own_workload(&pod, &resource, uid),
+                expected,
+                "{} {uid}",
+                resource.kind
+            );
         }
-        assert!(!is_own_workload(&Metadata::default(), &CLONE_SETS, ""), "a pod of nobody");
+        assert!(
+            !is_own_workload(&Metadata::default(), &CLONE_SETS, ""),
+            "a pod of nobody"
+        );
     }
 
     #[test]
     fn passes_kubernetes_deletions_and_exempt_groups() {
         use ProtectedOperation::{Delete, Evict, Update};
         let kube = "system:serviceaccount:kube-system:";
-        let [node, scale_down] = ["node-controller", "replicaset-controller"].map(|name| format!("{kube}{name}"));
+        let [node, scale_down] =
+            ["node-controller", "replicaset-controller"].map(|name| format!("{kube}{name}"));
         let exempt: BTreeSet<_> = ["oncall".to_owned()].into();
         let pod = |condition: &str, status: &str| -> Pod {
             let conditions = json!([{"type": condition, "status": status}]);
-            serde_json::from_value(json!({"metadata": {"name": "web"}, "status": {"conditions": conditions}})).unwrap()
+            serde_json::from_value(
+                json!({"metadata": {"name": "web"}, "status": {"conditions": conditions}}),
+            )
+            .unwrap()
         };
-        let [taken, spared, ready] =
-            [("DisruptionTarget", "True"), ("DisruptionTarget", "False"), ("Ready", "True")].map(|(c, s)| pod(c, s));
+        let [taken, spared, ready] = [
+            ("DisruptionTarget", "True"),
+            ("DisruptionTarget", "False"),
+            ("Ready", "True"),
+        ]
+        .map(|(c, s)| pod(c, s));
         for (operation, user, group, pod, expected) in [
-            (Delete, "system:kube-scheduler", "system:authenticated", &ready, true),
+            (
+                Delete,
+                "system:kube-scheduler",
+                "system:authenticated",
+                &ready,
+                true,
+            ),
             (Delete, &node, "system:authenticated", &ready, true),
             (Evict, &node, "system:authenticated", &ready, false),
-            (Update, "system:kube-scheduler", "system:authenticated", &ready, false),
+            (
+                Update,
+                "system:kube-scheduler",
+                "system:authenticated",
+                &ready,
+                false,
+            ),
             (Delete, &scale_down, "system:authenticated", &taken, false),
-            (Delete, "system:serviceaccount:tenant:node-controller", "system:authenticated", &taken, false),
-            (Delete, "node-controller", "system:authenticated", &taken, false),
-            (Delete, KUBERNETES_SHARED, "system:authenticated", &taken, true),
-            (Delete, KUBERNETES_SHARED, "system:authenticated", &spared, false),
-            (Delete, KUBERNETES_SHARED, "system:authenticated", &ready, false),
-            (Evict, KUBERNETES_SHARED, "system:authenticated", &taken, false),
+            (
+                Delete,
+                "system:serviceaccount:tenant:node-controller",
+                "system:authenticated",
+                &taken,
+                false,
+            ),
+            (
+                Delete,
+                "node-controller",
+                "system:authenticated",
+                &taken,
+                false,
+            ),
+            (
+                Delete,
+                KUBERNETES_SHARED,
+                "system:authenticated",
+                &taken,
+                true,
+            ),
+            (
+                Delete,
+                KUBERNETES_SHARED,
+                "system:authenticated",
+                &spared,
+                false,
+            ),
+            (
+                Delete,
+                KUBERNETES_SHARED,
+                "system:authenticated",
+                &ready,
+                false,
+            ),
+            (
+                Evict,
+                KUBERNETES_SHARED,
+                "system:authenticated",
+                &taken,
+                false,
+            ),
             (Delete, "admin", "system:masters", &ready, false),
             (Delete, "admin", "oncall", &ready, true),
             (Evict, "admin", "oncall", &ready, true),
@@ -157,32 +240,74 @@ mod tests {
         ] {
             let groups = [group.to_owned()];
             let found = passes(operation, (user, &groups), &exempt, Some(pod));
-            assert_eq!(found, expected, "{operation:?} {user} {group} {:?}", pod.status.conditions);
+            assert_eq!(
+                found, expected,
+                "{operation:?} {user} {group} {:?}",
+                pod.status.conditions
+            );
         }
-        assert!(!passes(Delete, (KUBERNETES_SHARED, &[]), &exempt, None), "the pod cannot be read");
+        assert!(
+            !passes(Delete, (KUBERNETES_SHARED, &[]), &exempt, None),
+            "the pod cannot be read"
+        );
     }
 
     #[test]
     fn own_controller_is_told_by_its_account() {
-        let (own, kube) = ("system:serviceaccount:kruise-system:kruise-manager", "system:serviceaccount:kube-system:");
+        let (own, kube) = (
+            "system:serviceaccount:kruise-system:kruise-manager",
+            "system:serviceaccount:kube-system:",
+        );
         let of = |name: &str| format!("{kube}{name}");
         for (api_version, kind, user, expected) in [
             ("apps/v1", "ReplicaSet", of("replicaset-controller"), true),
             ("apps/v1", "ReplicaSet", of("statefulset-controller"), false),
-            ("apps/v1", "ReplicaSet", "system:serviceaccount:default:replicaset-controller".to_owned(), false),
+            (
+                "apps/v1",
+                "ReplicaSet",
+                "system:serviceaccount:default:replicaset-controller".to_owned(),
+                false,
+            ),
             ("apps/v1", "ReplicaSet", KUBERNETES_SHARED.to_owned(), true),
-            ("example.com/v1", "ReplicaSet", of("replicaset-controller"), false),
+            (
+                "example.com/v1",
+                "ReplicaSet",
+                of("replicaset-controller"),
+                false,
+            ),
             ("apps/v1", "StatefulSet", of("statefulset-controller"), true),
-            ("apps.kruise.io/v1beta1", "StatefulSet", of("statefulset-controller"), false),
+            (
+                "apps.kruise.io/v1beta1",
+                "StatefulSet",
+                of("statefulset-controller"),
+                false,
+            ),
             ("apps/v1", "DaemonSet", of("daemon-set-controller"), true),
             ("batch/v1", "Job", of("job-controller"), true),
-            ("v1", "ReplicationController", of("replication-controller"), true),
+            (
+                "v1",
+                "ReplicationController",
+                of("replication-controller"),
+                true,
+            ),
             ("apps.kruise.io/v1beta1", "CloneSet", own.to_owned(), true),
             ("apps/v1", "ReplicaSet", own.to_owned(), false),
-            ("apps.kruise.io/v1beta1", "CloneSet", "admin".to_owned(), false),
+            (
+                "apps.kruise.io/v1beta1",
+                "CloneSet",
+                "admin".to_owned(),
+                false,
+            ),
         ] {
-            assert_eq!(is_own_controller(&pod_of(api_version, kind), &user, own), expected, "{kind} {user}");
+            assert_eq!(
+                is_own_controller(&pod_of(api_version, kind), &user, own),
+                expected,
+                "{kind} {user}"
+            );
         }
-        assert!(!is_own_controller(&Metadata::default(), own, own), "a pod of nobody");
+        assert!(
+            !is_own_controller(&Metadata::default(), own, own),
+            "a pod of nobody"
+        );
     }
 }

@@ -108,7 +108,9 @@ impl Fate {
             Self::Goes { left } if *left > 0 => format!("would go, and {left} more may then"),
             Self::Goes { .. } => "would go, and no more may then".to_owned(),
             Self::GoesFreely(why) => format!("would go, and take nothing: {why}"),
-            Self::Stays(message) | Self::NoRoom { message, .. } => format!("would be refused: {message}"),
+            Self::Stays(message) | Self::NoRoom { message, .. } => {
+                format!("would be refused: {message}")
+            }
         }
     }
 }
@@ -123,11 +125,17 @@ impl Drain<'_> {
         if let Some(fate) = unasked(one.pod) {
             return fate;
         }
-        let before: Vec<_> = one.holding.iter().map(|at| (*at, self.budgets[*at].account.status.clone())).collect();
+        let before: Vec<_> = one
+            .holding
+            .iter()
+            .map(|at| (*at, self.budgets[*at].account.status.clone()))
+            .collect();
         let drawn = self.draw(one, now);
         let fate = match native_budget::refused(one.pod, &self.natives) {
             // One that ours keeps says what they say, or will in a moment, and they have more to tell.
-            Some(refused) if !refused.is_ours || !drawn.is_refusal() => Fate::Stays(refused.message),
+            Some(refused) if !refused.is_ours || !drawn.is_refusal() => {
+                Fate::Stays(refused.message)
+            }
             _ => drawn,
         };
         if fate.is_refusal() {
@@ -135,7 +143,10 @@ impl Drain<'_> {
                 self.budgets[at].account.status = status;
             }
         } else if native_budget::are_asked(one.pod) {
-            let holding = self.natives.iter_mut().filter(|native| native.selects(&one.pod.metadata));
+            let holding = self
+                .natives
+                .iter_mut()
+                .filter(|native| native.selects(&one.pod.metadata));
             holding.for_each(|native| native.take(one.pod));
         }
         fate
@@ -145,7 +156,9 @@ impl Drain<'_> {
     fn draw(&mut self, one: &Resident<'_>, now: Timestamp) -> Fate {
         let is_asked = |at: &usize| !matches!(self.budgets[*at].asked, Asked::Never(_));
         let asked: Vec<usize> = one.holding.iter().copied().filter(is_asked).collect();
-        let counts_others = asked.iter().any(|at| self.budgets[*at].account.floor.is_some());
+        let counts_others = asked
+            .iter()
+            .any(|at| self.budgets[*at].account.floor.is_some());
         if let Some(why) = kept(&one.pod.metadata, asked.len(), counts_others) {
             return Fate::Stays(why);
         }
@@ -157,18 +170,30 @@ impl Drain<'_> {
                 Ruling::Free => {}
                 Ruling::Drawn | Ruling::Passed(_) => drawn.push((at, request)),
                 Ruling::Refused(message) => return Fate::Stays(message),
-                Ruling::UsedUp(message) => return Fate::NoRoom { budget: at, message },
+                Ruling::UsedUp(message) => {
+                    return Fate::NoRoom {
+                        budget: at,
+                        message,
+                    };
+                }
             }
         }
         for (at, request) in &drawn {
-            if let Some(message) = self.budgets[*at].account.confirm(request, &self.others(*at)) {
+            if let Some(message) = self.budgets[*at]
+                .account
+                .confirm(request, &self.others(*at))
+            {
                 return Fate::Stays(message);
             }
         }
         let status = &self.budgets[self.told].account.status;
         match drawn.iter().find(|(at, _)| *at == self.told) {
-            Some(_) if status.current_available < before => Fate::Goes { left: status.unavailable_allowed },
-            Some((_, request)) if request.is_available => Fate::GoesFreely("it was allowed to go already".to_owned()),
+            Some(_) if status.current_available < before => Fate::Goes {
+                left: status.unavailable_allowed,
+            },
+            Some((_, request)) if request.is_available => {
+                Fate::GoesFreely("it was allowed to go already".to_owned())
+            }
             Some(_) => Fate::GoesFreely("it is not available".to_owned()),
             None => Fate::GoesFreely(self.unheld(one)),
         }
@@ -178,14 +203,25 @@ impl Drain<'_> {
     fn ask(&mut self, at: usize, request: &Request, now: Timestamp) -> Ruling {
         let (others, requests) = (self.others(at), [(request.clone(), false)]);
         let Budget { account, total, .. } = &mut self.budgets[at];
-        let mut judge = |total| account.judge(&requests, (total, &others), now).rulings.remove(0);
+        let mut judge = |total| {
+            account
+                .judge(&requests, (total, &others), now)
+                .rulings
+                .remove(0)
+        };
         let ruling = judge(None);
-        if ruling.is_refusal() && total.is_some() { judge(*total) } else { ruling }
+        if ruling.is_refusal() && total.is_some() {
+            judge(*total)
+        } else {
+            ruling
+        }
     }
 
     fn request(&self, at: usize, one: &Resident<'_>) -> Request {
         let rules = self.budgets[at].account.rules;
-        let is_healthy = rules.as_ref().is_ok_and(|rules| rules.finds_healthy(one.pod));
+        let is_healthy = rules
+            .as_ref()
+            .is_ok_and(|rules| rules.finds_healthy(one.pod));
         Request {
             pod: one.pod.metadata.name.to_string(),
             uid: one.pod.metadata.uid.to_string(),
@@ -204,7 +240,11 @@ impl Drain<'_> {
 
     /// What the budgets that one names bring, without what pods have taken.
     fn others(&self, at: usize) -> Vec<Result<Brings, Silence>> {
-        self.budgets[at].others.iter().map(|other| self.brings(other)).collect()
+        self.budgets[at]
+            .others
+            .iter()
+            .map(|other| self.brings(other))
+            .collect()
     }
 
     fn brings(&self, other: &Other) -> Result<Brings, Silence> {
@@ -273,13 +313,24 @@ pub struct Remainder {
 pub fn drainable(nodes: &[Remainder]) -> Vec<String> {
     let (held, free): (Vec<_>, Vec<_>) = nodes.iter().partition(|one| one.refused > 0);
     let free = free.iter().map(|one| one.node.clone()).collect();
-    let held = held.iter().map(|one| format!("{} ({} of {})", one.node, one.refused, one.pods)).collect();
+    let held = held
+        .iter()
+        .map(|one| format!("{} ({} of {})", one.node, one.refused, one.pods))
+        .collect();
     let lines: [(&str, Vec<String>); 2] = [
-        ("one of these nodes could be drained at once now, as far as its pods go", free),
-        ("of these, a drain would have to wait for some of its pods", held),
+        (
+            "one of these nodes could be drained at once now, as far as its pods go",
+            free,
+        ),
+        (
+            "of these, a drain would have to wait for some of its pods",
+            held,
+        ),
     ];
     let lines = lines.into_iter().filter(|(_, nodes)| !nodes.is_empty());
-    lines.map(|(what, nodes)| format!("{what}: {}", named(nodes))).collect()
+    lines
+        .map(|(what, nodes)| format!("{what}: {}", named(nodes)))
+        .collect()
 }
 
 fn named(mut nodes: Vec<String>) -> String {

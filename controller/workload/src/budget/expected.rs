@@ -18,9 +18,14 @@ pub fn asked_again(is_known: bool, told: &[Condition], now: Timestamp) -> Durati
     if is_known {
         return KNOWN;
     }
-    let blocked = told.iter().find(|condition| condition.type_ == BLOCKED && condition.status == "True");
+    let blocked = told
+        .iter()
+        .find(|condition| condition.type_ == BLOCKED && condition.status == "True");
     let lasts = blocked.map(|condition| now.duration_since(condition.last_transition_time.0));
-    lasts.and_then(|lasts| Duration::try_from(lasts).ok()).unwrap_or_default().clamp(SOONEST, LATEST)
+    lasts
+        .and_then(|lasts| Duration::try_from(lasts).ok())
+        .unwrap_or_default()
+        .clamp(SOONEST, LATEST)
 }
 
 /// How many pods each of some workloads wants, by its uid.
@@ -41,9 +46,13 @@ impl Together {
     pub fn add(&mut self, expected: usize, wanted: Wanted) -> usize {
         let sum = |all: usize, more: usize| all.saturating_add(more);
         let of_its_own = wanted.values().copied().fold(0, sum);
-        let common = wanted.iter().filter_map(|(uid, wanted)| Some(min(*self.wanted.get(uid)?, *wanted)));
+        let common = wanted
+            .iter()
+            .filter_map(|(uid, wanted)| Some(min(*self.wanted.get(uid)?, *wanted)));
         let common = common.fold(0, sum);
-        let lacks = self.lacks.saturating_add(of_its_own.saturating_sub(expected));
+        let lacks = self
+            .lacks
+            .saturating_add(of_its_own.saturating_sub(expected));
         self.lacks = lacks.saturating_sub(common);
         for (uid, wanted) in wanted {
             let known = self.wanted.entry(uid).or_default();
@@ -77,34 +86,86 @@ mod tests {
             ("not any more", BLOCKED, false, 100, 5),
             ("something else", "Enforced", true, 100, 5),
         ] {
-            let told = condition(type_, is_true, "CalculateExpectedPodCountFailed", String::new(), ago(since));
-            assert_eq!(asked_again(false, &[told], now), Duration::from_secs(expected), "{what}");
+            let told = condition(
+                type_,
+                is_true,
+                "CalculateExpectedPodCountFailed",
+                String::new(),
+                ago(since),
+            );
+            assert_eq!(
+                asked_again(false, &[told], now),
+                Duration::from_secs(expected),
+                "{what}"
+            );
         }
-        assert_eq!(asked_again(false, &[], now), Duration::from_secs(5), "nothing was told");
-        assert_eq!(asked_again(true, &[], now), Duration::from_secs(300), "known");
+        assert_eq!(
+            asked_again(false, &[], now),
+            Duration::from_secs(5),
+            "nothing was told"
+        );
+        assert_eq!(
+            asked_again(true, &[], now),
+            Duration::from_secs(300),
+            "known"
+        );
     }
 
     #[test]
     fn what_a_workload_wants_is_expected_once() {
         let table: [Case<'_>; 9] = [
             ("one", &[(2, &[("web", 2)])], &[0]),
-            ("the same", &[(2, &[("web", 2)]), (2, &[("web", 2)])], &[0, 2]),
-            ("nothing in common", &[(2, &[("web", 2)]), (3, &[("fe", 3)])], &[0, 0]),
-            ("one of two", &[(2, &[("web", 2)]), (4, &[("web", 2), ("fe", 2)])], &[0, 2]),
+            (
+                "the same",
+                &[(2, &[("web", 2)]), (2, &[("web", 2)])],
+                &[0, 2],
+            ),
+            (
+                "nothing in common",
+                &[(2, &[("web", 2)]), (3, &[("fe", 3)])],
+                &[0, 0],
+            ),
+            (
+                "one of two",
+                &[(2, &[("web", 2)]), (4, &[("web", 2), ("fe", 2)])],
+                &[0, 2],
+            ),
             (
                 "each with the next",
-                &[(4, &[("a", 2), ("b", 2)]), (4, &[("b", 2), ("c", 2)]), (4, &[("c", 2), ("a", 2)])],
+                &[
+                    (4, &[("a", 2), ("b", 2)]),
+                    (4, &[("b", 2), ("c", 2)]),
+                    (4, &[("c", 2), ("a", 2)]),
+                ],
                 &[0, 2, 4],
             ),
-            ("counted when fewer were wanted", &[(9, &[("web", 9)]), (4, &[("web", 9), ("fe", 2)])], &[0, 2]),
-            ("counted when more were wanted", &[(2, &[("web", 2)]), (12, &[("web", 2), ("fe", 2)])], &[0, 2]),
-            ("one that says itself how many", &[(2, &[("web", 2)]), (3, &[("web", 2), ("fe", 2)])], &[0, 1]),
-            ("what the first lacks", &[(1, &[("web", 2)]), (2, &[("web", 2)])], &[0, 1]),
+            (
+                "counted when fewer were wanted",
+                &[(9, &[("web", 9)]), (4, &[("web", 9), ("fe", 2)])],
+                &[0, 2],
+            ),
+            (
+                "counted when more were wanted",
+                &[(2, &[("web", 2)]), (12, &[("web", 2), ("fe", 2)])],
+                &[0, 2],
+            ),
+            (
+                "one that says itself how many",
+                &[(2, &[("web", 2)]), (3, &[("web", 2), ("fe", 2)])],
+                &[0, 1],
+            ),
+            (
+                "what the first lacks",
+                &[(1, &[("web", 2)]), (2, &[("web", 2)])],
+                &[0, 1],
+            ),
         ];
         for (what, budgets, expected) in table {
             let mut together = Together::default();
             let wanted = |(uid, wanted): &(&str, usize)| ((*uid).to_owned(), *wanted);
-            let found = budgets.iter().map(|(expected, all)| together.add(*expected, all.iter().map(wanted).collect()));
+            let found = budgets
+                .iter()
+                .map(|(expected, all)| together.add(*expected, all.iter().map(wanted).collect()));
             assert_eq!(found.collect::<Vec<_>>(), expected, "{what}");
         }
     }

@@ -42,14 +42,17 @@ pub struct Silence {
 impl Silence {
     /// For this reason, and nothing is certain.
     pub fn of(why: impl Into<String>) -> Self {
-        Self { why: why.into(), keeps: 0 }
+        Self {
+            why: why.into(),
+            keeps: 0,
+        }
     }
 }
 
 const NOT_COUNTED: &str = "has not counted its pods since it was made or changed";
-const NO_TOTAL: &str = "does not know how many pods are expected: set spec.protectTotalReplicas there";
-const NOT_TOLD: &str =
-    "was made or changed a moment ago, and which of its pods are counted already is not told yet: try again";
+const NO_TOTAL: &str =
+    "does not know how many pods are expected: set spec.protectTotalReplicas there";
+const NOT_TOLD: &str = "was made or changed a moment ago, and which of its pods are counted already is not told yet: try again";
 
 fn number(number: i32) -> usize {
     usize::try_from(number).unwrap_or(0)
@@ -61,12 +64,23 @@ impl Brings {
     /// # Errors
     /// It has not counted them.
     pub fn of_distributed(budget: &DistributedPodDisruptionBudget) -> Result<Self, Silence> {
-        let status = budget.status.as_ref().ok_or_else(|| Silence::of(NOT_COUNTED))?;
-        let is_counted = status.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty());
-        if !is_counted || budget.metadata.generation.unwrap_or_default() != status.observed_generation {
+        let status = budget
+            .status
+            .as_ref()
+            .ok_or_else(|| Silence::of(NOT_COUNTED))?;
+        let is_counted = status
+            .ledger
+            .as_ref()
+            .is_some_and(|ledger| !ledger.counted.is_empty());
+        if !is_counted
+            || budget.metadata.generation.unwrap_or_default() != status.observed_generation
+        {
             return Err(Silence::of(NOT_COUNTED));
         }
-        Ok(Self { healthy: number(status.own.healthy), expected: number(status.own.expected) })
+        Ok(Self {
+            healthy: number(status.own.healthy),
+            expected: number(status.own.expected),
+        })
     }
 
     /// As a PodUnavailableBudget has counted.
@@ -74,12 +88,19 @@ impl Brings {
     /// # Errors
     /// It has not, or not how many are expected.
     pub fn of_unavailable(budget: &PodUnavailableBudget) -> Result<Self, Silence> {
-        let status = budget.status.as_ref().ok_or_else(|| Silence::of(NOT_COUNTED))?;
+        let status = budget
+            .status
+            .as_ref()
+            .ok_or_else(|| Silence::of(NOT_COUNTED))?;
         if !is_counted(status, budget.metadata.generation.unwrap_or_default()) {
             return Err(Silence::of(NOT_COUNTED));
         }
         // The pods that there are may be fewer than those that are expected, and then too many of others could go.
-        if status.conditions.iter().any(|condition| condition.type_ == TOTAL_KNOWN) {
+        if status
+            .conditions
+            .iter()
+            .any(|condition| condition.type_ == TOTAL_KNOWN)
+        {
             return Err(Silence::of(NO_TOTAL));
         }
         Ok(Self::of_account(status))
@@ -87,7 +108,10 @@ impl Brings {
 
     /// A budget's own pods, as its account has them.
     pub fn of_account(status: &PodUnavailableBudgetStatus) -> Self {
-        Self { healthy: number(status.current_available), expected: number(status.total_replicas) }
+        Self {
+            healthy: number(status.current_available),
+            expected: number(status.total_replicas),
+        }
     }
 
     /// As Kubernetes has counted, less what the eviction API has granted since.
@@ -96,29 +120,43 @@ impl Brings {
     /// It has not.
     pub fn of_native(budget: &NativeBudget) -> Result<Self, Silence> {
         let status = &budget.status;
-        if status.observed_generation != budget.metadata.generation || status.observed_generation == 0 {
+        if status.observed_generation != budget.metadata.generation
+            || status.observed_generation == 0
+        {
             return Err(Silence::of(NOT_COUNTED));
         }
         let granted = status.disrupted_pods.len();
         let healthy = number(status.current_healthy).saturating_sub(granted);
-        Ok(Self { healthy, expected: number(status.expected_pods) })
+        Ok(Self {
+            healthy,
+            expected: number(status.expected_pods),
+        })
     }
 
     /// Without pods that are counted elsewhere. They are taken for healthy here: so never too many are counted.
     pub fn without(self, shared: Shared) -> Self {
         let healthy = self.healthy.saturating_sub(shared.pods);
-        Self { healthy, expected: self.expected.saturating_sub(shared.expected) }
+        Self {
+            healthy,
+            expected: self.expected.saturating_sub(shared.expected),
+        }
     }
 
     /// No more healthy pods than its workloads want. Another cluster's tenants write these numbers: with surplus pods beyond
     /// them, they could let more local pods go than `maxUnavailable` allows.
     pub fn without_surplus(self) -> Self {
-        Self { healthy: min(self.healthy, self.expected), ..self }
+        Self {
+            healthy: min(self.healthy, self.expected),
+            ..self
+        }
     }
 
     /// Of each number that one which lets fewer pods go.
     pub fn at_most(self, other: Self) -> Self {
-        Self { healthy: min(self.healthy, other.healthy), expected: max(self.expected, other.expected) }
+        Self {
+            healthy: min(self.healthy, other.healthy),
+            expected: max(self.expected, other.expected),
+        }
     }
 }
 
@@ -135,12 +173,18 @@ impl Origin {
     /// Of one of our kinds.
     pub fn of(metadata: &ObjectMeta) -> Self {
         let (uid, generation) = (metadata.uid.clone(), metadata.generation);
-        Self { uid: uid.unwrap_or_default(), generation: generation.unwrap_or_default() }
+        Self {
+            uid: uid.unwrap_or_default(),
+            generation: generation.unwrap_or_default(),
+        }
     }
 
     /// Of a native one.
     pub fn of_native(budget: &NativeBudget) -> Self {
-        Self { uid: budget.metadata.uid.to_string(), generation: budget.metadata.generation }
+        Self {
+            uid: budget.metadata.uid.to_string(),
+            generation: budget.metadata.generation,
+        }
     }
 }
 
@@ -169,7 +213,10 @@ impl Told {
             return Ok(now);
         }
         let is_it = self.origin.uid.is_empty() || self.origin == *origin;
-        let brought = self.brought.filter(|_| is_it).ok_or_else(|| Silence::of(NOT_TOLD))?;
+        let brought = self
+            .brought
+            .filter(|_| is_it)
+            .ok_or_else(|| Silence::of(NOT_TOLD))?;
         Ok(now.at_most(brought))
     }
 }
@@ -197,7 +244,10 @@ impl Whole {
         (expected, floor): (usize, usize),
         others: &[Result<Brings, Silence>],
     ) -> Result<Self, String> {
-        let silent = others.iter().enumerate().find_map(|(at, other)| Some((at, other.as_ref().err()?)));
+        let silent = others
+            .iter()
+            .enumerate()
+            .find_map(|(at, other)| Some((at, other.as_ref().err()?)));
         if amount.depends_on_total()
             && let Some((at, Silence { why, .. })) = silent
         {
@@ -209,12 +259,23 @@ impl Whole {
         }
         // As other clusters tell them, such numbers are anybody's.
         let sum = |all: usize, more: usize| all.saturating_add(more);
-        let expected = others.iter().flatten().map(|brings| brings.expected).fold(expected, sum);
+        let expected = others
+            .iter()
+            .flatten()
+            .map(|brings| brings.expected)
+            .fold(expected, sum);
         let healthy = |other: &Result<Brings, Silence>| {
-            other.as_ref().map_or_else(|silence| silence.keeps, |brings| brings.healthy)
+            other
+                .as_ref()
+                .map_or_else(|silence| silence.keeps, |brings| brings.healthy)
         };
         let others = others.iter().map(healthy).fold(0, sum);
-        Ok(Self { others, expected, desired: amount.desired(expected)?, floor })
+        Ok(Self {
+            others,
+            expected,
+            desired: amount.desired(expected)?,
+            floor,
+        })
     }
 
     /// How many own pods must be healthy.

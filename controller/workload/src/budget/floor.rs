@@ -27,7 +27,11 @@ fn number(number: i32) -> usize {
 
 /// How many of its own pods the budget never lets go: as its spec says, or said a moment ago.
 pub fn binding(budget: &DistributedPodDisruptionBudget) -> usize {
-    let told = budget.status.as_ref().and_then(|status| status.floor).unwrap_or_default();
+    let told = budget
+        .status
+        .as_ref()
+        .and_then(|status| status.floor)
+        .unwrap_or_default();
     number(max(budget.spec.floor, told.pods))
 }
 
@@ -42,21 +46,34 @@ pub fn promised(budget: &DistributedPodDisruptionBudget) -> Option<Promise> {
     }
     let pods = number(min(min(budget.spec.floor, told.pods), status.own.healthy));
     let seconds = u64::try_from(min(budget.spec.lease_seconds, told.lease_seconds)).unwrap_or(0);
-    (pods > 0).then(|| Promise { pods, lasts: Duration::from_millis(seconds * 1000 * PER_CENT_TRUSTED / 100) })
+    (pods > 0).then(|| Promise {
+        pods,
+        lasts: Duration::from_millis(seconds * 1000 * PER_CENT_TRUSTED / 100),
+    })
 }
 
 /// What the status is to tell of the floor, and how long until it may tell less. What was told binds for its whole time after the spec
 /// asked for less, since when the leader has seen this spec.
-pub fn told(budget: &DistributedPodDisruptionBudget, seen_for: Duration) -> (Option<FloorStatus>, Option<Duration>) {
+pub fn told(
+    budget: &DistributedPodDisruptionBudget,
+    seen_for: Duration,
+) -> (Option<FloorStatus>, Option<Duration>) {
     let (pods, lease_seconds) = match budget.metadata.deletion_timestamp {
         Some(_) => (0, budget.spec.lease_seconds),
         None => (budget.spec.floor, budget.spec.lease_seconds),
     };
-    let wanted = FloorStatus { pods, lease_seconds };
+    let wanted = FloorStatus {
+        pods,
+        lease_seconds,
+    };
     let of = |floor: FloorStatus| (floor.pods > 0).then_some(floor);
-    let Some(old) = budget.status.as_ref().and_then(|status| status.floor) else { return (of(wanted), None) };
-    let kept =
-        FloorStatus { pods: max(wanted.pods, old.pods), lease_seconds: max(wanted.lease_seconds, old.lease_seconds) };
+    let Some(old) = budget.status.as_ref().and_then(|status| status.floor) else {
+        return (of(wanted), None);
+    };
+    let kept = FloorStatus {
+        pods: max(wanted.pods, old.pods),
+        lease_seconds: max(wanted.lease_seconds, old.lease_seconds),
+    };
     if kept == wanted {
         return (of(wanted), None);
     }
@@ -86,9 +103,15 @@ mod tests {
             observed_generation: None,
             last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
         };
-        let mut status = DistributedPodDisruptionBudgetStatus { conditions: vec![enforced], ..Default::default() };
+        let mut status = DistributedPodDisruptionBudgetStatus {
+            conditions: vec![enforced],
+            ..Default::default()
+        };
         status.own.healthy = 100;
-        status.floor = told.map(|(pods, lease_seconds)| FloorStatus { pods, lease_seconds });
+        status.floor = told.map(|(pods, lease_seconds)| FloorStatus {
+            pods,
+            lease_seconds,
+        });
         budget.status = Some(status);
         budget
     }

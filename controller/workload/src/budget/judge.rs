@@ -78,17 +78,28 @@ impl Account<'_> {
         let rules: &Result<Rules, Fault> = self.rules;
         let rules = match rules {
             Ok(rules) => rules,
-            Err(Fault { field, message }) => return self.uncounted(requests, &format!("{field} {message}")),
+            Err(Fault { field, message }) => {
+                return self.uncounted(requests, &format!("{field} {message}"));
+            }
         };
         let whole = match self.count(rules, total, others) {
             Ok(whole) => whole,
             Err(message) => return self.uncounted(requests, &message),
         };
-        let mut judged = Judged { rulings: Vec::new(), is_drawn: false, is_by_what_is_written: false };
+        let mut judged = Judged {
+            rulings: Vec::new(),
+            is_drawn: false,
+            is_by_what_is_written: false,
+        };
         for (request, is_dry_run) in requests {
             // A dry run is judged, and takes nothing.
             let verdict = if *is_dry_run {
-                draw(&mut self.status.clone(), (rules, self.generation), request, now)
+                draw(
+                    &mut self.status.clone(),
+                    (rules, self.generation),
+                    request,
+                    now,
+                )
             } else {
                 draw(&mut self.status, (rules, self.generation), request, now)
             };
@@ -98,10 +109,16 @@ impl Account<'_> {
             judged.rulings.push(match verdict {
                 Verdict::Free => Ruling::Free,
                 Verdict::Stands | Verdict::Drawn => Ruling::Drawn,
-                Verdict::Passed(why) => Ruling::Passed(shortage(self.name, &self.status, (rules, whole), why)),
+                Verdict::Passed(why) => {
+                    Ruling::Passed(shortage(self.name, &self.status, (rules, whole), why))
+                }
                 Verdict::Refused(why) => {
                     let words = refusal(self.name, &self.status, (rules, whole, others), why);
-                    if why == Refused::UsedUp { Ruling::UsedUp(words) } else { Ruling::Refused(words) }
+                    if why == Refused::UsedUp {
+                        Ruling::UsedUp(words)
+                    } else {
+                        Ruling::Refused(words)
+                    }
                 }
             });
         }
@@ -110,13 +127,20 @@ impl Account<'_> {
 
     /// What is said where nobody knows how many may go.
     fn uncounted(&self, requests: &[(Request, bool)], message: &str) -> Judged {
-        let refused = format!("{} holds the pod, and cannot be counted: {message}", self.name);
+        let refused = format!(
+            "{} holds the pod, and cannot be counted: {message}",
+            self.name
+        );
         let rule = |(request, _): &(Request, bool)| match request.takes_nothing(&self.status) {
             true => Ruling::Free,
             false if request.passes => Ruling::Passed(refused.clone()),
             false => Ruling::Refused(refused.clone()),
         };
-        Judged { rulings: requests.iter().map(rule).collect(), is_drawn: false, is_by_what_is_written: true }
+        Judged {
+            rulings: requests.iter().map(rule).collect(),
+            is_drawn: false,
+            is_by_what_is_written: true,
+        }
     }
 
     /// Sets how many may go, where that depends on others or on another total.
@@ -146,15 +170,19 @@ impl Account<'_> {
     pub fn confirm(&self, request: &Request, others: &[Result<Brings, Silence>]) -> Option<String> {
         let name = self.name;
         if !stands(&self.status, request) {
-            return Some(format!("what {name} granted has been dropped meanwhile: try again"));
+            return Some(format!(
+                "what {name} granted has been dropped meanwhile: try again"
+            ));
         }
         let floor = self.floor?;
         let own = number(self.status.current_available);
         let expected = number(self.status.total_replicas);
         let rules = self.rules.as_ref().ok();
-        let whole = rules.and_then(|rules| Whole::of(&rules.amount, (expected, floor), others).ok());
+        let whole =
+            rules.and_then(|rules| Whole::of(&rules.amount, (expected, floor), others).ok());
         // One that was not healthy takes nothing.
-        let is_enough = !request.is_available || whole.is_some_and(|whole| own >= whole.left_to_own());
+        let is_enough =
+            !request.is_available || whole.is_some_and(|whole| own >= whole.left_to_own());
         (!is_enough)
             .then(|| format!("{name} or a budget that it names has let another pod go at the same moment: try again"))
     }
@@ -164,12 +192,20 @@ impl Account<'_> {
 /// the pod by an annotation.
 pub fn kept(pod: &Metadata, budgets: usize, counts_others: bool) -> Option<String> {
     if budgets > MOST_BUDGETS {
-        return Some(format!("more than {MOST_BUDGETS} budgets hold the pod: delete some of them"));
+        return Some(format!(
+            "more than {MOST_BUDGETS} budgets hold the pod: delete some of them"
+        ));
     }
-    let mut holds = pod.annotations.iter().filter(|(key, _)| counts_others && key.starts_with(HOLD_PREFIX));
+    let mut holds = pod
+        .annotations
+        .iter()
+        .filter(|(key, _)| counts_others && key.starts_with(HOLD_PREFIX));
     let (key, why) = holds.next()?;
     let why: String = why.chars().take(LONGEST_HOLD).collect();
-    Some(format!("annotation {key} holds pod {}: {why}; try again when it is gone", pod.name))
+    Some(format!(
+        "annotation {key} holds pod {}: {why}; try again when it is gone",
+        pod.name
+    ))
 }
 
 fn number(number: i32) -> usize {
@@ -178,20 +214,39 @@ fn number(number: i32) -> usize {
 
 /// How many pods are available, and how many must be.
 fn numbers(status: &PodUnavailableBudgetStatus, whole: Option<Whole>) -> String {
-    let PodUnavailableBudgetStatus { current_available, desired_available, total_replicas, .. } = status;
+    let PodUnavailableBudgetStatus {
+        current_available,
+        desired_available,
+        total_replicas,
+        ..
+    } = status;
     match whole {
-        Some(Whole { others, expected, desired, .. }) => {
+        Some(Whole {
+            others,
+            expected,
+            desired,
+            ..
+        }) => {
             let all = usize::try_from(*current_available).unwrap_or(0) + others;
-            let of_others = if others > 0 { format!(", {others} of them of other budgets,") } else { String::new() };
+            let of_others = if others > 0 {
+                format!(", {others} of them of other budgets,")
+            } else {
+                String::new()
+            };
             format!("{all} of {expected} are available{of_others} and {desired}")
         }
-        None => format!("{current_available} of {total_replicas} are available and {desired_available}"),
+        None => {
+            format!("{current_available} of {total_replicas} are available and {desired_available}")
+        }
     }
 }
 
 /// How many pods are out of service that no entry names: an entry ends when its pod is being deleted.
 fn down(status: &PodUnavailableBudgetStatus) -> String {
-    match status.total_replicas.saturating_sub(status.current_available) {
+    match status
+        .total_replicas
+        .saturating_sub(status.current_available)
+    {
         ..=0 => String::new(),
         1 => "; 1 pod is Terminating, not ready or not created yet".to_owned(),
         down => format!("; {down} pods are Terminating, not ready or not created yet"),
@@ -201,10 +256,15 @@ fn down(status: &PodUnavailableBudgetStatus) -> String {
 /// Which of the others do not bring what they have, and why: each replica reads other clusters for itself, and may know less than the
 /// status tells.
 fn silent(others: &[Result<Brings, Silence>]) -> String {
-    let silent = others.iter().enumerate().filter_map(|(index, other)| Some((index, other.as_ref().err()?)));
+    let silent = others
+        .iter()
+        .enumerate()
+        .filter_map(|(index, other)| Some((index, other.as_ref().err()?)));
     silent
         .take(NAMED)
-        .map(|(index, Silence { why, keeps })| format!("; spec.federation[{index}] brings {keeps}: {why}"))
+        .map(|(index, Silence { why, keeps })| {
+            format!("; spec.federation[{index}] brings {keeps}: {why}")
+        })
         .collect()
 }
 
@@ -232,13 +292,21 @@ fn refusal(
     (rules, whole, others): (&Rules, Option<Whole>, &[Result<Brings, Silence>]),
     why: Refused,
 ) -> String {
-    let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked");
+    let blocked = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Blocked");
     match (why, blocked) {
         (Refused::NotCounted, Some(blocked)) => {
-            format!("{name} cannot count its pods, so none may go: {}", blocked.message)
+            format!(
+                "{name} cannot count its pods, so none may go: {}",
+                blocked.message
+            )
         }
         (Refused::NotCounted, None) => {
-            format!("{name} was made or changed a moment ago, and its pods are not counted yet: try again")
+            format!(
+                "{name} was made or changed a moment ago, and its pods are not counted yet: try again"
+            )
         }
         (Refused::TooMany, _) => {
             let shortage = shortage(name, status, (rules, whole), why);
@@ -247,13 +315,23 @@ fn refusal(
         (Refused::UsedUp, _) => {
             let entries = told(status.ledger.as_ref());
             let named = entries.iter().take(NAMED).map(|entry| {
-                format!("{} ({} by {} since {})", entry.pod, entry.operation.name(), entry.holder, entry.time.0)
+                format!(
+                    "{} ({} by {} since {})",
+                    entry.pod,
+                    entry.operation.name(),
+                    entry.holder,
+                    entry.time.0
+                )
             });
             let mut users: Vec<_> = named.collect();
             if entries.len() > NAMED {
                 users.push(format!("{} more", entries.len() - NAMED));
             }
-            let used = if users.is_empty() { down(status) } else { format!("; used up by {}", users.join(", ")) };
+            let used = if users.is_empty() {
+                down(status)
+            } else {
+                format!("; used up by {}", users.join(", "))
+            };
             let own = usize::try_from(status.current_available).unwrap_or(0);
             let kept = whole.map_or(0, |whole| whole.floor);
             let kept = if kept >= own.max(1) {
@@ -276,7 +354,12 @@ fn refusal(
 /// Does the budget let no pod go even if all pods are available?
 fn allows_none(status: &PodUnavailableBudgetStatus, whole: Option<Whole>) -> bool {
     let (desired, expected) = whole.map_or_else(
-        || (number(status.desired_available), number(status.total_replicas)),
+        || {
+            (
+                number(status.desired_available),
+                number(status.total_replicas),
+            )
+        },
         |whole| (whole.desired, whole.expected),
     );
     expected > 0 && desired >= expected

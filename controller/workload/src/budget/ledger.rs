@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use berth_api::budget::{MOST_CONTAINERS, MOST_ENTRIES, MOST_REPLACEMENTS};
 use berth_api::v1beta1::podunavailablebudget::{
-    DeploymentReference, Ledger, LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation, Replacement,
-    UnhealthyPodPolicy,
+    DeploymentReference, Ledger, LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation,
+    Replacement, UnhealthyPodPolicy,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -53,7 +53,8 @@ impl Request {
     /// pods to serve again, and this one may never do so without the change.
     #[must_use]
     pub fn by_own_workload(self, pod: &Pod) -> Self {
-        let is_repair = !self.is_available && self.operation != ProtectedOperation::Evict && pod.is_down();
+        let is_repair =
+            !self.is_available && self.operation != ProtectedOperation::Evict && pod.is_down();
         Self { is_repair, ..self }
     }
 
@@ -138,7 +139,9 @@ fn draw_allowed(
     if !is_charged && !request.is_available {
         let is_healthy = is_counted && status.current_available >= status.desired_available;
         return match rules.unhealthy {
-            UnhealthyPodPolicy::IfHealthyBudget if !is_counted => Verdict::Refused(Refused::NotCounted),
+            UnhealthyPodPolicy::IfHealthyBudget if !is_counted => {
+                Verdict::Refused(Refused::NotCounted)
+            }
             UnhealthyPodPolicy::IfHealthyBudget if !is_healthy => Verdict::Refused(Refused::UsedUp),
             // It takes nothing, for it is not counted. The apiserver carries out what was asked about the pod only while that is as
             // it was shown; but an eviction says nothing of the pod, which may serve again by then, and be counted.
@@ -183,7 +186,9 @@ fn entries(status: &PodUnavailableBudgetStatus) -> impl Iterator<Item = &LedgerE
 
 /// Whether what a request is for was entered within the last seconds, as the clock of whichever replica did so tells.
 pub fn is_dated(status: &PodUnavailableBudgetStatus, request: &Request, now: Timestamp) -> bool {
-    entries(status).any(|entry| is_of(entry, request) && (-2..10).contains(&now.duration_since(entry.time.0).as_secs()))
+    entries(status).any(|entry| {
+        is_of(entry, request) && (-2..10).contains(&now.duration_since(entry.time.0).as_secs())
+    })
 }
 
 /// Whether an entry was drawn for this request, and may be taken back with it. Of a pod that has changed since, it speaks of an earlier
@@ -204,7 +209,9 @@ fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timest
     let (replaced, others): (Vec<_>, Vec<_>) = all.partition(|old| is_of(old, request));
     ledger.entries = join_landed(others, request);
     // Whatever the clocks of those who wrote them: what is entered again is another entry, which the leader sees first from now on.
-    let later = replaced.iter().filter_map(|old| old.time.0.checked_add(SignedDuration::from_secs(1)).ok());
+    let later = replaced
+        .iter()
+        .filter_map(|old| old.time.0.checked_add(SignedDuration::from_secs(1)).ok());
     let time = later.fold(whole_seconds(now), Ord::max);
     ledger.entries.push(LedgerEntry {
         pod: request.pod.clone(),
@@ -218,20 +225,27 @@ fn enter(status: &mut PodUnavailableBudgetStatus, request: &Request, now: Timest
         resizes: request.resizes || replaced.iter().any(|old| old.resizes),
         grant: request.grant.clone(),
     });
-    ledger.replacements.retain(|replacement| replacement.uid != request.uid);
+    ledger
+        .replacements
+        .retain(|replacement| replacement.uid != request.uid);
     name_pods(status);
 }
 
 /// Of a pod's changes that have come to be, as its generation tells, the latest entry speaks for all, with the containers of all: so a pod
 /// that is changed again and again has two entries, and not one for each change.
 fn join_landed(entries: Vec<LedgerEntry>, request: &Request) -> Vec<LedgerEntry> {
-    let has_landed =
-        |old: &LedgerEntry| is_alike(old, request) && old.generation.is_some() && old.generation < request.generation;
+    let has_landed = |old: &LedgerEntry| {
+        is_alike(old, request) && old.generation.is_some() && old.generation < request.generation
+    };
     let (landed, mut entries): (Vec<_>, Vec<_>) = entries.into_iter().partition(has_landed);
     if let Some(latest) = landed.iter().max_by_key(|old| old.generation) {
         let container_ids = joined_containers(&latest.container_ids, &landed);
         let resizes = landed.iter().any(|old| old.resizes);
-        entries.push(LedgerEntry { container_ids, resizes, ..latest.clone() });
+        entries.push(LedgerEntry {
+            container_ids,
+            resizes,
+            ..latest.clone()
+        });
     }
     entries
 }
@@ -251,7 +265,12 @@ fn joined_containers(ids: &[String], entries: &[LedgerEntry]) -> Vec<String> {
 /// How much room is kept for pods that are replaced before they go.
 fn kept_for_others(status: &PodUnavailableBudgetStatus, request: &Request) -> i32 {
     let replacements = status.ledger.iter().flat_map(|ledger| &ledger.replacements);
-    i32::try_from(replacements.filter(|replacement| replacement.uid != request.uid).count()).unwrap_or(i32::MAX)
+    i32::try_from(
+        replacements
+            .filter(|replacement| replacement.uid != request.uid)
+            .count(),
+    )
+    .unwrap_or(i32::MAX)
 }
 
 /// Notes that a pod is to go when another has come; false where that is noted already, or too many are.
@@ -264,7 +283,11 @@ pub fn ask_replacement(
     let ledger = status.ledger.get_or_insert_default();
     let is_fresh = |old: &Replacement| now.duration_since(old.time.0) < ASKED_LATELY;
     let mut deployment = deployment.cloned();
-    match ledger.replacements.iter().position(|old| old.uid == request.uid) {
+    match ledger
+        .replacements
+        .iter()
+        .position(|old| old.uid == request.uid)
+    {
         Some(at) if is_fresh(&ledger.replacements[at]) => return false,
         Some(at) => deployment = deployment.or(ledger.replacements.remove(at).deployment),
         None if ledger.replacements.len() >= MOST_REPLACEMENTS => return false,
@@ -282,7 +305,9 @@ pub fn ask_replacement(
 
 /// Takes back what was drawn for a request, and nothing that was drawn for another; the leader counts anew.
 pub fn withdraw(status: &mut PodUnavailableBudgetStatus, request: &Request) {
-    let Some(ledger) = &mut status.ledger else { return };
+    let Some(ledger) = &mut status.ledger else {
+        return;
+    };
     let before = ledger.entries.len();
     ledger.entries.retain(|entry| !is_of(entry, request));
     ledger.recount |= ledger.entries.len() < before;
@@ -296,7 +321,11 @@ pub fn stands(status: &PodUnavailableBudgetStatus, request: &Request) -> bool {
 
 /// Whether the numbers of a status speak of the budget as it is.
 pub fn is_counted(status: &PodUnavailableBudgetStatus, generation: i64) -> bool {
-    status.observed_generation == generation && status.ledger.as_ref().is_some_and(|ledger| !ledger.counted.is_empty())
+    status.observed_generation == generation
+        && status
+            .ledger
+            .as_ref()
+            .is_some_and(|ledger| !ledger.counted.is_empty())
 }
 
 /// Notes by which view entries are settled. Until pods are counted by it, too ([`note_counted`]), nobody may take anything by the numbers; but
@@ -314,7 +343,10 @@ pub fn note_counted(ledger: &mut Ledger) {
 /// By which view entries were settled last, whether pods could be counted by it or not. From an older one those pods would be counted
 /// that have gone since, and whose entries are dropped.
 pub fn settled_by(ledger: &Ledger) -> Option<&str> {
-    [&ledger.counted, &ledger.settled].into_iter().map(String::as_str).find(|view| !view.is_empty())
+    [&ledger.counted, &ledger.settled]
+        .into_iter()
+        .map(String::as_str)
+        .find(|view| !view.is_empty())
 }
 
 /// A status that is the same as before but for the view that it was counted by is worth no write: then as it was.
@@ -325,7 +357,9 @@ pub fn unless_only_its_view<S: Clone + PartialEq>(
 ) -> S {
     let Some(old) = old else { return next };
     let (mut same, mut before) = (next.clone(), old.clone());
-    let (Some(now), Some(then)) = (ledger(&mut same), ledger(&mut before)) else { return next };
+    let (Some(now), Some(then)) = (ledger(&mut same), ledger(&mut before)) else {
+        return next;
+    };
     let kinds_of_view = |ledger: &Ledger| (ledger.counted.is_empty(), ledger.settled.is_empty());
     if kinds_of_view(now) != kinds_of_view(then) {
         return next;
@@ -339,34 +373,61 @@ pub fn unless_only_its_view<S: Clone + PartialEq>(
 pub fn told(ledger: Option<&Ledger>) -> Vec<&LedgerEntry> {
     let mut known = BTreeSet::new();
     let entries = ledger.map_or(&[][..], |ledger| &ledger.entries);
-    entries.iter().filter(|entry| known.insert((&entry.uid, entry.operation))).collect()
+    entries
+        .iter()
+        .filter(|entry| known.insert((&entry.uid, entry.operation)))
+        .collect()
 }
 
 /// Who uses a budget up, and who waits for another pod, in words.
 pub fn users(ledger: Option<&Ledger>) -> Vec<Waiting> {
     let used = told(ledger).into_iter().map(|entry| {
         let (operation, holder, time) = (entry.operation.name(), &entry.holder, entry.time.0);
-        Waiting { pod: entry.pod.clone(), reason: format!("uses it up: {operation} by {holder} since {time}") }
+        Waiting {
+            pod: entry.pod.clone(),
+            reason: format!("uses it up: {operation} by {holder} since {time}"),
+        }
     });
-    let replaced = ledger.iter().flat_map(|ledger| &ledger.replacements).map(|one| {
-        let reason = format!("goes when another has come in its place: {} asked at {}", one.holder, one.time.0);
-        Waiting { pod: one.pod.clone(), reason }
-    });
+    let replaced = ledger
+        .iter()
+        .flat_map(|ledger| &ledger.replacements)
+        .map(|one| {
+            let reason = format!(
+                "goes when another has come in its place: {} asked at {}",
+                one.holder, one.time.0
+            );
+            Waiting {
+                pod: one.pod.clone(),
+                reason,
+            }
+        });
     used.chain(replaced).collect()
 }
 
 /// What the peer reads of a ledger: the names of the pods, by what befalls them.
 pub fn name_pods(status: &mut PodUnavailableBudgetStatus) {
-    let entries = status.ledger.as_ref().map_or(&[][..], |ledger| &ledger.entries);
+    let entries = status
+        .ledger
+        .as_ref()
+        .map_or(&[][..], |ledger| &ledger.entries);
     let named = |is_change: bool| {
-        let of_kind = entries.iter().filter(|entry| entry.operation.is_change() == is_change);
-        of_kind.map(|entry| (entry.pod.clone(), entry.time.clone())).collect()
+        let of_kind = entries
+            .iter()
+            .filter(|entry| entry.operation.is_change() == is_change);
+        of_kind
+            .map(|entry| (entry.pod.clone(), entry.time.clone()))
+            .collect()
     };
     (status.disrupted_pods, status.unavailable_pods) = (named(false), named(true));
 }
 
 /// The numbers of a status for so many available pods, those of the ledger not among them, and another total.
-pub fn set_numbers(status: &mut PodUnavailableBudgetStatus, available: usize, total: usize, desired: usize) {
+pub fn set_numbers(
+    status: &mut PodUnavailableBudgetStatus,
+    available: usize,
+    total: usize,
+    desired: usize,
+) {
     let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     status.total_replicas = number(total);
     status.desired_available = number(desired);

@@ -27,7 +27,9 @@ use berth_api::v1alpha1::distributedpoddisruptionbudget::{
     DistributedPodDisruptionBudgetSpec, UnhealthyPodEvictionPolicy,
 };
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_api::v1beta1::podunavailablebudget::{PodUnavailableBudgetSpec, ProtectedOperation, UnhealthyPodPolicy};
+use berth_api::v1beta1::podunavailablebudget::{
+    PodUnavailableBudgetSpec, ProtectedOperation, UnhealthyPodPolicy,
+};
 
 use crate::gates::{Gate, Gates};
 use crate::intstr::{Round, resolve};
@@ -79,8 +81,11 @@ pub struct Fault {
 /// As much of a value is told.
 const LONGEST_VALUE: usize = 64;
 /// What is protected where a budget names nothing.
-const BY_DEFAULT: [ProtectedOperation; 3] =
-    [ProtectedOperation::Delete, ProtectedOperation::Update, ProtectedOperation::Evict];
+const BY_DEFAULT: [ProtectedOperation; 3] = [
+    ProtectedOperation::Delete,
+    ProtectedOperation::Update,
+    ProtectedOperation::Evict,
+];
 
 impl Rules {
     /// Reads a budget: its spec, and annotations of v1alpha1 that were written past the webhook and could not be read as fields.
@@ -92,10 +97,18 @@ impl Rules {
         let protects = Some(&*spec.protect_operations).filter(|named| !named.is_empty());
         let said = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
         let total = spec.protect_total_replicas.map(i64::from);
-        if let Some(AnnotationFault { key, value, problem }) = annotation_faults(said, protects, total).first() {
+        if let Some(AnnotationFault {
+            key,
+            value,
+            problem,
+        }) = annotation_faults(said, protects, total).first()
+        {
             let value: String = value.chars().take(LONGEST_VALUE).collect();
             let field = Cow::Owned(format!("metadata.annotations[{key}]"));
-            return Err(Fault { field, message: format!("{value:?} {problem}") });
+            return Err(Fault {
+                field,
+                message: format!("{value:?} {problem}"),
+            });
         }
         Self::of(spec)
     }
@@ -105,7 +118,10 @@ impl Rules {
     /// # Errors
     /// What no schema keeps out: of the two selectors or the two amounts there are both or none, or one of them means nothing.
     pub fn of(spec: &PodUnavailableBudgetSpec) -> Result<Self, Fault> {
-        let fault = |field: &'static str, message: String| Fault { field: field.into(), message };
+        let fault = |field: &'static str, message: String| Fault {
+            field: field.into(),
+            message,
+        };
         let either = |field, other: &str, both: bool| {
             let said = if both {
                 format!("stands beside {other}: remove one of them")
@@ -114,14 +130,18 @@ impl Rules {
             };
             fault(field, said)
         };
-        let read = |field, selector: &k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector| {
-            let selector = Selector::new(selector).map_err(|problem| fault(field, problem))?;
-            if selector.is_empty() {
-                Err(fault(field, "is empty and would select every pod: set matchLabels".to_owned()))
-            } else {
-                Ok(selector)
-            }
-        };
+        let read =
+            |field, selector: &k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector| {
+                let selector = Selector::new(selector).map_err(|problem| fault(field, problem))?;
+                if selector.is_empty() {
+                    Err(fault(
+                        field,
+                        "is empty and would select every pod: set matchLabels".to_owned(),
+                    ))
+                } else {
+                    Ok(selector)
+                }
+            };
         let selector = match (&spec.selector, &spec.target_ref) {
             (Some(selector), None) => Some(read("spec.selector", selector)?),
             (None, Some(_)) => None,
@@ -130,20 +150,34 @@ impl Rules {
         let (field, amount) = match (&spec.max_unavailable, &spec.min_available) {
             (Some(most), None) => ("spec.maxUnavailable", Amount::MaxUnavailable(most.clone())),
             (None, Some(least)) => ("spec.minAvailable", Amount::MinAvailable(least.clone())),
-            (found, _) => return Err(either("spec.maxUnavailable", "spec.minAvailable", found.is_some())),
+            (found, _) => {
+                return Err(either(
+                    "spec.maxUnavailable",
+                    "spec.minAvailable",
+                    found.is_some(),
+                ));
+            }
         };
         amount.desired(1).map_err(|problem| fault(field, problem))?;
-        let ignored =
-            spec.ignored_pod_selector.as_ref().map(|selector| read("spec.ignoredPodSelector", selector)).transpose()?;
-        let total = spec.protect_total_replicas.map(|total| usize::try_from(total).ok().filter(|total| *total > 0));
+        let ignored = spec
+            .ignored_pod_selector
+            .as_ref()
+            .map(|selector| read("spec.ignoredPodSelector", selector))
+            .transpose()?;
+        let total = spec
+            .protect_total_replicas
+            .map(|total| usize::try_from(total).ok().filter(|total| *total > 0));
         if total == Some(None) {
             return Err(fault(
                 "spec.protectTotalReplicas",
                 "is less than 1: set how many pods are expected, or remove it".to_owned(),
             ));
         }
-        let operations =
-            if spec.protect_operations.is_empty() { BY_DEFAULT.to_vec() } else { spec.protect_operations.clone() };
+        let operations = if spec.protect_operations.is_empty() {
+            BY_DEFAULT.to_vec()
+        } else {
+            spec.protect_operations.clone()
+        };
         Ok(Self {
             selector,
             ignored,
@@ -174,19 +208,29 @@ impl Rules {
             unhealthy_pod_policy,
             ..PodUnavailableBudgetSpec::default()
         })?;
-        Ok(Self { healthy_conditions: spec.healthy_conditions.clone(), may_be_named: true, ..rules })
+        Ok(Self {
+            healthy_conditions: spec.healthy_conditions.clone(),
+            may_be_named: true,
+            ..rules
+        })
     }
 
     /// As these gates have them. Where none say anything, UPDATE is every resize, too.
     #[must_use]
     pub fn with_gates(self, gates: Gates) -> Self {
-        Self { resizes_are_updates: !gates.has(Gate::InPlacePodVerticalScaling), ..self }
+        Self {
+            resizes_are_updates: !gates.has(Gate::InPlacePodVerticalScaling),
+            ..self
+        }
     }
 
     /// Whether a pod that serves has all conditions that the budget asks for.
     pub fn finds_healthy(&self, pod: &Pod) -> bool {
         let has = |type_: &String| {
-            pod.status.conditions.iter().any(|found| *found.type_ == **type_ && &*found.status == "True")
+            pod.status
+                .conditions
+                .iter()
+                .any(|found| *found.type_ == **type_ && &*found.status == "True")
         };
         self.healthy_conditions.iter().all(has)
     }
@@ -199,13 +243,17 @@ impl Rules {
     /// Whether it protects pods from this. Who names RESIZE is asked about each resize that restarts no container, whatever else those are.
     pub fn protects_from(&self, operation: ProtectedOperation) -> bool {
         let is_update = operation == ProtectedOperation::Resize && self.resizes_are_updates;
-        self.operations.contains(&operation) || (is_update && self.operations.contains(&ProtectedOperation::Update))
+        self.operations.contains(&operation)
+            || (is_update && self.operations.contains(&ProtectedOperation::Update))
     }
 
     /// Whether it never holds a pod of these labels and annotations, although it selects it.
     pub fn ignores(&self, pod: &Metadata) -> bool {
         pod.annotation(PUB_NO_PROTECT) == Some("true")
-            || self.ignored.as_ref().is_some_and(|ignored| ignored.matches(|key| pod.label(key)))
+            || self
+                .ignored
+                .as_ref()
+                .is_some_and(|ignored| ignored.matches(|key| pod.label(key)))
     }
 }
 
@@ -216,7 +264,9 @@ impl Amount {
     /// It is negative, or no percentage.
     pub fn desired(&self, total: usize) -> Result<usize, String> {
         match self {
-            Self::MaxUnavailable(most) => Ok(total.saturating_sub(resolve(most, total, Round::Up)?)),
+            Self::MaxUnavailable(most) => {
+                Ok(total.saturating_sub(resolve(most, total, Round::Up)?))
+            }
             Self::MinAvailable(least) => resolve(least, total, Round::Up),
         }
     }

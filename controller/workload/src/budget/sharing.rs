@@ -33,7 +33,10 @@ pub enum Held {
 impl Held {
     /// As its selector says.
     pub fn of_distributed(budget: &DistributedPodDisruptionBudget) -> Self {
-        read(&budget.spec.selector).map_or(Self::Unknown, |selector| Self::Selected { selector, ignored: None })
+        read(&budget.spec.selector).map_or(Self::Unknown, |selector| Self::Selected {
+            selector,
+            ignored: None,
+        })
     }
 
     /// As its selector says; or the labels by which the pods of its workload were counted, which the same status tells as their number.
@@ -45,8 +48,14 @@ impl Held {
             _ => None,
         };
         match (selector, spec.ignored_pod_selector.as_ref().map(read)) {
-            (Some(selector), None) => Self::Selected { selector, ignored: None },
-            (Some(selector), Some(Some(ignored))) => Self::Selected { selector, ignored: Some(ignored) },
+            (Some(selector), None) => Self::Selected {
+                selector,
+                ignored: None,
+            },
+            (Some(selector), Some(Some(ignored))) => Self::Selected {
+                selector,
+                ignored: Some(ignored),
+            },
             _ => Self::Unknown,
         }
     }
@@ -54,13 +63,21 @@ impl Held {
     /// As its selector says; `None`: without one it holds no pod.
     pub fn of_native(budget: &NativeBudget) -> Option<Self> {
         let selector = read(budget.spec.selector.as_ref()?);
-        Some(selector.map_or(Self::Unknown, |selector| Self::Selected { selector, ignored: None }))
+        Some(selector.map_or(Self::Unknown, |selector| Self::Selected {
+            selector,
+            ignored: None,
+        }))
     }
 
     /// Whether one pod may be of both.
     fn may_share(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Selected { selector: one, .. }, Self::Selected { selector: other, .. }) => !one.excludes(other),
+            (
+                Self::Selected { selector: one, .. },
+                Self::Selected {
+                    selector: other, ..
+                },
+            ) => !one.excludes(other),
             _ => true,
         }
     }
@@ -72,12 +89,22 @@ impl Held {
 }
 
 fn read(selector: &LabelSelector) -> Option<Selector> {
-    Selector::new(selector).ok().filter(|selector| selector.weight() <= LARGEST)
+    Selector::new(selector)
+        .ok()
+        .filter(|selector| selector.weight() <= LARGEST)
 }
 
 fn counted_by(budget: &PodUnavailableBudget) -> Option<Selector> {
-    let text = budget.status.as_ref()?.ledger.as_ref()?.selector.as_deref()?;
-    Selector::parse(text).ok().filter(|selector| selector.weight() <= LARGEST)
+    let text = budget
+        .status
+        .as_ref()?
+        .ledger
+        .as_ref()?
+        .selector
+        .as_deref()?;
+    Selector::parse(text)
+        .ok()
+        .filter(|selector| selector.weight() <= LARGEST)
 }
 
 /// What a budget of another cluster is. Nothing is said of one in this cluster: its pods themselves are known, and counted once.
@@ -151,8 +178,16 @@ fn leave_out_again(all: &mut [Brought<'_>], counted: &mut [usize]) {
     for (at, counted) in counted.iter_mut().enumerate() {
         let (before, from) = all.split_at_mut(at);
         let Some(one) = from.first_mut() else { return };
-        let Some(first) = before.iter().find(|other| brings_any(other) && is_again(one, other)) else { continue };
-        *counted = one.brings.as_ref().map_or_else(|silence| silence.keeps, |brings| brings.healthy);
+        let Some(first) = before
+            .iter()
+            .find(|other| brings_any(other) && is_again(one, other))
+        else {
+            continue;
+        };
+        *counted = one
+            .brings
+            .as_ref()
+            .map_or_else(|silence| silence.keeps, |brings| brings.healthy);
         *one.brings = Err(Silence::of(again(&first.member.cluster)));
     }
 }
@@ -167,9 +202,13 @@ fn again(context: &str) -> String {
 
 /// Whether one is the very budget that another is, by another context.
 fn is_again(one: &Brought<'_>, other: &Brought<'_>) -> bool {
-    let is_named_so = one.member.namespace == other.member.namespace && one.member.name == other.member.name;
+    let is_named_so =
+        one.member.namespace == other.member.namespace && one.member.name == other.member.name;
     let is_kind = one.elsewhere.kind.is_some() && one.elsewhere.kind == other.elsewhere.kind;
-    is_named_so && is_kind && one.member.cluster != other.member.cluster && may_be_together(one, other)
+    is_named_so
+        && is_kind
+        && one.member.cluster != other.member.cluster
+        && may_be_together(one, other)
 }
 
 /// Whether both may be in one cluster.
@@ -185,13 +224,22 @@ fn expected(one: &Brought<'_>) -> usize {
 
 /// Whether both hold the very same pods. Nobody is certain of that where they are only as far as is known in one cluster.
 fn is_same(one: &Brought<'_>, other: &Brought<'_>) -> bool {
-    let held = one.elsewhere.held.as_ref().zip(other.elsewhere.held.as_ref());
-    one.member.cluster == other.member.cluster && held.is_some_and(|(one, other)| one.is_same(other))
+    let held = one
+        .elsewhere
+        .held
+        .as_ref()
+        .zip(other.elsewhere.held.as_ref());
+    one.member.cluster == other.member.cluster
+        && held.is_some_and(|(one, other)| one.is_same(other))
 }
 
 /// Whether one pod may be counted by both.
 fn may_share(one: &Brought<'_>, other: &Brought<'_>) -> bool {
-    let held = one.elsewhere.held.as_ref().zip(other.elsewhere.held.as_ref());
+    let held = one
+        .elsewhere
+        .held
+        .as_ref()
+        .zip(other.elsewhere.held.as_ref());
     one.member.namespace == other.member.namespace
         && may_be_together(one, other)
         && held.is_some_and(|(one, other)| one.may_share(other))
@@ -199,15 +247,19 @@ fn may_share(one: &Brought<'_>, other: &Brought<'_>) -> bool {
 
 /// One that is silent and has no floor brings none.
 fn brings_any(one: &Brought<'_>) -> bool {
-    one.brings.as_ref().err().is_none_or(|silence| silence.keeps > 0)
+    one.brings
+        .as_ref()
+        .err()
+        .is_none_or(|silence| silence.keeps > 0)
 }
 
 /// Those that may share pods with one another, each directly or by others between them.
 fn groups(all: &[Brought<'_>]) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (at, one) in all.iter().enumerate().filter(|(_, one)| brings_any(one)) {
-        let (near, apart): (Vec<_>, Vec<_>) =
-            groups.into_iter().partition(|group| group.iter().any(|other| may_share(&all[*other], one)));
+        let (near, apart): (Vec<_>, Vec<_>) = groups
+            .into_iter()
+            .partition(|group| group.iter().any(|other| may_share(&all[*other], one)));
         groups = apart;
         let mut group: Vec<usize> = near.into_iter().flatten().chain([at]).collect();
         group.sort_unstable();

@@ -40,11 +40,19 @@ pub enum Instead {
 impl Instead {
     /// Of a pod that was taken from its ReplicaSet.
     pub fn of_released(budget: &str) -> Self {
-        Self::First { told: first("in its place", budget), deployment: None }
+        Self::First {
+            told: first("in its place", budget),
+            deployment: None,
+        }
     }
 
     /// Of a pod whose topmost owner is of this kind: `None` where that asks for nothing.
-    pub fn of(pod: &Metadata, (kind, top): (&str, &Metadata), budget: &str, refusal: &str) -> Option<Self> {
+    pub fn of(
+        pod: &Metadata,
+        (kind, top): (&str, &Metadata),
+        budget: &str,
+        refusal: &str,
+    ) -> Option<Self> {
         let words = format!("{kind} {}", top.name);
         match top.annotation(SURGE_ON_EVICTION)? {
             "true" => {}
@@ -59,7 +67,10 @@ impl Instead {
         }
         let told = first(&format!("of {words}"), budget);
         Some(match kind {
-            "CloneSet" => Self::First { told, deployment: None },
+            "CloneSet" => Self::First {
+                told,
+                deployment: None,
+            },
             "Deployment" if !may_be_released(pod) => {
                 let told = format!(
                     "{refusal}; {words} asks for another pod first, and pod {} lacks annotation {SURGE_ON_EVICTION}: \"true\", without which \
@@ -69,8 +80,14 @@ impl Instead {
                 Self::Never { told }
             }
             "Deployment" => {
-                let deployment = DeploymentReference { name: top.name.to_string(), uid: top.uid.to_string() };
-                Self::First { told, deployment: Some(deployment) }
+                let deployment = DeploymentReference {
+                    name: top.name.to_string(),
+                    uid: top.uid.to_string(),
+                };
+                Self::First {
+                    told,
+                    deployment: Some(deployment),
+                }
             }
             _ => {
                 let told = format!(
@@ -96,7 +113,10 @@ fn first(which: &str, budget: &str) -> String {
 
 /// Whether a pod was taken from its ReplicaSet so that this makes another. Its Deployment's Services still find it.
 pub fn is_released(pod: &Metadata) -> bool {
-    pod.controller().is_none() && pod.label(POD_TEMPLATE_HASH).is_some_and(|hash| hash.starts_with(RELEASED))
+    pod.controller().is_none()
+        && pod
+            .label(POD_TEMPLATE_HASH)
+            .is_some_and(|hash| hash.starts_with(RELEASED))
 }
 
 /// Whether the pod's template lets the controller take it from its ReplicaSet. A policy of the chart knows pods by that, and the
@@ -107,8 +127,11 @@ fn may_be_released(pod: &Metadata) -> bool {
 
 /// Whether a replacement is still waited for: the pod is there, and was asked for in the last ten minutes.
 pub fn is_open(replacement: &Replacement, pod: Option<&Pod>, now: Timestamp) -> bool {
-    let is_it = |pod: &&Pod| *pod.metadata.uid == *replacement.uid && pod.metadata.deletion_timestamp.is_none();
-    pod.filter(is_it).is_some_and(|pod| pod.is_active() && is_fresh(replacement, now))
+    let is_it = |pod: &&Pod| {
+        *pod.metadata.uid == *replacement.uid && pod.metadata.deletion_timestamp.is_none()
+    };
+    pod.filter(is_it)
+        .is_some_and(|pod| pod.is_active() && is_fresh(replacement, now))
 }
 
 fn is_fresh(replacement: &Replacement, now: Timestamp) -> bool {
@@ -121,27 +144,43 @@ pub fn is_leftover(pod: &Pod) -> bool {
     let metadata = &pod.metadata;
     let is_going = metadata.deletion_timestamp.is_some() || !pod.is_active();
     let has_label = metadata.label(POD_TEMPLATE_HASH) == Some(&released(metadata));
-    is_released(metadata) && has_label && !is_going && may_be_released(metadata) && deployment(metadata).is_some()
+    is_released(metadata)
+        && has_label
+        && !is_going
+        && may_be_released(metadata)
+        && deployment(metadata).is_some()
 }
 
 /// The name of the Deployment with which a released pod goes.
 fn deployment(pod: &Metadata) -> Option<&str> {
     let mut owners = pod.owner_references.iter();
-    owners.find(|owner| group(&owner.api_version) == "apps" && &*owner.kind == "Deployment").map(|owner| &*owner.name)
+    owners
+        .find(|owner| group(&owner.api_version) == "apps" && &*owner.kind == "Deployment")
+        .map(|owner| &*owner.name)
 }
 
 /// Whether a Deployment has another pod for this one that it lost: all pods of its ReplicaSets are available.
 pub fn is_replaced(leftover: &Pod, all: &[Arc<Pod>], now: Timestamp) -> bool {
-    let Some(deployment) = deployment(&leftover.metadata) else { return false };
+    let Some(deployment) = deployment(&leftover.metadata) else {
+        return false;
+    };
     let is_its = |pod: &Pod| {
         let hash = pod.metadata.label(POD_TEMPLATE_HASH).unwrap_or_default();
-        let owner = pod.metadata.controller().filter(|owner| &*owner.kind == "ReplicaSet");
+        let owner = pod
+            .metadata
+            .controller()
+            .filter(|owner| &*owner.kind == "ReplicaSet");
         owner.is_some_and(|owner| {
-            owner.name.strip_prefix(deployment).and_then(|rest| rest.strip_prefix('-')) == Some(hash)
+            owner
+                .name
+                .strip_prefix(deployment)
+                .and_then(|rest| rest.strip_prefix('-'))
+                == Some(hash)
         })
     };
-    let mut others =
-        all.iter().filter(|pod| is_its(pod) && pod.is_active() && pod.metadata.deletion_timestamp.is_none());
+    let mut others = all
+        .iter()
+        .filter(|pod| is_its(pod) && pod.is_active() && pod.metadata.deletion_timestamp.is_none());
     others.all(|pod| availability(pod, 0, now).is_available())
 }
 
@@ -170,14 +209,27 @@ pub fn step(replacement: &Replacement, pod: &Pod, now: Timestamp) -> Option<Step
     if metadata.label(key) == Some(&value) {
         return None;
     }
-    let patch = PodPatch { labels: [(key.to_owned(), Some(value))].into(), ..PodPatch::default() };
-    let reason = format!("{} wants pod {name} to go, and another is to come before", replacement.holder);
+    let patch = PodPatch {
+        labels: [(key.to_owned(), Some(value))].into(),
+        ..PodPatch::default()
+    };
+    let reason = format!(
+        "{} wants pod {name} to go, and another is to come before",
+        replacement.holder
+    );
     let mut step = Step::new(Action::PatchPod { target, patch }, reason);
     if let (Some(deployment), POD_TEMPLATE_HASH) = (&replacement.deployment, key) {
         // Its ReplicaSet lets it go, and with the Deployment it is to go, as before.
         let DeploymentReference { name, uid } = deployment;
-        let owner = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid});
-        step.actions.insert(0, Action::AdoptPod { target: Target::as_seen(metadata), owner });
+        let owner =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid});
+        step.actions.insert(
+            0,
+            Action::AdoptPod {
+                target: Target::as_seen(metadata),
+                owner,
+            },
+        );
     }
     Some(step)
 }

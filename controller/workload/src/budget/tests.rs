@@ -28,7 +28,11 @@ fn spec(fields: Value) -> PodUnavailableBudgetSpec {
 
 fn rules(fields: Value) -> Rules {
     let mut all = json!({"selector": {"matchLabels": {"app": "web"}}});
-    fields.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
+    fields
+        .as_object()
+        .unwrap()
+        .iter()
+        .for_each(|(key, value)| all[key] = value.clone());
     Rules::of(&spec(all)).unwrap()
 }
 
@@ -38,14 +42,35 @@ fn a_spec_that_no_schema_kept_out_is_refused_with_its_field() {
     let selector = json!({"matchLabels": {"app": "web"}});
     for (fields, field) in [
         (json!({"maxUnavailable": 1}), "spec.selector"),
-        (json!({"maxUnavailable": 1, "selector": selector, "targetRef": target}), "spec.selector"),
-        (json!({"maxUnavailable": 1, "selector": {}}), "spec.selector"),
+        (
+            json!({"maxUnavailable": 1, "selector": selector, "targetRef": target}),
+            "spec.selector",
+        ),
+        (
+            json!({"maxUnavailable": 1, "selector": {}}),
+            "spec.selector",
+        ),
         (json!({"targetRef": target}), "spec.maxUnavailable"),
-        (json!({"targetRef": target, "maxUnavailable": 1, "minAvailable": 1}), "spec.maxUnavailable"),
-        (json!({"targetRef": target, "maxUnavailable": "abc"}), "spec.maxUnavailable"),
-        (json!({"targetRef": target, "minAvailable": -1}), "spec.minAvailable"),
-        (json!({"targetRef": target, "maxUnavailable": 1, "ignoredPodSelector": {}}), "spec.ignoredPodSelector"),
-        (json!({"targetRef": target, "maxUnavailable": 1, "protectTotalReplicas": 0}), "spec.protectTotalReplicas"),
+        (
+            json!({"targetRef": target, "maxUnavailable": 1, "minAvailable": 1}),
+            "spec.maxUnavailable",
+        ),
+        (
+            json!({"targetRef": target, "maxUnavailable": "abc"}),
+            "spec.maxUnavailable",
+        ),
+        (
+            json!({"targetRef": target, "minAvailable": -1}),
+            "spec.minAvailable",
+        ),
+        (
+            json!({"targetRef": target, "maxUnavailable": 1, "ignoredPodSelector": {}}),
+            "spec.ignoredPodSelector",
+        ),
+        (
+            json!({"targetRef": target, "maxUnavailable": 1, "protectTotalReplicas": 0}),
+            "spec.protectTotalReplicas",
+        ),
     ] {
         let fault = Rules::of(&spec(fields.clone())).unwrap_err();
         assert_eq!(fault.field, field, "{fields}");
@@ -65,7 +90,11 @@ fn how_many_must_stay_available() {
         (json!({"minAvailable": 3}), 2, 3),
         (json!({"minAvailable": 0}), 9, 0),
     ] {
-        assert_eq!(rules(fields.clone()).amount.desired(total), Ok(desired), "{fields} of {total}");
+        assert_eq!(
+            rules(fields.clone()).amount.desired(total),
+            Ok(desired),
+            "{fields} of {total}"
+        );
     }
 }
 
@@ -90,11 +119,27 @@ fn a_pod_counts_while_it_serves_on_a_node_that_is_there() {
         (json!({}), false, false),
         (json!({"/status/conditions": ready("False")}), true, false),
         (json!({"/status/phase": "Pending"}), true, false),
-        (json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"}), true, false),
-        (json!({"/metadata/labels": {"unavailable-pod.kruise.io/x": "1"}}), true, false),
-        (json!({"/metadata/labels": {"lifecycle.apps.kruise.io/state": "Updating"}}), true, false),
+        (
+            json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"}),
+            true,
+            false,
+        ),
+        (
+            json!({"/metadata/labels": {"unavailable-pod.kruise.io/x": "1"}}),
+            true,
+            false,
+        ),
+        (
+            json!({"/metadata/labels": {"lifecycle.apps.kruise.io/state": "Updating"}}),
+            true,
+            false,
+        ),
     ] {
-        assert_eq!(is_available(&pod(fields.clone()), has_node, now()), expected, "{fields} {has_node}");
+        assert_eq!(
+            is_available(&pod(fields.clone()), has_node, now()),
+            expected,
+            "{fields} {has_node}"
+        );
     }
 }
 
@@ -112,7 +157,10 @@ fn an_entry_is_settled_when_the_end_is_seen_and_expires_when_none_can_come() {
     use Settled::{Expired, Open, Over};
     let gone = json!({"/metadata/uid": "b"});
     let leaves = json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"});
-    let (unchanged, unseen) = (json!({"/metadata/generation": 1}), json!({"/status/observedGeneration": 1}));
+    let (unchanged, unseen) = (
+        json!({"/metadata/generation": 1}),
+        json!({"/status/observedGeneration": 1}),
+    );
     let old = json!({"/status/containerStatuses": [{"name": "main", "containerID": "c://0"}]});
     let broken = json!({"/status/conditions": []});
     let slow = json!({
@@ -140,21 +188,32 @@ fn an_entry_is_settled_when_the_end_is_seen_and_expires_when_none_can_come() {
     ] {
         let pod = pod(fields.clone());
         let late_for = late.map(Duration::from_secs);
-        let found = settled(&entry(operation), Some(&pod), is_available(&pod, true, now()), late_for);
+        let found = settled(
+            &entry(operation),
+            Some(&pod),
+            is_available(&pod, true, now()),
+            late_for,
+        );
         assert_eq!(found, expected, "{operation:?} {fields} {late:?}");
     }
     assert_eq!(settled(&entry(Delete), None, false, None), Over);
 }
 
 #[test]
-fn a_resize_that_restarts_a_container_is_over_when_none_is_waited_for_and_the_container_is_another() {
+fn a_resize_that_restarts_a_container_is_over_when_none_is_waited_for_and_the_container_is_another()
+{
     use Settled::{Expired, Open, Over};
     let amounts = |memory: &str| json!({"requests": {"memory": memory}});
     let spec = json!([{"name": "main", "resources": amounts("2Gi")}]);
-    let is_true = |type_: &str, reason: &str| json!({"type": type_, "status": "True", "reason": reason});
-    let [put_off, never] = ["Deferred", "Infeasible"].map(|reason| vec![is_true("PodResizePending", reason)]);
+    let is_true =
+        |type_: &str, reason: &str| json!({"type": type_, "status": "True", "reason": reason});
+    let [put_off, never] =
+        ["Deferred", "Infeasible"].map(|reason| vec![is_true("PodResizePending", reason)]);
     let begun = vec![is_true("PodResizeInProgress", "")];
-    let both = vec![is_true("PodResizePending", "Infeasible"), is_true("PodResizeInProgress", "")];
+    let both = vec![
+        is_true("PodResizePending", "Infeasible"),
+        is_true("PodResizeInProgress", ""),
+    ];
     for (conditions, memory, id, late, expected) in [
         (vec![], "2Gi", "c://1", None, Over),
         (vec![], "2Gi", "c://0", None, Open),
@@ -169,17 +228,35 @@ fn a_resize_that_restarts_a_container_is_over_when_none_is_waited_for_and_the_co
         (never.clone(), "1Gi", "c://1", None, Over),
         (never, "1Gi", "c://0", Some(30), Expired),
     ] {
-        let all: Vec<_> = [is_true("Ready", "")].into_iter().chain(conditions).collect();
+        let all: Vec<_> = [is_true("Ready", "")]
+            .into_iter()
+            .chain(conditions)
+            .collect();
         let pod = pod(json!({
             "/spec/terminationGracePeriodSeconds": 30, "/spec/containers": spec, "/status/conditions": all,
             "/status/containerStatuses": [{"name": "main", "containerID": id, "resources": amounts(memory)}],
         }));
         let what = format!("{all:?} {memory} {id} {late:?}");
-        let resize = LedgerEntry { resizes: true, ..entry(ProtectedOperation::Update) };
-        let (is_available, late_for) = (is_available(&pod, true, now()), late.map(Duration::from_secs));
-        assert_eq!(settled(&resize, Some(&pod), is_available, late_for), expected, "{what}");
+        let resize = LedgerEntry {
+            resizes: true,
+            ..entry(ProtectedOperation::Update)
+        };
+        let (is_available, late_for) = (
+            is_available(&pod, true, now()),
+            late.map(Duration::from_secs),
+        );
+        assert_eq!(
+            settled(&resize, Some(&pod), is_available, late_for),
+            expected,
+            "{what}"
+        );
         // What replaces a container for another reason does not wait for a resize.
-        let of_image = settled(&entry(ProtectedOperation::Update), Some(&pod), is_available, late_for);
+        let of_image = settled(
+            &entry(ProtectedOperation::Update),
+            Some(&pod),
+            is_available,
+            late_for,
+        );
         assert_eq!(of_image == Over, id == "c://1", "{what}");
     }
 }
@@ -197,7 +274,10 @@ fn an_entry_of_a_pod_that_was_never_seen_is_open_until_it_is_late() {
         (vec![], vec![another], 0, false),
     ] {
         let view = View {
-            expected: Ok(Expected { total: 1, selector: None }),
+            expected: Ok(Expected {
+                total: 1,
+                selector: None,
+            }),
             pods: pods.into_iter().map(Arc::new).collect(),
             nodes: Vec::new(),
             position: "9".to_owned(),
@@ -205,7 +285,11 @@ fn an_entry_of_a_pod_that_was_never_seen_is_open_until_it_is_late() {
             unseen: unseen.iter().map(ToString::to_string).collect(),
             patience: Duration::from_secs(75),
         };
-        assert_eq!(view.open(&entries, now()).len(), usize::from(is_open), "{unseen:?} {seen_for}");
+        assert_eq!(
+            view.open(&entries, now()).len(),
+            usize::from(is_open),
+            "{unseen:?} {seen_for}"
+        );
     }
 }
 
@@ -216,16 +300,27 @@ fn draw(
     requests: &[Request],
     now: Timestamp,
 ) -> Vec<Verdict> {
-    requests.iter().map(|request| ledger::draw(status, rules, request, now)).collect()
+    requests
+        .iter()
+        .map(|request| ledger::draw(status, rules, request, now))
+        .collect()
 }
 
 fn counted(available: usize, total: usize, rules: &Rules) -> PodUnavailableBudgetStatus {
     let mut status = PodUnavailableBudgetStatus {
         observed_generation: 1,
-        ledger: Some(Ledger { counted: "7".to_owned(), ..Default::default() }),
+        ledger: Some(Ledger {
+            counted: "7".to_owned(),
+            ..Default::default()
+        }),
         ..Default::default()
     };
-    set_numbers(&mut status, available, total, rules.amount.desired(total).unwrap());
+    set_numbers(
+        &mut status,
+        available,
+        total,
+        rules.amount.desired(total).unwrap(),
+    );
     status
 }
 
@@ -253,10 +348,16 @@ fn a_budget_is_drawn_from_until_it_is_used_up_and_a_pod_is_charged_once() {
     let rules = rules(json!({"maxUnavailable": 2}));
     let rules = rules.with_gates(Gates::default().with(Gate::InPlacePodVerticalScaling, true));
     let mut status = counted(5, 5, &rules);
-    let ill = Request { is_available: false, ..request("d", Delete) };
+    let ill = Request {
+        is_available: false,
+        ..request("d", Delete)
+    };
     let requests = [
         request("a", Evict),
-        Request { is_again: true, ..request("a", Evict) },
+        Request {
+            is_again: true,
+            ..request("a", Evict)
+        },
         request("a", Delete),
         request("b", Update),
         request("c", Delete),
@@ -267,13 +368,35 @@ fn a_budget_is_drawn_from_until_it_is_used_up_and_a_pod_is_charged_once() {
     let used_up = Verdict::Refused(Refused::UsedUp);
     assert_eq!(
         verdicts,
-        [Verdict::Drawn, Verdict::Stands, Verdict::Drawn, Verdict::Drawn, used_up, Verdict::Free, Verdict::Free]
+        [
+            Verdict::Drawn,
+            Verdict::Stands,
+            Verdict::Drawn,
+            Verdict::Drawn,
+            used_up,
+            Verdict::Free,
+            Verdict::Free
+        ]
     );
-    assert_eq!((status.unavailable_allowed, status.current_available, status.desired_available), (0, 3, 3));
+    assert_eq!(
+        (
+            status.unavailable_allowed,
+            status.current_available,
+            status.desired_available
+        ),
+        (0, 3, 3)
+    );
     assert_eq!(status.disrupted_pods.keys().collect::<Vec<_>>(), ["web-a"]);
-    assert_eq!(status.unavailable_pods.keys().collect::<Vec<_>>(), ["web-b"]);
+    assert_eq!(
+        status.unavailable_pods.keys().collect::<Vec<_>>(),
+        ["web-b"]
+    );
     let later = now() + std::time::Duration::from_secs(30);
-    assert_eq!(draw(&mut status, (&rules, 1), &[request("a", Evict)], later), [Verdict::Drawn], "the time counts anew");
+    assert_eq!(
+        draw(&mut status, (&rules, 1), &[request("a", Evict)], later),
+        [Verdict::Drawn],
+        "the time counts anew"
+    );
     assert_eq!(status.ledger.unwrap().entries.len(), 3);
 }
 
@@ -281,20 +404,47 @@ fn a_budget_is_drawn_from_until_it_is_used_up_and_a_pod_is_charged_once() {
 fn passing_request_is_charged_past_the_budget() {
     use ProtectedOperation::Delete;
     let rules = rules(json!({"maxUnavailable": 1}));
-    let passing = |uid: &str, operation| Request { passes: true, ..request(uid, operation) };
+    let passing = |uid: &str, operation| Request {
+        passes: true,
+        ..request(uid, operation)
+    };
     let used_up = Verdict::Passed(Refused::UsedUp);
     let mut status = counted(3, 3, &rules);
     for (asked, verdict, (allowed, available, entries)) in [
         (passing("a", Delete), Verdict::Drawn, (0, 2, 1)),
         (passing("b", Delete), used_up.clone(), (0, 1, 2)),
         (passing("b", Delete), Verdict::Drawn, (0, 1, 2)),
-        (request("c", Delete), Verdict::Refused(Refused::UsedUp), (0, 1, 2)),
-        (Request { is_available: false, ..passing("c", Delete) }, Verdict::Free, (0, 1, 2)),
+        (
+            request("c", Delete),
+            Verdict::Refused(Refused::UsedUp),
+            (0, 1, 2),
+        ),
+        (
+            Request {
+                is_available: false,
+                ..passing("c", Delete)
+            },
+            Verdict::Free,
+            (0, 1, 2),
+        ),
         (passing("c", Delete), used_up, (0, 0, 3)),
     ] {
-        assert_eq!(draw(&mut status, (&rules, 1), std::slice::from_ref(&asked), now()), [verdict], "{asked:?}");
+        assert_eq!(
+            draw(
+                &mut status,
+                (&rules, 1),
+                std::slice::from_ref(&asked),
+                now()
+            ),
+            [verdict],
+            "{asked:?}"
+        );
         let ledger = status.ledger.as_ref().unwrap();
-        let found = (status.unavailable_allowed, status.current_available, ledger.entries.len());
+        let found = (
+            status.unavailable_allowed,
+            status.current_available,
+            ledger.entries.len(),
+        );
         assert_eq!(found, (allowed, available, entries), "{asked:?}");
     }
     let mut uncounted = counted(3, 3, &rules);
@@ -317,14 +467,36 @@ fn what_another_process_entered_or_this_one_long_ago_is_entered_anew_whatever_th
         let at = |seconds: u64| now() + Duration::from_secs(seconds);
         // By a clock that is a minute ahead.
         assert_eq!(
-            draw(&mut status, (&rules, 1), &[request("a", ProtectedOperation::Evict)], at(60)),
+            draw(
+                &mut status,
+                (&rules, 1),
+                &[request("a", ProtectedOperation::Evict)],
+                at(60)
+            ),
             [Verdict::Drawn]
         );
-        let asked = Request { is_again, ..request("a", ProtectedOperation::Evict) };
-        assert_eq!(draw(&mut status, (&rules, 1), &[asked], at(seconds)), [verdict], "{is_again} {seconds}");
-        let times: Vec<_> = status.ledger.unwrap().entries.into_iter().map(|entry| entry.time.0).collect();
+        let asked = Request {
+            is_again,
+            ..request("a", ProtectedOperation::Evict)
+        };
+        assert_eq!(
+            draw(&mut status, (&rules, 1), &[asked], at(seconds)),
+            [verdict],
+            "{is_again} {seconds}"
+        );
+        let times: Vec<_> = status
+            .ledger
+            .unwrap()
+            .entries
+            .into_iter()
+            .map(|entry| entry.time.0)
+            .collect();
         assert_eq!(times, [at(written)], "{is_again} {seconds}");
-        assert_eq!((status.unavailable_allowed, status.current_available), (0, 2), "it is charged once");
+        assert_eq!(
+            (status.unavailable_allowed, status.current_available),
+            (0, 2),
+            "it is charged once"
+        );
     }
 }
 
@@ -346,12 +518,23 @@ fn a_resize_is_an_update_too_unless_a_gate_says_that_it_does_no_harm() {
     ] {
         let read = rules(json!({"maxUnavailable": 2, "protectOperations": operations}));
         let rules = match gate {
-            Some(is_on) => read.with_gates(Gates::default().with(Gate::InPlacePodVerticalScaling, is_on)),
+            Some(is_on) => {
+                read.with_gates(Gates::default().with(Gate::InPlacePodVerticalScaling, is_on))
+            }
             None => read,
         };
         for (operation, is_held) in [(Resize, is_held_by_resize), (Update, is_held_by_update)] {
-            let verdicts = draw(&mut counted(3, 3, &rules), (&rules, 1), &[request("a", operation)], now());
-            let expected = if is_held { Verdict::Drawn } else { Verdict::Free };
+            let verdicts = draw(
+                &mut counted(3, 3, &rules),
+                (&rules, 1),
+                &[request("a", operation)],
+                now(),
+            );
+            let expected = if is_held {
+                Verdict::Drawn
+            } else {
+                Verdict::Free
+            };
             assert_eq!(verdicts, [expected], "{operations} {gate:?} {operation:?}");
         }
     }
@@ -361,17 +544,43 @@ fn a_resize_is_an_update_too_unless_a_gate_says_that_it_does_no_harm() {
 fn two_requests_for_one_pod_that_may_be_taken_back_stand_side_by_side_and_are_charged_once() {
     use ProtectedOperation::{Delete, Evict};
     let rules = rules(json!({"maxUnavailable": 1}));
-    let named = |grant: &str, operation| Request { grant: Some(grant.to_owned()), ..request("a", operation) };
+    let named = |grant: &str, operation| Request {
+        grant: Some(grant.to_owned()),
+        ..request("a", operation)
+    };
     let (first, second, bare) = (named("1", Evict), named("2", Evict), request("a", Evict));
     let mut status = counted(3, 3, &rules);
-    let again = Request { is_again: true, ..first.clone() };
-    let asked = [first.clone(), second.clone(), bare.clone(), again, request("b", Delete)];
-    let expected = [Verdict::Drawn, Verdict::Drawn, Verdict::Drawn, Verdict::Stands, Verdict::Refused(Refused::UsedUp)];
+    let again = Request {
+        is_again: true,
+        ..first.clone()
+    };
+    let asked = [
+        first.clone(),
+        second.clone(),
+        bare.clone(),
+        again,
+        request("b", Delete),
+    ];
+    let expected = [
+        Verdict::Drawn,
+        Verdict::Drawn,
+        Verdict::Drawn,
+        Verdict::Stands,
+        Verdict::Refused(Refused::UsedUp),
+    ];
     assert_eq!(draw(&mut status, (&rules, 1), &asked, now()), expected);
-    assert_eq!((status.unavailable_allowed, status.current_available), (0, 2));
-    assert_eq!(ledger::told(status.ledger.as_ref()).len(), 1, "one pod is told");
-    let standing =
-        |status: &PodUnavailableBudgetStatus| [&first, &second, &bare].map(|one| ledger::stands(status, one));
+    assert_eq!(
+        (status.unavailable_allowed, status.current_available),
+        (0, 2)
+    );
+    assert_eq!(
+        ledger::told(status.ledger.as_ref()).len(),
+        1,
+        "one pod is told"
+    );
+    let standing = |status: &PodUnavailableBudgetStatus| {
+        [&first, &second, &bare].map(|one| ledger::stands(status, one))
+    };
     assert_eq!(standing(&status), [true; 3]);
     ledger::withdraw(&mut status, &second);
     assert_eq!(standing(&status), [true, false, true]);
@@ -382,27 +591,61 @@ fn two_requests_for_one_pod_that_may_be_taken_back_stand_side_by_side_and_are_ch
 fn a_later_change_of_a_pod_stands_beside_those_that_have_come_to_be_and_costs_nothing_more() {
     let rules = rules(json!({"maxUnavailable": 1}));
     for (changes, expected) in [
-        (vec![(1, vec!["0"]), (2, vec![])], vec![(1, vec!["0"]), (2, vec![])]),
+        (
+            vec![(1, vec!["0"]), (2, vec![])],
+            vec![(1, vec!["0"]), (2, vec![])],
+        ),
         (vec![(1, vec!["0"]), (1, vec![])], vec![(1, vec!["0"])]),
         (vec![(1, vec![]), (1, vec!["0"])], vec![(1, vec!["0"])]),
-        (vec![(1, vec!["0"]), (1, vec!["1"])], vec![(1, vec!["1", "0"])]),
-        (vec![(1, vec!["0"]), (2, vec!["1"]), (3, vec!["2"])], vec![(2, vec!["1", "0"]), (3, vec!["2"])]),
-        (vec![(1, vec!["0"]), (2, vec![]), (3, vec![]), (4, vec![])], vec![(3, vec!["0"]), (4, vec![])]),
+        (
+            vec![(1, vec!["0"]), (1, vec!["1"])],
+            vec![(1, vec!["1", "0"])],
+        ),
+        (
+            vec![(1, vec!["0"]), (2, vec!["1"]), (3, vec!["2"])],
+            vec![(2, vec!["1", "0"]), (3, vec!["2"])],
+        ),
+        (
+            vec![(1, vec!["0"]), (2, vec![]), (3, vec![]), (4, vec![])],
+            vec![(3, vec!["0"]), (4, vec![])],
+        ),
     ] {
         for gap in [0, 30] {
             let mut status = counted(3, 3, &rules);
             for (at, (generation, ids)) in (0_u64..).zip(&changes) {
                 let (generation, container_ids) = (Some(*generation), owned(ids));
-                let change = Request { generation, container_ids, ..request("a", ProtectedOperation::Update) };
-                let verdict = ledger::draw(&mut status, (&rules, 1), &change, now() + Duration::from_secs(at * gap));
-                assert!(matches!(verdict, Verdict::Drawn | Verdict::Stands), "{changes:?}: {verdict:?}");
+                let change = Request {
+                    generation,
+                    container_ids,
+                    ..request("a", ProtectedOperation::Update)
+                };
+                let verdict = ledger::draw(
+                    &mut status,
+                    (&rules, 1),
+                    &change,
+                    now() + Duration::from_secs(at * gap),
+                );
+                assert!(
+                    matches!(verdict, Verdict::Drawn | Verdict::Stands),
+                    "{changes:?}: {verdict:?}"
+                );
                 assert!(ledger::stands(&status, &change), "{changes:?}");
             }
-            assert_eq!((status.unavailable_allowed, status.current_available), (0, 2), "{changes:?}");
+            assert_eq!(
+                (status.unavailable_allowed, status.current_available),
+                (0, 2),
+                "{changes:?}"
+            );
             let entries = &status.ledger.as_ref().unwrap().entries;
             let ids = |entry: &LedgerEntry| entry.container_ids.clone();
-            let found: Vec<_> = entries.iter().map(|entry| (entry.generation.unwrap(), ids(entry))).collect();
-            let expected: Vec<_> = expected.iter().map(|(generation, ids)| (*generation, owned(ids))).collect();
+            let found: Vec<_> = entries
+                .iter()
+                .map(|entry| (entry.generation.unwrap(), ids(entry)))
+                .collect();
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(generation, ids)| (*generation, owned(ids)))
+                .collect();
             assert_eq!(found, expected, "{changes:?} {gap}");
         }
     }
@@ -414,12 +657,26 @@ fn owned(texts: &[&str]) -> Vec<String> {
 
 #[test]
 fn where_no_pod_must_stay_a_budget_writes_nothing_unless_others_may_name_it() {
-    let request = Request { grant: Some("1".to_owned()), ..request("a", ProtectedOperation::Delete) };
+    let request = Request {
+        grant: Some("1".to_owned()),
+        ..request("a", ProtectedOperation::Delete)
+    };
     let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 0});
     let distributed = Rules::of_distributed(&serde_json::from_value(spec).unwrap()).unwrap();
-    for (rules, expected) in [(rules(json!({"minAvailable": 0})), Verdict::Free), (distributed, Verdict::Drawn)] {
+    for (rules, expected) in [
+        (rules(json!({"minAvailable": 0})), Verdict::Free),
+        (distributed, Verdict::Drawn),
+    ] {
         let mut status = counted(2, 2, &rules);
-        assert_eq!(draw(&mut status, (&rules, 1), std::slice::from_ref(&request), now()), [expected]);
+        assert_eq!(
+            draw(
+                &mut status,
+                (&rules, 1),
+                std::slice::from_ref(&request),
+                now()
+            ),
+            [expected]
+        );
     }
 }
 
@@ -430,25 +687,39 @@ fn a_budget_that_was_not_counted_since_it_changed_refuses() {
     for (mut status, generation, expected) in [
         (PodUnavailableBudgetStatus::default(), 1, &refused),
         (
-            PodUnavailableBudgetStatus { observed_generation: 1, unavailable_allowed: 9, ..Default::default() },
+            PodUnavailableBudgetStatus {
+                observed_generation: 1,
+                unavailable_allowed: 9,
+                ..Default::default()
+            },
             1,
             &refused,
         ),
         (counted(5, 5, &rules), 2, &refused),
         (counted(5, 5, &rules), 1, &Verdict::Drawn),
     ] {
-        let verdicts = draw(&mut status, (&rules, generation), &[request("a", ProtectedOperation::Delete)], now());
+        let verdicts = draw(
+            &mut status,
+            (&rules, generation),
+            &[request("a", ProtectedOperation::Delete)],
+            now(),
+        );
         assert_eq!(&verdicts[0], expected);
     }
 }
 
 #[test]
 fn a_pod_that_does_not_serve_goes_freely_unless_the_budget_wants_enough_others() {
-    let ill = Request { is_available: false, ..request("a", ProtectedOperation::Delete) };
+    let ill = Request {
+        is_available: false,
+        ..request("a", ProtectedOperation::Delete)
+    };
     let used_up = Verdict::Refused(Refused::UsedUp);
-    for (policy, available, expected) in
-        [("AlwaysAllow", 2, &Verdict::Free), ("IfHealthyBudget", 2, &used_up), ("IfHealthyBudget", 3, &Verdict::Free)]
-    {
+    for (policy, available, expected) in [
+        ("AlwaysAllow", 2, &Verdict::Free),
+        ("IfHealthyBudget", 2, &used_up),
+        ("IfHealthyBudget", 3, &Verdict::Free),
+    ] {
         let rules = rules(json!({"minAvailable": 3, "unhealthyPodPolicy": policy}));
         let mut status = counted(available, 4, &rules);
         let before = status.clone();
@@ -482,17 +753,40 @@ fn own_workload_repairs_a_pod_that_is_down() {
             "protectOperations": ["DELETE", "UPDATE", "EVICT", "RESIZE"],
         }));
         let pod = pod(json!({"/status/conditions": conditions}));
-        let request = Request { is_available, ..request("a", operation) };
-        let request = if is_own { request.by_own_workload(&pod) } else { request };
+        let request = Request {
+            is_available,
+            ..request("a", operation)
+        };
+        let request = if is_own {
+            request.by_own_workload(&pod)
+        } else {
+            request
+        };
         let what = format!("{request:?} {conditions}");
         // Whether others serve, or the budget is counted at all, is no matter.
         for mut status in [counted(0, 4, &rules), counted(2, 4, &rules)] {
-            assert_eq!(&ledger::draw(&mut status, (&rules, 1), &request, now()), expected, "{what}");
+            assert_eq!(
+                &ledger::draw(&mut status, (&rules, 1), &request, now()),
+                expected,
+                "{what}"
+            );
         }
         let is_free = expected == &Verdict::Free;
-        for rules in [Ok(rules), Err(Fault { field: "spec.selector".into(), message: "is wrong".to_owned() })] {
+        for rules in [
+            Ok(rules),
+            Err(Fault {
+                field: "spec.selector".into(),
+                message: "is wrong".to_owned(),
+            }),
+        ] {
             let status = PodUnavailableBudgetStatus::default();
-            let mut account = judge::Account { name: "web", rules: &rules, generation: 1, status, floor: None };
+            let mut account = judge::Account {
+                name: "web",
+                rules: &rules,
+                generation: 1,
+                status,
+                floor: None,
+            };
             let judged = account.judge(&[(request.clone(), false)], (None, &[]), now());
             assert_eq!(judged.rulings[0] == judge::Ruling::Free, is_free, "{what}");
         }
@@ -503,14 +797,33 @@ fn own_workload_repairs_a_pod_that_is_down() {
 fn repair_of_a_charged_pod_is_entered_if_it_changes() {
     use ProtectedOperation::{Delete, Update};
     let rules = rules(json!({"maxUnavailable": 1, "unhealthyPodPolicy": "IfHealthyBudget"}));
-    for (operation, expected, entries) in [(Update, Verdict::Drawn, 2), (Delete, Verdict::Free, 1)] {
-        let change = |generation| Request { generation: Some(generation), ..request("a", Update) };
+    for (operation, expected, entries) in [(Update, Verdict::Drawn, 2), (Delete, Verdict::Free, 1)]
+    {
+        let change = |generation| Request {
+            generation: Some(generation),
+            ..request("a", Update)
+        };
         let mut status = counted(3, 3, &rules);
         draw(&mut status, (&rules, 1), &[change(1)], now());
-        let repair = Request { operation, is_available: false, ..change(2) }
-            .by_own_workload(&pod(json!({"/status/conditions": []})));
-        assert_eq!(draw(&mut status, (&rules, 1), &[repair], now()), [expected], "{operation:?}");
-        assert_eq!((status.current_available, status.ledger.unwrap().entries.len()), (2, entries), "{operation:?}");
+        let repair = Request {
+            operation,
+            is_available: false,
+            ..change(2)
+        }
+        .by_own_workload(&pod(json!({"/status/conditions": []})));
+        assert_eq!(
+            draw(&mut status, (&rules, 1), &[repair], now()),
+            [expected],
+            "{operation:?}"
+        );
+        assert_eq!(
+            (
+                status.current_available,
+                status.ledger.unwrap().entries.len()
+            ),
+            (2, entries),
+            "{operation:?}"
+        );
     }
 }
 
@@ -518,10 +831,22 @@ fn repair_of_a_charged_pod_is_entered_if_it_changes() {
 fn an_eviction_of_a_pod_that_does_not_serve_takes_nothing_and_is_noted_for_it_may_serve_by_then() {
     let rules = rules(json!({"maxUnavailable": 1}));
     let mut status = counted(3, 4, &rules);
-    let ill = Request { is_available: false, ..request("a", ProtectedOperation::Evict) };
-    let again = Request { is_again: true, ..ill.clone() };
-    assert_eq!(draw(&mut status, (&rules, 1), &[ill, again], now()), [Verdict::Drawn, Verdict::Stands]);
-    assert_eq!((status.unavailable_allowed, status.current_available), (0, 3));
+    let ill = Request {
+        is_available: false,
+        ..request("a", ProtectedOperation::Evict)
+    };
+    let again = Request {
+        is_again: true,
+        ..ill.clone()
+    };
+    assert_eq!(
+        draw(&mut status, (&rules, 1), &[ill, again], now()),
+        [Verdict::Drawn, Verdict::Stands]
+    );
+    assert_eq!(
+        (status.unavailable_allowed, status.current_available),
+        (0, 3)
+    );
     assert_eq!(status.disrupted_pods.keys().collect::<Vec<_>>(), ["web-a"]);
 }
 
@@ -529,12 +854,26 @@ fn an_eviction_of_a_pod_that_does_not_serve_takes_nothing_and_is_noted_for_it_ma
 fn refusal_without_entries_tells_of_pods_that_are_down() {
     use ProtectedOperation::Evict;
     let rules = Ok(rules(json!({"maxUnavailable": 1})));
-    for (available, words) in [(3, "; 1 pod is Terminating, not ready"), (2, "; 2 pods are Terminating, not ready")] {
+    for (available, words) in [
+        (3, "; 1 pod is Terminating, not ready"),
+        (2, "; 2 pods are Terminating, not ready"),
+    ] {
         let status = counted(available, 4, rules.as_ref().unwrap());
-        let mut account = judge::Account { name: "web", rules: &rules, generation: 1, status, floor: None };
+        let mut account = judge::Account {
+            name: "web",
+            rules: &rules,
+            generation: 1,
+            status,
+            floor: None,
+        };
         let judged = account.judge(&[(request("a", Evict), false)], (None, &[]), now());
-        let judge::Ruling::UsedUp(told) = &judged.rulings[0] else { panic!("{:?}", judged.rulings) };
-        assert!(told.contains(words) && !told.contains("used up by"), "{told}");
+        let judge::Ruling::UsedUp(told) = &judged.rulings[0] else {
+            panic!("{:?}", judged.rulings)
+        };
+        assert!(
+            told.contains(words) && !told.contains("used up by"),
+            "{told}"
+        );
     }
 }
 

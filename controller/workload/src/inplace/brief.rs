@@ -24,7 +24,10 @@ struct Read {
 impl<'a> Brief<'a> {
     /// Nothing is read before it is asked for.
     pub fn new(revision: &'a Revision) -> Self {
-        Self { revision, read: OnceCell::new() }
+        Self {
+            revision,
+            read: OnceCell::new(),
+        }
     }
 
     /// The revision's name.
@@ -34,7 +37,10 @@ impl<'a> Brief<'a> {
 
     /// The images of the template's containers, by their names.
     pub(super) fn images(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.read().images.iter().map(|(name, image)| (&**name, &**image))
+        self.read()
+            .images
+            .iter()
+            .map(|(name, image)| (&**name, &**image))
     }
 
     /// The variables of the template's containers that read what the patch changes.
@@ -45,10 +51,21 @@ impl<'a> Brief<'a> {
     fn read(&self) -> &Read {
         self.read.get_or_init(|| {
             let template = self.revision.template();
-            let containers = template.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
-            let images =
-                containers.filter_map(|c| Some((c["name"].as_str()?.to_owned(), c["image"].as_str()?.to_owned())));
-            Read { images: images.collect(), readers: Readers::new(&template) }
+            let containers = template
+                .pointer("/spec/containers")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            let images = containers.filter_map(|c| {
+                Some((
+                    c["name"].as_str()?.to_owned(),
+                    c["image"].as_str()?.to_owned(),
+                ))
+            });
+            Read {
+                images: images.collect(),
+                readers: Readers::new(&template),
+            }
         })
     }
 }

@@ -43,10 +43,15 @@ pub fn between(old: &Value, new: &Value, ability: Ability) -> Change {
         && let Some(why) = resize::obstacle(ability, old, new)
     {
         let resized = std::mem::take(&mut patch.resources).into_iter();
-        fields
-            .extend(resized.map(|(name, resize)| format!("template.spec.{}[{name}].resources ({why})", resize.list())));
+        fields.extend(resized.map(|(name, resize)| {
+            format!("template.spec.{}[{name}].resources ({why})", resize.list())
+        }));
     }
-    if fields.is_empty() { Change::InPlace(patch) } else { Change::Recreate { fields } }
+    if fields.is_empty() {
+        Change::InPlace(patch)
+    } else {
+        Change::Recreate { fields }
+    }
 }
 
 fn metadata(old: &Value, new: &Value, patch: &mut PodPatch, fields: &mut Vec<String>) {
@@ -62,13 +67,25 @@ fn metadata(old: &Value, new: &Value, patch: &mut PodPatch, fields: &mut Vec<Str
 /// The entries of a map that changed; those that are gone with `None`.
 fn entries(old: &Value, new: &Value) -> BTreeMap<String, Option<String>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let changed = keys(old, new).into_iter().filter(|key| old[*key] != new[*key]);
-    changed.map(|key| (key.to_owned(), text(&new[key]))).collect()
+    let changed = keys(old, new)
+        .into_iter()
+        .filter(|key| old[*key] != new[*key]);
+    changed
+        .map(|key| (key.to_owned(), text(&new[key])))
+        .collect()
 }
 
-fn spec(old: &Value, new: &Value, ability: Ability, patch: &mut PodPatch, fields: &mut Vec<String>) {
+fn spec(
+    old: &Value,
+    new: &Value,
+    ability: Ability,
+    patch: &mut PodPatch,
+    fields: &mut Vec<String>,
+) {
     for key in keys(old, new) {
-        if !["containers", "initContainers"].contains(&key) || !same_containers(&old[key], &new[key]) {
+        if !["containers", "initContainers"].contains(&key)
+            || !same_containers(&old[key], &new[key])
+        {
             differing(&format!("spec.{key}"), &old[key], &new[key], fields);
             continue;
         }
@@ -81,16 +98,31 @@ fn spec(old: &Value, new: &Value, ability: Ability, patch: &mut PodPatch, fields
 
 /// The same names in the same order: otherwise container and container cannot be compared.
 fn same_containers(old: &Value, new: &Value) -> bool {
-    let names = |value| list(value).iter().map(|c: &Value| c["name"].as_str()).collect::<Vec<_>>();
+    let names = |value| {
+        list(value)
+            .iter()
+            .map(|c: &Value| c["name"].as_str())
+            .collect::<Vec<_>>()
+    };
     old.is_array() && new.is_array() && names(old) == names(new)
 }
 
 /// A container of this list. Of init containers only sidecars change in place, and only their resources: the others have ended, and
 /// what restarts a sidecar is not counted as an update of the pod.
-fn container(list: &str, old: &Value, new: &Value, ability: Ability, patch: &mut PodPatch, fields: &mut Vec<String>) {
+fn container(
+    list: &str,
+    old: &Value,
+    new: &Value,
+    ability: Ability,
+    patch: &mut PodPatch,
+    fields: &mut Vec<String>,
+) {
     let name = new["name"].as_str().unwrap_or_default();
     let is_init = list == "initContainers";
-    let runs_on = !is_init || [old, new].iter().all(|container| container["restartPolicy"] == "Always");
+    let runs_on = !is_init
+        || [old, new]
+            .iter()
+            .all(|container| container["restartPolicy"] == "Always");
     for key in keys(old, new) {
         match (key, new[key].as_str()) {
             ("image", Some(image)) if old[key].is_string() && !is_init => {
@@ -101,7 +133,12 @@ fn container(list: &str, old: &Value, new: &Value, ability: Ability, patch: &mut
             ("resources", _) if ability != Ability::Off && runs_on => {
                 resize::compare((list, name), old, new, &mut patch.resources, fields)
             }
-            _ => differing(&format!("spec.{list}[{name}].{key}"), &old[key], &new[key], fields),
+            _ => differing(
+                &format!("spec.{list}[{name}].{key}"),
+                &old[key],
+                &new[key],
+                fields,
+            ),
         }
     }
 }
@@ -115,7 +152,13 @@ fn differing(field: &str, old: &Value, new: &Value, fields: &mut Vec<String>) {
 }
 
 fn keys<'a>(old: &'a Value, new: &'a Value) -> Vec<&'a str> {
-    let map = |value: &'a Value| value.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+    let map = |value: &'a Value| {
+        value
+            .as_object()
+            .into_iter()
+            .flat_map(Map::keys)
+            .map(String::as_str)
+    };
     let mut keys: Vec<_> = map(old).chain(map(new)).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -140,25 +183,39 @@ mod tests {
     }
 
     fn recreate(fields: &[&str]) -> Change {
-        Change::Recreate { fields: fields.iter().map(ToString::to_string).collect() }
+        Change::Recreate {
+            fields: fields.iter().map(ToString::to_string).collect(),
+        }
     }
 
     #[test]
     fn nothing_differs() {
-        assert_eq!(between(&template(), &template(), Ability::Off), Change::InPlace(PodPatch::default()));
+        assert_eq!(
+            between(&template(), &template(), Ability::Off),
+            Change::InPlace(PodPatch::default())
+        );
         let mut same = template();
         same["metadata"]["creationTimestamp"] = Value::Null;
         same["spec"]["volumes"] = json!([]);
         same["spec"]["dnsConfig"] = json!({});
-        assert_eq!(between(&template(), &same, Ability::On), Change::InPlace(PodPatch::default()));
-        assert_eq!(between(&same, &template(), Ability::On), Change::InPlace(PodPatch::default()));
+        assert_eq!(
+            between(&template(), &same, Ability::On),
+            Change::InPlace(PodPatch::default())
+        );
+        assert_eq!(
+            between(&same, &template(), Ability::On),
+            Change::InPlace(PodPatch::default())
+        );
     }
 
     #[test]
     fn a_container_that_had_no_image_gets_none_in_place() {
         let mut old = template();
         old["spec"]["containers"][0]["image"] = Value::Null;
-        assert_eq!(between(&old, &template(), Ability::Off), recreate(&["template.spec.containers[main].image"]));
+        assert_eq!(
+            between(&old, &template(), Ability::Off),
+            recreate(&["template.spec.containers[main].image"])
+        );
     }
 
     #[test]
@@ -173,22 +230,40 @@ mod tests {
             images: [("side".to_owned(), "side:2".to_owned())].into(),
             ..PodPatch::default()
         };
-        assert_eq!(between(&template(), &new, Ability::Off), Change::InPlace(expected));
+        assert_eq!(
+            between(&template(), &new, Ability::Off),
+            Change::InPlace(expected)
+        );
     }
 
     #[test]
     fn everything_else_recreates_and_is_named() {
         type Edit = fn(&mut Value);
         let table: [(Edit, &[&str]); 7] = [
-            (|t| t["spec"]["containers"][0]["env"][0]["value"] = json!("2"), &["template.spec.containers[main].env"]),
-            (|t| t["spec"]["nodeName"] = json!("n"), &["template.spec.nodeName"]),
+            (
+                |t| t["spec"]["containers"][0]["env"][0]["value"] = json!("2"),
+                &["template.spec.containers[main].env"],
+            ),
+            (
+                |t| t["spec"]["nodeName"] = json!("n"),
+                &["template.spec.nodeName"],
+            ),
             (
                 |t| t["spec"]["initContainers"] = json!([{"name": "i", "image": "i:1"}]),
                 &["template.spec.initContainers"],
             ),
-            (|t| t["spec"]["containers"][0]["name"] = json!("other"), &["template.spec.containers"]),
-            (|t| t["spec"]["containers"][0]["image"] = Value::Null, &["template.spec.containers[main].image"]),
-            (|t| t["metadata"]["finalizers"] = json!(["x/y"]), &["template.metadata.finalizers"]),
+            (
+                |t| t["spec"]["containers"][0]["name"] = json!("other"),
+                &["template.spec.containers"],
+            ),
+            (
+                |t| t["spec"]["containers"][0]["image"] = Value::Null,
+                &["template.spec.containers[main].image"],
+            ),
+            (
+                |t| t["metadata"]["finalizers"] = json!(["x/y"]),
+                &["template.metadata.finalizers"],
+            ),
             (
                 |t| {
                     t["spec"]["containers"][0]["image"] = json!("web:2");
@@ -200,7 +275,11 @@ mod tests {
         for (edit, fields) in table {
             let mut new = template();
             edit(&mut new);
-            assert_eq!(between(&template(), &new, Ability::Off), recreate(fields), "{new}");
+            assert_eq!(
+                between(&template(), &new, Ability::Off),
+                recreate(fields),
+                "{new}"
+            );
         }
     }
 }

@@ -21,7 +21,10 @@ use crate::plan::{Action, PodPatch};
 use crate::pod::Pod;
 
 /// Set by OpenKruise's SidecarSets when they upgrade a container; it restarts nothing.
-const NEVER_RESTART: [&str; 2] = [names::env::SIDECARSET_VERSION, names::env::SIDECARSET_VERSION_ALT];
+const NEVER_RESTART: [&str; 2] = [
+    names::env::SIDECARSET_VERSION,
+    names::env::SIDECARSET_VERSION_ALT,
+];
 
 /// Variables of one pod that a change may restart containers for: with more, what the pod's node is asked and answers would
 /// fill its NodeImage.
@@ -46,19 +49,29 @@ impl Env {
 
     /// The containers that must be created anew, or be proven to have the values already.
     pub fn containers(&self) -> impl Iterator<Item = &String> {
-        self.0.iter().filter(|(_, values)| values.values().any(|hash| !hash.is_empty())).map(|(name, _)| name)
+        self.0
+            .iter()
+            .filter(|(_, values)| values.values().any(|hash| !hash.is_empty()))
+            .map(|(name, _)| name)
     }
 
     /// The variables of these containers alone.
     pub(super) fn of(&self, containers: &BTreeSet<String>) -> Self {
         let of = self.0.iter().filter(|(name, _)| containers.contains(*name));
-        Self(of.map(|(name, values)| (name.clone(), values.clone())).collect())
+        Self(
+            of.map(|(name, values)| (name.clone(), values.clone()))
+                .collect(),
+        )
     }
 
     /// All but the wanted values of these containers.
     pub(super) fn without(mut self, containers: &BTreeSet<String>) -> Self {
-        let of = self.0.iter_mut().filter(|(name, _)| containers.contains(*name));
-        of.flat_map(|(_, values)| values.values_mut()).for_each(String::clear);
+        let of = self
+            .0
+            .iter_mut()
+            .filter(|(name, _)| containers.contains(*name));
+        of.flat_map(|(_, values)| values.values_mut())
+            .for_each(String::clear);
         self
     }
 
@@ -83,7 +96,9 @@ pub(super) struct Readers(BTreeMap<String, BTreeMap<String, Source>>);
 
 impl Readers {
     pub(super) fn new(template: &Value) -> Self {
-        let containers = template["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+        let containers = template["spec"]["containers"]
+            .as_array()
+            .map_or(&[][..], Vec::as_slice);
         let all = containers.iter().map(|container| {
             let name = container["name"].as_str().unwrap_or_default().to_owned();
             (name, sources(container))
@@ -94,7 +109,9 @@ impl Readers {
     /// Those that read what the patch changes.
     pub(super) fn of(&self, patch: &PodPatch) -> Env {
         let all = self.0.iter().map(|(container, sources)| {
-            let wanted = sources.iter().map(|(variable, source)| (variable.clone(), source.wanted(patch)));
+            let wanted = sources
+                .iter()
+                .map(|(variable, source)| (variable.clone(), source.wanted(patch)));
             (container.clone(), wanted.collect())
         });
         let env = Env(all.collect());
@@ -112,8 +129,15 @@ enum Source {
 impl Source {
     /// `metadata.labels['key']` or `metadata.annotations['key']`.
     fn parse(path: &str) -> Option<Self> {
-        let key = |field: &str| path.strip_prefix(field)?.strip_prefix("['")?.strip_suffix("']").map(str::to_owned);
-        key("metadata.labels").map(Self::Label).or_else(|| key("metadata.annotations").map(Self::Annotation))
+        let key = |field: &str| {
+            path.strip_prefix(field)?
+                .strip_prefix("['")?
+                .strip_suffix("']")
+                .map(str::to_owned)
+        };
+        key("metadata.labels")
+            .map(Self::Label)
+            .or_else(|| key("metadata.annotations").map(Self::Annotation))
     }
 
     /// The hash of the value that the patch gives it; empty where it gives none. A key that goes leaves an empty value.
@@ -122,7 +146,9 @@ impl Source {
             Self::Label(key) => patch.labels.get(key),
             Self::Annotation(key) => patch.annotations.get(key),
         };
-        changed.map_or_else(String::new, |value| env_hash::of_value(value.as_deref().unwrap_or_default()))
+        changed.map_or_else(String::new, |value| {
+            env_hash::of_value(value.as_deref().unwrap_or_default())
+        })
     }
 }
 
@@ -132,7 +158,10 @@ fn sources(container: &Value) -> BTreeMap<String, Source> {
     for variable in container["env"].as_array().into_iter().flatten() {
         let name = variable["name"].as_str().unwrap_or_default();
         let path = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
-        match path.and_then(Source::parse).filter(|_| !NEVER_RESTART.contains(&name)) {
+        match path
+            .and_then(Source::parse)
+            .filter(|_| !NEVER_RESTART.contains(&name))
+        {
             Some(source) => sources.insert(name.to_owned(), source),
             None => sources.remove(name),
         };
@@ -151,7 +180,9 @@ pub fn gated(mut change: Change, gates: Gates) -> Change {
     if let Change::InPlace(patch) = &change
         && patch.env.0.values().map(BTreeMap::len).sum::<usize>() > MAX_VARIABLES
     {
-        let what = format!("template.spec.containers[].env (more than {MAX_VARIABLES} from labels and annotations)");
+        let what = format!(
+            "template.spec.containers[].env (more than {MAX_VARIABLES} from labels and annotations)"
+        );
         return Change::Recreate { fields: vec![what] };
     }
     change
@@ -159,14 +190,27 @@ pub fn gated(mut change: Change, gates: Gates) -> Change {
 
 /// What the node's daemon is asked and told about the pod. Empty unless an update is to be proven.
 pub fn question(pod: &Pod) -> Vec<InspectEnv> {
-    let asks = |state: &State| !state.is_settled() && (state.env.changes() || !state.restarts.is_empty());
-    let Some(mut state) = State::of(pod).filter(asks) else { return Vec::new() };
+    let asks =
+        |state: &State| !state.is_settled() && (state.env.changes() || !state.restarts.is_empty());
+    let Some(mut state) = State::of(pod).filter(asks) else {
+        return Vec::new();
+    };
     if !state.env.changes() {
         state.env = Env::default();
     }
-    let image = |name: &str| pod.spec.containers.iter().find(|c| &*c.name == name).map(|c| c.image.to_string());
+    let image = |name: &str| {
+        pod.spec
+            .containers
+            .iter()
+            .find(|c| &*c.name == name)
+            .map(|c| c.image.to_string())
+    };
     let update = update_of(&state);
-    let State { env: Env(mut values), mut restarts, .. } = state;
+    let State {
+        env: Env(mut values),
+        mut restarts,
+        ..
+    } = state;
     let containers: BTreeSet<String> = values.keys().chain(restarts.keys()).cloned().collect();
     let of = |container: String| {
         Some(InspectEnv {
@@ -182,7 +226,9 @@ pub fn question(pod: &Pod) -> Vec<InspectEnv> {
 
 /// What tells the update from the one before and the one after.
 fn update_of(state: &State) -> String {
-    state.update_timestamp.map_or_else(String::new, |time| time.to_string())
+    state
+        .update_timestamp
+        .map_or_else(String::new, |time| time.to_string())
 }
 
 /// Whether the containers have the values that are wanted.
@@ -206,9 +252,14 @@ pub(super) fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Judged {
             continue;
         }
         // An answer about the update before is none: the container may be about to be stopped for that one.
-        let created = node.created.get(name).filter(|created| created.update == update);
+        let created = node
+            .created
+            .get(name)
+            .filter(|created| created.update == update);
         let Some(created) = created else {
-            return Judged::Ask(format!("the pod's status does not tell what variables container {name} has"));
+            return Judged::Ask(format!(
+                "the pod's status does not tell what variables container {name} has"
+            ));
         };
         judged = match (judged, container(pod, name, &state.env.0[name], created)) {
             (Judged::Wait(why), _) => Judged::Wait(why),
@@ -218,9 +269,18 @@ pub(super) fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Judged {
     judged
 }
 
-fn container(pod: &Pod, name: &str, values: &BTreeMap<String, String>, created: &Created) -> Judged {
+fn container(
+    pod: &Pod,
+    name: &str,
+    values: &BTreeMap<String, String>,
+    created: &Created,
+) -> Judged {
     let differs = |(variable, wanted): &(&String, &String)| {
-        !wanted.is_empty() && created.env.get(*variable).is_none_or(|hash| hash != *wanted)
+        !wanted.is_empty()
+            && created
+                .env
+                .get(*variable)
+                .is_none_or(|hash| hash != *wanted)
     };
     if let Some((variable, _)) = values.iter().find(differs) {
         return Judged::Wait(format!(
@@ -228,11 +288,15 @@ fn container(pod: &Pod, name: &str, values: &BTreeMap<String, String>, created: 
         ));
     }
     // Until the kubelet tells of the new container, `ready` in the status is that of the one before.
-    let told = pod.container_status(name).map_or("", |status| without_scheme(&status.container_id));
+    let told = pod
+        .container_status(name)
+        .map_or("", |status| without_scheme(&status.container_id));
     if told == without_scheme(&created.container_id) {
         Judged::Proven
     } else {
-        Judged::Wait(format!("the kubelet has not told of the new container {name} yet"))
+        Judged::Wait(format!(
+            "the kubelet has not told of the new container {name} yet"
+        ))
     }
 }
 
@@ -240,19 +304,26 @@ fn container(pod: &Pod, name: &str, values: &BTreeMap<String, String>, created: 
 pub(super) fn joined(images: Verdict, env: Judged) -> Verdict {
     match (images, env) {
         (verdict, Judged::Nothing) => verdict,
-        (Verdict::Exact { moved_tags, .. }, Judged::Proven) => Verdict::Exact { verified_by: "node", moved_tags },
+        (Verdict::Exact { moved_tags, .. }, Judged::Proven) => Verdict::Exact {
+            verified_by: "node",
+            moved_tags,
+        },
         (verdict, Judged::Proven) => verdict,
         (verdict @ Verdict::Resize(_), _) => verdict,
         (_, Judged::Ask(why)) => Verdict::AskNode(why),
         (Verdict::AskNode(why), Judged::Wait(_)) => Verdict::AskNode(why),
-        (Verdict::Exact { .. }, Judged::Wait(why)) | (Verdict::Wait(why), Judged::Wait(_)) => Verdict::Wait(why),
+        (Verdict::Exact { .. }, Judged::Wait(why)) | (Verdict::Wait(why), Judged::Wait(_)) => {
+            Verdict::Wait(why)
+        }
     }
 }
 
 /// Adds the annotation with what the pod's containers were created from to the write that ends such an update: for the
 /// peer's users, and for its controller, should it take over.
 pub fn report(action: &mut Action, pod: &Pod, state: &State, node: &NodeFacts) {
-    let (Action::PatchPod { patch, .. } | Action::PatchPodStatus { patch, .. }) = action else { return };
+    let (Action::PatchPod { patch, .. } | Action::PatchPodStatus { patch, .. }) = action else {
+        return;
+    };
     if !state.env.changes() {
         return;
     }
@@ -271,10 +342,14 @@ pub fn report(action: &mut Action, pod: &Pod, state: &State, node: &NodeFacts) {
             },
         })
     });
-    let meta = RuntimeContainerMetaSet { containers: described.collect() };
+    let meta = RuntimeContainerMetaSet {
+        containers: described.collect(),
+    };
     // Names and numbers always serialise.
     let text = serde_json::to_string(&meta).unwrap_or_default();
-    patch.annotations.insert(annotation::RUNTIME_CONTAINERS_META.into(), Some(text));
+    patch
+        .annotations
+        .insert(annotation::RUNTIME_CONTAINERS_META.into(), Some(text));
 }
 
 #[cfg(test)]

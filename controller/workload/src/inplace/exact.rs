@@ -55,12 +55,15 @@ impl Created {
     /// to a second before the kubelet says so.
     fn is_present(&self, status: &ContainerStatus) -> bool {
         without_scheme(&self.container_id) == without_scheme(&status.container_id)
-            || self.attempt.is_some_and(|attempt| attempt > status.restart_count)
+            || self
+                .attempt
+                .is_some_and(|attempt| attempt > status.restart_count)
     }
 
     fn is_from(&self, container: &str, wanted: &str) -> bool {
         self.hash == kubelet_hash(container, wanted)
-            || (!self.image.is_empty() && image::normalised(&self.image) == image::normalised(wanted))
+            || (!self.image.is_empty()
+                && image::normalised(&self.image) == image::normalised(wanted))
     }
 }
 
@@ -98,7 +101,10 @@ pub fn judge(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
     }
     let verdict = env::joined(images(pod, state, node), env::judge(pod, state, node));
     let verdict = env::joined(verdict, restart::judge(pod, state));
-    let pending = state.update_resources.then(|| resize::pending(pod)).flatten();
+    let pending = state
+        .update_resources
+        .then(|| resize::pending(pod))
+        .flatten();
     match (verdict, pending) {
         (Verdict::Exact { .. }, Some(why)) => Verdict::Wait(why),
         (verdict, _) => verdict,
@@ -113,27 +119,48 @@ fn images(pod: &Pod, state: &State, node: &NodeFacts) -> Verdict {
     let mut moved_tags = Vec::new();
     let mut ask = None;
     for (name, before) in &state.last_container_statuses {
-        let Some(wanted) = pod.container(name) else { continue };
+        let Some(wanted) = pod.container(name) else {
+            continue;
+        };
         let Some(status) = pod.container_status(name) else {
             return Verdict::Wait(format!("container {name} has no status yet"));
         };
-        match container(&wanted.image, status, before, state.from_settled, observed, node) {
+        match container(
+            &wanted.image,
+            status,
+            before,
+            state.from_settled,
+            observed,
+            node,
+        ) {
             One::Pod => {}
             One::Node if is_out || is_told(node, status) => verified_by = "node",
-            One::Node => return Verdict::Wait(format!("the kubelet has not told of the new container {name} yet")),
+            One::Node => {
+                return Verdict::Wait(format!(
+                    "the kubelet has not told of the new container {name} yet"
+                ));
+            }
             One::Wait(why) => return Verdict::Wait(why),
             One::Ask(why) => ask = Some(why),
         }
         let ids = node.image_ids.get(&image::normalised(&wanted.image));
-        let newest = node.created.get(name).filter(|c| !c.image_id.is_empty() && c.is_present(status));
+        let newest = node
+            .created
+            .get(name)
+            .filter(|c| !c.image_id.is_empty() && c.is_present(status));
         let image_id = newest.map_or(&*status.image_id, |created| &created.image_id);
-        if ids.is_some_and(|ids| !ids.is_empty() && !ids.iter().any(|id| image::same_id(id, image_id))) {
+        if ids.is_some_and(|ids| {
+            !ids.is_empty() && !ids.iter().any(|id| image::same_id(id, image_id))
+        }) {
             moved_tags.push(name.clone());
         }
     }
     match ask {
         Some(why) => Verdict::AskNode(why),
-        None => Verdict::Exact { verified_by, moved_tags },
+        None => Verdict::Exact {
+            verified_by,
+            moved_tags,
+        },
     }
 }
 
@@ -151,10 +178,15 @@ fn container(
         return One::Wait(format!("container {name} has not been created yet"));
     }
     if !observed {
-        return One::Wait(format!("the kubelet has not seen the new image {wanted} of container {name} yet"));
+        return One::Wait(format!(
+            "the kubelet has not seen the new image {wanted} of container {name} yet"
+        ));
     }
     // What a container was created from never changes: a report is as good as it is old.
-    let created = node.created.get(&**name).filter(|created| created.is_present(status));
+    let created = node
+        .created
+        .get(&**name)
+        .filter(|created| created.is_present(status));
     if let Some(created) = created {
         return if created.is_from(name, wanted) {
             One::Node
@@ -166,18 +198,28 @@ fn container(
         return if before.image == wanted {
             One::Pod
         } else if before.container_id.is_empty() || before.image.is_empty() {
-            One::Ask(format!("container {name} may or may not have been created from {wanted}"))
+            One::Ask(format!(
+                "container {name} may or may not have been created from {wanted}"
+            ))
         } else {
             One::Wait(not_yet(status, wanted, &before.image))
         };
     }
-    let named = image::normalised(&status.image) == image::normalised(wanted) || image::pins(wanted, &status.image_id);
+    let named = image::normalised(&status.image) == image::normalised(wanted)
+        || image::pins(wanted, &status.image_id);
     let listed = node.image_ids.get(&image::normalised(wanted));
-    let known = named || listed.is_some_and(|ids| ids.iter().any(|i| image::same_id(i, &status.image_id)));
-    if from_settled && known && !image::same_id(&before.image_id, &status.image_id) && !status.image_id.is_empty() {
+    let known =
+        named || listed.is_some_and(|ids| ids.iter().any(|i| image::same_id(i, &status.image_id)));
+    if from_settled
+        && known
+        && !image::same_id(&before.image_id, &status.image_id)
+        && !status.image_id.is_empty()
+    {
         return One::Pod;
     }
-    One::Ask(format!("container {name} restarted, and its status does not tell {wanted} from the image before"))
+    One::Ask(format!(
+        "container {name} restarted, and its status does not tell {wanted} from the image before"
+    ))
 }
 
 /// A container that is still the one of before the update, by the pod's status, though its image was to change.
@@ -189,7 +231,11 @@ pub(super) fn unchanged_container<'a>(pod: &Pod, state: &'a State) -> Option<&'a
             && wanted.is_some_and(|wanted| *wanted.image != *before.image)
             && status.is_some_and(|status| is_of_before(status, before))
     };
-    state.last_container_statuses.iter().find(is_unchanged).map(|(name, _)| name.as_str())
+    state
+        .last_container_statuses
+        .iter()
+        .find(is_unchanged)
+        .map(|(name, _)| name.as_str())
 }
 
 /// The container that the pod's status shows is the one that ran before the update.
@@ -200,12 +246,16 @@ fn is_of_before(status: &ContainerStatus, before: &Before) -> bool {
 /// The container that the node knows is the one that the pod's status shows.
 fn is_told(node: &NodeFacts, status: &ContainerStatus) -> bool {
     let created = node.created.get(&*status.name);
-    created.is_some_and(|created| without_scheme(&created.container_id) == without_scheme(&status.container_id))
+    created.is_some_and(|created| {
+        without_scheme(&created.container_id) == without_scheme(&status.container_id)
+    })
 }
 
 /// The runtime's own id: `containerd://abc` is `abc`.
 pub(super) fn without_scheme(container_id: &str) -> &str {
-    container_id.rsplit_once("://").map_or(container_id, |(_, id)| id)
+    container_id
+        .rsplit_once("://")
+        .map_or(container_id, |(_, id)| id)
 }
 
 /// A container that is the one of before: it runs, or waits to be the new one.
@@ -222,11 +272,26 @@ mod tests {
     use super::*;
     use crate::pod::{Condition, Container, Metadata, ReadinessGate, Spec, Status};
 
-    fn pod(image: &str, generation: i64, observed: i64, id: &str, status_image: &str, image_id: &str) -> Pod {
+    fn pod(
+        image: &str,
+        generation: i64,
+        observed: i64,
+        id: &str,
+        status_image: &str,
+        image_id: &str,
+    ) -> Pod {
         Pod {
-            metadata: Metadata { generation, ..Metadata::default() },
+            metadata: Metadata {
+                generation,
+                ..Metadata::default()
+            },
             spec: Spec {
-                containers: [Container { name: "c".into(), image: image.into(), ..Container::default() }].into(),
+                containers: [Container {
+                    name: "c".into(),
+                    image: image.into(),
+                    ..Container::default()
+                }]
+                .into(),
                 ..Spec::default()
             },
             status: Status {
@@ -245,8 +310,11 @@ mod tests {
     }
 
     fn state(image: &str, id: &str, image_id: &str, from_settled: bool) -> State {
-        let before =
-            Before { image_id: image_id.into(), container_id: format!("containerd://{id}"), image: image.into() };
+        let before = Before {
+            image_id: image_id.into(),
+            container_id: format!("containerd://{id}"),
+            image: image.into(),
+        };
         State {
             last_container_statuses: [("c".to_owned(), before)].into(),
             update_images: true,
@@ -256,10 +324,18 @@ mod tests {
     }
 
     fn facts(id: &str, image: &str, ids: &[&str]) -> NodeFacts {
-        let created = Created { container_id: id.into(), hash: kubelet_hash("c", image), ..Created::default() };
+        let created = Created {
+            container_id: id.into(),
+            hash: kubelet_hash("c", image),
+            ..Created::default()
+        };
         let ids = ids.iter().map(ToString::to_string).collect();
         NodeFacts {
-            created: if id.is_empty() { BTreeMap::new() } else { [("c".to_owned(), created)].into() },
+            created: if id.is_empty() {
+                BTreeMap::new()
+            } else {
+                [("c".to_owned(), created)].into()
+            },
             image_ids: [(image::normalised(image), ids)].into(),
         }
     }
@@ -276,7 +352,10 @@ mod tests {
     fn short(verdict: Verdict) -> Short {
         match verdict {
             Verdict::Exact { moved_tags, .. } if !moved_tags.is_empty() => Short::Moved,
-            Verdict::Exact { verified_by: "node", .. } => Short::Node,
+            Verdict::Exact {
+                verified_by: "node",
+                ..
+            } => Short::Node,
             Verdict::Exact { .. } => Short::Pod,
             Verdict::Wait(_) | Verdict::Resize(_) => Short::Wait,
             Verdict::AskNode(_) => Short::Ask,
@@ -403,10 +482,30 @@ mod tests {
     fn a_native_sidecar_is_judged_as_a_container_is() {
         let state = state("a:1", "1", "sha256:a", true);
         for (what, mut pod, facts, expected) in [
-            ("the patch is not seen yet", pod("b:1", 2, 1, "1", "a:1", "sha256:a"), NodeFacts::default(), Short::Wait),
-            ("seen, old container", pod("b:1", 2, 2, "1", "a:1", "sha256:a"), NodeFacts::default(), Short::Wait),
-            ("new container", pod("b:1", 2, 2, "2", "b:1", "sha256:b"), NodeFacts::default(), Short::Pod),
-            ("two tags of one digest", pod("a:2", 2, 2, "2", "a:1", "sha256:a"), NodeFacts::default(), Short::Ask),
+            (
+                "the patch is not seen yet",
+                pod("b:1", 2, 1, "1", "a:1", "sha256:a"),
+                NodeFacts::default(),
+                Short::Wait,
+            ),
+            (
+                "seen, old container",
+                pod("b:1", 2, 2, "1", "a:1", "sha256:a"),
+                NodeFacts::default(),
+                Short::Wait,
+            ),
+            (
+                "new container",
+                pod("b:1", 2, 2, "2", "b:1", "sha256:b"),
+                NodeFacts::default(),
+                Short::Pod,
+            ),
+            (
+                "two tags of one digest",
+                pod("a:2", 2, 2, "2", "a:1", "sha256:a"),
+                NodeFacts::default(),
+                Short::Ask,
+            ),
             (
                 "two tags, told by the node",
                 pod("a:2", 2, 2, "2", "a:1", "sha256:a"),
@@ -427,13 +526,20 @@ mod tests {
     fn the_node_knows_a_container_before_the_pod_does() {
         let present = |restarts| {
             let mut pod = pod("b:1", 2, 2, "1", "a:1", "sha256:a");
-            pod.spec.readiness_gates = [ReadinessGate { condition_type: gates::IN_PLACE_UPDATE_READY.into() }].into();
+            pod.spec.readiness_gates = [ReadinessGate {
+                condition_type: gates::IN_PLACE_UPDATE_READY.into(),
+            }]
+            .into();
             pod.status.container_statuses[0].restart_count = restarts;
             pod
         };
         let newer = |image: &str| {
             let mut facts = facts("2", image, &["sha256:b"]);
-            let image_id = if image == "b:1" { "sha256:b" } else { "sha256:a" };
+            let image_id = if image == "b:1" {
+                "sha256:b"
+            } else {
+                "sha256:a"
+            };
             facts.created.values_mut().for_each(|created| {
                 created.attempt = Some(5);
                 created.image_id = image_id.into();
@@ -442,33 +548,82 @@ mod tests {
         };
         let state = state("a:1", "1", "sha256:a", true);
         let table = [
-            ("the next container, of the wanted image", 4, "b:1", Short::Node),
-            ("the next container, of the old image: a crash", 4, "a:1", Short::Wait),
-            ("an earlier container of the wanted image", 5, "b:1", Short::Wait),
+            (
+                "the next container, of the wanted image",
+                4,
+                "b:1",
+                Short::Node,
+            ),
+            (
+                "the next container, of the old image: a crash",
+                4,
+                "a:1",
+                Short::Wait,
+            ),
+            (
+                "an earlier container of the wanted image",
+                5,
+                "b:1",
+                Short::Wait,
+            ),
             ("a much earlier one", 9, "b:1", Short::Wait),
         ];
         for (what, restarts, image, expected) in table {
-            assert_eq!(short(judge(&present(restarts), &state, &newer(image))), expected, "{what}");
+            assert_eq!(
+                short(judge(&present(restarts), &state, &newer(image))),
+                expected,
+                "{what}"
+            );
         }
         let mut ungated = present(4);
         ungated.spec.readiness_gates = [].into();
         let verdict = judge(&ungated, &state, &newer("b:1"));
-        assert_eq!(short(verdict), Short::Wait, "without a gate Ready is still that of the container before");
+        assert_eq!(
+            short(verdict),
+            Short::Wait,
+            "without a gate Ready is still that of the container before"
+        );
         ungated.status.container_statuses[0].container_id = "containerd://2".into();
-        assert_eq!(short(judge(&ungated, &state, &newer("b:1"))), Short::Node, "the kubelet tells of it");
+        assert_eq!(
+            short(judge(&ungated, &state, &newer("b:1"))),
+            Short::Node,
+            "the kubelet tells of it"
+        );
         let mut ready = present(4);
-        let is_ready = Condition { type_: "Ready".into(), status: "True".into(), ..Condition::default() };
+        let is_ready = Condition {
+            type_: "Ready".into(),
+            status: "True".into(),
+            ..Condition::default()
+        };
         ready.status.conditions = [is_ready].into();
         let verdict = judge(&ready, &state, &newer("b:1"));
-        assert_eq!(short(verdict), Short::Wait, "behind an open gate Ready may still be that of the container before");
+        assert_eq!(
+            short(verdict),
+            Short::Wait,
+            "behind an open gate Ready may still be that of the container before"
+        );
         let mut unseen = present(4);
         unseen.status.observed_generation = 1;
-        assert_eq!(short(judge(&unseen, &state, &newer("b:1"))), Short::Wait, "the kubelet has not seen the patch");
+        assert_eq!(
+            short(judge(&unseen, &state, &newer("b:1"))),
+            Short::Wait,
+            "the kubelet has not seen the patch"
+        );
     }
 
     #[test]
     fn metadata_alone_is_exact_at_once() {
-        let verdict = judge(&pod("a:1", 5, 0, "1", "a:1", "sha256:a"), &State::default(), &NodeFacts::default());
-        assert_eq!(verdict, Verdict::Exact { verified_by: "pod", moved_tags: vec![] });
+        let verdict = judge(
+            &pod("a:1", 5, 0, "1", "a:1", "sha256:a"),
+            &State::default(),
+            &NodeFacts::default(),
+        );
+        assert_eq!(
+            verdict,
+            Verdict::Exact {
+                verified_by: "pod",
+                moved_tags: vec![]
+            }
+        );
     }
 }

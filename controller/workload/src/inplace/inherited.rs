@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use berth_api::names::annotation::{INPLACE_UPDATE_GRACE, INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD};
+use berth_api::names::annotation::{
+    INPLACE_UPDATE_GRACE, INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD,
+};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -38,21 +40,26 @@ pub fn is_in_grace(pod: &Pod) -> bool {
 }
 
 fn annotation(pod: &Pod) -> Option<&str> {
-    let found =
-        [INPLACE_UPDATE_GRACE, INPLACE_UPDATE_GRACE_OLD].into_iter().find_map(|key| pod.metadata.annotation(key));
+    let found = [INPLACE_UPDATE_GRACE, INPLACE_UPDATE_GRACE_OLD]
+        .into_iter()
+        .find_map(|key| pod.metadata.annotation(key));
     found.filter(|text| !text.is_empty())
 }
 
 /// The rest of the grace period; zero when it is over.
 pub fn rest_of_grace(pod: &Pod, now: Timestamp) -> SignedDuration {
     let left = left(pod).unwrap_or_default();
-    let since = State::of(pod).and_then(|state| state.update_timestamp).unwrap_or(Timestamp::UNIX_EPOCH);
+    let since = State::of(pod)
+        .and_then(|state| state.update_timestamp)
+        .unwrap_or(Timestamp::UNIX_EPOCH);
     let passed = now.duration_since(since);
     // A clock that was set back must not hold the pod out of service for as long as it was wrong.
     if passed.is_negative() {
         return SignedDuration::ZERO;
     }
-    SignedDuration::from_secs(left.grace_seconds).saturating_sub(passed).max(SignedDuration::ZERO)
+    SignedDuration::from_secs(left.grace_seconds)
+        .saturating_sub(passed)
+        .max(SignedDuration::ZERO)
 }
 
 /// The patch that ends the grace period: what was left to change, or the first batch of it, and the record of what runs
@@ -61,26 +68,46 @@ pub fn rest_of_grace(pod: &Pod, now: Timestamp) -> SignedDuration {
 pub fn end_of_grace(pod: &Pod, revision: Option<&Brief<'_>>, now: Timestamp) -> Action {
     let mut patch = match left(pod) {
         Some(left) => patch_of(&left),
-        None => PodPatch { images: revision.map(|r| images_of(pod, r)).unwrap_or_default(), ..PodPatch::default() },
+        None => PodPatch {
+            images: revision.map(|r| images_of(pod, r)).unwrap_or_default(),
+            ..PodPatch::default()
+        },
     };
-    let name = revision.map(Brief::name).or_else(|| pod.metadata.label(REVISION_LABEL));
+    let name = revision
+        .map(Brief::name)
+        .or_else(|| pod.metadata.label(REVISION_LABEL));
     if let Some(revision) = revision {
         patch.env = revision.read_by(&patch);
     }
     let mut rest = State::default();
     batches::split(pod, &mut patch, &[], &mut rest, now);
     // Nothing is known of what the containers were created from, so the node is asked.
-    let state = State::begin(pod, name.unwrap_or_default(), patch.images.keys(), false, now);
+    let state = State::begin(
+        pod,
+        name.unwrap_or_default(),
+        patch.images.keys(),
+        false,
+        now,
+    );
     let mut state = batches::joined(state, rest);
     state.env = patch.env.clone();
     state.update_env_from_metadata = state.env.changes();
-    for key in [INPLACE_UPDATE_GRACE, INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD] {
+    for key in [
+        INPLACE_UPDATE_GRACE,
+        INPLACE_UPDATE_GRACE_OLD,
+        INPLACE_UPDATE_STATE_OLD,
+    ] {
         if pod.metadata.annotation(key).is_some() {
             patch.annotations.insert(key.into(), None);
         }
     }
-    patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
-    Action::PatchPod { target: steps::target(pod), patch }
+    patch
+        .annotations
+        .insert(state::ANNOTATION.into(), Some(state.to_annotation()));
+    Action::PatchPod {
+        target: steps::target(pod),
+        patch,
+    }
 }
 
 fn left(pod: &Pod) -> Option<Left> {
@@ -89,19 +116,33 @@ fn left(pod: &Pod) -> Option<Left> {
 
 fn patch_of(left: &Left) -> PodPatch {
     let mut patch = PodPatch::default();
-    let own = BASE64.decode(&left.meta_data_patch).ok().and_then(|json| serde_json::from_slice::<Value>(&json).ok());
+    let own = BASE64
+        .decode(&left.meta_data_patch)
+        .ok()
+        .and_then(|json| serde_json::from_slice::<Value>(&json).ok());
     let own = own.and_then(|patch| RefMetadata::deserialize(patch.get("metadata")?).ok());
-    own.into_iter().chain(left.container_ref_metadata.values().cloned()).for_each(|of| of.add_to(&mut patch));
+    own.into_iter()
+        .chain(left.container_ref_metadata.values().cloned())
+        .for_each(|of| of.add_to(&mut patch));
     let images = left.container_images.iter();
-    patch.images.extend(images.filter_map(|(name, image)| Some((name.clone(), image.as_str()?.to_owned()))));
+    patch.images.extend(
+        images.filter_map(|(name, image)| Some((name.clone(), image.as_str()?.to_owned()))),
+    );
     patch
 }
 
 fn images_of(pod: &Pod, revision: &Brief<'_>) -> BTreeMap<String, String> {
     let differs = |(name, image): &(&str, &str)| {
-        pod.spec.containers.iter().any(|own| *own.name == **name && *own.image != **image)
+        pod.spec
+            .containers
+            .iter()
+            .any(|own| *own.name == **name && *own.image != **image)
     };
-    revision.images().filter(differs).map(|(name, image)| (name.to_owned(), image.to_owned())).collect()
+    revision
+        .images()
+        .filter(differs)
+        .map(|(name, image)| (name.to_owned(), image.to_owned()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -123,11 +164,20 @@ mod tests {
             "spec": {"containers": [container("first", "p_1"), container("second", "p_0")]},
         });
         let pod: Pod = serde_json::from_value(pod).unwrap();
-        let Action::PatchPod { patch, .. } = end_of_grace(&pod, None, Timestamp::UNIX_EPOCH) else { panic!() };
-        assert_eq!(patch.images, [("first".to_owned(), "first:2".to_owned())].into());
-        let record: Value = serde_json::from_str(patch.annotations[state::ANNOTATION].as_deref().unwrap()).unwrap();
+        let Action::PatchPod { patch, .. } = end_of_grace(&pod, None, Timestamp::UNIX_EPOCH) else {
+            panic!()
+        };
+        assert_eq!(
+            patch.images,
+            [("first".to_owned(), "first:2".to_owned())].into()
+        );
+        let record: Value =
+            serde_json::from_str(patch.annotations[state::ANNOTATION].as_deref().unwrap()).unwrap();
         assert_eq!(record["nextContainerImages"], json!({"second": "second:2"}));
-        assert_eq!(record["preCheckBeforeNext"], json!({"containersRequiredReady": ["first"]}));
+        assert_eq!(
+            record["preCheckBeforeNext"],
+            json!({"containersRequiredReady": ["first"]})
+        );
     }
 
     /// Whoever may change a pod can write its annotations.
@@ -136,12 +186,23 @@ mod tests {
         for patch in ["null", "5", "[]", "\"text\"", "{}", r#"{"metadata":1}"#] {
             let left = json!({"metaDataPatch": BASE64.encode(patch), "graceSeconds": i64::MIN});
             let annotations = json!({INPLACE_UPDATE_GRACE: left.to_string()});
-            let pod: Pod = serde_json::from_value(json!({"metadata": {"annotations": annotations}})).unwrap();
-            assert_eq!(rest_of_grace(&pod, Timestamp::MAX), SignedDuration::ZERO, "{patch}");
-            let Action::PatchPod { patch: written, .. } = end_of_grace(&pod, None, Timestamp::UNIX_EPOCH) else {
+            let pod: Pod =
+                serde_json::from_value(json!({"metadata": {"annotations": annotations}})).unwrap();
+            assert_eq!(
+                rest_of_grace(&pod, Timestamp::MAX),
+                SignedDuration::ZERO,
+                "{patch}"
+            );
+            let Action::PatchPod { patch: written, .. } =
+                end_of_grace(&pod, None, Timestamp::UNIX_EPOCH)
+            else {
                 panic!()
             };
-            assert_eq!((written.labels.len(), written.images.len()), (0, 0), "{patch}");
+            assert_eq!(
+                (written.labels.len(), written.images.len()),
+                (0, 0),
+                "{patch}"
+            );
         }
     }
 }

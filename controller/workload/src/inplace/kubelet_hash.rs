@@ -18,7 +18,9 @@ pub fn deep_hash(document: &str) -> u32 {
         let _ = write!(text, "{space}{byte}");
     }
     text.push(']');
-    text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 #[cfg(test)]

@@ -57,17 +57,32 @@ pub struct Resize {
 impl Resize {
     /// The list of a pod's spec that the container is in.
     pub fn list(&self) -> &'static str {
-        if self.sidecar { "initContainers" } else { "containers" }
+        if self.sidecar {
+            "initContainers"
+        } else {
+            "containers"
+        }
     }
 
     fn of_kind(&mut self, kind: &str) -> &mut BTreeMap<String, String> {
-        if kind == "limits" { &mut self.limits } else { &mut self.requests }
+        if kind == "limits" {
+            &mut self.limits
+        } else {
+            &mut self.requests
+        }
     }
 
     /// Every amount as `kind`, `resource` and quantity.
     fn amounts(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
-        let limits = self.limits.iter().map(|(resource, quantity)| (KINDS[0], &**resource, &**quantity));
-        limits.chain(self.requests.iter().map(|(resource, quantity)| (KINDS[1], &**resource, &**quantity)))
+        let limits = self
+            .limits
+            .iter()
+            .map(|(resource, quantity)| (KINDS[0], &**resource, &**quantity));
+        limits.chain(
+            self.requests
+                .iter()
+                .map(|(resource, quantity)| (KINDS[1], &**resource, &**quantity)),
+        )
     }
 }
 
@@ -86,12 +101,15 @@ pub(super) fn compare(
         if same(before.as_deref(), after.as_deref()) {
             continue;
         }
-        match after.filter(|after| RESOURCES.contains(&&*resource) && thousandths(after).is_some()) {
+        match after.filter(|after| RESOURCES.contains(&&*resource) && thousandths(after).is_some())
+        {
             Some(after) => {
                 resize.restarts |= restarts(new, &resource);
                 resize.of_kind(&kind).insert(resource, after);
             }
-            None => fields.push(format!("template.spec.{list}[{name}].resources.{kind}.{resource}")),
+            None => fields.push(format!(
+                "template.spec.{list}[{name}].resources.{kind}.{resource}"
+            )),
         }
     }
     let others = |value: &Value| {
@@ -114,24 +132,31 @@ pub(super) fn obstacle(ability: Ability, old: &Value, new: &Value) -> Option<Str
         return Some("this cluster has no pods/resize; Kubernetes 1.33 and later do".to_owned());
     }
     if !new["spec"]["resources"].is_null() {
-        return Some("a pod with resources of its own, spec.resources, cannot be resized".to_owned());
+        return Some(
+            "a pod with resources of its own, spec.resources, cannot be resized".to_owned(),
+        );
     }
     if new["spec"]["os"]["name"] == "windows" {
         return Some("a Windows pod cannot be resized".to_owned());
     }
     let (before, after) = (quality(&old["spec"]), quality(&new["spec"]));
-    (before != after).then(|| format!("its quality of service cannot change from {before} to {after}"))
+    (before != after)
+        .then(|| format!("its quality of service cannot change from {before} to {after}"))
 }
 
 /// The names of the amounts that either container has, in order.
 fn amount_names(old: &Value, new: &Value) -> Vec<(String, String)> {
     let mut names = Vec::new();
     for (kind, container) in KINDS.iter().flat_map(|kind| [(*kind, old), (*kind, new)]) {
-        let given = container["resources"][kind].as_object().into_iter().flatten();
+        let given = container["resources"][kind]
+            .as_object()
+            .into_iter()
+            .flatten();
         names.extend(given.map(|(resource, _)| (kind.to_owned(), resource.clone())));
         // A limit is a request as well, where none is named.
-        let limited =
-            RESOURCES.iter().filter(|resource| kind == "limits" && !container["resources"][kind][**resource].is_null());
+        let limited = RESOURCES.iter().filter(|resource| {
+            kind == "limits" && !container["resources"][kind][**resource].is_null()
+        });
         names.extend(limited.map(|resource| (KINDS[1].to_owned(), (*resource).to_owned())));
     }
     names.sort_unstable();
@@ -151,21 +176,25 @@ fn amount(container: &Value, kind: &str, resource: &str) -> Option<String> {
 
 fn same(a: Option<&str>, b: Option<&str>) -> bool {
     match (a, b) {
-        (Some(a), Some(b)) => a == b || (thousandths(a).is_some() && thousandths(a) == thousandths(b)),
+        (Some(a), Some(b)) => {
+            a == b || (thousandths(a).is_some() && thousandths(a) == thousandths(b))
+        }
         (a, b) => a == b,
     }
 }
 
 fn restarts(container: &Value, resource: &str) -> bool {
     let policies = container["resizePolicy"].as_array().into_iter().flatten();
-    policies
-        .into_iter()
-        .any(|policy| policy["resourceName"] == resource && policy["restartPolicy"] == "RestartContainer")
+    policies.into_iter().any(|policy| {
+        policy["resourceName"] == resource && policy["restartPolicy"] == "RestartContainer"
+    })
 }
 
 /// Where a pod has its containers, and where it is told what those have.
-const CONTAINERS: [(&str, &str); 2] =
-    [("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")];
+const CONTAINERS: [(&str, &str); 2] = [
+    ("containers", "containerStatuses"),
+    ("initContainers", "initContainerStatuses"),
+];
 
 /// The containers of a pod that restart when it becomes this one. A `resizePolicy` speaks of one resource, of its request as of its limit. Of
 /// init containers only those are resized that go on running. A kubelet compares with what a container has: where an earlier resize was put off,
@@ -174,17 +203,23 @@ pub fn restarted<'a>(old: &Value, new: &'a Value) -> Vec<&'a str> {
     let mut names: Vec<&'a str> = Vec::new();
     for (list, statuses) in CONTAINERS {
         let all = new["spec"][list].as_array().into_iter().flatten();
-        for container in all.filter(|container| list == "containers" || container["restartPolicy"] == "Always") {
+        for container in
+            all.filter(|container| list == "containers" || container["restartPolicy"] == "Always")
+        {
             let name = &container["name"];
             let before = named(&old["spec"][list], name);
-            let given = named(&old["status"][statuses], name).filter(|status| status["resources"].is_object());
+            let given = named(&old["status"][statuses], name)
+                .filter(|status| status["resources"].is_object());
             let changes = |resource: &str| {
                 // Without limits of its own it has those of the pod.
                 differ(&old["spec"], &new["spec"], resource)
                     || before.is_none_or(|before| differ(before, container, resource))
                     || given.is_some_and(|given| differ(given, container, resource))
             };
-            if RESOURCES.iter().any(|resource| restarts(container, resource) && changes(resource)) {
+            if RESOURCES
+                .iter()
+                .any(|resource| restarts(container, resource) && changes(resource))
+            {
                 names.extend(name.as_str());
             }
         }
@@ -208,11 +243,20 @@ fn differ(old: &Value, new: &Value, resource: &str) -> bool {
 /// The quality of service class of a pod with this spec, by Kubernetes' rules.
 fn quality(spec: &Value) -> &'static str {
     let containers = ["containers", "initContainers"].into_iter();
-    let containers: Vec<_> = containers.flat_map(|list| spec[list].as_array().into_iter().flatten()).collect();
+    let containers: Vec<_> = containers
+        .flat_map(|list| spec[list].as_array().into_iter().flatten())
+        .collect();
     let value = |container: &Value, kind: &str, resource: &str| {
-        amount(container, kind, resource).as_deref().and_then(thousandths).unwrap_or_default()
+        amount(container, kind, resource)
+            .as_deref()
+            .and_then(thousandths)
+            .unwrap_or_default()
     };
-    let any = |c: &&Value| RESOURCES.iter().any(|resource| KINDS.iter().any(|kind| value(c, kind, resource) != 0));
+    let any = |c: &&Value| {
+        RESOURCES
+            .iter()
+            .any(|resource| KINDS.iter().any(|kind| value(c, kind, resource) != 0))
+    };
     let full = |c: &&Value| {
         let met = |resource: &&str| {
             let limit = value(c, "limits", resource);
@@ -223,7 +267,11 @@ fn quality(spec: &Value) -> &'static str {
     if !containers.iter().any(any) {
         return "BestEffort";
     }
-    if containers.iter().all(full) { "Guaranteed" } else { "Burstable" }
+    if containers.iter().all(full) {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
 }
 
 /// What is wanted after an update: of the update before, what is not proven yet, and then of this one.
@@ -232,7 +280,9 @@ pub(super) fn joined(unproven: Option<&Resizes>, now: &Resizes) -> Resizes {
     for (name, resize) in now {
         let wanted = all.entry(name.clone()).or_default();
         for (kind, resource, quantity) in resize.amounts() {
-            wanted.of_kind(kind).insert(resource.to_owned(), quantity.to_owned());
+            wanted
+                .of_kind(kind)
+                .insert(resource.to_owned(), quantity.to_owned());
         }
     }
     all
@@ -243,15 +293,23 @@ pub(super) fn unwritten(pod: &Pod, wanted: &Resizes) -> Resizes {
     let none = Resources::default();
     let mut missing = Resizes::new();
     for (name, resize) in wanted {
-        let Some(container) = pod.container(name) else { continue };
+        let Some(container) = pod.container(name) else {
+            continue;
+        };
         let has = container.resources.as_deref().unwrap_or(&none);
-        let sidecar = pod.spec.native_sidecars.iter().any(|sidecar| *sidecar.name == **name);
+        let sidecar = pod
+            .spec
+            .native_sidecars
+            .iter()
+            .any(|sidecar| *sidecar.name == **name);
         let lacks = resize.amounts().filter(|(kind, resource, quantity)| {
             thousandths(quantity).is_some_and(|wanted| wanted != has.amount(kind, resource))
         });
         for (kind, resource, quantity) in lacks {
             let missing = missing.entry(name.clone()).or_default();
-            missing.of_kind(kind).insert(resource.to_owned(), quantity.to_owned());
+            missing
+                .of_kind(kind)
+                .insert(resource.to_owned(), quantity.to_owned());
             missing.sidecar = sidecar;
         }
     }
@@ -267,15 +325,29 @@ pub(super) fn pending(pod: &Pod) -> Option<String> {
         return Some(why);
     }
     if let Some(progress) = condition(pod, "PodResizeInProgress") {
-        let problem = if progress.message.is_empty() { String::new() } else { format!(": {}", progress.message) };
-        return Some(format!("is being resized on node {}{problem}", pod.spec.node_name));
+        let problem = if progress.message.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", progress.message)
+        };
+        return Some(format!(
+            "is being resized on node {}{problem}",
+            pod.spec.node_name
+        ));
     }
     let behind = pod.containers().find(|container| {
-        let Some(wanted) = container.resources.as_deref() else { return false };
+        let Some(wanted) = container.resources.as_deref() else {
+            return false;
+        };
         let status = pod.container_status(&container.name);
-        !status.and_then(|status| status.resources.as_deref()).is_some_and(|given| wanted.are_in(given))
+        !status
+            .and_then(|status| status.resources.as_deref())
+            .is_some_and(|given| wanted.are_in(given))
     })?;
-    Some(format!("container {} does not have its new resources yet", behind.name))
+    Some(format!(
+        "container {} does not have its new resources yet",
+        behind.name
+    ))
 }
 
 /// The kubelet does not resize the pod: not now (`ResizeDeferred`), or never on this node (`ResizeInfeasible`). The reason
@@ -288,10 +360,15 @@ pub fn refused(pod: &Pod) -> Option<(&'static str, String)> {
     let (node, said) = (&pod.spec.node_name, pending.message.trim());
     let behind = behind(pod);
     Some(match &*pending.reason {
-        "Infeasible" => (INFEASIBLE, infeasible(pod, &behind, &format!("the kubelet says: {said}"))),
+        "Infeasible" => (
+            INFEASIBLE,
+            infeasible(pod, &behind, &format!("the kubelet says: {said}")),
+        ),
         _ => (
             "ResizeDeferred",
-            format!("waits to be resized until node {node} has room ({behind}): {said}; the kubelet goes on trying"),
+            format!(
+                "waits to be resized until node {node} has room ({behind}): {said}; the kubelet goes on trying"
+            ),
         ),
     })
 }
@@ -302,13 +379,20 @@ pub fn refused_by_server(pod: &Pod, wanted: &Resizes, said: &str) -> String {
     let none = Resources::default();
     let mut texts = Vec::new();
     for (name, resize) in wanted {
-        let has = pod.container(name).and_then(|container| container.resources.as_deref()).unwrap_or(&none);
+        let has = pod
+            .container(name)
+            .and_then(|container| container.resources.as_deref())
+            .unwrap_or(&none);
         texts.extend(resize.amounts().map(|(kind, resource, quantity)| {
             let wanted = thousandths(quantity).unwrap_or_default();
             from_to(name, (kind, resource), has.amount(kind, resource), wanted)
         }));
     }
-    infeasible(pod, &texts.join("; "), &format!("the apiserver says: {said}"))
+    infeasible(
+        pod,
+        &texts.join("; "),
+        &format!("the apiserver says: {said}"),
+    )
 }
 
 fn infeasible(pod: &Pod, amounts: &str, said: &str) -> String {
@@ -344,8 +428,13 @@ fn behind(pod: &Pod) -> String {
     for container in pod.containers() {
         let wanted = container.resources.as_deref().unwrap_or(&none);
         let status = pod.container_status(&container.name);
-        let given = status.and_then(|status| status.resources.as_deref()).unwrap_or(&none);
-        for (kind, resource) in KINDS.iter().flat_map(|kind| RESOURCES.iter().map(move |resource| (kind, resource))) {
+        let given = status
+            .and_then(|status| status.resources.as_deref())
+            .unwrap_or(&none);
+        for (kind, resource) in KINDS
+            .iter()
+            .flat_map(|kind| RESOURCES.iter().map(move |resource| (kind, resource)))
+        {
             let (wanted, given) = (wanted.amount(kind, resource), given.amount(kind, resource));
             if wanted != 0 && wanted != given {
                 texts.push(from_to(&container.name, (kind, resource), given, wanted));
@@ -356,7 +445,11 @@ fn behind(pod: &Pod) -> String {
 }
 
 fn from_to(container: &str, (kind, resource): (&str, &str), from: i64, to: i64) -> String {
-    format!("container {container}, {kind}.{resource} from {} to {}", in_words(resource, from), in_words(resource, to))
+    format!(
+        "container {container}, {kind}.{resource} from {} to {}",
+        in_words(resource, from),
+        in_words(resource, to)
+    )
 }
 
 fn in_words(resource: &str, thousandths: i64) -> String {
@@ -369,7 +462,8 @@ fn in_words(resource: &str, thousandths: i64) -> String {
 }
 
 fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a Condition> {
-    pod.condition(type_).filter(|condition| &*condition.status == "True")
+    pod.condition(type_)
+        .filter(|condition| &*condition.status == "True")
 }
 
 #[cfg(test)]

@@ -31,11 +31,20 @@ pub(super) fn asked(new: &Value, patch: &PodPatch, fields: &mut Vec<String>) -> 
     if !patch.annotations.contains_key(RESTARTED_AT) {
         return BTreeSet::new();
     }
-    let containers = new["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+    let containers = new["spec"]["containers"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     let name = |container: &Value| container["name"].as_str().unwrap_or_default().to_owned();
-    let stays_ended = |container: &&Value| container["restartPolicy"].as_str().is_some_and(|policy| policy != "Always");
+    let stays_ended = |container: &&Value| {
+        container["restartPolicy"]
+            .as_str()
+            .is_some_and(|policy| policy != "Always")
+    };
     if let Some(container) = containers.iter().find(stays_ended) {
-        fields.push(field(&format!("container {} has a restartPolicy, and may not start again", name(container))));
+        fields.push(field(&format!(
+            "container {} has a restartPolicy, and may not start again",
+            name(container)
+        )));
     }
     if containers.len() > MAX_RESTARTED {
         fields.push(field(&format!("more than {MAX_RESTARTED} containers")));
@@ -46,9 +55,13 @@ pub(super) fn asked(new: &Value, patch: &PodPatch, fields: &mut Vec<String>) -> 
 /// The change as the feature gates allow it: where no daemons are, nobody stops a container, and only a new pod has new ones.
 pub fn gated(change: Change, gates: Gates) -> Change {
     match change {
-        Change::InPlace(patch) if !patch.restarted.is_empty() && !gates.has(Gate::KruiseDaemon) => Change::Recreate {
-            fields: vec![field("only daemons restart containers, and feature gate KruiseDaemon is off")],
-        },
+        Change::InPlace(patch) if !patch.restarted.is_empty() && !gates.has(Gate::KruiseDaemon) => {
+            Change::Recreate {
+                fields: vec![field(
+                    "only daemons restart containers, and feature gate KruiseDaemon is off",
+                )],
+            }
+        }
         change => change,
     }
 }
@@ -65,10 +78,18 @@ pub(super) fn record(
     unproven: Option<&State>,
     later: &BTreeSet<String>,
 ) -> Restarts {
-    let before = unproven.map(|state| state.restarts.clone()).unwrap_or_default();
-    let mut restarts: Restarts = before.into_iter().filter(|(name, _)| !later.contains(name)).collect();
-    let id =
-        |name: &String| pod.container_status(name).map_or("", |status| without_scheme(&status.container_id)).to_owned();
+    let before = unproven
+        .map(|state| state.restarts.clone())
+        .unwrap_or_default();
+    let mut restarts: Restarts = before
+        .into_iter()
+        .filter(|(name, _)| !later.contains(name))
+        .collect();
+    let id = |name: &String| {
+        pod.container_status(name)
+            .map_or("", |status| without_scheme(&status.container_id))
+            .to_owned()
+    };
     restarts.extend(restarted.iter().map(|name| (name.clone(), id(name))));
     restarts
 }
@@ -77,7 +98,12 @@ pub(super) fn record(
 pub(super) fn judge(pod: &Pod, state: &State) -> Judged {
     let mut judged = Judged::Nothing;
     for (name, old) in &state.restarts {
-        if !pod.spec.containers.iter().any(|container| *container.name == **name) {
+        if !pod
+            .spec
+            .containers
+            .iter()
+            .any(|container| *container.name == **name)
+        {
             continue;
         }
         let Some(status) = pod.container_status(name) else {
@@ -99,19 +125,30 @@ fn container(pod: &Pod, state: &State, status: &ContainerStatus, old: &str) -> J
     match (!id.is_empty() && id != old, runs) {
         (true, true) => Judged::Nothing,
         (true, false) => Judged::Wait(format!("container {name} was restarted, and does not run")),
-        (false, _) if id.is_empty() => Judged::Wait(format!("container {name} has not been created yet")),
-        (false, false) => Judged::Wait(format!("container {name} has ended, and is not started again yet")),
-        (false, true) if is_kubelets(pod, state, name) => {
-            Judged::Wait(format!("the kubelet has not restarted container {name} for its new image yet"))
+        (false, _) if id.is_empty() => {
+            Judged::Wait(format!("container {name} has not been created yet"))
         }
-        (false, true) => Judged::Ask(format!("container {name} is still the one of before, and is to be restarted")),
+        (false, false) => Judged::Wait(format!(
+            "container {name} has ended, and is not started again yet"
+        )),
+        (false, true) if is_kubelets(pod, state, name) => Judged::Wait(format!(
+            "the kubelet has not restarted container {name} for its new image yet"
+        )),
+        (false, true) => Judged::Ask(format!(
+            "container {name} is still the one of before, and is to be restarted"
+        )),
     }
 }
 
 /// Does the kubelet restart the container by itself, because of another image than it was created from?
 fn is_kubelets(pod: &Pod, state: &State, name: &str) -> bool {
-    let before = state.last_container_statuses.get(name).filter(|before| before.is_known());
-    before.zip(pod.container(name)).is_some_and(|(before, wanted)| *before.image != *wanted.image)
+    let before = state
+        .last_container_statuses
+        .get(name)
+        .filter(|before| before.is_known());
+    before
+        .zip(pod.container(name))
+        .is_some_and(|(before, wanted)| *before.image != *wanted.image)
 }
 
 #[cfg(test)]

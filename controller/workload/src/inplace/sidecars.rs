@@ -12,7 +12,8 @@ use crate::pod::Pod;
 /// The records as they are written, by SidecarSet. What is no JSON of records has none.
 pub fn written(pod: &Pod) -> BTreeMap<String, Value> {
     let text = pod.metadata.annotation(SIDECARSET_INPLACE_UPDATE_STATE);
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    text.and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default()
 }
 
 /// The record of a SidecarSet's last update.
@@ -23,5 +24,6 @@ pub fn state(pod: &Pod, set: &str) -> Option<State> {
 /// Those that are not known to be proven.
 pub fn unsettled(pod: &Pod) -> impl Iterator<Item = State> {
     let all = written(pod).into_values();
-    all.filter_map(|record| serde_json::from_value::<State>(record).ok()).filter(|state| !state.is_settled())
+    all.filter_map(|record| serde_json::from_value::<State>(record).ok())
+        .filter(|state| !state.is_settled())
 }

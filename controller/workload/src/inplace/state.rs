@@ -40,22 +40,34 @@ pub struct State {
     #[serde(rename = "berthRestarts", skip_serializing_if = "Restarts::is_empty")]
     pub restarts: Restarts,
     /// Berth: the containers that it restarts in later batches.
-    #[serde(rename = "berthNextRestarts", skip_serializing_if = "BTreeSet::is_empty")]
+    #[serde(
+        rename = "berthNextRestarts",
+        skip_serializing_if = "BTreeSet::is_empty"
+    )]
     pub next_restarts: BTreeSet<String>,
     /// By container: images of later batches.
-    #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        deserialize_with = "null_as_empty",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub next_container_images: BTreeMap<String, String>,
     /// Berth: the variables of containers of later batches.
     #[serde(rename = "berthNextEnv", skip_serializing_if = "Env::is_empty")]
     pub next_env: Env,
     /// By container: labels and annotations that OpenKruise left for later batches.
-    #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        deserialize_with = "null_as_empty",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub next_container_ref_metadata: BTreeMap<String, RefMetadata>,
     /// What must hold before the next batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_check_before_next: Option<PreCheck>,
     /// The batches so far, where the pod has a launch order.
-    #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "null_as_empty",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub container_batches_record: Vec<Batch>,
     /// Resources change.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -65,7 +77,10 @@ pub struct State {
     pub resources: Resizes,
     /// Berth: the update before this one was settled when this one began, so that a container with another image can
     /// only be the wanted one.
-    #[serde(rename = "berthFromSettled", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(
+        rename = "berthFromSettled",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     pub from_settled: bool,
     /// Berth: the pod was Ready with its old container once, so its gate stays closed until the update is proven.
     #[serde(rename = "berthGateWaits", skip_serializing_if = "std::ops::Not::not")]
@@ -118,7 +133,10 @@ impl State {
     /// The record on the pod, under its name of today or of before OpenKruise 1.0. `None` when there is none or it cannot be
     /// read: then there is nothing to compare with.
     pub fn of(pod: &Pod) -> Option<Self> {
-        let annotation = pod.metadata.annotation(ANNOTATION).or_else(|| pod.metadata.annotation(OLD_ANNOTATION))?;
+        let annotation = pod
+            .metadata
+            .annotation(ANNOTATION)
+            .or_else(|| pod.metadata.annotation(OLD_ANNOTATION))?;
         serde_json::from_str(annotation).ok()
     }
 
@@ -155,7 +173,8 @@ impl State {
         now: Timestamp,
     ) -> Self {
         let previous = Self::of(pod);
-        let before = |name: &String| Some((name.clone(), before(pod, previous.as_ref(), name, settled)?));
+        let before =
+            |name: &String| Some((name.clone(), before(pod, previous.as_ref(), name, settled)?));
         let last_container_statuses: BTreeMap<_, _> = containers.filter_map(before).collect();
         Self {
             revision: revision.to_owned(),
@@ -174,13 +193,20 @@ fn before(pod: &Pod, previous: Option<&State>, name: &str, settled: bool) -> Opt
     let status = pod.container_status(name)?;
     let recorded = previous.and_then(|state| state.last_container_statuses.get(name));
     let image = match recorded {
-        Some(recorded) if !recorded.container_id.is_empty() && *recorded.container_id == *status.container_id => {
+        Some(recorded)
+            if !recorded.container_id.is_empty()
+                && *recorded.container_id == *status.container_id =>
+        {
             recorded.image.clone()
         }
         _ if settled => pod.container(name)?.image.to_string(),
         _ => String::new(),
     };
-    Some(Before { image_id: status.image_id.to_string(), container_id: status.container_id.to_string(), image })
+    Some(Before {
+        image_id: status.image_id.to_string(),
+        container_id: status.container_id.to_string(),
+        image,
+    })
 }
 
 #[cfg(test)]
@@ -206,27 +232,95 @@ mod tests {
 
     fn begun(pod: &Pod, containers: &[&str], settled: bool) -> State {
         let containers: Vec<_> = containers.iter().map(ToString::to_string).collect();
-        State::begin(pod, "web-2", containers.iter(), settled, Timestamp::UNIX_EPOCH)
+        State::begin(
+            pod,
+            "web-2",
+            containers.iter(),
+            settled,
+            Timestamp::UNIX_EPOCH,
+        )
     }
 
     #[test]
     fn what_a_container_was_made_from_is_known_of_itself_or_of_a_settled_pod() {
         let table = [
-            ("nothing is recorded, and the pod is settled", json!({}), "c://1", true, "web:1"),
-            ("nothing is recorded, and an update is under way", json!({}), "c://1", false, ""),
+            (
+                "nothing is recorded, and the pod is settled",
+                json!({}),
+                "c://1",
+                true,
+                "web:1",
+            ),
+            (
+                "nothing is recorded, and an update is under way",
+                json!({}),
+                "c://1",
+                false,
+                "",
+            ),
             // It is the container from before the update that is under way: what was true of it is true.
-            ("this very container is recorded", recorded("c://1", "web:0"), "c://1", false, "web:0"),
-            ("it is, and the pod is settled", recorded("c://1", "web:0"), "c://1", true, "web:0"),
-            ("it is, and was not known before", recorded("c://1", ""), "c://1", false, ""),
-            ("another container is recorded", recorded("c://0", "web:0"), "c://1", true, "web:1"),
-            ("another is, and an update is under way", recorded("c://0", "web:0"), "c://1", false, ""),
-            ("none of them has an id", recorded("", "web:0"), "", true, "web:1"),
-            ("none has, and an update is under way", recorded("", "web:0"), "", false, ""),
+            (
+                "this very container is recorded",
+                recorded("c://1", "web:0"),
+                "c://1",
+                false,
+                "web:0",
+            ),
+            (
+                "it is, and the pod is settled",
+                recorded("c://1", "web:0"),
+                "c://1",
+                true,
+                "web:0",
+            ),
+            (
+                "it is, and was not known before",
+                recorded("c://1", ""),
+                "c://1",
+                false,
+                "",
+            ),
+            (
+                "another container is recorded",
+                recorded("c://0", "web:0"),
+                "c://1",
+                true,
+                "web:1",
+            ),
+            (
+                "another is, and an update is under way",
+                recorded("c://0", "web:0"),
+                "c://1",
+                false,
+                "",
+            ),
+            (
+                "none of them has an id",
+                recorded("", "web:0"),
+                "",
+                true,
+                "web:1",
+            ),
+            (
+                "none has, and an update is under way",
+                recorded("", "web:0"),
+                "",
+                false,
+                "",
+            ),
         ];
         for (what, record, id, settled, image) in table {
             let state = begun(&pod(id, record), &["main"], settled);
-            let before = Before { image_id: "sha256:1".into(), container_id: id.into(), image: image.into() };
-            assert_eq!(state.last_container_statuses, [("main".to_owned(), before)].into(), "{what}");
+            let before = Before {
+                image_id: "sha256:1".into(),
+                container_id: id.into(),
+                image: image.into(),
+            };
+            assert_eq!(
+                state.last_container_statuses,
+                [("main".to_owned(), before)].into(),
+                "{what}"
+            );
             assert_eq!(state.from_settled, settled, "{what}");
         }
     }
@@ -239,28 +333,53 @@ mod tests {
             "status": {"initContainerStatuses": [{"name": "mesh", "imageID": "sha256:1", "containerID": "c://1"}]},
         }))
         .unwrap();
-        let before = Before { image_id: "sha256:1".into(), container_id: "c://1".into(), image: "mesh:1".into() };
+        let before = Before {
+            image_id: "sha256:1".into(),
+            container_id: "c://1".into(),
+            image: "mesh:1".into(),
+        };
         let state = begun(&pod, &["mesh"], true);
-        assert_eq!(state.last_container_statuses, [("mesh".to_owned(), before)].into());
+        assert_eq!(
+            state.last_container_statuses,
+            [("mesh".to_owned(), before)].into()
+        );
     }
 
     #[test]
     fn the_record_says_whether_images_change() {
         let pod = pod("c://1", json!({}));
-        for (containers, changes) in [(&["main"][..], true), (&[], false), (&["unheard-of"], false)] {
+        for (containers, changes) in [
+            (&["main"][..], true),
+            (&[], false),
+            (&["unheard-of"], false),
+        ] {
             let state = begun(&pod, containers, true);
             let written: Value = serde_json::from_str(&state.to_annotation()).unwrap();
-            assert_eq!(written["updateImages"], if changes { json!(true) } else { Value::Null }, "{containers:?}");
+            assert_eq!(
+                written["updateImages"],
+                if changes { json!(true) } else { Value::Null },
+                "{containers:?}"
+            );
             assert_eq!(state.restarts_containers(), changes, "{containers:?}");
         }
     }
 
     #[test]
     fn a_record_of_before_openkruise_1_0_is_read_where_there_is_no_other() {
-        let (old, new) = (json!({"revision": "old"}).to_string(), json!({"revision": "new"}).to_string());
+        let (old, new) = (
+            json!({"revision": "old"}).to_string(),
+            json!({"revision": "new"}).to_string(),
+        );
         let of = |annotations| State::of(&pod("c://1", annotations)).map(|state| state.revision);
         assert_eq!(of(json!({OLD_ANNOTATION: old})).as_deref(), Some("old"));
-        assert_eq!(of(json!({OLD_ANNOTATION: old, ANNOTATION: new})).as_deref(), Some("new"));
-        assert_eq!(of(json!({ANNOTATION: "{"})), None, "what cannot be read is none");
+        assert_eq!(
+            of(json!({OLD_ANNOTATION: old, ANNOTATION: new})).as_deref(),
+            Some("new")
+        );
+        assert_eq!(
+            of(json!({ANNOTATION: "{"})),
+            None,
+            "what cannot be read is none"
+        );
     }
 }

@@ -23,7 +23,10 @@ use crate::revision::{self, PodLabels, REVISION_LABEL};
 
 /// Where a pod is in its in-place update.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(clippy::large_enum_variant, reason = "lives for one decision about one pod")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "lives for one decision about one pod"
+)]
 pub enum Phase {
     /// No update is under way.
     Idle,
@@ -69,7 +72,8 @@ fn is_marked(pod: &Pod) -> bool {
 /// The gate's condition, if the gate is closed. Nobody else closes it.
 fn closed(pod: &Pod) -> Option<&Condition> {
     let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
-    pod.condition(gates::IN_PLACE_UPDATE_READY).filter(|gate| gated && &*gate.status == "False")
+    pod.condition(gates::IN_PLACE_UPDATE_READY)
+        .filter(|gate| gated && &*gate.status == "False")
 }
 
 /// Is an update announced that leaves the pod in service? It is over as soon as the pod is patched, and the next one begins
@@ -99,7 +103,8 @@ pub fn phase(pod: &Pod, node: &NodeFacts) -> Phase {
 /// The writes that bring the pod to the revision.
 pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) -> Next {
     let gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
-    let serves = *phase == Phase::Idle || (gated && *phase != Phase::Draining && closed(pod).is_none());
+    let serves =
+        *phase == Phase::Idle || (gated && *phase != Phase::Draining && closed(pod).is_none());
     // What restarts nothing leaves the pod in service. Resources are marked all the same: they are to be proven.
     if serves && !update.patch.restarts() {
         let mark = (update.announce || !update.patch.resources.is_empty()) && !is_marked(pod);
@@ -115,14 +120,26 @@ pub fn advance(pod: &Pod, phase: &Phase, update: &Update<'_>, now: Timestamp) ->
             let mark = !at_once || update.announce;
             let mut actions = vec![leave_service(pod, mark, now)];
             if at_once {
-                actions.extend(patch_spec(pod, phase, update, !mark && !is_marked(pod), now));
+                actions.extend(patch_spec(
+                    pod,
+                    phase,
+                    update,
+                    !mark && !is_marked(pod),
+                    now,
+                ));
             }
             Next::Write(actions)
         }
         // A pod that was resized in service leaves it with the same time of grace.
         Phase::Draining | Phase::Patched(..) if gated || *phase == Phase::Draining => {
-            let marked = if is_marked(pod) { lifecycle::since(pod) } else { None };
-            let since = marked.or_else(|| closed(pod)?.last_transition_time).unwrap_or(Timestamp::UNIX_EPOCH);
+            let marked = if is_marked(pod) {
+                lifecycle::since(pod)
+            } else {
+                None
+            };
+            let since = marked
+                .or_else(|| closed(pod)?.last_transition_time)
+                .unwrap_or(Timestamp::UNIX_EPOCH);
             let drained = now.duration_since(since);
             // A clock that was set back must not hold the pod out of service for as long as it was wrong.
             if drained.is_negative() || drained >= update.grace {
@@ -148,19 +165,42 @@ pub fn finish(
     if let Some(state) = to {
         lifecycle::set(&mut patch, state, now);
     }
-    if let (Some(state), Some(Verdict::Exact { verified_by, moved_tags })) = (settled, verdict) {
+    if let (
+        Some(state),
+        Some(Verdict::Exact {
+            verified_by,
+            moved_tags,
+        }),
+    ) = (settled, verdict)
+    {
         let (verified_by, moved_tags) = ((*verified_by).into(), moved_tags.clone());
         // What is proven is of no more use.
         let (resources, restarts) = (Resizes::new(), Restarts::new());
-        let state = State { verified_by, moved_tags, resources, restarts, gate_waits: false, ..state.clone() };
-        patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
+        let state = State {
+            verified_by,
+            moved_tags,
+            resources,
+            restarts,
+            gate_waits: false,
+            ..state.clone()
+        };
+        patch
+            .annotations
+            .insert(state::ANNOTATION.into(), Some(state.to_annotation()));
     }
     if !gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY) {
-        return Action::PatchPod { target: target(pod), patch };
+        return Action::PatchPod {
+            target: target(pod),
+            patch,
+        };
     }
     let opened = closed(pod).map(|_| gates::condition(gates::IN_PLACE_UPDATE_READY, true, now));
     let conditions = opened.into_iter().collect();
-    Action::PatchPodStatus { target: target(pod), conditions, patch }
+    Action::PatchPodStatus {
+        target: target(pod),
+        conditions,
+        patch,
+    }
 }
 
 /// May the gate be opened before the new containers are proven? Where images alone change, it may as soon as the kubelet says
@@ -182,14 +222,19 @@ pub fn opens_early(pod: &Pod, state: &State) -> bool {
 
 /// Is an update in place not proven yet that restarts containers?
 pub fn awaits_proof(pod: &Pod) -> bool {
-    is_marked(pod) && State::of(pod).is_some_and(|state| !state.is_settled() && state.restarts_containers())
+    is_marked(pod)
+        && State::of(pod).is_some_and(|state| !state.is_settled() && state.restarts_containers())
 }
 
 /// Whether the pod lacks resources that its update is to give it, and no kubelet is about to give them. The pod then counts as updated
 /// nowhere, because the revision label comes one write before the resources.
 pub fn lacks_resources(pod: &Pod) -> bool {
     let is_to_resize = |state: &State| state.update_resources && !state.is_settled();
-    let state = if is_under_way(pod) { State::of(pod).filter(is_to_resize) } else { None };
+    let state = if is_under_way(pod) {
+        State::of(pod).filter(is_to_resize)
+    } else {
+        None
+    };
     state.is_some_and(|state| resize::is_out_of_reach(pod, &state.resources))
 }
 
@@ -201,14 +246,20 @@ fn is_seen(pod: &Pod) -> bool {
 /// Opens the gate; the update stays under way until it is proven.
 pub fn open_early(pod: &Pod, now: Timestamp) -> Action {
     let conditions = vec![gates::condition(gates::IN_PLACE_UPDATE_READY, true, now)];
-    Action::PatchPodStatus { target: target(pod), conditions, patch: PodPatch::default() }
+    Action::PatchPodStatus {
+        target: target(pod),
+        conditions,
+        patch: PodPatch::default(),
+    }
 }
 
 /// A container that the pod's status shows as it was before the update, while the pod is Ready in an open gate: a kubelet that
 /// ended between seeing the new image and ending the old container, or could not end it.
 pub fn ready_too_early<'a>(pod: &Pod, state: &'a State) -> Option<&'a str> {
     let opened = is_in_service(pod) && is_seen(pod) && pod.is_true("Ready");
-    opened.then(|| exact::unchanged_container(pod, state)).flatten()
+    opened
+        .then(|| exact::unchanged_container(pod, state))
+        .flatten()
 }
 
 /// Is the pod Ready behind its closed gate? Every ten seconds a kubelet repeats what it said last, where the server has something
@@ -220,17 +271,33 @@ pub fn is_ready_of_before(pod: &Pod) -> bool {
 /// Takes the Ready of before back, unless the kubelet has said something new meanwhile.
 pub fn not_ready_again(pod: &Pod, now: Timestamp) -> Action {
     let conditions = vec![gates::not_ready(pod, gates::IN_PLACE_UPDATE_READY, now)];
-    Action::PatchPodStatus { target: target_as_seen(pod), conditions, patch: PodPatch::default() }
+    Action::PatchPodStatus {
+        target: target_as_seen(pod),
+        conditions,
+        patch: PodPatch::default(),
+    }
 }
 
 /// Closes the gate again until the update is proven.
 pub fn close_again(pod: &Pod, state: &State, now: Timestamp) -> Action {
-    let state = State { gate_waits: true, ..state.clone() };
+    let state = State {
+        gate_waits: true,
+        ..state.clone()
+    };
     let mut patch = PodPatch::default();
-    patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
+    patch
+        .annotations
+        .insert(state::ANNOTATION.into(), Some(state.to_annotation()));
     let gate = gates::IN_PLACE_UPDATE_READY;
-    let conditions = vec![gates::condition(gate, false, now), gates::not_ready(pod, gate, now)];
-    Action::PatchPodStatus { target: target_as_seen(pod), conditions, patch }
+    let conditions = vec![
+        gates::condition(gate, false, now),
+        gates::not_ready(pod, gate, now),
+    ];
+    Action::PatchPodStatus {
+        target: target_as_seen(pod),
+        conditions,
+        patch,
+    }
 }
 
 /// The pod as the object of an action.
@@ -246,7 +313,11 @@ pub fn target_as_seen(pod: &Pod) -> Target {
 /// The pod as it was seen, where it was not ready: taking it away cost nothing of `maxUnavailable`, and would if it serves by
 /// now, or has changed in any other way.
 pub fn target_unless_it_serves(pod: &Pod) -> Target {
-    if pod.is_true("Ready") { target(pod) } else { target_as_seen(pod) }
+    if pod.is_true("Ready") {
+        target(pod)
+    } else {
+        target_as_seen(pod)
+    }
 }
 
 /// `mark` sets the lifecycle state as well: the update goes on later.
@@ -255,23 +326,42 @@ fn leave_service(pod: &Pod, mark: bool, now: Timestamp) -> Action {
     if mark {
         lifecycle::set(&mut patch, lifecycle::UPDATING, now);
     }
-    let mut conditions: Vec<Condition> = vec![gates::condition(gates::IN_PLACE_UPDATE_READY, false, now)];
+    let mut conditions: Vec<Condition> =
+        vec![gates::condition(gates::IN_PLACE_UPDATE_READY, false, now)];
     if pod.is_true("Ready") {
         conditions.push(gates::not_ready(pod, gates::IN_PLACE_UPDATE_READY, now));
     }
-    Action::PatchPodStatus { target: target_unless_it_serves(pod), conditions, patch }
+    Action::PatchPodStatus {
+        target: target_unless_it_serves(pod),
+        conditions,
+        patch,
+    }
 }
 
 /// The one patch with images, revision, template metadata and the record, and then the resize. `mark` sets the lifecycle
 /// state as well, where the pod does not have it yet.
-fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Timestamp) -> Vec<Action> {
+fn patch_spec(
+    pod: &Pod,
+    phase: &Phase,
+    update: &Update<'_>,
+    mark: bool,
+    now: Timestamp,
+) -> Vec<Action> {
     // An update that restarted nothing leaves no image to prove.
     let settled = match phase {
         Phase::Idle | Phase::Draining => true,
-        Phase::Patched(state, verdict) => !state.restarts_containers() || matches!(verdict, Verdict::Exact { .. }),
+        Phase::Patched(state, verdict) => {
+            !state.restarts_containers() || matches!(verdict, Verdict::Exact { .. })
+        }
     };
-    let resources = resize::joined(unproven(phase).map(|state| &state.resources), &update.patch.resources);
-    let mut patch = PodPatch { resources: Resizes::new(), ..batches::with_rest(phase, update.patch, update.revision) };
+    let resources = resize::joined(
+        unproven(phase).map(|state| &state.resources),
+        &update.patch.resources,
+    );
+    let mut patch = PodPatch {
+        resources: Resizes::new(),
+        ..batches::with_rest(phase, update.patch, update.revision)
+    };
     let (name, mut rest) = (update.revision.name(), State::default());
     batches::split(pod, &mut patch, &batches::busy(phase), &mut rest, now);
     let state = State::begin(pod, name, changed(pod, phase, &patch), settled, now);
@@ -279,19 +369,32 @@ fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Ti
     state.env = patch.env.clone();
     state.update_env_from_metadata = state.env.changes();
     state.restarts = restart::record(pod, &patch.restarted, unproven(phase), &state.next_restarts);
-    state.update_resources = !resources.is_empty() || unproven(phase).is_some_and(|state| state.update_resources);
+    state.update_resources =
+        !resources.is_empty() || unproven(phase).is_some_and(|state| state.update_resources);
     state.resources.clone_from(&resources);
     // Without another image the kubelet begins no other sync.
-    state.gate_waits = patch.images.is_empty() && unproven(phase).is_some_and(|state| state.gate_waits);
-    patch.annotations.insert(state::ANNOTATION.into(), Some(state.to_annotation()));
-    patch.labels.extend(update.labels.of(name).map(|(key, value)| (key.to_owned(), Some(value.to_owned()))));
+    state.gate_waits =
+        patch.images.is_empty() && unproven(phase).is_some_and(|state| state.gate_waits);
+    patch
+        .annotations
+        .insert(state::ANNOTATION.into(), Some(state.to_annotation()));
+    patch.labels.extend(
+        update
+            .labels
+            .of(name)
+            .map(|(key, value)| (key.to_owned(), Some(value.to_owned()))),
+    );
     if mark {
         lifecycle::set(&mut patch, lifecycle::UPDATING, now);
     }
     let missing = resize::unwritten(pod, &resources);
     // Without a gate it was not taken out of service first.
     let is_out = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
-    let target = if is_out { target(pod) } else { target_unless_it_serves(pod) };
+    let target = if is_out {
+        target(pod)
+    } else {
+        target_unless_it_serves(pod)
+    };
     let mut actions = vec![Action::PatchPod { target, patch }];
     actions.extend((!missing.is_empty()).then(|| resize(pod, missing)));
     actions
@@ -299,7 +402,10 @@ fn patch_spec(pod: &Pod, phase: &Phase, update: &Update<'_>, mark: bool, now: Ti
 
 /// The write of what a pod's spec lacks of its resources.
 pub fn resize(pod: &Pod, resources: Resizes) -> Action {
-    Action::ResizePod { target: target(pod), resources }
+    Action::ResizePod {
+        target: target(pod),
+        resources,
+    }
 }
 
 /// The record of the update before, as long as it is not proven.
@@ -311,13 +417,26 @@ fn unproven(phase: &Phase) -> Option<&State> {
 }
 
 /// Containers to prove: those whose image changes now, and those of an unsettled update before, which go on restarting.
-fn changed<'a>(pod: &'a Pod, phase: &'a Phase, patch: &'a PodPatch) -> impl Iterator<Item = &'a String> {
+fn changed<'a>(
+    pod: &'a Pod,
+    phase: &'a Phase,
+    patch: &'a PodPatch,
+) -> impl Iterator<Item = &'a String> {
     let unproven = match phase {
         Phase::Patched(state, _) => Some(state.last_container_statuses.keys()),
         _ => None,
     };
-    let known = |name: &&String| pod.spec.containers.iter().any(|c| c.name.as_ref() == name.as_str());
-    patch.images.keys().chain(unproven.into_iter().flatten()).filter(known)
+    let known = |name: &&String| {
+        pod.spec
+            .containers
+            .iter()
+            .any(|c| c.name.as_ref() == name.as_str())
+    };
+    patch
+        .images
+        .keys()
+        .chain(unproven.into_iter().flatten())
+        .filter(known)
 }
 
 #[cfg(test)]

@@ -9,17 +9,26 @@ use crate::pod::Pod;
 
 /// What of the hook the pod has, in words. Anything of it holds the pod before its deletion or its update.
 pub fn present(hook: &LifecycleHook, pod: &Pod) -> Vec<String> {
-    parts(hook, pod).filter(|(_, is_there)| *is_there).map(|(part, _)| part).collect()
+    parts(hook, pod)
+        .filter(|(_, is_there)| *is_there)
+        .map(|(part, _)| part)
+        .collect()
 }
 
 /// What of the hook the pod lacks, in words. Anything of it keeps the pod from state Normal after its creation or update.
 pub fn missing(hook: &LifecycleHook, pod: &Pod) -> Vec<String> {
-    parts(hook, pod).filter(|(_, is_there)| !*is_there).map(|(part, _)| part).collect()
+    parts(hook, pod)
+        .filter(|(_, is_there)| !*is_there)
+        .map(|(part, _)| part)
+        .collect()
 }
 
 /// Does the hook name anything?
 pub fn is_any(hook: &LifecycleHook) -> bool {
-    hook.labels_handler.as_ref().is_some_and(|labels| !labels.is_empty()) || !hook.finalizers_handler.is_empty()
+    hook.labels_handler
+        .as_ref()
+        .is_some_and(|labels| !labels.is_empty())
+        || !hook.finalizers_handler.is_empty()
 }
 
 /// Has the pod anything of the hook? A hook that is not there, or names nothing, holds no pod.
@@ -35,18 +44,30 @@ pub fn is_whole(hook: Option<&LifecycleHook>, pod: &Pod) -> bool {
 /// Puts all of the hook on the pod, so that it holds again.
 pub fn put_on(hook: &LifecycleHook, patch: &mut PodPatch) {
     let labels = hook.labels_handler.iter().flatten();
-    patch.labels.extend(labels.map(|(key, value)| (key.clone(), Some(value.clone()))));
-    patch.finalizers.extend(hook.finalizers_handler.iter().cloned());
+    patch
+        .labels
+        .extend(labels.map(|(key, value)| (key.clone(), Some(value.clone()))));
+    patch
+        .finalizers
+        .extend(hook.finalizers_handler.iter().cloned());
 }
 
 /// Each label and finalizer in words, and whether the pod has it.
 fn parts<'a>(hook: &'a LifecycleHook, pod: &'a Pod) -> impl Iterator<Item = (String, bool)> + 'a {
     let labels = hook.labels_handler.iter().flatten();
-    let labels =
-        labels.map(|(key, value)| (format!("label {key}={value}"), pod.metadata.label(key) == Some(value.as_str())));
+    let labels = labels.map(|(key, value)| {
+        (
+            format!("label {key}={value}"),
+            pod.metadata.label(key) == Some(value.as_str()),
+        )
+    });
     let finalizers = hook.finalizers_handler.iter();
-    let finalizers =
-        finalizers.map(|name| (format!("finalizer {name}"), pod.metadata.finalizers.iter().any(|f| **f == **name)));
+    let finalizers = finalizers.map(|name| {
+        (
+            format!("finalizer {name}"),
+            pod.metadata.finalizers.iter().any(|f| **f == **name),
+        )
+    });
     labels.chain(finalizers)
 }
 
@@ -57,7 +78,8 @@ mod tests {
     use super::*;
 
     fn pod(labels: Value, finalizers: Value) -> Pod {
-        serde_json::from_value(json!({"metadata": {"labels": labels, "finalizers": finalizers}})).unwrap()
+        serde_json::from_value(json!({"metadata": {"labels": labels, "finalizers": finalizers}}))
+            .unwrap()
     }
 
     #[test]
@@ -73,7 +95,12 @@ mod tests {
             (json!({"a": "other"}), json!([]), false, false),
             (json!({}), json!(["x.io/f"]), true, false),
             (json!({"a": "1", "b": "2"}), json!([]), true, false),
-            (json!({"a": "1", "b": "2"}), json!(["y.io/g", "x.io/f"]), true, true),
+            (
+                json!({"a": "1", "b": "2"}),
+                json!(["y.io/g", "x.io/f"]),
+                true,
+                true,
+            ),
         ];
         for (labels, finalizers, held, whole) in table {
             let pod = pod(labels.clone(), finalizers.clone());
@@ -85,7 +112,11 @@ mod tests {
         assert_eq!(present(&hook, &one), ["label a=1"]);
         assert_eq!(missing(&hook, &one), ["label b=2", "finalizer x.io/f"]);
         for hook in [None, Some(&LifecycleHook::default())] {
-            assert_eq!((holds(hook, &one), is_whole(hook, &one)), (false, true), "a hook of nothing holds nothing");
+            assert_eq!(
+                (holds(hook, &one), is_whole(hook, &one)),
+                (false, true),
+                "a hook of nothing holds nothing"
+            );
         }
     }
 }

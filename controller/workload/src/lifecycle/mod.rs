@@ -26,7 +26,9 @@ pub fn serves(pod: &Pod) -> bool {
 /// Adds the change of state to a patch.
 pub fn set(patch: &mut PodPatch, state: &str, now: Timestamp) {
     patch.labels.insert(STATE_LABEL.into(), Some(state.into()));
-    patch.annotations.insert(TIMESTAMP_ANNOTATION.into(), Some(now.to_string()));
+    patch
+        .annotations
+        .insert(TIMESTAMP_ANNOTATION.into(), Some(now.to_string()));
 }
 
 /// The first state of a pod that is to be created.

@@ -54,7 +54,13 @@ const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 impl Node {
     /// Does a change of a node matter to its NodeImage? Most do not: the kubelet renews its conditions all the time.
     pub fn concerns(old: Option<&Self>, new: &Self) -> bool {
-        let facts = |node: &Self| (node.ready, node.metadata.deletion_timestamp.is_some(), node.has_its_labels());
+        let facts = |node: &Self| {
+            (
+                node.ready,
+                node.metadata.deletion_timestamp.is_some(),
+                node.has_its_labels(),
+            )
+        };
         old.is_none_or(|old| {
             old.metadata.uid != new.metadata.uid
                 || old.metadata.labels != new.metadata.labels
@@ -111,10 +117,16 @@ struct Condition {
 
 impl From<Told> for Node {
     fn from(told: Told) -> Self {
-        let (spec, status) = (told.spec.unwrap_or_default(), told.status.unwrap_or_default());
+        let (spec, status) = (
+            told.spec.unwrap_or_default(),
+            told.status.unwrap_or_default(),
+        );
         Self {
             metadata: told.metadata,
-            ready: status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"),
+            ready: status
+                .conditions
+                .iter()
+                .any(|c| c.type_ == "Ready" && c.status == "True"),
             cordoned: spec.unschedulable,
             taints: spec.taints.unwrap_or_default(),
             allocatable: status.allocatable.into_iter().collect(),
@@ -132,12 +144,18 @@ mod tests {
     fn of_a_node_only_what_decisions_read_is_kept() {
         let ready = |status: &str| json!({"conditions": [{"type": "Ready", "status": status}]});
         for (spec, status, expected) in [
-            (json!({"unschedulable": true, "podCIDR": "10.0.0.0/24"}), ready("True"), (true, true)),
+            (
+                json!({"unschedulable": true, "podCIDR": "10.0.0.0/24"}),
+                ready("True"),
+                (true, true),
+            ),
             (json!({}), ready("Unknown"), (false, false)),
             (json!(null), json!(null), (false, false)),
         ] {
-            let node: Node =
-                serde_json::from_value(json!({"metadata": {"name": "n1"}, "spec": spec, "status": status})).unwrap();
+            let node: Node = serde_json::from_value(
+                json!({"metadata": {"name": "n1"}, "spec": spec, "status": status}),
+            )
+            .unwrap();
             assert_eq!((node.cordoned, node.ready), expected, "{spec} {status}");
         }
     }

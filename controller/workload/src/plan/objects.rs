@@ -32,18 +32,27 @@ impl Plan {
     /// depends on the version that was seen, which the first makes stale. All others are left out: they are decided on again
     /// when the first is seen. An object of a step for which `goes_alone` is true has no other write at all.
     pub fn join_steps_by_object(&mut self, goes_alone: impl Fn(&Step) -> bool) {
-        let alone = self.stages.iter().flat_map(|stage| &stage.steps).filter(|step| goes_alone(step));
+        let alone = self
+            .stages
+            .iter()
+            .flat_map(|stage| &stage.steps)
+            .filter(|step| goes_alone(step));
         let alone: BTreeSet<Object> = alone.flat_map(Step::objects).collect();
         let mut first: BTreeMap<Object, (usize, usize)> = BTreeMap::new();
         for stage in std::mem::take(&mut self.stages) {
             let at_stage = self.stages.len();
-            self.stages.push(Stage { steps: Vec::new(), ..stage });
+            self.stages.push(Stage {
+                steps: Vec::new(),
+                ..stage
+            });
             for step in stage.steps {
                 let objects: BTreeSet<Object> = step.objects().collect();
                 if !goes_alone(&step) && !objects.is_disjoint(&alone) {
                     continue;
                 }
-                let mut before = objects.iter().filter_map(|object| first.get(object).copied());
+                let mut before = objects
+                    .iter()
+                    .filter_map(|object| first.get(object).copied());
                 let at = match (before.next(), before.next()) {
                     (None, _) => {
                         self.stages[at_stage].steps.push(step);
@@ -63,7 +72,9 @@ impl Plan {
         let mut written = BTreeSet::new();
         let steps = self.stages.iter().flat_map(|stage| &stage.steps);
         let objects = steps.flat_map(|step| step.objects().collect::<BTreeSet<_>>());
-        objects.into_iter().find(|object| !written.insert(object.clone()))
+        objects
+            .into_iter()
+            .find(|object| !written.insert(object.clone()))
     }
 }
 
@@ -76,10 +87,20 @@ impl Step {
     /// Takes in another step for the same object. False, and nothing is changed, where that depends on the version that was
     /// seen, or has other events.
     fn join(&mut self, later: &Step) -> bool {
-        let depends = |action: &Action| action.target().is_some_and(|target| target.resource_version.is_some());
-        let has_others = |own: &Option<Event>, other: &Option<Event>| own.is_some() && other.is_some() && own != other;
+        let depends = |action: &Action| {
+            action
+                .target()
+                .is_some_and(|target| target.resource_version.is_some())
+        };
+        let has_others = |own: &Option<Event>, other: &Option<Event>| {
+            own.is_some() && other.is_some() && own != other
+        };
         // What a revision has says how far its jobs are: the order of those writes counts.
-        let is_of_pod = |action: &Action| action.object().is_none_or(|(kind, ..)| kind == "Pod" || kind == "ConfigMap");
+        let is_of_pod = |action: &Action| {
+            action
+                .object()
+                .is_none_or(|(kind, ..)| kind == "Pod" || kind == "ConfigMap")
+        };
         if !later.actions.iter().all(is_of_pod)
             || later.actions.iter().any(depends)
             || has_others(&self.done, &later.done)
@@ -99,21 +120,33 @@ impl Action {
     /// What the action writes to; nothing for a dry run, a read, and a new pod, whose name is no other object's.
     pub fn object(&self) -> Option<Object> {
         let new = |kind, body: &Value| {
-            let field = |field: &str| body["metadata"][field].as_str().unwrap_or_default().to_owned();
+            let field = |field: &str| {
+                body["metadata"][field]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned()
+            };
             Some((kind, field("namespace"), field("name")))
         };
         let read = |kind, body: &Body| {
-            let Named { metadata: Name { namespace, name } } = body.read().unwrap_or_default();
+            let Named {
+                metadata: Name { namespace, name },
+            } = body.read().unwrap_or_default();
             Some((kind, namespace, name))
         };
         match self {
-            Self::ValidateTemplate { .. } | Self::Confirm { .. } | Self::CreatePod { .. } => return None,
-            Self::CreateRevision { body } | Self::CreateClaim { body } => return read(self.deed().resource.kind, body),
+            Self::ValidateTemplate { .. } | Self::Confirm { .. } | Self::CreatePod { .. } => {
+                return None;
+            }
+            Self::CreateRevision { body } | Self::CreateClaim { body } => {
+                return read(self.deed().resource.kind, body);
+            }
             Self::Create { body, .. } => return new(self.deed().resource.kind, body),
             _ => {}
         }
         let kind = self.deed().resource.kind;
-        self.target().map(|target| (kind, target.namespace.clone(), target.name.clone()))
+        self.target()
+            .map(|target| (kind, target.namespace.clone(), target.name.clone()))
     }
 
     /// The object that is there already and that the action is for; nothing for a creation.
@@ -157,7 +190,10 @@ mod tests {
             uid: name.to_owned(),
             resource_version: version.map(str::to_owned),
         };
-        Action::PatchPod { target, patch: PodPatch::default() }
+        Action::PatchPod {
+            target,
+            patch: PodPatch::default(),
+        }
     }
 
     fn plan(stages: Vec<Vec<(&str, Action)>>) -> Plan {
@@ -172,18 +208,32 @@ mod tests {
             required: false,
             steps: steps.into_iter().map(step).collect(),
         });
-        Plan { stages: stages.collect(), ..Plan::default() }
+        Plan {
+            stages: stages.collect(),
+            ..Plan::default()
+        }
     }
 
     fn reasons(plan: &Plan) -> Vec<&str> {
-        plan.stages.iter().flat_map(|stage| &stage.steps).map(|step| step.reason.as_str()).collect()
+        plan.stages
+            .iter()
+            .flat_map(|stage| &stage.steps)
+            .map(|step| step.reason.as_str())
+            .collect()
     }
 
     #[test]
     fn steps_for_one_object_are_joined_or_the_later_is_left_for_the_next_round() {
         let mut twice = plan(vec![
-            vec![("gates", patch("a", None)), ("gates", patch("b", Some("1")))],
-            vec![("update", patch("a", None)), ("update", patch("b", Some("1"))), ("update", patch("c", Some("1")))],
+            vec![
+                ("gates", patch("a", None)),
+                ("gates", patch("b", Some("1"))),
+            ],
+            vec![
+                ("update", patch("a", None)),
+                ("update", patch("b", Some("1"))),
+                ("update", patch("c", Some("1"))),
+            ],
         ]);
         assert!(twice.written_twice().is_some());
         twice.join_steps_by_object(|_| false);

@@ -33,7 +33,9 @@ impl Availability {
 /// Judges one pod. A readiness gate that is not True makes a pod unready at once, although the kubelet's `Ready`
 /// condition follows a moment later: what the controller itself took out of service must never be counted as in service.
 pub fn availability(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Availability {
-    let Some(since) = ready_since(pod) else { return Availability::NotReady };
+    let Some(since) = ready_since(pod) else {
+        return Availability::NotReady;
+    };
     if !lifecycle::serves(pod) {
         return Availability::Held;
     }
@@ -43,8 +45,14 @@ pub fn availability(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> Availa
     }
     // Without a transition time there is nothing to wait for: the condition says that it is ready. With one, it may have
     // become ready at the very end of that second: the API cuts off what is less.
-    let ready_for = since.map_or(wanted, |since| now.duration_since(since) - SignedDuration::from_secs(1));
-    if ready_for >= wanted { Availability::Available } else { Availability::After(wanted - ready_for) }
+    let ready_for = since.map_or(wanted, |since| {
+        now.duration_since(since) - SignedDuration::from_secs(1)
+    });
+    if ready_for >= wanted {
+        Availability::Available
+    } else {
+        Availability::After(wanted - ready_for)
+    }
 }
 
 /// `None` when the pod is not ready, else the time since when it is, where that is known.
@@ -52,7 +60,11 @@ fn ready_since(pod: &Pod) -> Option<Option<Timestamp>> {
     if pod.metadata.deletion_timestamp.is_some() || &*pod.status.phase != "Running" {
         return None;
     }
-    let gates_open = pod.spec.readiness_gates.iter().all(|gate| pod.is_true(&gate.condition_type));
+    let gates_open = pod
+        .spec
+        .readiness_gates
+        .iter()
+        .all(|gate| pod.is_true(&gate.condition_type));
     let ready = pod.condition("Ready").filter(|c| &*c.status == "True")?;
     gates_open.then_some(ready.last_transition_time)
 }
@@ -67,8 +79,14 @@ impl Pod {
     /// they stay so until after it is back.
     pub fn is_called_away(&self) -> bool {
         self.is_true("ContainersReady")
-            && self.condition("Ready").is_some_and(|ready| &*ready.status == "False")
-            && self.spec.readiness_gates.iter().all(|gate| self.is_true(&gate.condition_type))
+            && self
+                .condition("Ready")
+                .is_some_and(|ready| &*ready.status == "False")
+            && self
+                .spec
+                .readiness_gates
+                .iter()
+                .all(|gate| self.is_true(&gate.condition_type))
     }
 
     /// Whether no service is lost with a pod that is not available: it was never Ready, or one of its containers waits to be started.
@@ -77,9 +95,15 @@ impl Pod {
     pub fn is_down(&self) -> bool {
         let was_ready = self.condition("Ready").is_some_and(|ready| {
             let (changed, taken) = (ready.last_transition_time, self.status.start_time);
-            changed.zip(taken).is_none_or(|(changed, taken)| changed > taken)
+            changed
+                .zip(taken)
+                .is_none_or(|(changed, taken)| changed > taken)
         });
-        let mut statuses = self.status.container_statuses.iter().chain(&self.status.init_container_statuses);
+        let mut statuses = self
+            .status
+            .container_statuses
+            .iter()
+            .chain(&self.status.init_container_statuses);
         !was_ready || statuses.any(|status| status.state.waiting.is_some())
     }
 
@@ -121,7 +145,11 @@ mod tests {
     }
 
     fn after(pod: &Pod, min_ready_seconds: i32, seconds: i64) -> Availability {
-        availability(pod, min_ready_seconds, Timestamp::from_second(SINCE + seconds).unwrap())
+        availability(
+            pod,
+            min_ready_seconds,
+            Timestamp::from_second(SINCE + seconds).unwrap(),
+        )
     }
 
     #[test]
@@ -139,32 +167,63 @@ mod tests {
             (10, -5, wait(16)),
         ];
         for (min_ready_seconds, seconds, expected) in table {
-            assert_eq!(after(&ready, min_ready_seconds, seconds), expected, "{min_ready_seconds} s, after {seconds} s");
+            assert_eq!(
+                after(&ready, min_ready_seconds, seconds),
+                expected,
+                "{min_ready_seconds} s, after {seconds} s"
+            );
         }
-        let timeless = pod("/status/conditions", json!([{"type": "Ready", "status": "True"}]));
-        assert_eq!(after(&timeless, 10, 0), Availability::Available, "there is nothing to wait for");
+        let timeless = pod(
+            "/status/conditions",
+            json!([{"type": "Ready", "status": "True"}]),
+        );
+        assert_eq!(
+            after(&timeless, 10, 0),
+            Availability::Available,
+            "there is nothing to wait for"
+        );
     }
 
     #[test]
     fn who_serves_is_ready_with_open_gates_and_in_a_state_that_serves() {
         let table = [
             ("", Value::Null, Availability::Available),
-            ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"), Availability::NotReady),
+            (
+                "/metadata/deletionTimestamp",
+                json!("2026-01-01T00:00:00Z"),
+                Availability::NotReady,
+            ),
             ("/status/phase", json!("Pending"), Availability::NotReady),
             ("/status/conditions", json!([]), Availability::NotReady),
-            ("/status/conditions", json!([{"type": "Ready", "status": "False"}]), Availability::NotReady),
-            ("/spec/readinessGates", json!([{"conditionType": "open"}]), Availability::Available),
+            (
+                "/status/conditions",
+                json!([{"type": "Ready", "status": "False"}]),
+                Availability::NotReady,
+            ),
+            (
+                "/spec/readinessGates",
+                json!([{"conditionType": "open"}]),
+                Availability::Available,
+            ),
             (
                 "/spec/readinessGates",
                 json!([{"conditionType": "open"}, {"conditionType": "closed"}]),
                 Availability::NotReady,
             ),
-            ("/spec/readinessGates", json!([{"conditionType": "unheard-of"}]), Availability::NotReady),
+            (
+                "/spec/readinessGates",
+                json!([{"conditionType": "unheard-of"}]),
+                Availability::NotReady,
+            ),
         ];
         for (path, value, expected) in table {
             let found = after(&pod(path, value.clone()), 0, 99);
             assert_eq!(found, expected, "{path} {value}");
-            assert_eq!(found.is_ready(), expected == Availability::Available, "{path} {value}");
+            assert_eq!(
+                found.is_ready(),
+                expected == Availability::Available,
+                "{path} {value}"
+            );
         }
         for (state, expected) in [
             ("", Availability::Available),
@@ -174,7 +233,10 @@ mod tests {
             ("Updating", Availability::Held),
             ("PreparingDelete", Availability::Held),
         ] {
-            let pod = pod("/metadata/labels", json!({"lifecycle.apps.kruise.io/state": state}));
+            let pod = pod(
+                "/metadata/labels",
+                json!({"lifecycle.apps.kruise.io/state": state}),
+            );
             assert_eq!(after(&pod, 10, 99), expected, "{state}");
             assert!(after(&pod, 10, 99).is_ready(), "{state}");
         }
@@ -186,15 +248,52 @@ mod tests {
             let since = Timestamp::from_second(since).unwrap();
             json!([{"type": "Ready", "status": "False", "lastTransitionTime": since}])
         };
-        let waiting = json!([{"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
+        let waiting =
+            json!([{"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
         let running = json!([{"name": "main", "state": {"running": {}}}]);
         for (what, conditions, statuses, start_time, expected) in [
-            ("not scheduled", json!([{"type": "PodScheduled", "status": "False"}]), json!([]), None, true),
-            ("never ready", ready(SINCE), running.clone(), Some(SINCE), true),
-            ("was ready", ready(SINCE + 1), running.clone(), Some(SINCE), false),
-            ("was ready, and waits", ready(SINCE + 1), waiting, Some(SINCE), true),
-            ("nobody says since when", ready(SINCE), running.clone(), None, false),
-            ("nobody says when it changed", json!([{"type": "Ready", "status": "False"}]), running, Some(SINCE), false),
+            (
+                "not scheduled",
+                json!([{"type": "PodScheduled", "status": "False"}]),
+                json!([]),
+                None,
+                true,
+            ),
+            (
+                "never ready",
+                ready(SINCE),
+                running.clone(),
+                Some(SINCE),
+                true,
+            ),
+            (
+                "was ready",
+                ready(SINCE + 1),
+                running.clone(),
+                Some(SINCE),
+                false,
+            ),
+            (
+                "was ready, and waits",
+                ready(SINCE + 1),
+                waiting,
+                Some(SINCE),
+                true,
+            ),
+            (
+                "nobody says since when",
+                ready(SINCE),
+                running.clone(),
+                None,
+                false,
+            ),
+            (
+                "nobody says when it changed",
+                json!([{"type": "Ready", "status": "False"}]),
+                running,
+                Some(SINCE),
+                false,
+            ),
         ] {
             let start_time = start_time.map(|second| Timestamp::from_second(second).unwrap());
             let pod: Pod = serde_json::from_value(json!({
@@ -213,9 +312,17 @@ mod tests {
             ("/status/phase", json!("Pending"), true),
             ("/status/phase", json!("Succeeded"), false),
             ("/status/phase", json!("Failed"), false),
-            ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"), false),
+            (
+                "/metadata/deletionTimestamp",
+                json!("2026-01-01T00:00:00Z"),
+                false,
+            ),
         ] {
-            assert_eq!(pod(path, value.clone()).is_active(), active, "{path} {value}");
+            assert_eq!(
+                pod(path, value.clone()).is_active(),
+                active,
+                "{path} {value}"
+            );
         }
     }
 }

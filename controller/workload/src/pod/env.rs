@@ -18,7 +18,11 @@ pub struct Env {
 
 impl Env {
     fn new(priority: Option<i32>, is_injected: bool) -> Self {
-        Self { priority: priority.unwrap_or_default(), has_priority: priority.is_some(), is_injected }
+        Self {
+            priority: priority.unwrap_or_default(),
+            has_priority: priority.is_some(),
+            is_injected,
+        }
     }
 
     /// Its launch priority, where its pod has a launch order: the higher starts first.
@@ -71,12 +75,23 @@ impl<'de> Deserialize<'de> for IsTrue {
 pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Env, D::Error> {
     let variables = Option::<Vec<Variable>>::deserialize(deserializer)?.unwrap_or_default();
     let is_mark = |variable: &Variable| {
-        &*variable.name == IS_INJECTED && variable.value.as_ref().is_some_and(|IsTrue(is_true)| *is_true)
+        &*variable.name == IS_INJECTED
+            && variable
+                .value
+                .as_ref()
+                .is_some_and(|IsTrue(is_true)| *is_true)
     };
     let is_injected = variables.iter().any(is_mark);
-    let barrier = variables.into_iter().find(|variable| &*variable.name == CONTAINER_BARRIER);
-    let key = barrier.and_then(|variable| variable.value_from?.config_map_key_ref).map(|reference| reference.key);
-    Ok(Env::new(key.and_then(|key| key.strip_prefix("p_")?.parse().ok()), is_injected))
+    let barrier = variables
+        .into_iter()
+        .find(|variable| &*variable.name == CONTAINER_BARRIER);
+    let key = barrier
+        .and_then(|variable| variable.value_from?.config_map_key_ref)
+        .map(|reference| reference.key);
+    Ok(Env::new(
+        key.and_then(|key| key.strip_prefix("p_")?.parse().ok()),
+        is_injected,
+    ))
 }
 
 #[cfg(test)]
@@ -92,14 +107,30 @@ mod tests {
         for (env, priority, is_injected) in [
             (Value::Null, None, false),
             (json!([]), None, false),
-            (json!([{"name": "A", "value": "true"}, {"name": "B"}]), None, false),
-            (json!([barrier("p_-2"), mark(json!("true"))]), Some(-2), true),
+            (
+                json!([{"name": "A", "value": "true"}, {"name": "B"}]),
+                None,
+                false,
+            ),
+            (
+                json!([barrier("p_-2"), mark(json!("true"))]),
+                Some(-2),
+                true,
+            ),
             (json!([barrier("2"), mark(json!("false"))]), None, false),
             (json!([mark(Value::Null)]), None, false),
-            (json!([{"name": IS_INJECTED, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]), None, false),
+            (
+                json!([{"name": IS_INJECTED, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
+                None,
+                false,
+            ),
         ] {
             assert_eq!(read(&env).unwrap().priority(), priority, "{env}");
-            assert_eq!(read(&env).unwrap(), Env::new(priority, is_injected), "{env}");
+            assert_eq!(
+                read(&env).unwrap(),
+                Env::new(priority, is_injected),
+                "{env}"
+            );
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The readiness gates that Berth gives its pods, and the conditions that open and close them.
 
-pub use berth_api::names::condition::{INPLACE_UPDATE_READY as IN_PLACE_UPDATE_READY, KRUISE_POD_READY};
+pub use berth_api::names::condition::{
+    INPLACE_UPDATE_READY as IN_PLACE_UPDATE_READY, KRUISE_POD_READY,
+};
 use jiff::Timestamp;
 
 use super::{Condition, Pod};
@@ -10,13 +12,18 @@ pub const OF_NEW_PODS: [&str; 2] = [IN_PLACE_UPDATE_READY, KRUISE_POD_READY];
 
 /// Conditions that open the gates which nobody has opened or closed yet. Empty when there are none.
 pub fn unset(pod: &Pod, now: Timestamp) -> Vec<Condition> {
-    let ours = OF_NEW_PODS.iter().filter(|gate| has_gate(pod, gate) && pod.condition(gate).is_none());
+    let ours = OF_NEW_PODS
+        .iter()
+        .filter(|gate| has_gate(pod, gate) && pod.condition(gate).is_none());
     ours.map(|gate| condition(gate, true, now)).collect()
 }
 
 /// Does the pod's spec have this gate?
 pub fn has_gate(pod: &Pod, gate: &str) -> bool {
-    pod.spec.readiness_gates.iter().any(|g| &*g.condition_type == gate)
+    pod.spec
+        .readiness_gates
+        .iter()
+        .any(|g| &*g.condition_type == gate)
 }
 
 /// Opens or closes a gate.
@@ -35,20 +42,38 @@ pub fn condition(gate: &str, open: bool, now: Timestamp) -> Condition {
 /// wait for the next look at the runtime, up to a second.
 pub fn not_ready(pod: &Pod, closed: &str, now: Timestamp) -> Condition {
     let why = |gate: &&str| {
-        let status = if *gate == closed { Some("False") } else { pod.condition(gate).map(|c| &*c.status) };
+        let status = if *gate == closed {
+            Some("False")
+        } else {
+            pod.condition(gate).map(|c| &*c.status)
+        };
         match status {
             Some("True") => None,
-            Some(status) => Some(format!("the status of pod readiness gate \"{gate}\" is not \"True\", but {status}")),
-            None => Some(format!("corresponding condition of pod readiness gate \"{gate}\" does not exist.")),
+            Some(status) => Some(format!(
+                "the status of pod readiness gate \"{gate}\" is not \"True\", but {status}"
+            )),
+            None => Some(format!(
+                "corresponding condition of pod readiness gate \"{gate}\" does not exist."
+            )),
         }
     };
-    let gates: Vec<&str> = pod.spec.readiness_gates.iter().map(|gate| &*gate.condition_type).collect();
+    let gates: Vec<&str> = pod
+        .spec
+        .readiness_gates
+        .iter()
+        .map(|gate| &*gate.condition_type)
+        .collect();
     Condition {
         type_: "Ready".into(),
         status: "False".into(),
         last_transition_time: Some(now),
         reason: "ReadinessGatesNotReady".into(),
-        message: gates.iter().filter_map(why).collect::<Vec<_>>().join(", ").into(),
+        message: gates
+            .iter()
+            .filter_map(why)
+            .collect::<Vec<_>>()
+            .join(", ")
+            .into(),
     }
 }
 
@@ -59,7 +84,10 @@ mod tests {
     use super::*;
 
     fn pod(gates: &[&str], conditions: Value) -> Pod {
-        let gates: Vec<_> = gates.iter().map(|gate| json!({"conditionType": gate})).collect();
+        let gates: Vec<_> = gates
+            .iter()
+            .map(|gate| json!({"conditionType": gate}))
+            .collect();
         let pod = json!({"metadata": {}, "spec": {"readinessGates": gates}, "status": {"conditions": conditions}});
         serde_json::from_value(pod).unwrap()
     }
@@ -74,14 +102,23 @@ mod tests {
         let table = [
             (pod(&OF_NEW_PODS, json!([])), &OF_NEW_PODS[..]),
             (pod(&OF_NEW_PODS, closed), &[KRUISE_POD_READY]),
-            (pod(&[KRUISE_POD_READY, "x.io/other"], json!([])), &[KRUISE_POD_READY]),
+            (
+                pod(&[KRUISE_POD_READY, "x.io/other"], json!([])),
+                &[KRUISE_POD_READY],
+            ),
             (pod(&[], json!([])), &[]),
         ];
         for (pod, expected) in table {
             let opened = unset(&pod, now());
-            assert_eq!(opened.iter().map(|c| &*c.type_).collect::<Vec<_>>(), expected);
+            assert_eq!(
+                opened.iter().map(|c| &*c.type_).collect::<Vec<_>>(),
+                expected
+            );
             for condition in opened {
-                assert_eq!((&*condition.status, condition.last_transition_time), ("True", Some(now())));
+                assert_eq!(
+                    (&*condition.status, condition.last_transition_time),
+                    ("True", Some(now()))
+                );
             }
         }
     }
@@ -93,13 +130,24 @@ mod tests {
             {"type": IN_PLACE_UPDATE_READY, "status": "True"}, {"type": "x.io/closed", "status": "False"},
             {"type": "x.io/open", "status": "True"},
         ]);
-        let pod = pod(&[IN_PLACE_UPDATE_READY, KRUISE_POD_READY, "x.io/closed", "x.io/open"], conditions);
+        let pod = pod(
+            &[
+                IN_PLACE_UPDATE_READY,
+                KRUISE_POD_READY,
+                "x.io/closed",
+                "x.io/open",
+            ],
+            conditions,
+        );
         let ready = not_ready(&pod, IN_PLACE_UPDATE_READY, now());
         let expected = "the status of pod readiness gate \"InPlaceUpdateReady\" is not \"True\", but False, \
              corresponding condition of pod readiness gate \"KruisePodReady\" does not exist., \
              the status of pod readiness gate \"x.io/closed\" is not \"True\", but False";
         assert_eq!(&*ready.message, expected);
-        assert_eq!((&*ready.type_, &*ready.status, &*ready.reason), ("Ready", "False", "ReadinessGatesNotReady"));
+        assert_eq!(
+            (&*ready.type_, &*ready.status, &*ready.reason),
+            ("Ready", "False", "ReadinessGatesNotReady")
+        );
         assert_eq!(ready.last_transition_time, Some(now()));
     }
 }

@@ -180,7 +180,10 @@ pub struct Condition {
     /// True, False or Unknown.
     pub status: Word,
     /// When the status last changed.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "bounds::time")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "bounds::time"
+    )]
     pub last_transition_time: Option<Timestamp>,
     /// CamelCase reason. Written even when it is empty: the reason of another's False is none for our True.
     pub reason: Word,
@@ -227,7 +230,9 @@ pub struct ContainerState {
 }
 
 /// Drops the message of a container that has run, because its own process may have written the message.
-fn ended<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<ContainerTerminated>>, D::Error> {
+fn ended<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<ContainerTerminated>>, D::Error> {
     let mut read = Option::<Box<ContainerTerminated>>::deserialize(deserializer)?;
     if let Some(ended) = read.as_mut().filter(|ended| !ended.has_never_run()) {
         ended.message = Box::default();
@@ -272,7 +277,10 @@ impl ContainerTerminated {
 
     /// Whether the container ran for less time than resets the kubelet's back-off. True where the times are missing.
     pub fn is_short(&self) -> bool {
-        let ran = self.finished_at.zip(self.started_at).map(|(end, start)| end.duration_since(start));
+        let ran = self
+            .finished_at
+            .zip(self.started_at)
+            .map(|(end, start)| end.duration_since(start));
         ran.is_none_or(|ran| ran < BACK_OFF_RESET)
     }
 }
@@ -307,7 +315,10 @@ impl Pod {
 
     /// All that run beside each other: the containers, and the native sidecars.
     pub fn containers(&self) -> impl Iterator<Item = &Container> {
-        self.spec.containers.iter().chain(&self.spec.native_sidecars)
+        self.spec
+            .containers
+            .iter()
+            .chain(&self.spec.native_sidecars)
     }
 
     /// The one of those that has this name, which no two containers of a pod share.
@@ -317,7 +328,11 @@ impl Pod {
 
     /// The status of the container or init container of this name.
     pub fn container_status(&self, name: &str) -> Option<&ContainerStatus> {
-        let mut all = self.status.container_statuses.iter().chain(&self.status.init_container_statuses);
+        let mut all = self
+            .status
+            .container_statuses
+            .iter()
+            .chain(&self.status.init_container_statuses);
         all.find(|c| &*c.name == name)
     }
 }
@@ -329,8 +344,8 @@ mod pairs {
     use std::ops::Deref;
 
     use berth_api::names::annotation::{
-        CONVERSION, DAEMONSET_TEMPLATE_GENERATION, INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD, MIRROR_POD,
-        RUNTIME_CONTAINERS_META,
+        CONVERSION, DAEMONSET_TEMPLATE_GENERATION, INPLACE_UPDATE_GRACE_OLD,
+        INPLACE_UPDATE_STATE_OLD, MIRROR_POD, RUNTIME_CONTAINERS_META,
     };
     use serde::Deserialize;
     use serde::de::{Deserializer, MapAccess, Visitor};
@@ -339,16 +354,24 @@ mod pairs {
 
     type Pairs<V> = Box<[(Word, V)]>;
 
-    pub(super) fn get<'a, V: Deref<Target = str>>(pairs: &'a [(Word, V)], key: &str) -> Option<&'a str> {
+    pub(super) fn get<'a, V: Deref<Target = str>>(
+        pairs: &'a [(Word, V)],
+        key: &str,
+    ) -> Option<&'a str> {
         // Two texts of different length are told apart at once, so that a handful is looked through sooner than searched.
-        pairs.iter().find(|(k, _)| **k == *key).map(|(_, value)| &**value)
+        pairs
+            .iter()
+            .find(|(k, _)| **k == *key)
+            .map(|(_, value)| &**value)
     }
 
     pub(super) fn all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<Word>, D::Error> {
         deserializer.deserialize_option(Keep(|_| true, PhantomData))
     }
 
-    pub(super) fn known_annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<Box<str>>, D::Error> {
+    pub(super) fn known_annotations<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Pairs<Box<str>>, D::Error> {
         deserializer.deserialize_option(Keep(is_known, PhantomData))
     }
 

@@ -6,7 +6,9 @@ use super::{Container, Word};
 
 /// Keeps the init containers that restart, and nothing of the others: those have ended before the pod serves, and no update concerns
 /// them. No init container ever becomes one that restarts.
-pub(super) fn sidecars<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Container]>, D::Error> {
+pub(super) fn sidecars<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Box<[Container]>, D::Error> {
     #[derive(Deserialize, Default)]
     #[serde(rename_all = "camelCase", default)]
     struct Init {
@@ -29,11 +31,15 @@ mod tests {
     use crate::pod::Pod;
 
     fn pod(init: &Value) -> Pod {
-        let spec = json!({"containers": [{"name": "main", "image": "web:1"}], "initContainers": init});
-        let statuses = json!([{"name": "once", "imageID": "id-once"}, {"name": "mesh", "imageID": "id-mesh"}]);
-        let status =
-            json!({"containerStatuses": [{"name": "main", "imageID": "id-main"}], "initContainerStatuses": statuses});
-        serde_json::from_value(json!({"metadata": {"name": "web-a"}, "spec": spec, "status": status})).unwrap()
+        let spec =
+            json!({"containers": [{"name": "main", "image": "web:1"}], "initContainers": init});
+        let statuses =
+            json!([{"name": "once", "imageID": "id-once"}, {"name": "mesh", "imageID": "id-mesh"}]);
+        let status = json!({"containerStatuses": [{"name": "main", "imageID": "id-main"}], "initContainerStatuses": statuses});
+        serde_json::from_value(
+            json!({"metadata": {"name": "web-a"}, "spec": spec, "status": status}),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -51,12 +57,20 @@ mod tests {
             (json!([once, mesh]), &[("mesh", "mesh:1")]),
         ] {
             let pod = pod(&init);
-            let natives: Vec<_> = pod.spec.native_sidecars.iter().map(|c| (&*c.name, &*c.image)).collect();
+            let natives: Vec<_> = pod
+                .spec
+                .native_sidecars
+                .iter()
+                .map(|c| (&*c.name, &*c.image))
+                .collect();
             assert_eq!(natives, expected, "{init}");
         }
         let pod = pod(&json!([mesh]));
         let resources = pod.spec.native_sidecars[0].resources.as_deref().unwrap();
-        assert_eq!((resources.limits.cpu, resources.limits.memory), (250, 1_024_000));
+        assert_eq!(
+            (resources.limits.cpu, resources.limits.memory),
+            (250, 1_024_000)
+        );
         let without: Pod = serde_json::from_value(json!({"metadata": {}, "spec": {}})).unwrap();
         assert!(without.spec.native_sidecars.is_empty());
     }
@@ -71,8 +85,17 @@ mod tests {
             ("other", false, None),
         ] {
             assert_eq!(pod.container(name).is_some(), is_there, "{name}");
-            assert_eq!(pod.container_status(name).map(|status| &*status.image_id), image_id, "{name}");
+            assert_eq!(
+                pod.container_status(name).map(|status| &*status.image_id),
+                image_id,
+                "{name}"
+            );
         }
-        assert_eq!(pod.containers().map(|container| &*container.name).collect::<Vec<_>>(), ["main", "mesh"]);
+        assert_eq!(
+            pod.containers()
+                .map(|container| &*container.name)
+                .collect::<Vec<_>>(),
+            ["main", "mesh"]
+        );
     }
 }

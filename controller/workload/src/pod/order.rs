@@ -27,7 +27,10 @@ pub fn for_deletion(pods: &mut [Arc<Pod>], spread: &Spread, available: impl Fn(&
 /// Sorts pods for an update, the first to be updated first: what is out of service already comes before what serves.
 pub fn for_update(pods: &mut [Arc<Pod>]) {
     // Each pod is looked at once, and not with each comparison: there may be thousands.
-    let mut keyed: Vec<_> = pods.iter().map(|pod| ((readiness(pod), Age::of(pod)), pod)).collect();
+    let mut keyed: Vec<_> = pods
+        .iter()
+        .map(|pod| ((readiness(pod), Age::of(pod)), pod))
+        .collect();
     keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
     let sorted: Vec<_> = keyed.into_iter().map(|(_, pod)| pod.clone()).collect();
     pods.clone_from_slice(&sorted);
@@ -78,7 +81,13 @@ struct Age<'a> {
 impl<'a> Age<'a> {
     fn of(pod: &'a Pod) -> Self {
         let ready = pod.condition("Ready").filter(|c| &*c.status == "True");
-        let restarts = pod.status.container_statuses.iter().map(|c| c.restart_count).max().unwrap_or(0);
+        let restarts = pod
+            .status
+            .container_statuses
+            .iter()
+            .map(|c| c.restart_count)
+            .max()
+            .unwrap_or(0);
         Self {
             ready: ready.and_then(|c| c.last_transition_time).map(Reverse),
             restarts: Reverse(restarts),
@@ -93,7 +102,15 @@ mod tests {
     use super::*;
     use crate::pod::{Condition, ContainerStatus, Metadata, Spec, Status};
 
-    struct Given(&'static str, &'static str, &'static str, bool, i32, i32, i64);
+    struct Given(
+        &'static str,
+        &'static str,
+        &'static str,
+        bool,
+        i32,
+        i32,
+        i64,
+    );
 
     fn pod(Given(name, node, phase, ready, cost, restarts, created): &Given) -> Arc<Pod> {
         let status = if *ready { "True" } else { "False" };
@@ -105,11 +122,23 @@ mod tests {
                 annotations: [(DELETION_COST.into(), cost.to_string().into())].into(),
                 ..Metadata::default()
             },
-            spec: Spec { node_name: (*node).into(), ..Spec::default() },
+            spec: Spec {
+                node_name: (*node).into(),
+                ..Spec::default()
+            },
             status: Status {
                 phase: (*phase).into(),
-                conditions: [Condition { type_: "Ready".into(), status: status.into(), ..Condition::default() }].into(),
-                container_statuses: [ContainerStatus { restart_count: *restarts, ..ContainerStatus::default() }].into(),
+                conditions: [Condition {
+                    type_: "Ready".into(),
+                    status: status.into(),
+                    ..Condition::default()
+                }]
+                .into(),
+                container_statuses: [ContainerStatus {
+                    restart_count: *restarts,
+                    ..ContainerStatus::default()
+                }]
+                .into(),
                 ..Status::default()
             },
         })
@@ -135,7 +164,16 @@ mod tests {
         .map(pod)
         .collect();
         for_deletion(&mut pods, &Spread::default(), |pod| pod.is_true("Ready"));
-        let expected = ["unscheduled", "pending", "unready", "cheap", "restarted", "newer", "older", "dear"];
+        let expected = [
+            "unscheduled",
+            "pending",
+            "unready",
+            "cheap",
+            "restarted",
+            "newer",
+            "older",
+            "dear",
+        ];
         assert_eq!(names(&pods), expected);
     }
 
@@ -154,7 +192,15 @@ mod tests {
         .map(pod)
         .collect();
         for_update(&mut pods);
-        let expected = ["unscheduled", "pending", "unknown", "ended", "unready", "serves-newer", "serves"];
+        let expected = [
+            "unscheduled",
+            "pending",
+            "unknown",
+            "ended",
+            "unready",
+            "serves-newer",
+            "serves",
+        ];
         assert_eq!(names(&pods), expected);
     }
 
@@ -183,15 +229,24 @@ mod tests {
         .iter()
         .map(pod)
         .collect();
-        for_deletion(&mut pods, &Spread::default(), |pod| &*pod.metadata.name == "available");
+        for_deletion(&mut pods, &Spread::default(), |pod| {
+            &*pod.metadata.name == "available"
+        });
         assert_eq!(names(&pods), ["unready", "ready", "available"]);
     }
 
     #[test]
     fn deletion_costs_are_read_as_kubernetes_reads_them() {
-        for (written, expected) in
-            [("5", 5), ("-5", -5), ("0", 0), ("+5", 0), ("007", 0), ("", 0), ("many", 0), ("99999999999", 0)]
-        {
+        for (written, expected) in [
+            ("5", 5),
+            ("-5", -5),
+            ("0", 0),
+            ("+5", 0),
+            ("007", 0),
+            ("", 0),
+            ("many", 0),
+            ("99999999999", 0),
+        ] {
             let mut given = (*pod(&Given("a", "n", "Running", true, 0, 0, 0))).clone();
             given.metadata.annotations = [(DELETION_COST.into(), written.into())].into();
             assert_eq!(deletion_cost(&given), expected, "{written:?}");

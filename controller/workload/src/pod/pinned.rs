@@ -41,10 +41,15 @@ struct Field {
 /// The deserializer's, where it is no affinity.
 pub fn to_node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
     let affinity = Option::<Affinity>::deserialize(deserializer)?.unwrap_or_default();
-    let terms = affinity.node_affinity.and_then(|affinity| affinity.required).unwrap_or_default().node_selector_terms;
+    let terms = affinity
+        .node_affinity
+        .and_then(|affinity| affinity.required)
+        .unwrap_or_default()
+        .node_selector_terms;
     let mut fields = terms.into_iter().flat_map(|term| term.match_fields);
-    let named =
-        fields.find(|field| &*field.key == "metadata.name" && &*field.operator == "In" && field.values.len() == 1);
+    let named = fields.find(|field| {
+        &*field.key == "metadata.name" && &*field.operator == "In" && field.values.len() == 1
+    });
     Ok(named.and_then(|field| field.values.into_iter().next()))
 }
 
@@ -57,18 +62,24 @@ mod tests {
     #[test]
     fn a_pod_is_pinned_to_the_one_node_that_its_affinity_names() {
         let pinned = |affinity: Value| {
-            let pod: Pod = serde_json::from_value(json!({"metadata": {}, "spec": {"affinity": affinity}})).unwrap();
+            let pod: Pod =
+                serde_json::from_value(json!({"metadata": {}, "spec": {"affinity": affinity}}))
+                    .unwrap();
             pod.spec.pinned_to
         };
         let of = |operator: &str, values: Value| {
             let field = json!({"key": "metadata.name", "operator": operator, "values": values});
-            let terms = json!({"nodeSelectorTerms": [{"matchExpressions": []}, {"matchFields": [field]}]});
+            let terms =
+                json!({"nodeSelectorTerms": [{"matchExpressions": []}, {"matchFields": [field]}]});
             json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
         };
         assert_eq!(pinned(of("In", json!(["n1"]))).as_deref(), Some("n1"));
-        for other in
-            [of("NotIn", json!(["n1"])), of("In", json!(["n1", "n2"])), json!(null), json!({"podAffinity": {}})]
-        {
+        for other in [
+            of("NotIn", json!(["n1"])),
+            of("In", json!(["n1", "n2"])),
+            json!(null),
+            json!({"podAffinity": {}}),
+        ] {
             assert_eq!(pinned(other.clone()), None, "{other}");
         }
     }

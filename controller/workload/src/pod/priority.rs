@@ -17,13 +17,27 @@ pub fn key(priority: i32) -> String {
 
 /// The highest priority that a container has that is not ready: those below wait for it.
 pub fn next(pod: &Pod) -> Option<i32> {
-    let ready = |name: &str| pod.container_status(name).is_some_and(|status| status.ready);
-    let waiting = pod.spec.containers.iter().filter(|container| !ready(&container.name));
-    waiting.filter_map(|container| container.env.priority()).max()
+    let ready = |name: &str| {
+        pod.container_status(name)
+            .is_some_and(|status| status.ready)
+    };
+    let waiting = pod
+        .spec
+        .containers
+        .iter()
+        .filter(|container| !ready(&container.name));
+    waiting
+        .filter_map(|container| container.env.priority())
+        .max()
 }
 
 /// Does the container wait for others to be ready before it may start?
 pub fn is_held_back(pod: &Pod, container: &str) -> bool {
-    let priority = pod.spec.containers.iter().find(|c| &*c.name == container).and_then(|c| c.env.priority());
+    let priority = pod
+        .spec
+        .containers
+        .iter()
+        .find(|c| &*c.name == container)
+        .and_then(|c| c.env.priority());
     priority.is_some_and(|priority| next(pod).is_some_and(|next| priority < next))
 }

@@ -32,8 +32,16 @@ pub struct Amounts {
 impl Resources {
     /// The amount at `limits` or `requests`, `cpu` or `memory`; 0 where there is none.
     pub fn amount(&self, kind: &str, resource: &str) -> i64 {
-        let amounts = if kind == "limits" { &self.limits } else { &self.requests };
-        if resource == "memory" { amounts.memory } else { amounts.cpu }
+        let amounts = if kind == "limits" {
+            &self.limits
+        } else {
+            &self.requests
+        };
+        if resource == "memory" {
+            amounts.memory
+        } else {
+            amounts.cpu
+        }
     }
 
     /// Does `other` have every amount that is given here?
@@ -42,12 +50,17 @@ impl Resources {
             let Resources { requests, limits } = resources;
             [requests.cpu, requests.memory, limits.cpu, limits.memory]
         };
-        of(self).iter().zip(of(other)).all(|(wanted, given)| *wanted == 0 || *wanted == given)
+        of(self)
+            .iter()
+            .zip(of(other))
+            .all(|(wanted, given)| *wanted == 0 || *wanted == given)
     }
 }
 
 /// Nothing is held for a container that names neither cpu nor memory.
-pub(super) fn where_given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Resources>>, D::Error> {
+pub(super) fn where_given<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<Resources>>, D::Error> {
     let resources = Option::<Resources>::deserialize(deserializer)?.unwrap_or_default();
     Ok((resources != Resources::default()).then(|| Box::new(resources)))
 }
@@ -71,7 +84,9 @@ fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
         }
 
         fn visit_u64<E: Error>(self, number: u64) -> Result<i64, E> {
-            Ok(i64::try_from(number).unwrap_or(i64::MAX).saturating_mul(1000))
+            Ok(i64::try_from(number)
+                .unwrap_or(i64::MAX)
+                .saturating_mul(1000))
         }
 
         fn visit_i64<E: Error>(self, number: i64) -> Result<i64, E> {
@@ -92,7 +107,9 @@ fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
 
 /// A quantity in thousandths, rounded up: `1.5` is 1500, `250m` is 250, `1Ki` is 1 024 000. `None` when it is none.
 pub fn thousandths(quantity: &str) -> Option<i64> {
-    let number_ends = quantity.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(quantity.len());
+    let number_ends = quantity
+        .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
+        .unwrap_or(quantity.len());
     let (number, suffix) = quantity.split_at(number_ends);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
@@ -106,9 +123,12 @@ pub fn thousandths(quantity: &str) -> Option<i64> {
         "k" | "M" | "G" | "T" | "P" | "E" => numerator = 1000 * ten_to(3 * power(suffix)?)?,
         "Ki" | "Mi" | "Gi" | "Ti" | "Pi" | "Ei" => numerator = 1000 * (1 << (10 * power(suffix)?)),
         _ => match suffix.strip_prefix(['e', 'E'])?.parse::<i32>().ok()? {
-            exponent @ 0.. => numerator = numerator.checked_mul(ten_to(usize::try_from(exponent).ok()?)?)?,
+            exponent @ 0.. => {
+                numerator = numerator.checked_mul(ten_to(usize::try_from(exponent).ok()?)?)?
+            }
             exponent => {
-                denominator = denominator.checked_mul(ten_to(usize::try_from(exponent.unsigned_abs()).ok()?)?)?;
+                denominator = denominator
+                    .checked_mul(ten_to(usize::try_from(exponent.unsigned_abs()).ok()?)?)?;
             }
         },
     }
@@ -167,15 +187,34 @@ mod tests {
     #[test]
     fn nothing_is_held_where_nothing_is_given() {
         let read = |value| where_given(&value).unwrap();
-        let nothing: serde_json::Value = json!({"limits": {"nvidia.com/gpu": "1"}, "requests": null, "claims": []});
+        let nothing: serde_json::Value =
+            json!({"limits": {"nvidia.com/gpu": "1"}, "requests": null, "claims": []});
         assert_eq!(read(nothing), None);
         assert_eq!(read(serde_json::Value::Null), None);
-        assert_eq!(read(json!({"limits": {"cpu": null}, "requests": {"memory": null}})), None);
-        let resources =
-            read(json!({"limits": {"memory": "1Ki", "nvidia.com/gpu": "1"}, "requests": {"cpu": 2}})).unwrap();
-        assert_eq!((resources.requests.cpu, resources.limits.memory), (2000, 1_024_000));
-        let numbers = read(json!({"limits": {"cpu": -2}, "requests": {"cpu": 0.5, "memory": 3}})).unwrap();
-        assert_eq!((numbers.limits.cpu, numbers.requests.cpu, numbers.requests.memory), (-2000, 500, 3000));
-        assert!(Resources::default().are_in(&resources) && !resources.are_in(&Resources::default()));
+        assert_eq!(
+            read(json!({"limits": {"cpu": null}, "requests": {"memory": null}})),
+            None
+        );
+        let resources = read(
+            json!({"limits": {"memory": "1Ki", "nvidia.com/gpu": "1"}, "requests": {"cpu": 2}}),
+        )
+        .unwrap();
+        assert_eq!(
+            (resources.requests.cpu, resources.limits.memory),
+            (2000, 1_024_000)
+        );
+        let numbers =
+            read(json!({"limits": {"cpu": -2}, "requests": {"cpu": 0.5, "memory": 3}})).unwrap();
+        assert_eq!(
+            (
+                numbers.limits.cpu,
+                numbers.requests.cpu,
+                numbers.requests.memory
+            ),
+            (-2000, 500, 3000)
+        );
+        assert!(
+            Resources::default().are_in(&resources) && !resources.are_in(&Resources::default())
+        );
     }
 }

@@ -35,7 +35,10 @@ pub fn is_constrained(template: &PodTemplate) -> bool {
 impl Spread {
     /// What the template asks for, on these nodes.
     pub fn new(template: &PodTemplate, nodes: &BTreeMap<Box<str>, Arc<Node>>) -> Self {
-        Self { keys: template.topology_keys().map(str::to_owned).collect(), nodes: nodes.clone() }
+        Self {
+            keys: template.topology_keys().map(str::to_owned).collect(),
+            nodes: nodes.clone(),
+        }
     }
 
     fn domain(&self, pod: &Pod, key: &str) -> Option<&str> {
@@ -87,7 +90,11 @@ fn by_node(pods: &[Arc<Pod>]) -> Ranks {
     let mut ranks = Ranks::default();
     for mut node in nodes.into_values() {
         node.sort_by(|a, b| least_lost(b, a, None));
-        ranks.0.extend(node.into_iter().enumerate().map(|(stay, pod)| (pod.metadata.uid.clone(), number(stay))));
+        ranks.0.extend(
+            node.into_iter()
+                .enumerate()
+                .map(|(stay, pod)| (pod.metadata.uid.clone(), number(stay))),
+        );
     }
     ranks
 }
@@ -126,11 +133,19 @@ mod tests {
             }
             (
                 name.into(),
-                Arc::new(serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap()),
+                Arc::new(
+                    serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}}))
+                        .unwrap(),
+                ),
             )
         };
-        let nodes = [("n1", "z1"), ("n2", "z1"), ("n3", "z2"), ("n4", "")].map(node).into();
-        let constraints: Vec<_> = keys.iter().map(|key| json!({"topologyKey": key, "maxSkew": 1})).collect();
+        let nodes = [("n1", "z1"), ("n2", "z1"), ("n3", "z2"), ("n4", "")]
+            .map(node)
+            .into();
+        let constraints: Vec<_> = keys
+            .iter()
+            .map(|key| json!({"topologyKey": key, "maxSkew": 1}))
+            .collect();
         let template = json!({"spec": {"topologySpreadConstraints": constraints}});
         Spread::new(&PodTemplate::from(&template), &nodes)
     }
@@ -140,7 +155,11 @@ mod tests {
         // Constraints; the pods' nodes; the order of deletion.
         let table: [(&[&str], &[&str], &str); 7] = [
             (&[], &["n1", "n1", "n2", "n1"], "dbca"),
-            (&["kubernetes.io/hostname"], &["n1", "n1", "n2", "n1"], "dbca"),
+            (
+                &["kubernetes.io/hostname"],
+                &["n1", "n1", "n2", "n1"],
+                "dbca",
+            ),
             // Three in zone z1, one in z2: the zone gives two before its last and the other's are equal.
             (&["zone"], &["n1", "n2", "n1", "n3"], "cbda"),
             // Within a zone the doubled-up node gives first, even the older pod.
@@ -149,7 +168,11 @@ mod tests {
             (&["zone"], &["n4", "n3"], "ba"),
             (&["zone"], &["n3", "n4"], "ab"),
             // Both count: the zone first, as in either the pod is one of several.
-            (&["zone", "kubernetes.io/hostname"], &["n1", "n1", "n3", "n2"], "bdca"),
+            (
+                &["zone", "kubernetes.io/hostname"],
+                &["n1", "n1", "n3", "n2"],
+                "bdca",
+            ),
         ];
         for (keys, nodes, expected) in table {
             let mut pods = pods(nodes);
@@ -163,7 +186,9 @@ mod tests {
     fn a_template_without_constraints_needs_no_nodes() {
         let is = |template| is_constrained(&PodTemplate::from(&template));
         assert!(!is(json!({"spec": {"containers": []}})));
-        assert!(is(json!({"spec": {"topologySpreadConstraints": [{"topologyKey": "zone"}]}})));
+        assert!(is(
+            json!({"spec": {"topologySpreadConstraints": [{"topologyKey": "zone"}]}})
+        ));
     }
 
     #[test]

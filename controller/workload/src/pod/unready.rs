@@ -22,15 +22,21 @@ pub struct Reason {
 }
 
 /// The entry of a `preDelete` hook with `markPodNotReady`.
-pub const BEFORE_DELETE: Reason =
-    Reason { user_agent: Cow::Borrowed("Lifecycle"), key: Cow::Borrowed("preDeleteHook") };
+pub const BEFORE_DELETE: Reason = Reason {
+    user_agent: Cow::Borrowed("Lifecycle"),
+    key: Cow::Borrowed("preDeleteHook"),
+};
 /// The entry of an `inPlaceUpdate` hook with `markPodNotReady`.
-pub const BEFORE_UPDATE: Reason =
-    Reason { user_agent: Cow::Borrowed("Lifecycle"), key: Cow::Borrowed("preUpdateHook") };
+pub const BEFORE_UPDATE: Reason = Reason {
+    user_agent: Cow::Borrowed("Lifecycle"),
+    key: Cow::Borrowed("preUpdateHook"),
+};
 
 /// The reasons in the pod's condition. A message that is no such list holds none.
 pub fn reasons(pod: &Pod) -> Vec<Reason> {
-    let message = pod.condition(KRUISE_POD_READY).map_or("", |condition| &condition.message);
+    let message = pod
+        .condition(KRUISE_POD_READY)
+        .map_or("", |condition| &condition.message);
     serde_json::from_str(message).unwrap_or_default()
 }
 
@@ -39,7 +45,9 @@ pub fn reasons(pod: &Pod) -> Vec<Reason> {
 pub fn with(pod: &Pod, reason: &Reason, now: Timestamp) -> Option<Condition> {
     let mut reasons = reasons(pod);
     let listed = reasons.contains(reason);
-    let closed = pod.condition(KRUISE_POD_READY).is_some_and(|condition| &*condition.status == "False");
+    let closed = pod
+        .condition(KRUISE_POD_READY)
+        .is_some_and(|condition| &*condition.status == "False");
     if !gates::has_gate(pod, KRUISE_POD_READY) || (listed && closed) {
         return None;
     }
@@ -63,14 +71,18 @@ fn without_all(pod: &Pod, gone: &[Reason], now: Timestamp) -> Option<Condition> 
     let mut reasons = reasons(pod);
     let before = reasons.len();
     reasons.retain(|reason| !gone.contains(reason));
-    (reasons.len() < before && gates::has_gate(pod, KRUISE_POD_READY)).then(|| condition(reasons, now))
+    (reasons.len() < before && gates::has_gate(pod, KRUISE_POD_READY))
+        .then(|| condition(reasons, now))
 }
 
 fn condition(mut reasons: Vec<Reason>, now: Timestamp) -> Condition {
     reasons.sort();
     // A list of strings always serialises. An empty one is written out: a patch without message would keep the old one.
     let message = serde_json::to_string(&reasons).unwrap_or_default().into();
-    Condition { message, ..gates::condition(KRUISE_POD_READY, reasons.is_empty(), now) }
+    Condition {
+        message,
+        ..gates::condition(KRUISE_POD_READY, reasons.is_empty(), now)
+    }
 }
 
 #[cfg(test)]
@@ -80,7 +92,11 @@ mod tests {
     use super::*;
 
     fn pod(condition: Value) -> Pod {
-        let conditions = if condition.is_null() { json!([]) } else { json!([condition]) };
+        let conditions = if condition.is_null() {
+            json!([])
+        } else {
+            json!([condition])
+        };
         serde_json::from_value(json!({
             "metadata": {}, "status": {"conditions": conditions},
             "spec": {"readinessGates": [{"conditionType": KRUISE_POD_READY}]},
@@ -100,27 +116,50 @@ mod tests {
     fn reasons_come_and_go_one_by_one() {
         let now = Timestamp::UNIX_EPOCH;
         let update = r#"[{"userAgent":"Lifecycle","key":"preUpdateHook"}]"#;
-        let both = r#"[{"userAgent":"Lifecycle","key":"preUpdateHook"},{"userAgent":"Other","key":"b"}]"#;
+        let both =
+            r#"[{"userAgent":"Lifecycle","key":"preUpdateHook"},{"userAgent":"Other","key":"b"}]"#;
         let other = r#"[{"userAgent":"Other","key":"b"}]"#;
         // the condition => with the reason of an update, without those of hooks
         let table = [
             (pod(Value::Null), Some(("False", update)), None),
             (of("True", ""), Some(("False", update)), None),
             (of("True", "[]"), Some(("False", update)), None),
-            (of("False", "somebody's words"), Some(("False", update)), None),
+            (
+                of("False", "somebody's words"),
+                Some(("False", update)),
+                None,
+            ),
             (of("False", update), None, Some(("True", "[]"))),
-            (of("True", update), Some(("False", update)), Some(("True", "[]"))),
+            (
+                of("True", update),
+                Some(("False", update)),
+                Some(("True", "[]")),
+            ),
             (of("False", other), Some(("False", both)), None),
             (of("False", both), None, Some(("False", other))),
         ];
         let owned = |told: Option<(&str, &str)>| told.map(|(a, b)| (a.to_owned(), b.to_owned()));
         for (pod, added, removed) in table {
             let condition = &pod.status.conditions;
-            assert_eq!(told(with(&pod, &BEFORE_UPDATE, now)), owned(added), "{condition:?}");
-            assert_eq!(told(without_hooks(&pod, now)), owned(removed), "{condition:?}");
+            assert_eq!(
+                told(with(&pod, &BEFORE_UPDATE, now)),
+                owned(added),
+                "{condition:?}"
+            );
+            assert_eq!(
+                told(without_hooks(&pod, now)),
+                owned(removed),
+                "{condition:?}"
+            );
         }
         let mut ungated = of("False", update);
         ungated.spec.readiness_gates = [].into();
-        assert_eq!((with(&ungated, &BEFORE_DELETE, now), without_hooks(&ungated, now)), (None, None));
+        assert_eq!(
+            (
+                with(&ungated, &BEFORE_DELETE, now),
+                without_hooks(&ungated, now)
+            ),
+            (None, None)
+        );
     }
 }

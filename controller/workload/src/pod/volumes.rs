@@ -5,7 +5,9 @@ use serde::{Deserialize, Deserializer};
 
 /// Keeps the names of volumes that are claims, and nothing else of the volumes: most pods have none. Not the claims' names, which a
 /// webhook may have changed.
-pub(super) fn of_claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[Box<str>]>, D::Error> {
+pub(super) fn of_claims<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Box<[Box<str>]>, D::Error> {
     #[derive(Deserialize, Default)]
     #[serde(rename_all = "camelCase", default)]
     struct Volume {
@@ -13,7 +15,10 @@ pub(super) fn of_claims<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bo
         persistent_volume_claim: Option<IgnoredAny>,
     }
     let volumes = Option::<Vec<Volume>>::deserialize(deserializer)?.unwrap_or_default();
-    Ok(volumes.into_iter().filter_map(|volume| volume.persistent_volume_claim.map(|_| volume.name)).collect())
+    Ok(volumes
+        .into_iter()
+        .filter_map(|volume| volume.persistent_volume_claim.map(|_| volume.name))
+        .collect())
 }
 
 #[cfg(test)]
@@ -30,8 +35,14 @@ mod tests {
         for (volumes, expected) in [
             (Value::Null, none.to_vec()),
             (json!([]), none.to_vec()),
-            (json!([token, {"name": "null", "persistentVolumeClaim": null}]), none.to_vec()),
-            (json!([token, claim("data"), {"name": "tmp", "emptyDir": {}}, claim("log")]), vec!["data", "log"]),
+            (
+                json!([token, {"name": "null", "persistentVolumeClaim": null}]),
+                none.to_vec(),
+            ),
+            (
+                json!([token, claim("data"), {"name": "tmp", "emptyDir": {}}, claim("log")]),
+                vec!["data", "log"],
+            ),
         ] {
             let pod = json!({"metadata": {"name": "db-0"}, "spec": {"volumes": volumes}});
             let pod: Pod = serde_json::from_value(pod).unwrap();

@@ -114,7 +114,9 @@ static KNOWN: [&str; 85] = [
 
 fn known(text: &str) -> Option<Word> {
     let place = KNOWN.iter().position(|known| *known == text)?;
-    u8::try_from(place).ok().map(|place| Word(Text::Known(place)))
+    u8::try_from(place)
+        .ok()
+        .map(|place| Word(Text::Known(place)))
 }
 
 impl Default for Word {
@@ -237,7 +239,9 @@ mod tests {
         let other: Word = serde_json::from_str("\"b\\u00e4r\"").unwrap();
         assert_eq!((&*other, json!(other)), ("bär", json!("bär")));
         assert!(
-            other == Word::from("bär".to_owned()) && other != Word::from("app") && Word::from("0") == Word::from("0")
+            other == Word::from("bär".to_owned())
+                && other != Word::from("app")
+                && Word::from("0") == Word::from("0")
         );
         assert!(serde_json::from_str::<Word>("1").is_err());
         assert!(Word::from("a") < Word::from("app") && Word::from("app") < Word::from("b"));

@@ -23,7 +23,11 @@ pub fn is_nobodys(workload: &Workload<'_>, metadata: &Metadata) -> bool {
 }
 
 /// Is it named after the workload, and selected by it? Nothing is by an empty selector.
-pub fn is_named_and_selected(workload: &Workload<'_>, selector: &Selector, metadata: &Metadata) -> bool {
+pub fn is_named_and_selected(
+    workload: &Workload<'_>,
+    selector: &Selector,
+    metadata: &Metadata,
+) -> bool {
     let rest = metadata.name.strip_prefix(workload.name());
     rest.is_some_and(|rest| rest.starts_with('-'))
         && !selector.is_empty()
@@ -40,8 +44,17 @@ pub fn revisions(workload: &Workload<'_>, orphans: &[Arc<Revision>]) -> Vec<Stag
     let kind = workload.resource.kind;
     let adopt = |revision: &Arc<Revision>| {
         let target = Target::as_seen(&revision.metadata);
-        let reason = format!("revision {} is adopted: an earlier {kind} of this name left it", target.name);
-        Step::new(Action::AdoptRevision { target, owner: workload.reference() }, reason)
+        let reason = format!(
+            "revision {} is adopted: an earlier {kind} of this name left it",
+            target.name
+        );
+        Step::new(
+            Action::AdoptRevision {
+                target,
+                owner: workload.reference(),
+            },
+            reason,
+        )
     };
     confirmed(workload, orphans.iter().take(MOST).map(adopt).collect())
 }
@@ -49,12 +62,26 @@ pub fn revisions(workload: &Workload<'_>, orphans: &[Arc<Revision>]) -> Vec<Stag
 /// Takes over a pod.
 pub fn pod(workload: &Workload<'_>, pod: &Pod) -> Step {
     let name = &pod.metadata.name;
-    let message = format!("pod {name} is adopted: an earlier {} of this name left it", workload.resource.kind);
+    let message = format!(
+        "pod {name} is adopted: an earlier {} of this name left it",
+        workload.resource.kind
+    );
     Step {
-        actions: vec![Action::AdoptPod { target: steps::target_as_seen(pod), owner: workload.reference() }],
+        actions: vec![Action::AdoptPod {
+            target: steps::target_as_seen(pod),
+            owner: workload.reference(),
+        }],
         reason: message.clone(),
-        done: Some(Event { warning: false, reason: "PodAdopted", message }),
-        failed: Some(Event { warning: true, reason: "FailedAdopt", message: format!("failed to adopt pod {name}") }),
+        done: Some(Event {
+            warning: false,
+            reason: "PodAdopted",
+            message,
+        }),
+        failed: Some(Event {
+            warning: true,
+            reason: "FailedAdopt",
+            message: format!("failed to adopt pod {name}"),
+        }),
     }
 }
 
@@ -65,9 +92,23 @@ pub fn confirmed(workload: &Workload<'_>, steps: Vec<Step>) -> Vec<Stage> {
     }
     let target = Target::from(workload.metadata);
     let reason = format!("{} objects of nobody are to be adopted", steps.len());
-    let confirm = Step::new(Action::Confirm { resource: workload.resource, target }, reason);
+    let confirm = Step::new(
+        Action::Confirm {
+            resource: workload.resource,
+            target,
+        },
+        reason,
+    );
     vec![
-        Stage { name: "confirm", required: true, steps: vec![confirm] },
-        Stage { name: "adopt", required: false, steps },
+        Stage {
+            name: "confirm",
+            required: true,
+            steps: vec![confirm],
+        },
+        Stage {
+            name: "adopt",
+            required: false,
+            steps,
+        },
     ]
 }

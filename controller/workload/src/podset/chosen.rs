@@ -51,7 +51,9 @@ pub struct Chosen {
 impl Chosen {
     /// Those to bring to `target` now, in order. Of those that cannot go on none is left halfway.
     pub fn new(target: Arc<Revision>, ways: Ways, now: Vec<Arc<Pod>>) -> Self {
-        let goes = now.iter().filter(|pod| !matches!(ways.of(pod), Way::Refused(_) | Way::Waits(_)));
+        let goes = now
+            .iter()
+            .filter(|pod| !matches!(ways.of(pod), Way::Refused(_) | Way::Waits(_)));
         let uids = goes.map(|pod| pod.metadata.uid.clone()).collect();
         let (later, uids_later, staying) = (Vec::new(), Uids::new(), Vec::new());
         let repair = Repair::default();
@@ -79,7 +81,12 @@ impl Chosen {
     /// Those whose turn comes when the limits allow it; and how broken pods are repaired meanwhile.
     pub fn with_later(self, later: Vec<Arc<Pod>>, repair: Repair) -> Self {
         let uids_later = later.iter().map(|pod| pod.metadata.uid.clone()).collect();
-        Self { later, uids_later, repair, ..self }
+        Self {
+            later,
+            uids_later,
+            repair,
+            ..self
+        }
     }
 
     /// The pod that those whose turn comes later wait for, in place of maxUnavailable.
@@ -89,13 +96,21 @@ impl Chosen {
 
     /// Those whose update in place is held back for now.
     pub fn with_held(self, hold: impl Fn(&Pod) -> Option<Held>) -> Self {
-        let held = self.now.iter().filter_map(|pod| Some((pod.metadata.uid.clone(), hold(pod)?))).collect();
+        let held = self
+            .now
+            .iter()
+            .filter_map(|pod| Some((pod.metadata.uid.clone(), hold(pod)?)))
+            .collect();
         Self { held, ..self }
     }
 
     /// Those that stay where they are, and why.
     pub fn with_staying(self, staying: Vec<Arc<Pod>>, why: &'static str) -> Self {
-        Self { staying, stay: why, ..self }
+        Self {
+            staying,
+            stay: why,
+            ..self
+        }
     }
 
     pub(crate) fn has(&self, pod: &Pod) -> bool {

@@ -29,8 +29,12 @@ const YOUNG: SignedDuration = SignedDuration::from_secs(60);
 impl Ended {
     /// How long the next one stays before it is deleted: 1 s, doubled each time, up to 15 minutes.
     fn stays(&self) -> SignedDuration {
-        let factor = 1_i32.checked_shl(self.times.saturating_sub(1)).filter(|factor| *factor > 0);
-        factor.and_then(|factor| FIRST.checked_mul(factor)).map_or(MOST, |time| time.min(MOST))
+        let factor = 1_i32
+            .checked_shl(self.times.saturating_sub(1))
+            .filter(|factor| *factor > 0);
+        factor
+            .and_then(|factor| FIRST.checked_mul(factor))
+            .map_or(MOST, |time| time.min(MOST))
     }
 
     /// How long the next one stays yet.
@@ -45,8 +49,14 @@ impl Ended {
 
     /// Another one ended and was deleted.
     pub fn again(before: Option<Self>, generation: i64, now: Timestamp) -> Self {
-        let times = before.filter(|ended| ended.is_recent(generation, now)).map_or(0, |ended| ended.times);
-        Self { generation, times: times.saturating_add(1), last: now }
+        let times = before
+            .filter(|ended| ended.is_recent(generation, now))
+            .map_or(0, |ended| ended.times);
+        Self {
+            generation,
+            times: times.saturating_add(1),
+            last: now,
+        }
     }
 }
 
@@ -70,15 +80,27 @@ pub fn reason(pod: &Pod) -> String {
 /// Why pods fail, as the node of one that failed says it, and what helps.
 pub fn cause(pod: &Pod) -> String {
     let (reason, message) = (&*pod.status.reason, &*pod.status.message);
-    let why = if reason.is_empty() { "it has failed" } else { reason };
-    let why = if message.is_empty() { why.to_owned() } else { format!("{why}: {message}") };
+    let why = if reason.is_empty() {
+        "it has failed"
+    } else {
+        reason
+    };
+    let why = if message.is_empty() {
+        why.to_owned()
+    } else {
+        format!("{why}: {message}")
+    };
     format!("{why}; make room on the node, or change what spec.template.spec asks of it")
 }
 
 /// Whether the pod is on its way to its node. A pod that is not there after a minute has another cause.
 pub fn has_not_begun(pod: &Pod, now: Timestamp) -> bool {
-    let is_young = pod.metadata.creation_timestamp.is_none_or(|created| now.duration_since(created) < YOUNG);
-    pod.metadata.deletion_timestamp.is_some() || (is_young && pod.status.container_statuses.is_empty())
+    let is_young = pod
+        .metadata
+        .creation_timestamp
+        .is_none_or(|created| now.duration_since(created) < YOUNG);
+    pod.metadata.deletion_timestamp.is_some()
+        || (is_young && pod.status.container_statuses.is_empty())
 }
 
 /// Deletes a pod that has ended, or has its hook told, which may hold it. That it failed is an event of this name.
@@ -90,18 +112,36 @@ pub fn delete(
     now: Timestamp,
 ) -> Option<Step> {
     if hooks::holds_deletion(scene, pod) {
-        plan.wait_for_pod(pod, format!("is to be deleted ({reason}), and hook preDelete holds it"));
+        plan.wait_for_pod(
+            pod,
+            format!("is to be deleted ({reason}), and hook preDelete holds it"),
+        );
         return hooks::hold_deletion(scene, pod, reason, false, now);
     }
     let step = update::delete(scene, pod, reason);
     if !has_failed(pod) {
         return Some(step);
     }
-    let why = if pod.status.reason.is_empty() { String::new() } else { format!(" ({})", &*pod.status.reason) };
+    let why = if pod.status.reason.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", &*pod.status.reason)
+    };
     let (name, node) = (&pod.metadata.name, &pod.spec.node_name);
-    let on = if node.is_empty() { String::new() } else { format!(" on node {node}") };
+    let on = if node.is_empty() {
+        String::new()
+    } else {
+        format!(" on node {node}")
+    };
     let message = format!("pod {name}{on} has failed{why}: it is deleted, and another follows");
-    Some(Step { done: Some(Event { warning: true, reason: event, message }), ..step })
+    Some(Step {
+        done: Some(Event {
+            warning: true,
+            reason: event,
+            message,
+        }),
+        ..step
+    })
 }
 
 #[cfg(test)]
@@ -119,7 +159,15 @@ mod tests {
         }
         assert_eq!(waits[..11], [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]);
         assert!(waits[11..].iter().all(|wait| *wait == 900));
-        assert_eq!(Ended::again(Some(ended), 2, at(40)).times, 1, "another template");
-        assert_eq!(Ended::again(Some(ended), 1, at(40 + 1800)).times, 1, "half an hour later");
+        assert_eq!(
+            Ended::again(Some(ended), 2, at(40)).times,
+            1,
+            "another template"
+        );
+        assert_eq!(
+            Ended::again(Some(ended), 1, at(40 + 1800)).times,
+            1,
+            "half an hour later"
+        );
     }
 }

@@ -27,17 +27,26 @@ impl Revisions {
     /// The revision that pods are updated to, and that which the workload's status names as the current one.
     pub fn new(scene: &Scene<'_>, updated: Arc<Revision>) -> Self {
         let named = scene.workload.current_revision;
-        let current = revision::of_label(named, scene.revisions).unwrap_or(&updated).clone();
-        Self { updated, current, updated_template: OnceCell::new(), current_template: OnceCell::new() }
+        let current = revision::of_label(named, scene.revisions)
+            .unwrap_or(&updated)
+            .clone();
+        Self {
+            updated,
+            current,
+            updated_template: OnceCell::new(),
+            current_template: OnceCell::new(),
+        }
     }
 
     pub(crate) fn updated_template(&self) -> &Value {
-        self.updated_template.get_or_init(|| self.updated.template())
+        self.updated_template
+            .get_or_init(|| self.updated.template())
     }
 
     pub(crate) fn current_template(&self) -> &Value {
         if self.differ() {
-            self.current_template.get_or_init(|| self.current.template())
+            self.current_template
+                .get_or_init(|| self.current.template())
         } else {
             self.updated_template()
         }
@@ -77,7 +86,8 @@ fn is_of(pod: &Pod, revision: &Revision) -> bool {
 pub fn recognise(scene: &Scene<'_>, template: &Value) -> Recognised {
     match revision::recognise(template, scene.revisions) {
         Recognised::New(number) if scene.workload.meets_by_meaning => {
-            revision::recognise_meaning(template, scene.revisions).unwrap_or(Recognised::New(number))
+            revision::recognise_meaning(template, scene.revisions)
+                .unwrap_or(Recognised::New(number))
         }
         recognised => recognised,
     }
@@ -85,8 +95,14 @@ pub fn recognise(scene: &Scene<'_>, template: &Value) -> Recognised {
 
 /// One more if the name of a new revision is another object's: the next try is with another name. Begins anew at its end.
 pub fn collisions(before: i32, outcome: &Outcome) -> i32 {
-    let is_taken = |failure: &Failure| failure.deed == Deed::of(Verb::Create, CONTROLLER_REVISIONS) && failure.taken;
-    if outcome.failures.iter().any(is_taken) { before.checked_add(1).unwrap_or(0) } else { before }
+    let is_taken = |failure: &Failure| {
+        failure.deed == Deed::of(Verb::Create, CONTROLLER_REVISIONS) && failure.taken
+    };
+    if outcome.failures.iter().any(is_taken) {
+        before.checked_add(1).unwrap_or(0)
+    } else {
+        before
+    }
 }
 
 /// The status until the revision of a new template is written: the present one, with the number of collisions if that differs.
@@ -116,33 +132,74 @@ pub fn revisions(
         Recognised::Newest(updated) => return Ok((Revisions::new(scene, updated), None)),
         Recognised::Older(updated, number) => {
             annotations.retain(|key, value| updated.metadata.annotation(key) != Some(value));
-            let action = Action::RenumberRevision { target: updated.target(), revision: number, annotations };
-            let reason =
-                format!("the template is that of revision {}, which becomes the newest", updated.metadata.name);
-            return Ok((Revisions::new(scene, updated), Some(Step::new(action, reason))));
+            let action = Action::RenumberRevision {
+                target: updated.target(),
+                revision: number,
+                annotations,
+            };
+            let reason = format!(
+                "the template is that of revision {}, which becomes the newest",
+                updated.metadata.name
+            );
+            return Ok((
+                Revisions::new(scene, updated),
+                Some(Step::new(action, reason)),
+            ));
         }
         Recognised::New(number) => number,
     };
     let judged = claim_template::with_volumes(&scene.workload, template.clone());
     let namespace = scene.workload.namespace().to_owned();
-    let validate = Action::ValidateTemplate { namespace, template: Body::from(&judged) };
-    let mut step = Step::new(validate, format!("the template is new, and becomes revision {number}"));
+    let validate = Action::ValidateTemplate {
+        namespace,
+        template: Body::from(&judged),
+    };
+    let mut step = Step::new(
+        validate,
+        format!("the template is new, and becomes revision {number}"),
+    );
     let body = new_revision(scene, template, number, &annotations);
-    step.actions.push(Action::CreateRevision { body: Body::from(&body) });
+    step.actions.push(Action::CreateRevision {
+        body: Body::from(&body),
+    });
     let message = "failed to take over spec.template".to_owned();
-    step.failed = Some(Event { warning: true, reason: "FailedCreateRevision", message });
-    Err(Stage { name: "revision", required: true, steps: vec![step] })
+    step.failed = Some(Event {
+        warning: true,
+        reason: "FailedCreateRevision",
+        message,
+    });
+    Err(Stage {
+        name: "revision",
+        required: true,
+        steps: vec![step],
+    })
 }
 
-fn new_revision(scene: &Scene<'_>, template: &Value, number: i64, annotations: &BTreeMap<String, String>) -> Value {
+fn new_revision(
+    scene: &Scene<'_>,
+    template: &Value,
+    number: i64,
+    annotations: &BTreeMap<String, String>,
+) -> Value {
     let workload = &scene.workload;
-    let taken = |name: &str| scene.revisions.iter().any(|revision| *revision.metadata.name == *name);
+    let taken = |name: &str| {
+        scene
+            .revisions
+            .iter()
+            .any(|revision| *revision.metadata.name == *name)
+    };
     let newest = scene.revisions.last().map(AsRef::as_ref);
     let data = revision::data_like(newest, template);
-    let mut hashes = (0..100).map(|more| revision::hash(&data, workload.collisions.wrapping_add(more)));
-    let hash = hashes.find(|hash| !taken(&revision::revision_name(workload.name(), hash))).unwrap_or_default();
-    let mut labels =
-        template.pointer("/metadata/labels").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
+    let mut hashes =
+        (0..100).map(|more| revision::hash(&data, workload.collisions.wrapping_add(more)));
+    let hash = hashes
+        .find(|hash| !taken(&revision::revision_name(workload.name(), hash)))
+        .unwrap_or_default();
+    let mut labels = template
+        .pointer("/metadata/labels")
+        .cloned()
+        .filter(Value::is_object)
+        .unwrap_or_else(|| json!({}));
     labels[revision::HASH_LABEL] = json!(hash);
     if workload.labels.on_revisions {
         labels[REVISION_LABEL] = json!(hash);
@@ -163,21 +220,37 @@ fn new_revision(scene: &Scene<'_>, template: &Value, number: i64, annotations: &
 }
 
 /// Revisions that nothing uses go beyond the limit, but only while nothing else is to do: history is never in a hurry.
-pub fn drop_history(scene: &Scene<'_>, limit: i32, revisions: &Revisions, pods: &[Arc<Pod>], plan: &mut Plan) {
+pub fn drop_history(
+    scene: &Scene<'_>,
+    limit: i32,
+    revisions: &Revisions,
+    pods: &[Arc<Pod>],
+    plan: &mut Plan,
+) {
     if !plan.is_idle() {
         return;
     }
     let in_use = |name: &str| {
         revision::same(name, &revisions.updated.metadata.name)
             || revision::same(name, &revisions.current.metadata.name)
-            || pods
-                .iter()
-                .any(|pod| pod.metadata.label(revision::REVISION_LABEL).is_some_and(|l| revision::same(l, name)))
+            || pods.iter().any(|pod| {
+                pod.metadata
+                    .label(revision::REVISION_LABEL)
+                    .is_some_and(|l| revision::same(l, name))
+            })
     };
     let dropped = revision::beyond_limit(scene.revisions, limit, in_use);
     let steps = dropped.iter().map(|revision| {
-        let reason = format!("revision {} is beyond revisionHistoryLimit {}", revision.metadata.name, limit);
-        Step::new(Action::DeleteRevision { target: revision.target() }, reason)
+        let reason = format!(
+            "revision {} is beyond revisionHistoryLimit {}",
+            revision.metadata.name, limit
+        );
+        Step::new(
+            Action::DeleteRevision {
+                target: revision.target(),
+            },
+            reason,
+        )
     });
     plan.add_stage("drop history", steps.collect());
 }

@@ -14,7 +14,9 @@ use super::{Scene, Uids};
 use crate::inplace::exact::Verdict;
 use crate::inplace::state::{Before, State};
 use crate::inplace::steps::{self, Phase};
-use crate::lifecycle::{self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED, UPDATING, hook};
+use crate::lifecycle::{
+    self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED, UPDATING, hook,
+};
 use crate::plan::{Action, Event, Plan, PodPatch, Step, Target};
 use crate::pod::unready::{self, BEFORE_DELETE, BEFORE_UPDATE, Reason};
 use crate::pod::{Condition, Pod, gates, order};
@@ -51,17 +53,31 @@ pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids 
     }
     let asked = |pod: &Pod| scene.is_to_delete(pod);
     let is_held = |pod: &Pod| lifecycle::state(pod) == PREPARING_DELETE;
-    let staying = pods.iter().filter(|pod| !asked(pod) && !is_held(pod)).count();
-    let mut held: Vec<_> = pods.iter().filter(|pod| is_held(pod) && !asked(pod)).cloned().collect();
+    let staying = pods
+        .iter()
+        .filter(|pod| !asked(pod) && !is_held(pod))
+        .count();
+    let mut held: Vec<_> = pods
+        .iter()
+        .filter(|pod| is_held(pod) && !asked(pod))
+        .cloned()
+        .collect();
     order::for_deletion(&mut held, &scene.spread(), |_| false);
     let missing = replicas.saturating_sub(staying);
-    held.iter().rev().take(missing).map(|pod| pod.metadata.uid.clone()).collect()
+    held.iter()
+        .rev()
+        .take(missing)
+        .map(|pod| pod.metadata.uid.clone())
+        .collect()
 }
 
 /// May pods that are held before their deletion come back? Not where a hook takes pods out of service.
 pub fn may_return(scene: &Scene<'_>) -> bool {
     !scene.workload.lifecycle.is_some_and(|hooks| {
-        [&hooks.pre_delete, &hooks.in_place_update].into_iter().flatten().any(|hook| hook.mark_pod_not_ready)
+        [&hooks.pre_delete, &hooks.in_place_update]
+            .into_iter()
+            .flatten()
+            .any(|hook| hook.mark_pod_not_ready)
     })
 }
 
@@ -85,7 +101,13 @@ pub(crate) fn target_of_deletion(scene: &Scene<'_>, pod: &Pod) -> Target {
 
 /// Tells the hook's owner that the pod is to be deleted. `None` when it was told already. `for_update`: to be replaced,
 /// whatever the number of pods; the label says so for as long as the pod lives.
-pub fn hold_deletion(scene: &Scene<'_>, pod: &Pod, reason: &str, for_update: bool, now: Timestamp) -> Option<Step> {
+pub fn hold_deletion(
+    scene: &Scene<'_>,
+    pod: &Pod,
+    reason: &str,
+    for_update: bool,
+    now: Timestamp,
+) -> Option<Step> {
     let hook = pre_delete(scene)?;
     let is_told = lifecycle::state(pod) == PREPARING_DELETE;
     let mut patch = PodPatch::default();
@@ -93,7 +115,9 @@ pub fn hold_deletion(scene: &Scene<'_>, pod: &Pod, reason: &str, for_update: boo
         lifecycle::set(&mut patch, PREPARING_DELETE, now);
     }
     if for_update && pod.metadata.label(SPECIFIED_DELETE).is_none() {
-        patch.labels.insert(SPECIFIED_DELETE.to_owned(), Some("true".to_owned()));
+        patch
+            .labels
+            .insert(SPECIFIED_DELETE.to_owned(), Some("true".to_owned()));
     }
     let conditions = out_of_service(hook, &BEFORE_DELETE, pod, now);
     if patch.labels.is_empty() && conditions.is_empty() {
@@ -102,7 +126,12 @@ pub fn hold_deletion(scene: &Scene<'_>, pod: &Pod, reason: &str, for_update: boo
     let name = &pod.metadata.name;
     let held_by = hook::present(hook, pod).join(", ");
     Some(Step {
-        done: (!is_told).then(|| told("PreparingDelete", format!("pod {name} waits for hook preDelete: {held_by}"))),
+        done: (!is_told).then(|| {
+            told(
+                "PreparingDelete",
+                format!("pod {name} waits for hook preDelete: {held_by}"),
+            )
+        }),
         ..Step::new(
             patch_status(pod, conditions, patch),
             format!("pod {name}: {reason}, held by hook preDelete: {held_by}"),
@@ -121,7 +150,9 @@ pub(crate) fn before_update(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Tur
     if is_done_in_service(scene, pod) {
         return Turn::Held;
     }
-    let Some(hook) = in_place_update(scene) else { return Turn::Go };
+    let Some(hook) = in_place_update(scene) else {
+        return Turn::Go;
+    };
     let mut patch = PodPatch::default();
     match lifecycle::state(pod) {
         // Its owner has not put it back into service yet, and shall be asked again.
@@ -133,9 +164,13 @@ pub(crate) fn before_update(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Tur
     lifecycle::set(&mut patch, PREPARING_UPDATE, now);
     let name = &pod.metadata.name;
     let conditions = out_of_service(hook, &BEFORE_UPDATE, pod, now);
-    let reason = format!("pod {name} is to be updated in place, and held by hook inPlaceUpdate first");
+    let reason =
+        format!("pod {name} is to be updated in place, and held by hook inPlaceUpdate first");
     Turn::Hold(Step {
-        done: Some(told("PreparingUpdate", format!("pod {name} waits for hook inPlaceUpdate"))),
+        done: Some(told(
+            "PreparingUpdate",
+            format!("pod {name} waits for hook inPlaceUpdate"),
+        )),
         ..Step::new(patch_status(pod, conditions, patch), reason)
     })
 }
@@ -144,7 +179,8 @@ pub(crate) fn before_update(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Tur
 pub(crate) fn unless_held_by_now(scene: &Scene<'_>, pod: &Pod, update: &mut [Action]) {
     if lifecycle::state(pod) != UPDATING
         && in_place_update(scene).is_some_and(hook::is_any)
-        && let Some(Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. }) = update.first_mut()
+        && let Some(Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. }) =
+            update.first_mut()
     {
         *target = steps::target_as_seen(pod);
     }
@@ -163,7 +199,9 @@ pub(crate) fn after_update(scene: &Scene<'_>, pod: &Pod) -> Option<&'static str>
 
 /// Joins to the patch of a pod's status, which puts it back into service, that no hook keeps it out any more.
 pub(crate) fn back_into_service(mut action: Action, pod: &Pod, now: Timestamp) -> Action {
-    if let Action::PatchPodStatus { target, conditions, .. } = &mut action
+    if let Action::PatchPodStatus {
+        target, conditions, ..
+    } = &mut action
         && lifecycle::state(pod) != PREPARING_DELETE
         && let Some(condition) = unready::without_hooks(pod, now)
     {
@@ -186,7 +224,11 @@ pub fn proceed(
     let mut steps = Vec::new();
     for pod in pods.iter().filter(|pod| pod.is_active()) {
         let scheduled = !pod.spec.node_name.is_empty();
-        let mut conditions = if scheduled { gates::unset(pod, now) } else { Vec::new() };
+        let mut conditions = if scheduled {
+            gates::unset(pod, now)
+        } else {
+            Vec::new()
+        };
         let mut patch = PodPatch::default();
         let next = next(scene, chosen, returning, pod);
         if let Some((state, _)) = next {
@@ -199,7 +241,10 @@ pub fn proceed(
             continue;
         }
         let why = next.map_or("is scheduled: its readiness gates open", |(_, why)| why);
-        steps.push(Step::new(patch_status(pod, conditions, patch), format!("pod {} {why}", pod.metadata.name)));
+        steps.push(Step::new(
+            patch_status(pod, conditions, patch),
+            format!("pod {} {why}", pod.metadata.name),
+        ));
     }
     plan.add_stage("open gates", steps);
 }
@@ -213,13 +258,17 @@ fn next(
 ) -> Option<(&'static str, &'static str)> {
     let is_chosen = chosen.is_some_and(|chosen| chosen.has(pod));
     match lifecycle::state(pod) {
-        PREPARING_NORMAL if is_normal(scene, pod) => {
-            Some((NORMAL, "is scheduled: its readiness gates open, and it serves from when it is ready"))
-        }
-        UPDATED if !is_chosen && hook::is_whole(in_place_update(scene), pod) => {
-            Some((NORMAL, "is updated, and has all of hook inPlaceUpdate again"))
-        }
-        PREPARING_UPDATE if !steps::is_under_way(pod) && chosen.is_some_and(|chosen| !chosen.waits(pod)) => {
+        PREPARING_NORMAL if is_normal(scene, pod) => Some((
+            NORMAL,
+            "is scheduled: its readiness gates open, and it serves from when it is ready",
+        )),
+        UPDATED if !is_chosen && hook::is_whole(in_place_update(scene), pod) => Some((
+            NORMAL,
+            "is updated, and has all of hook inPlaceUpdate again",
+        )),
+        PREPARING_UPDATE
+            if !steps::is_under_way(pod) && chosen.is_some_and(|chosen| !chosen.waits(pod)) =>
+        {
             Some((after_update(scene, pod)?, "need not be updated any more"))
         }
         PREPARING_DELETE if returning.contains(&pod.metadata.uid) => {
@@ -238,10 +287,21 @@ fn is_normal(scene: &Scene<'_>, pod: &Pod) -> bool {
 /// first, in this round.
 fn returned(scene: &Scene<'_>, pod: &Pod) -> Option<&'static str> {
     if !is_interrupted(pod) {
-        return Some(if is_normal(scene, pod) { NORMAL } else { PREPARING_NORMAL });
+        return Some(if is_normal(scene, pod) {
+            NORMAL
+        } else {
+            PREPARING_NORMAL
+        });
     }
-    let unproven =
-        |phase: &Phase| matches!(phase, Phase::Patched(_, Verdict::Wait(_) | Verdict::AskNode(_) | Verdict::Resize(_)));
+    let unproven = |phase: &Phase| {
+        matches!(
+            phase,
+            Phase::Patched(
+                _,
+                Verdict::Wait(_) | Verdict::AskNode(_) | Verdict::Resize(_)
+            )
+        )
+    };
     // Without the label, the gate alone says that an update is under way: neither those without it nor those that were
     // resized in service are looked at before they have the label again.
     (!steps::is_under_way(pod) || unproven(&scene.phase(pod))).then_some(UPDATING)
@@ -256,10 +316,15 @@ fn is_interrupted(pod: &Pod) -> bool {
     let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
     let is_gated = gates::has_gate(pod, gates::IN_PLACE_UPDATE_READY);
     // A record of OpenKruise's has no container ids, and is never settled.
-    let names_containers = |state: &State| state.last_container_statuses.values().any(Before::is_known);
-    let unsettled =
-        |state: State| !state.is_settled() && (!is_gated || !state.resources.is_empty() || names_containers(&state));
-    State::of(pod).filter(|state| revision::same(&state.revision, label)).is_some_and(unsettled)
+    let names_containers =
+        |state: &State| state.last_container_statuses.values().any(Before::is_known);
+    let unsettled = |state: State| {
+        !state.is_settled()
+            && (!is_gated || !state.resources.is_empty() || names_containers(&state))
+    };
+    State::of(pod)
+        .filter(|state| revision::same(&state.revision, label))
+        .is_some_and(unsettled)
 }
 
 /// What the pod's state and its hooks wait for, in words.
@@ -271,19 +336,47 @@ fn waits_for(scene: &Scene<'_>, pod: &Pod) -> Option<String> {
     let (present, missing) = (hook::present, hook::missing);
     match lifecycle::state(pod) {
         PREPARING_NORMAL => held(pre_normal(scene), "preNormal", missing, "until the pod has"),
-        PREPARING_UPDATE => held(in_place_update(scene), "inPlaceUpdate", present, "as long as the pod has"),
-        UPDATED => held(in_place_update(scene), "inPlaceUpdate", missing, "until the pod has again"),
-        PREPARING_DELETE => held(pre_delete(scene), "preDelete", present, "as long as the pod has"),
+        PREPARING_UPDATE => held(
+            in_place_update(scene),
+            "inPlaceUpdate",
+            present,
+            "as long as the pod has",
+        ),
+        UPDATED => held(
+            in_place_update(scene),
+            "inPlaceUpdate",
+            missing,
+            "until the pod has again",
+        ),
+        PREPARING_DELETE => held(
+            pre_delete(scene),
+            "preDelete",
+            present,
+            "as long as the pod has",
+        ),
         _ => None,
     }
 }
 
 /// The conditions that take a pod out of service for a hook. Empty where the hook does not ask for it, or where it is
 /// so already.
-fn out_of_service(hook: &LifecycleHook, reason: &Reason, pod: &Pod, now: Timestamp) -> Vec<Condition> {
-    let marked = if hook.mark_pod_not_ready { unready::with(pod, reason, now) } else { None };
-    let Some(condition) = marked else { return Vec::new() };
-    let ready = pod.is_true("Ready").then(|| gates::not_ready(pod, gates::KRUISE_POD_READY, now));
+fn out_of_service(
+    hook: &LifecycleHook,
+    reason: &Reason,
+    pod: &Pod,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let marked = if hook.mark_pod_not_ready {
+        unready::with(pod, reason, now)
+    } else {
+        None
+    };
+    let Some(condition) = marked else {
+        return Vec::new();
+    };
+    let ready = pod
+        .is_true("Ready")
+        .then(|| gates::not_ready(pod, gates::KRUISE_POD_READY, now));
     std::iter::once(condition).chain(ready).collect()
 }
 
@@ -299,14 +392,19 @@ pub fn takes_away(step: &Step) -> bool {
 
 /// Does the patch of a pod bring it into a state in which a hook holds it?
 pub fn is_to_be_held(patch: &PodPatch) -> bool {
-    let to = patch.labels.get(lifecycle::STATE_LABEL).and_then(Option::as_deref);
+    let to = patch
+        .labels
+        .get(lifecycle::STATE_LABEL)
+        .and_then(Option::as_deref);
     to.is_some_and(|to| to == PREPARING_UPDATE || to == PREPARING_DELETE)
 }
 
 /// The list of reasons is of several writers: whoever writes it must have seen it as it is. And what is held counts as
 /// unavailable: that cost nothing only if it is as little ready as it was seen.
 fn patch_status(pod: &Pod, conditions: Vec<Condition>, patch: PodPatch) -> Action {
-    let names_reasons = conditions.iter().any(|c| &*c.type_ == gates::KRUISE_POD_READY && !c.message.is_empty());
+    let names_reasons = conditions
+        .iter()
+        .any(|c| &*c.type_ == gates::KRUISE_POD_READY && !c.message.is_empty());
     let target = if names_reasons {
         steps::target_as_seen(pod)
     } else if is_to_be_held(&patch) {
@@ -314,9 +412,17 @@ fn patch_status(pod: &Pod, conditions: Vec<Condition>, patch: PodPatch) -> Actio
     } else {
         steps::target(pod)
     };
-    Action::PatchPodStatus { target, conditions, patch }
+    Action::PatchPodStatus {
+        target,
+        conditions,
+        patch,
+    }
 }
 
 fn told(reason: &'static str, message: String) -> Event {
-    Event { warning: false, reason, message }
+    Event {
+        warning: false,
+        reason,
+        message,
+    }
 }

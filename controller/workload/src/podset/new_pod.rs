@@ -10,7 +10,12 @@ use crate::revision::Revision;
 /// added by it.
 pub fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &str) -> Value {
     let workload = &scene.workload;
-    let mut metadata = metadata(template, name, workload.metadata.namespace.as_deref(), workload.reference());
+    let mut metadata = metadata(
+        template,
+        name,
+        workload.metadata.namespace.as_deref(),
+        workload.reference(),
+    );
     let labels = metadata.entry("labels").or_insert_with(|| json!({}));
     for (key, value) in workload.labels.of(&revision.metadata.name) {
         labels[key] = json!(value);
@@ -23,10 +28,21 @@ pub fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &
 }
 
 /// The metadata of a new pod of any workload: the template's, with the pod's name, its namespace and its one owner.
-pub fn metadata(template: &Value, name: &str, namespace: Option<&str>, owner: Value) -> Map<String, Value> {
-    let mut metadata = template.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+pub fn metadata(
+    template: &Value,
+    name: &str,
+    namespace: Option<&str>,
+    owner: Value,
+) -> Map<String, Value> {
+    let mut metadata = template
+        .get("metadata")
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
     // A revision can be edited by hand: what is no map holds no label and no annotation.
-    metadata.retain(|key, value| !matches!(key.as_str(), "labels" | "annotations") || value.is_object());
+    metadata.retain(|key, value| {
+        !matches!(key.as_str(), "labels" | "annotations") || value.is_object()
+    });
     // What the server would refuse or overwrite.
     for key in ["creationTimestamp", "generateName"] {
         metadata.remove(key);
@@ -38,8 +54,16 @@ pub fn metadata(template: &Value, name: &str, namespace: Option<&str>, owner: Va
 }
 
 fn add_gates(spec: &mut Value, gates: &[&str]) {
-    let Some(spec) = spec.as_object_mut() else { return };
-    let Some(list) = spec.entry("readinessGates").or_insert_with(|| json!([])).as_array_mut() else { return };
+    let Some(spec) = spec.as_object_mut() else {
+        return;
+    };
+    let Some(list) = spec
+        .entry("readinessGates")
+        .or_insert_with(|| json!([]))
+        .as_array_mut()
+    else {
+        return;
+    };
     for gate in gates {
         if !list.iter().any(|g| g["conditionType"] == *gate) {
             list.push(json!({"conditionType": gate}));

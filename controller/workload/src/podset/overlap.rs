@@ -17,7 +17,8 @@ pub fn overlap(one: &Workload<'_>, other: &Workload<'_>) -> bool {
         // Most workloads differ in a label, and that is seen without reading the whole selector.
         let mut wanted = one.selector.match_labels.iter().flatten();
         wanted.all(|(key, value)| template.label(key) == Some(value))
-            && Selector::new(one.selector).is_ok_and(|s| !s.is_empty() && s.matches(|key| template.label(key)))
+            && Selector::new(one.selector)
+                .is_ok_and(|s| !s.is_empty() && s.matches(|key| template.label(key)))
     };
     one.metadata.uid != other.metadata.uid && (selects(one, other) || selects(other, one))
 }
@@ -27,7 +28,9 @@ pub fn message(workload: &Workload<'_>, older: &[String]) -> Option<String> {
     if older.is_empty() {
         return None;
     }
-    let selector = Selector::new(workload.selector).map(|s| s.to_string()).unwrap_or_default();
+    let selector = Selector::new(workload.selector)
+        .map(|s| s.to_string())
+        .unwrap_or_default();
     Some(format!(
         "{workload}: spec.selector: \"{selector}\" overlaps with that of {} {}; each keeps the pods that it made, \
          but who selects pods by these labels gets both: give their templates and selectors different labels",
@@ -38,9 +41,15 @@ pub fn message(workload: &Workload<'_>, older: &[String]) -> Option<String> {
 
 /// An event, once.
 pub fn tell(workload: &Workload<'_>, older: &[String], plan: &mut Plan) {
-    let Some(message) = message(workload, older) else { return };
+    let Some(message) = message(workload, older) else {
+        return;
+    };
     // While something graver is told in the condition, this is not news that anybody can act on first.
     if workload.blocked.is_none() {
-        plan.events.push(Event { warning: true, reason: REASON, message });
+        plan.events.push(Event {
+            warning: true,
+            reason: REASON,
+            message,
+        });
     }
 }

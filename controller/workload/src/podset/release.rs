@@ -15,9 +15,14 @@ use crate::selector::Selector;
 
 /// Pods that the selector matches, and those that it does not. One that cannot be read, or that matches everything, matches
 /// all.
-pub fn split_by_selector(selector: &LabelSelector, pods: Vec<Arc<Pod>>) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
+pub fn split_by_selector(
+    selector: &LabelSelector,
+    pods: Vec<Arc<Pod>>,
+) -> (Vec<Arc<Pod>>, Vec<Arc<Pod>>) {
     match Selector::new(selector) {
-        Ok(selector) => pods.into_iter().partition(|pod| selector.matches(|key| pod.metadata.label(key))),
+        Ok(selector) => pods
+            .into_iter()
+            .partition(|pod| selector.matches(|key| pod.metadata.label(key))),
         Err(_) => (pods, Vec::new()),
     }
 }
@@ -25,14 +30,25 @@ pub fn split_by_selector(selector: &LabelSelector, pods: Vec<Arc<Pod>>) -> (Vec<
 /// Lets the strays go, as they are seen: a label may be back. One that is being deleted goes anyway.
 pub fn release(scene: &Scene<'_>, plan: &mut Plan) {
     let owner = scene.workload.metadata.uid.clone().unwrap_or_default();
-    let staying = scene.strays.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let staying = scene
+        .strays
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let steps = staying.map(|pod| {
         let name = &pod.metadata.name;
-        let message = format!("pod {name} is released: spec.selector does not match its labels any more");
+        let message =
+            format!("pod {name} is released: spec.selector does not match its labels any more");
         Step {
-            actions: vec![Action::ReleasePod { target: steps::target_as_seen(pod), owner: owner.clone() }],
+            actions: vec![Action::ReleasePod {
+                target: steps::target_as_seen(pod),
+                owner: owner.clone(),
+            }],
             reason: message.clone(),
-            done: Some(Event { warning: false, reason: "PodReleased", message }),
+            done: Some(Event {
+                warning: false,
+                reason: "PodReleased",
+                message,
+            }),
             failed: None,
         }
     });

@@ -99,7 +99,13 @@ pub struct Blocked<'a> {
 
 impl fmt::Display for Workload<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} {}/{}", self.resource.kind, self.namespace(), self.name())
+        write!(
+            formatter,
+            "{} {}/{}",
+            self.resource.kind,
+            self.namespace(),
+            self.name()
+        )
     }
 }
 
@@ -123,13 +129,20 @@ impl<'a> Workload<'a> {
 impl Scene<'_> {
     /// What the pod's node reports about it; empty where it does not.
     pub fn facts(&self, pod: &Pod) -> NodeFacts {
-        self.node_images.get(&pod.spec.node_name).map(|node| facts(node, pod)).unwrap_or_default()
+        self.node_images
+            .get(&pod.spec.node_name)
+            .map(|node| facts(node, pod))
+            .unwrap_or_default()
     }
 
     /// Where the pod is in its update in place.
     pub(crate) fn phase(&self, pod: &Pod) -> Arc<Phase> {
         let is_under_way = steps::is_under_way(pod);
-        if is_under_way { self.phases.of(pod, || steps::phase(pod, &self.facts(pod))) } else { Arc::new(Phase::Idle) }
+        if is_under_way {
+            self.phases.of(pod, || steps::phase(pod, &self.facts(pod)))
+        } else {
+            Arc::new(Phase::Idle)
+        }
     }
 
     /// How the pods are to be spread.
@@ -140,12 +153,19 @@ impl Scene<'_> {
     /// Did somebody ask for the pod's deletion, by its label or by name?
     pub fn is_to_delete(&self, pod: &Pod) -> bool {
         pod.metadata.label(SPECIFIED_DELETE).is_some()
-            || self.workload.pods_to_delete.iter().any(|name| **name == *pod.metadata.name)
+            || self
+                .workload
+                .pods_to_delete
+                .iter()
+                .any(|name| **name == *pod.metadata.name)
     }
 
     /// The workload waits for its author: an event once, and the condition `Blocked` for as long as it lasts.
     pub fn refuse(&self, plan: &mut Plan, refusal: Refusal) {
-        let is_known = self.workload.blocked.is_some_and(|blocked| blocked.message == refusal.message);
+        let is_known = self
+            .workload
+            .blocked
+            .is_some_and(|blocked| blocked.message == refusal.message);
         plan.refuse(refusal, is_known);
     }
 }

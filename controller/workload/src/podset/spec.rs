@@ -14,13 +14,18 @@ use crate::selector::Selector;
 pub fn check_selector(workload: &Workload<'_>) -> Result<(), (&'static str, String)> {
     let selector = Selector::new(workload.selector).map_err(|problem| ("selector", problem))?;
     if selector.is_empty() {
-        return Err(("selector", "it is empty; select the labels of spec.template".to_owned()));
+        return Err((
+            "selector",
+            "it is empty; select the labels of spec.template".to_owned(),
+        ));
     }
     if selector.matches(|key| workload.template.label(key)) {
         return Ok(());
     }
     let labels = workload.template.labels();
-    let problem = format!("{selector} does not match spec.template.metadata.labels {labels:?}; make them agree");
+    let problem = format!(
+        "{selector} does not match spec.template.metadata.labels {labels:?}; make them agree"
+    );
     Err(("selector", problem))
 }
 
@@ -29,9 +34,15 @@ pub fn check_selector(workload: &Workload<'_>) -> Result<(), (&'static str, Stri
 /// # Errors
 /// The refusal names the template and the remedy.
 pub fn check_claim_templates(workload: &Workload<'_>) -> Result<(), Refusal> {
-    let names = workload.claim_templates.iter().map(VolumeClaimTemplate::name);
+    let names = workload
+        .claim_templates
+        .iter()
+        .map(VolumeClaimTemplate::name);
     match claim_templates(names).first() {
         None => Ok(()),
-        Some(fault) => Err(Refusal { reason: "InvalidSpec", message: format!("{workload}: {fault}") }),
+        Some(fault) => Err(Refusal {
+            reason: "InvalidSpec",
+            message: format!("{workload}: {fault}"),
+        }),
     }
 }

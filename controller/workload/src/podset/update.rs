@@ -29,8 +29,17 @@ pub const MOST_OPENED_EARLY: usize = 32;
 /// service, their images unchanged, that are not among the chosen. Without a choice, all of those stay as they are.
 pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: Timestamp) {
     let mut steps = Vec::new();
-    let briefs: Vec<_> = scene.revisions.iter().map(|revision| Brief::new(revision)).collect();
-    let under_way = || scene.pods.iter().filter(|pod| pod.is_active() && steps::is_under_way(pod));
+    let briefs: Vec<_> = scene
+        .revisions
+        .iter()
+        .map(|revision| Brief::new(revision))
+        .collect();
+    let under_way = || {
+        scene
+            .pods
+            .iter()
+            .filter(|pod| pod.is_active() && steps::is_under_way(pod))
+    };
     let opens_early = under_way().nth(MOST_OPENED_EARLY).is_none();
     for pod in under_way() {
         if chosen.is_some_and(|chosen| chosen.has(pod)) && !hooks::is_done_in_service(scene, pod) {
@@ -38,7 +47,11 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
         }
         let name = &pod.metadata.name;
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
-        let of_label = || briefs.iter().find(|brief| revision::same(label, brief.name()));
+        let of_label = || {
+            briefs
+                .iter()
+                .find(|brief| revision::same(label, brief.name()))
+        };
         if inherited::is_in_grace(pod) {
             steps.extend(end_of_grace(of_label(), pod, plan, now));
             continue;
@@ -48,7 +61,10 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
                 match batches::next(pod, state, of_label(), &scene.facts(pod), now) {
                     Ok(action) => steps.push(Step::new(
                         action,
-                        format!("pod {name} goes on to {}: the next containers", state.revision),
+                        format!(
+                            "pod {name} goes on to {}: the next containers",
+                            state.revision
+                        ),
                     )),
                     Err(why) => plan.wait_for_pod(pod, why),
                 }
@@ -59,14 +75,27 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
                 {
                     plan.events.push(moved(pod, moved_tags));
                 }
-                let action = steps::finish(pod, Some(state), Some(verdict), hooks::after_update(scene, pod), now);
+                let action = steps::finish(
+                    pod,
+                    Some(state),
+                    Some(verdict),
+                    hooks::after_update(scene, pod),
+                    now,
+                );
                 let mut action = hooks::back_into_service(action, pod, now);
                 env::report(&mut action, pod, state, &scene.facts(pod));
-                steps.push(Step::new(action, format!("pod {name} runs exactly {}: back into service", state.revision)));
+                steps.push(Step::new(
+                    action,
+                    format!(
+                        "pod {name} runs exactly {}: back into service",
+                        state.revision
+                    ),
+                ));
             }
             Phase::Patched(_, Verdict::Resize(missing)) => {
-                let reason =
-                    format!("pod {name} has the record of its update, and its resources are still to be written");
+                let reason = format!(
+                    "pod {name} has the record of its update, and its resources are still to be written"
+                );
                 steps.push(Step::new(steps::resize(pod, missing.clone()), reason));
             }
             Phase::Patched(state, Verdict::Wait(why)) => {
@@ -80,7 +109,10 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
             Phase::Draining if chosen.is_some() => {
                 let action = steps::finish(pod, None, None, hooks::after_update(scene, pod), now);
                 let action = hooks::back_into_service(action, pod, now);
-                steps.push(Step::new(action, format!("pod {name} need not be updated any more: back into service")));
+                steps.push(Step::new(
+                    action,
+                    format!("pod {name} need not be updated any more: back into service"),
+                ));
             }
             Phase::Draining | Phase::Idle => {}
         }
@@ -92,12 +124,15 @@ pub fn settle(scene: &Scene<'_>, chosen: Option<&Chosen>, plan: &mut Plan, now: 
 fn before_proof(pod: &Pod, state: &State, opens_early: bool, now: Timestamp) -> Option<Step> {
     let (name, revision) = (&pod.metadata.name, &state.revision);
     if steps::is_ready_of_before(pod) {
-        let reason = format!("the kubelet of pod {name} repeats its Ready of before {revision}, which is taken back");
+        let reason = format!(
+            "the kubelet of pod {name} repeats its Ready of before {revision}, which is taken back"
+        );
         return Some(Step::new(steps::not_ready_again(pod, now), reason));
     }
     if let Some(container) = steps::ready_too_early(pod, state) {
-        let reason =
-            format!("pod {name} is Ready, and its container {container} is still the one of before {revision}");
+        let reason = format!(
+            "pod {name} is Ready, and its container {container} is still the one of before {revision}"
+        );
         let done = Event {
             warning: true,
             reason: "ReadyWithOldContainer",
@@ -105,25 +140,37 @@ fn before_proof(pod: &Pod, state: &State, opens_early: bool, now: Timestamp) -> 
         };
         return Some(Step {
             done: Some(done),
-            ..Step::new(steps::close_again(pod, state, now), format!("{reason}: out of service"))
+            ..Step::new(
+                steps::close_again(pod, state, now),
+                format!("{reason}: out of service"),
+            )
         });
     }
     let opens = opens_early && steps::opens_early(pod, state);
     opens.then(|| {
         Step::new(
             steps::open_early(pod, now),
-            format!("the kubelet of pod {name} has seen {revision}: Ready comes with the new containers"),
+            format!(
+                "the kubelet of pod {name} has seen {revision}: Ready comes with the new containers"
+            ),
         )
     })
 }
 
 /// An update that OpenKruise began goes on when the grace period that it was given is over.
-fn end_of_grace(revision: Option<&Brief<'_>>, pod: &Pod, plan: &mut Plan, now: Timestamp) -> Option<Step> {
+fn end_of_grace(
+    revision: Option<&Brief<'_>>,
+    pod: &Pod,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Option<Step> {
     let rest = inherited::rest_of_grace(pod, now);
     if rest > SignedDuration::ZERO {
         plan.look_again_after(rest);
-        let reason =
-            format!("is out of service, and is updated in {} s (gracePeriodSeconds)", rest.as_secs().saturating_add(1));
+        let reason = format!(
+            "is out of service, and is updated in {} s (gracePeriodSeconds)",
+            rest.as_secs().saturating_add(1)
+        );
         plan.wait_for_pod(pod, reason);
         return None;
     }
@@ -131,12 +178,21 @@ fn end_of_grace(revision: Option<&Brief<'_>>, pod: &Pod, plan: &mut Plan, now: T
     let action = inherited::end_of_grace(pod, revision, now);
     Some(Step::new(
         action,
-        format!("pod {} goes to {label} in place (the grace period is over, patched)", pod.metadata.name),
+        format!(
+            "pod {} goes to {label} in place (the grace period is over, patched)",
+            pod.metadata.name
+        ),
     ))
 }
 
 /// Plans the updates of the chosen pods.
-pub fn update(scene: &Scene<'_>, chosen: &Chosen, grace: SignedDuration, plan: &mut Plan, now: Timestamp) {
+pub fn update(
+    scene: &Scene<'_>,
+    chosen: &Chosen,
+    grace: SignedDuration,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
     let target = &*chosen.target;
     let brief = Brief::new(target);
     let (mut in_place, mut recreate) = (Vec::new(), Vec::new());
@@ -155,10 +211,14 @@ pub fn update(scene: &Scene<'_>, chosen: &Chosen, grace: SignedDuration, plan: &
             (Way::Waits(other), _) => {
                 plan.wait_for_pod(
                     pod,
-                    format!("is to be resized, and waits for pod {other}, which lacks its new resources"),
+                    format!(
+                        "is to be resized, and waits for pod {other}, which lacks its new resources"
+                    ),
                 );
             }
-            (Way::Refused(refusal), _) if plan.refusal.is_none() => scene.refuse(plan, refusal.clone()),
+            (Way::Refused(refusal), _) if plan.refusal.is_none() => {
+                scene.refuse(plan, refusal.clone())
+            }
             (Way::Refused(_), _) => {}
         }
     }
@@ -168,7 +228,10 @@ pub fn update(scene: &Scene<'_>, chosen: &Chosen, grace: SignedDuration, plan: &
         let why = match &chosen.first {
             _ if chosen.repair.fails > 0 && repair::is_broken(pod) => {
                 let fails = chosen.repair.fails;
-                format!("is broken, and waits: {fails} pods of {} do not serve", target.metadata.name)
+                format!(
+                    "is broken, and waits: {fails} pods of {} do not serve",
+                    target.metadata.name
+                )
             }
             None => "is to be updated, and waits for maxUnavailable".to_owned(),
             Some(first) if **first == *pod.metadata.name => {
@@ -216,7 +279,11 @@ fn advance(
         Next::Write(mut actions) => {
             hooks::unless_held_by_now(scene, pod, &mut actions);
             let name = &pod.metadata.name;
-            let has = |verb| actions.iter().any(|action| action.deed() == Deed::of(verb, PODS));
+            let has = |verb| {
+                actions
+                    .iter()
+                    .any(|action| action.deed() == Deed::of(verb, PODS))
+            };
             let (patched, leaves) = (has(Verb::Patch), has(Verb::PatchStatus));
             Some(Step {
                 reason: format!(
@@ -227,7 +294,9 @@ fn advance(
                 done: patched.then(|| Event {
                     warning: false,
                     reason: "SuccessfulUpdatePodInPlace",
-                    message: format!("successfully update pod {name} in-place(revision {revision})"),
+                    message: format!(
+                        "successfully update pod {name} in-place(revision {revision})"
+                    ),
                 }),
                 failed: Some(Event {
                     warning: true,
@@ -259,7 +328,13 @@ fn restarted(patch: &PodPatch, patched: bool) -> String {
     format!("; {RESTARTED_AT} restarts {}", names.join(", "))
 }
 
-fn replace(scene: &Scene<'_>, pod: &Pod, target: &Revision, reason: &str, now: Timestamp) -> Option<Step> {
+fn replace(
+    scene: &Scene<'_>,
+    pod: &Pod,
+    target: &Revision,
+    reason: &str,
+    now: Timestamp,
+) -> Option<Step> {
     let revision = &target.metadata.name;
     let reason = format!("it cannot go to {revision} in place: {reason}");
     if hooks::holds_deletion(scene, pod) {
@@ -270,7 +345,10 @@ fn replace(scene: &Scene<'_>, pod: &Pod, target: &Revision, reason: &str, now: T
         step.done = Some(Event {
             warning: false,
             reason: "SuccessfulUpdatePodReCreate",
-            message: format!("deleted pod {} for update(revision {revision})", pod.metadata.name),
+            message: format!(
+                "deleted pod {} for update(revision {revision})",
+                pod.metadata.name
+            ),
         });
     }
     Some(step)
@@ -280,14 +358,20 @@ fn replace(scene: &Scene<'_>, pod: &Pod, target: &Revision, reason: &str, now: T
 pub fn delete(scene: &Scene<'_>, pod: &Pod, reason: &str) -> Step {
     let name = &pod.metadata.name;
     Step {
-        actions: vec![Action::DeletePod { target: hooks::target_of_deletion(scene, pod) }],
+        actions: vec![Action::DeletePod {
+            target: hooks::target_of_deletion(scene, pod),
+        }],
         reason: format!("pod {name}: {reason}"),
         done: Some(Event {
             warning: false,
             reason: "SuccessfulDelete",
             message: format!("succeed to delete pod {name}"),
         }),
-        failed: Some(Event { warning: true, reason: "FailedDelete", message: format!("failed to delete pod {name}") }),
+        failed: Some(Event {
+            warning: true,
+            reason: "FailedDelete",
+            message: format!("failed to delete pod {name}"),
+        }),
     }
 }
 

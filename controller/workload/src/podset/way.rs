@@ -63,16 +63,24 @@ impl Ways {
             policy,
             asked: "podUpdatePolicy is ReCreate",
         };
-        let labels = scene.pods.iter().filter_map(|pod| pod.metadata.label(REVISION_LABEL));
+        let labels = scene
+            .pods
+            .iter()
+            .filter_map(|pod| pod.metadata.label(REVISION_LABEL));
         for label in labels {
             if ways.by_revision.contains_key(label) {
                 continue;
             }
             let old = revision::of_label(label, scene.revisions);
-            let change = old.map(|old| recreates(old).unwrap_or_else(|| between(scene, revisions, old, target)));
-            let change = change.ok_or_else(|| format!("revision {label} is not in the history any more"));
+            let change = old.map(|old| {
+                recreates(old).unwrap_or_else(|| between(scene, revisions, old, target))
+            });
+            let change =
+                change.ok_or_else(|| format!("revision {label} is not in the history any more"));
             // A template that is only written in another way makes the same pod: its label is all that changes.
-            if policy == Policy::ReCreate && !matches!(&change, Ok(Change::InPlace(p)) if *p == PodPatch::default()) {
+            if policy == Policy::ReCreate
+                && !matches!(&change, Ok(Change::InPlace(p)) if *p == PodPatch::default())
+            {
                 continue;
             }
             if policy == Policy::InPlaceOnly
@@ -83,8 +91,12 @@ impl Ways {
             ways.by_revision.insert(label.to_owned(), change);
         }
         if policy == Policy::InPlaceOnly {
-            let unlabelled = scene.pods.iter().find(|pod| pod.metadata.label(REVISION_LABEL).is_none());
-            ways.refusals.extend(unlabelled.map(|pod| (String::new(), without_label(scene, pod))));
+            let unlabelled = scene
+                .pods
+                .iter()
+                .find(|pod| pod.metadata.label(REVISION_LABEL).is_none());
+            ways.refusals
+                .extend(unlabelled.map(|pod| (String::new(), without_label(scene, pod))));
         }
         ways
     }
@@ -98,7 +110,8 @@ impl Ways {
     /// These pods get there by new ones only, for this reason.
     #[must_use]
     pub fn with_replaced(mut self, uids: impl IntoIterator<Item = Box<str>>, reason: &str) -> Self {
-        self.replaced.extend(uids.into_iter().map(|uid| (uid, reason.to_owned())));
+        self.replaced
+            .extend(uids.into_iter().map(|uid| (uid, reason.to_owned())));
         self
     }
 
@@ -106,18 +119,26 @@ impl Ways {
     #[must_use]
     pub fn with_volumes(mut self, scene: &Scene<'_>) -> Self {
         for pod in scene.pods.iter().filter(|pod| pod.is_active()) {
-            let Some(template) = claim_template::without_volume(&scene.workload, pod) else { continue };
+            let Some(template) = claim_template::without_volume(&scene.workload, pod) else {
+                continue;
+            };
             if self.policy == Policy::InPlaceOnly && self.refusal_to_replace.is_none() {
                 self.refusal_to_replace = Some(without_volume(scene, pod, template));
             }
-            self.replaced.insert(pod.metadata.uid.clone(), format!("it has no volume of claim template {template}"));
+            self.replaced.insert(
+                pod.metadata.uid.clone(),
+                format!("it has no volume of claim template {template}"),
+            );
         }
         self
     }
 
     pub(crate) fn of(&self, pod: &Pod) -> Way<'_> {
         if let Some(reason) = self.replaced.get(&pod.metadata.uid) {
-            return self.refusal_to_replace.as_ref().map_or(Way::Recreate(reason), Way::Refused);
+            return self
+                .refusal_to_replace
+                .as_ref()
+                .map_or(Way::Recreate(reason), Way::Refused);
         }
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
         match (self.by_revision.get(label), self.refusals.get(label)) {
@@ -126,7 +147,9 @@ impl Ways {
                 _ => Way::InPlace(patch),
             },
             (_, Some(refusal)) => Way::Refused(refusal),
-            (Some(Ok(Change::Recreate { fields })), _) => Way::Recreate(fields.first().map_or("", String::as_str)),
+            (Some(Ok(Change::Recreate { fields })), _) => {
+                Way::Recreate(fields.first().map_or("", String::as_str))
+            }
             (Some(Err(reason)), _) => Way::Recreate(reason),
             (None, _) if self.policy == Policy::ReCreate => Way::Recreate(self.asked),
             (None, _) => Way::Recreate("it has no revision label"),
@@ -140,7 +163,10 @@ fn lacking(scene: &Scene<'_>, target: &Revision) -> Option<Box<str>> {
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
         pod.is_active() && revision::same(label, &target.metadata.name)
     };
-    let lacking = scene.pods.iter().filter(|pod| is_of_target(pod) && steps::lacks_resources(pod));
+    let lacking = scene
+        .pods
+        .iter()
+        .filter(|pod| is_of_target(pod) && steps::lacks_resources(pod));
     lacking.map(|pod| pod.metadata.name.clone()).min()
 }
 
@@ -150,7 +176,10 @@ fn between(scene: &Scene<'_>, revisions: &Revisions, old: &Revision, target: &Re
         return Change::InPlace(PodPatch::default());
     }
     let (old, new) = (revisions.template_of(old), revisions.template_of(target));
-    restart::gated(env::gated(change::between(&old, &new, scene.resize), scene.gates), scene.gates)
+    restart::gated(
+        env::gated(change::between(&old, &new, scene.resize), scene.gates),
+        scene.gates,
+    )
 }
 
 /// What a pod was made from is not known.

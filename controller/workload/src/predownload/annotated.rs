@@ -2,7 +2,8 @@
 
 use berth_api::IntOrString;
 use berth_api::names::annotation::{
-    IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
+    IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
+    IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -23,17 +24,24 @@ impl Annotated {
     /// Those of an object.
     pub fn of(metadata: &ObjectMeta) -> Self {
         let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
-        let written = |text: &str| text.parse().map_or_else(|_| IntOrString::String(text.to_owned()), IntOrString::Int);
+        let written = |text: &str| {
+            text.parse()
+                .map_or_else(|_| IntOrString::String(text.to_owned()), IntOrString::Int)
+        };
         Self {
             parallelism: annotation(IMAGE_PREDOWNLOAD_PARALLELISM).map(written),
-            timeout_seconds: annotation(IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS).and_then(|text| text.parse().ok()),
+            timeout_seconds: annotation(IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS)
+                .and_then(|text| text.parse().ok()),
             min_updated_ready: annotation(IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS).map(written),
         }
     }
 
     /// Pods of the new revision that are to be ready first, of so many that are wanted.
     pub fn min_updated_ready(&self, wanted: usize) -> usize {
-        let resolved = self.min_updated_ready.as_ref().map(|value| intstr::resolve(value, wanted, Round::Up));
+        let resolved = self
+            .min_updated_ready
+            .as_ref()
+            .map(|value| intstr::resolve(value, wanted, Round::Up));
         resolved.and_then(Result::ok).unwrap_or(0)
     }
 }
@@ -58,9 +66,19 @@ mod tests {
             (Some("abc%"), 5, 0),
         ] {
             let key = IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS.to_owned();
-            let annotations: BTreeMap<_, _> = text.map(|text| (key, text.to_owned())).into_iter().collect();
-            let metadata = ObjectMeta { annotations: Some(annotations), ..ObjectMeta::default() };
-            assert_eq!(Annotated::of(&metadata).min_updated_ready(wanted), expected, "{text:?} of {wanted}");
+            let annotations: BTreeMap<_, _> = text
+                .map(|text| (key, text.to_owned()))
+                .into_iter()
+                .collect();
+            let metadata = ObjectMeta {
+                annotations: Some(annotations),
+                ..ObjectMeta::default()
+            };
+            assert_eq!(
+                Annotated::of(&metadata).min_updated_ready(wanted),
+                expected,
+                "{text:?} of {wanted}"
+            );
         }
     }
 }

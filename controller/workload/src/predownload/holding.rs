@@ -40,28 +40,49 @@ impl<'a> Holding<'a> {
         now: Timestamp,
     ) -> Self {
         let updated = &*revisions.updated;
-        let patience = patience(scene.workload.metadata).filter(|_| knobs.policy != Policy::ReCreate);
+        let patience =
+            patience(scene.workload.metadata).filter(|_| knobs.policy != Policy::ReCreate);
         let due = patience.is_some() && matches!(stand, Stand::Due(_));
-        let images = if patience.is_some() { images(revisions.updated_template()).collect() } else { Vec::new() };
-        Self { scene: *scene, patience, images, updated, due, now }
+        let images = if patience.is_some() {
+            images(revisions.updated_template()).collect()
+        } else {
+            Vec::new()
+        };
+        Self {
+            scene: *scene,
+            patience,
+            images,
+            updated,
+            due,
+            now,
+        }
     }
 
     /// For which image the pod's update is held back, if it is. One that has begun never is, nor one on a node that nobody
     /// asks to pull the image: its kubelet will do so as ever.
     pub fn of(&self, pod: &Pod) -> Option<Held> {
-        let begun = steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE;
+        let begun =
+            steps::is_under_way(pod) || lifecycle::state(pod) == lifecycle::PREPARING_UPDATE;
         let patience = self.patience.filter(|_| !begun)?;
         let node = self.scene.node_images.get(&pod.spec.node_name)?;
-        let changed = self.images.iter().filter(|(name, image)| image_of(pod, name).is_some_and(|old| old != *image));
-        let held = changed.filter(|(_, image)| !has(node, image)).filter_map(|(_, image)| {
-            let left = match self.since(node, image)? {
-                Since::Now => patience,
-                Since::Then(since) => patience.saturating_sub(self.now.duration_since(since)),
-            };
-            left.is_positive().then_some((left, image))
-        });
+        let changed = self
+            .images
+            .iter()
+            .filter(|(name, image)| image_of(pod, name).is_some_and(|old| old != *image));
+        let held = changed
+            .filter(|(_, image)| !has(node, image))
+            .filter_map(|(_, image)| {
+                let left = match self.since(node, image)? {
+                    Since::Now => patience,
+                    Since::Then(since) => patience.saturating_sub(self.now.duration_since(since)),
+                };
+                left.is_positive().then_some((left, image))
+            });
         let (left, image) = held.max_by_key(|(left, _)| *left)?;
-        Some(Held { reason: waits_for(image, &pod.spec.node_name, left), left })
+        Some(Held {
+            reason: waits_for(image, &pod.spec.node_name, left),
+            left,
+        })
     }
 
     /// Puts those last that are held back, so that others do not wait behind them.
@@ -74,7 +95,9 @@ impl<'a> Holding<'a> {
     /// From when on the time counts: from the job's beginning, so that none waits longer because its node comes late.
     fn since(&self, node: &NodeImage, image: &str) -> Option<Since> {
         let pulls = |job: &&Arc<ImagePullJob>| job.spec.image == image && is_of(job, self.updated);
-        let job = jobs(&self.scene).find(pulls).and_then(|job| job.metadata.creation_timestamp.as_ref());
+        let job = jobs(&self.scene)
+            .find(pulls)
+            .and_then(|job| job.metadata.creation_timestamp.as_ref());
         let asked = || {
             let (name, tag) = split(image).ok()?;
             entry::find(node, &name, &tag)?.created_at.as_ref()
@@ -83,8 +106,17 @@ impl<'a> Holding<'a> {
             return Some(Since::Then(since.0));
         }
         // A job that cannot be made holds nothing up for ever. An old revision becomes the newest in the first plan only.
-        let newest = self.scene.revisions.last().is_some_and(|last| last.metadata.uid == self.updated.metadata.uid);
-        let since = || self.updated.metadata.creation_timestamp.map_or(Since::Now, Since::Then);
+        let newest = self
+            .scene
+            .revisions
+            .last()
+            .is_some_and(|last| last.metadata.uid == self.updated.metadata.uid);
+        let since = || {
+            self.updated
+                .metadata
+                .creation_timestamp
+                .map_or(Since::Now, Since::Then)
+        };
         self.due.then(|| if newest { since() } else { Since::Now })
     }
 }
@@ -96,14 +128,27 @@ enum Since {
 
 /// Does the node report the image?
 pub fn has(node: &NodeImage, image: &str) -> bool {
-    let Some(status) = &node.status else { return false };
-    if status.image_facts.iter().any(|fact| fact.image == image && !fact.image_ids.is_empty()) {
+    let Some(status) = &node.status else {
+        return false;
+    };
+    if status
+        .image_facts
+        .iter()
+        .any(|fact| fact.image == image && !fact.image_ids.is_empty())
+    {
         return true;
     }
-    let Ok((name, tag)) = split(image) else { return true };
+    let Ok((name, tag)) = split(image) else {
+        return true;
+    };
     let version = entry::find(node, &name, &tag).map(|entry| entry.version);
-    let pulls = status.image_statuses.get(&name).into_iter().flat_map(|image| &image.tags);
-    pulls
-        .filter(|pull| pull.tag == tag)
-        .any(|pull| pull.phase == ImagePullPhase::Succeeded && version.is_none_or(|version| version == pull.version))
+    let pulls = status
+        .image_statuses
+        .get(&name)
+        .into_iter()
+        .flat_map(|image| &image.tags);
+    pulls.filter(|pull| pull.tag == tag).any(|pull| {
+        pull.phase == ImagePullPhase::Succeeded
+            && version.is_none_or(|version| version == pull.version)
+    })
 }

@@ -106,12 +106,23 @@ pub fn plan(
     let updated = &revisions.updated;
     let mut steps = Vec::new();
     steps.extend(jobs(scene).filter_map(|job| end(job, updated, stand == Stand::Over)));
-    steps.extend(scene.revisions.iter().filter_map(|revision| forget(revision, updated)));
+    steps.extend(
+        scene
+            .revisions
+            .iter()
+            .filter_map(|revision| forget(revision, updated)),
+    );
     match stand {
         Stand::Due(images) => steps.extend(pull(scene, knobs, template, updated, &images, plan)),
         Stand::Ignored(why) => {
             let action = mark(updated, label::IMAGE_PREDOWNLOAD_IGNORED);
-            steps.push(Step::new(action, format!("no image of {} is pulled ahead: {why}", updated.metadata.name)));
+            steps.push(Step::new(
+                action,
+                format!(
+                    "no image of {} is pulled ahead: {why}",
+                    updated.metadata.name
+                ),
+            ));
         }
         Stand::Early { ready, wanted } => {
             let reason = format!(
@@ -147,7 +158,10 @@ pub fn stand<'a>(
         let is_ready = availability(pod, scene.workload.min_ready_seconds, now).is_ready();
         is_ready && revisions.is_updated(pod) && !steps::awaits_proof(pod)
     };
-    let (ready, wanted) = (pods.iter().filter(is_ready).count(), knobs.min_updated_ready);
+    let (ready, wanted) = (
+        pods.iter().filter(is_ready).count(),
+        knobs.min_updated_ready,
+    );
     if ready < wanted {
         return Stand::Early { ready, wanted };
     }
@@ -162,13 +176,20 @@ pub fn stand<'a>(
         return Stand::Ignored("all pods are updated at once");
     }
     let (old, new) = (revisions.current_template(), revisions.updated_template());
-    if !knobs.for_new_pods && !matches!(change::between(old, new, scene.resize), Change::InPlace(_)) {
+    if !knobs.for_new_pods && !matches!(change::between(old, new, scene.resize), Change::InPlace(_))
+    {
         return Stand::Ignored("the change cannot go in place");
     }
     let old = || pods.iter().filter(|pod| !revisions.is_updated(pod));
-    let changes = |(name, image): &(&str, &str)| old().any(|pod| image_of(pod, name).is_some_and(|old| old != *image));
+    let changes = |(name, image): &(&str, &str)| {
+        old().any(|pod| image_of(pod, name).is_some_and(|old| old != *image))
+    };
     let images: Vec<_> = images(new).filter(changes).collect();
-    if images.is_empty() { Stand::Ignored("no image changes") } else { Stand::Due(images) }
+    if images.is_empty() {
+        Stand::Ignored("no image changes")
+    } else {
+        Stand::Due(images)
+    }
 }
 
 /// One job for each image, then the label; all in one step, so that the label comes with the last job.
@@ -180,39 +201,83 @@ fn pull(
     images: &[(&str, &str)],
     plan: &mut Plan,
 ) -> Option<Step> {
-    let jobs: Vec<_> = images.iter().map(|(container, image)| (job_name(updated, container), *image)).collect();
+    let jobs: Vec<_> = images
+        .iter()
+        .map(|(container, image)| (job_name(updated, container), *image))
+        .collect();
     let going = |name: &str| {
         let named = |job: &&Arc<ImagePullJob>| job.metadata.name.as_deref() == Some(name);
-        scene.jobs.into_iter().flatten().filter(named).any(|job| job.metadata.deletion_timestamp.is_some())
+        scene
+            .jobs
+            .into_iter()
+            .flatten()
+            .filter(named)
+            .any(|job| job.metadata.deletion_timestamp.is_some())
     };
     if let Some((name, _)) = jobs.iter().find(|(name, _)| going(name)) {
-        let reason = format!("ImagePullJob {name} of an earlier rollout is being deleted, and made again after that");
+        let reason = format!(
+            "ImagePullJob {name} of an earlier rollout is being deleted, and made again after that"
+        );
         plan.wait(reason);
         return None;
     }
-    let created: Vec<_> = jobs.iter().map(|(name, image)| format!("ImagePullJob {name} for image: {image}")).collect();
-    let create = jobs.iter().map(|(name, image)| job(scene, knobs, template, updated, name, image));
+    let created: Vec<_> = jobs
+        .iter()
+        .map(|(name, image)| format!("ImagePullJob {name} for image: {image}"))
+        .collect();
+    let create = jobs
+        .iter()
+        .map(|(name, image)| job(scene, knobs, template, updated, name, image));
     let mut actions: Vec<_> = create
-        .map(|body| Action::Create { resource: IMAGE_PULL_JOBS, body, if_exists: IfExists::IsOfSameOwner })
+        .map(|body| Action::Create {
+            resource: IMAGE_PULL_JOBS,
+            body,
+            if_exists: IfExists::IsOfSameOwner,
+        })
         .collect();
     actions.push(mark(updated, label::IMAGE_PREDOWNLOAD_CREATED));
     let created = created.join(", ");
-    let event = |warning, reason, message| Some(Event { warning, reason, message });
+    let event = |warning, reason, message| {
+        Some(Event {
+            warning,
+            reason,
+            message,
+        })
+    };
     Some(Step {
         actions,
         reason: format!("revision {} is new: {created}", updated.metadata.name),
         done: event(false, "CreatedImagePullJob", format!("created {created}")),
-        failed: event(true, "FailedCreateImagePullJob", format!("failed to create {created}")),
+        failed: event(
+            true,
+            "FailedCreateImagePullJob",
+            format!("failed to create {created}"),
+        ),
     })
 }
 
 /// The whole job. It has the labels that all have which belong to the CloneSet.
-fn job(scene: &Scene<'_>, knobs: &Knobs<'_>, template: &Value, updated: &Revision, name: &str, image: &str) -> Value {
+fn job(
+    scene: &Scene<'_>,
+    knobs: &Knobs<'_>,
+    template: &Value,
+    updated: &Revision,
+    name: &str,
+    image: &str,
+) -> Value {
     let workload = &scene.workload;
-    let strings = |field: &str| template["metadata"][field].as_object().cloned().unwrap_or_default();
+    let strings = |field: &str| {
+        template["metadata"][field]
+            .as_object()
+            .cloned()
+            .unwrap_or_default()
+    };
     let (hash, mut labels) = (hash(updated), strings("labels"));
     labels.insert(HASH_LABEL.to_owned(), json!(hash));
-    let secrets = template["spec"]["imagePullSecrets"].as_array().into_iter().flatten();
+    let secrets = template["spec"]["imagePullSecrets"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let mut selector = serde_json::to_value(workload.selector).unwrap_or_default();
     let others = json!({"key": REVISION_LABEL, "operator": "NotIn", "values": [updated.metadata.name, hash]});
     match selector["matchExpressions"].as_array_mut() {
@@ -224,7 +289,9 @@ fn job(scene: &Scene<'_>, knobs: &Knobs<'_>, template: &Value, updated: &Revisio
         namespace: workload.metadata.namespace.as_deref().unwrap_or_default(),
         owner: workload.reference(),
         image,
-        secrets: secrets.filter_map(|secret| secret["name"].as_str()).collect(),
+        secrets: secrets
+            .filter_map(|secret| secret["name"].as_str())
+            .collect(),
         selector,
         parallelism: knobs.parallelism,
         timeout_seconds: knobs.timeout_seconds,
@@ -268,7 +335,10 @@ impl Job<'_> {
         // A timeout of 0 is no time to pull in.
         let timeout = self.timeout_seconds.filter(|seconds| *seconds > 0);
         let timeout = timeout.map_or(TIMEOUT_SECONDS, |seconds| seconds.min(MAX_TIMEOUT_SECONDS));
-        let ttl = self.patience.map_or(0, |patience| patience.as_secs()).clamp(TTL_SECONDS, i64::from(i32::MAX));
+        let ttl = self
+            .patience
+            .map_or(0, |patience| patience.as_secs())
+            .clamp(TTL_SECONDS, i64::from(i32::MAX));
         json!({
             "apiVersion": format!("{GROUP}/{V1BETA1}"),
             "kind": "ImagePullJob",
@@ -297,7 +367,12 @@ fn sandbox(labels: &Map<String, Value>, annotations: &Map<String, Value>) -> Val
             room = left.unwrap_or(room);
             left.is_some()
         };
-        pairs.iter().filter(fits).take(MAX_SANDBOX_PAIRS).map(|(key, value)| (key.clone(), value.clone())).collect()
+        pairs
+            .iter()
+            .filter(fits)
+            .take(MAX_SANDBOX_PAIRS)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
     };
     json!({"labels": fitting(labels), "annotations": fitting(annotations)})
 }
@@ -311,19 +386,32 @@ pub fn job_name(updated: &Revision, container: &str) -> String {
     }
     let tail = format!("-{}-{container}", short(revision));
     let room = LONGEST_NAME.saturating_sub(tail.len());
-    let cut = revision.char_indices().map(|(at, _)| at).take_while(|at| *at <= room).last().unwrap_or(0);
+    let cut = revision
+        .char_indices()
+        .map(|(at, _)| at)
+        .take_while(|at| *at <= room)
+        .last()
+        .unwrap_or(0);
     format!("{}{tail}", revision[..cut].trim_end_matches(['-', '.']))
 }
 
 /// The hash in a revision's name, by which its jobs are known.
 pub fn hash(revision: &Revision) -> &str {
-    revision.metadata.label(HASH_LABEL).unwrap_or_else(|| short(&revision.metadata.name))
+    revision
+        .metadata
+        .label(HASH_LABEL)
+        .unwrap_or_else(|| short(&revision.metadata.name))
 }
 
 /// Does the revision say what became of its images?
 pub fn is_told(revision: &Revision) -> bool {
-    let labels = [label::IMAGE_PREDOWNLOAD_CREATED, label::IMAGE_PREDOWNLOAD_IGNORED];
-    labels.iter().any(|label| revision.metadata.label(label).is_some())
+    let labels = [
+        label::IMAGE_PREDOWNLOAD_CREATED,
+        label::IMAGE_PREDOWNLOAD_IGNORED,
+    ];
+    labels
+        .iter()
+        .any(|label| revision.metadata.label(label).is_some())
 }
 
 /// Takes the labels off a revision that is not the new one.
@@ -331,22 +419,45 @@ pub fn forget(revision: &Revision, updated: &Revision) -> Option<Step> {
     if revision.metadata.uid == updated.metadata.uid {
         return None;
     }
-    let labels = [label::IMAGE_PREDOWNLOAD_CREATED, label::IMAGE_PREDOWNLOAD_IGNORED];
-    let there = labels.into_iter().filter(|label| revision.metadata.label(label).is_some());
+    let labels = [
+        label::IMAGE_PREDOWNLOAD_CREATED,
+        label::IMAGE_PREDOWNLOAD_IGNORED,
+    ];
+    let there = labels
+        .into_iter()
+        .filter(|label| revision.metadata.label(label).is_some());
     let gone: Map<_, _> = there.map(|label| (label.to_owned(), Value::Null)).collect();
     let patch = json!({"metadata": {"labels": gone}});
-    let reason = format!("revision {} is not wanted now: its images are pulled anew next time", revision.metadata.name);
-    (!gone.is_empty()).then(|| Step::new(Action::PatchRevision { target: revision.target(), patch }, reason))
+    let reason = format!(
+        "revision {} is not wanted now: its images are pulled anew next time",
+        revision.metadata.name
+    );
+    (!gone.is_empty()).then(|| {
+        Step::new(
+            Action::PatchRevision {
+                target: revision.target(),
+                patch,
+            },
+            reason,
+        )
+    })
 }
 
 /// Notes on a revision what became of its images.
 pub fn mark(revision: &Revision, label: &str) -> Action {
-    Action::PatchRevision { target: revision.target(), patch: json!({"metadata": {"labels": {label: "true"}}}) }
+    Action::PatchRevision {
+        target: revision.target(),
+        patch: json!({"metadata": {"labels": {label: "true"}}}),
+    }
 }
 
 /// The workload's jobs that stay.
 fn jobs<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a Arc<ImagePullJob>> + use<'a> {
-    scene.jobs.into_iter().flatten().filter(|job| job.metadata.deletion_timestamp.is_none())
+    scene
+        .jobs
+        .into_iter()
+        .flatten()
+        .filter(|job| job.metadata.deletion_timestamp.is_none())
 }
 
 /// The end of a job that nobody waits for any more: no pod needs the images of the new revision, or they are another's.
@@ -360,23 +471,38 @@ pub fn end(job: &ImagePullJob, updated: &Revision, is_over: bool) -> Option<Step
     };
     let target = Target::from(&job.metadata);
     let reason = format!("ImagePullJob {} goes: {why}", target.name);
-    Some(Step::new(Action::Delete { resource: IMAGE_PULL_JOBS, target }, reason))
+    Some(Step::new(
+        Action::Delete {
+            resource: IMAGE_PULL_JOBS,
+            target,
+        },
+        reason,
+    ))
 }
 
 /// Does the job pull images of the revision?
 pub fn is_of(job: &ImagePullJob, revision: &Revision) -> bool {
     let labels = job.metadata.labels.as_ref();
-    labels.and_then(|labels| labels.get(HASH_LABEL)).is_some_and(|label| label == hash(revision))
+    labels
+        .and_then(|labels| labels.get(HASH_LABEL))
+        .is_some_and(|label| label == hash(revision))
 }
 
 /// By container: the images of a template.
 fn images(template: &Value) -> impl Iterator<Item = (&str, &str)> {
     let containers = template["spec"]["containers"].as_array();
-    containers.into_iter().flatten().filter_map(|c| Some((c["name"].as_str()?, c["image"].as_str()?)))
+    containers
+        .into_iter()
+        .flatten()
+        .filter_map(|c| Some((c["name"].as_str()?, c["image"].as_str()?)))
 }
 
 fn image_of<'a>(pod: &'a Pod, container: &str) -> Option<&'a str> {
-    pod.spec.containers.iter().find(|c| *c.name == *container).map(|c| &*c.image)
+    pod.spec
+        .containers
+        .iter()
+        .find(|c| *c.name == *container)
+        .map(|c| &*c.image)
 }
 
 /// The longest that an update in place waits for its image, by the metadata of what asks for it; `None` where it does not.
@@ -394,7 +520,11 @@ pub fn waits_for(image: &str, node: &str, left: SignedDuration) -> String {
 }
 
 fn annotation(metadata: &ObjectMeta) -> Option<&str> {
-    metadata.annotations.as_ref()?.get(annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE).map(String::as_str)
+    metadata
+        .annotations
+        .as_ref()?
+        .get(annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE)
+        .map(String::as_str)
 }
 
 /// Is the annotation sound?
@@ -402,7 +532,9 @@ fn annotation(metadata: &ObjectMeta) -> Option<&str> {
 /// # Errors
 /// The refusal names the object, the annotation, its value and the remedy.
 pub fn check(workload: &Workload<'_>) -> Result<(), Refusal> {
-    let Some(text) = annotation(workload.metadata) else { return Ok(()) };
+    let Some(text) = annotation(workload.metadata) else {
+        return Ok(());
+    };
     wait_for_image(text).map(drop).map_err(|problem| Refusal {
         reason: "InvalidSpec",
         message: format!(
@@ -420,8 +552,10 @@ pub fn brings_images(old: Option<&NodeImage>, new: &NodeImage) -> bool {
         .filter(|(_, tag)| tag.phase == ImagePullPhase::Succeeded);
     let before = |name: &String, tag: &ImageTagStatus| {
         let status = old.and_then(|old| old.status.as_ref());
-        let mut tags =
-            status.and_then(|status| status.image_statuses.get(name)).into_iter().flat_map(|image| &image.tags);
+        let mut tags = status
+            .and_then(|status| status.image_statuses.get(name))
+            .into_iter()
+            .flat_map(|image| &image.tags);
         tags.any(|old| old.tag == tag.tag && old.version == tag.version && old.phase == tag.phase)
     };
     here.any(|(name, tag)| !before(name, tag))
@@ -430,5 +564,7 @@ pub fn brings_images(old: Option<&NodeImage>, new: &NodeImage) -> bool {
 /// Do updates of the workload with this metadata wait for images?
 pub fn waits_for_images(metadata: &ObjectMeta) -> bool {
     let annotations = metadata.annotations.as_ref();
-    annotations.is_some_and(|annotations| annotations.contains_key(annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE))
+    annotations.is_some_and(|annotations| {
+        annotations.contains_key(annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE)
+    })
 }

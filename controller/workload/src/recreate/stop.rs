@@ -5,11 +5,16 @@ use std::sync::Arc;
 
 use berth_api::v1beta1::ContainerRecreateRequest as Request;
 use berth_api::v1beta1::containerrecreaterequest::RecreatePhase;
-use berth_api::v1beta1::nodeimage::{MAX_STOPPED_CONTAINERS, StopContainer, StopPhase, StoppedContainer};
+use berth_api::v1beta1::nodeimage::{
+    MAX_STOPPED_CONTAINERS, StopContainer, StopPhase, StoppedContainer,
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::{Course, Next, answer, current, grace, grace_left, is_final, is_over, is_virtual, phase, time_left};
+use super::{
+    Course, Next, answer, current, grace, grace_left, is_final, is_over, is_virtual, phase,
+    time_left,
+};
 use crate::node::image::NodeImage;
 use crate::pod::Pod;
 
@@ -46,12 +51,16 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
         match kept(stop, requested, image, now, &mut stops.look_again) {
             Some(stop) if slot_left(&stop, requested, now).is_negative() => overdue.push(stop),
             Some(stop) => stops.containers.push(stop),
-            None if is_answered_for_good(image, stop) => drop(over.insert((&stop.request, &stop.container))),
+            None if is_answered_for_good(image, stop) => {
+                drop(over.insert((&stop.request, &stop.container)))
+            }
             None => {}
         }
     }
-    let mut new: Vec<_> =
-        requested.iter().filter_map(|requested| next(requested, image, now, &mut stops.look_again)).collect();
+    let mut new: Vec<_> = requested
+        .iter()
+        .filter_map(|requested| next(requested, image, now, &mut stops.look_again))
+        .collect();
     new.sort_by(|(one, _), (other, _)| one.cmp(other));
     let mut of_namespace: BTreeMap<String, usize> = BTreeMap::new();
     for stop in &stops.containers {
@@ -67,22 +76,38 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
             continue;
         }
         *own += 1;
-        stops.containers.push(StopContainer { created_at: Some(Time(now)), ..stop });
+        stops.containers.push(StopContainer {
+            created_at: Some(Time(now)),
+            ..stop
+        });
     }
     // Overdue stops give their slots up to new ones, the oldest first: a container may be crashing without end.
     overdue.sort_by_key(|stop| std::cmp::Reverse(stop.created_at.as_ref().map(|time| time.0)));
     overdue.truncate(MAX_STOPPED_CONTAINERS.saturating_sub(stops.containers.len()));
     stops.containers.append(&mut overdue);
-    stops.containers.sort_by(|one, other| (&one.request, &one.container).cmp(&(&other.request, &other.container)));
+    stops.containers.sort_by(|one, other| {
+        (&one.request, &one.container).cmp(&(&other.request, &other.container))
+    });
     // To take away what nobody heeds is worth no write: it goes with the next question.
     let is_open = |stop: &&StopContainer| !over.contains(&(&stop.request, &stop.container));
-    if image.spec.stop_containers.iter().filter(is_open).eq(&stops.containers) {
+    if image
+        .spec
+        .stop_containers
+        .iter()
+        .filter(is_open)
+        .eq(&stops.containers)
+    {
         stops.containers.clone_from(&image.spec.stop_containers);
     }
     if !left_out.is_empty() {
-        let next =
-            stops.containers.iter().map(|stop| slot_left(stop, requested, now)).filter(|left| !left.is_negative());
-        let next = next.map(|left| left.saturating_add(SignedDuration::from_secs(1))).min();
+        let next = stops
+            .containers
+            .iter()
+            .map(|stop| slot_left(stop, requested, now))
+            .filter(|left| !left.is_negative());
+        let next = next
+            .map(|left| left.saturating_add(SignedDuration::from_secs(1)))
+            .min();
         stops.look_again = stops.look_again.into_iter().chain(next).min();
     }
     stops.left_out = left_out.first().map(|stop| {
@@ -103,9 +128,12 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
 /// How long a stop keeps its slot from others: its grace period, and [`KEPT`].
 fn slot_left(stop: &StopContainer, requested: &[Requested], now: Timestamp) -> SignedDuration {
     let asked = stop.created_at.as_ref().map_or(now, |time| time.0);
-    let of_pod = requested.iter().find(|requested| *requested.pod.metadata.uid == *stop.uid);
+    let of_pod = requested
+        .iter()
+        .find(|requested| *requested.pod.metadata.uid == *stop.uid);
     let grace = grace(stop, of_pod.map(|of_pod| &*of_pod.pod));
-    KEPT.saturating_add(grace).saturating_sub(now.duration_since(asked))
+    KEPT.saturating_add(grace)
+        .saturating_sub(now.duration_since(asked))
 }
 
 /// A question that is asked already, as it is to be asked from now on; `None` when nothing more is to come of it.
@@ -116,19 +144,32 @@ fn kept(
     now: Timestamp,
     look_again: &mut Option<SignedDuration>,
 ) -> Option<StopContainer> {
-    let of_pod = requested.iter().find(|requested| *requested.pod.metadata.uid == *stop.uid);
+    let of_pod = requested
+        .iter()
+        .find(|requested| *requested.pod.metadata.uid == *stop.uid);
     let request = of_pod.and_then(|requested| {
-        requested.requests.iter().find(|request| request.metadata.uid.as_deref() == Some(&*stop.request))
+        requested
+            .requests
+            .iter()
+            .find(|request| request.metadata.uid.as_deref() == Some(&*stop.request))
     });
     let active = request.filter(|request| !is_over(request));
     let answer = answer(image, stop);
     if let Some(request) = active {
         // What became of it is in the request's own status.
-        let states = request.status.iter().flat_map(|status| &status.container_recreate_states);
-        let is_settled = states.into_iter().any(|state| state.name == stop.container && is_final(state));
+        let states = request
+            .status
+            .iter()
+            .flat_map(|status| &status.container_recreate_states);
+        let is_settled = states
+            .into_iter()
+            .any(|state| state.name == stop.container && is_final(state));
         return (!is_settled).then(|| stop.clone());
     }
-    let cancelled = StopContainer { cancelled: true, ..stop.clone() };
+    let cancelled = StopContainer {
+        cancelled: true,
+        ..stop.clone()
+    };
     let is_noted = || {
         let states = request.iter().filter_map(|request| request.status.as_ref());
         let mut states = states.flat_map(|status| &status.container_recreate_states);
@@ -142,8 +183,12 @@ fn kept(
         }
         under_way => {
             let asked = stop.created_at.as_ref().map_or(now, |time| time.0);
-            let grace = under_way.map_or(SignedDuration::ZERO, |_| grace(stop, of_pod.map(|of_pod| &*of_pod.pod)));
-            let left = KEPT.saturating_add(grace).saturating_sub(now.duration_since(asked));
+            let grace = under_way.map_or(SignedDuration::ZERO, |_| {
+                grace(stop, of_pod.map(|of_pod| &*of_pod.pod))
+            });
+            let left = KEPT
+                .saturating_add(grace)
+                .saturating_sub(now.duration_since(asked));
             if stop.created_at.is_none() || !left.is_positive() {
                 return None;
             }
@@ -155,8 +200,11 @@ fn kept(
 
 /// Does the daemon neither stop nor look for anything because of it?
 fn is_answered_for_good(image: &NodeImage, stop: &StopContainer) -> bool {
-    let lasts = |answer: &StoppedContainer| stop.min_started_seconds == 0 || !answer.lasting_container_id.is_empty();
-    answer(image, stop).is_some_and(|answer| answer.phase.is_final() && (stop.cancelled || lasts(answer)))
+    let lasts = |answer: &StoppedContainer| {
+        stop.min_started_seconds == 0 || !answer.lasting_container_id.is_empty()
+    };
+    answer(image, stop)
+        .is_some_and(|answer| answer.phase.is_final() && (stop.cancelled || lasts(answer)))
 }
 
 /// Which container of the pod is stopped next, with the order in which requests come.
@@ -168,7 +216,10 @@ fn next(
 ) -> Option<((Option<Timestamp>, String), StopContainer)> {
     let request = current(requests.iter().map(|request| &**request), pod, Some(image))?;
     // Its controller has looked it over once it says that it has begun.
-    if phase(request) != RecreatePhase::Recreating || is_virtual(request) || pod.metadata.deletion_timestamp.is_some() {
+    if phase(request) != RecreatePhase::Recreating
+        || is_virtual(request)
+        || pod.metadata.deletion_timestamp.is_some()
+    {
         return None;
     }
     // Its completion may be on its way still, and the last container has just been answered for.
@@ -180,7 +231,18 @@ fn next(
         *look_again = Some(look_again.map_or(left, |old| old.min(left)));
         return None;
     }
-    let Next::Stop(stop) = (Course { request, pod, image: Some(image) }).next() else { return None };
-    let created = request.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let Next::Stop(stop) = (Course {
+        request,
+        pod,
+        image: Some(image),
+    })
+    .next() else {
+        return None;
+    };
+    let created = request
+        .metadata
+        .creation_timestamp
+        .as_ref()
+        .map(|time| time.0);
     Some(((created, stop.request.clone()), stop))
 }

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use berth_api::v1beta1::containerrecreaterequest::RecreatePhase::{Failed, Pending, Recreating, Succeeded};
+use berth_api::v1beta1::containerrecreaterequest::RecreatePhase::{
+    Failed, Pending, Recreating, Succeeded,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -18,7 +20,8 @@ fn ago(seconds: i64) -> Value {
 }
 
 fn request(strategy: Value, states: Value) -> Request {
-    let context = |id: &str| json!({"containerID": format!("containerd://{id}"), "restartCount": 0});
+    let context =
+        |id: &str| json!({"containerID": format!("containerd://{id}"), "restartCount": 0});
     serde_json::from_value(json!({
         "metadata": {
             "namespace": "default", "name": "demo", "uid": "r", "creationTimestamp": ago(10),
@@ -69,7 +72,11 @@ fn image(asked: Vec<Value>, answers: Vec<Value>) -> NodeImage {
 fn told(next: Next) -> String {
     match next {
         Next::Stop(stop) => {
-            format!("stop {} {}", stop.container, stop.container_id.trim_start_matches("containerd://"))
+            format!(
+                "stop {} {}",
+                stop.container,
+                stop.container_id.trim_start_matches("containerd://")
+            )
         }
         Next::Answer(name) => format!("answer {name}"),
         Next::Restart(name) => format!("restart {name}"),
@@ -84,8 +91,20 @@ fn how_far_a_request_is_follows_from_answers_and_the_pods_status() {
     let both = || vec![asked("app", "a"), asked("side", "s")];
     let stopped = || vec![answered("app", "a", "Stopped")];
     for (what, pod_now, image, states, next) in [
-        ("nothing yet", pod("a", "s"), image(vec![], vec![]), [Pending, Pending], "stop app a"),
-        ("asked", pod("a", "s"), image(one(), vec![]), [Pending, Pending], "answer app"),
+        (
+            "nothing yet",
+            pod("a", "s"),
+            image(vec![], vec![]),
+            [Pending, Pending],
+            "stop app a",
+        ),
+        (
+            "asked",
+            pod("a", "s"),
+            image(one(), vec![]),
+            [Pending, Pending],
+            "answer app",
+        ),
         (
             "begun",
             pod("a", "s"),
@@ -93,13 +112,55 @@ fn how_far_a_request_is_follows_from_answers_and_the_pods_status() {
             [Pending, Pending],
             "answer app",
         ),
-        ("asked, and the next one is there", pod("b", "s"), image(one(), vec![]), [Pending, Pending], "answer app"),
-        ("stopped", pod("a", "s"), image(one(), stopped()), [Recreating, Pending], "stop side s"),
-        ("gone", pod("a", "s"), image(one(), vec![answered("app", "a", "Gone")]), [Recreating, Pending], "stop side s"),
-        ("started", pod("b!", "s"), image(one(), stopped()), [Recreating, Pending], "stop side s"),
-        ("ready", pod("b", "s"), image(one(), stopped()), [Succeeded, Pending], "stop side s"),
-        ("failed", pod("a", "s"), image(one(), vec![answered("app", "a", "Failed")]), [Failed, Pending], "over"),
-        ("moved, and nobody has said by whom", pod("b", "s"), image(vec![], vec![]), [Pending, Pending], "stop app a"),
+        (
+            "asked, and the next one is there",
+            pod("b", "s"),
+            image(one(), vec![]),
+            [Pending, Pending],
+            "answer app",
+        ),
+        (
+            "stopped",
+            pod("a", "s"),
+            image(one(), stopped()),
+            [Recreating, Pending],
+            "stop side s",
+        ),
+        (
+            "gone",
+            pod("a", "s"),
+            image(one(), vec![answered("app", "a", "Gone")]),
+            [Recreating, Pending],
+            "stop side s",
+        ),
+        (
+            "started",
+            pod("b!", "s"),
+            image(one(), stopped()),
+            [Recreating, Pending],
+            "stop side s",
+        ),
+        (
+            "ready",
+            pod("b", "s"),
+            image(one(), stopped()),
+            [Succeeded, Pending],
+            "stop side s",
+        ),
+        (
+            "failed",
+            pod("a", "s"),
+            image(one(), vec![answered("app", "a", "Failed")]),
+            [Failed, Pending],
+            "over",
+        ),
+        (
+            "moved, and nobody has said by whom",
+            pod("b", "s"),
+            image(vec![], vec![]),
+            [Pending, Pending],
+            "stop app a",
+        ),
         (
             "moved by itself",
             pod("b!", "s"),
@@ -117,21 +178,45 @@ fn how_far_a_request_is_follows_from_answers_and_the_pods_status() {
         (
             "both stopped",
             pod("b", "s"),
-            image(both(), vec![answered("app", "a", "Stopped"), answered("side", "s", "Stopped")]),
+            image(
+                both(),
+                vec![
+                    answered("app", "a", "Stopped"),
+                    answered("side", "s", "Stopped"),
+                ],
+            ),
             [Succeeded, Recreating],
             "restart side",
         ),
         (
             "both ready",
             pod("b", "t"),
-            image(both(), vec![answered("app", "a", "Stopped"), answered("side", "s", "Stopped")]),
+            image(
+                both(),
+                vec![
+                    answered("app", "a", "Stopped"),
+                    answered("side", "s", "Stopped"),
+                ],
+            ),
             [Succeeded, Succeeded],
             "over",
         ),
     ] {
         let request = request(json!({}), json!([]));
-        let course = Course { request: &request, pod: &pod_now, image: Some(&image) };
-        assert_eq!(course.states().iter().map(|state| state.phase).collect::<Vec<_>>(), states, "{what}");
+        let course = Course {
+            request: &request,
+            pod: &pod_now,
+            image: Some(&image),
+        };
+        assert_eq!(
+            course
+                .states()
+                .iter()
+                .map(|state| state.phase)
+                .collect::<Vec<_>>(),
+            states,
+            "{what}"
+        );
         assert_eq!(told(course.next()), next, "{what}");
     }
 }
@@ -150,7 +235,10 @@ fn a_container_that_is_not_started_again_has_failed_once_it_has_ended() {
             serde_json::from_value(json!({"terminated": {"exitCode": exit_code}})).unwrap();
         pod
     };
-    let image = image(vec![asked("app", "a")], vec![answered("app", "a", "Stopped")]);
+    let image = image(
+        vec![asked("app", "a")],
+        vec![answered("app", "a", "Stopped")],
+    );
     for (policy, exit_code, native, phase, next) in [
         ("Always", 0, false, Recreating, "stop side s"),
         ("Never", 137, false, Failed, "over"),
@@ -158,14 +246,34 @@ fn a_container_that_is_not_started_again_has_failed_once_it_has_ended() {
         ("OnFailure", 137, false, Recreating, "stop side s"),
         ("Never", 0, true, Recreating, "stop side s"),
     ] {
-        let (request, pod) = (request(json!({}), json!([])), ended(policy, exit_code, native));
-        let course = Course { request: &request, pod: &pod, image: Some(&image) };
+        let (request, pod) = (
+            request(json!({}), json!([])),
+            ended(policy, exit_code, native),
+        );
+        let course = Course {
+            request: &request,
+            pod: &pod,
+            image: Some(&image),
+        };
         let state = course.states().remove(0);
-        assert_eq!((state.phase, told(course.next())), (phase, next.to_owned()), "{policy} {exit_code} {native}");
-        assert_eq!(state.message.contains(policy), phase == Failed, "{}", state.message);
+        assert_eq!(
+            (state.phase, told(course.next())),
+            (phase, next.to_owned()),
+            "{policy} {exit_code} {native}"
+        );
+        assert_eq!(
+            state.message.contains(policy),
+            phase == Failed,
+            "{}",
+            state.message
+        );
     }
     let ignoring = request(json!({"failurePolicy": "Ignore"}), json!([]));
-    let course = Course { request: &ignoring, pod: &ended("Never", 0, false), image: Some(&image) };
+    let course = Course {
+        request: &ignoring,
+        pod: &ended("Never", 0, false),
+        image: Some(&image),
+    };
     assert_eq!(told(course.next()), "stop side s");
 }
 
@@ -175,12 +283,42 @@ fn strategies_say_whether_it_goes_on() {
     let stopped = || vec![answered("app", "a", "Stopped")];
     let failed = || vec![answered("app", "a", "Failed")];
     for (strategy, states, pod_now, image, next) in [
-        (json!({"orderedRecreate": true}), json!([]), pod("b!", "s"), image(one(), stopped()), "restart app"),
-        (json!({"orderedRecreate": true}), json!([]), pod("b", "s"), image(one(), stopped()), "stop side s"),
-        (json!({"failurePolicy": "Ignore"}), json!([]), pod("a", "s"), image(one(), failed()), "stop side s"),
-        (json!({"failurePolicy": "Fail"}), json!([]), pod("a", "s"), image(one(), failed()), "over"),
+        (
+            json!({"orderedRecreate": true}),
+            json!([]),
+            pod("b!", "s"),
+            image(one(), stopped()),
+            "restart app",
+        ),
+        (
+            json!({"orderedRecreate": true}),
+            json!([]),
+            pod("b", "s"),
+            image(one(), stopped()),
+            "stop side s",
+        ),
+        (
+            json!({"failurePolicy": "Ignore"}),
+            json!([]),
+            pod("a", "s"),
+            image(one(), failed()),
+            "stop side s",
+        ),
+        (
+            json!({"failurePolicy": "Fail"}),
+            json!([]),
+            pod("a", "s"),
+            image(one(), failed()),
+            "over",
+        ),
         // Forced: what it is now.
-        (json!({"forceRecreate": true}), json!([]), pod("b", "s"), image(vec![], vec![]), "stop app b"),
+        (
+            json!({"forceRecreate": true}),
+            json!([]),
+            pod("b", "s"),
+            image(vec![], vec![]),
+            "stop app b",
+        ),
         (
             json!({"forceRecreate": true}),
             json!([]),
@@ -196,11 +334,27 @@ fn strategies_say_whether_it_goes_on() {
             "stop side s",
         ),
         // The daemon tells the age of the next one, also of one that it did not stop.
-        (json!({"minStartedSeconds": 5}), json!([]), pod("b", "s"), image(one(), stopped()), "stop side s"),
-        (json!({"minStartedSeconds": 5}), json!([]), pod("b", "s"), image(vec![], vec![]), "stop app a"),
+        (
+            json!({"minStartedSeconds": 5}),
+            json!([]),
+            pod("b", "s"),
+            image(one(), stopped()),
+            "stop side s",
+        ),
+        (
+            json!({"minStartedSeconds": 5}),
+            json!([]),
+            pod("b", "s"),
+            image(vec![], vec![]),
+            "stop app a",
+        ),
     ] {
         let request = request(strategy.clone(), states);
-        let course = Course { request: &request, pod: &pod_now, image: Some(&image) };
+        let course = Course {
+            request: &request,
+            pod: &pod_now,
+            image: Some(&image),
+        };
         assert_eq!(told(course.next()), next, "{strategy}");
     }
 }
@@ -208,12 +362,21 @@ fn strategies_say_whether_it_goes_on() {
 #[test]
 fn a_container_has_lasted_when_the_daemon_says_so_of_the_one_that_is_there() {
     let request = request(json!({"minStartedSeconds": 5}), json!([]));
-    for (lasting, expected) in [("", Recreating), ("containerd://b", Succeeded), ("containerd://c", Recreating)] {
+    for (lasting, expected) in [
+        ("", Recreating),
+        ("containerd://b", Succeeded),
+        ("containerd://c", Recreating),
+    ] {
         let mut answer = answered("app", "a", "Stopped");
         answer["lastingContainerID"] = json!(lasting);
         let image = image(vec![asked("app", "a")], vec![answer]);
         let pod = pod("b", "s");
-        let states = Course { request: &request, pod: &pod, image: Some(&image) }.states();
+        let states = Course {
+            request: &request,
+            pod: &pod,
+            image: Some(&image),
+        }
+        .states();
         assert_eq!(states[0].phase, expected, "{lasting}");
         assert!(states[0].is_killed);
     }
@@ -224,7 +387,13 @@ fn a_container_has_lasted_when_the_daemon_says_so_of_the_one_that_is_there() {
 fn of_a_container_that_runs_the_age_is_waited_for_once_its_stop_is_answered() {
     for (pod_now, phase, lasting, seconds, expected) in [
         (pod("b", "s"), "Stopped", "", 5, Some("containerd://b")),
-        (pod("b", "s"), "Gone", "containerd://c", 5, Some("containerd://b")),
+        (
+            pod("b", "s"),
+            "Gone",
+            "containerd://c",
+            5,
+            Some("containerd://b"),
+        ),
         (pod("b", "s"), "Stopped", "containerd://b", 5, None),
         (pod("b", "s"), "Stopped", "", 0, None),
         (pod("b!", "s"), "Stopped", "", 5, Some("containerd://b")),
@@ -238,8 +407,16 @@ fn of_a_container_that_runs_the_age_is_waited_for_once_its_stop_is_answered() {
         let mut answer = answered("app", "a", phase);
         answer["lastingContainerID"] = json!(lasting);
         let image = image(vec![asked("app", "a")], vec![answer]);
-        let course = Course { request: &request, pod: &pod_now, image: Some(&image) };
-        assert_eq!(course.untold_age().map(|(_, now)| &*now.container_id), expected, "{phase} {lasting} {seconds}");
+        let course = Course {
+            request: &request,
+            pod: &pod_now,
+            image: Some(&image),
+        };
+        assert_eq!(
+            course.untold_age().map(|(_, now)| &*now.container_id),
+            expected,
+            "{phase} {lasting} {seconds}"
+        );
     }
 }
 
@@ -248,9 +425,13 @@ fn of_a_container_that_runs_the_age_is_waited_for_once_its_stop_is_answered() {
 fn a_stop_is_over_when_the_grace_period_is_that_of_an_earlier_request_too() {
     let mut pod = pod("a", "s");
     pod.spec.termination_grace_period_seconds = 30;
-    for (own, earlier, expected) in
-        [(None, None, 29), (Some(5), None, 4), (Some(0), Some(40), 30), (Some(50), Some(40), 49), (Some(-1), None, -1)]
-    {
+    for (own, earlier, expected) in [
+        (None, None, 29),
+        (Some(5), None, 4),
+        (Some(0), Some(40), 30),
+        (Some(50), Some(40), 49),
+        (Some(-1), None, -1),
+    ] {
         let mut stop = asked("app", "a");
         stop["gracePeriodSeconds"] = json!(own);
         let other = earlier.map(|grace: i64| {
@@ -261,11 +442,25 @@ fn a_stop_is_over_when_the_grace_period_is_that_of_an_earlier_request_too() {
         });
         let mut side = asked("side", "s");
         side["gracePeriodSeconds"] = json!(900);
-        let image = image([Some(stop), other, Some(side)].into_iter().flatten().collect(), vec![]);
+        let image = image(
+            [Some(stop), other, Some(side)]
+                .into_iter()
+                .flatten()
+                .collect(),
+            vec![],
+        );
         let request = request(json!({}), json!([]));
-        let course = Course { request: &request, pod: &pod, image: Some(&image) };
+        let course = Course {
+            request: &request,
+            pod: &pod,
+            image: Some(&image),
+        };
         let ends = course.stops_by(&image.spec.stop_containers[0]).unwrap();
-        assert_eq!(ends.duration_since(now()).as_secs(), expected, "{own:?} {earlier:?}");
+        assert_eq!(
+            ends.duration_since(now()).as_secs(),
+            expected,
+            "{own:?} {earlier:?}"
+        );
     }
 }
 
@@ -280,33 +475,72 @@ fn of_a_pods_requests_one_is_at_work_the_oldest_first() {
         serde_json::from_value(request).unwrap()
     };
     let keep: fn(&mut Value) = |_| ();
-    let completed: fn(&mut Value) = |request| request["status"]["completionTime"] = json!("2026-01-01T00:00:00Z");
-    let going: fn(&mut Value) = |request| request["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    let other_pod: fn(&mut Value) = |request| request["metadata"]["labels"][RECREATE_POD_UID] = json!("old");
+    let completed: fn(&mut Value) =
+        |request| request["status"]["completionTime"] = json!("2026-01-01T00:00:00Z");
+    let going: fn(&mut Value) =
+        |request| request["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let other_pod: fn(&mut Value) =
+        |request| request["metadata"]["labels"][RECREATE_POD_UID] = json!("old");
     let of = |requests: &[Request], image: Option<&NodeImage>| {
         let found = current(requests.iter(), &pod("a", "s"), image);
         found.and_then(|request| request.metadata.name.clone())
     };
     for (requests, expected) in [
-        (vec![with("b", 5, "Pending", keep), with("a", 9, "Pending", keep)], Some("a")),
-        (vec![with("b", 5, "Recreating", keep), with("a", 9, "Pending", keep)], Some("b")),
-        (vec![with("b", 5, "Pending", keep), with("a", 5, "Pending", keep)], Some("a")),
-        (vec![with("b", 5, "Pending", keep), with("a", 9, "Recreating", completed)], Some("b")),
-        (vec![with("b", 5, "Pending", keep), with("a", 9, "Recreating", going)], Some("b")),
+        (
+            vec![with("b", 5, "Pending", keep), with("a", 9, "Pending", keep)],
+            Some("a"),
+        ),
+        (
+            vec![
+                with("b", 5, "Recreating", keep),
+                with("a", 9, "Pending", keep),
+            ],
+            Some("b"),
+        ),
+        (
+            vec![with("b", 5, "Pending", keep), with("a", 5, "Pending", keep)],
+            Some("a"),
+        ),
+        (
+            vec![
+                with("b", 5, "Pending", keep),
+                with("a", 9, "Recreating", completed),
+            ],
+            Some("b"),
+        ),
+        (
+            vec![
+                with("b", 5, "Pending", keep),
+                with("a", 9, "Recreating", going),
+            ],
+            Some("b"),
+        ),
         (vec![with("a", 9, "Pending", other_pod)], None),
     ] {
         assert_eq!(of(&requests, None).as_deref(), expected);
-        assert_eq!(of(&requests, Some(&image(vec![], vec![]))).as_deref(), expected);
+        assert_eq!(
+            of(&requests, Some(&image(vec![], vec![]))).as_deref(),
+            expected
+        );
     }
     // Both have begun, and the node is asked for the one.
     let named: fn(&mut Value) = |request| request["metadata"]["uid"] = json!("r");
-    let both = [with("b", 5, "Recreating", named), with("a", 5, "Recreating", keep)];
-    assert_eq!(of(&both, Some(&image(vec![asked("app", "a")], vec![]))).as_deref(), Some("b"));
+    let both = [
+        with("b", 5, "Recreating", named),
+        with("a", 5, "Recreating", keep),
+    ];
+    assert_eq!(
+        of(&both, Some(&image(vec![asked("app", "a")], vec![]))).as_deref(),
+        Some("b")
+    );
     assert_eq!(of(&both, None).as_deref(), Some("a"));
 }
 
 fn requested(request: Request, pod: Pod) -> Requested {
-    Requested { pod: Arc::new(pod), requests: vec![Arc::new(request)] }
+    Requested {
+        pod: Arc::new(pod),
+        requests: vec![Arc::new(request)],
+    }
 }
 
 #[test]
@@ -314,19 +548,33 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
     let grace = |seconds: i64| {
         let mut request = request(json!({"unreadyGracePeriodSeconds": 5}), json!([]));
         let condition = json!({"type": PRE_RECREATE_GRACE, "status": "True", "lastTransitionTime": ago(seconds), "reason": "x", "message": ""});
-        request.status.as_mut().unwrap().conditions = vec![serde_json::from_value(condition).unwrap()];
+        request.status.as_mut().unwrap().conditions =
+            vec![serde_json::from_value(condition).unwrap()];
         request
     };
     let names = |requests: &[Requested], image: &NodeImage| {
         let stops = wanted(requests, image, now());
-        let told =
-            |stop: &StopContainer| format!("{}{}", stop.container, if stop.cancelled { " cancelled" } else { "" });
-        (stops.containers.iter().map(told).collect::<Vec<_>>(), stops.look_again.map(|wait| wait.as_secs()))
+        let told = |stop: &StopContainer| {
+            format!(
+                "{}{}",
+                stop.container,
+                if stop.cancelled { " cancelled" } else { "" }
+            )
+        };
+        (
+            stops.containers.iter().map(told).collect::<Vec<_>>(),
+            stops.look_again.map(|wait| wait.as_secs()),
+        )
     };
     let none = || image(vec![], vec![]);
     let one = |answers| image(vec![asked("app", "a")], answers);
     let plain = || request(json!({}), json!([]));
-    let done = || request(json!({}), json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]));
+    let done = || {
+        request(
+            json!({}),
+            json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]),
+        )
+    };
     let over = |states: Value| {
         let mut request = request(json!({}), states);
         request.status.as_mut().unwrap().completion_time =
@@ -334,7 +582,10 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
         request
     };
     let another = || {
-        let mut other = request(json!({}), json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]));
+        let mut other = request(
+            json!({}),
+            json!([{"name": "app", "phase": "Succeeded", "isKilled": true}]),
+        );
         other.metadata.uid = Some("other".to_owned());
         other
     };
@@ -360,12 +611,42 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
     let mut waits = plain();
     waits.status.as_mut().unwrap().phase = Pending;
     for (what, requests, image, expected) in [
-        ("it has begun", vec![requested(plain(), pod("a", "s"))], none(), (vec!["app"], None)),
-        ("it waits for its turn", vec![requested(waits, pod("a", "s"))], none(), (vec![], None)),
-        ("in grace", vec![requested(grace(2), pod("a", "s"))], none(), (vec![], Some(4))),
-        ("after grace", vec![requested(grace(6), pod("a", "s"))], none(), (vec!["app"], None)),
-        ("before the deadline", vec![requested(until(11), pod("a", "s"))], none(), (vec!["app"], None)),
-        ("after the deadline", vec![requested(until(10), pod("a", "s"))], none(), (vec![], None)),
+        (
+            "it has begun",
+            vec![requested(plain(), pod("a", "s"))],
+            none(),
+            (vec!["app"], None),
+        ),
+        (
+            "it waits for its turn",
+            vec![requested(waits, pod("a", "s"))],
+            none(),
+            (vec![], None),
+        ),
+        (
+            "in grace",
+            vec![requested(grace(2), pod("a", "s"))],
+            none(),
+            (vec![], Some(4)),
+        ),
+        (
+            "after grace",
+            vec![requested(grace(6), pod("a", "s"))],
+            none(),
+            (vec!["app"], None),
+        ),
+        (
+            "before the deadline",
+            vec![requested(until(11), pod("a", "s"))],
+            none(),
+            (vec!["app"], None),
+        ),
+        (
+            "after the deadline",
+            vec![requested(until(10), pod("a", "s"))],
+            none(),
+            (vec![], None),
+        ),
         (
             "after the deadline the first is answered for",
             vec![requested(until(10), pod("a", "s"))],
@@ -378,8 +659,18 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
             one(vec![answered("app", "a", "Stopped")]),
             (vec!["side"], None),
         ),
-        ("deleted", vec![], one(vec![]), (vec!["app cancelled"], Some(599))),
-        ("deleted, and it was stopped", vec![], one(vec![answered("app", "a", "Stopped")]), (vec!["app"], None)),
+        (
+            "deleted",
+            vec![],
+            one(vec![]),
+            (vec!["app cancelled"], Some(599)),
+        ),
+        (
+            "deleted, and it was stopped",
+            vec![],
+            one(vec![answered("app", "a", "Stopped")]),
+            (vec!["app"], None),
+        ),
         (
             "deleted, it was stopped, and another asks",
             vec![requested(another(), pod("b", "s"))],
@@ -424,7 +715,11 @@ fn the_daemon_is_asked_when_the_grace_period_is_over_and_as_long_as_it_matters()
         ),
     ] {
         let (names, again) = names(&requests, &image);
-        assert_eq!((names.iter().map(String::as_str).collect::<Vec<_>>(), again), expected, "{what}");
+        assert_eq!(
+            (names.iter().map(String::as_str).collect::<Vec<_>>(), again),
+            expected,
+            "{what}"
+        );
     }
 }
 
@@ -434,8 +729,14 @@ fn a_namespace_gets_half_of_a_nodes_stops_and_the_rest_wait() {
         let mut request = request(json!({}), json!([]));
         request.metadata.uid = Some(format!("{namespace}{at}"));
         let mut pod = pod("a", "s");
-        (pod.metadata.uid, pod.metadata.namespace) = (format!("{namespace}{at}").into(), namespace.into());
-        request.metadata.labels.as_mut().unwrap().insert(RECREATE_POD_UID.to_owned(), format!("{namespace}{at}"));
+        (pod.metadata.uid, pod.metadata.namespace) =
+            (format!("{namespace}{at}").into(), namespace.into());
+        request
+            .metadata
+            .labels
+            .as_mut()
+            .unwrap()
+            .insert(RECREATE_POD_UID.to_owned(), format!("{namespace}{at}"));
         requested(request, pod)
     };
     let mut all: Vec<_> = (0..120).map(|at| of(at, "greedy")).collect();
@@ -443,9 +744,20 @@ fn a_namespace_gets_half_of_a_nodes_stops_and_the_rest_wait() {
     assert_eq!(stops.containers.len(), 50);
     assert!(stops.left_out.unwrap().contains("leaves out 70 containers"));
     all.push(of(0, "other"));
-    let asked = stops.containers.iter().map(|stop| serde_json::to_value(stop).unwrap()).collect();
+    let asked = stops
+        .containers
+        .iter()
+        .map(|stop| serde_json::to_value(stop).unwrap())
+        .collect();
     let stops = wanted(&all, &image(asked, vec![]), now());
-    assert_eq!(stops.containers.iter().filter(|stop| stop.namespace == "other").count(), 1);
+    assert_eq!(
+        stops
+            .containers
+            .iter()
+            .filter(|stop| stop.namespace == "other")
+            .count(),
+        1
+    );
 }
 
 /// How old the stops of a full node are, whether 2147483647 s were asked for, how many stops of others get slots, and in
@@ -453,14 +765,27 @@ fn a_namespace_gets_half_of_a_nodes_stops_and_the_rest_wait() {
 #[test]
 fn overdue_stops_give_their_slots_to_new_ones() {
     let of = |at: usize, namespace: &str| {
-        let strategy = json!({"terminationGracePeriodSeconds": i32::MAX, "minStartedSeconds": i32::MAX});
-        let killed =
-            json!([{"name": "app", "phase": "Recreating", "isKilled": true}, {"name": "side", "phase": "Succeeded"}]);
-        let mut request = request(strategy, if namespace == "new" { json!([]) } else { killed });
+        let strategy =
+            json!({"terminationGracePeriodSeconds": i32::MAX, "minStartedSeconds": i32::MAX});
+        let killed = json!([{"name": "app", "phase": "Recreating", "isKilled": true}, {"name": "side", "phase": "Succeeded"}]);
+        let mut request = request(
+            strategy,
+            if namespace == "new" {
+                json!([])
+            } else {
+                killed
+            },
+        );
         request.metadata.uid = Some(format!("{namespace}{at:02}"));
         let mut pod = pod(if namespace == "new" { "a" } else { "b!" }, "s");
-        (pod.metadata.uid, pod.metadata.namespace) = (format!("{namespace}{at:02}").into(), namespace.into());
-        request.metadata.labels.as_mut().unwrap().insert(RECREATE_POD_UID.to_owned(), format!("{namespace}{at:02}"));
+        (pod.metadata.uid, pod.metadata.namespace) =
+            (format!("{namespace}{at:02}").into(), namespace.into());
+        request
+            .metadata
+            .labels
+            .as_mut()
+            .unwrap()
+            .insert(RECREATE_POD_UID.to_owned(), format!("{namespace}{at:02}"));
         requested(request, pod)
     };
     let stop = |at: usize, grace: i64, age: i64| {
@@ -474,7 +799,10 @@ fn overdue_stops_give_their_slots_to_new_ones() {
         (i64::from(i32::MAX), 4_199, (0, Some(2))),
         (i64::from(i32::MAX), 4_201, (3, None)),
     ] {
-        let full = image((0..100).map(|at| stop(at, grace, age)).collect(), (0..100).map(answer).collect());
+        let full = image(
+            (0..100).map(|at| stop(at, grace, age)).collect(),
+            (0..100).map(answer).collect(),
+        );
         let mut all: Vec<_> = (0..100).map(|at| of(at, "old")).collect();
         assert_eq!(
             wanted(&all, &full, now()).containers,
@@ -483,10 +811,22 @@ fn overdue_stops_give_their_slots_to_new_ones() {
         );
         all.extend((0..3).map(|at| of(at, "new")));
         let stops = wanted(&all, &full, now());
-        let new: Vec<_> = stops.containers.iter().filter(|stop| stop.namespace == "new").collect();
-        assert!(new.iter().all(|stop| stop.grace_period_seconds == Some(3_600)), "{new:?}");
+        let new: Vec<_> = stops
+            .containers
+            .iter()
+            .filter(|stop| stop.namespace == "new")
+            .collect();
+        assert!(
+            new.iter()
+                .all(|stop| stop.grace_period_seconds == Some(3_600)),
+            "{new:?}"
+        );
         let found = (new.len(), stops.look_again.map(|wait| wait.as_secs()));
-        assert_eq!((found, stops.containers.len()), (expected, 100), "{grace} {age}");
+        assert_eq!(
+            (found, stops.containers.len()),
+            (expected, 100),
+            "{grace} {age}"
+        );
     }
 }
 

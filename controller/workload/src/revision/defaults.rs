@@ -14,7 +14,11 @@ const TEXTS: [(&str, &str, &str); 22] = [
     ("spec", "dnsPolicy", "ClusterFirst"),
     ("spec", "schedulerName", "default-scheduler"),
     ("spec", "volumeMode", "Filesystem"),
-    ("containers", "terminationMessagePath", "/dev/termination-log"),
+    (
+        "containers",
+        "terminationMessagePath",
+        "/dev/termination-log",
+    ),
     ("containers", "terminationMessagePolicy", "File"),
     ("ports", "protocol", "TCP"),
     ("httpGet", "scheme", "HTTP"),
@@ -45,22 +49,37 @@ const NUMBERS: [(&str, &str, i64); 10] = [
     ("projected", "defaultMode", 0o644),
     ("serviceAccountToken", "expirationSeconds", 3600),
 ];
-const FLAGS: [(&str, &str, bool); 3] =
-    [("spec", "enableServiceLinks", true), ("fileKeyRef", "optional", false), ("azureDisk", "readOnly", false)];
+const FLAGS: [(&str, &str, bool); 3] = [
+    ("spec", "enableServiceLinks", true),
+    ("fileKeyRef", "optional", false),
+    ("azureDisk", "readOnly", false),
+];
 /// Objects that say nothing when they are empty.
-const EMPTY: [&str; 6] = ["securityContext", "resources", "emptyDir", "affinity", "lifecycle", "dnsConfig"];
+const EMPTY: [&str; 6] = [
+    "securityContext",
+    "resources",
+    "emptyDir",
+    "affinity",
+    "lifecycle",
+    "dnsConfig",
+];
 
 /// Both templates without what says no more than a default, for a comparison.
 pub fn dropped(old: &Value, new: &Value) -> (Value, Value) {
     let (mut old, mut new) = (without(old), without(new));
     for key in ["containers", "initContainers"] {
-        let containers = |template: &mut Value| match template.get_mut("spec").and_then(|spec| spec.get_mut(key)) {
+        let containers = |template: &mut Value| match template
+            .get_mut("spec")
+            .and_then(|spec| spec.get_mut(key))
+        {
             Some(Value::Array(list)) => std::mem::take(list),
             _ => Vec::new(),
         };
         let (mut olds, mut news) = (containers(&mut old), containers(&mut new));
         for (old, new) in olds.iter_mut().zip(&mut news) {
-            let (Some(old), Some(new)) = (old.as_object_mut(), new.as_object_mut()) else { continue };
+            let (Some(old), Some(new)) = (old.as_object_mut(), new.as_object_mut()) else {
+                continue;
+            };
             if same_pull_policy(old, new) {
                 old.remove(PULL_POLICY);
                 new.remove(PULL_POLICY);
@@ -81,8 +100,12 @@ const READINESS_GATES: &str = "readinessGates";
 /// Whether a container that was made with the one pull policy does for the other. Where a template says nothing, the server
 /// decides by the image's tag, and OpenKruise's webhook writes `Always`.
 fn same_pull_policy(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
-    let text =
-        |container: &Map<String, Value>, key: &str| container.get(key).and_then(Value::as_str).map(str::to_owned);
+    let text = |container: &Map<String, Value>, key: &str| {
+        container
+            .get(key)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
     let default = pull_policy(&text(old, "image").unwrap_or_default());
     match (text(old, PULL_POLICY), text(new, PULL_POLICY)) {
         (old, new) if old == new => true,
@@ -112,16 +135,25 @@ fn without(template: &Value) -> Value {
 
 /// The tag of an image's name without a digest.
 fn tag(image: &str) -> Option<&str> {
-    image.rsplit_once(':').map(|(_, tag)| tag).filter(|tag| !tag.contains('/'))
+    image
+        .rsplit_once(':')
+        .map(|(_, tag)| tag)
+        .filter(|tag| !tag.contains('/'))
 }
 
 /// What is a default of a pod for other reasons than its own value.
 fn pod(spec: &mut Value) {
-    let Some(spec) = spec.as_object_mut() else { return };
+    let Some(spec) = spec.as_object_mut() else {
+        return;
+    };
     // Every new pod has these gates, whether the template names them or not. OpenKruise's webhook refuses a StatefulSet
     // that is updated in place and does not name its gate.
     if let Some(Value::Array(gates)) = spec.get_mut(READINESS_GATES) {
-        gates.retain(|gate| gate["conditionType"].as_str().is_none_or(|type_| !OF_NEW_PODS.contains(&type_)));
+        gates.retain(|gate| {
+            gate["conditionType"]
+                .as_str()
+                .is_none_or(|type_| !OF_NEW_PODS.contains(&type_))
+        });
         if gates.is_empty() {
             spec.remove(READINESS_GATES);
         }
@@ -130,10 +162,22 @@ fn pod(spec: &mut Value) {
     if let Some(account) = spec.remove("serviceAccount") {
         spec.entry("serviceAccountName").or_insert(account);
     }
-    let volumes = spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten();
+    let volumes = spec
+        .get_mut("volumes")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten();
     for image in volumes.filter_map(|volume| volume.get_mut("image")?.as_object_mut()) {
-        let default = pull_policy(image.get("reference").and_then(Value::as_str).unwrap_or_default());
-        if image.get("pullPolicy").is_some_and(|policy| policy == default) {
+        let default = pull_policy(
+            image
+                .get("reference")
+                .and_then(Value::as_str)
+                .unwrap_or_default(),
+        );
+        if image
+            .get("pullPolicy")
+            .is_some_and(|policy| policy == default)
+        {
             image.remove("pullPolicy");
         }
     }
@@ -141,8 +185,14 @@ fn pod(spec: &mut Value) {
         return;
     }
     for key in ["containers", "initContainers"] {
-        let containers = spec.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten();
-        let ports = containers.filter_map(|container| container.get_mut("ports")?.as_array_mut()).flatten();
+        let containers = spec
+            .get_mut(key)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten();
+        let ports = containers
+            .filter_map(|container| container.get_mut("ports")?.as_array_mut())
+            .flatten();
         for port in ports.filter_map(Value::as_object_mut) {
             if port.get("hostPort") == port.get("containerPort") {
                 port.remove("hostPort");
@@ -180,7 +230,9 @@ fn kind(holder: &str) -> &str {
 fn is_default(holder: &str, name: &str, value: &Value, empty: bool) -> bool {
     match value {
         Value::String(text) => TEXTS.contains(&(holder, name, text)),
-        Value::Number(number) => number.as_i64().is_some_and(|number| NUMBERS.contains(&(holder, name, number))),
+        Value::Number(number) => number
+            .as_i64()
+            .is_some_and(|number| NUMBERS.contains(&(holder, name, number))),
         Value::Bool(flag) => FLAGS.contains(&(holder, name, *flag)),
         Value::Null => true,
         _ => empty && EMPTY.contains(&name),

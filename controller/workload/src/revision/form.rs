@@ -134,8 +134,11 @@ const MAPS: [&str; 10] = [
 /// Quantities, and maps of them.
 const QUANTITIES: [&str; 5] = ["limits", "requests", "overhead", "sizeLimit", "divisor"];
 /// Fields that are written even where they are null, by what holds them.
-const NULL_IS_KEPT: [(&str, &str); 3] =
-    [("grpc", "service"), ("dataSource", "apiGroup"), ("dataSourceRef", "apiGroup")];
+const NULL_IS_KEPT: [(&str, &str); 3] = [
+    ("grpc", "service"),
+    ("dataSource", "apiGroup"),
+    ("dataSourceRef", "apiGroup"),
+];
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 /// Templates of claims: of a pod's own volume, and of a workload.
 const CLAIMS: [&str; 2] = ["volumeClaimTemplate", CLAIM_TEMPLATES];
@@ -154,7 +157,10 @@ pub fn canonical(template: &Value) -> Value {
 /// The metadata of an object that holds a template, in that form.
 pub fn metadata(metadata: Option<&Value>) -> Value {
     let written = metadata.and_then(|metadata| field("", "metadata", metadata));
-    let mut holder: Map<_, _> = written.map(|metadata| ("metadata".to_owned(), metadata)).into_iter().collect();
+    let mut holder: Map<_, _> = written
+        .map(|metadata| ("metadata".to_owned(), metadata))
+        .into_iter()
+        .collect();
     dated(&mut holder);
     holder.remove("metadata").unwrap_or_default()
 }
@@ -193,7 +199,9 @@ pub fn escaped(json: &str) -> String {
     for c in json.chars() {
         match c {
             // Outside of strings JSON has none of them.
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                text.push_str(&format!("\\u{:04x}", u32::from(c)))
+            }
             _ => text.push(c),
         }
     }
@@ -210,8 +218,12 @@ fn dated(holder: &mut Map<String, Value>) {
 
 /// `key` is the object's own field, `parent` the field that holds it.
 fn object(parent: &str, key: &str, value: &Value) -> Value {
-    let Value::Object(map) = value else { return value.clone() };
-    let kept = map.iter().filter_map(|(name, value)| Some((name.clone(), field(key, name, value)?)));
+    let Value::Object(map) = value else {
+        return value.clone();
+    };
+    let kept = map
+        .iter()
+        .filter_map(|(name, value)| Some((name.clone(), field(key, name, value)?)));
     let mut kept: Map<String, Value> = kept.collect();
     if CONTAINERS.contains(&key) {
         kept.entry("resources").or_insert_with(|| json!({}));
@@ -224,7 +236,8 @@ fn object(parent: &str, key: &str, value: &Value) -> Value {
     }
     if CLAIMS.contains(&key) {
         dated(&mut kept);
-        kept.entry("spec").or_insert_with(|| json!({"resources": {}}));
+        kept.entry("spec")
+            .or_insert_with(|| json!({"resources": {}}));
     }
     if key == CLAIM_TEMPLATES {
         kept.entry("status").or_insert_with(|| json!({}));
@@ -238,8 +251,10 @@ fn object(parent: &str, key: &str, value: &Value) -> Value {
 /// Do the types leave this text out where it is empty?
 fn is_left_out(holder: &str, name: &str) -> bool {
     let is_kept = name == "fsType" && FS_TYPE_IS_KEPT.contains(&holder);
-    let of_holder = |(field, holders): &(&str, &[&str])| *field == name && holders.contains(&holder);
-    (EMPTY_TEXT_IS_LEFT_OUT.contains(&name) && !is_kept) || EMPTY_TEXT_IS_LEFT_OUT_OF.iter().any(of_holder)
+    let of_holder =
+        |(field, holders): &(&str, &[&str])| *field == name && holders.contains(&holder);
+    (EMPTY_TEXT_IS_LEFT_OUT.contains(&name) && !is_kept)
+        || EMPTY_TEXT_IS_LEFT_OUT_OF.iter().any(of_holder)
 }
 
 /// The value of a field of `holder`; `None` where the types leave it out.
@@ -250,9 +265,12 @@ fn field(holder: &str, name: &str, value: &Value) -> Option<Value> {
             return kept.then_some(Value::Null);
         }
         Value::Bool(false) if FALSE_IS_LEFT_OUT.contains(&name) => {
-            return (name == "readOnly" && READ_ONLY_IS_KEPT.contains(&holder)).then_some(json!(false));
+            return (name == "readOnly" && READ_ONLY_IS_KEPT.contains(&holder))
+                .then_some(json!(false));
         }
-        Value::Number(n) if n.as_i64() == Some(0) && ZERO_IS_LEFT_OUT.contains(&name) => return None,
+        Value::Number(n) if n.as_i64() == Some(0) && ZERO_IS_LEFT_OUT.contains(&name) => {
+            return None;
+        }
         Value::String(text) if text.is_empty() => {
             return (!is_left_out(holder, name)).then(|| value.clone());
         }
@@ -261,13 +279,17 @@ fn field(holder: &str, name: &str, value: &Value) -> Option<Value> {
         _ => {}
     }
     Some(match value {
-        Value::Object(map) if QUANTITIES.contains(&name) => {
-            Value::Object(map.iter().map(|(name, value)| (name.clone(), quantity::canonical(value))).collect())
-        }
+        Value::Object(map) if QUANTITIES.contains(&name) => Value::Object(
+            map.iter()
+                .map(|(name, value)| (name.clone(), quantity::canonical(value)))
+                .collect(),
+        ),
         _ if QUANTITIES.contains(&name) => quantity::canonical(value),
         Value::Object(_) if MAPS.contains(&name) => value.clone(),
         Value::Object(_) => object(holder, name, value),
-        Value::Array(list) => Value::Array(list.iter().map(|item| object(holder, name, item)).collect()),
+        Value::Array(list) => {
+            Value::Array(list.iter().map(|item| object(holder, name, item)).collect())
+        }
         _ => value.clone(),
     })
 }

@@ -43,8 +43,18 @@ pub struct PodLabels {
 impl PodLabels {
     /// The labels of a pod of this revision.
     pub fn of(self, revision: &str) -> impl Iterator<Item = (&'static str, &str)> {
-        let hash = self.template_hash.then(|| (TEMPLATE_HASH_LABEL, short(revision)));
-        std::iter::once((REVISION_LABEL, if self.short { short(revision) } else { revision })).chain(hash)
+        let hash = self
+            .template_hash
+            .then(|| (TEMPLATE_HASH_LABEL, short(revision)));
+        std::iter::once((
+            REVISION_LABEL,
+            if self.short {
+                short(revision)
+            } else {
+                revision
+            },
+        ))
+        .chain(hash)
     }
 }
 
@@ -74,7 +84,10 @@ impl Revision {
 }
 
 fn template_in(mut data: Value) -> Value {
-    let mut template = data.pointer_mut("/spec/template").map(Value::take).unwrap_or_default();
+    let mut template = data
+        .pointer_mut("/spec/template")
+        .map(Value::take)
+        .unwrap_or_default();
     if let Some(map) = template.as_object_mut() {
         map.remove("$patch");
     }
@@ -106,14 +119,20 @@ pub fn sort(revisions: &mut [Arc<Revision>]) {
 /// Looks the template up in the history, which is sorted oldest first. A revision whose text is not the template's own is
 /// read, and no others.
 pub fn recognise(template: &Value, revisions: &[Arc<Revision>]) -> Recognised {
-    let next = revisions.last().map_or(1, |newest| newest.revision.saturating_add(1));
+    let next = revisions
+        .last()
+        .map_or(1, |newest| newest.revision.saturating_add(1));
     let data = data(template);
     // The server keeps the data as it was sent, so most often the text of the newest says it all.
     let text = form::text(&data);
     let wanted = template_in(data);
-    let is =
-        |revision: &Arc<Revision>| revision.data.as_str() == text || form::canonical(&revision.template()) == wanted;
-    revisions.iter().rposition(is).map_or(Recognised::New(next), |at| found(revisions, at))
+    let is = |revision: &Arc<Revision>| {
+        revision.data.as_str() == text || form::canonical(&revision.template()) == wanted
+    };
+    revisions
+        .iter()
+        .rposition(is)
+        .map_or(Recognised::New(next), |at| found(revisions, at))
 }
 
 /// Looks for a revision that means the same and says more: what it spells out the template leaves to a default. Not the other
@@ -125,7 +144,10 @@ pub fn recognise_meaning(template: &Value, revisions: &[Arc<Revision>]) -> Optio
         let (old, new) = defaults::dropped(&held, &wanted);
         old == new && spells_out(&held, &wanted)
     };
-    revisions.iter().rposition(means_the_same).map(|at| found(revisions, at))
+    revisions
+        .iter()
+        .rposition(means_the_same)
+        .map(|at| found(revisions, at))
 }
 
 /// Does the one have every field that the other has?
@@ -136,7 +158,11 @@ fn spells_out(one: &Value, other: &Value) -> bool {
             fields.all(|(key, value)| one.get(key).is_some_and(|own| spells_out(own, value)))
         }
         (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| spells_out(one, other))
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|(one, other)| spells_out(one, other))
         }
         _ => true,
     }
@@ -154,7 +180,9 @@ pub fn found(revisions: &[Arc<Revision>], at: usize) -> Recognised {
 
 /// The revision that a pod's label names. The label may hold the whole name or, from another setting, the hash alone.
 pub fn of_label<'a>(label: &str, revisions: &'a [Arc<Revision>]) -> Option<&'a Arc<Revision>> {
-    revisions.iter().find(|revision| same(label, &revision.metadata.name))
+    revisions
+        .iter()
+        .find(|revision| same(label, &revision.metadata.name))
 }
 
 /// Do two labels or names mean the same revision? Their hashes are compared.
@@ -170,10 +198,19 @@ pub fn data(template: &Value) -> Value {
 /// The same, in the form of the newest revision: who wrote that compares bytes, and may get the workload back.
 pub fn data_like(newest: Option<&Revision>, template: &Value) -> Value {
     let canonical = form::canonical(template);
-    let leaves_times_out = newest
-        .map(Revision::template)
-        .and_then(|held| Some(!held.get("metadata")?.as_object()?.contains_key("creationTimestamp")));
-    kept(if leaves_times_out.unwrap_or_default() { form::undated(canonical) } else { canonical })
+    let leaves_times_out = newest.map(Revision::template).and_then(|held| {
+        Some(
+            !held
+                .get("metadata")?
+                .as_object()?
+                .contains_key("creationTimestamp"),
+        )
+    });
+    kept(if leaves_times_out.unwrap_or_default() {
+        form::undated(canonical)
+    } else {
+        canonical
+    })
 }
 
 fn kept(mut template: Value) -> Value {
@@ -201,10 +238,21 @@ pub fn duplicates(revisions: &[Arc<Revision>]) -> Vec<(&Arc<Revision>, &Arc<Revi
 }
 
 /// Revisions to drop: the oldest of those that nothing uses, so that at most `limit` unused ones stay.
-pub fn beyond_limit(revisions: &[Arc<Revision>], limit: i32, in_use: impl Fn(&str) -> bool) -> Vec<Arc<Revision>> {
-    let unused: Vec<_> = revisions.iter().filter(|revision| !in_use(&revision.metadata.name)).collect();
+pub fn beyond_limit(
+    revisions: &[Arc<Revision>],
+    limit: i32,
+    in_use: impl Fn(&str) -> bool,
+) -> Vec<Arc<Revision>> {
+    let unused: Vec<_> = revisions
+        .iter()
+        .filter(|revision| !in_use(&revision.metadata.name))
+        .collect();
     let keep = usize::try_from(limit).unwrap_or(0);
-    unused.iter().take(unused.len().saturating_sub(keep)).map(|revision| (*revision).clone()).collect()
+    unused
+        .iter()
+        .take(unused.len().saturating_sub(keep))
+        .map(|revision| (*revision).clone())
+        .collect()
 }
 
 #[cfg(test)]

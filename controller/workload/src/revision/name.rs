@@ -19,7 +19,9 @@ pub fn hash(data: &Value, collision: i32) -> String {
 
 /// A text of digits and letters in letters that cannot spell a word, one for each byte, as Kubernetes writes hashes.
 pub fn safe(text: &str) -> String {
-    text.bytes().map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()])).collect()
+    text.bytes()
+        .map(|b| char::from(ALPHABET[usize::from(b) % ALPHABET.len()]))
+        .collect()
 }
 
 /// Five letters and digits that follow from a seed, as Kubernetes ends generated names with five
@@ -36,8 +38,17 @@ pub fn suffix(seed: &str) -> String {
 
 /// The name of the revision with this hash.
 pub fn revision_name(workload: &str, hash: &str) -> String {
-    let cut = workload.char_indices().map(|(at, _)| at).take_while(|at| *at <= LONGEST_PREFIX).last().unwrap_or(0);
-    let prefix = if workload.len() <= LONGEST_PREFIX { workload } else { &workload[..cut] };
+    let cut = workload
+        .char_indices()
+        .map(|(at, _)| at)
+        .take_while(|at| *at <= LONGEST_PREFIX)
+        .last()
+        .unwrap_or(0);
+    let prefix = if workload.len() <= LONGEST_PREFIX {
+        workload
+    } else {
+        &workload[..cut]
+    };
     format!("{prefix}-{hash}")
 }
 
@@ -48,7 +59,9 @@ pub fn short(name: &str) -> &str {
 
 /// FNV-1, 32 bits: stable across versions and machines, which std's hasher does not promise.
 fn fnv1(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(*byte))
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        hash.wrapping_mul(0x0100_0193) ^ u32::from(*byte)
+    })
 }
 
 #[cfg(test)]
@@ -61,7 +74,10 @@ mod tests {
     fn the_hash_is_stable_and_safe() {
         let template = json!({"spec": {"containers": []}, "metadata": {}});
         // Written out, so that a release never renames the revisions of the one before.
-        assert_eq!(hash(&template, 0), hash(&json!({"metadata": {}, "spec": {"containers": []}}), 0));
+        assert_eq!(
+            hash(&template, 0),
+            hash(&json!({"metadata": {}, "spec": {"containers": []}}), 0)
+        );
         assert_ne!(hash(&template, 0), hash(&template, 1));
         assert!(hash(&template, 7).bytes().all(|b| ALPHABET.contains(&b)));
     }

@@ -17,7 +17,9 @@ pub fn canonical(value: &Value) -> Value {
 /// The same, rounded up to thousandths, as the server does with amounts of resources.
 pub fn rounded(value: &Value) -> Value {
     match canonical(value) {
-        Value::String(text) => Value::String(parse(&text).map_or(text, |quantity| quantity.rounded().written())),
+        Value::String(text) => {
+            Value::String(parse(&text).map_or(text, |quantity| quantity.rounded().written()))
+        }
         other => other,
     }
 }
@@ -29,7 +31,9 @@ pub fn thousandths(text: &str) -> Option<i128> {
 
 /// Is the one at least as much as the other? Not where one of them is no quantity.
 pub fn is_at_least(one: &str, other: &str) -> bool {
-    thousandths(one).zip(thousandths(other)).is_some_and(|(one, other)| one >= other)
+    thousandths(one)
+        .zip(thousandths(other))
+        .is_some_and(|(one, other)| one >= other)
 }
 
 /// `mantissa * 10^exponent`, or `mantissa * 10^exponent * 1024^power` with a binary suffix.
@@ -49,15 +53,27 @@ enum Style {
     Binary(u32),
 }
 
-const DECIMAL: [(i32, &str); 10] =
-    [(-9, "n"), (-6, "u"), (-3, "m"), (0, ""), (3, "k"), (6, "M"), (9, "G"), (12, "T"), (15, "P"), (18, "E")];
+const DECIMAL: [(i32, &str); 10] = [
+    (-9, "n"),
+    (-6, "u"),
+    (-3, "m"),
+    (0, ""),
+    (3, "k"),
+    (6, "M"),
+    (9, "G"),
+    (12, "T"),
+    (15, "P"),
+    (18, "E"),
+];
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 /// More digits than any quantity needs; a longer number is left as it is written.
 const MOST_DIGITS: usize = 20;
 
 fn parse(text: &str) -> Option<Quantity> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '+' | '-')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '+' | '-'))
+        .unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.len() + fraction.len() > MOST_DIGITS || whole.len() + fraction.len() == 0 {
@@ -65,7 +81,13 @@ fn parse(text: &str) -> Option<Quantity> {
     }
     let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
     let exponent = -i32::try_from(fraction.len()).ok()?;
-    let quantity = |exponent, style| Some(Quantity { mantissa, exponent, style });
+    let quantity = |exponent, style| {
+        Some(Quantity {
+            mantissa,
+            exponent,
+            style,
+        })
+    };
     if let Some((own, _)) = DECIMAL.iter().find(|(_, name)| *name == suffix) {
         return quantity(exponent + own, Style::Decimal);
     }
@@ -73,22 +95,42 @@ fn parse(text: &str) -> Option<Quantity> {
         return quantity(exponent, Style::Binary(u32::try_from(power).ok()?));
     }
     let own: i32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-    if (-18..=18).contains(&own) { quantity(exponent + own, Style::Exponent) } else { None }
+    if (-18..=18).contains(&own) {
+        quantity(exponent + own, Style::Exponent)
+    } else {
+        None
+    }
 }
 
 impl Quantity {
     /// Its value, in thousandths, which is as fine as anything that is asked for.
     fn thousandths(&self) -> Option<i128> {
-        let factor = if let Style::Binary(power) = self.style { 1024_i128.pow(power) } else { 1 };
+        let factor = if let Style::Binary(power) = self.style {
+            1024_i128.pow(power)
+        } else {
+            1
+        };
         shifted_up(self.mantissa.checked_mul(factor)?, self.exponent + 3)
     }
 
     fn rounded(self) -> Self {
-        let factor = if let Style::Binary(power) = self.style { 1024_i128.pow(power) } else { 1 };
+        let factor = if let Style::Binary(power) = self.style {
+            1024_i128.pow(power)
+        } else {
+            1
+        };
         let exact = self.exponent >= -3;
         match self.thousandths() {
-            Some(mantissa) if !exact && factor == 1 => Self { mantissa, exponent: -3, style: self.style },
-            Some(mantissa) if !exact => Self { mantissa, exponent: -3, style: Style::Binary(0) },
+            Some(mantissa) if !exact && factor == 1 => Self {
+                mantissa,
+                exponent: -3,
+                style: self.style,
+            },
+            Some(mantissa) if !exact => Self {
+                mantissa,
+                exponent: -3,
+                style: Style::Binary(0),
+            },
             _ => self,
         }
     }
@@ -99,7 +141,11 @@ impl Quantity {
         {
             return text;
         }
-        let factor = if let Style::Binary(power) = self.style { 1024_i128.pow(power) } else { 1 };
+        let factor = if let Style::Binary(power) = self.style {
+            1024_i128.pow(power)
+        } else {
+            1
+        };
         self.written_decimal(self.mantissa.saturating_mul(factor))
     }
 
@@ -107,7 +153,9 @@ impl Quantity {
     fn written_binary(&self, power: u32) -> Option<String> {
         let whole = self.mantissa.checked_mul(1024_i128.pow(power))?;
         let mut value = shifted_up(whole, self.exponent)?;
-        if value.abs() < 1024 || (self.exponent < 0 && shifted_up(value, -self.exponent) != Some(whole)) {
+        if value.abs() < 1024
+            || (self.exponent < 0 && shifted_up(value, -self.exponent) != Some(whole))
+        {
             return None;
         }
         let mut suffix = 0;
@@ -137,7 +185,11 @@ impl Quantity {
             exponent -= 1;
         }
         if self.style == Style::Exponent {
-            return if exponent == 0 { mantissa.to_string() } else { format!("{mantissa}e{exponent}") };
+            return if exponent == 0 {
+                mantissa.to_string()
+            } else {
+                format!("{mantissa}e{exponent}")
+            };
         }
         match DECIMAL.iter().find(|(own, _)| *own == exponent) {
             Some((_, suffix)) => format!("{mantissa}{suffix}"),
@@ -193,7 +245,11 @@ mod tests {
         for (value, expected) in table {
             assert_eq!(rounded(&value), json!(expected), "{value}");
         }
-        let counted = [("1500u", Some(2)), ("1Gi", Some(1_073_741_824_000)), ("8Ei", Some((8 << 60) * 1000))];
+        let counted = [
+            ("1500u", Some(2)),
+            ("1Gi", Some(1_073_741_824_000)),
+            ("8Ei", Some((8 << 60) * 1000)),
+        ];
         for (text, expected) in counted.into_iter().chain([("much", None)]) {
             assert_eq!(thousandths(text), expected, "{text}");
         }
@@ -233,7 +289,10 @@ mod tests {
             (json!("128974848"), "128974848"),
             (json!("129e6"), "129e6"),
             (json!("1e3"), "1e3"),
-            (json!("12345678901234567890123456789"), "12345678901234567890123456789"),
+            (
+                json!("12345678901234567890123456789"),
+                "12345678901234567890123456789",
+            ),
             (json!("1e19"), "1e19"),
             (json!("1e-2147483648"), "1e-2147483648"),
             (json!("1.00000000000000000000"), "1.00000000000000000000"),
@@ -241,7 +300,11 @@ mod tests {
         ];
         for (value, expected) in table {
             assert_eq!(canonical(&value), json!(expected), "{value}");
-            assert_eq!(canonical(&json!(expected)), json!(expected), "{value}: it stays as it is");
+            assert_eq!(
+                canonical(&json!(expected)),
+                json!(expected),
+                "{value}: it stays as it is"
+            );
         }
     }
 }

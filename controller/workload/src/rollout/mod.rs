@@ -121,13 +121,19 @@ impl Numbers {
 /// Computes the numbers from all active pods.
 pub fn numbers(wanted: &Wanted, pods: impl Iterator<Item = Held>) -> Numbers {
     let tally = Tally::of(pods);
-    let (update, back) = if wanted.updates { tally.to_update(wanted) } else { (0, false) };
+    let (update, back) = if wanted.updates {
+        tally.to_update(wanted)
+    } else {
+        (0, false)
+    };
     let (surge, surge_old) = surge(wanted, &tally, update, back);
     let side = if back { &tally.back } else { &tally.forward };
     let mut numbers = Numbers {
         update,
         back,
-        disruptions: tally.available.saturating_sub(wanted.replicas.saturating_sub(wanted.max_unavailable)),
+        disruptions: tally
+            .available
+            .saturating_sub(wanted.replicas.saturating_sub(wanted.max_unavailable)),
         updated_unavailable: (wanted.max_unavailable + tally.total)
             .saturating_sub(wanted.replicas + side.target_unavailable),
         repair: Repair::new(side.broken, side.target_fails),
@@ -137,11 +143,22 @@ pub fn numbers(wanted: &Wanted, pods: impl Iterator<Item = Held>) -> Numbers {
     let excluded = wanted.exclude_preparing_delete;
     let counted = tally.total - if excluded { tally.preparing_delete } else { 0 };
     // An old pod counts here, held by a hook or not, as long as it counts towards the replicas.
-    let counted_old = tally.old + if excluded { 0 } else { tally.preparing_delete_old };
+    let counted_old = tally.old
+        + if excluded {
+            0
+        } else {
+            tally.preparing_delete_old
+        };
     let expected = wanted.replicas + surge;
     let expected_old = wanted.partition + surge_old;
     if counted < expected {
-        scale_up(&mut numbers, wanted, &tally, expected - counted, expected_old.saturating_sub(counted_old));
+        scale_up(
+            &mut numbers,
+            wanted,
+            &tally,
+            expected - counted,
+            expected_old.saturating_sub(counted_old),
+        );
     }
     // What is on its way out already, held by a hook or not, is no reason to delete another.
     let staying = tally.old + tally.updated - tally.old_to_delete - tally.updated_to_delete;
@@ -153,8 +170,18 @@ pub fn numbers(wanted: &Wanted, pods: impl Iterator<Item = Held>) -> Numbers {
     numbers
 }
 
-fn scale_up(numbers: &mut Numbers, wanted: &Wanted, tally: &Tally, missing: usize, missing_old: usize) {
-    let now = missing.min(wanted.scale_max_unavailable.saturating_sub(tally.unavailable));
+fn scale_up(
+    numbers: &mut Numbers,
+    wanted: &Wanted,
+    tally: &Tally,
+    missing: usize,
+    missing_old: usize,
+) {
+    let now = missing.min(
+        wanted
+            .scale_max_unavailable
+            .saturating_sub(tally.unavailable),
+    );
     numbers.create_old = missing_old.min(now);
     numbers.create_updated = now - numbers.create_old;
     numbers.create_later = missing - now;
@@ -171,16 +198,30 @@ fn surge(wanted: &Wanted, tally: &Tally, update: usize, back: bool) -> (usize, u
     let beyond = if replaces_first {
         to_delete
     } else {
-        (tally.unavailable + to_delete).saturating_sub(wanted.max_unavailable).min(to_delete)
+        (tally.unavailable + to_delete)
+            .saturating_sub(wanted.max_unavailable)
+            .min(to_delete)
     };
-    let needed = if replaces_first { update.min(wanted.max_surge) } else { update };
+    let needed = if replaces_first {
+        update.min(wanted.max_surge)
+    } else {
+        update
+    };
     if beyond < needed || beyond == 0 {
         let surge = wanted.max_surge.min(update);
         return (surge, if back { surge } else { 0 });
     }
-    let surge = wanted.max_surge.max(usize::from(replaces_first)).min(beyond);
+    let surge = wanted
+        .max_surge
+        .max(usize::from(replaces_first))
+        .min(beyond);
     let staying_old = tally.old - tally.old_to_delete;
-    (surge, surge.saturating_sub(tally.updated_to_delete).min(wanted.partition.saturating_sub(staying_old)))
+    (
+        surge,
+        surge
+            .saturating_sub(tally.updated_to_delete)
+            .min(wanted.partition.saturating_sub(staying_old)),
+    )
 }
 
 impl Tally {
@@ -215,9 +256,18 @@ impl Tally {
     fn to_update(&self, wanted: &Wanted) -> (usize, bool) {
         let wanted_updated = wanted.replicas - wanted.partition;
         let staying_old = self.old - self.old_to_delete;
-        let forward = staying_old.saturating_sub(wanted.partition).min(wanted_updated.saturating_sub(self.updated));
-        let back = wanted.partition.saturating_sub(self.old).min(self.updated.saturating_sub(wanted_updated));
-        if wanted.rolls_back && back > 0 { (back, true) } else { (forward, false) }
+        let forward = staying_old
+            .saturating_sub(wanted.partition)
+            .min(wanted_updated.saturating_sub(self.updated));
+        let back = wanted
+            .partition
+            .saturating_sub(self.old)
+            .min(self.updated.saturating_sub(wanted_updated));
+        if wanted.rolls_back && back > 0 {
+            (back, true)
+        } else {
+            (forward, false)
+        }
     }
 }
 
@@ -248,7 +298,9 @@ pub fn admitted(numbers: &Numbers, candidates: impl Iterator<Item = Candidate>) 
     for candidate in candidates.take(numbers.update) {
         if candidate.broken && (candidate.begun || free > 0) {
             free = free.saturating_sub(1);
-        } else if admitted >= numbers.updated_unavailable || (candidate.available && disruptions == 0) {
+        } else if admitted >= numbers.updated_unavailable
+            || (candidate.available && disruptions == 0)
+        {
             break;
         } else {
             disruptions -= usize::from(candidate.available);

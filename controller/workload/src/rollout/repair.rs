@@ -27,15 +27,26 @@ pub struct Repair {
 impl Repair {
     /// The rule.
     pub fn new(broken: usize, target_fails: usize) -> Self {
-        Self { free: if target_fails == 0 { broken } else { 0 }, fails: target_fails }
+        Self {
+            free: if target_fails == 0 { broken } else { 0 },
+            fails: target_fails,
+        }
     }
 }
 
 /// Are the pod's own containers to blame that it does not serve? A pod that only a readiness gate or a lost node keeps
 /// from being ready is not broken.
 pub fn is_broken(pod: &Pod) -> bool {
-    let ready = |name: &str| pod.container_status(name).is_some_and(|status| status.ready);
-    &*pod.status.phase != "Running" || !pod.spec.containers.iter().all(|container| ready(&container.name))
+    let ready = |name: &str| {
+        pod.container_status(name)
+            .is_some_and(|status| status.ready)
+    };
+    &*pod.status.phase != "Running"
+        || !pod
+            .spec
+            .containers
+            .iter()
+            .all(|container| ready(&container.name))
 }
 
 #[cfg(test)]
@@ -49,10 +60,18 @@ mod tests {
     #[test]
     fn containers_that_are_not_ready_are_broken() {
         let pod = |phase: &str, ready: &[Value]| {
-            let containers: Vec<_> = ready.iter().enumerate().map(|(at, _)| json!({"name": at.to_string()})).collect();
-            let statuses = ready.iter().enumerate().filter(|(_, ready)| !ready.is_null());
-            let statuses: Vec<_> =
-                statuses.map(|(at, ready)| json!({"name": at.to_string(), "ready": ready})).collect();
+            let containers: Vec<_> = ready
+                .iter()
+                .enumerate()
+                .map(|(at, _)| json!({"name": at.to_string()}))
+                .collect();
+            let statuses = ready
+                .iter()
+                .enumerate()
+                .filter(|(_, ready)| !ready.is_null());
+            let statuses: Vec<_> = statuses
+                .map(|(at, ready)| json!({"name": at.to_string(), "ready": ready}))
+                .collect();
             let gate = json!({"type": "Ready", "status": "False"});
             let pod = json!({
                 "metadata": {}, "spec": {"containers": containers},
@@ -60,9 +79,15 @@ mod tests {
             });
             serde_json::from_value::<Pod>(pod).unwrap()
         };
-        assert!(!is_broken(&pod("Running", &[json!(true), json!(true)])), "held by a gate alone");
+        assert!(
+            !is_broken(&pod("Running", &[json!(true), json!(true)])),
+            "held by a gate alone"
+        );
         assert!(is_broken(&pod("Running", &[json!(true), json!(false)])));
-        assert!(is_broken(&pod("Running", &[json!(true), json!(null)])), "no status yet");
+        assert!(
+            is_broken(&pod("Running", &[json!(true), json!(null)])),
+            "no status yet"
+        );
         assert!(is_broken(&pod("Pending", &[json!(true)])));
     }
 
@@ -79,15 +104,28 @@ mod tests {
     }
 
     fn wanted(replicas: usize, max_unavailable: usize) -> Wanted {
-        Wanted { replicas, max_unavailable, scale_max_unavailable: usize::MAX, updates: true, ..Wanted::default() }
+        Wanted {
+            replicas,
+            max_unavailable,
+            scale_max_unavailable: usize::MAX,
+            updates: true,
+            ..Wanted::default()
+        }
     }
 
     /// As decisions do it: broken ones first.
     fn broken_first(numbers: &Numbers, held: &[Held]) -> Vec<Held> {
-        let mut old: Vec<_> =
-            held.iter().copied().filter(|pod| pod.updated == numbers.back && !pod.to_delete).collect();
+        let mut old: Vec<_> = held
+            .iter()
+            .copied()
+            .filter(|pod| pod.updated == numbers.back && !pod.to_delete)
+            .collect();
         old.sort_by_key(|pod| !pod.broken);
-        let candidate = |pod: &Held| Candidate { available: pod.available, broken: pod.broken, begun: false };
+        let candidate = |pod: &Held| Candidate {
+            available: pod.available,
+            broken: pod.broken,
+            begun: false,
+        };
         old.truncate(admitted(numbers, old.iter().map(candidate)));
         old
     }
@@ -118,7 +156,10 @@ mod tests {
             .concat();
             let numbers = numbers(&wanted(replicas, max_unavailable), held.iter().copied());
             let now = broken_first(&numbers, &held);
-            let got = (now.iter().filter(|pod| pod.broken).count(), now.iter().filter(|pod| !pod.broken).count());
+            let got = (
+                now.iter().filter(|pod| pod.broken).count(),
+                now.iter().filter(|pod| !pod.broken).count(),
+            );
             assert_eq!(
                 got, expected,
                 "{replicas} replicas, maxUnavailable {max_unavailable}: {broken} broken, {serve} serve, {updated} updated, {fail} fail"

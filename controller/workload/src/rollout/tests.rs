@@ -47,8 +47,18 @@ fn numbers_by_case() {
     ];
     for ((r, p, u, s), (old, updated), (cu, co, d_old, du, up)) in table {
         let n = numbers(&wanted(r, p, u, s), pods(old, updated).into_iter());
-        let got = (n.create_updated, n.create_old, n.delete_old, n.delete_updated, n.update);
-        assert_eq!(got, (cu, co, d_old, du, up), "replicas {r} partition {p} surge {s}: {old} old, {updated} updated");
+        let got = (
+            n.create_updated,
+            n.create_old,
+            n.delete_old,
+            n.delete_updated,
+            n.update,
+        );
+        assert_eq!(
+            got,
+            (cu, co, d_old, du, up),
+            "replicas {r} partition {p} surge {s}: {old} old, {updated} updated"
+        );
     }
 }
 
@@ -60,7 +70,10 @@ fn pods_asked_to_go_are_replaced_first_when_surge_allows() {
     assert_eq!((n.create_updated, n.disruptions), (1, 0));
     held.extend(pods(0, 1));
     let n = numbers(&wanted(3, 0, 0, 1), held.into_iter());
-    assert_eq!((n.create_updated, n.disruptions, n.delete_updated), (0, 1, 0));
+    assert_eq!(
+        (n.create_updated, n.disruptions, n.delete_updated),
+        (0, 1, 0)
+    );
 }
 
 #[test]
@@ -71,7 +84,11 @@ fn an_old_pod_asked_to_go_is_replaced_by_an_old_one_only_inside_the_partition() 
         let mut wanted = wanted(3, partition, 0, 1);
         wanted.updates = false;
         let n = numbers(&wanted, held.into_iter());
-        assert_eq!((n.create_old, n.create_updated), (create_old, 1 - create_old), "partition {partition}");
+        assert_eq!(
+            (n.create_old, n.create_updated),
+            (create_old, 1 - create_old),
+            "partition {partition}"
+        );
     }
 }
 
@@ -89,25 +106,43 @@ fn what_is_on_its_way_out_is_no_reason_to_delete_another() {
     ];
     for ((replicas, partition), (old, updated, old_asked, updated_asked), expected) in table {
         let mut held = pods(old, updated);
-        held[..old_asked].iter_mut().for_each(|pod| pod.to_delete = true);
-        held[old..old + updated_asked].iter_mut().for_each(|pod| pod.to_delete = true);
+        held[..old_asked]
+            .iter_mut()
+            .for_each(|pod| pod.to_delete = true);
+        held[old..old + updated_asked]
+            .iter_mut()
+            .for_each(|pod| pod.to_delete = true);
         let n = numbers(&wanted(replicas, partition, 1, 0), held.into_iter());
-        let what =
-            format!("{replicas} replicas, partition {partition}: {old_asked} of {old}, {updated_asked} of {updated}");
+        let what = format!(
+            "{replicas} replicas, partition {partition}: {old_asked} of {old}, {updated_asked} of {updated}"
+        );
         assert_eq!((n.delete_old, n.delete_updated), expected, "{what}");
     }
 }
 
 #[test]
 fn a_workload_that_replaces_first_brings_one_for_a_pod_that_is_asked_to_go_whatever_its_limits() {
-    for ((replicas, max_unavailable, max_surge), asked, surge) in
-        [((1, 1, 0), 1, 1), ((4, 2, 0), 1, 1), ((4, 2, 0), 3, 1), ((4, 2, 2), 3, 2), ((4, 2, 0), 0, 0)]
-    {
-        let wanted = Wanted { replaces_first: true, ..wanted(replicas, 0, max_unavailable, max_surge) };
+    for ((replicas, max_unavailable, max_surge), asked, surge) in [
+        ((1, 1, 0), 1, 1),
+        ((4, 2, 0), 1, 1),
+        ((4, 2, 0), 3, 1),
+        ((4, 2, 2), 3, 2),
+        ((4, 2, 0), 0, 0),
+    ] {
+        let wanted = Wanted {
+            replaces_first: true,
+            ..wanted(replicas, 0, max_unavailable, max_surge)
+        };
         let mut pods = pods(0, replicas);
-        pods.iter_mut().take(asked).for_each(|pod| pod.to_delete = true);
+        pods.iter_mut()
+            .take(asked)
+            .for_each(|pod| pod.to_delete = true);
         let n = numbers(&wanted, pods.into_iter());
-        assert_eq!((n.surge, n.create_updated), (surge, surge), "{asked} of {replicas} are asked to go");
+        assert_eq!(
+            (n.surge, n.create_updated),
+            (surge, surge),
+            "{asked} of {replicas} are asked to go"
+        );
     }
 }
 
@@ -126,9 +161,16 @@ fn the_surge_serves_whoever_needs_more_of_it() {
     ];
     for ((replicas, max_unavailable, max_surge), (old, asked), surge) in table {
         let mut held = pods(old, 0);
-        held[..asked].iter_mut().for_each(|pod| pod.to_delete = true);
-        let n = numbers(&wanted(replicas, 0, max_unavailable, max_surge), held.into_iter());
-        let what = format!("maxUnavailable {max_unavailable}, maxSurge {max_surge}: {asked} of {old} are asked to go");
+        held[..asked]
+            .iter_mut()
+            .for_each(|pod| pod.to_delete = true);
+        let n = numbers(
+            &wanted(replicas, 0, max_unavailable, max_surge),
+            held.into_iter(),
+        );
+        let what = format!(
+            "maxUnavailable {max_unavailable}, maxSurge {max_surge}: {asked} of {old} are asked to go"
+        );
         assert_eq!((n.surge, n.create_updated), (surge, surge), "{what}");
     }
 }
@@ -143,7 +185,11 @@ fn a_pod_that_a_hook_holds_before_its_deletion_counts_unless_it_is_excluded() {
         let mut wanted = wanted(4, 2, 4, 0);
         wanted.exclude_preparing_delete = exclude;
         let n = numbers(&wanted, held.into_iter());
-        assert_eq!((n.create_updated, n.create_old), created, "excluded: {exclude}");
+        assert_eq!(
+            (n.create_updated, n.create_old),
+            created,
+            "excluded: {exclude}"
+        );
     }
 }
 
@@ -152,8 +198,16 @@ fn only_what_is_to_serve_and_does_not_speaks_against_a_revision() {
     type Edit = fn(&mut Held);
     let table: [(&str, Edit, usize); 5] = [
         ("it should serve", |_| {}, 1),
-        ("somebody asked for its deletion", |pod| pod.to_delete = true, 0),
-        ("a hook holds it before its deletion", |pod| pod.preparing_delete = true, 0),
+        (
+            "somebody asked for its deletion",
+            |pod| pod.to_delete = true,
+            0,
+        ),
+        (
+            "a hook holds it before its deletion",
+            |pod| pod.preparing_delete = true,
+            0,
+        ),
         ("it has no node", |pod| pod.scheduled = false, 0),
         ("it serves", |pod| pod.available = true, 0),
     ];
@@ -164,13 +218,23 @@ fn only_what_is_to_serve_and_does_not_speaks_against_a_revision() {
         held[3].available = false;
         edit(&mut held[3]);
         let n = numbers(&wanted(4, 0, 1, 0), held.into_iter());
-        assert_eq!((n.repair.fails, n.repair.free), (fails, 1 - fails), "{what}");
+        assert_eq!(
+            (n.repair.fails, n.repair.free),
+            (fails, 1 - fails),
+            "{what}"
+        );
     }
-    for edit in [(|pod: &mut Held| pod.to_delete = true) as Edit, |pod| pod.preparing_delete = true] {
+    for edit in [(|pod: &mut Held| pod.to_delete = true) as Edit, |pod| {
+        pod.preparing_delete = true
+    }] {
         let mut held = pods(3, 0);
         (held[0].broken, held[0].available) = (true, false);
         edit(&mut held[0]);
-        assert_eq!(numbers(&wanted(3, 0, 1, 0), held.into_iter()).repair.free, 0, "what goes is not repaired");
+        assert_eq!(
+            numbers(&wanted(3, 0, 1, 0), held.into_iter()).repair.free,
+            0,
+            "what goes is not repaired"
+        );
     }
 }
 
@@ -189,22 +253,34 @@ fn a_bad_revision_stops_by_itself() {
 }
 
 fn candidate(pod: &Held) -> Candidate {
-    Candidate { available: pod.available, broken: pod.broken, begun: false }
+    Candidate {
+        available: pod.available,
+        broken: pod.broken,
+        begun: false,
+    }
 }
 
 fn any_held() -> impl Strategy<Value = Held> {
     let rare = || prop::bool::weighted(0.1);
-    (any::<bool>(), any::<bool>(), any::<bool>(), rare(), rare(), rare()).prop_map(
-        |(updated, available, broken, older, to_delete, preparing)| Held {
-            updated,
-            current: !updated && !older,
-            available: available && !preparing && !broken,
-            scheduled: true,
-            broken,
-            to_delete,
-            preparing_delete: preparing,
-        },
+    (
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        rare(),
+        rare(),
+        rare(),
     )
+        .prop_map(
+            |(updated, available, broken, older, to_delete, preparing)| Held {
+                updated,
+                current: !updated && !older,
+                available: available && !preparing && !broken,
+                scheduled: true,
+                broken,
+                to_delete,
+                preparing_delete: preparing,
+            },
+        )
 }
 
 prop_compose! {

@@ -21,12 +21,23 @@ pub(super) fn merge(
     check_elements(&original, &patch)?;
     let Some(key) = key else {
         let mut seen = HashSet::new();
-        let all = original.iter().chain(&patch).filter(|item| seen.insert(identity(item, None)));
+        let all = original
+            .iter()
+            .chain(&patch)
+            .filter(|item| seen.insert(identity(item, None)));
         let all = all.cloned().collect();
-        return Ok(interleaved(all, &identities(&patch, None), &identities(&original, None), None));
+        return Ok(interleaved(
+            all,
+            &identities(&patch, None),
+            &identities(&original, None),
+            None,
+        ));
     };
     if !patch[0].is_object() {
-        return Err(InvalidPatch::new(format!("holds {}, but must hold objects with {key:?}", named(&patch[0]))));
+        return Err(InvalidPatch::new(format!(
+            "holds {}, but must hold objects with {key:?}",
+            named(&patch[0])
+        )));
     }
     let (patch, replaces) = without_special(&mut original, patch, key)?;
     if replaces {
@@ -35,15 +46,23 @@ pub(super) fn merge(
         return Ok(interleaved(list, &[], &order, Some(key)));
     }
     let server_order = identities(&original, Some(key));
-    let order: Vec<String> = patch.iter().map(|(_, element)| identity(element, Some(key))).collect();
+    let order: Vec<String> = patch
+        .iter()
+        .map(|(_, element)| identity(element, Some(key)))
+        .collect();
     let mut places: HashMap<String, usize> = HashMap::new();
     for (place, element) in original.iter().enumerate() {
         places.entry(identity(element, Some(key))).or_insert(place);
     }
     for ((at, element), identity) in patch.into_iter().zip(&order) {
-        match places.get(identity).and_then(|place| original.get_mut(*place)) {
+        match places
+            .get(identity)
+            .and_then(|place| original.get_mut(*place))
+        {
             Some(Value::Object(old)) => {
-                let Value::Object(element) = element else { continue };
+                let Value::Object(element) = element else {
+                    continue;
+                };
                 merge_maps(field, old, element).map_err(|error| error.at(at))?;
             }
             _ => {
@@ -73,7 +92,11 @@ type Elements = Vec<(usize, Value)>;
 
 /// The patch without elements that hold `$patch`, and whether they replace the list. Those that
 /// delete an element of the original have done so.
-fn without_special(original: &mut Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Elements, bool), InvalidPatch> {
+fn without_special(
+    original: &mut Vec<Value>,
+    patch: Vec<Value>,
+    key: &str,
+) -> Result<(Elements, bool), InvalidPatch> {
     let mut replaces = false;
     let mut deleted = HashSet::new();
     let mut kept = Vec::with_capacity(patch.len());
@@ -86,7 +109,9 @@ fn without_special(original: &mut Vec<Value>, patch: Vec<Value>, key: &str) -> R
         let has_key = element.get(key).is_some();
         match directive {
             None if has_key => kept.push((at, element)),
-            Some(directive) if directive != "delete" => return Err(unknown_directive(directive).at(at)),
+            Some(directive) if directive != "delete" => {
+                return Err(unknown_directive(directive).at(at));
+            }
             _ if !has_key => return Err(no_key(key).at(at)),
             _ => {
                 deleted.insert(identity(&element, Some(key)));
@@ -101,13 +126,18 @@ fn without_special(original: &mut Vec<Value>, patch: Vec<Value>, key: &str) -> R
 
 /// Lists of one type, which is no list.
 pub(super) fn check_elements(original: &[Value], patch: &[Value]) -> Result<(), InvalidPatch> {
-    let Some(first) = original.iter().chain(patch).next() else { return Ok(()) };
+    let Some(first) = original.iter().chain(patch).next() else {
+        return Ok(());
+    };
     for (at, element) in patch.iter().enumerate() {
         if element.is_array() || element.is_null() {
             return Err(InvalidPatch::new(format!("is {}; remove it", named(element))).at(at));
         }
         if discriminant(element) != discriminant(first) {
-            let problem = format!("is {}, but the other elements are not; remove it", named(element));
+            let problem = format!(
+                "is {}, but the other elements are not; remove it",
+                named(element)
+            );
             return Err(InvalidPatch::new(problem).at(at));
         }
     }
@@ -115,5 +145,8 @@ pub(super) fn check_elements(original: &[Value], patch: &[Value]) -> Result<(), 
 }
 
 pub(super) fn no_key(key: &str) -> InvalidPatch {
-    InvalidPatch::new(format!("has no {key:?}, by which its list is merged; add {:?}", shown(key)))
+    InvalidPatch::new(format!(
+        "has no {key:?}, by which its list is merged; add {:?}",
+        shown(key)
+    ))
 }

@@ -8,12 +8,18 @@ use super::has_directive;
 
 /// What tells an element from others: the value of its key, or the whole text.
 pub(super) fn identity(element: &Value, key: Option<&str>) -> String {
-    key.map_or_else(|| element.to_string(), |key| element.get(key).map(Value::to_string).unwrap_or_default())
+    key.map_or_else(
+        || element.to_string(),
+        |key| element.get(key).map(Value::to_string).unwrap_or_default(),
+    )
 }
 
 /// The elements' identities, in their order. Elements with a directive count too.
 pub(super) fn identities(list: &[Value], key: Option<&str>) -> Vec<String> {
-    list.iter().filter(|element| !has_directive(element)).map(|element| identity(element, key)).collect()
+    list.iter()
+        .filter(|element| !has_directive(element))
+        .map(|element| identity(element, key))
+        .collect()
 }
 
 /// The list with elements of `order` in this order. The others keep the order that they have on
@@ -38,7 +44,10 @@ pub(super) fn interleaved(
     of_patch.sort_by_key(|(place, ..)| *place);
     of_server.sort_by_key(|(place, ..)| *place);
     let mut result = Vec::with_capacity(of_patch.len() + of_server.len());
-    let (mut left, mut right) = (of_server.into_iter().peekable(), of_patch.into_iter().peekable());
+    let (mut left, mut right) = (
+        of_server.into_iter().peekable(),
+        of_patch.into_iter().peekable(),
+    );
     while let (Some((_, own, _)), Some((_, other, _))) = (left.peek(), right.peek()) {
         let is_first = own.zip(*other).is_some_and(|(own, other)| own < other);
         let next = if is_first { left.next() } else { right.next() };

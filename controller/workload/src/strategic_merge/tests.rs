@@ -37,17 +37,37 @@ fn merge_changes_fields_and_lists_by_key() {
             json!({"name": "new", "image": "n"}),
         ),
         // A list without a key is replaced.
-        (json!({"tolerations": [{"key": "new"}]}), "/tolerations", json!([{"key": "new"}])),
-        (json!({"nodeSelector": {"arch": "arm", "disk": null}}), "/nodeSelector", json!({"arch": "arm"})),
-        (json!({"nodeSelector": {"$patch": "replace", "a": "b"}}), "/nodeSelector", json!({"a": "b"})),
-        (json!({"nodeSelector": {"$patch": "delete"}}), "/nodeSelector", json!({})),
+        (
+            json!({"tolerations": [{"key": "new"}]}),
+            "/tolerations",
+            json!([{"key": "new"}]),
+        ),
+        (
+            json!({"nodeSelector": {"arch": "arm", "disk": null}}),
+            "/nodeSelector",
+            json!({"arch": "arm"}),
+        ),
+        (
+            json!({"nodeSelector": {"$patch": "replace", "a": "b"}}),
+            "/nodeSelector",
+            json!({"a": "b"}),
+        ),
+        (
+            json!({"nodeSelector": {"$patch": "delete"}}),
+            "/nodeSelector",
+            json!({}),
+        ),
         (json!({"nodeSelector": null}), "/nodeSelector", Value::Null),
         (
             json!({"containers": [{"name": "web", "$patch": "delete"}]}),
             "/containers",
             json!([{"name": "log", "image": "log:1"}]),
         ),
-        (json!({"containers": [{"$patch": "replace"}, {"name": "only"}]}), "/containers", json!([{"name": "only"}])),
+        (
+            json!({"containers": [{"$patch": "replace"}, {"name": "only"}]}),
+            "/containers",
+            json!([{"name": "only"}]),
+        ),
         (
             json!({"volumes": [{"name": "v", "$retainKeys": ["name", "secret"], "secret": {"secretName": "s"}}]}),
             "/volumes",
@@ -65,13 +85,25 @@ fn merge_changes_fields_and_lists_by_key() {
             json!({"name": "new"}),
         ),
         // A directive about a field that is not there does nothing.
-        (json!({"affinity": {"$patch": "replace", "podAffinity": {}}}), "/affinity", Value::Null),
-        (json!({"hostAliases": [{"ip": "1.1.1.1", "$patch": "delete"}]}), "/hostAliases", json!([])),
+        (
+            json!({"affinity": {"$patch": "replace", "podAffinity": {}}}),
+            "/affinity",
+            Value::Null,
+        ),
+        (
+            json!({"hostAliases": [{"ip": "1.1.1.1", "$patch": "delete"}]}),
+            "/hostAliases",
+            json!([]),
+        ),
     ];
     for (patch, pointer, wanted) in table {
         let spec = merged(old.clone(), pod(patch.clone()))["spec"].take();
         let wanted = decoded(wanted);
-        assert_eq!(spec.pointer(pointer).cloned().unwrap_or_default(), wanted, "{patch}");
+        assert_eq!(
+            spec.pointer(pointer).cloned().unwrap_or_default(),
+            wanted,
+            "{patch}"
+        );
     }
 }
 
@@ -89,7 +121,11 @@ fn each_merged_list_merges_by_its_key() {
             let mut wanted = wrap(json!([{key: 1, "a": 1}, {key: 2, "b": 2}, {key: 3}]));
             if wanted.pointer(&format!("/spec/{holder}/0")).is_some() {
                 // Only an object that the patch names is made.
-                assert_eq!(new["spec"][*holder][0][list], wanted["spec"][*holder][0][list].take(), "{holder}.{list}");
+                assert_eq!(
+                    new["spec"][*holder][0][list],
+                    wanted["spec"][*holder][0][list].take(),
+                    "{holder}.{list}"
+                );
             } else {
                 assert_eq!(new, wanted, "{holder}.{list}");
             }
@@ -101,9 +137,18 @@ fn each_merged_list_merges_by_its_key() {
 fn finalizers_merge_and_delete_texts() {
     let old = json!({"metadata": {"finalizers": ["a/1", "a/2", "a/3"]}});
     let table = [
-        (json!({"finalizers": ["a/4", "a/2"]}), json!(["a/4", "a/1", "a/2", "a/3"])),
-        (json!({"$deleteFromPrimitiveList/finalizers": ["a/2", "a/9"]}), json!(["a/1", "a/3"])),
-        (json!({"$setElementOrder/finalizers": ["a/3", "a/1"]}), json!(["a/2", "a/3", "a/1"])),
+        (
+            json!({"finalizers": ["a/4", "a/2"]}),
+            json!(["a/4", "a/1", "a/2", "a/3"]),
+        ),
+        (
+            json!({"$deleteFromPrimitiveList/finalizers": ["a/2", "a/9"]}),
+            json!(["a/1", "a/3"]),
+        ),
+        (
+            json!({"$setElementOrder/finalizers": ["a/3", "a/1"]}),
+            json!(["a/2", "a/3", "a/1"]),
+        ),
         (json!({"finalizers": null}), Value::Null),
     ];
     for (patch, wanted) in table {
@@ -120,26 +165,61 @@ fn refused_patch_names_field_and_remedy() {
     });
     let web = |fields: Value| {
         let mut web = json!({"name": "web"});
-        web.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        web.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
         pod(json!({"containers": [web]}))
     };
     let table = [
         (json!("x"), "is a text, but must be an object"),
-        (pod(json!({"containers": [{"image": "x"}]})), "spec.containers[0]: has no \"name\""),
-        (pod(json!({"containers": ["web"]})), "spec.containers[0]: is a text"),
-        (web(json!({"env": [{"name": "A"}, {"value": "x"}]})), "spec.containers[0].env[1]: has no \"name\""),
-        (web(json!({"$patch": "merge"})), "spec.containers[0].$patch: is \"merge\""),
-        (web(json!({"$retainKeys": "name"})), "spec.containers[0].$retainKeys: is a text"),
-        (web(json!({"$retainKeys": ["image"]})), "spec.containers[0].$retainKeys: has no \"name\""),
+        (
+            pod(json!({"containers": [{"image": "x"}]})),
+            "spec.containers[0]: has no \"name\"",
+        ),
+        (
+            pod(json!({"containers": ["web"]})),
+            "spec.containers[0]: is a text",
+        ),
+        (
+            web(json!({"env": [{"name": "A"}, {"value": "x"}]})),
+            "spec.containers[0].env[1]: has no \"name\"",
+        ),
+        (
+            web(json!({"$patch": "merge"})),
+            "spec.containers[0].$patch: is \"merge\"",
+        ),
+        (
+            web(json!({"$retainKeys": "name"})),
+            "spec.containers[0].$retainKeys: is a text",
+        ),
+        (
+            web(json!({"$retainKeys": ["image"]})),
+            "spec.containers[0].$retainKeys: has no \"name\"",
+        ),
         (
             web(json!({"$setElementOrder/env": [{"name": "A"}], "env": [{"name": "B"}]})),
             "$setElementOrder/env: has no \"B\"",
         ),
-        (pod(json!({"$setElementOrder": []})), "spec.$setElementOrder: names no list"),
-        (pod(json!({"nodeSelector": {"$patch": {"a": 1}}})), "spec.nodeSelector.$patch: is {\"a\":1}"),
-        (json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "a/1"}}), "is a text, but must be a list"),
-        (json!({"metadata": {"finalizers": [["a/1"]]}}), "metadata.finalizers[0]: is a list"),
-        (json!({"metadata": {"finalizers": [1]}}), "metadata.finalizers[0]: is a number"),
+        (
+            pod(json!({"$setElementOrder": []})),
+            "spec.$setElementOrder: names no list",
+        ),
+        (
+            pod(json!({"nodeSelector": {"$patch": {"a": 1}}})),
+            "spec.nodeSelector.$patch: is {\"a\":1}",
+        ),
+        (
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": "a/1"}}),
+            "is a text, but must be a list",
+        ),
+        (
+            json!({"metadata": {"finalizers": [["a/1"]]}}),
+            "metadata.finalizers[0]: is a list",
+        ),
+        (
+            json!({"metadata": {"finalizers": [1]}}),
+            "metadata.finalizers[0]: is a number",
+        ),
     ];
     for (patch, says) in table {
         let error = strategic_merge(&old, &patch).unwrap_err().to_string();
@@ -151,28 +231,51 @@ fn refused_patch_names_field_and_remedy() {
 fn deep_patch_is_refused() {
     let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"a": inner}));
     assert!(strategic_merge(&json!({}), &deep(DEEPEST - 1)).is_ok());
-    assert!(strategic_merge(&json!({}), &deep(DEEPEST)).unwrap_err().problem.contains("nests deeper"));
+    assert!(
+        strategic_merge(&json!({}), &deep(DEEPEST))
+            .unwrap_err()
+            .problem
+            .contains("nests deeper")
+    );
 }
 
 /// A list of 1 MB: work in the square of its length would take minutes.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "how long a test goes on is no decision")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "how long a test goes on is no decision"
+)]
 fn long_lists_merge_in_linear_time() {
     let list = |from: usize| -> Value {
-        (from..from + 30_000).map(|n| json!({"name": format!("V{n}"), "value": "x"})).collect()
+        (from..from + 30_000)
+            .map(|n| json!({"name": format!("V{n}"), "value": "x"}))
+            .collect()
     };
     let env = |list: Value| pod(json!({"containers": [{"name": "web", "env": list}]}));
     let started = std::time::Instant::now();
     let new = merged(env(list(0)), env(list(15_000)));
-    assert_eq!(new["spec"]["containers"][0]["env"].as_array().map(Vec::len), Some(45_000));
-    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+    assert_eq!(
+        new["spec"]["containers"][0]["env"].as_array().map(Vec::len),
+        Some(45_000)
+    );
+    assert!(
+        started.elapsed() < std::time::Duration::from_secs(20),
+        "{:?}",
+        started.elapsed()
+    );
 }
 
 fn containers(directives: bool) -> impl Strategy<Value = Value> {
     let env = prop::collection::btree_map("[ABC]", "[12]", 0..3).prop_map(|map| -> Value {
-        map.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
+        map.into_iter()
+            .map(|(name, value)| json!({"name": name, "value": value}))
+            .collect()
     });
-    let element = (env, prop::option::of("[xy]"), prop::bool::weighted(if directives { 0.2 } else { 0.0 }));
+    let element = (
+        env,
+        prop::option::of("[xy]"),
+        prop::bool::weighted(if directives { 0.2 } else { 0.0 }),
+    );
     prop::collection::btree_map("[abc]", element, 0..4).prop_map(|map| {
         map.into_iter()
             .map(|(name, (env, image, is_deleted))| match is_deleted {

@@ -12,8 +12,14 @@ const ANNOUNCED: [&str; 2] = [INFEASIBLE, CRASH_LOOPING];
 
 /// The event for a status whose condition `Blocked` has a cause that it did not have before.
 pub fn event(old: &Value, new: &Value) -> Option<Event> {
-    let (reason, message) = ANNOUNCED.into_iter().find_map(|reason| Some((reason, message(new, reason)?)))?;
-    self::message(old, reason).is_none().then(|| Event { warning: true, reason, message: message.to_owned() })
+    let (reason, message) = ANNOUNCED
+        .into_iter()
+        .find_map(|reason| Some((reason, message(new, reason)?)))?;
+    self::message(old, reason).is_none().then(|| Event {
+        warning: true,
+        reason,
+        message: message.to_owned(),
+    })
 }
 
 fn message<'a>(status: &'a Value, reason: &str) -> Option<&'a str> {

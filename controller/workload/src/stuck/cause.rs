@@ -44,15 +44,31 @@ pub(super) const DETAIL: &str = " says: ";
 impl Cause {
     /// A cause that counts from this time on.
     pub fn new(grade: Grade, reason: &'static str, message: String, from: Timestamp) -> Self {
-        Self { grade, reason, message, from, only_if_told: false }
+        Self {
+            grade,
+            reason,
+            message,
+            from,
+            only_if_told: false,
+        }
     }
 }
 
 /// The gravest of those that count by now; of several, one that was told already. With it, whether it was told: then it
 /// keeps its words.
-pub fn gravest(mut causes: Vec<Cause>, told: Option<Blocked<'_>>, now: Timestamp) -> Option<(Cause, bool)> {
+pub fn gravest(
+    mut causes: Vec<Cause>,
+    told: Option<Blocked<'_>>,
+    now: Timestamp,
+) -> Option<(Cause, bool)> {
     let same = |cause: &Cause| told.is_some_and(|told| is_same(told, cause));
-    causes.retain(|cause| if cause.only_if_told { same(cause) } else { cause.from <= now });
+    causes.retain(|cause| {
+        if cause.only_if_told {
+            same(cause)
+        } else {
+            cause.from <= now
+        }
+    });
     causes.sort_by_cached_key(|cause| (cause.grade, !same(cause)));
     let cause = causes.into_iter().next()?;
     let is_told = same(&cause);
@@ -61,11 +77,29 @@ pub fn gravest(mut causes: Vec<Cause>, told: Option<Blocked<'_>>, now: Timestamp
 
 /// Was this very cause told? Numbers may differ: they run.
 fn is_same(told: Blocked<'_>, cause: &Cause) -> bool {
-    let words = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let words = |text: &str| {
+        text.chars()
+            .filter(|c| !c.is_ascii_digit())
+            .collect::<String>()
+    };
     // A cause that counts only where it was told keeps its words, whichever other pods are out of service by now.
-    let own = |message| if cause.only_if_told { without_others(message) } else { message };
-    let (told, new) = (Blocked { message: own(told.message), ..told }, own(&cause.message));
-    told.reason == cause.reason && head(told.message) == head(new) && words(told.message) == words(new)
+    let own = |message| {
+        if cause.only_if_told {
+            without_others(message)
+        } else {
+            message
+        }
+    };
+    let (told, new) = (
+        Blocked {
+            message: own(told.message),
+            ..told
+        },
+        own(&cause.message),
+    );
+    told.reason == cause.reason
+        && head(told.message) == head(new)
+        && words(told.message) == words(new)
 }
 
 fn without_others(message: &str) -> &str {
@@ -74,9 +108,19 @@ fn without_others(message: &str) -> &str {
 
 /// What numbers count in.
 fn head(message: &str) -> Vec<&str> {
-    let words: Vec<_> = message.split(DETAIL).next().unwrap_or_default().split(' ').collect();
+    let words: Vec<_> = message
+        .split(DETAIL)
+        .next()
+        .unwrap_or_default()
+        .split(' ')
+        .collect();
     let is_count = |at: usize| words.get(at + 1) == Some(&"more");
-    words.iter().enumerate().filter(|(at, _)| !is_count(*at)).map(|(_, word)| *word).collect()
+    words
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !is_count(*at))
+        .map(|(_, word)| *word)
+        .collect()
 }
 
 /// Does a message name this object before its detail?

@@ -55,8 +55,17 @@ pub(super) struct Fault {
 
 /// Init containers first: the others wait for them.
 pub(super) fn states(pod: &Pod) -> impl Iterator<Item = (&ContainerStatus, bool)> {
-    let init = pod.status.init_container_statuses.iter().map(|status| (status, true));
-    init.chain(pod.status.container_statuses.iter().map(|status| (status, false)))
+    let init = pod
+        .status
+        .init_container_statuses
+        .iter()
+        .map(|status| (status, true));
+    init.chain(
+        pod.status
+            .container_statuses
+            .iter()
+            .map(|status| (status, false)),
+    )
 }
 
 /// What the kubelet calls a failure of one of the pod's containers, once it has seen the pod's present spec.
@@ -67,15 +76,22 @@ pub(super) fn fault(pod: &Pod) -> Option<Fault> {
     }
     let unsettled = LazyCell::new(|| State::of(pod).filter(|state| !state.is_settled()));
     let mut told = None;
-    for (status, init) in states(pod).filter(|(status, _)| !status.ready || status.state.waiting.is_some()) {
+    for (status, init) in
+        states(pod).filter(|(status, _)| !status.ready || status.state.waiting.is_some())
+    {
         if !init && priority::is_held_back(pod, &status.name) {
             continue;
         }
         // The container from before the update that is under way.
         let stale = unsettled.as_ref().is_some_and(|state| {
-            let of_image = state.last_container_statuses.get(&*status.name).map(|before| &before.container_id);
+            let of_image = state
+                .last_container_statuses
+                .get(&*status.name)
+                .map(|before| &before.container_id);
             let id = status.container_id.rsplit("://").next().unwrap_or_default();
-            let mut before = of_image.into_iter().chain(state.restarts.get(&*status.name));
+            let mut before = of_image
+                .into_iter()
+                .chain(state.restarts.get(&*status.name));
             !id.is_empty() && before.any(|before| before.rsplit("://").next() == Some(id))
         });
         match container(pod, status, init, stale) {
@@ -87,9 +103,18 @@ pub(super) fn fault(pod: &Pod) -> Option<Fault> {
     told
 }
 
-pub(super) fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: bool) -> Option<Fault> {
+pub(super) fn container(
+    pod: &Pod,
+    status: &ContainerStatus,
+    init: bool,
+    stale: bool,
+) -> Option<Fault> {
     let name = &status.name;
-    let (kind, list) = if init { ("init container", "initContainers") } else { ("container", "containers") };
+    let (kind, list) = if init {
+        ("init container", "initContainers")
+    } else {
+        ("container", "containers")
+    };
     let field = |of: &str| field_of(pod, (list, name), of);
     let image = pod.container(name).map_or(&*status.image, |c| &*c.image);
     if let Some(waiting) = &status.state.waiting
@@ -100,15 +125,33 @@ pub(super) fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: 
             pull_error(&waiting.reason, &waiting.message, image)
         );
         let remedy = image_remedy(pod, (list, name), &waiting.reason, &what);
-        return Some(Fault { reason: "ImageUnavailable", what, remedy, only_if_told: false });
+        return Some(Fault {
+            reason: "ImageUnavailable",
+            what,
+            remedy,
+            only_if_told: false,
+        });
     }
     if let Some((why, said)) = no_start(pod, status, stale) {
         let what = format!("{kind} {name} cannot start ({why}); the node{DETAIL}{said}");
         let remedy = format!("correct {}, or make what it names", field(""));
-        return Some(Fault { reason: "ContainerCannotStart", what, remedy, only_if_told: false });
+        return Some(Fault {
+            reason: "ContainerCannotStart",
+            what,
+            remedy,
+            only_if_told: false,
+        });
     }
-    let backing_off = status.state.waiting.as_ref().is_some_and(|waiting| &*waiting.reason == "CrashLoopBackOff");
-    let ended = status.state.terminated.as_ref().or(status.last_state.terminated.as_ref());
+    let backing_off = status
+        .state
+        .waiting
+        .as_ref()
+        .is_some_and(|waiting| &*waiting.reason == "CrashLoopBackOff");
+    let ended = status
+        .state
+        .terminated
+        .as_ref()
+        .or(status.last_state.terminated.as_ref());
     if stale || !(backing_off || (status.restart_count > 0 && ended.is_some())) {
         return None;
     }
@@ -120,7 +163,12 @@ pub(super) fn container(pod: &Pod, status: &ContainerStatus, init: bool, stale: 
     let remedy = format!("see its log by {log}, and correct {}", field(""));
     // Between two crashes it runs for a while, and looks like one that was restarted for an update.
     let is_down = backing_off || (!status.ready && is_started_again(pod, status, init));
-    Some(Fault { reason: CRASH_LOOPING, what, remedy, only_if_told: !is_down })
+    Some(Fault {
+        reason: CRASH_LOOPING,
+        what,
+        remedy,
+        only_if_told: !is_down,
+    })
 }
 
 /// Whether a container has just ended that its kubelet starts again after a back-off.
@@ -143,12 +191,17 @@ fn no_start<'a>(pod: &Pod, status: &'a ContainerStatus, stale: bool) -> Option<(
     let (state, last) = (&status.state, &status.last_state);
     let waiting = state.waiting.as_ref();
     let runs = waiting.is_none() && state.terminated.is_none();
-    let tried = state.terminated.as_ref().or(last.terminated.as_ref().filter(|_| !runs));
+    let tried = state
+        .terminated
+        .as_ref()
+        .or(last.terminated.as_ref().filter(|_| !runs));
     // A kubelet takes a while to see that the barrier is open.
     let at_barrier = |message: &str| message.contains(&priority::barrier(&pod.metadata.name));
-    let refused = waiting.filter(|waiting| NO_START.contains(&&*waiting.reason) && !at_barrier(&waiting.message));
+    let refused = waiting
+        .filter(|waiting| NO_START.contains(&&*waiting.reason) && !at_barrier(&waiting.message));
     let tried = tried.filter(|ended| {
-        let pauses = waiting.is_none_or(|it| matches!(&*it.reason, "CrashLoopBackOff" | "RunContainerError"));
+        let pauses = waiting
+            .is_none_or(|it| matches!(&*it.reason, "CrashLoopBackOff" | "RunContainerError"));
         pauses && !stale && ended.has_never_run()
     });
     let tried = tried.map(|ended| (&*ended.reason, &*ended.message));
@@ -160,7 +213,10 @@ fn image_remedy(pod: &Pod, (list, name): (&str, &str), reason: &str, said: &str)
     let field = |of: &str| field_of(pod, (list, name), of);
     // A kubelet that verifies credentials says so of an image that is there, too: it recorded no pull of it.
     if reason == "ErrImageNeverPull" {
-        return format!("set {} to IfNotPresent, so that the node asks the registry", field(".imagePullPolicy"));
+        return format!(
+            "set {} to IfNotPresent, so that the node asks the registry",
+            field(".imagePullPolicy")
+        );
     }
     let image = field(".image");
     if !DENIED.iter().any(|words| said.contains(words)) {
@@ -183,10 +239,16 @@ fn field_of(pod: &Pod, (list, container): (&str, &str), of: &str) -> String {
 
 /// The node's own words, which are the same while it tries and while it pauses. Without the image: it is named already.
 fn pull_error(reason: &str, message: &str, wanted: &str) -> String {
-    let error = message.split_once("ErrImagePull: ").map_or(message, |(_, error)| error);
+    let error = message
+        .split_once("ErrImagePull: ")
+        .map_or(message, |(_, error)| error);
     let error = error.strip_prefix("rpc error: ").unwrap_or(error).trim();
     if error.is_empty() || error.starts_with("Back-off pulling image") {
-        let told = if reason == "ErrImagePull" { "ImagePullBackOff" } else { reason };
+        let told = if reason == "ErrImagePull" {
+            "ImagePullBackOff"
+        } else {
+            reason
+        };
         return told.to_owned();
     }
     error.replace(&image::normalised(wanted), wanted)

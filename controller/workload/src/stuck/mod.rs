@@ -51,9 +51,13 @@ pub fn watch(scene: &Scene<'_>, plan: &mut Plan, now: Timestamp) {
 
 /// What was refused: the spec by Berth, or writes by the apiserver; and pods that wait for a budget.
 pub fn of_writes(scene: &Scene<'_>, plan: &Plan, outcome: &Outcome, now: Timestamp) -> Vec<Cause> {
-    let of_spec = |refusal: &Refusal| Cause::new(Grade::Refused, refusal.reason, refusal.message.clone(), now);
+    let of_spec = |refusal: &Refusal| {
+        Cause::new(Grade::Refused, refusal.reason, refusal.message.clone(), now)
+    };
     let of_spec = plan.refusal.iter().map(of_spec);
-    of_spec.chain(refused::causes(scene, plan, &outcome.failures, now)).collect()
+    of_spec
+        .chain(refused::causes(scene, plan, &outcome.failures, now))
+        .collect()
 }
 
 /// Is there a cause that concerns this pod, whether it counts by now or later?
@@ -69,9 +73,15 @@ pub fn of_pods(scene: &Scene<'_>, plan: &Plan, now: Timestamp) -> Vec<Cause> {
 /// The same without some pods, of which their kind has more to say.
 pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Vec<Cause> {
     let of_pod = |pod: &Arc<Pod>| {
-        pod::causes(scene, pod, now).into_iter().map(|cause| (pod.metadata.name.clone(), cause)).collect::<Vec<_>>()
+        pod::causes(scene, pod, now)
+            .into_iter()
+            .map(|cause| (pod.metadata.name.clone(), cause))
+            .collect::<Vec<_>>()
     };
-    let pods = scene.pods.iter().filter(|pod| !told.contains(&pod.metadata.uid));
+    let pods = scene
+        .pods
+        .iter()
+        .filter(|pod| !told.contains(&pod.metadata.uid));
     let mut causes: Vec<_> = pods.flat_map(of_pod).collect();
     causes.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut causes: Vec<_> = causes.into_iter().map(|(_, cause)| cause).collect();
@@ -79,7 +89,9 @@ pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timesta
         && let Some(others) = budget(scene, told, plan, now)
     {
         // A pod whose resize is infeasible serves, and holds the others itself.
-        let holding = causes.iter_mut().filter(|cause| cause.reason != resize::INFEASIBLE);
+        let holding = causes
+            .iter_mut()
+            .filter(|cause| cause.reason != resize::INFEASIBLE);
         holding.for_each(|cause| cause.message += &others);
     }
     causes
@@ -88,20 +100,32 @@ pub fn of_pods_without(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timesta
 /// What it means for the other pods, where some wait for `maxUnavailable`: which pods are out of service. A budget may hold others, which
 /// count as well, so these alone need not use it up.
 fn budget(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option<String> {
-    plan.waiting.iter().find(|waiting| waiting.reason.contains("maxUnavailable"))?;
+    plan.waiting
+        .iter()
+        .find(|waiting| waiting.reason.contains("maxUnavailable"))?;
     let seconds = scene.workload.min_ready_seconds;
     let is_counted = |pod: &&Arc<Pod>| pod.is_active() && !told.contains(&pod.metadata.uid);
-    let unavailable =
-        scene.pods.iter().filter(is_counted).filter(|pod| !availability(pod, seconds, now).is_available());
+    let unavailable = scene
+        .pods
+        .iter()
+        .filter(is_counted)
+        .filter(|pod| !availability(pod, seconds, now).is_available());
     let mut names: Vec<_> = unavailable.map(|pod| &*pod.metadata.name).collect();
     names.sort_unstable();
     if names.is_empty() {
         return None;
     }
     let are = if names.len() == 1 { "is" } else { "are" };
-    let more = if names.len() > NAMED { " and others" } else { "" };
+    let more = if names.len() > NAMED {
+        " and others"
+    } else {
+        ""
+    };
     names.truncate(NAMED);
-    Some(format!("{OTHERS}, and {}{more} {are} out of service", names.join(", ")))
+    Some(format!(
+        "{OTHERS}, and {}{more} {are} out of service",
+        names.join(", ")
+    ))
 }
 
 /// The names of new pods are new with every try: without them, the same refusal reads the same.
@@ -110,7 +134,9 @@ pub fn without_names(message: &str, set: &str) -> String {
     let mut parts = message.split(&prefix);
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let id = part.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(part.len());
+        let id = part
+            .find(|c: char| !c.is_ascii_alphanumeric())
+            .unwrap_or(part.len());
         text += &prefix;
         text += if id == 5 { "*" } else { &part[..id] };
         text += &part[id..];

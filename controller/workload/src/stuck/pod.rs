@@ -1,7 +1,9 @@
 //! What holds one pod.
 
 use berth_api::commands;
-use berth_api::names::lifecycle_state::{PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED};
+use berth_api::names::lifecycle_state::{
+    PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED,
+};
 use jiff::Timestamp;
 
 use super::cause::{Cause, DETAIL, Grade, LASTING};
@@ -39,9 +41,21 @@ pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause>
         causes.push(unscheduled(scene, pod));
         return causes;
     }
-    if let Some(Fault { reason, what, remedy, only_if_told }) = fault(pod) {
+    if let Some(Fault {
+        reason,
+        what,
+        remedy,
+        only_if_told,
+    }) = fault(pod)
+    {
         let message = sentence(scene, pod, &what, &remedy);
-        causes.push(Cause { grade: Grade::Failing, reason, message, from: now, only_if_told });
+        causes.push(Cause {
+            grade: Grade::Failing,
+            reason,
+            message,
+            from: now,
+            only_if_told,
+        });
     }
     if causes.iter().all(|cause| cause.only_if_told) {
         let other = hook(scene, pod).or_else(|| unproven(scene, pod));
@@ -53,32 +67,57 @@ pub(super) fn causes(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Vec<Cause>
 /// Why a pod is not ready, for people.
 pub(super) fn why_not_ready(pod: &Pod) -> String {
     if pod.spec.node_name.is_empty() {
-        let why = pod.condition("PodScheduled").map(|c| &*c.message).filter(|why| !why.is_empty());
-        return why.map_or_else(|| "is not scheduled yet".to_owned(), |why| format!("is not scheduled yet: {why}"));
+        let why = pod
+            .condition("PodScheduled")
+            .map(|c| &*c.message)
+            .filter(|why| !why.is_empty());
+        return why.map_or_else(
+            || "is not scheduled yet".to_owned(),
+            |why| format!("is not scheduled yet: {why}"),
+        );
     }
     if let Some(fault) = fault(pod).filter(|fault| !fault.only_if_told) {
         return fault.what;
     }
     if &*pod.status.phase != "Running" {
-        let waiting = states(pod).find_map(|(status, _)| Some((&status.name, &status.state.waiting.as_ref()?.reason)));
-        let why = waiting.map(|(name, reason)| format!(", container {name} is in {reason}")).unwrap_or_default();
-        return format!("is {} on node {}{why}", pod.status.phase, pod.spec.node_name);
+        let waiting = states(pod)
+            .find_map(|(status, _)| Some((&status.name, &status.state.waiting.as_ref()?.reason)));
+        let why = waiting
+            .map(|(name, reason)| format!(", container {name} is in {reason}"))
+            .unwrap_or_default();
+        return format!(
+            "is {} on node {}{why}",
+            pod.status.phase, pod.spec.node_name
+        );
     }
     // Init containers that end are done with by now.
-    let lasting = states(pod).filter(|(status, init)| !init || pod.container(&status.name).is_some());
-    let unready = lasting.map(|(status, _)| status).filter(|c| !c.ready && !priority::is_held_back(pod, &c.name));
+    let lasting =
+        states(pod).filter(|(status, init)| !init || pod.container(&status.name).is_some());
+    let unready = lasting
+        .map(|(status, _)| status)
+        .filter(|c| !c.ready && !priority::is_held_back(pod, &c.name));
     let unready: Vec<_> = unready.collect();
     if let Some(what) = unready.iter().find_map(|status| not_running(status)) {
         return what;
     }
     if !unready.is_empty() {
         let names: Vec<_> = unready.iter().map(|c| &*c.name).collect();
-        return format!("its container {} runs and does not pass its startup or readiness probe", names.join(", "));
+        return format!(
+            "its container {} runs and does not pass its startup or readiness probe",
+            names.join(", ")
+        );
     }
     if pod.is_called_away() {
-        return format!("its containers are ready and it is not, as when its node {} is not Ready", pod.spec.node_name);
+        return format!(
+            "its containers are ready and it is not, as when its node {} is not Ready",
+            pod.spec.node_name
+        );
     }
-    let closed = pod.spec.readiness_gates.iter().find(|gate| !pod.is_true(&gate.condition_type));
+    let closed = pod
+        .spec
+        .readiness_gates
+        .iter()
+        .find(|gate| !pod.is_true(&gate.condition_type));
     closed.map_or_else(
         || "is not ready yet".to_owned(),
         |gate| format!("its readiness gate {} is not open", gate.condition_type),
@@ -88,29 +127,58 @@ pub(super) fn why_not_ready(pod: &Pod) -> String {
 /// What a container does that does not run.
 fn not_running(status: &ContainerStatus) -> Option<String> {
     let (name, state) = (&status.name, &status.state);
-    let ended = state.terminated.as_ref().map(|ended| format!("its container {name} has ended{}", exit(ended)));
-    let waits = || Some(format!("its container {name} is in {}", state.waiting.as_ref()?.reason));
+    let ended = state
+        .terminated
+        .as_ref()
+        .map(|ended| format!("its container {name} has ended{}", exit(ended)));
+    let waits = || {
+        Some(format!(
+            "its container {name} is in {}",
+            state.waiting.as_ref()?.reason
+        ))
+    };
     ended.or_else(waits)
 }
 
 /// Why a pod that is to be gone is not.
 pub(super) fn why_not_gone(pod: &Pod) -> String {
     if pod.metadata.finalizers.is_empty() {
-        return format!("is being deleted, and node {} does not say that it has ended", pod.spec.node_name);
+        return format!(
+            "is being deleted, and node {} does not say that it has ended",
+            pod.spec.node_name
+        );
     }
-    format!("is being deleted, and its finalizers {} are still there", pod.metadata.finalizers.join(", "))
+    format!(
+        "is being deleted, and its finalizers {} are still there",
+        pod.metadata.finalizers.join(", ")
+    )
 }
 
 fn sentence(scene: &Scene<'_>, pod: &Pod, what: &str, remedy: &str) -> String {
     let node = &pod.spec.node_name;
-    let place = if node.is_empty() { String::new() } else { format!(" on node {node}") };
-    format!("{}: pod {}{place}: {what}; {remedy}", scene.workload, pod.metadata.name)
+    let place = if node.is_empty() {
+        String::new()
+    } else {
+        format!(" on node {node}")
+    };
+    format!(
+        "{}: pod {}{place}: {what}; {remedy}",
+        scene.workload, pod.metadata.name
+    )
 }
 
 /// Something that counts when it has lasted.
 fn lasting(reason: &'static str, message: String, since: Option<Timestamp>) -> Cause {
-    let from = since.and_then(|since| since.checked_add(LASTING).ok()).unwrap_or(Timestamp::UNIX_EPOCH);
-    Cause { grade: Grade::Lasting, reason, message, from, only_if_told: false }
+    let from = since
+        .and_then(|since| since.checked_add(LASTING).ok())
+        .unwrap_or(Timestamp::UNIX_EPOCH);
+    Cause {
+        grade: Grade::Lasting,
+        reason,
+        message,
+        from,
+        only_if_told: false,
+    }
 }
 
 fn terminating(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
@@ -122,12 +190,18 @@ fn terminating(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
         "whoever set the finalizers must take them off"
     };
     let what = format!("{}, which was due at {due}", why_not_gone(pod));
-    Some(lasting("PodTerminating", sentence(scene, pod, &what, remedy), Some(due)))
+    Some(lasting(
+        "PodTerminating",
+        sentence(scene, pod, &what, remedy),
+        Some(due),
+    ))
 }
 
 fn unscheduled(scene: &Scene<'_>, pod: &Pod) -> Cause {
     let condition = pod.condition("PodScheduled");
-    let since = condition.and_then(|c| c.last_transition_time).or(pod.metadata.creation_timestamp);
+    let since = condition
+        .and_then(|c| c.last_transition_time)
+        .or(pod.metadata.creation_timestamp);
     let (what, remedy) = match condition {
         Some(condition) => (
             format!("it has no node; the scheduler{DETAIL}{}", condition.message),
@@ -148,20 +222,39 @@ fn unscheduled(scene: &Scene<'_>, pod: &Pod) -> Cause {
             "see whether the scheduler that spec.template.spec.schedulerName names runs".to_owned(),
         ),
     };
-    lasting("PodUnschedulable", sentence(scene, pod, &what, &remedy), since)
+    lasting(
+        "PodUnschedulable",
+        sentence(scene, pod, &what, &remedy),
+        since,
+    )
 }
 
 /// A container that crashes without a readiness probe is ready between two crashes, so the cause stays until the pod has been
 /// ready for a while.
 fn crashed(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
-    let until = pod.condition("Ready")?.last_transition_time?.checked_add(LASTING).ok()?;
+    let until = pod
+        .condition("Ready")?
+        .last_transition_time?
+        .checked_add(LASTING)
+        .ok()?;
     if until <= now {
         return None;
     }
     let mut faults = states(pod).filter_map(|(status, init)| container(pod, status, init, false));
-    let Fault { reason, what, remedy, only_if_told } = faults.find(|fault| fault.only_if_told)?;
+    let Fault {
+        reason,
+        what,
+        remedy,
+        only_if_told,
+    } = faults.find(|fault| fault.only_if_told)?;
     let message = sentence(scene, pod, &what, &remedy);
-    Some(Cause { grade: Grade::Failing, reason, message, from: until, only_if_told })
+    Some(Cause {
+        grade: Grade::Failing,
+        reason,
+        message,
+        from: until,
+        only_if_told,
+    })
 }
 
 /// A change of resources that the node refuses or puts off.
@@ -172,17 +265,28 @@ fn resize(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
     }
     let is_true = |condition: &&Condition| &*condition.status == "True";
     let pending = pod.condition("PodResizePending").filter(is_true);
-    let failed = pod.condition("PodResizeInProgress").filter(is_true).filter(|c| &*c.reason == "Error");
+    let failed = pod
+        .condition("PodResizeInProgress")
+        .filter(is_true)
+        .filter(|c| &*c.reason == "Error");
     let condition = pending.or(failed)?;
     if let Some((INFEASIBLE, why)) = refused(pod) {
         let message = format!("{}: pod {} {why}", scene.workload, pod.metadata.name);
         return Some(Cause::new(Grade::Failing, INFEASIBLE, message, now));
     }
-    let what = format!("its resources cannot be changed ({}); the node{DETAIL}{}", condition.reason, condition.message);
-    let remedy = "ask for less in spec.template.spec.containers.resources, or make room on the node";
+    let what = format!(
+        "its resources cannot be changed ({}); the node{DETAIL}{}",
+        condition.reason, condition.message
+    );
+    let remedy =
+        "ask for less in spec.template.spec.containers.resources, or make room on the node";
     let message = sentence(scene, pod, &what, remedy);
     if &*condition.reason == "Deferred" {
-        return Some(lasting("ResizeDeferred", message, condition.last_transition_time));
+        return Some(lasting(
+            "ResizeDeferred",
+            message,
+            condition.last_transition_time,
+        ));
     }
     Some(Cause::new(Grade::Failing, "ResizeFailed", message, now))
 }
@@ -199,48 +303,94 @@ fn hook(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
         _ => return None,
     };
     let hook = hook.as_ref()?;
-    let parts = if holds { hook::present(hook, pod) } else { hook::missing(hook, pod) };
+    let parts = if holds {
+        hook::present(hook, pod)
+    } else {
+        hook::missing(hook, pod)
+    };
     if parts.is_empty() {
         return None;
     }
     let since = lifecycle::since(pod).or(pod.metadata.creation_timestamp);
-    let since_text = since.map(|since| format!(" since {since}")).unwrap_or_default();
+    let since_text = since
+        .map(|since| format!(" since {since}"))
+        .unwrap_or_default();
     let what = format!(
         "is in lifecycle state {state}{since_text}: hook {name} holds it {} {}",
-        if holds { "as long as it has" } else { "until it has" },
+        if holds {
+            "as long as it has"
+        } else {
+            "until it has"
+        },
         parts.join(", ")
     );
     let remedy = format!(
         "whoever guards spec.lifecycle.{name} must {}",
-        if holds { "take them off the pod" } else { "put them on the pod" }
+        if holds {
+            "take them off the pod"
+        } else {
+            "put them on the pod"
+        }
     );
-    Some(lasting("HookNotReleased", sentence(scene, pod, &what, &remedy), since))
+    Some(lasting(
+        "HookNotReleased",
+        sentence(scene, pod, &what, &remedy),
+        since,
+    ))
 }
 
 /// An in-place update whose end neither the pod nor its node tells.
 fn unproven(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
     let phase = scene.phase(pod);
-    let Phase::Patched(state, verdict) = &*phase else { return None };
-    let since = state.update_timestamp.map(|since| format!(" since {since}")).unwrap_or_default();
+    let Phase::Patched(state, verdict) = &*phase else {
+        return None;
+    };
+    let since = state
+        .update_timestamp
+        .map(|since| format!(" since {since}"))
+        .unwrap_or_default();
     let (reason, what, remedy) = match verdict {
         // What is still to be written is written in this round, or its failure told.
         Verdict::Exact { .. } | Verdict::Resize(_) => return None,
         Verdict::AskNode(why) => {
-            let what = format!("its update is not proven{since}: {why}, and the node's daemon has not answered");
-            ("DaemonSilent", what, "see whether the kruise-daemon of the node runs")
+            let what = format!(
+                "its update is not proven{since}: {why}, and the node's daemon has not answered"
+            );
+            (
+                "DaemonSilent",
+                what,
+                "see whether the kruise-daemon of the node runs",
+            )
         }
         Verdict::Wait(why) => {
             let what = format!("its update is not done{since}: {why}");
-            ("UpdateNotDone", what, "see the pod's events, and whether the node is up")
+            (
+                "UpdateNotDone",
+                what,
+                "see the pod's events, and whether the node is up",
+            )
         }
     };
-    Some(lasting(reason, sentence(scene, pod, &what, remedy), state.update_timestamp))
+    Some(lasting(
+        reason,
+        sentence(scene, pod, &what, remedy),
+        state.update_timestamp,
+    ))
 }
 
 fn not_ready(scene: &Scene<'_>, pod: &Pod) -> Cause {
-    let since = pod.condition("Ready").and_then(|c| c.last_transition_time).or(pod.metadata.creation_timestamp);
-    let since_text = since.map(|since| format!("is not ready since {since}: ")).unwrap_or_default();
+    let since = pod
+        .condition("Ready")
+        .and_then(|c| c.last_transition_time)
+        .or(pod.metadata.creation_timestamp);
+    let since_text = since
+        .map(|since| format!("is not ready since {since}: "))
+        .unwrap_or_default();
     let what = format!("{since_text}{}", why_not_ready(pod));
-    let remedy = if pod.is_called_away() { "see whether the node is up" } else { "see its events and its log" };
+    let remedy = if pod.is_called_away() {
+        "see whether the node is up"
+    } else {
+        "see its events and its log"
+    };
     lasting("PodNotReady", sentence(scene, pod, &what, remedy), since)
 }

@@ -27,30 +27,55 @@ struct Words {
 }
 
 /// The failed writes that stand for a cause: one for all objects that get the same answer.
-pub(super) fn causes(scene: &Scene<'_>, plan: &Plan, failures: &[Failure], now: Timestamp) -> Vec<Cause> {
+pub(super) fn causes(
+    scene: &Scene<'_>,
+    plan: &Plan,
+    failures: &[Failure],
+    now: Timestamp,
+) -> Vec<Cause> {
     // The answers by object, grouped by their words and by the answer without the object's own name.
     let mut groups: BTreeMap<(Words, String), BTreeMap<&str, String>> = BTreeMap::new();
     for failure in failures.iter().filter(|failure| !failure.infeasible) {
-        let Some(words) = words(scene, plan, failure) else { continue };
+        let Some(words) = words(scene, plan, failure) else {
+            continue;
+        };
         let (object, answer) = match failure.deed.verb {
             // The controller draws another name for each try, so the name is of no pod that anybody can find.
             Verb::Create => ("", without_names(&failure.message, scene.workload.name())),
             _ => (&*failure.object, failure.message.clone()),
         };
-        let alike = if object.is_empty() { answer.clone() } else { answer.replace(object, "") };
-        groups.entry((words, alike)).or_default().insert(object, answer);
+        let alike = if object.is_empty() {
+            answer.clone()
+        } else {
+            answer.replace(object, "")
+        };
+        groups
+            .entry((words, alike))
+            .or_default()
+            .insert(object, answer);
     }
     let infeasible = failures.iter().filter(|failure| failure.infeasible);
-    let mut infeasible: Vec<_> =
-        infeasible.filter_map(|failure| infeasible_resize(scene, plan, failure, now)).collect();
+    let mut infeasible: Vec<_> = infeasible
+        .filter_map(|failure| infeasible_resize(scene, plan, failure, now))
+        .collect();
     infeasible.sort_by(|one, other| one.message.cmp(&other.message));
-    let groups = groups.into_iter().map(|((words, _), answers)| cause(scene, words, &answers, now));
+    let groups = groups
+        .into_iter()
+        .map(|((words, _), answers)| cause(scene, words, &answers, now));
     groups.chain(infeasible).collect()
 }
 
 /// A resize that the pod's node can never do, as a kubelet of before Kubernetes 1.36 says it: a cause for each pod.
-fn infeasible_resize(scene: &Scene<'_>, plan: &Plan, failure: &Failure, now: Timestamp) -> Option<Cause> {
-    let pod = scene.pods.iter().find(|pod| *pod.metadata.name == *failure.object)?;
+fn infeasible_resize(
+    scene: &Scene<'_>,
+    plan: &Plan,
+    failure: &Failure,
+    now: Timestamp,
+) -> Option<Cause> {
+    let pod = scene
+        .pods
+        .iter()
+        .find(|pod| *pod.metadata.name == *failure.object)?;
     let wanted = plan.actions().find_map(|action| match action {
         Action::ResizePod { target, resources } if target.name == failure.object => Some(resources),
         _ => None,
@@ -71,30 +96,56 @@ fn words(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> Option<Words> {
         CLAIMS => "claim",
         other => other.kind,
     };
-    let words =
-        |reason, done, remedy: &str| Words { grade: Grade::Refused, reason, kind, done, remedy: remedy.to_owned() };
+    let words = |reason, done, remedy: &str| Words {
+        grade: Grade::Refused,
+        reason,
+        kind,
+        done,
+        remedy: remedy.to_owned(),
+    };
     let mut words = match failure.deed.verb {
-        _ if failure.is_of_budget() => Words { grade: Grade::Waiting, ..words("NoBudget", "", "") },
-        Verb::Validate => Words { kind: "", ..words("TemplateRefused", "", "correct the field") },
+        _ if failure.is_of_budget() => Words {
+            grade: Grade::Waiting,
+            ..words("NoBudget", "", "")
+        },
+        Verb::Validate => Words {
+            kind: "",
+            ..words("TemplateRefused", "", "correct the field")
+        },
         // Images that are not pulled ahead hold nothing up.
         _ if failure.deed.resource == IMAGE_PULL_JOBS => return None,
         // A ResourceQuota counts what a pod asks for after its resize.
-        Verb::Resize if quota => words("UpdateRefused", "be resized", "raise the ResourceQuota, or ask for less"),
+        Verb::Resize if quota => words(
+            "UpdateRefused",
+            "be resized",
+            "raise the ResourceQuota, or ask for less",
+        ),
         Verb::Resize => words("UpdateRefused", "be resized", OF_TEMPLATE),
-        _ if quota => words("QuotaExceeded", "be created", "raise the ResourceQuota, or ask for less"),
-        Verb::Create if failure.deed.resource == CLAIMS => {
-            words("CreateRefused", "be created", "change spec.volumeClaimTemplates, or what refuses it")
-        }
+        _ if quota => words(
+            "QuotaExceeded",
+            "be created",
+            "raise the ResourceQuota, or ask for less",
+        ),
+        Verb::Create if failure.deed.resource == CLAIMS => words(
+            "CreateRefused",
+            "be created",
+            "change spec.volumeClaimTemplates, or what refuses it",
+        ),
         Verb::Create => {
             let of_old = remedy_of_old_revision(scene, plan, failure);
-            words("CreateRefused", "be created", of_old.as_deref().unwrap_or(OF_TEMPLATE))
+            words(
+                "CreateRefused",
+                "be created",
+                of_old.as_deref().unwrap_or(OF_TEMPLATE),
+            )
         }
         Verb::Adopt => words("AdoptionRefused", "be adopted", "change what refuses it"),
         Verb::Delete => words("DeleteRefused", "be deleted", "change what refuses it"),
         _ => words("UpdateRefused", "be updated", OF_TEMPLATE),
     };
     if failure.message.contains(PROTECTED_NAMESPACES) {
-        words.remedy = format!("take the namespace out of {PROTECTED_NAMESPACES}, or use another namespace");
+        words.remedy =
+            format!("take the namespace out of {PROTECTED_NAMESPACES}, or use another namespace");
     }
     Some(words)
 }
@@ -115,15 +166,26 @@ fn remedy_of_old_revision(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> 
         Action::CreatePod { body } => body.read::<Created>().map(|created| created.metadata),
         _ => None,
     };
-    let pods = plan.actions().filter(|_| failure.deed == Deed::of(Verb::Create, PODS)).filter_map(read);
-    let label = pods.into_iter().find(|pod| *pod.name == *failure.object)?.label(REVISION_LABEL)?.to_owned();
+    let pods = plan
+        .actions()
+        .filter(|_| failure.deed == Deed::of(Verb::Create, PODS))
+        .filter_map(read);
+    let label = pods
+        .into_iter()
+        .find(|pod| *pod.name == *failure.object)?
+        .label(REVISION_LABEL)?
+        .to_owned();
     let own = revision::of_label(&label, scene.revisions)?;
     if own.metadata.name == scene.revisions.last()?.metadata.name {
         return None;
     }
-    let lacks_volume = failure.message.contains("volumeMounts") && failure.message.contains("Not found");
-    let mend =
-        if lacks_volume { "add that volume to spec.volumeClaimTemplates again" } else { "change what refuses it" };
+    let lacks_volume =
+        failure.message.contains("volumeMounts") && failure.message.contains("Not found");
+    let mend = if lacks_volume {
+        "add that volume to spec.volumeClaimTemplates again"
+    } else {
+        "change what refuses it"
+    };
     Some(format!(
         "the pods are of revision {}, which spec.updateStrategy.rollingUpdate.partition keeps: {mend}, or lower the partition",
         own.metadata.name
@@ -131,17 +193,45 @@ fn remedy_of_old_revision(scene: &Scene<'_>, plan: &Plan, failure: &Failure) -> 
 }
 
 /// The cause in a sentence that names the first few objects.
-fn cause(scene: &Scene<'_>, words: Words, answers: &BTreeMap<&str, String>, now: Timestamp) -> Cause {
-    let (workload, Words { grade, reason, kind, done, remedy }) = (&scene.workload, words);
+fn cause(
+    scene: &Scene<'_>,
+    words: Words,
+    answers: &BTreeMap<&str, String>,
+    now: Timestamp,
+) -> Cause {
+    let (
+        workload,
+        Words {
+            grade,
+            reason,
+            kind,
+            done,
+            remedy,
+        },
+    ) = (&scene.workload, words);
     let mut named: Vec<&str> = answers.keys().copied().collect();
     let more = named.len().saturating_sub(NAMED);
     // Names that the status has already stay there as long as they are true, so that it is not written for another choice.
-    let told = workload.blocked.filter(|told| told.reason == reason).map_or("", |told| told.message);
+    let told = workload
+        .blocked
+        .filter(|told| told.reason == reason)
+        .map_or("", |told| told.message);
     named.sort_by_key(|name| !cause::names(told, name));
     named.truncate(NAMED);
     named.sort_unstable();
-    let answer = named.first().and_then(|first| answers.get(first)).map(String::as_str).unwrap_or_default();
-    let (list, more) = (named.join(", "), if more > 0 { format!(" and {more} more") } else { String::new() });
+    let answer = named
+        .first()
+        .and_then(|first| answers.get(first))
+        .map(String::as_str)
+        .unwrap_or_default();
+    let (list, more) = (
+        named.join(", "),
+        if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        },
+    );
     let objects = match answers.len() {
         _ if list.is_empty() => format!("{kind}s"),
         1 => format!("{kind} {list}"),

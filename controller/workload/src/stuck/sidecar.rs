@@ -21,17 +21,28 @@ struct Record {
 pub(super) fn brought(pod: &Pod, container: &str) -> Option<(String, String)> {
     let text = pod.metadata.annotation(SIDECARSET_HASH)?;
     let records: BTreeMap<String, &RawValue> = serde_json::from_str(text).ok()?;
-    let of_pair = container.strip_suffix("-1").or_else(|| container.strip_suffix("-2"));
-    [Some(container), of_pair].into_iter().flatten().find_map(|name| {
-        let (set, _) = records.iter().find(|(set, record)| is_dns_subdomain(set) && lists(record, name))?;
-        Some((set.clone(), name.to_owned()))
-    })
+    let of_pair = container
+        .strip_suffix("-1")
+        .or_else(|| container.strip_suffix("-2"));
+    [Some(container), of_pair]
+        .into_iter()
+        .flatten()
+        .find_map(|name| {
+            let (set, _) = records
+                .iter()
+                .find(|(set, record)| is_dns_subdomain(set) && lists(record, name))?;
+            Some((set.clone(), name.to_owned()))
+        })
 }
 
 /// Is the container in the record? One in the old form, a hash alone, lists none.
 fn lists(record: &RawValue, container: &str) -> bool {
     let record: Record = serde_json::from_str(record.get()).unwrap_or_default();
-    record.sidecar_list.iter().flatten().any(|name| name == container)
+    record
+        .sidecar_list
+        .iter()
+        .flatten()
+        .any(|name| name == container)
 }
 
 #[cfg(test)]
@@ -62,7 +73,9 @@ mod tests {
             let pod = json!({"metadata": {"annotations": {SIDECARSET_HASH: text}}});
             let pod: Pod = serde_json::from_value(pod).unwrap();
             let found = brought(&pod, container);
-            let found = found.as_ref().map(|(set, name)| (set.as_str(), name.as_str()));
+            let found = found
+                .as_ref()
+                .map(|(set, name)| (set.as_str(), name.as_str()));
             assert_eq!(found, expected, "{container} by {text:.40}");
         }
     }

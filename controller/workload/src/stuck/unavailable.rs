@@ -12,7 +12,12 @@ use crate::pod::{Availability, Pod, availability};
 
 /// Says of each pod that is not available why, unless the plan says so already; and looks again when the first of those that are
 /// ready has been so for long enough: nothing announces that.
-pub fn tell_of_unavailable(pods: &[Arc<Pod>], min_ready_seconds: i32, plan: &mut Plan, now: Timestamp) {
+pub fn tell_of_unavailable(
+    pods: &[Arc<Pod>],
+    min_ready_seconds: i32,
+    plan: &mut Plan,
+    now: Timestamp,
+) {
     let mut soonest: Option<SignedDuration> = None;
     let mut unnamed = Vec::new();
     let named: BTreeSet<&str> = plan.waiting.iter().map(|waiting| &*waiting.pod).collect();
@@ -21,13 +26,19 @@ pub fn tell_of_unavailable(pods: &[Arc<Pod>], min_ready_seconds: i32, plan: &mut
             Availability::Available => continue,
             Availability::After(wait) => {
                 soonest = Some(soonest.map_or(wait, |old| old.min(wait)));
-                format!("is ready, and available in {} s (minReadySeconds)", wait.as_secs() + 1)
+                format!(
+                    "is ready, and available in {} s (minReadySeconds)",
+                    wait.as_secs() + 1
+                )
             }
             Availability::Held => format!("is in lifecycle state {}", lifecycle::state(pod)),
             Availability::NotReady => why_not_ready(pod),
         };
         if !named.contains(&*pod.metadata.name) {
-            unnamed.push(Waiting { pod: pod.metadata.name.to_string(), reason });
+            unnamed.push(Waiting {
+                pod: pod.metadata.name.to_string(),
+                reason,
+            });
         }
     }
     plan.waiting.append(&mut unnamed);

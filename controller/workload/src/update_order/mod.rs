@@ -24,9 +24,15 @@ impl UpdateOrder {
     ///
     /// # Errors
     /// The sentence names the term under `priorityStrategy` whose selector makes no sense, and why.
-    pub fn new(priority: Option<&UpdatePriorityStrategy>, scatter: &[UpdateScatterTerm]) -> Result<Self, String> {
+    pub fn new(
+        priority: Option<&UpdatePriorityStrategy>,
+        scatter: &[UpdateScatterTerm],
+    ) -> Result<Self, String> {
         let priority = priority.map_or(Ok(Priority::default()), Priority::new)?;
-        Ok(Self { priority, scatter: scatter.to_vec() })
+        Ok(Self {
+            priority,
+            scatter: scatter.to_vec(),
+        })
     }
 
     /// Rearranges the pods that wait for their update, first by priority, then scattered. `all` are all pods of the

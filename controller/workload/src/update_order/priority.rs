@@ -24,7 +24,10 @@ impl Priority {
     /// Where both kinds are given, which the CRD's rules refuse, the weights count.
     pub(super) fn new(strategy: &UpdatePriorityStrategy) -> Result<Self, String> {
         if strategy.weight_priority.is_empty() {
-            let keys = strategy.order_priority.iter().map(|term| term.ordered_key.clone());
+            let keys = strategy
+                .order_priority
+                .iter()
+                .map(|term| term.ordered_key.clone());
             return Ok(Self::Keys(keys.collect()));
         }
         let terms = strategy.weight_priority.iter().enumerate();
@@ -46,14 +49,19 @@ impl Priority {
 }
 
 fn weight(weights: &[(i64, Selector)], pod: &Pod) -> i64 {
-    let matching = weights.iter().filter(|(_, selector)| selector.matches(|key| pod.metadata.label(key)));
+    let matching = weights
+        .iter()
+        .filter(|(_, selector)| selector.matches(|key| pod.metadata.label(key)));
     matching.map(|(weight, _)| weight).sum()
 }
 
 /// The first of the keys that the pod has as a label, and the number that the label's value ends with: the earlier the
 /// key and the higher the number, the sooner. Pods with none of the keys go before all others.
 fn place(keys: &[String], pod: &Pod) -> (Option<usize>, Reverse<i64>) {
-    let mut labels = keys.iter().enumerate().filter_map(|(at, key)| Some((at, pod.metadata.label(key)?)));
+    let mut labels = keys
+        .iter()
+        .enumerate()
+        .filter_map(|(at, key)| Some((at, pod.metadata.label(key)?)));
     match labels.next() {
         Some((at, value)) => (Some(at), Reverse(trailing_number(value))),
         None => (None, Reverse(0)),

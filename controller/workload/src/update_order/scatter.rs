@@ -12,13 +12,22 @@ use berth_api::update_order::UpdateScatterTerm;
 use crate::pod::Pod;
 
 /// Scatters by one term after the other, the one with the most pods first.
-pub(super) fn scatter(terms: &[UpdateScatterTerm], waiting: Vec<Arc<Pod>>, all: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
-    let has = |pod: &Pod, term: &UpdateScatterTerm| pod.metadata.label(&term.key) == Some(&*term.value);
+pub(super) fn scatter(
+    terms: &[UpdateScatterTerm],
+    waiting: Vec<Arc<Pod>>,
+    all: &[Arc<Pod>],
+) -> Vec<Arc<Pod>> {
+    let has =
+        |pod: &Pod, term: &UpdateScatterTerm| pod.metadata.label(&term.key) == Some(&*term.value);
     let count = |term: &UpdateScatterTerm| waiting.iter().filter(|pod| has(pod, term)).count();
     let counted = terms.iter().map(|term| (count(term), term));
-    let mut by_count: Vec<_> = counted.filter(|(count, _)| *count > 0 || terms.len() == 1).collect();
+    let mut by_count: Vec<_> = counted
+        .filter(|(count, _)| *count > 0 || terms.len() == 1)
+        .collect();
     by_count.sort_by_key(|(count, _)| Reverse(*count));
-    by_count.into_iter().fold(waiting, |waiting, (_, term)| by_term(term, waiting, all))
+    by_count
+        .into_iter()
+        .fold(waiting, |waiting, (_, term)| by_term(term, waiting, all))
 }
 
 fn by_term(term: &UpdateScatterTerm, waiting: Vec<Arc<Pod>>, all: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
@@ -34,7 +43,10 @@ fn by_term(term: &UpdateScatterTerm, waiting: Vec<Arc<Pod>>, all: &[Arc<Pod>]) -
         return waiting;
     }
     let last = labelled.pop();
-    let here = Counts { labelled: labelled.len(), others: others.len() };
+    let here = Counts {
+        labelled: labelled.len(),
+        others: others.len(),
+    };
     let everywhere = Counts {
         labelled: of_all.saturating_sub(1).max(here.labelled),
         others: all.len().saturating_sub(of_all).max(here.others),
@@ -73,7 +85,12 @@ impl Counts {
     fn fair(&self) -> Turns {
         let number = self.labelled.min(self.others);
         let share = |pods: usize| (2 * pods + number) / (2 * number);
-        Turns { ahead: 0, number, labelled: share(self.labelled), others: share(self.others) }
+        Turns {
+            ahead: 0,
+            number,
+            labelled: share(self.labelled),
+            others: share(self.others),
+        }
     }
 
     /// Turns for the pods that wait, of which `self` counts, among all.
@@ -83,6 +100,10 @@ impl Counts {
         }
         let fair = all.fair();
         let number = (self.labelled / fair.labelled).min(self.others / fair.others);
-        Turns { ahead: self.others - number * fair.others, number, ..fair }
+        Turns {
+            ahead: self.others - number * fair.others,
+            number,
+            ..fair
+        }
     }
 }

@@ -16,8 +16,16 @@ fn pods(labels: &[&str]) -> Vec<Arc<Pod>> {
         pairs.into()
     };
     let pod = |(at, text): (usize, &&str)| {
-        let metadata = Metadata { name: at.to_string().into(), labels: pairs(text), ..Metadata::default() };
-        Arc::new(Pod { metadata, spec: crate::pod::Spec::default(), status: crate::pod::Status::default() })
+        let metadata = Metadata {
+            name: at.to_string().into(),
+            labels: pairs(text),
+            ..Metadata::default()
+        };
+        Arc::new(Pod {
+            metadata,
+            spec: crate::pod::Spec::default(),
+            status: crate::pod::Status::default(),
+        })
     };
     labels.iter().enumerate().map(pod).collect()
 }
@@ -26,23 +34,39 @@ fn order(priority: Value, scatter: &[&str]) -> UpdateOrder {
     let priority: Option<UpdatePriorityStrategy> = serde_json::from_value(priority).unwrap();
     let term = |text: &&str| {
         let (key, value) = text.split_once('=').unwrap();
-        UpdateScatterTerm { key: key.to_owned(), value: value.to_owned() }
+        UpdateScatterTerm {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        }
     };
     let scatter: Vec<_> = scatter.iter().map(term).collect();
     UpdateOrder::new(priority.as_ref(), &scatter).unwrap()
 }
 
 fn arranged(order: &UpdateOrder, waiting: Vec<Arc<Pod>>, all: &[Arc<Pod>]) -> Vec<usize> {
-    order.arrange(waiting, all).iter().map(|pod| pod.metadata.name.parse().unwrap()).collect()
+    order
+        .arrange(waiting, all)
+        .iter()
+        .map(|pod| pod.metadata.name.parse().unwrap())
+        .collect()
 }
 
 #[test]
 fn weights_add_up_and_the_heaviest_go_first() {
-    let weight =
-        |weight: i32, key: &str, value: &str| json!({"weight": weight, "matchSelector": {"matchLabels": {key: value}}});
+    let weight = |weight: i32, key: &str, value: &str| json!({"weight": weight, "matchSelector": {"matchLabels": {key: value}}});
     let strategy = json!({"weightPriority": [weight(50, "test-key", "foo"), weight(30, "test-key", "bar"), weight(25, "zone", "a")]});
-    let all = pods(&["", "test-key=bar", "test-key=foo", "test-key=bar zone=a", "zone=a", "test-key=other"]);
-    assert_eq!(arranged(&order(strategy, &[]), all.clone(), &all), [3, 2, 1, 4, 0, 5]);
+    let all = pods(&[
+        "",
+        "test-key=bar",
+        "test-key=foo",
+        "test-key=bar zone=a",
+        "zone=a",
+        "test-key=other",
+    ]);
+    assert_eq!(
+        arranged(&order(strategy, &[]), all.clone(), &all),
+        [3, 2, 1, 4, 0, 5]
+    );
 }
 
 #[test]
@@ -52,14 +76,29 @@ fn numbers_at_the_end_of_a_label_order_from_high_to_low() {
         (&["first=5", "first=sts-10", "first=sts-9"], &[1, 2, 0]),
         (&["second=100", "first=1", "first=2"], &[2, 1, 0]),
         // The first key that a pod has counts, and a pod without any goes before all.
-        (&["first=1 second=9", "second=8", "", "other=3"], &[2, 3, 0, 1]),
+        (
+            &["first=1 second=9", "second=8", "", "other=3"],
+            &[2, 3, 0, 1],
+        ),
         // No number is 0, and so is one that is too big.
-        (&["first=none", "first=1", "first=99999999999999999999", "first=0"], &[1, 0, 2, 3]),
+        (
+            &[
+                "first=none",
+                "first=1",
+                "first=99999999999999999999",
+                "first=0",
+            ],
+            &[1, 0, 2, 3],
+        ),
         (&["first=7-up", "first=a-007", "first=7"], &[1, 2, 0]),
     ];
     for (labels, expected) in table {
         let all = pods(labels);
-        assert_eq!(arranged(&order(strategy.clone(), &[]), all.clone(), &all), expected, "{labels:?}");
+        assert_eq!(
+            arranged(&order(strategy.clone(), &[]), all.clone(), &all),
+            expected,
+            "{labels:?}"
+        );
     }
 }
 
@@ -68,8 +107,18 @@ fn the_documentations_example_of_scattering() {
     // Three of ten pods have the label: they are the first, the sixth and the last.
     let all = pods(&["", "", "foo=bar", "", "", "foo=bar", "foo=bar", "", "", ""]);
     let order = arranged(&order(Value::Null, &["foo=bar"]), all.clone(), &all);
-    let places: Vec<_> = order.iter().enumerate().filter(|(_, pod)| [2, 5, 6].contains(*pod)).collect();
-    assert_eq!(places.iter().map(|(place, _)| place + 1).collect::<Vec<_>>(), [1, 6, 10]);
+    let places: Vec<_> = order
+        .iter()
+        .enumerate()
+        .filter(|(_, pod)| [2, 5, 6].contains(*pod))
+        .collect();
+    assert_eq!(
+        places
+            .iter()
+            .map(|(place, _)| place + 1)
+            .collect::<Vec<_>>(),
+        [1, 6, 10]
+    );
 }
 
 #[test]
@@ -102,7 +151,11 @@ fn scattering_by_case() {
     for (terms, labels, waiting, expected) in table {
         let all = pods(labels);
         let waiting = waiting.iter().map(|at| all[*at].clone()).collect();
-        assert_eq!(arranged(&order(Value::Null, terms), waiting, &all), expected, "{terms:?} of {labels:?}");
+        assert_eq!(
+            arranged(&order(Value::Null, terms), waiting, &all),
+            expected,
+            "{terms:?} of {labels:?}"
+        );
     }
 }
 
@@ -111,7 +164,10 @@ fn a_selector_that_makes_no_sense_is_named() {
     let strategy = json!({"weightPriority": [{"weight": 1, "matchSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}]});
     let strategy: UpdatePriorityStrategy = serde_json::from_value(strategy).unwrap();
     let problem = UpdateOrder::new(Some(&strategy), &[]).unwrap_err();
-    assert!(problem.starts_with("weightPriority[0].matchSelector: ") && problem.contains("\"Like\""), "{problem}");
+    assert!(
+        problem.starts_with("weightPriority[0].matchSelector: ") && problem.contains("\"Like\""),
+        "{problem}"
+    );
 }
 
 proptest! {

@@ -14,7 +14,8 @@ use super::json::{Json, Object};
 use super::memory::{object_at, remove_entry, set_entry};
 use crate::kinds::Version;
 use crate::names::annotation::{
-    IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM, IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
+    IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
+    IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
 };
 use crate::names::label::CLONESET_SCALING_EXCLUDE_PREPARING_DELETE as EXCLUDE;
 use crate::{v1alpha1, v1beta1};
@@ -26,7 +27,11 @@ pub(crate) const MAPPING: Mapping = Mapping {
         &["metadata", "labels", EXCLUDE],
         &["metadata", "annotations", IMAGE_PREDOWNLOAD_PARALLELISM],
         &["metadata", "annotations", IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS],
-        &["metadata", "annotations", IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS],
+        &[
+            "metadata",
+            "annotations",
+            IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS,
+        ],
         &["spec", "scaleStrategy"],
         &["spec", "updateStrategy"],
     ],
@@ -36,9 +41,21 @@ pub(crate) const MAPPING: Mapping = Mapping {
 
 /// The annotations of v1alpha1 and their fields in v1beta1, and whether a percentage is a value too.
 const PREDOWNLOAD: [(&str, &str, bool); 3] = [
-    (IMAGE_PREDOWNLOAD_PARALLELISM, "imagePreDownloadParallelism", true),
-    (IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS, "imagePreDownloadTimeoutSeconds", false),
-    (IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, "imagePreDownloadMinUpdatedReadyPods", false),
+    (
+        IMAGE_PREDOWNLOAD_PARALLELISM,
+        "imagePreDownloadParallelism",
+        true,
+    ),
+    (
+        IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
+        "imagePreDownloadTimeoutSeconds",
+        false,
+    ),
+    (
+        IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS,
+        "imagePreDownloadMinUpdatedReadyPods",
+        false,
+    ),
 ];
 
 const IN_PLACE: &str = "inPlaceUpdateStrategy";
@@ -52,15 +69,21 @@ fn to_v1beta1(object: &mut Json<'_>) {
             remove_entry(metadata, "labels", EXCLUDE);
         }
         for (annotation, field, percentages) in PREDOWNLOAD {
-            if let Some(value) = entry(metadata, "annotations", annotation).and_then(|text| parse(&text, percentages)) {
+            if let Some(value) = entry(metadata, "annotations", annotation)
+                .and_then(|text| parse(&text, percentages))
+            {
                 remove_entry(metadata, "annotations", annotation);
                 predownload.push((field, value));
             }
         }
     }
-    let Some(spec) = object.at(&["spec"]).and_then(Json::object) else { return };
+    let Some(spec) = object.at(&["spec"]).and_then(Json::object) else {
+        return;
+    };
     if let Some(scale) = object_at(spec, "scaleStrategy") {
-        let disabled = scale.remove("disablePVCReuse").is_some_and(|value| value.is_true());
+        let disabled = scale
+            .remove("disablePVCReuse")
+            .is_some_and(|value| value.is_true());
         scale.insert("enablePVCReuse", boolean(!disabled));
         scale.insert("excludePreparingDelete", boolean(excluded));
     }
@@ -69,12 +92,22 @@ fn to_v1beta1(object: &mut Json<'_>) {
         let type_ = rolling.remove("type");
         let on_delete = type_.as_ref().and_then(Json::as_string).as_deref() == Some("OnDelete");
         if !on_delete {
-            rolling.insert("podUpdatePolicy", type_.unwrap_or_else(|| Json::string("ReCreate")));
+            rolling.insert(
+                "podUpdatePolicy",
+                type_.unwrap_or_else(|| Json::string("ReCreate")),
+            );
         }
         for (field, value) in predownload {
             set_entry(&mut rolling, IN_PLACE, field, value);
         }
-        update.insert("type", Json::string(if on_delete { "OnDelete" } else { "RollingUpdate" }));
+        update.insert(
+            "type",
+            Json::string(if on_delete {
+                "OnDelete"
+            } else {
+                "RollingUpdate"
+            }),
+        );
         update.insert("rollingUpdate", Json::Object(rolling));
     }
 }
@@ -84,8 +117,12 @@ fn to_v1alpha1(object: &mut Json<'_>) {
     let mut predownload = [None, None, None];
     if let Some(spec) = object.at(&["spec"]).and_then(Json::object) {
         if let Some(scale) = object_at(spec, "scaleStrategy") {
-            let enabled = scale.remove("enablePVCReuse").is_some_and(|value| value.is_true());
-            excluded = scale.remove("excludePreparingDelete").is_some_and(|value| value.is_true());
+            let enabled = scale
+                .remove("enablePVCReuse")
+                .is_some_and(|value| value.is_true());
+            excluded = scale
+                .remove("excludePreparingDelete")
+                .is_some_and(|value| value.is_true());
             scale.insert("disablePVCReuse", boolean(!enabled));
         }
         if let Some(update) = object_at(spec, "updateStrategy") {
@@ -94,9 +131,15 @@ fn to_v1alpha1(object: &mut Json<'_>) {
                 .remove("rollingUpdate")
                 .and_then(|mut rolling| rolling.object().map(std::mem::take))
                 .unwrap_or_default();
-            let policy = alpha.remove("podUpdatePolicy").unwrap_or_else(|| Json::string("ReCreate"));
-            let is_rolling = |type_: &Json<'_>| type_.as_string().as_deref() == Some("RollingUpdate");
-            alpha.insert("type", type_.filter(|type_| !is_rolling(type_)).unwrap_or(policy));
+            let policy = alpha
+                .remove("podUpdatePolicy")
+                .unwrap_or_else(|| Json::string("ReCreate"));
+            let is_rolling =
+                |type_: &Json<'_>| type_.as_string().as_deref() == Some("RollingUpdate");
+            alpha.insert(
+                "type",
+                type_.filter(|type_| !is_rolling(type_)).unwrap_or(policy),
+            );
             for ((_, field, percentages), value) in PREDOWNLOAD.iter().zip(&mut predownload) {
                 let in_place = alpha.get_mut(IN_PLACE).and_then(Json::object);
                 let text = in_place.and_then(|in_place| print(in_place.get(field)?, *percentages));
@@ -108,7 +151,9 @@ fn to_v1alpha1(object: &mut Json<'_>) {
             *update = alpha;
         }
     }
-    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else { return };
+    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else {
+        return;
+    };
     if excluded {
         set_entry(metadata, "labels", EXCLUDE, Json::string("true"));
     } else if entry(metadata, "labels", EXCLUDE).as_deref() == Some("true") {
@@ -130,16 +175,22 @@ fn to_v1alpha1(object: &mut Json<'_>) {
 
 /// Whether the types of a version read both strategies.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let mut text = |field| object.at(&["spec", field]).map_or_else(|| "{}".to_owned(), |strategy| strategy.to_string());
+    let mut text = |field| {
+        object
+            .at(&["spec", field])
+            .map_or_else(|| "{}".to_owned(), |strategy| strategy.to_string())
+    };
     let (scale, update) = (text("scaleStrategy"), text("updateStrategy"));
     match version {
         Version::V1Alpha1 => {
             serde_json::from_str::<v1alpha1::cloneset::CloneSetScaleStrategy>(&scale).is_ok()
-                && serde_json::from_str::<v1alpha1::cloneset::CloneSetUpdateStrategy>(&update).is_ok()
+                && serde_json::from_str::<v1alpha1::cloneset::CloneSetUpdateStrategy>(&update)
+                    .is_ok()
         }
         Version::V1Beta1 => {
             serde_json::from_str::<v1beta1::cloneset::CloneSetScaleStrategy>(&scale).is_ok()
-                && serde_json::from_str::<v1beta1::cloneset::CloneSetUpdateStrategy>(&update).is_ok()
+                && serde_json::from_str::<v1beta1::cloneset::CloneSetUpdateStrategy>(&update)
+                    .is_ok()
         }
     }
 }

@@ -14,7 +14,9 @@ use super::Mapping;
 use super::json::Json;
 use super::memory::{remove_entry, set_entry};
 use crate::kinds::Version;
-use crate::names::annotation::{RECREATE_CONTAINER_STATUSES as STATUSES, RECREATE_UNREADY_ACQUIRED as ACQUIRED};
+use crate::names::annotation::{
+    RECREATE_CONTAINER_STATUSES as STATUSES, RECREATE_UNREADY_ACQUIRED as ACQUIRED,
+};
 use crate::names::condition::PRE_RECREATE_GRACE;
 use crate::names::reason;
 use crate::v1beta1::containerrecreaterequest::{ContainerStatusSnapshot, MAX_RECREATED_CONTAINERS};
@@ -39,23 +41,31 @@ const LONGEST: usize = 128 << 10;
 fn to_v1beta1(object: &mut Json<'_>) {
     let mut take = |key| {
         let metadata = object.at(&["metadata"]).and_then(Json::object)?;
-        remove_entry(metadata, "annotations", key)?.as_string().filter(|text| text.len() <= LONGEST)
+        remove_entry(metadata, "annotations", key)?
+            .as_string()
+            .filter(|text| text.len() <= LONGEST)
     };
     let (statuses, acquired) = (take(STATUSES), take(ACQUIRED));
-    let Some(status) = object.at(&["status"]).and_then(Json::object) else { return };
+    let Some(status) = object.at(&["status"]).and_then(Json::object) else {
+        return;
+    };
     // No field of v1alpha1: what stands there was written by nobody who knows it.
     status.remove("containerStatusSnapshot");
     if let Some(statuses) = statuses.and_then(|text| snapshot(&text)) {
         status.insert("containerStatusSnapshot", Json::owned(statuses));
     }
-    let Some(time) = acquired.and_then(|text| whole_seconds(&text)) else { return };
+    let Some(time) = acquired.and_then(|text| whole_seconds(&text)) else {
+        return;
+    };
     let condition = json!({
         "type": PRE_RECREATE_GRACE, "status": "True", "lastTransitionTime": time,
         "reason": reason::PRE_RECREATE_GRACE, "message": reason::PRE_RECREATE_GRACE_MESSAGE,
     });
     match status.get_mut("conditions") {
         Some(conditions) => {
-            let Some(conditions) = conditions.list() else { return };
+            let Some(conditions) = conditions.list() else {
+                return;
+            };
             conditions.retain_mut(|condition| !is_grace(condition));
             conditions.push(Json::owned(condition.to_string()));
         }
@@ -66,14 +76,18 @@ fn to_v1beta1(object: &mut Json<'_>) {
 fn to_v1alpha1(object: &mut Json<'_>) {
     let (mut statuses, mut acquired) = (None, None);
     if let Some(status) = object.at(&["status"]).and_then(Json::object) {
-        statuses = status.remove("containerStatusSnapshot").and_then(|value| snapshot(&value.to_string()));
+        statuses = status
+            .remove("containerStatusSnapshot")
+            .and_then(|value| snapshot(&value.to_string()));
         let conditions = status.get_mut("conditions").and_then(Json::list);
         let mut is_empty = false;
         if let Some(conditions) = conditions {
             conditions.retain_mut(|condition| {
                 let is_grace = is_grace(condition);
                 if is_grace {
-                    let time = condition.at(&["lastTransitionTime"]).and_then(|time| time.as_string());
+                    let time = condition
+                        .at(&["lastTransitionTime"])
+                        .and_then(|time| time.as_string());
                     acquired = time.and_then(|time| whole_seconds(&time));
                 }
                 !is_grace
@@ -84,7 +98,9 @@ fn to_v1alpha1(object: &mut Json<'_>) {
             status.remove("conditions");
         }
     }
-    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else { return };
+    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else {
+        return;
+    };
     for (key, value) in [(STATUSES, statuses), (ACQUIRED, acquired)] {
         match value {
             Some(value) => set_entry(metadata, "annotations", key, Json::string(&value)),
@@ -97,16 +113,25 @@ fn to_v1alpha1(object: &mut Json<'_>) {
 /// The list of containers as both versions write it; `None` for anything else, and for an empty one.
 fn snapshot(text: &str) -> Option<String> {
     let list: Vec<ContainerStatusSnapshot> = serde_json::from_str(text).ok()?;
-    (!list.is_empty() && list.len() <= MAX_RECREATED_CONTAINERS).then(|| serde_json::to_string(&list).ok())?
+    (!list.is_empty() && list.len() <= MAX_RECREATED_CONTAINERS)
+        .then(|| serde_json::to_string(&list).ok())?
 }
 
 fn whole_seconds(time: &str) -> Option<String> {
     let time: Timestamp = time.parse().ok()?;
-    Timestamp::from_second(time.as_second()).ok().map(|time| time.to_string())
+    Timestamp::from_second(time.as_second())
+        .ok()
+        .map(|time| time.to_string())
 }
 
 fn is_grace(condition: &mut Json<'_>) -> bool {
-    let mut is = |field, wanted| condition.at(&[field]).and_then(|value| value.as_string()).as_deref() == Some(wanted);
+    let mut is = |field, wanted| {
+        condition
+            .at(&[field])
+            .and_then(|value| value.as_string())
+            .as_deref()
+            == Some(wanted)
+    };
     is("type", PRE_RECREATE_GRACE) && is("status", "True")
 }
 
@@ -114,15 +139,21 @@ fn is_grace(condition: &mut Json<'_>) -> bool {
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
     let mut fields = Vec::new();
     for field in ["containerStatusSnapshot", "conditions"] {
-        fields.extend(object.at(&["status", field]).map(|value| format!("{field:?}:{value}")));
+        fields.extend(
+            object
+                .at(&["status", field])
+                .map(|value| format!("{field:?}:{value}")),
+        );
     }
     let status = format!("{{{}}}", fields.join(","));
     match version {
-        Version::V1Alpha1 => {
-            serde_json::from_str::<v1alpha1::containerrecreaterequest::ContainerRecreateRequestStatus>(&status).is_ok()
-        }
-        Version::V1Beta1 => {
-            serde_json::from_str::<v1beta1::containerrecreaterequest::ContainerRecreateRequestStatus>(&status).is_ok()
-        }
+        Version::V1Alpha1 => serde_json::from_str::<
+            v1alpha1::containerrecreaterequest::ContainerRecreateRequestStatus,
+        >(&status)
+        .is_ok(),
+        Version::V1Beta1 => serde_json::from_str::<
+            v1beta1::containerrecreaterequest::ContainerRecreateRequestStatus,
+        >(&status)
+        .is_ok(),
     }
 }

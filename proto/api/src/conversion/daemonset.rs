@@ -52,7 +52,10 @@ fn to_v1beta1(object: &mut Json<'_>) {
 
 fn to_v1alpha1(object: &mut Json<'_>) {
     take_annotation(object);
-    let scale = object.at(&["spec"]).and_then(Json::object).and_then(|spec| spec.remove(SCALE));
+    let scale = object
+        .at(&["spec"])
+        .and_then(Json::object)
+        .and_then(|spec| spec.remove(SCALE));
     let partitioned = scale.and_then(|mut scale| scale.object()?.remove(PARTITIONED));
     if partitioned.is_some_and(|value| value.is_true())
         && let Some(metadata) = object.at(&["metadata"]).and_then(Json::object)
@@ -64,7 +67,9 @@ fn to_v1alpha1(object: &mut Json<'_>) {
 
 /// Whether pods are created as the partition says. In v1beta1 the annotation means nothing.
 fn take_annotation(object: &mut Json<'_>) -> bool {
-    let value = object.at(&["metadata", "annotations", PROGRESSIVE]).and_then(|value| value.as_string());
+    let value = object
+        .at(&["metadata", "annotations", PROGRESSIVE])
+        .and_then(|value| value.as_string());
     let is_set = value.as_deref() == Some("true");
     if is_set && let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) {
         remove_entry(metadata, "annotations", PROGRESSIVE);
@@ -94,13 +99,20 @@ fn rename(object: &mut Json<'_>, from: &str, to: &str) {
 
 /// Whether the types of a version read what the mapping touches of the spec.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let mut text = |field| object.at(&["spec", field]).map_or_else(|| "{}".to_owned(), |value| value.to_string());
+    let mut text = |field| {
+        object
+            .at(&["spec", field])
+            .map_or_else(|| "{}".to_owned(), |value| value.to_string())
+    };
     let (scale, update) = (text(SCALE), text(UPDATE));
     match version {
-        Version::V1Alpha1 => serde_json::from_str::<v1alpha1::daemonset::DaemonSetUpdateStrategy>(&update).is_ok(),
+        Version::V1Alpha1 => {
+            serde_json::from_str::<v1alpha1::daemonset::DaemonSetUpdateStrategy>(&update).is_ok()
+        }
         Version::V1Beta1 => {
             serde_json::from_str::<v1beta1::daemonset::DaemonSetScaleStrategy>(&scale).is_ok()
-                && serde_json::from_str::<v1beta1::daemonset::DaemonSetUpdateStrategy>(&update).is_ok()
+                && serde_json::from_str::<v1beta1::daemonset::DaemonSetUpdateStrategy>(&update)
+                    .is_ok()
         }
     }
 }

@@ -63,7 +63,11 @@ impl<'a> Json<'a> {
                 Cow::Owned(text) => Object::read(text)?.into_owned(),
             });
         }
-        if let Self::Object(object) = self { Some(object) } else { None }
+        if let Self::Object(object) = self {
+            Some(object)
+        } else {
+            None
+        }
     }
 
     /// The items; `None` of what is no list.
@@ -74,12 +78,17 @@ impl<'a> Json<'a> {
                 Cow::Owned(text) => items(text)?.into_iter().map(Json::into_owned).collect(),
             });
         }
-        if let Self::List(items) = self { Some(items) } else { None }
+        if let Self::List(items) = self {
+            Some(items)
+        } else {
+            None
+        }
     }
 
     /// A field of a field and so on; `None` where there is none.
     pub(super) fn at(&mut self, path: &[&str]) -> Option<&mut Self> {
-        path.iter().try_fold(self, |value, key| value.object()?.get_mut(key))
+        path.iter()
+            .try_fold(self, |value, key| value.object()?.get_mut(key))
     }
 
     /// The text that it has as a value; `None` of what is no text.
@@ -122,7 +131,10 @@ impl<'a> Json<'a> {
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
-            Self::Object(Object(fields)) => fields.iter().map(|(key, value)| key.len() + value.size()).sum(),
+            Self::Object(Object(fields)) => fields
+                .iter()
+                .map(|(key, value)| key.len() + value.size())
+                .sum(),
             Self::List(items) => items.iter().map(|item| 1 + item.size()).sum(),
         }
     }
@@ -150,7 +162,10 @@ pub(super) struct Compared {
 impl Compared {
     /// With this text.
     pub(super) fn with(text: impl Into<String>) -> Self {
-        Self { text: text.into(), value: OnceCell::new() }
+        Self {
+            text: text.into(),
+            value: OnceCell::new(),
+        }
     }
 
     /// Is it the same value? Another spelling of a large value is not found to be the same.
@@ -158,7 +173,10 @@ impl Compared {
         let other = other.to_string();
         let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
         let same = || {
-            self.value.get_or_init(|| parse(&self.text)).as_ref().is_some_and(|one| Some(one) == parse(&other).as_ref())
+            self.value
+                .get_or_init(|| parse(&self.text))
+                .as_ref()
+                .is_some_and(|one| Some(one) == parse(&other).as_ref())
         };
         other == self.text || (self.text.len().max(other.len()) <= COMPARED_MAX && same())
     }
@@ -173,7 +191,11 @@ impl fmt::Display for Json<'_> {
                 f.write_str("{")?;
                 for (at, (key, value)) in fields.iter().enumerate() {
                     let separator = if at == 0 { "" } else { "," };
-                    write!(f, "{separator}{}:{value}", serde_json::to_string(key).map_err(|_| fmt::Error)?)?;
+                    write!(
+                        f,
+                        "{separator}{}:{value}",
+                        serde_json::to_string(key).map_err(|_| fmt::Error)?
+                    )?;
                 }
                 f.write_str("}")
             }
@@ -214,12 +236,20 @@ impl<'a> Object<'a> {
     /// The value of a field.
     pub(super) fn get(&self, key: &str) -> Option<&Json<'a>> {
         // Of a field that is there twice, the last counts, as for every reader of JSON.
-        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+        self.0
+            .iter()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
     }
 
     /// The value of a field, to change it.
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Json<'a>> {
-        self.0.iter_mut().rev().find(|(name, _)| name == key).map(|(_, value)| value)
+        self.0
+            .iter_mut()
+            .rev()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
     }
 
     /// Sets a field.
@@ -273,7 +303,11 @@ impl<'a> Object<'a> {
 
     fn into_owned<'b>(self) -> Object<'b> {
         let fields = self.0.into_iter();
-        Object(fields.map(|(key, value)| (Cow::Owned(key.into_owned()), value.into_owned())).collect())
+        Object(
+            fields
+                .map(|(key, value)| (Cow::Owned(key.into_owned()), value.into_owned()))
+                .collect(),
+        )
     }
 }
 
@@ -281,7 +315,9 @@ impl<'a> Object<'a> {
 /// there are too many.
 fn entries(text: &str) -> Option<usize> {
     let mut commas = 0;
-    scan(text, |byte, depth| commas += usize::from(byte == b',' && depth == 1));
+    scan(text, |byte, depth| {
+        commas += usize::from(byte == b',' && depth == 1)
+    });
     (commas < MOST_ENTRIES).then_some(commas + 1)
 }
 

@@ -51,18 +51,27 @@ struct Memory {
 /// Removes the annotation and returns what it has for this version. A memory for another version, or one that cannot be
 /// read, was copied from elsewhere and is dropped.
 pub(super) fn take(object: &mut Json<'_>, version: &str) -> Vec<Place> {
-    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else { return Vec::new() };
-    let Some(annotation) = remove_entry(metadata, "annotations", CONVERSION) else { return Vec::new() };
+    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else {
+        return Vec::new();
+    };
+    let Some(annotation) = remove_entry(metadata, "annotations", CONVERSION) else {
+        return Vec::new();
+    };
     let text = annotation.as_string().filter(|text| text.len() <= LONGEST);
     let memory = text.and_then(|text| serde_json::from_str::<Memory>(&text).ok());
-    memory.filter(|memory| memory.version == version).map(|memory| memory.places).unwrap_or_default()
+    memory
+        .filter(|memory| memory.version == version)
+        .map(|memory| memory.places)
+        .unwrap_or_default()
 }
 
 /// Gives every place that was not edited its own value back.
 pub(super) fn recall(object: &mut Json<'_>, places: &[Place], touches: &[&[&str]]) {
     let mut looks = MOST_LOOKS;
     for place in places {
-        if touches.iter().any(|root| is_below(&place.path, root)) && restore(object, place, &mut looks).is_none() {
+        if touches.iter().any(|root| is_below(&place.path, root))
+            && restore(object, place, &mut looks).is_none()
+        {
             return;
         }
     }
@@ -70,9 +79,15 @@ pub(super) fn recall(object: &mut Json<'_>, places: &[Place], touches: &[&[&str]
 
 /// Takes away labels and annotations of which none are left: Kubernetes does not store them either.
 pub(super) fn drop_empty(object: &mut Json<'_>) {
-    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else { return };
+    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else {
+        return;
+    };
     for field in ["labels", "annotations"] {
-        if metadata.get_mut(field).and_then(Json::object).is_some_and(|map| map.is_empty()) {
+        if metadata
+            .get_mut(field)
+            .and_then(Json::object)
+            .is_some_and(|map| map.is_empty())
+        {
             metadata.remove(field);
         }
     }
@@ -83,31 +98,57 @@ pub(super) fn keep(object: &mut Json<'_>, version: &str, places: Vec<Place>) {
     if places.is_empty() {
         return;
     }
-    let Ok(text) = serde_json::to_string(&Memory { version: version.to_owned(), places }) else { return };
-    if let Some(metadata) = object.object().and_then(|object| object_at(object, "metadata")) {
+    let Ok(text) = serde_json::to_string(&Memory {
+        version: version.to_owned(),
+        places,
+    }) else {
+        return;
+    };
+    if let Some(metadata) = object
+        .object()
+        .and_then(|object| object_at(object, "metadata"))
+    {
         set_entry(metadata, "annotations", CONVERSION, Json::string(&text));
     }
 }
 
 /// The places where an object that was mapped there and back differs from what it was.
-pub(super) fn losses(mapped: &mut Json<'_>, original: &mut Json<'_>, touches: &[&[&str]]) -> Vec<Place> {
+pub(super) fn losses(
+    mapped: &mut Json<'_>,
+    original: &mut Json<'_>,
+    touches: &[&[&str]],
+) -> Vec<Place> {
     let mut places = Vec::new();
     for root in touches {
-        let mut path = root.iter().map(|key| Step::Key((*key).to_owned())).collect();
-        let (mapped, original) = (mapped.at(root).map(std::mem::take), original.at(root).map(std::mem::take));
+        let mut path = root
+            .iter()
+            .map(|key| Step::Key((*key).to_owned()))
+            .collect();
+        let (mapped, original) = (
+            mapped.at(root).map(std::mem::take),
+            original.at(root).map(std::mem::take),
+        );
         compare(&mut path, mapped, original, &mut places);
     }
     places
 }
 
 /// Objects are compared field by field, so that of a large one only what differs is remembered.
-fn compare(path: &mut Vec<Step>, mapped: Option<Json<'_>>, original: Option<Json<'_>>, places: &mut Vec<Place>) {
+fn compare(
+    path: &mut Vec<Step>,
+    mapped: Option<Json<'_>>,
+    original: Option<Json<'_>>,
+    places: &mut Vec<Place>,
+) {
     match (mapped, original) {
         (None, None) => {}
         (Some(Json::Text(mapped)), Some(Json::Text(original))) if mapped == original => {}
         (Some(mut mapped), Some(mut original)) if mapped.is_object() && original.is_object() => {
-            let (Some(mapped), Some(original)) = (mapped.object(), original.object()) else { return };
-            let mut mapped: BTreeMap<_, _> = std::mem::take(mapped).into_fields().into_iter().collect();
+            let (Some(mapped), Some(original)) = (mapped.object(), original.object()) else {
+                return;
+            };
+            let mut mapped: BTreeMap<_, _> =
+                std::mem::take(mapped).into_fields().into_iter().collect();
             for (key, original) in std::mem::take(original).into_fields() {
                 let mapped = mapped.remove(&key);
                 path.push(Step::Key(key.into_owned()));
@@ -125,31 +166,51 @@ fn compare(path: &mut Vec<Step>, mapped: Option<Json<'_>>, original: Option<Json
                 && items.len() == originals.len()
             {
                 let pairs = items.iter().zip(originals.iter()).enumerate();
-                for (index, (mapped, original)) in pairs.filter(|(_, (mapped, original))| !mapped.equals(original)) {
+                for (index, (mapped, original)) in
+                    pairs.filter(|(_, (mapped, original))| !mapped.equals(original))
+                {
                     let path = path.iter().cloned().chain([Step::Index(index)]).collect();
-                    places.push(Place { path, mapped: mapped.raw(), original: original.raw() });
+                    places.push(Place {
+                        path,
+                        mapped: mapped.raw(),
+                        original: original.raw(),
+                    });
                 }
             } else {
-                places.push(Place { path: path.clone(), mapped: mapped.raw(), original: original.raw() });
+                places.push(Place {
+                    path: path.clone(),
+                    mapped: mapped.raw(),
+                    original: original.raw(),
+                });
             }
         }
         (Some(mapped), Some(original)) if mapped.equals(&original) => {}
         (mapped, original) => {
             let raw = |value: Option<Json<'_>>| value.and_then(|value| value.raw());
-            places.push(Place { path: path.clone(), mapped: raw(mapped), original: raw(original) });
+            places.push(Place {
+                path: path.clone(),
+                mapped: raw(mapped),
+                original: raw(original),
+            });
         }
     }
 }
 
 /// `None` when there were too many places to look at.
 fn restore(object: &mut Json<'_>, place: &Place, looks: &mut usize) -> Option<()> {
-    let Some((last, parents)) = place.path.split_last() else { return Some(()) };
-    let Some(parent) = parent(object, parents, looks) else { return Some(()) };
+    let Some((last, parents)) = place.path.split_last() else {
+        return Some(());
+    };
+    let Some(parent) = parent(object, parents, looks) else {
+        return Some(());
+    };
     let mapped = place.mapped.as_ref().map(|raw| Compared::with(raw.get()));
     let original = place.original.as_ref().map(|raw| Json::owned(raw.get()));
     match last {
         Step::Key(key) => {
-            let Some(map) = parent.object() else { return Some(()) };
+            let Some(map) = parent.object() else {
+                return Some(());
+            };
             *looks = looks.checked_sub(FIELD * map.len() + map.get(key).map_or(0, Json::size))?;
             let is_mapped = match (map.get(key), &mapped) {
                 (None, None) => true,
@@ -163,10 +224,13 @@ fn restore(object: &mut Json<'_>, place: &Place, looks: &mut usize) -> Option<()
             }
         }
         Step::Index(index) => {
-            let (Some(items), Some(mapped)) = (parent.list(), &mapped) else { return Some(()) };
+            let (Some(items), Some(mapped)) = (parent.list(), &mapped) else {
+                return Some(());
+            };
             *looks = looks.checked_sub(items.iter().map(|item| 1 + item.size()).sum())?;
             // Where it was; or wherever an edit of the list has moved it.
-            let at = Some(*index).filter(|index| items.get(*index).is_some_and(|item| mapped.is(item)));
+            let at =
+                Some(*index).filter(|index| items.get(*index).is_some_and(|item| mapped.is(item)));
             let at = at.or_else(|| items.iter().position(|item| mapped.is(item)));
             if let (Some(item), Some(original)) = (at.and_then(|at| items.get_mut(at)), original) {
                 *item = original;
@@ -177,7 +241,11 @@ fn restore(object: &mut Json<'_>, place: &Place, looks: &mut usize) -> Option<()
 }
 
 /// The object or list that a place is in. Labels and annotations are made when there are none; nothing else is.
-fn parent<'a, 'b>(object: &'b mut Json<'a>, path: &[Step], looks: &mut usize) -> Option<&'b mut Json<'a>> {
+fn parent<'a, 'b>(
+    object: &'b mut Json<'a>,
+    path: &[Step],
+    looks: &mut usize,
+) -> Option<&'b mut Json<'a>> {
     let mut current = object;
     for (depth, step) in path.iter().enumerate() {
         current = match step {
@@ -185,7 +253,11 @@ fn parent<'a, 'b>(object: &'b mut Json<'a>, path: &[Step], looks: &mut usize) ->
                 let fields = current.object()?;
                 *looks = looks.saturating_sub(FIELD * fields.len());
                 let makes = depth == 1 && path.first() == Some(&Step::Key("metadata".to_owned()));
-                if makes { fields.entry(key)? } else { fields.get_mut(key)? }
+                if makes {
+                    fields.entry(key)?
+                } else {
+                    fields.get_mut(key)?
+                }
             }
             Step::Index(index) => current.list()?.get_mut(*index)?,
         };
@@ -195,11 +267,15 @@ fn parent<'a, 'b>(object: &'b mut Json<'a>, path: &[Step], looks: &mut usize) ->
 
 fn is_below(path: &[Step], root: &[&str]) -> bool {
     let mut steps = path.iter();
-    root.iter().all(|key| matches!(steps.next(), Some(Step::Key(step)) if step == key))
+    root.iter()
+        .all(|key| matches!(steps.next(), Some(Step::Key(step)) if step == key))
 }
 
 /// The object in a field, made if the field is missing. `None` if it is something else.
-pub(super) fn object_at<'a, 'b>(object: &'b mut Object<'a>, field: &str) -> Option<&'b mut Object<'a>> {
+pub(super) fn object_at<'a, 'b>(
+    object: &'b mut Object<'a>,
+    field: &str,
+) -> Option<&'b mut Object<'a>> {
     object.entry(field)?.object()
 }
 

@@ -40,7 +40,10 @@ pub enum ConversionError {
         desired: String,
     },
     /// A kind that has no versions here.
-    #[error("kind {kind} of {api_version} cannot be converted: only {} can", listed(convertible()))]
+    #[error(
+        "kind {kind} of {api_version} cannot be converted: only {} can",
+        listed(convertible())
+    )]
     UnknownKind {
         /// The object's apiVersion.
         api_version: String,
@@ -48,7 +51,10 @@ pub enum ConversionError {
         kind: String,
     },
     /// A version that is not served.
-    #[error("{kind} cannot be converted from {from} to {desired}: only {} known", served(kind))]
+    #[error(
+        "{kind} cannot be converted from {from} to {desired}: only {} known",
+        served(kind)
+    )]
     UnknownVersion {
         /// The object's kind.
         kind: String,
@@ -69,13 +75,17 @@ fn listed(names: Vec<String>) -> String {
 }
 
 fn convertible() -> Vec<String> {
-    kinds::converted().map(|kind| kind.kind.to_owned()).collect()
+    kinds::converted()
+        .map(|kind| kind.kind.to_owned())
+        .collect()
 }
 
 /// The versions of a kind, and the verb that goes with them.
 fn served(kind: &str) -> String {
-    let versions: Vec<_> =
-        kinds::named(kind).iter().flat_map(|kind| kind.versions().map(|version| kind.api_version(version))).collect();
+    let versions: Vec<_> = kinds::named(kind)
+        .iter()
+        .flat_map(|kind| kind.versions().map(|version| kind.api_version(version)))
+        .collect();
     let verb = if versions.len() == 1 { "is" } else { "are" };
     format!("{} {verb}", listed(versions))
 }
@@ -101,12 +111,17 @@ struct Typed {
 /// When the object is of no kind or version that is known here; never for what is in it.
 pub fn convert(object: &str, desired_api_version: &str) -> Result<String, ConversionError> {
     let Ok(Typed { api_version, kind }) = serde_json::from_str(object) else {
-        return Err(ConversionError::NoObject { desired: desired_api_version.to_owned() });
+        return Err(ConversionError::NoObject {
+            desired: desired_api_version.to_owned(),
+        });
     };
     let Some(known) = kinds::named(&kind) else {
         return Err(ConversionError::UnknownKind { api_version, kind });
     };
-    let (Some(from), Some(to)) = (known.version(&api_version), known.version(desired_api_version)) else {
+    let (Some(from), Some(to)) = (
+        known.version(&api_version),
+        known.version(desired_api_version),
+    ) else {
         return Err(ConversionError::UnknownVersion {
             kind,
             from: api_version,
@@ -139,8 +154,13 @@ pub(crate) struct Mapping {
 
 impl Mapping {
     /// Of a kind that is the same in each of its versions, or has one alone.
-    pub(crate) const SAME: Self =
-        Self { to_v1beta1: |_| (), to_v1alpha1: |_| (), touches: &[], decides: &[], is_read: |_, _| true };
+    pub(crate) const SAME: Self = Self {
+        to_v1beta1: |_| (),
+        to_v1alpha1: |_| (),
+        touches: &[],
+        decides: &[],
+        is_read: |_, _| true,
+    };
 
     fn to(&self, version: Version) -> fn(&mut Json<'_>) {
         match version {
@@ -160,13 +180,23 @@ impl Mapping {
         memory::drop_empty(&mut converted);
         let mut back = converted.clone();
         self.to(from)(&mut back);
-        memory::keep(&mut converted, from.name(), memory::losses(&mut back, &mut object, self.touches));
+        memory::keep(
+            &mut converted,
+            from.name(),
+            memory::losses(&mut back, &mut object, self.touches),
+        );
         converted
     }
 
     /// Restores what was remembered, unless the object could be read before and cannot after: such a memory was forged. Nor if it
     /// contradicts the object that is converted, which was edited since.
-    fn recall(&self, converted: &mut Json<'_>, remembered: &[Place], object: &mut Json<'_>, to: Version) {
+    fn recall(
+        &self,
+        converted: &mut Json<'_>,
+        remembered: &[Place],
+        object: &mut Json<'_>,
+        to: Version,
+    ) {
         if remembered.is_empty() {
             return;
         }
@@ -184,16 +214,24 @@ impl Mapping {
         }
         let mut again = recalled.clone();
         self.to(Version::V1Beta1)(&mut again);
-        self.decides.iter().all(|path| match (again.at(path), object.at(path)) {
-            (Some(again), Some(object)) => again.equals(object),
-            (again, object) => again.is_none() && object.is_none(),
-        })
+        self.decides
+            .iter()
+            .all(|path| match (again.at(path), object.at(path)) {
+                (Some(again), Some(object)) => again.equals(object),
+                (again, object) => again.is_none() && object.is_none(),
+            })
     }
 
     fn reads(&self, object: &mut Json<'_>, version: Version) -> bool {
-        let mut touched = self.touches.iter().filter(|path| path.first() == Some(&"spec"));
+        let mut touched = self
+            .touches
+            .iter()
+            .filter(|path| path.first() == Some(&"spec"));
         let is_light = |path: &&[&str]| {
-            let text = object.at(path).map(|value| value.to_string()).unwrap_or_default();
+            let text = object
+                .at(path)
+                .map(|value| value.to_string())
+                .unwrap_or_default();
             Limits::of_node_images().check("", &text).is_ok()
         };
         touched.all(is_light) && (self.is_read)(object, version)

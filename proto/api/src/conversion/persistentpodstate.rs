@@ -25,7 +25,12 @@ fn rename(object: &mut Json<'_>, from: &str, to: &str) {
         }
     };
     object.at(&["spec", REQUIRED]).into_iter().for_each(term);
-    for preferred in object.at(&["spec", PREFERRED]).and_then(Json::list).into_iter().flatten() {
+    for preferred in object
+        .at(&["spec", PREFERRED])
+        .and_then(Json::list)
+        .into_iter()
+        .flatten()
+    {
         preferred.at(&["preference"]).into_iter().for_each(term);
     }
 }
@@ -33,13 +38,21 @@ fn rename(object: &mut Json<'_>, from: &str, to: &str) {
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
     let mut fields = vec![r#""targetRef":{"apiVersion":"","kind":"","name":""}"#.to_owned()];
     for field in [REQUIRED, PREFERRED] {
-        fields.extend(object.at(&["spec", field]).map(|value| format!("{field:?}:{value}")));
+        fields.extend(
+            object
+                .at(&["spec", field])
+                .map(|value| format!("{field:?}:{value}")),
+        );
     }
     let spec = format!("{{{}}}", fields.join(","));
     match version {
         Version::V1Alpha1 => {
-            serde_json::from_str::<v1alpha1::persistentpodstate::PersistentPodStateSpec>(&spec).is_ok()
+            serde_json::from_str::<v1alpha1::persistentpodstate::PersistentPodStateSpec>(&spec)
+                .is_ok()
         }
-        Version::V1Beta1 => serde_json::from_str::<v1beta1::persistentpodstate::PersistentPodStateSpec>(&spec).is_ok(),
+        Version::V1Beta1 => {
+            serde_json::from_str::<v1beta1::persistentpodstate::PersistentPodStateSpec>(&spec)
+                .is_ok()
+        }
     }
 }

@@ -13,7 +13,9 @@ use super::json::{Json, Object};
 use super::memory::{remove_entry, set_entry};
 use crate::budget::{operations, total_replicas};
 use crate::kinds::Version;
-use crate::names::annotation::{PUB_PROTECT_OPERATIONS as OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS as TOTAL};
+use crate::names::annotation::{
+    PUB_PROTECT_OPERATIONS as OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS as TOTAL,
+};
 use crate::v1beta1::podunavailablebudget::ProtectedOperation;
 use crate::{v1alpha1, v1beta1};
 
@@ -38,11 +40,18 @@ const IGNORED: &str = "ignoredPodSelector";
 fn to_v1beta1(object: &mut Json<'_>) {
     let named = take_annotation(object, OPERATIONS, |text| operations(text).ok());
     let total = take_annotation(object, TOTAL, |text| total_replicas(text).ok());
-    let Some(spec) = object.at(&["spec"]).and_then(Json::object) else { return };
+    let Some(spec) = object.at(&["spec"]).and_then(Json::object) else {
+        return;
+    };
     // No fields of v1alpha1.
-    [PROTECT, REPLICAS, IGNORED].iter().for_each(|field| drop(spec.remove(field)));
+    [PROTECT, REPLICAS, IGNORED]
+        .iter()
+        .for_each(|field| drop(spec.remove(field)));
     if let Some(named) = named.filter(|named| !named.is_empty()) {
-        let names: Vec<_> = named.iter().map(|operation| format!("{:?}", operation.name())).collect();
+        let names: Vec<_> = named
+            .iter()
+            .map(|operation| format!("{:?}", operation.name()))
+            .collect();
         spec.insert(PROTECT, Json::owned(format!("[{}]", names.join(","))));
     }
     if let Some(total) = total {
@@ -51,15 +60,28 @@ fn to_v1beta1(object: &mut Json<'_>) {
 }
 
 fn to_v1alpha1(object: &mut Json<'_>) {
-    let Some(spec) = object.at(&["spec"]).and_then(Json::object) else { return };
+    let Some(spec) = object.at(&["spec"]).and_then(Json::object) else {
+        return;
+    };
     let (named, total) = (spec.remove(PROTECT), spec.remove(REPLICAS));
     spec.remove(IGNORED);
-    let named = named.and_then(|named| serde_json::from_str::<Vec<ProtectedOperation>>(&named.to_string()).ok());
+    let named = named
+        .and_then(|named| serde_json::from_str::<Vec<ProtectedOperation>>(&named.to_string()).ok());
     let named = named.filter(|named| !named.is_empty());
-    let named = named.map(|named| named.iter().map(|operation| operation.name()).collect::<Vec<_>>().join(","));
-    let total = total.and_then(|total| total_replicas(&total.to_string()).ok()).map(|total| total.to_string());
+    let named = named.map(|named| {
+        named
+            .iter()
+            .map(|operation| operation.name())
+            .collect::<Vec<_>>()
+            .join(",")
+    });
+    let total = total
+        .and_then(|total| total_replicas(&total.to_string()).ok())
+        .map(|total| total.to_string());
     for (annotation, value) in [(OPERATIONS, named), (TOTAL, total)] {
-        let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else { return };
+        let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else {
+            return;
+        };
         match value {
             Some(value) => set_entry(metadata, "annotations", annotation, Json::string(&value)),
             // It means nothing in v1beta1, but would in v1alpha1.
@@ -69,7 +91,11 @@ fn to_v1alpha1(object: &mut Json<'_>) {
 }
 
 /// What an annotation says; one that can be read goes.
-fn take_annotation<T>(object: &mut Json<'_>, key: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
+fn take_annotation<T>(
+    object: &mut Json<'_>,
+    key: &str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Option<T> {
     let metadata = object.at(&["metadata"]).and_then(Json::object)?;
     let text = metadata
         .get_mut("annotations")
@@ -84,15 +110,21 @@ fn take_annotation<T>(object: &mut Json<'_>, key: &str, read: impl Fn(&str) -> O
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
     let mut fields = Vec::new();
     for field in [PROTECT, REPLICAS, IGNORED] {
-        fields.extend(object.at(&["spec", field]).map(|value| format!("{field:?}:{value}")));
+        fields.extend(
+            object
+                .at(&["spec", field])
+                .map(|value| format!("{field:?}:{value}")),
+        );
     }
     let spec = format!("{{{}}}", fields.join(","));
     match version {
         Version::V1Alpha1 => {
-            serde_json::from_str::<v1alpha1::podunavailablebudget::PodUnavailableBudgetSpec>(&spec).is_ok()
+            serde_json::from_str::<v1alpha1::podunavailablebudget::PodUnavailableBudgetSpec>(&spec)
+                .is_ok()
         }
         Version::V1Beta1 => {
-            serde_json::from_str::<v1beta1::podunavailablebudget::PodUnavailableBudgetSpec>(&spec).is_ok()
+            serde_json::from_str::<v1beta1::podunavailablebudget::PodUnavailableBudgetSpec>(&spec)
+                .is_ok()
         }
     }
 }

@@ -41,16 +41,25 @@ fn to_v1beta1(object: &mut Json<'_>) {
             remove_entry(metadata, "labels", CUSTOM_VERSION);
         }
     }
-    let Some(spec) = object.at(&["spec"]).and_then(Json::object) else { return };
+    let Some(spec) = object.at(&["spec"]).and_then(Json::object) else {
+        return;
+    };
     match version.filter(|version| !version.is_empty()) {
         Some(version) => spec.insert("customVersion", Json::string(&version)),
         None => drop(spec.remove("customVersion")),
     }
-    let namespace = spec.remove("namespace").and_then(|namespace| namespace.as_string());
+    let namespace = spec
+        .remove("namespace")
+        .and_then(|namespace| namespace.as_string());
     if let Some(namespace) = namespace.filter(|namespace| !namespace.is_empty()) {
         spec.remove("namespaceSelector");
         if let Some(selector) = spec.entry("namespaceSelector").and_then(Json::object) {
-            set_entry(selector, "matchLabels", NAMESPACE_NAME, Json::string(&namespace));
+            set_entry(
+                selector,
+                "matchLabels",
+                NAMESPACE_NAME,
+                Json::string(&namespace),
+            );
         }
     }
 }
@@ -58,10 +67,14 @@ fn to_v1beta1(object: &mut Json<'_>) {
 fn to_v1alpha1(object: &mut Json<'_>) {
     let mut version = None;
     if let Some(spec) = object.at(&["spec"]).and_then(Json::object) {
-        version = spec.remove("customVersion").and_then(|version| version.as_string());
+        version = spec
+            .remove("customVersion")
+            .and_then(|version| version.as_string());
         spec.remove("namespace");
     }
-    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else { return };
+    let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else {
+        return;
+    };
     // What is no label's value would make an object that nobody can read.
     match version.filter(|version| !version.is_empty() && is_label_value(version)) {
         Some(version) => set_entry(metadata, "labels", CUSTOM_VERSION, Json::string(&version)),
@@ -74,11 +87,19 @@ fn to_v1alpha1(object: &mut Json<'_>) {
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
     let mut fields = Vec::new();
     for field in ["customVersion", "namespace", "namespaceSelector"] {
-        fields.extend(object.at(&["spec", field]).map(|value| format!("{field:?}:{value}")));
+        fields.extend(
+            object
+                .at(&["spec", field])
+                .map(|value| format!("{field:?}:{value}")),
+        );
     }
     let spec = format!("{{{}}}", fields.join(","));
     match version {
-        Version::V1Alpha1 => serde_json::from_str::<v1alpha1::sidecarset::SidecarSetSpec>(&spec).is_ok(),
-        Version::V1Beta1 => serde_json::from_str::<v1beta1::sidecarset::SidecarSetSpec>(&spec).is_ok(),
+        Version::V1Alpha1 => {
+            serde_json::from_str::<v1alpha1::sidecarset::SidecarSetSpec>(&spec).is_ok()
+        }
+        Version::V1Beta1 => {
+            serde_json::from_str::<v1beta1::sidecarset::SidecarSetSpec>(&spec).is_ok()
+        }
     }
 }

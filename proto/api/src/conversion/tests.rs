@@ -89,14 +89,20 @@ fn every_update_type_has_its_policy() {
         let alpha = with(alpha(), "/spec/updateStrategy/type", json!(type_));
         let converted = to(BETA, &alpha);
         assert_eq!(converted["spec"]["updateStrategy"]["type"], "RollingUpdate");
-        assert_eq!(converted["spec"]["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"], type_);
+        assert_eq!(
+            converted["spec"]["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"],
+            type_
+        );
         assert_eq!(memory(&converted), None);
         assert_eq!(to(ALPHA, &converted), alpha);
     }
     let alpha = with(alpha(), "/spec/updateStrategy/type", json!("OnDelete"));
     let converted = to(BETA, &alpha);
     assert_eq!(converted["spec"]["updateStrategy"]["type"], "OnDelete");
-    assert_eq!(converted["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"], 2);
+    assert_eq!(
+        converted["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"],
+        2
+    );
     assert_eq!(memory(&converted), None);
     assert_eq!(to(ALPHA, &converted), alpha);
 }
@@ -107,7 +113,10 @@ fn label_and_annotations_become_fields() {
     alpha["metadata"]["labels"] = json!({EXCLUDE: "true", "mine": "x"});
     alpha["metadata"]["annotations"] = json!({PARALLELISM: "10%", TIMEOUT: "60", "mine": "y"});
     let converted = to(BETA, &alpha);
-    assert_eq!(converted["spec"]["scaleStrategy"]["excludePreparingDelete"], true);
+    assert_eq!(
+        converted["spec"]["scaleStrategy"]["excludePreparingDelete"],
+        true
+    );
     assert_eq!(
         converted["spec"]["updateStrategy"]["rollingUpdate"]["inPlaceUpdateStrategy"],
         json!({"gracePeriodSeconds": 7, "imagePreDownloadParallelism": "10%", "imagePreDownloadTimeoutSeconds": 60})
@@ -123,7 +132,10 @@ fn annotations_that_no_field_can_have_stay() {
         let mut alpha = alpha();
         alpha["metadata"]["annotations"] = json!({PARALLELISM: text, TIMEOUT: "10%"});
         let converted = to(BETA, &alpha);
-        assert_eq!(converted["metadata"]["annotations"], json!({PARALLELISM: text, TIMEOUT: "10%"}));
+        assert_eq!(
+            converted["metadata"]["annotations"],
+            json!({PARALLELISM: text, TIMEOUT: "10%"})
+        );
         assert_eq!(memory(&converted), None);
         assert_eq!(to(ALPHA, &converted), alpha);
     }
@@ -137,7 +149,14 @@ fn a_label_that_contradicts_the_field_does_not_count() {
     beta["metadata"]["annotations"] = json!({TIMEOUT: "60"});
     let converted = to(ALPHA, &beta);
     assert_eq!(converted["metadata"]["labels"], Value::Null);
-    assert_eq!(converted["metadata"]["annotations"].as_object().unwrap().keys().collect::<Vec<_>>(), [CONVERSION]);
+    assert_eq!(
+        converted["metadata"]["annotations"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .collect::<Vec<_>>(),
+        [CONVERSION]
+    );
     assert_eq!(to(BETA, &converted), beta);
 }
 
@@ -154,7 +173,10 @@ fn a_policy_survives_on_delete_and_yields_to_an_edit() {
     let edited = with(converted, "/spec/updateStrategy/type", json!("ReCreate"));
     let edited = to(BETA, &edited);
     assert_eq!(edited["spec"]["updateStrategy"]["type"], "RollingUpdate");
-    assert_eq!(edited["spec"]["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"], "ReCreate");
+    assert_eq!(
+        edited["spec"]["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"],
+        "ReCreate"
+    );
     assert_eq!(memory(&edited), None);
 }
 
@@ -169,7 +191,10 @@ fn an_edit_counts_and_what_was_not_edited_is_remembered() {
     converted["spec"]["scaleStrategy"]["disablePVCReuse"] = json!(false);
     converted["spec"]["replicas"] = json!(9);
     let back = to(BETA, &converted);
-    assert_eq!(back["spec"]["scaleStrategy"], json!({"enablePVCReuse": true}));
+    assert_eq!(
+        back["spec"]["scaleStrategy"],
+        json!({"enablePVCReuse": true})
+    );
     assert_eq!(back["spec"]["replicas"], 9);
 }
 
@@ -192,9 +217,13 @@ fn modes_of_pull_secrets_follow_their_secrets() {
     assert_eq!(alpha["status"], beta["status"]);
     assert_eq!(to(BETA, &alpha), beta);
 
-    alpha["spec"]["images"]["demo"]["pullSecrets"] = json!([secret("new", None), secret("z", None)]);
+    alpha["spec"]["images"]["demo"]["pullSecrets"] =
+        json!([secret("new", None), secret("z", None)]);
     let back = to(BETA, &alpha);
-    assert_eq!(back["spec"]["images"]["demo"]["pullSecrets"], json!([secret("new", None), secret("z", Some("other"))]));
+    assert_eq!(
+        back["spec"]["images"]["demo"]["pullSecrets"],
+        json!([secret("new", None), secret("z", Some("other"))])
+    );
 }
 
 #[test]
@@ -209,7 +238,12 @@ fn a_memory_cannot_reach_what_conversion_does_not_touch() {
     let mut forger = alpha();
     forger["metadata"]["annotations"] = json!({CONVERSION: forged.to_string()});
     assert_eq!(to(BETA, &forger), beta());
-    for unreadable in ["", "{}", "[1]", "{\"version\":\"v1beta1\",\"places\":[{\"path\":[-1]}]}"] {
+    for unreadable in [
+        "",
+        "{}",
+        "[1]",
+        "{\"version\":\"v1beta1\",\"places\":[{\"path\":[-1]}]}",
+    ] {
         forger["metadata"]["annotations"] = json!({CONVERSION: unreadable});
         assert_eq!(to(BETA, &forger), beta());
     }
@@ -218,17 +252,33 @@ fn a_memory_cannot_reach_what_conversion_does_not_touch() {
 #[test]
 fn what_is_unknown_is_refused_by_name() {
     let of = |api_version: &str, kind: &str, desired: &str| {
-        convert(json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}), desired).unwrap_err()
+        convert(
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}),
+            desired,
+        )
+        .unwrap_err()
     };
     let message = of("apps.kruise.io/v1", "CloneSet", BETA).to_string();
     assert_eq!(
         message,
         "CloneSet cannot be converted from apps.kruise.io/v1 to apps.kruise.io/v1beta1: only apps.kruise.io/v1alpha1 and apps.kruise.io/v1beta1 are known"
     );
-    assert!(matches!(of(ALPHA, "CloneSet", "apps/v1"), ConversionError::UnknownVersion { .. }));
-    assert!(matches!(of(ALPHA, "WorkloadSpread", BETA), ConversionError::UnknownKind { .. }));
-    assert!(matches!(convert(json!([1]), BETA), Err(ConversionError::NoObject { .. })));
-    assert!(matches!(convert(json!({"kind": "CloneSet"}), BETA), Err(ConversionError::NoObject { .. })));
+    assert!(matches!(
+        of(ALPHA, "CloneSet", "apps/v1"),
+        ConversionError::UnknownVersion { .. }
+    ));
+    assert!(matches!(
+        of(ALPHA, "WorkloadSpread", BETA),
+        ConversionError::UnknownKind { .. }
+    ));
+    assert!(matches!(
+        convert(json!([1]), BETA),
+        Err(ConversionError::NoObject { .. })
+    ));
+    assert!(matches!(
+        convert(json!({"kind": "CloneSet"}), BETA),
+        Err(ConversionError::NoObject { .. })
+    ));
 }
 
 /// Any JSON but null, which the apiserver drops.
@@ -263,43 +313,74 @@ fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = Value> {
 fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let fields: Vec<_> = fields
         .into_iter()
-        .map(|(name, value)| proptest::option::of(value).prop_map(move |value| (name.to_owned(), value)))
+        .map(|(name, value)| {
+            proptest::option::of(value).prop_map(move |value| (name.to_owned(), value))
+        })
         .collect();
     fields
         .prop_map(|fields| {
-            let present = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
+            let present = fields
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value?)));
             Value::Object(present.collect::<Map<_, _>>())
         })
         .boxed()
 }
 
 fn metadata() -> BoxedStrategy<Value> {
-    let labels = object(vec![(EXCLUDE, one_of(&["true", "false", ""]).boxed()), ("mine", one_of(&["x"]).boxed())]);
-    let text = || "([0-9]{1,3}%?|05|-1|[a-z]{0,2})".prop_map(Value::from).boxed();
+    let labels = object(vec![
+        (EXCLUDE, one_of(&["true", "false", ""]).boxed()),
+        ("mine", one_of(&["x"]).boxed()),
+    ]);
+    let text = || {
+        "([0-9]{1,3}%?|05|-1|[a-z]{0,2})"
+            .prop_map(Value::from)
+            .boxed()
+    };
     let annotations = object(vec![
         (PARALLELISM, text()),
         (TIMEOUT, text()),
-        ("apps.kruise.io/image-predownload-min-updated-ready-pods", text()),
+        (
+            "apps.kruise.io/image-predownload-min-updated-ready-pods",
+            text(),
+        ),
         ("mine", text()),
     ]);
     // Kubernetes stores no empty labels or annotations.
     let filled = |map: BoxedStrategy<Value>| {
-        map.prop_map(|map| if map == json!({}) { json!({"mine": "x"}) } else { map }).boxed()
-    };
-    object(vec![("labels", filled(labels)), ("annotations", filled(annotations)), ("finalizers", anything().boxed())])
-        .prop_map(|mut metadata| {
-            metadata["name"] = json!("demo");
-            metadata
+        map.prop_map(|map| {
+            if map == json!({}) {
+                json!({"mine": "x"})
+            } else {
+                map
+            }
         })
         .boxed()
+    };
+    object(vec![
+        ("labels", filled(labels)),
+        ("annotations", filled(annotations)),
+        ("finalizers", anything().boxed()),
+    ])
+    .prop_map(|mut metadata| {
+        metadata["name"] = json!("demo");
+        metadata
+    })
+    .boxed()
 }
 
 fn in_place() -> BoxedStrategy<Value> {
     object(vec![
         ("gracePeriodSeconds", (0..9).prop_map(Value::from).boxed()),
         ("imagePreDownloadParallelism", int_or_percent().boxed()),
-        ("imagePreDownloadTimeoutSeconds", (0..9).prop_map(Value::from).boxed()),
-        ("imagePreDownloadMinUpdatedReadyPods", (-1..9).prop_map(Value::from).boxed()),
+        (
+            "imagePreDownloadTimeoutSeconds",
+            (0..9).prop_map(Value::from).boxed(),
+        ),
+        (
+            "imagePreDownloadMinUpdatedReadyPods",
+            (-1..9).prop_map(Value::from).boxed(),
+        ),
     ])
 }
 
@@ -313,7 +394,12 @@ fn rolling(policy: Option<&'static str>) -> Vec<(&'static str, BoxedStrategy<Val
         ("scatterStrategy", anything().boxed()),
         ("inPlaceUpdateStrategy", in_place()),
     ];
-    fields.extend(policy.map(|policy| (policy, one_of(&["ReCreate", "InPlaceIfPossible", "InPlaceOnly"]).boxed())));
+    fields.extend(policy.map(|policy| {
+        (
+            policy,
+            one_of(&["ReCreate", "InPlaceIfPossible", "InPlaceOnly"]).boxed(),
+        )
+    }));
     fields
 }
 
@@ -338,36 +424,64 @@ fn cloneset(
 
 fn alphas() -> BoxedStrategy<Value> {
     let scale = object(vec![
-        ("disablePVCReuse", any::<bool>().prop_map(Value::from).boxed()),
+        (
+            "disablePVCReuse",
+            any::<bool>().prop_map(Value::from).boxed(),
+        ),
         ("podsToDelete", anything().boxed()),
         ("maxUnavailable", int_or_percent().boxed()),
     ]);
     let mut fields = rolling(None);
     fields.push((
         "type",
-        one_of(&["ReCreate", "InPlaceIfPossible", "InPlaceOnly", "OnDelete", "Else", "RollingUpdate"]).boxed(),
+        one_of(&[
+            "ReCreate",
+            "InPlaceIfPossible",
+            "InPlaceOnly",
+            "OnDelete",
+            "Else",
+            "RollingUpdate",
+        ])
+        .boxed(),
     ));
     cloneset(ALPHA, scale, object(fields))
 }
 
 fn betas() -> BoxedStrategy<Value> {
     let scale = object(vec![
-        ("enablePVCReuse", any::<bool>().prop_map(Value::from).boxed()),
-        ("excludePreparingDelete", any::<bool>().prop_map(Value::from).boxed()),
+        (
+            "enablePVCReuse",
+            any::<bool>().prop_map(Value::from).boxed(),
+        ),
+        (
+            "excludePreparingDelete",
+            any::<bool>().prop_map(Value::from).boxed(),
+        ),
         ("podsToDelete", anything().boxed()),
         ("maxUnavailable", int_or_percent().boxed()),
     ]);
     let update = object(vec![
-        ("type", one_of(&["RollingUpdate", "OnDelete", "Else"]).boxed()),
+        (
+            "type",
+            one_of(&["RollingUpdate", "OnDelete", "Else"]).boxed(),
+        ),
         ("rollingUpdate", object(rolling(Some("podUpdatePolicy")))),
     ]);
     cloneset(BETA, scale, update)
 }
 
 fn nodeimages() -> BoxedStrategy<Value> {
-    let secret = object(vec![("name", one_of(&["a", "b"]).boxed()), ("mode", one_of(&["batch", "else"]).boxed())]);
+    let secret = object(vec![
+        ("name", one_of(&["a", "b"]).boxed()),
+        ("mode", one_of(&["batch", "else"]).boxed()),
+    ]);
     let image = object(vec![
-        ("pullSecrets", proptest::collection::vec(secret, 0..4).prop_map(Value::from).boxed()),
+        (
+            "pullSecrets",
+            proptest::collection::vec(secret, 0..4)
+                .prop_map(Value::from)
+                .boxed(),
+        ),
         ("tags", anything().boxed()),
     ]);
     let images = object(vec![("nginx", image.clone()), ("a/b", image)]);

@@ -63,8 +63,14 @@ fn to_v1alpha1(object: &mut Json<'_>) {
 
 /// What is in the shape of v1beta1 already stays.
 fn template_to_v1beta1(template: &mut Json<'_>) {
-    let Some(spec) = template.at(&["spec"]).and_then(Json::object) else { return };
-    let scale = Shape::of(spec.get_mut(SCALE), &["disablePVCReuse"], &["enablePVCReuse", "excludePreparingDelete"]);
+    let Some(spec) = template.at(&["spec"]).and_then(Json::object) else {
+        return;
+    };
+    let scale = Shape::of(
+        spec.get_mut(SCALE),
+        &["disablePVCReuse"],
+        &["enablePVCReuse", "excludePreparingDelete"],
+    );
     let update = update_shape(spec.get_mut(UPDATE));
     let is_newer = scale == Shape::Newer || update == Shape::Newer;
     let stays = |shape: Shape| shape == Shape::Newer || (is_newer && shape == Shape::Either);
@@ -72,9 +78,12 @@ fn template_to_v1beta1(template: &mut Json<'_>) {
         return;
     }
     let kept = [(SCALE, stays(scale)), (UPDATE, stays(update))];
-    let kept = kept.map(|(field, stays)| (field, stays, if stays { spec.remove(field) } else { None }));
+    let kept =
+        kept.map(|(field, stays)| (field, stays, if stays { spec.remove(field) } else { None }));
     with_metadata(template, cloneset::MAPPING.to_v1beta1);
-    let Some(spec) = template.at(&["spec"]).and_then(Json::object) else { return };
+    let Some(spec) = template.at(&["spec"]).and_then(Json::object) else {
+        return;
+    };
     for (field, stays, value) in kept {
         match value {
             Some(value) => spec.insert(field, value),
@@ -97,7 +106,9 @@ enum Shape {
 
 impl Shape {
     fn of(part: Option<&mut Json<'_>>, older: &[&str], newer: &[&str]) -> Self {
-        let Some(part) = part.and_then(Json::object) else { return Self::Either };
+        let Some(part) = part.and_then(Json::object) else {
+            return Self::Either;
+        };
         let has = |fields: &[&str]| fields.iter().any(|field| part.get(field).is_some());
         if has(newer) {
             Self::Newer
@@ -110,7 +121,9 @@ impl Shape {
 }
 
 fn update_shape(mut update: Option<&mut Json<'_>>) -> Shape {
-    let type_ = update.as_mut().and_then(|update| update.object()?.get("type")?.as_string());
+    let type_ = update
+        .as_mut()
+        .and_then(|update| update.object()?.get("type")?.as_string());
     match type_.as_deref() {
         Some("RollingUpdate") => return Shape::Newer,
         Some("ReCreate" | "InPlaceIfPossible" | "InPlaceOnly") => {}
@@ -132,14 +145,23 @@ fn update_shape(mut update: Option<&mut Json<'_>>) -> Shape {
 
 /// A template is converted as a CloneSet, whose label and annotations are in its metadata.
 fn with_metadata(template: &mut Json<'_>, convert: fn(&mut Json<'_>)) {
-    let Some(fields) = template.object() else { return };
+    let Some(fields) = template.object() else {
+        return;
+    };
     let had = fields.get("metadata").is_some();
     if !had {
         fields.insert("metadata", Json::Object(Object::default()));
     }
     convert(template);
-    let Some(fields) = template.object() else { return };
-    if !had && fields.get_mut("metadata").and_then(Json::object).is_some_and(|metadata| metadata.is_empty()) {
+    let Some(fields) = template.object() else {
+        return;
+    };
+    if !had
+        && fields
+            .get_mut("metadata")
+            .and_then(Json::object)
+            .is_some_and(|metadata| metadata.is_empty())
+    {
         fields.remove("metadata");
     }
 }
@@ -148,8 +170,12 @@ fn status_to_v1beta1(status: &mut Object<'_>) {
     if let Some(mut replicas) = status.remove(REPLICAS) {
         by_subset(status, &mut replicas, "replicas");
     }
-    let Some(mut update) = status.remove(UPDATE_STATUS) else { return };
-    let Some(update) = update.object() else { return };
+    let Some(mut update) = status.remove(UPDATE_STATUS) else {
+        return;
+    };
+    let Some(update) = update.object() else {
+        return;
+    };
     if let Some(revision) = update.remove(REVISION) {
         status.insert(REVISION, revision);
     }
@@ -160,7 +186,9 @@ fn status_to_v1beta1(status: &mut Object<'_>) {
 
 /// Sets a field of each subset's status.
 fn by_subset<'a>(status: &mut Object<'a>, values: &mut Json<'a>, field: &str) {
-    let Some(values) = values.object().map(std::mem::take) else { return };
+    let Some(values) = values.object().map(std::mem::take) else {
+        return;
+    };
     let values = values.into_fields();
     if values.is_empty() {
         return;
@@ -168,7 +196,9 @@ fn by_subset<'a>(status: &mut Object<'a>, values: &mut Json<'a>, field: &str) {
     if status.get(SUBSETS).is_none() {
         status.insert(SUBSETS, Json::List(Vec::new()));
     }
-    let Some(subsets) = status.get_mut(SUBSETS).and_then(Json::list) else { return };
+    let Some(subsets) = status.get_mut(SUBSETS).and_then(Json::list) else {
+        return;
+    };
     let mut places = BTreeMap::new();
     for (at, subset) in subsets.iter_mut().enumerate() {
         if let Some(name) = name(subset) {
@@ -176,7 +206,10 @@ fn by_subset<'a>(status: &mut Object<'a>, values: &mut Json<'a>, field: &str) {
         }
     }
     for (subset, value) in values {
-        let known = places.get(&*subset).and_then(|at| subsets.get_mut(*at)).and_then(Json::object);
+        let known = places
+            .get(&*subset)
+            .and_then(|at| subsets.get_mut(*at))
+            .and_then(Json::object);
         match known {
             Some(known) => known.insert(field, value),
             None => {
@@ -195,9 +228,16 @@ fn name(subset: &mut Json<'_>) -> Option<String> {
 
 fn status_to_v1alpha1(status: &mut Object<'_>) {
     let (mut replicas, mut partitions) = (Object::default(), Object::default());
-    for subset in status.get_mut(SUBSETS).and_then(Json::list).into_iter().flatten() {
+    for subset in status
+        .get_mut(SUBSETS)
+        .and_then(Json::list)
+        .into_iter()
+        .flatten()
+    {
         let Some(name) = name(subset) else { continue };
-        let Some(subset) = subset.object() else { continue };
+        let Some(subset) = subset.object() else {
+            continue;
+        };
         for (field, values) in [("replicas", &mut replicas), ("partition", &mut partitions)] {
             if let Some(value) = subset.get(field) {
                 values.insert(&name, value.clone());
@@ -208,7 +248,10 @@ fn status_to_v1alpha1(status: &mut Object<'_>) {
     if let Some(revision) = status.get(REVISION) {
         update.insert(REVISION, revision.clone());
     }
-    for (parent, field, values) in [(&mut *status, REPLICAS, replicas), (&mut update, PARTITIONS, partitions)] {
+    for (parent, field, values) in [
+        (&mut *status, REPLICAS, replicas),
+        (&mut update, PARTITIONS, partitions),
+    ] {
         parent.remove(field);
         if !values.is_empty() {
             parent.insert(field, Json::Object(values));
@@ -222,10 +265,17 @@ fn status_to_v1alpha1(status: &mut Object<'_>) {
 
 /// Whether the types of a version read the status. They read any template.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let Some(status) = object.at(&["status"]) else { return true };
+    let Some(status) = object.at(&["status"]) else {
+        return true;
+    };
     let text = status.to_string();
     match version {
-        Version::V1Alpha1 => serde_json::from_str::<v1alpha1::uniteddeployment::UnitedDeploymentStatus>(&text).is_ok(),
-        Version::V1Beta1 => serde_json::from_str::<v1beta1::uniteddeployment::UnitedDeploymentStatus>(&text).is_ok(),
+        Version::V1Alpha1 => {
+            serde_json::from_str::<v1alpha1::uniteddeployment::UnitedDeploymentStatus>(&text)
+                .is_ok()
+        }
+        Version::V1Beta1 => {
+            serde_json::from_str::<v1beta1::uniteddeployment::UnitedDeploymentStatus>(&text).is_ok()
+        }
     }
 }

@@ -54,17 +54,32 @@ pub enum CrdError {
 /// # Errors
 /// When types and rules contradict each other.
 pub fn definitions() -> Result<Vec<Value>, CrdError> {
-    kinds::TABLE.iter().map(|(kind, schema)| definition(kind, schema)).collect()
+    kinds::TABLE
+        .iter()
+        .map(|(kind, schema)| definition(kind, schema))
+        .collect()
 }
 
 fn definition(kind: &Kind, schema: &Schema) -> Result<Value, CrdError> {
-    let merged = merge_crds(schema.versions.iter().map(|version| version()).collect(), kind.stored.name())?;
+    let merged = merge_crds(
+        schema.versions.iter().map(|version| version()).collect(),
+        kind.stored.name(),
+    )?;
     let mut definition = serde_json::to_value(merged)?;
-    let served = definition.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
+    let served = definition
+        .pointer_mut("/spec/versions")
+        .and_then(Value::as_array_mut);
     for served in served.into_iter().flatten() {
-        let Some(version) = kind.versions().find(|version| served["name"] == version.name()) else { continue };
+        let Some(version) = kind
+            .versions()
+            .find(|version| served["name"] == version.name())
+        else {
+            continue;
+        };
         served["additionalPrinterColumns"] = Value::from(columns::all(schema.columns));
-        let Some(fields) = served.pointer_mut("/schema/openAPIV3Schema") else { continue };
+        let Some(fields) = served.pointer_mut("/schema/openAPIV3Schema") else {
+            continue;
+        };
         tidy(fields);
         for rule in (schema.rules)(version) {
             patch::apply(fields, &rule).map_err(|path| CrdError::NoSuchField {
@@ -84,25 +99,37 @@ const TIME: &str = r"^[0-8][0-9]{3}-[01][0-9]-[0-3][0-9][Tt][0-2][0-9]:[0-5][0-9
 /// Takes back what derives add and Kubernetes would misread: `nullable` stores nulls instead of dropping them, and
 /// serde's defaults are not the API's.
 fn tidy(schema: &mut Value) {
-    let Some(object) = schema.as_object_mut() else { return };
+    let Some(object) = schema.as_object_mut() else {
+        return;
+    };
     for key in ["nullable", "default", "title"] {
         object.remove(key);
     }
-    if object.get("format").is_some_and(|format| format == "date-time") {
+    if object
+        .get("format")
+        .is_some_and(|format| format == "date-time")
+    {
         object.insert("pattern".to_owned(), TIME.into());
     }
     if let Some(Value::String(description)) = object.get_mut("description") {
         // Doc comments wrap; `kubectl explain` does so by itself.
         *description = description.replace('\n', " ");
     }
-    for fields in object.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+    for fields in object
+        .get_mut("properties")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flat_map(Map::values_mut)
+    {
         tidy(fields);
     }
     for key in ["items", "additionalProperties"] {
         if let Some(inner) = object.get_mut(key) {
             tidy(inner);
             // `kubectl explain` would print it below the field's own.
-            inner.as_object_mut().and_then(|inner| inner.remove("description"));
+            inner
+                .as_object_mut()
+                .and_then(|inner| inner.remove("description"));
         }
     }
 }

@@ -16,13 +16,17 @@ const FIELDS: &str = "properties";
 
 /// Applies a patch, or returns its path when there is no such field.
 pub(super) fn apply(schema: &mut Value, patch: &Patch) -> Result<(), String> {
-    let target = find(schema, &patch.path).and_then(Value::as_object_mut).ok_or_else(|| patch.path.clone())?;
+    let target = find(schema, &patch.path)
+        .and_then(Value::as_object_mut)
+        .ok_or_else(|| patch.path.clone())?;
     for (keyword, value) in &patch.keywords {
         match (target.get_mut(keyword), value) {
             (Some(Value::Array(present)), Value::Array(more)) if keyword == VALIDATIONS => {
                 present.extend(more.iter().cloned());
             }
-            (Some(Value::Object(present)), Value::Object(more)) if keyword == FIELDS => present.extend(more.clone()),
+            (Some(Value::Object(present)), Value::Object(more)) if keyword == FIELDS => {
+                present.extend(more.clone())
+            }
             _ => {
                 target.insert(keyword.clone(), value.clone());
             }
@@ -38,7 +42,11 @@ fn find<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Value> {
         let (name, mut rest) = segment.split_at(name_end);
         current = current.get_mut("properties")?.get_mut(name)?;
         while !rest.is_empty() {
-            let keyword = if rest.starts_with("[]") { "items" } else { "additionalProperties" };
+            let keyword = if rest.starts_with("[]") {
+                "items"
+            } else {
+                "additionalProperties"
+            };
             current = current.get_mut(keyword)?;
             rest = rest.get(2..)?;
         }

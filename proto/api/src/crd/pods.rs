@@ -3,18 +3,23 @@
 use serde_json::json;
 
 use super::patch::Patch;
-use super::rules::{LABEL_KEY, at, check, label_selector, not_empty, reported_at, rule, unless_unchanged};
+use super::rules::{
+    LABEL_KEY, at, check, label_selector, not_empty, reported_at, rule, unless_unchanged,
+};
 
 /// Lifecycle hooks: a finalizer that no pod can have would hold pods for ever after their creation or update.
 pub(crate) fn hooks() -> impl Iterator<Item = Patch> {
     let valid = "self.all(name, name.matches('^[^/]+/[^/]+$'))";
     let message = "'has %s, but a finalizer is a domain, / and a name, such as \"example.com/in-use\"'\
                    .format([self.filter(name, !name.matches('^[^/]+/[^/]+$'))])";
-    ["preDelete", "inPlaceUpdate", "preNormal"].into_iter().flat_map(move |hook| {
-        let path = format!("spec.lifecycle.{hook}.finalizersHandler");
-        let limits = json!({"maxItems": 100, "items": {"type": "string", "maxLength": LABEL_KEY}});
-        [at(&path, limits), at(&path, check(&[rule(valid, message)]))]
-    })
+    ["preDelete", "inPlaceUpdate", "preNormal"]
+        .into_iter()
+        .flat_map(move |hook| {
+            let path = format!("spec.lifecycle.{hook}.finalizersHandler");
+            let limits =
+                json!({"maxItems": 100, "items": {"type": "string", "maxLength": LABEL_KEY}});
+            [at(&path, limits), at(&path, check(&[rule(valid, message)]))]
+        })
 }
 
 /// The selector: not empty, never changed, matching the template.
@@ -29,8 +34,12 @@ pub(crate) fn selector(kind: &str) -> Vec<Patch> {
         ]),
     ));
     let labels = "self.template.?metadata.?labels";
-    let missing = format!("!({labels}[?k].orValue('') == self.selector.matchLabels[k] && {labels}[?k].hasValue())");
-    let by_labels = format!("!has(self.selector.matchLabels) || !self.selector.matchLabels.exists(k, {missing})");
+    let missing = format!(
+        "!({labels}[?k].orValue('') == self.selector.matchLabels[k] && {labels}[?k].hasValue())"
+    );
+    let by_labels = format!(
+        "!has(self.selector.matchLabels) || !self.selector.matchLabels.exists(k, {missing})"
+    );
     let wanted = "'must have what spec.selector.matchLabels asks for, %s: set the same labels in both'.format([self.selector.matchLabels])";
     let value = format!("{labels}[?e.key]");
     let holds = format!(
@@ -38,8 +47,9 @@ pub(crate) fn selector(kind: &str) -> Vec<Patch> {
          (e.operator == 'In') == ({value}.hasValue() && has(e.values) && {value}.value() in e.values)"
     );
     let inputs = ["selector", "template.metadata.labels"];
-    let by_expressions =
-        format!("!has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, {holds})");
+    let by_expressions = format!(
+        "!has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, {holds})"
+    );
     let failing = format!(
         "'must fulfil spec.selector.matchExpressions, but does not for %s: change these labels or the selector'\
          .format([self.selector.matchExpressions.filter(e, !({holds})).map(e, e.key)])"
@@ -47,8 +57,14 @@ pub(crate) fn selector(kind: &str) -> Vec<Patch> {
     rules.push(at(
         "spec",
         check(&[
-            unless_unchanged(&inputs, reported_at(".template.metadata.labels", rule(by_labels, wanted))),
-            unless_unchanged(&inputs, reported_at(".template.metadata.labels", rule(by_expressions, failing))),
+            unless_unchanged(
+                &inputs,
+                reported_at(".template.metadata.labels", rule(by_labels, wanted)),
+            ),
+            unless_unchanged(
+                &inputs,
+                reported_at(".template.metadata.labels", rule(by_expressions, failing)),
+            ),
         ]),
     ));
     rules

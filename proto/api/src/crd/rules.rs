@@ -20,8 +20,15 @@ pub(crate) const LABEL_KEY: u32 = 253 + 1 + 63;
 
 /// Adds keywords to the schema of a field.
 pub(crate) fn at(path: impl Into<String>, keywords: Value) -> Patch {
-    let keywords = if let Value::Object(keywords) = keywords { keywords } else { serde_json::Map::new() };
-    Patch { path: path.into(), keywords }
+    let keywords = if let Value::Object(keywords) = keywords {
+        keywords
+    } else {
+        serde_json::Map::new()
+    };
+    Patch {
+        path: path.into(),
+        keywords,
+    }
 }
 
 /// A CEL rule whose message is an expression.
@@ -57,7 +64,11 @@ pub(crate) fn unless_unchanged(fields: &[&str], mut rule: Value) -> Value {
 /// Makes a rule forgive an object that had this very fault before. `valid` is the rule, of `self` or of what `self` was.
 pub(crate) fn unless_before(valid: impl Fn(&str) -> String, mut rule: Value) -> Value {
     if let Some(rule) = rule.as_object_mut() {
-        let expression = format!("{} || (oldSelf.hasValue() && !({}))", valid("self"), valid("oldSelf.value()"));
+        let expression = format!(
+            "{} || (oldSelf.hasValue() && !({}))",
+            valid("self"),
+            valid("oldSelf.value()")
+        );
         rule.insert("rule".to_owned(), json!(expression));
         rule.insert("optionalOldSelf".to_owned(), json!(true));
     }
@@ -67,7 +78,9 @@ pub(crate) fn unless_before(valid: impl Fn(&str) -> String, mut rule: Value) -> 
 /// An expression: is a field the same as before? Each step may be missing. (Optional chaining would be shorter, but the
 /// apiserver takes what it yields for unbounded and refuses the rule as too costly.)
 fn is_same(parent: &str, field: &str) -> String {
-    let (name, rest) = field.split_once('.').map_or((field, None), |(name, rest)| (name, Some(rest)));
+    let (name, rest) = field
+        .split_once('.')
+        .map_or((field, None), |(name, rest)| (name, Some(rest)));
     let path = format!("{parent}.{name}");
     let (new, old) = (format!("self{path}"), format!("oldSelf.value(){path}"));
     let same = rest.map_or_else(|| format!("{new} == {old}"), |rest| is_same(&path, rest));
@@ -84,7 +97,8 @@ pub(crate) const PERCENT: &str = "^[0-9]{1,3}([.][0-9]{1,4})?%$";
 
 /// A number or percentage that is not negative.
 pub(crate) fn int_or_percent(path: impl Into<String>) -> Patch {
-    let valid = format!("type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('{PERCENT}')");
+    let valid =
+        format!("type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('{PERCENT}')");
     let message = "'is \"%s\", but must be a number from 0 to 2147483647 or a percentage such as \"25%%\", with at most three \
                    digits, and four after a point'.format([self])";
     at(path, check(&[rule(valid, message)]))
@@ -102,12 +116,18 @@ pub(crate) fn int32(path: impl Into<String>, least: i32) -> Patch {
 
 /// How long one try of a pull may take: it holds a slot of its node for as long.
 pub(crate) fn timeout(path: impl Into<String>) -> Patch {
-    at(path, json!({"default": DEFAULT_TIMEOUT_SECONDS, "minimum": 1, "maximum": MAX_TIMEOUT_SECONDS}))
+    at(
+        path,
+        json!({"default": DEFAULT_TIMEOUT_SECONDS, "minimum": 1, "maximum": MAX_TIMEOUT_SECONDS}),
+    )
 }
 
 /// How often a failed pull is tried again.
 pub(crate) fn backoff(path: impl Into<String>) -> Patch {
-    at(path, json!({"default": DEFAULT_BACKOFF_LIMIT, "minimum": 0, "maximum": MAX_BACKOFF_LIMIT}))
+    at(
+        path,
+        json!({"default": DEFAULT_BACKOFF_LIMIT, "minimum": 0, "maximum": MAX_BACKOFF_LIMIT}),
+    )
 }
 
 /// A label selector that selects something else than everything.
@@ -128,9 +148,15 @@ pub(crate) fn conditions(types: &str) -> Vec<Patch> {
         ("status", "True, False or Unknown."),
         ("type", types),
     ];
-    let described =
-        |(field, description)| at(format!("status.conditions[].{field}"), json!({"description": description}));
-    std::iter::once(at("status.conditions", by_type)).chain(said.into_iter().map(described)).collect()
+    let described = |(field, description)| {
+        at(
+            format!("status.conditions[].{field}"),
+            json!({"description": description}),
+        )
+    };
+    std::iter::once(at("status.conditions", by_type))
+        .chain(said.into_iter().map(described))
+        .collect()
 }
 
 /// What a label selector's fields mean, how long they may be, and which operator takes values.
@@ -154,7 +180,10 @@ pub(crate) fn label_selector(path: &str) -> Vec<Patch> {
             json!({"description": "Conditions on labels, all of which must hold.", "maxItems": 100,
                    "x-kubernetes-list-type": "atomic"}),
         ),
-        at(format!("{path}.matchExpressions[]"), check(&[rule(values, message)])),
+        at(
+            format!("{path}.matchExpressions[]"),
+            check(&[rule(values, message)]),
+        ),
         at(
             format!("{path}.matchExpressions[].key"),
             json!({"description": "The label's key.", "minLength": 1, "maxLength": LABEL_KEY}),

@@ -25,7 +25,8 @@ pub(crate) fn pod(kind: &str) -> Value {
     let mut annotations = strings(&format!(
         "Annotations of the pods. A change can be made in place. Another time in {RESTARTED_AT} restarts their containers in place."
     ));
-    annotations["x-kubernetes-validations"] = check(&[restarted_at()])["x-kubernetes-validations"].take();
+    annotations["x-kubernetes-validations"] =
+        check(&[restarted_at()])["x-kubernetes-validations"].take();
     json!({
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,

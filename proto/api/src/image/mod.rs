@@ -28,7 +28,13 @@ impl<'a> Parts<'a> {
             _ => (tagged, None),
         };
         let (registry, path) = split_registry(repository);
-        Self { repository, registry, path, tag, digest }
+        Self {
+            repository,
+            registry,
+            path,
+            tag,
+            digest,
+        }
     }
 
     /// The registry that is asked.
@@ -42,7 +48,11 @@ impl<'a> Parts<'a> {
     /// The path at that registry: Docker Hub's images of one name are in its library.
     fn full_path(&self) -> String {
         let in_library = self.host() == DOCKER_HUB && !self.path.contains('/');
-        if in_library { format!("library/{}", self.path) } else { self.path.to_owned() }
+        if in_library {
+            format!("library/{}", self.path)
+        } else {
+            self.path.to_owned()
+        }
     }
 }
 
@@ -59,7 +69,9 @@ fn split_registry(repository: &str) -> (Option<&str>, &str) {
 
 /// What stands before the first slash, and no repository of Docker Hub's begins with.
 fn is_host(first: &str) -> bool {
-    first.contains(['.', ':']) || first == "localhost" || first.bytes().any(|byte| byte.is_ascii_uppercase())
+    first.contains(['.', ':'])
+        || first == "localhost"
+        || first.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
 /// The full form of an image reference: registry, repository, and tag or digest. `nginx` and
@@ -117,7 +129,9 @@ impl Reference {
     /// The registry's host without its port.
     pub fn registry_host(&self) -> &str {
         match self.registry.rsplit_once(':') {
-            Some((host, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => host,
+            Some((host, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => {
+                host
+            }
             _ => &self.registry,
         }
     }
@@ -126,7 +140,12 @@ impl Reference {
     pub fn canonical(&self) -> String {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => format!("{}/{}@{digest}", self.registry, self.path),
-            (None, tag) => format!("{}/{}:{}", self.registry, self.path, tag.as_deref().unwrap_or("latest")),
+            (None, tag) => format!(
+                "{}/{}:{}",
+                self.registry,
+                self.path,
+                tag.as_deref().unwrap_or("latest")
+            ),
         }
     }
 
@@ -151,7 +170,9 @@ impl Reference {
         });
         let mut suffixes = Vec::new();
         match (&self.tag, &self.digest) {
-            (Some(tag), Some(digest)) => suffixes.extend([format!(":{tag}@{digest}"), format!("@{digest}")]),
+            (Some(tag), Some(digest)) => {
+                suffixes.extend([format!(":{tag}@{digest}"), format!("@{digest}")])
+            }
             (None, Some(digest)) => suffixes.push(format!("@{digest}")),
             (tag, None) => {
                 suffixes.push(format!(":{}", tag.as_deref().unwrap_or("latest")));
@@ -160,13 +181,20 @@ impl Reference {
                 }
             }
         }
-        repositories.iter().flat_map(|r| suffixes.iter().map(move |s| format!("{r}{s}"))).collect()
+        repositories
+            .iter()
+            .flat_map(|r| suffixes.iter().map(move |s| format!("{r}{s}")))
+            .collect()
     }
 }
 
 /// The reference of a NodeImage entry: the image's name, and a tag or a digest.
 pub fn join(image: &str, tag: &str) -> String {
-    if tag.contains(':') { format!("{image}@{tag}") } else { format!("{image}:{tag}") }
+    if tag.contains(':') {
+        format!("{image}@{tag}")
+    } else {
+        format!("{image}:{tag}")
+    }
 }
 
 #[cfg(test)]
@@ -179,33 +207,61 @@ mod tests {
             ("nginx", "docker.io/library/nginx:latest", "docker.io"),
             ("nginx:1.25", "docker.io/library/nginx:1.25", "docker.io"),
             ("team/app", "docker.io/team/app:latest", "docker.io"),
-            ("index.docker.io/team/app:2", "docker.io/team/app:2", "docker.io"),
+            (
+                "index.docker.io/team/app:2",
+                "docker.io/team/app:2",
+                "docker.io",
+            ),
             ("localhost/app", "localhost/app:latest", "localhost"),
             ("HOST/app", "HOST/app:latest", "HOST"),
             ("registry:5000/app", "registry:5000/app:latest", "registry"),
             ("registry:5000/app:3", "registry:5000/app:3", "registry"),
-            ("ghcr.io/a/b/c:v1@sha256:0f", "ghcr.io/a/b/c@sha256:0f", "ghcr.io"),
+            (
+                "ghcr.io/a/b/c:v1@sha256:0f",
+                "ghcr.io/a/b/c@sha256:0f",
+                "ghcr.io",
+            ),
         ];
         for (text, full, host) in table {
             let reference = Reference::parse(text);
             assert_eq!(reference.canonical(), full);
             assert_eq!(normalised(text), full);
             assert_eq!(reference.registry_host(), host);
-            assert_eq!(Reference::parse(full).canonical(), full, "a full form stays");
+            assert_eq!(
+                Reference::parse(full).canonical(),
+                full,
+                "a full form stays"
+            );
             assert_eq!(normalised(full), full, "a full form stays");
         }
     }
 
     #[test]
     fn every_spelling_means_the_same() {
-        let hub =
-            ["nginx", "nginx:1", "team/app:2", "nginx@sha256:0f", "docker.io/r.io/a:1", "docker.io/library/r.io/a"];
-        for text in hub.into_iter().chain(["r.example:5000/a:1", "r.io/a:1@sha256:0f"]) {
+        let hub = [
+            "nginx",
+            "nginx:1",
+            "team/app:2",
+            "nginx@sha256:0f",
+            "docker.io/r.io/a:1",
+            "docker.io/library/r.io/a",
+        ];
+        for text in hub
+            .into_iter()
+            .chain(["r.example:5000/a:1", "r.io/a:1@sha256:0f"])
+        {
             let reference = Reference::parse(text);
             let spellings = reference.spellings();
-            assert!(spellings.iter().any(|s| s == text), "{text} is not among {spellings:?}");
+            assert!(
+                spellings.iter().any(|s| s == text),
+                "{text} is not among {spellings:?}"
+            );
             for spelling in spellings {
-                assert_eq!(Reference::parse(&spelling).canonical(), reference.canonical(), "{spelling}");
+                assert_eq!(
+                    Reference::parse(&spelling).canonical(),
+                    reference.canonical(),
+                    "{spelling}"
+                );
             }
         }
     }

@@ -9,9 +9,17 @@ use super::{DOCKER_HUB, Parts, split_registry};
 /// The sentence says which part is no part of a reference.
 pub fn split(reference: &str) -> Result<(String, String), String> {
     let wrong = |what: String| Err(format!("{reference:?} is no image reference: {what}"));
-    let Parts { repository, registry, path, tag, digest } = Parts::of(reference);
+    let Parts {
+        repository,
+        registry,
+        path,
+        tag,
+        digest,
+    } = Parts::of(reference);
     if let Some(registry) = registry.filter(|registry| !is_registry(registry)) {
-        return wrong(format!("{registry:?} is no registry; write it like registry.example.com:5000"));
+        return wrong(format!(
+            "{registry:?} is no registry; write it like registry.example.com:5000"
+        ));
     }
     if path.is_empty() || !path.split('/').all(is_path_component) {
         return wrong(format!(
@@ -19,13 +27,19 @@ pub fn split(reference: &str) -> Result<(String, String), String> {
         ));
     }
     if repository.len() > MAX_NAME || registry.is_none() && is_identifier(path) {
-        return wrong(format!("{path:?} is too long a name, or an id; name the image's repository"));
+        return wrong(format!(
+            "{path:?} is too long a name, or an id; name the image's repository"
+        ));
     }
     if let Some(tag) = tag.filter(|tag| !is_tag(tag)) {
-        return wrong(format!("{tag:?} is no tag; use up to 128 letters, digits, . _ and -"));
+        return wrong(format!(
+            "{tag:?} is no tag; use up to 128 letters, digits, . _ and -"
+        ));
     }
     if let Some(digest) = digest.filter(|digest| !is_digest(digest)) {
-        return wrong(format!("{digest:?} is no digest; write it like sha256: and 64 hexadecimal digits"));
+        return wrong(format!(
+            "{digest:?} is no digest; write it like sha256: and 64 hexadecimal digits"
+        ));
     }
     let name = match registry {
         Some(DOCKER_HUB | "index.docker.io") | None => of_docker_hub(path),
@@ -56,34 +70,53 @@ fn is_registry(text: &str) -> bool {
         !label.starts_with('-')
             && !label.ends_with('-')
             && !bytes.is_empty()
-            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+            && bytes
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
     };
-    let ipv6 = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let ipv6 = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
     let host_is = match ipv6 {
-        Some(address) => !address.is_empty() && address.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':'),
+        Some(address) => {
+            !address.is_empty()
+                && address
+                    .bytes()
+                    .all(|byte| byte.is_ascii_hexdigit() || byte == b':')
+        }
         None => host.split('.').all(is_label),
     };
-    host_is && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+    host_is
+        && port
+            .is_none_or(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Lower case letters and digits, with `.`, `_`, `__` or any number of `-` between them.
 fn is_path_component(text: &str) -> bool {
     let alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let separators = text.split(|c: char| c.is_ascii() && alphanumeric(c as u8)).filter(|part| !part.is_empty());
+    let separators = text
+        .split(|c: char| c.is_ascii() && alphanumeric(c as u8))
+        .filter(|part| !part.is_empty());
     let ends = [text.bytes().next(), text.bytes().next_back()];
     ends.iter().all(|end| end.is_some_and(alphanumeric))
-        && separators.into_iter().all(|part| matches!(part, "." | "_" | "__") || part.bytes().all(|byte| byte == b'-'))
+        && separators
+            .into_iter()
+            .all(|part| matches!(part, "." | "_" | "__") || part.bytes().all(|byte| byte == b'-'))
 }
 
 fn is_tag(text: &str) -> bool {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     text.len() <= 128
         && text.bytes().next().is_some_and(word)
-        && text.bytes().all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
+        && text
+            .bytes()
+            .all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
 }
 
 fn is_digest(text: &str) -> bool {
-    let Some((algorithm, digits)) = text.split_once(':') else { return false };
+    let Some((algorithm, digits)) = text.split_once(':') else {
+        return false;
+    };
     let length = match algorithm {
         "sha256" => 64,
         "sha384" => 96,
@@ -121,13 +154,37 @@ mod tests {
             ("docker.io/library/nginx:1".to_owned(), "nginx", "1"),
             ("index.docker.io/team/app:2".to_owned(), "team/app", "2"),
             ("docker.io/nginx".to_owned(), "nginx", "latest"),
-            ("docker.io/library/team/app".to_owned(), "library/team/app", "latest"),
-            ("index.docker.io/registry.example/app".to_owned(), "docker.io/registry.example/app", "latest"),
-            ("docker.io/localhost/app:1".to_owned(), "docker.io/localhost/app", "1"),
-            (format!("docker.io/library/{id}"), &*format!("library/{id}"), "latest"),
+            (
+                "docker.io/library/team/app".to_owned(),
+                "library/team/app",
+                "latest",
+            ),
+            (
+                "index.docker.io/registry.example/app".to_owned(),
+                "docker.io/registry.example/app",
+                "latest",
+            ),
+            (
+                "docker.io/localhost/app:1".to_owned(),
+                "docker.io/localhost/app",
+                "1",
+            ),
+            (
+                format!("docker.io/library/{id}"),
+                &*format!("library/{id}"),
+                "latest",
+            ),
             ("localhost/app".to_owned(), "localhost/app", "latest"),
-            ("registry:5000/my/app:v1".to_owned(), "registry:5000/my/app", "v1"),
-            ("127.0.0.1:5000/app".to_owned(), "127.0.0.1:5000/app", "latest"),
+            (
+                "registry:5000/my/app:v1".to_owned(),
+                "registry:5000/my/app",
+                "v1",
+            ),
+            (
+                "127.0.0.1:5000/app".to_owned(),
+                "127.0.0.1:5000/app",
+                "latest",
+            ),
             ("[::1]:5000/app:2".to_owned(), "[::1]:5000/app", "2"),
             ("[fd00::1]/app:2".to_owned(), "[fd00::1]/app", "2"),
             ("Registry/app".to_owned(), "Registry/app", "latest"),
@@ -136,22 +193,37 @@ mod tests {
             (digested("ubuntu:20.04"), "ubuntu", DIGEST),
         ];
         for (reference, name, tag) in table {
-            assert_eq!(split(&reference), Ok((name.to_owned(), tag.to_owned())), "{reference}");
+            assert_eq!(
+                split(&reference),
+                Ok((name.to_owned(), tag.to_owned())),
+                "{reference}"
+            );
             let joined = format!("{name}{}{tag}", if tag.contains(':') { "@" } else { ":" });
-            assert_eq!(normalised(&joined), normalised(&reference), "{reference} stays the same image");
+            assert_eq!(
+                normalised(&joined),
+                normalised(&reference),
+                "{reference} stays the same image"
+            );
         }
     }
 
     #[test]
     fn a_digest_is_as_long_as_its_algorithm_says_and_in_lower_case() {
-        let digest = |algorithm: &str, digit: &str, length: usize| format!("app@{algorithm}:{}", digit.repeat(length));
+        let digest = |algorithm: &str, digit: &str, length: usize| {
+            format!("app@{algorithm}:{}", digit.repeat(length))
+        };
         for (algorithm, length) in [("sha256", 64), ("sha384", 96), ("sha512", 128)] {
             for digit in ["0", "a", "f"] {
                 let reference = digest(algorithm, digit, length);
                 let tag = reference.trim_start_matches("app@").to_owned();
                 assert_eq!(split(&reference), Ok(("app".to_owned(), tag)));
             }
-            for (digit, length) in [("A", length), ("g", length), ("0", length - 1), ("0", length + 1)] {
+            for (digit, length) in [
+                ("A", length),
+                ("g", length),
+                ("0", length - 1),
+                ("0", length + 1),
+            ] {
                 let error = split(&digest(algorithm, digit, length)).unwrap_err();
                 assert!(error.contains("no digest"), "{error}");
             }
@@ -185,7 +257,10 @@ mod tests {
         ];
         for (reference, says) in table {
             let error = split(reference).unwrap_err();
-            assert!(error.contains(says) && error.contains("no image reference"), "{reference}: {error}");
+            assert!(
+                error.contains(says) && error.contains("no image reference"),
+                "{reference}: {error}"
+            );
         }
     }
 

@@ -12,13 +12,24 @@ use crate::names::label::{BROADCASTJOB_CONTROLLER_UID, BROADCASTJOB_NAME};
 use crate::v1beta1::broadcastjob::DEFAULT_PARALLELISM;
 use crate::{v1alpha1, v1beta1};
 
-pub(super) const SCHEMA: Schema =
-    Schema { versions: &[v1beta1::BroadcastJob::crd, v1alpha1::BroadcastJob::crd], rules, columns: COLUMNS };
+pub(super) const SCHEMA: Schema = Schema {
+    versions: &[v1beta1::BroadcastJob::crd, v1alpha1::BroadcastJob::crd],
+    rules,
+    columns: COLUMNS,
+};
 
 const COLUMNS: &[Column] = &[
-    Column::integer("Desired", ".status.desired", "Nodes that get a pod, or have had it."),
+    Column::integer(
+        "Desired",
+        ".status.desired",
+        "Nodes that get a pod, or have had it.",
+    ),
     Column::integer("Active", ".status.active", "Pods that have not ended."),
-    Column::integer("Succeeded", ".status.succeeded", "Nodes whose pod has succeeded."),
+    Column::integer(
+        "Succeeded",
+        ".status.succeeded",
+        "Nodes whose pod has succeeded.",
+    ),
     Column::integer("Failed", ".status.failed", "Nodes whose pod has failed."),
     Column::AGE,
     Column::BLOCKED,
@@ -36,7 +47,10 @@ fn rules(_: Version) -> Vec<Patch> {
         int_or_percent("spec.parallelism"),
         at("spec.template", template()),
         at("spec.completionPolicy", json!({"default": {}})),
-        at("spec.completionPolicy", check(&[json!({"rule": never, "message": never_message})])),
+        at(
+            "spec.completionPolicy",
+            check(&[json!({"rule": never, "message": never_message})]),
+        ),
         at("spec.completionPolicy.type", json!({"default": "Always"})),
         int32("spec.completionPolicy.activeDeadlineSeconds", 1),
         int32("spec.completionPolicy.ttlSecondsAfterFinished", 0),
@@ -63,8 +77,14 @@ fn name() -> Value {
 /// A template whose pods end.
 fn template() -> Value {
     let labels = [BROADCASTJOB_NAME, BROADCASTJOB_CONTROLLER_UID];
-    let preset: Vec<_> = labels.iter().map(|label| format!("self[?'{label}'].orValue('') == ''")).collect();
-    let message = format!("cannot have {} or {}, by which a job's pods are found: remove them", labels[0], labels[1]);
+    let preset: Vec<_> = labels
+        .iter()
+        .map(|label| format!("self[?'{label}'].orValue('') == ''"))
+        .collect();
+    let message = format!(
+        "cannot have {} or {}, by which a job's pods are found: remove them",
+        labels[0], labels[1]
+    );
     json!({
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,

@@ -6,18 +6,33 @@ use serde_json::{Value, json};
 use super::Version;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
-use crate::crd::rules::{LABEL_KEY, at, check, int_or_percent, int32, is_zero, reported_at, rule, unless_unchanged};
+use crate::crd::rules::{
+    LABEL_KEY, at, check, int_or_percent, int32, is_zero, reported_at, rule, unless_unchanged,
+};
 use crate::crd::{Schema, pods, template};
-use crate::v1beta1::cloneset::{DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
+use crate::v1beta1::cloneset::{
+    DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT,
+};
 use crate::{v1alpha1, v1beta1};
 
-pub(super) const SCHEMA: Schema =
-    Schema { versions: &[v1beta1::CloneSet::crd, v1alpha1::CloneSet::crd], rules, columns: COLUMNS };
+pub(super) const SCHEMA: Schema = Schema {
+    versions: &[v1beta1::CloneSet::crd, v1alpha1::CloneSet::crd],
+    rules,
+    columns: COLUMNS,
+};
 
 const COLUMNS: &[Column] = &[
     Column::integer("DESIRED", ".spec.replicas", "Pods that are wanted."),
-    Column::integer("UPDATED", ".status.updatedReplicas", "Pods of the update revision."),
-    Column::integer("UPDATED_READY", ".status.updatedReadyReplicas", "Pods of the update revision that are ready."),
+    Column::integer(
+        "UPDATED",
+        ".status.updatedReplicas",
+        "Pods of the update revision.",
+    ),
+    Column::integer(
+        "UPDATED_READY",
+        ".status.updatedReadyReplicas",
+        "Pods of the update revision that are ready.",
+    ),
     Column::integer(
         "UPDATED_AVAILABLE",
         ".status.updatedAvailableReplicas",
@@ -26,20 +41,45 @@ const COLUMNS: &[Column] = &[
     Column::integer("READY", ".status.readyReplicas", "Pods that are ready."),
     Column::integer("TOTAL", ".status.replicas", "Pods that exist."),
     Column::AGE,
-    Column::string("CONTAINERS", ".spec.template.spec.containers[*].name", "The template's containers.").wide(),
-    Column::string("IMAGES", ".spec.template.spec.containers[*].image", "The template's images.").wide(),
-    Column::string("SELECTOR", ".status.labelSelector", "The selector of the pods.").wide(),
+    Column::string(
+        "CONTAINERS",
+        ".spec.template.spec.containers[*].name",
+        "The template's containers.",
+    )
+    .wide(),
+    Column::string(
+        "IMAGES",
+        ".spec.template.spec.containers[*].image",
+        "The template's images.",
+    )
+    .wide(),
+    Column::string(
+        "SELECTOR",
+        ".status.labelSelector",
+        "The selector of the pods.",
+    )
+    .wide(),
     Column::BLOCKED,
 ];
 
 fn rules(version: Version) -> Vec<Patch> {
     let alpha = version == Version::V1Alpha1;
-    let update = if alpha { "spec.updateStrategy" } else { "spec.updateStrategy.rollingUpdate" };
+    let update = if alpha {
+        "spec.updateStrategy"
+    } else {
+        "spec.updateStrategy.rollingUpdate"
+    };
     let mut rules = vec![
         at("spec.replicas", json!({"default": 1})),
         int32("spec.replicas", 0),
-        at("spec.revisionHistoryLimit", json!({"default": DEFAULT_REVISION_HISTORY_LIMIT})),
-        at("spec.revisionHistoryLimit", json!({"minimum": 0, "maximum": MAX_REVISION_HISTORY_LIMIT})),
+        at(
+            "spec.revisionHistoryLimit",
+            json!({"default": DEFAULT_REVISION_HISTORY_LIMIT}),
+        ),
+        at(
+            "spec.revisionHistoryLimit",
+            json!({"minimum": 0, "maximum": MAX_REVISION_HISTORY_LIMIT}),
+        ),
         int32("spec.minReadySeconds", 0),
         int32("spec.progressDeadlineSeconds", 1),
         at("spec.template", template::pod("CloneSet")),
@@ -53,29 +93,58 @@ fn rules(version: Version) -> Vec<Patch> {
         at("spec.updateStrategy", json!({"default": {}})),
         at(format!("{update}.partition"), json!({"default": 0})),
         int_or_percent(format!("{update}.partition")),
-        at(format!("{update}.maxUnavailable"), json!({"default": DEFAULT_MAX_UNAVAILABLE})),
+        at(
+            format!("{update}.maxUnavailable"),
+            json!({"default": DEFAULT_MAX_UNAVAILABLE}),
+        ),
         int_or_percent(format!("{update}.maxUnavailable")),
         at(format!("{update}.maxSurge"), json!({"default": 0})),
         int_or_percent(format!("{update}.maxSurge")),
-        int_or_percent(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadParallelism")),
-        int32(format!("{update}.inPlaceUpdateStrategy.gracePeriodSeconds"), 0),
-        int32(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds"), 0),
-        int32(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods"), 0),
+        int_or_percent(format!(
+            "{update}.inPlaceUpdateStrategy.imagePreDownloadParallelism"
+        )),
+        int32(
+            format!("{update}.inPlaceUpdateStrategy.gracePeriodSeconds"),
+            0,
+        ),
+        int32(
+            format!("{update}.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds"),
+            0,
+        ),
+        int32(
+            format!("{update}.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods"),
+            0,
+        ),
         at(
             "status",
             json!({"required": ["availableReplicas", "readyReplicas", "replicas", "updatedReadyReplicas", "updatedReplicas"]}),
         ),
     ];
     if alpha {
-        rules.push(at("spec.scaleStrategy.disablePVCReuse", json!({"default": false})));
+        rules.push(at(
+            "spec.scaleStrategy.disablePVCReuse",
+            json!({"default": false}),
+        ));
         rules.push(at(format!("{update}.type"), json!({"default": "ReCreate"})));
         rules.push(at(update, check(&[surge_in_place("type")])));
     } else {
-        rules.push(at("spec.scaleStrategy.enablePVCReuse", json!({"default": false})));
-        rules.push(at("spec.scaleStrategy.excludePreparingDelete", json!({"default": false})));
-        rules.push(at("spec.updateStrategy.type", json!({"default": "RollingUpdate"})));
+        rules.push(at(
+            "spec.scaleStrategy.enablePVCReuse",
+            json!({"default": false}),
+        ));
+        rules.push(at(
+            "spec.scaleStrategy.excludePreparingDelete",
+            json!({"default": false}),
+        ));
+        rules.push(at(
+            "spec.updateStrategy.type",
+            json!({"default": "RollingUpdate"}),
+        ));
         rules.push(at(update, json!({"default": {}})));
-        rules.push(at(format!("{update}.podUpdatePolicy"), json!({"default": "ReCreate"})));
+        rules.push(at(
+            format!("{update}.podUpdatePolicy"),
+            json!({"default": "ReCreate"}),
+        ));
         rules.push(at(update, check(&[surge_in_place("podUpdatePolicy")])));
     }
     rules.extend(pods::hooks());
@@ -85,8 +154,15 @@ fn rules(version: Version) -> Vec<Patch> {
         format!("{update}.scatterStrategy"),
         json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key", "value"]}),
     ));
-    rules.push(at(format!("{update}.scatterStrategy[].key"), json!({"minLength": 1, "maxLength": LABEL_KEY})));
-    let limits = if alpha { "updateStrategy" } else { "updateStrategy.rollingUpdate" };
+    rules.push(at(
+        format!("{update}.scatterStrategy[].key"),
+        json!({"minLength": 1, "maxLength": LABEL_KEY}),
+    ));
+    let limits = if alpha {
+        "updateStrategy"
+    } else {
+        "updateStrategy.rollingUpdate"
+    };
     rules.push(at(
         "spec",
         check(&[
@@ -99,7 +175,10 @@ fn rules(version: Version) -> Vec<Patch> {
                 ],
                 no_way_to_update(alpha),
             ),
-            unless_unchanged(&["minReadySeconds", "progressDeadlineSeconds"], deadline_after_ready()),
+            unless_unchanged(
+                &["minReadySeconds", "progressDeadlineSeconds"],
+                deadline_after_ready(),
+            ),
         ]),
     ));
     rules
@@ -121,15 +200,32 @@ fn surge_in_place(policy: &str) -> Value {
 fn no_way_to_update(alpha: bool) -> Value {
     let strategy = "self.updateStrategy";
     let (there, update, path) = if alpha {
-        (format!("has({strategy})"), strategy.to_owned(), ".updateStrategy.maxUnavailable")
+        (
+            format!("has({strategy})"),
+            strategy.to_owned(),
+            ".updateStrategy.maxUnavailable",
+        )
     } else {
         let update = format!("{strategy}.rollingUpdate");
-        (format!("has({strategy}) && has({update})"), update, ".updateStrategy.rollingUpdate.maxUnavailable")
+        (
+            format!("has({strategy}) && has({update})"),
+            update,
+            ".updateStrategy.rollingUpdate.maxUnavailable",
+        )
     };
     let on_delete = format!("has({strategy}.type) && {strategy}.type == 'OnDelete'");
-    let (unavailable, surge) = (format!("{update}.maxUnavailable"), format!("{update}.maxSurge"));
-    let stuck = format!("has({unavailable}) && {} && (!has({surge}) || {})", is_zero(&unavailable), is_zero(&surge));
-    let valid = format!("(has(self.replicas) && self.replicas == 0) || !({there}) || ({on_delete}) || !({stuck})");
+    let (unavailable, surge) = (
+        format!("{update}.maxUnavailable"),
+        format!("{update}.maxSurge"),
+    );
+    let stuck = format!(
+        "has({unavailable}) && {} && (!has({surge}) || {})",
+        is_zero(&unavailable),
+        is_zero(&surge)
+    );
+    let valid = format!(
+        "(has(self.replicas) && self.replicas == 0) || !({there}) || ({on_delete}) || !({stuck})"
+    );
     let message = "is 0 and so is maxSurge, which leaves no way to update a pod: set one of them to at least 1";
     reported_at(path, json!({"rule": valid, "message": message}))
 }

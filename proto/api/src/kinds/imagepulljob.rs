@@ -7,12 +7,17 @@ use super::Version;
 use crate::crd::Schema;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
-use crate::crd::rules::{at, backoff, check, int_or_percent, int32, label_selector, reported_at, rule, timeout};
+use crate::crd::rules::{
+    at, backoff, check, int_or_percent, int32, label_selector, reported_at, rule, timeout,
+};
 use crate::v1beta1::nodeimage::{MAX_SANDBOX_BYTES, MAX_SANDBOX_PAIRS};
 use crate::{v1alpha1, v1beta1};
 
-pub(super) const SCHEMA: Schema =
-    Schema { versions: &[v1beta1::ImagePullJob::crd, v1alpha1::ImagePullJob::crd], rules, columns: COLUMNS };
+pub(super) const SCHEMA: Schema = Schema {
+    versions: &[v1beta1::ImagePullJob::crd, v1alpha1::ImagePullJob::crd],
+    rules,
+    columns: COLUMNS,
+};
 
 const COLUMNS: &[Column] = &[
     Column::integer("TOTAL", ".status.desired", "Nodes that shall pull."),
@@ -29,15 +34,26 @@ const IMAGE: &str = "^(([a-zA-Z0-9.-]+|\\\\[[0-9a-fA-F:]+\\\\])(:[0-9]+)?/)?[a-z
 
 /// What a name must match that becomes part of a request for an object. A NodeImage's are not held to it: one that a job
 /// from before this rule names must not make the whole NodeImage unwritable, and whoever reads the secrets checks.
-pub(super) const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+pub(super) const DNS_SUBDOMAIN: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 fn rules(_: Version) -> Vec<Patch> {
     let image = "'is \"%s\" and was \"%s\", and a job pulls one image: create another job'.format([self, oldSelf])";
     let mut rules = pull_template();
     rules.extend([
         at("spec.image", json!({"minLength": 1, "maxLength": 1024})),
-        at("spec.image", check(&[is_image(), rule("self == oldSelf", image)])),
-        at("spec", check(&pulled("", "true", "and a job keeps what it was created with: create another job"))),
+        at(
+            "spec.image",
+            check(&[is_image(), rule("self == oldSelf", image)]),
+        ),
+        at(
+            "spec",
+            check(&pulled(
+                "",
+                "true",
+                "and a job keeps what it was created with: create another job",
+            )),
+        ),
         at("", check(&limits_of_completed("job"))),
     ]);
     rules
@@ -47,18 +63,33 @@ fn rules(_: Version) -> Vec<Patch> {
 /// where the rules stand to the fields.
 pub(super) fn pulled(spec: &str, is_fixed: &str, why: &str) -> Vec<Value> {
     let selects = |field: &str| {
-        let parts = ["matchLabels", "matchExpressions"].map(|part| is_same(&format!("{spec}{field}.{part}")));
+        let parts = ["matchLabels", "matchExpressions"]
+            .map(|part| is_same(&format!("{spec}{field}.{part}")));
         parts.join(" && ")
     };
     let pod_selector = format!("{spec}podSelector");
     let is_of_pods = format!("has(self.{pod_selector}) == has(oldSelf.{pod_selector})");
-    let sandbox = ["labels", "annotations"].map(|part| is_same(&format!("{spec}sandboxConfig.{part}")));
+    let sandbox =
+        ["labels", "annotations"].map(|part| is_same(&format!("{spec}sandboxConfig.{part}")));
     let rules = [
-        ("selector", format!("{} && {}", is_same(&format!("{spec}selector.names")), selects("selector"))),
-        ("podSelector", format!("{is_of_pods} && {}", selects("podSelector"))),
+        (
+            "selector",
+            format!(
+                "{} && {}",
+                is_same(&format!("{spec}selector.names")),
+                selects("selector")
+            ),
+        ),
+        (
+            "podSelector",
+            format!("{is_of_pods} && {}", selects("podSelector")),
+        ),
         ("pullSecrets", is_same(&format!("{spec}pullSecrets"))),
         ("sandboxConfig", sandbox.join(" && ")),
-        ("imagePullPolicy", format!("self.{spec}imagePullPolicy == oldSelf.{spec}imagePullPolicy")),
+        (
+            "imagePullPolicy",
+            format!("self.{spec}imagePullPolicy == oldSelf.{spec}imagePullPolicy"),
+        ),
     ];
     let one = |(field, same): (&str, String)| {
         let value = |of: &str| {
@@ -66,8 +97,15 @@ pub(super) fn pulled(spec: &str, is_fixed: &str, why: &str) -> Vec<Value> {
             // The type checker takes no object for %s.
             format!("(has({path}) ? '%s'.format([dyn({path})]) : 'not set')")
         };
-        let message = format!("'is %s and was %s, {why}'.format([{}, {}])", value("self"), value("oldSelf"));
-        reported_at(&format!(".{spec}{field}"), rule(format!("!({is_fixed}) || ({same})"), message))
+        let message = format!(
+            "'is %s and was %s, {why}'.format([{}, {}])",
+            value("self"),
+            value("oldSelf")
+        );
+        reported_at(
+            &format!(".{spec}{field}"),
+            rule(format!("!({is_fixed}) || ({same})"), message),
+        )
     };
     rules.into_iter().map(one).collect()
 }
@@ -78,12 +116,18 @@ pub(super) const HAS_COMPLETED: &str = "has(oldSelf.status) && has(oldSelf.statu
 /// Rules of a job that has completed: limits of pulls, and until when it pulls, have no effect any more.
 pub(super) fn limits_of_completed(what: &str) -> Vec<Value> {
     let one = |field: &str| {
-        let (new, old) = (format!("self.spec.{field}"), format!("oldSelf.spec.{field}"));
+        let (new, old) = (
+            format!("self.spec.{field}"),
+            format!("oldSelf.spec.{field}"),
+        );
         let same = format!("has({new}) ? has({old}) && {new} == {old} : !has({old})");
         let message = format!(
             "'is %s, but the {what} has completed and pulls nothing more: create another {what}'.format([has({new}) ? string({new}) : 'not set'])"
         );
-        reported_at(&format!(".spec.{field}"), rule(format!("!({HAS_COMPLETED}) || ({same})"), message))
+        reported_at(
+            &format!(".spec.{field}"),
+            rule(format!("!({HAS_COMPLETED}) || ({same})"), message),
+        )
     };
     let fields = [
         "pullPolicy.timeoutSeconds",
@@ -97,7 +141,10 @@ pub(super) fn limits_of_completed(what: &str) -> Vec<Value> {
 /// An expression: is a list or map the same as before? None is the same as an empty one. Each step of the path may be missing.
 fn is_same(path: &str) -> String {
     let has_any = |of: &str| {
-        let steps = path.match_indices('.').map(|(end, _)| &path[..end]).chain([path]);
+        let steps = path
+            .match_indices('.')
+            .map(|(end, _)| &path[..end])
+            .chain([path]);
         let has: Vec<_> = steps.map(|step| format!("has({of}.{step})")).collect();
         format!("{} && size({of}.{path}) > 0", has.join(" && "))
     };
@@ -106,13 +153,17 @@ fn is_same(path: &str) -> String {
         true => format!("sets.equivalent({new}, {old})"),
         false => format!("{new} == {old}"),
     };
-    format!("({} ? {} && {equal} : !({}))", has_any("self"), has_any("oldSelf"), has_any("oldSelf"))
+    format!(
+        "({} ? {} && {equal} : !({}))",
+        has_any("self"),
+        has_any("oldSelf"),
+        has_any("oldSelf")
+    )
 }
 
 /// Whether a text is an image reference.
 pub(super) fn is_image() -> Value {
-    let message =
-        "'is \"%s\", but an image is [registry/]name[:tag][@digest] in lower case and without blanks'.format([self])";
+    let message = "'is \"%s\", but an image is [registry/]name[:tag][@digest] in lower case and without blanks'.format([self])";
     rule(format!("self.matches('{IMAGE}')"), message)
 }
 
@@ -135,7 +186,10 @@ pub(super) fn pull_template() -> Vec<Patch> {
                     ".podSelector",
                     json!({"rule": both, "message": "is set and so is selector: remove one of them"}),
                 ),
-                reported_at(".completionPolicy.activeDeadlineSeconds", rule(deadline, deadline_message)),
+                reported_at(
+                    ".completionPolicy.activeDeadlineSeconds",
+                    rule(deadline, deadline_message),
+                ),
             ]),
         ),
         at(
@@ -148,7 +202,10 @@ pub(super) fn pull_template() -> Vec<Patch> {
                 json!({"rule": names, "message": "has names and labels: remove names, or matchLabels and matchExpressions"}),
             ]),
         ),
-        at("spec.selector.names", json!({"x-kubernetes-list-type": "set"})),
+        at(
+            "spec.selector.names",
+            json!({"x-kubernetes-list-type": "set"}),
+        ),
         int_or_percent("spec.parallelism"),
         at("spec.pullPolicy", json!({"default": {}})),
         timeout("spec.pullPolicy.timeoutSeconds"),
@@ -176,7 +233,9 @@ pub(super) fn pull_template() -> Vec<Patch> {
 /// Labels and annotations that are copied into the NodeImage of every node that pulls.
 fn sandbox() -> Vec<Patch> {
     let size = |field: &str| {
-        format!("(has(self.{field}) ? self.{field}.map(key, size(key) + size(self.{field}[key])).sum() : 0)")
+        format!(
+            "(has(self.{field}) ? self.{field}.map(key, size(key) + size(self.{field}[key])).sum() : 0)"
+        )
     };
     let whole = format!("{} + {}", size("labels"), size("annotations"));
     let message = format!(
@@ -188,7 +247,10 @@ fn sandbox() -> Vec<Patch> {
         "additionalProperties": {"type": "string", "maxLength": MAX_SANDBOX_BYTES},
     });
     vec![
-        at("spec.sandboxConfig", check(&[rule(format!("{whole} <= {MAX_SANDBOX_BYTES}"), message)])),
+        at(
+            "spec.sandboxConfig",
+            check(&[rule(format!("{whole} <= {MAX_SANDBOX_BYTES}"), message)]),
+        ),
         at("spec.sandboxConfig.labels", pairs.clone()),
         at("spec.sandboxConfig.annotations", pairs),
     ]

@@ -13,8 +13,11 @@ use crate::v1beta1::containerrecreaterequest::{MAX_CONTAINER_ID, MAX_GRACE_SECON
 use crate::v1beta1::nodeimage::{MAX_IMAGES, MAX_INSPECTED_PODS, MAX_STOPPED_CONTAINERS, MAX_TAGS};
 use crate::{v1alpha1, v1beta1};
 
-pub(super) const SCHEMA: Schema =
-    Schema { versions: &[v1beta1::NodeImage::crd, v1alpha1::NodeImage::crd], rules, columns: COLUMNS };
+pub(super) const SCHEMA: Schema = Schema {
+    versions: &[v1beta1::NodeImage::crd, v1alpha1::NodeImage::crd],
+    rules,
+    columns: COLUMNS,
+};
 
 const COLUMNS: &[Column] = &[
     Column::integer("DESIRED", ".status.desired", "Pulls that are wanted."),
@@ -42,7 +45,9 @@ fn rules(_: Version) -> Vec<Patch> {
         at("spec.images", json!({"maxProperties": MAX_IMAGES})),
         at(
             "spec.images",
-            check(&[json!({"rule": "!('' in self)", "message": "has an image without a name: name it or remove it"})]),
+            check(&[
+                json!({"rule": "!('' in self)", "message": "has an image without a name: name it or remove it"}),
+            ]),
         ),
         at("spec.images{}", json!({"required": ["tags"]})),
         at("spec.images{}.tags", by(&["tag"])),
@@ -58,15 +63,30 @@ fn rules(_: Version) -> Vec<Patch> {
         at("spec.inspectPods", json!({"maxItems": MAX_INSPECTED_PODS})),
         at("spec.inspectPods[].env", by(&["container"])),
         at("spec.stopContainers", by(&["request", "container"])),
-        at("spec.stopContainers", json!({"maxItems": MAX_STOPPED_CONTAINERS})),
-        at("spec.stopContainers[].gracePeriodSeconds", json!({"minimum": 0, "maximum": MAX_GRACE_SECONDS})),
+        at(
+            "spec.stopContainers",
+            json!({"maxItems": MAX_STOPPED_CONTAINERS}),
+        ),
+        at(
+            "spec.stopContainers[].gracePeriodSeconds",
+            json!({"minimum": 0, "maximum": MAX_GRACE_SECONDS}),
+        ),
         int32("spec.stopContainers[].minStartedSeconds", 0),
         at("spec.stopContainers[].request", json!({"maxLength": NAME})),
-        at("spec.stopContainers[].namespace", json!({"maxLength": NAME})),
+        at(
+            "spec.stopContainers[].namespace",
+            json!({"maxLength": NAME}),
+        ),
         at("spec.stopContainers[].name", json!({"maxLength": NAME})),
         at("spec.stopContainers[].uid", json!({"maxLength": NAME})),
-        at("spec.stopContainers[].container", json!({"maxLength": NAME})),
-        at("spec.stopContainers[].containerID", json!({"maxLength": MAX_CONTAINER_ID})),
+        at(
+            "spec.stopContainers[].container",
+            json!({"maxLength": NAME}),
+        ),
+        at(
+            "spec.stopContainers[].containerID",
+            json!({"maxLength": MAX_CONTAINER_ID}),
+        ),
         at("status", json!({"required": ["desired"]})),
         at("status.imageStatuses{}", json!({"required": ["tags"]})),
         at("status.conditions", by(&["type"])),
@@ -76,7 +96,10 @@ fn rules(_: Version) -> Vec<Patch> {
         at("status.stoppedContainers", by(&["request", "container"])),
     ];
     rules.extend(reports());
-    rules.push(at(format!("{tags}.ownerReferences[]"), json!({"x-kubernetes-map-type": "atomic"})));
+    rules.push(at(
+        format!("{tags}.ownerReferences[]"),
+        json!({"x-kubernetes-map-type": "atomic"}),
+    ));
     for (field, description) in [
         ("apiVersion", "The object's API version."),
         ("fieldPath", "The part of the object that is meant; unused."),
@@ -86,7 +109,10 @@ fn rules(_: Version) -> Vec<Patch> {
         ("resourceVersion", "The object's resourceVersion; unused."),
         ("uid", "The object's uid."),
     ] {
-        rules.push(at(format!("{tags}.ownerReferences[].{field}"), json!({"description": description})));
+        rules.push(at(
+            format!("{tags}.ownerReferences[].{field}"),
+            json!({"description": description}),
+        ));
     }
     rules
 }
@@ -119,7 +145,10 @@ fn reports() -> Vec<Patch> {
         at("status.imageStatuses", json!({"maxProperties": MAX_IMAGES})),
         at("status.imageStatuses", check(&[short_names()])),
         // Four times what a spec may ask for, for nodes that were taken over with more.
-        at("status.imageStatuses{}.tags", json!({"maxItems": 4 * MAX_TAGS})),
+        at(
+            "status.imageStatuses{}.tags",
+            json!({"maxItems": 4 * MAX_TAGS}),
+        ),
         at(format!("{tags}.tag"), text(REFERENCE)),
         at(format!("{tags}.message"), text(MESSAGE)),
         at(format!("{tags}.imageID"), text(REFERENCE)),
@@ -135,7 +164,10 @@ fn reports() -> Vec<Patch> {
         at(format!("{containers}.hash"), text(NAME)),
         at(format!("{containers}.update"), text(NAME)),
         at(format!("{containers}.envHash"), text(NAME)),
-        at("status.imageFacts", json!({"maxItems": 4 * MAX_INSPECTED_PODS})),
+        at(
+            "status.imageFacts",
+            json!({"maxItems": 4 * MAX_INSPECTED_PODS}),
+        ),
         at("status.imageFacts[].image", text(REFERENCE)),
         at("status.imageFacts[].imageIDs", ids),
         // The last answers stay until the next write.

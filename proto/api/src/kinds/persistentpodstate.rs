@@ -11,7 +11,10 @@ use crate::crd::rules::{LABEL_KEY, at, check};
 use crate::{v1alpha1, v1beta1};
 
 pub(super) const SCHEMA: Schema = Schema {
-    versions: &[v1beta1::PersistentPodState::crd, v1alpha1::PersistentPodState::crd],
+    versions: &[
+        v1beta1::PersistentPodState::crd,
+        v1alpha1::PersistentPodState::crd,
+    ],
     rules,
     columns: COLUMNS,
 };
@@ -26,21 +29,49 @@ const COLUMNS: &[Column] = &[
 const MOST_KEYS: usize = 16;
 
 fn rules(version: Version) -> Vec<Patch> {
-    let keys = if version == Version::V1Alpha1 { "nodeTopologyKeys" } else { "keys" };
+    let keys = if version == Version::V1Alpha1 {
+        "nodeTopologyKeys"
+    } else {
+        "keys"
+    };
     let list = || json!({"minItems": 1, "maxItems": MOST_KEYS, "items": {"type": "string", "minLength": 1, "maxLength": LABEL_KEY}});
     let preferred = "spec.preferredPersistentTopology";
     vec![
-        at("spec", check(&[is_pinned_by_something(), is_of_one_workload()])),
-        at("spec.targetRef.apiVersion", json!({"minLength": 1, "maxLength": 253})),
-        at("spec.targetRef.kind", json!({"minLength": 1, "maxLength": 63})),
-        at("spec.targetRef.name", json!({"minLength": 1, "maxLength": 253})),
-        at("spec.persistentPodAnnotations", json!({"maxItems": MOST_KEYS})),
-        at("spec.persistentPodAnnotations[].key", json!({"minLength": 1, "maxLength": LABEL_KEY})),
+        at(
+            "spec",
+            check(&[is_pinned_by_something(), is_of_one_workload()]),
+        ),
+        at(
+            "spec.targetRef.apiVersion",
+            json!({"minLength": 1, "maxLength": 253}),
+        ),
+        at(
+            "spec.targetRef.kind",
+            json!({"minLength": 1, "maxLength": 63}),
+        ),
+        at(
+            "spec.targetRef.name",
+            json!({"minLength": 1, "maxLength": 253}),
+        ),
+        at(
+            "spec.persistentPodAnnotations",
+            json!({"maxItems": MOST_KEYS}),
+        ),
+        at(
+            "spec.persistentPodAnnotations[].key",
+            json!({"minLength": 1, "maxLength": LABEL_KEY}),
+        ),
         at(format!("spec.requiredPersistentTopology.{keys}"), list()),
         at(preferred, json!({"maxItems": MOST_KEYS})),
-        at(format!("{preferred}[].weight"), json!({"minimum": 1, "maximum": 100})),
+        at(
+            format!("{preferred}[].weight"),
+            json!({"minimum": 1, "maximum": 100}),
+        ),
         at(format!("{preferred}[].preference.{keys}"), list()),
-        at("spec.persistentPodStateRetentionPolicy", json!({"default": "WhenScaled"})),
+        at(
+            "spec.persistentPodStateRetentionPolicy",
+            json!({"default": "WhenScaled"}),
+        ),
     ]
 }
 

@@ -10,19 +10,31 @@ use super::imagepulljob::DNS_SUBDOMAIN;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
 use crate::crd::rules::{
-    LABEL_KEY, LABEL_VALUE, at, check, int_or_percent, label_selector, not_empty, reported_at, rule, unless_unchanged,
+    LABEL_KEY, LABEL_VALUE, at, check, int_or_percent, label_selector, not_empty, reported_at,
+    rule, unless_unchanged,
 };
 use crate::crd::{Schema, pods};
 use crate::names::label::NAMESPACE_NAME;
 use crate::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::{v1alpha1, v1beta1};
 
-pub(super) const SCHEMA: Schema =
-    Schema { versions: &[v1beta1::SidecarSet::crd, v1alpha1::SidecarSet::crd], rules, columns: COLUMNS };
+pub(super) const SCHEMA: Schema = Schema {
+    versions: &[v1beta1::SidecarSet::crd, v1alpha1::SidecarSet::crd],
+    rules,
+    columns: COLUMNS,
+};
 
 const COLUMNS: &[Column] = &[
-    Column::integer("MATCHED", ".status.matchedPods", "Pods that are selected and have the containers."),
-    Column::integer("UPDATED", ".status.updatedPods", "Pods that have the latest containers."),
+    Column::integer(
+        "MATCHED",
+        ".status.matchedPods",
+        "Pods that are selected and have the containers.",
+    ),
+    Column::integer(
+        "UPDATED",
+        ".status.updatedPods",
+        "Pods that have the latest containers.",
+    ),
     Column::integer("READY", ".status.readyPods", "Pods that are ready."),
     Column::AGE,
 ];
@@ -42,22 +54,42 @@ const ANNOTATIONS: u32 = 256 << 10;
 const CONDITION_MESSAGE: u32 = 32_768;
 
 fn rules(version: Version) -> Vec<Patch> {
-    let mut of_spec = vec![has_selector(), containers::some(), containers::named_once(), containers::free_names()];
+    let mut of_spec = vec![
+        has_selector(),
+        containers::some(),
+        containers::named_once(),
+        containers::free_names(),
+    ];
     of_spec.push(containers::none_added());
     let mut rules = vec![
         at("", check(&[name()])),
-        at("spec.revisionHistoryLimit", json!({"default": DEFAULT_REVISION_HISTORY_LIMIT})),
-        at("spec.revisionHistoryLimit", json!({"minimum": 0, "maximum": MAX_REVISION_HISTORY_LIMIT})),
+        at(
+            "spec.revisionHistoryLimit",
+            json!({"default": DEFAULT_REVISION_HISTORY_LIMIT}),
+        ),
+        at(
+            "spec.revisionHistoryLimit",
+            json!({"minimum": 0, "maximum": MAX_REVISION_HISTORY_LIMIT}),
+        ),
         at("spec.volumes", by_name(MOST_VOLUMES)),
         at("spec.volumes", json!({"items": volume()})),
         at("spec.imagePullSecrets", json!({"maxItems": MOST_SECRETS})),
-        at("spec.imagePullSecrets[].name", json!({"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})),
-        at("spec.imagePullSecrets[].name", json!({"description": "The secret's name."})),
+        at(
+            "spec.imagePullSecrets[].name",
+            json!({"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}),
+        ),
+        at(
+            "spec.imagePullSecrets[].name",
+            json!({"description": "The secret's name."}),
+        ),
     ];
     rules.extend(label_selector("spec.selector"));
     rules.push(at("spec.selector", check(&[not_empty(EVERYTHING)])));
     rules.extend(label_selector("spec.namespaceSelector"));
-    rules.push(at("spec.namespaceSelector", check(&[not_empty(EVERYWHERE)])));
+    rules.push(at(
+        "spec.namespaceSelector",
+        check(&[not_empty(EVERYWHERE)]),
+    ));
     rules.extend(containers::rules());
     rules.extend(update());
     rules.extend(injection());
@@ -76,7 +108,8 @@ fn rules(version: Version) -> Vec<Patch> {
 }
 
 const EVERYTHING: &str = "is empty and would select every pod: set matchLabels or matchExpressions";
-const EVERYWHERE: &str = "is empty: set matchLabels or matchExpressions, or remove it for pods of all namespaces";
+const EVERYWHERE: &str =
+    "is empty: set matchLabels or matchExpressions, or remove it for pods of all namespaces";
 
 /// A list in which each name is there once.
 fn by_name(most: u32) -> Value {
@@ -107,8 +140,9 @@ fn volume() -> Value {
 
 /// Revisions have it as a label, and it has no dot, as OpenKruise's.
 fn name() -> Value {
-    let valid =
-        format!("oldSelf.hasValue() || (size(self.metadata.name) <= {NAME} && !self.metadata.name.contains('.'))");
+    let valid = format!(
+        "oldSelf.hasValue() || (size(self.metadata.name) <= {NAME} && !self.metadata.name.contains('.'))"
+    );
     let message = format!(
         "'has the name \"%s\", but labels of its revisions are made from it: use at most {NAME} of a-z, 0-9 and -'\
          .format([self.metadata.name])"
@@ -119,9 +153,11 @@ fn name() -> Value {
 }
 
 fn has_selector() -> Value {
-    let message =
-        "is missing, so that it is not said which pods get the containers: set matchLabels or matchExpressions";
-    let rule = reported_at(".selector", json!({"rule": "has(self.selector)", "message": message}));
+    let message = "is missing, so that it is not said which pods get the containers: set matchLabels or matchExpressions";
+    let rule = reported_at(
+        ".selector",
+        json!({"rule": "has(self.selector)", "message": message}),
+    );
     unless_unchanged(&["selector"], rule)
 }
 
@@ -132,10 +168,14 @@ fn one_namespace() -> Value {
         "has({labels}) && size({labels}) == 1 && '{NAMESPACE_NAME}' in {labels} && \
          (!has(self.namespaceSelector.matchExpressions) || size(self.namespaceSelector.matchExpressions) == 0)"
     );
-    let valid =
-        format!("!has(self.namespace) || self.namespace == '' || !has(self.namespaceSelector) || ({converted})");
+    let valid = format!(
+        "!has(self.namespace) || self.namespace == '' || !has(self.namespaceSelector) || ({converted})"
+    );
     let message = "'is \"%s\", but namespaceSelector is set, too: remove one of them'.format([self.namespace])";
-    unless_unchanged(&["namespace", "namespaceSelector"], reported_at(".namespace", rule(valid, message)))
+    unless_unchanged(
+        &["namespace", "namespaceSelector"],
+        reported_at(".namespace", rule(valid, message)),
+    )
 }
 
 fn namespace() -> Value {
@@ -147,7 +187,10 @@ fn namespace() -> Value {
 fn label_value() -> Value {
     let message = "'is \"%s\", but a label of the revision has it: use at most 63 of letters, digits, -, _ and ., with a letter or digit at \
                    both ends'.format([self])";
-    rule("self == '' || self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')", message)
+    rule(
+        "self == '' || self.matches('^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",
+        message,
+    )
 }
 
 /// How a change reaches pods.
@@ -155,7 +198,10 @@ fn update() -> Vec<Patch> {
     let update = "spec.updateStrategy";
     let mut rules = vec![
         at(update, json!({"default": {}})),
-        at(format!("{update}.type"), json!({"default": "RollingUpdate"})),
+        at(
+            format!("{update}.type"),
+            json!({"default": "RollingUpdate"}),
+        ),
         at(format!("{update}.partition"), json!({"default": 0})),
         int_or_percent(format!("{update}.partition")),
         at(format!("{update}.maxUnavailable"), json!({"default": 1})),
@@ -165,12 +211,21 @@ fn update() -> Vec<Patch> {
             format!("{update}.scatterStrategy"),
             json!({"maxItems": 100, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key", "value"]}),
         ),
-        at(format!("{update}.scatterStrategy[].key"), json!({"minLength": 1, "maxLength": LABEL_KEY})),
-        at(format!("{update}.scatterStrategy[].value"), json!({"maxLength": LABEL_VALUE})),
+        at(
+            format!("{update}.scatterStrategy[].key"),
+            json!({"minLength": 1, "maxLength": LABEL_KEY}),
+        ),
+        at(
+            format!("{update}.scatterStrategy[].value"),
+            json!({"maxLength": LABEL_VALUE}),
+        ),
     ];
     rules.extend(label_selector(&format!("{update}.selector")));
     let message = "is empty: set matchLabels or matchExpressions, or remove it";
-    rules.push(at(format!("{update}.selector"), check(&[not_empty(message)])));
+    rules.push(at(
+        format!("{update}.selector"),
+        check(&[not_empty(message)]),
+    ));
     rules.extend(pods::priority(&format!("{update}.priorityStrategy")));
     rules
 }
@@ -179,8 +234,7 @@ fn update() -> Vec<Patch> {
 fn selected_or_kept_back() -> Value {
     let valid = "!has(self.selector) || !has(self.partition) || (type(self.partition) == int && self.partition == 0) || \
                  (has(self.type) && self.type == 'NotUpdate')";
-    let message =
-        "'is \"%s\", but selector says already which pods are updated: remove one of them'.format([self.partition])";
+    let message = "'is \"%s\", but selector says already which pods are updated: remove one of them'.format([self.partition])";
     reported_at(".partition", rule(valid, message))
 }
 
@@ -194,8 +248,14 @@ fn injection() -> Vec<Patch> {
     vec![
         at(revision, check(&[named])),
         at(format!("{revision}.policy"), json!({"default": "Always"})),
-        at(format!("{revision}.revisionName"), json!({"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN})),
-        at(format!("{revision}.customVersion"), json!({"minLength": 1, "maxLength": LABEL_VALUE})),
+        at(
+            format!("{revision}.revisionName"),
+            json!({"minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}),
+        ),
+        at(
+            format!("{revision}.customVersion"),
+            json!({"minLength": 1, "maxLength": LABEL_VALUE}),
+        ),
         at(format!("{revision}.customVersion"), check(&[label_value()])),
     ]
 }
@@ -206,7 +266,10 @@ fn metadata() -> Vec<Patch> {
     vec![
         at(patches, json!({"maxItems": MOST_PATCHES})),
         at(format!("{patches}[]"), json!({"required": ["annotations"]})),
-        at(format!("{patches}[].patchPolicy"), json!({"default": "Retain"})),
+        at(
+            format!("{patches}[].patchPolicy"),
+            json!({"default": "Retain"}),
+        ),
         at(
             format!("{patches}[].annotations"),
             json!({
@@ -220,7 +283,10 @@ fn metadata() -> Vec<Patch> {
 fn status() -> Vec<Patch> {
     let conditions = "status.conditions";
     vec![
-        at("status", json!({"required": ["matchedPods", "readyPods", "updatedPods"]})),
+        at(
+            "status",
+            json!({"required": ["matchedPods", "readyPods", "updatedPods"]}),
+        ),
         at("status.latestRevision", json!({"maxLength": 253})),
         at(
             conditions,
@@ -229,6 +295,9 @@ fn status() -> Vec<Patch> {
         at(format!("{conditions}[].type"), json!({"maxLength": 253})),
         at(format!("{conditions}[].status"), json!({"maxLength": 253})),
         at(format!("{conditions}[].reason"), json!({"maxLength": 1024})),
-        at(format!("{conditions}[].message"), json!({"maxLength": CONDITION_MESSAGE})),
+        at(
+            format!("{conditions}[].message"),
+            json!({"maxLength": CONDITION_MESSAGE}),
+        ),
     ]
 }

@@ -6,23 +6,42 @@ use serde_json::{Value, json};
 use super::Version;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
-use crate::crd::rules::{at, check, int_or_percent, int32, is_zero, reported_at, rule, unless_unchanged};
+use crate::crd::rules::{
+    at, check, int_or_percent, int32, is_zero, reported_at, rule, unless_unchanged,
+};
 use crate::crd::{Schema, pods, template};
 use crate::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::v1beta1::statefulset::MAX_MIN_READY_SECONDS;
 use crate::{v1alpha1, v1beta1};
 
-pub(super) const SCHEMA: Schema =
-    Schema { versions: &[v1beta1::StatefulSet::crd, v1alpha1::StatefulSet::crd], rules, columns: COLUMNS };
+pub(super) const SCHEMA: Schema = Schema {
+    versions: &[v1beta1::StatefulSet::crd, v1alpha1::StatefulSet::crd],
+    rules,
+    columns: COLUMNS,
+};
 
 const COLUMNS: &[Column] = &[
     Column::integer("DESIRED", ".spec.replicas", "Pods that are wanted."),
     Column::integer("CURRENT", ".status.replicas", "Pods that exist."),
-    Column::integer("UPDATED", ".status.updatedReplicas", "Pods of the update revision."),
+    Column::integer(
+        "UPDATED",
+        ".status.updatedReplicas",
+        "Pods of the update revision.",
+    ),
     Column::integer("READY", ".status.readyReplicas", "Pods that are ready."),
     Column::AGE,
-    Column::string("CONTAINERS", ".spec.template.spec.containers[*].name", "The template's containers.").wide(),
-    Column::string("IMAGES", ".spec.template.spec.containers[*].image", "The template's images.").wide(),
+    Column::string(
+        "CONTAINERS",
+        ".spec.template.spec.containers[*].name",
+        "The template's containers.",
+    )
+    .wide(),
+    Column::string(
+        "IMAGES",
+        ".spec.template.spec.containers[*].image",
+        "The template's images.",
+    )
+    .wide(),
     Column::BLOCKED,
 ];
 
@@ -38,45 +57,101 @@ fn rules(version: Version) -> Vec<Patch> {
         at("", check(&[name()])),
         at("spec.replicas", json!({"default": 1})),
         int32("spec.replicas", 0),
-        at("spec.revisionHistoryLimit", json!({"default": DEFAULT_REVISION_HISTORY_LIMIT})),
-        at("spec.revisionHistoryLimit", json!({"minimum": 0, "maximum": MAX_REVISION_HISTORY_LIMIT})),
+        at(
+            "spec.revisionHistoryLimit",
+            json!({"default": DEFAULT_REVISION_HISTORY_LIMIT}),
+        ),
+        at(
+            "spec.revisionHistoryLimit",
+            json!({"minimum": 0, "maximum": MAX_REVISION_HISTORY_LIMIT}),
+        ),
         at("spec.template", template::pod("StatefulSet")),
         at("spec.volumeClaimTemplates[]", template::claim()),
         at("spec.serviceName", json!({"maxLength": 253})),
-        at("spec.podManagementPolicy", json!({"default": "OrderedReady"})),
+        at(
+            "spec.podManagementPolicy",
+            json!({"default": "OrderedReady"}),
+        ),
         at("spec.updateStrategy", json!({"default": {}})),
-        at("spec.updateStrategy.type", json!({"default": "RollingUpdate"})),
+        at(
+            "spec.updateStrategy.type",
+            json!({"default": "RollingUpdate"}),
+        ),
         at("spec.updateStrategy", check(&[rolls_by_itself()])),
         at(update.as_str(), json!({"default": {}})),
         at(format!("{update}.partition"), json!({"default": 0})),
         int32(format!("{update}.partition"), 0),
         at(format!("{update}.maxUnavailable"), json!({"default": 1})),
         int_or_percent(format!("{update}.maxUnavailable")),
-        at(format!("{update}.maxUnavailable"), check(&[more_than_none("self")])),
-        at(format!("{update}.podUpdatePolicy"), json!({"default": "ReCreate"})),
-        at(format!("{update}.minReadySeconds"), json!({"default": 0, "minimum": 0, "maximum": MAX_MIN_READY_SECONDS})),
-        int_or_percent(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadParallelism")),
-        int32(format!("{update}.inPlaceUpdateStrategy.gracePeriodSeconds"), 0),
-        int32(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds"), 0),
-        int32(format!("{update}.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods"), 0),
+        at(
+            format!("{update}.maxUnavailable"),
+            check(&[more_than_none("self")]),
+        ),
+        at(
+            format!("{update}.podUpdatePolicy"),
+            json!({"default": "ReCreate"}),
+        ),
+        at(
+            format!("{update}.minReadySeconds"),
+            json!({"default": 0, "minimum": 0, "maximum": MAX_MIN_READY_SECONDS}),
+        ),
+        int_or_percent(format!(
+            "{update}.inPlaceUpdateStrategy.imagePreDownloadParallelism"
+        )),
+        int32(
+            format!("{update}.inPlaceUpdateStrategy.gracePeriodSeconds"),
+            0,
+        ),
+        int32(
+            format!("{update}.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds"),
+            0,
+        ),
+        int32(
+            format!("{update}.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods"),
+            0,
+        ),
     ];
     let mut of_spec = vec![
-        stays("podManagementPolicy", "create another StatefulSet with the new policy"),
-        stays("serviceName", "create another StatefulSet for the new Service"),
-        only_parallel(&format!("{ROLLING}.unorderedUpdate"), |_| "false".to_owned(), "updates pods by their ordinals"),
-        only_parallel("scaleStrategy.maxUnavailable", one_at_a_time, "creates one pod at a time"),
+        stays(
+            "podManagementPolicy",
+            "create another StatefulSet with the new policy",
+        ),
+        stays(
+            "serviceName",
+            "create another StatefulSet for the new Service",
+        ),
+        only_parallel(
+            &format!("{ROLLING}.unorderedUpdate"),
+            |_| "false".to_owned(),
+            "updates pods by their ordinals",
+        ),
+        only_parallel(
+            "scaleStrategy.maxUnavailable",
+            one_at_a_time,
+            "creates one pod at a time",
+        ),
     ];
     if version == Version::V1Alpha1 {
         of_spec.extend([
-            left_out("reserveOrdinals", "[]", "pods of other ordinals would be deleted"),
+            left_out(
+                "reserveOrdinals",
+                "[]",
+                "pods of other ordinals would be deleted",
+            ),
             left_out("ordinals", "{}", "pods of other ordinals would be deleted"),
-            left_out("lifecycle", "{}", "pods would be deleted without their hooks"),
+            left_out(
+                "lifecycle",
+                "{}",
+                "pods would be deleted without their hooks",
+            ),
         ]);
     }
     rules.extend(ordinals_and_claims());
     rules.push(at("spec", check(&of_spec)));
     rules.extend(pods::selector("StatefulSet"));
-    rules.extend(pods::priority(&format!("{update}.unorderedUpdate.priorityStrategy")));
+    rules.extend(pods::priority(&format!(
+        "{update}.unorderedUpdate.priorityStrategy"
+    )));
     rules
 }
 
@@ -87,14 +162,29 @@ fn ordinals_and_claims() -> Vec<Patch> {
         "description": "An ordinal, or a range such as 2-5.",
     });
     let mut rules = vec![
-        at("spec.volumeClaimUpdateStrategy.type", json!({"default": "OnDelete"})),
-        at("spec.persistentVolumeClaimRetentionPolicy.whenDeleted", json!({"default": "Retain"})),
-        at("spec.persistentVolumeClaimRetentionPolicy.whenScaled", json!({"default": "Retain"})),
-        at("spec.reserveOrdinals", json!({"maxItems": MOST_RESERVED, "x-kubernetes-list-type": "atomic"})),
+        at(
+            "spec.volumeClaimUpdateStrategy.type",
+            json!({"default": "OnDelete"}),
+        ),
+        at(
+            "spec.persistentVolumeClaimRetentionPolicy.whenDeleted",
+            json!({"default": "Retain"}),
+        ),
+        at(
+            "spec.persistentVolumeClaimRetentionPolicy.whenScaled",
+            json!({"default": "Retain"}),
+        ),
+        at(
+            "spec.reserveOrdinals",
+            json!({"maxItems": MOST_RESERVED, "x-kubernetes-list-type": "atomic"}),
+        ),
         at("spec.reserveOrdinals[]", ordinal),
         int32("spec.ordinals.start", 0),
         int_or_percent("spec.scaleStrategy.maxUnavailable"),
-        at("spec.scaleStrategy.maxUnavailable", check(&[more_than_none("self")])),
+        at(
+            "spec.scaleStrategy.maxUnavailable",
+            check(&[more_than_none("self")]),
+        ),
     ];
     rules.extend(pods::hooks());
     rules
@@ -116,8 +206,9 @@ fn name() -> Value {
 
 /// A field that says what pods are, and not how many or of what.
 fn stays(field: &str, remedy: &str) -> Value {
-    let rule =
-        format!("has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})");
+    let rule = format!(
+        "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+    );
     json!({"rule": rule, "reason": "FieldValueForbidden", "fieldPath": format!(".{field}"),
            "message": format!("cannot be changed, the pods that there are were made by it: {remedy}")})
 }
@@ -146,17 +237,24 @@ fn rolls_by_itself() -> Value {
         ("paused", "false"),
     ];
     let mut nothing: Vec<_> = defaults.into_iter().map(is_default).collect();
-    nothing
-        .extend(["unorderedUpdate", "inPlaceUpdateStrategy"].map(|field| format!("!has(self.rollingUpdate.{field})")));
-    let valid =
-        format!("!has(self.type) || self.type != 'OnDelete' || !has(self.rollingUpdate) || ({})", nothing.join(" && "));
+    nothing.extend(
+        ["unorderedUpdate", "inPlaceUpdateStrategy"]
+            .map(|field| format!("!has(self.rollingUpdate.{field})")),
+    );
+    let valid = format!(
+        "!has(self.type) || self.type != 'OnDelete' || !has(self.rollingUpdate) || ({})",
+        nothing.join(" && ")
+    );
     let message = "has no meaning with type OnDelete, where whoever deletes a pod updates it: remove it, or set type to RollingUpdate";
     reported_at(".rollingUpdate", json!({"rule": valid, "message": message}))
 }
 
 fn more_than_none(field: &str) -> Value {
     let valid = format!("!{}", is_zero(field));
-    rule(valid, format!("'is \"%s\", which lets no pod be away: set it to at least 1'.format([{field}])"))
+    rule(
+        valid,
+        format!("'is \"%s\", which lets no pod be away: set it to at least 1'.format([{field}])"),
+    )
 }
 
 fn one_at_a_time(field: &str) -> String {
@@ -177,7 +275,12 @@ fn only_parallel(field: &str, allowed: impl Fn(&str) -> String, ordered_ready: &
         there.join(" && "),
         allowed(&path)
     );
-    let message = format!("needs podManagementPolicy Parallel, because OrderedReady {ordered_ready}: remove it");
-    let rule = reported_at(&format!(".{field}"), json!({"rule": valid, "message": message}));
+    let message = format!(
+        "needs podManagementPolicy Parallel, because OrderedReady {ordered_ready}: remove it"
+    );
+    let rule = reported_at(
+        &format!(".{field}"),
+        json!({"rule": valid, "message": message}),
+    );
     unless_unchanged(&["podManagementPolicy", field], rule)
 }

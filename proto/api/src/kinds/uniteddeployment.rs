@@ -13,27 +13,45 @@ use crate::crd::Schema;
 use crate::crd::columns::Column;
 use crate::crd::patch::Patch;
 use crate::crd::rules::{
-    LABEL_KEY, LABEL_VALUE, at, check, int32, label_selector, not_empty, reported_at, rule, unless_before,
-    unless_unchanged,
+    LABEL_KEY, LABEL_VALUE, at, check, int32, label_selector, not_empty, reported_at, rule,
+    unless_before, unless_unchanged,
 };
 use crate::v1beta1::uniteddeployment::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_NAME, MAX_SUBSETS};
 use crate::{v1alpha1, v1beta1};
 
-pub(super) const SCHEMA: Schema =
-    Schema { versions: &[v1beta1::UnitedDeployment::crd, v1alpha1::UnitedDeployment::crd], rules, columns: COLUMNS };
+pub(super) const SCHEMA: Schema = Schema {
+    versions: &[
+        v1beta1::UnitedDeployment::crd,
+        v1alpha1::UnitedDeployment::crd,
+    ],
+    rules,
+    columns: COLUMNS,
+};
 
 const COLUMNS: &[Column] = &[
     Column::integer("DESIRED", ".spec.replicas", "Pods that are wanted."),
-    Column::integer("CURRENT", ".status.replicas", "Pods that exist, without reserved ones."),
-    Column::integer("UPDATED", ".status.updatedReplicas", "Pods of the updated revision."),
+    Column::integer(
+        "CURRENT",
+        ".status.replicas",
+        "Pods that exist, without reserved ones.",
+    ),
+    Column::integer(
+        "UPDATED",
+        ".status.updatedReplicas",
+        "Pods of the updated revision.",
+    ),
     Column::integer("READY", ".status.readyReplicas", "Pods that are ready."),
     Column::AGE,
     Column::BLOCKED,
 ];
 
 /// The fields that hold a template, one for each kind of workload.
-const TEMPLATES: [&str; 4] =
-    ["statefulSetTemplate", "advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate"];
+const TEMPLATES: [&str; 4] = [
+    "statefulSetTemplate",
+    "advancedStatefulSetTemplate",
+    "cloneSetTemplate",
+    "deploymentTemplate",
+];
 const CLONE_SET: &str = "cloneSetTemplate";
 const SUBSETS: &str = "spec.topology.subsets";
 
@@ -43,9 +61,15 @@ fn rules(version: Version) -> Vec<Patch> {
         at("spec", json!({"required": ["selector", "template"]})),
         int32("spec.replicas", 0),
         int32("spec.revisionHistoryLimit", 0),
-        at("spec.revisionHistoryLimit", json!({"default": DEFAULT_REVISION_HISTORY_LIMIT})),
+        at(
+            "spec.revisionHistoryLimit",
+            json!({"default": DEFAULT_REVISION_HISTORY_LIMIT}),
+        ),
         at("spec.template", check(&one_template())),
-        at("spec.updateStrategy", json!({"default": {"type": "Manual", "manualUpdate": {}}})),
+        at(
+            "spec.updateStrategy",
+            json!({"default": {"type": "Manual", "manualUpdate": {}}}),
+        ),
         at("spec.updateStrategy.type", json!({"enum": ["Manual", ""]})),
         at(
             "spec.updateStrategy.manualUpdate.partitions",
@@ -61,9 +85,18 @@ fn rules(version: Version) -> Vec<Patch> {
     rules.extend(TEMPLATES.iter().map(|template| workload(template, version)));
     rules.extend(topology());
     rules.extend(status(version));
-    let mut of_spec = vec![known_partitions(), reserves(), bounds(), sum_is_less(), sum_is_equal()];
+    let mut of_spec = vec![
+        known_partitions(),
+        reserves(),
+        bounds(),
+        sum_is_less(),
+        sum_is_equal(),
+    ];
     for template in TEMPLATES {
-        for labels in [format!("{template}.metadata"), format!("{template}.spec.template.metadata")] {
+        for labels in [
+            format!("{template}.metadata"),
+            format!("{template}.spec.template.metadata"),
+        ] {
             of_spec.extend(match_selector(&format!("template.{labels}.labels")));
         }
     }
@@ -77,13 +110,17 @@ fn name() -> Value {
         "'has the name \"%s\", but its pods have a label made from it: use at most {MAX_NAME} characters'\
          .format([self.metadata.name])"
     );
-    let mut rule = rule(format!("oldSelf.hasValue() || size(self.metadata.name) <= {MAX_NAME}"), message);
+    let mut rule = rule(
+        format!("oldSelf.hasValue() || size(self.metadata.name) <= {MAX_NAME}"),
+        message,
+    );
     rule["optionalOldSelf"] = json!(true);
     rule
 }
 
 fn selector() -> Vec<Patch> {
-    let empty = "is empty and would select every pod of the namespace: set matchLabels or matchExpressions";
+    let empty =
+        "is empty and would select every pod of the namespace: set matchLabels or matchExpressions";
     let stays = json!({
         "rule": "self == oldSelf", "reason": "FieldValueForbidden",
         "message": "cannot be changed, the pods it selected would be left behind: create another \
@@ -96,13 +133,21 @@ fn selector() -> Vec<Patch> {
 
 /// What each subset is, said once.
 fn one_template() -> [Value; 2] {
-    let count = TEMPLATES.map(|name| format!("(has(self.{name}) ? 1 : 0)")).join(" + ");
-    let given = TEMPLATES.map(|name| format!("(has(self.{name}) ? ' {name},' : '')")).join(" + ");
+    let count = TEMPLATES
+        .map(|name| format!("(has(self.{name}) ? 1 : 0)"))
+        .join(" + ");
+    let given = TEMPLATES
+        .map(|name| format!("(has(self.{name}) ? ' {name},' : '')"))
+        .join(" + ");
     let names = TEMPLATES.join(", ");
     let none = format!("has no template: set one of {names}, as the workload that each subset is");
-    let more =
-        format!("'has' + {given} + ' but must have one of them: keep the one of the workload that each subset is'");
-    [json!({"rule": format!("{count} >= 1"), "message": none}), rule(format!("{count} <= 1"), more)]
+    let more = format!(
+        "'has' + {given} + ' but must have one of them: keep the one of the workload that each subset is'"
+    );
+    [
+        json!({"rule": format!("{count} >= 1"), "message": none}),
+        rule(format!("{count} <= 1"), more),
+    ]
 }
 
 /// The labels that selectors are compared with. The workload's own definition says what else is in its spec.
@@ -138,7 +183,10 @@ fn workload(template: &str, version: Version) -> Patch {
         "The workload's spec. Its replicas, selector and partition do not count, because each subset has its own.",
         fields,
     );
-    at(format!("spec.template.{template}"), json!({"properties": {"metadata": metadata, "spec": spec}}))
+    at(
+        format!("spec.template.{template}"),
+        json!({"properties": {"metadata": metadata, "spec": spec}}),
+    )
 }
 
 /// The selector matches these labels, `template.….labels`, wherever there is such a template.
@@ -165,7 +213,8 @@ fn match_selector(labels: &str) -> [Value; 2] {
          (e.operator == 'In') == ({value}.hasValue() && has(e.values) && {value}.value() in e.values)"
     );
     let expressions = "self.selector.matchExpressions";
-    let by_expressions = format!("{absent} || !has({expressions}) || {expressions}.all(e, {holds})");
+    let by_expressions =
+        format!("{absent} || !has({expressions}) || {expressions}.all(e, {holds})");
     let failing = format!(
         "'must fulfil spec.selector.matchExpressions, but does not for %s: change these labels or the selector'\
          .format([{expressions}.filter(e, !({holds})).map(e, e.key)])"
@@ -186,13 +235,22 @@ fn topology() -> Vec<Patch> {
     let subset = format!("{SUBSETS}[]");
     let strategy = "spec.topology.scheduleStrategy";
     let mut rules = vec![
-        at("spec.topology", check(&[unless_before(one_way, one_way_message()), unbounded()])),
+        at(
+            "spec.topology",
+            check(&[unless_before(one_way, one_way_message()), unbounded()]),
+        ),
         at(SUBSETS, by_name),
         at(subset.as_str(), check(&[tolerations_stay()])),
-        at(format!("{subset}.name"), json!({"minLength": 1, "maxLength": LABEL_VALUE})),
+        at(
+            format!("{subset}.name"),
+            json!({"minLength": 1, "maxLength": LABEL_VALUE}),
+        ),
         at(format!("{subset}.name"), check(&[rule(label, no_label)])),
         at(format!("{subset}.patch"), json!({"nullable": true})),
-        at(format!("{strategy}.type"), json!({"enum": ["Fixed", "Adaptive", ""]})),
+        at(
+            format!("{strategy}.type"),
+            json!({"enum": ["Fixed", "Adaptive", ""]}),
+        ),
         int32(format!("{strategy}.adaptive.rescheduleCriticalSeconds"), 0),
         int32(format!("{strategy}.adaptive.unschedulableDuration"), 0),
     ];
@@ -228,16 +286,21 @@ fn one_way_message() -> Value {
 fn unbounded() -> Value {
     let valid = |topology: &str| {
         let subsets = format!("{topology}.subsets");
-        format!("!has({subsets}) || size({subsets}) == 0 || {subsets}.exists(s, !has(s.maxReplicas))")
+        format!(
+            "!has({subsets}) || size({subsets}) == 0 || {subsets}.exists(s, !has(s.maxReplicas))"
+        )
     };
-    let message =
-        "have maxReplicas each, so that pods beyond their sum have no place: remove it from at least one subset";
-    unless_before(valid, reported_at(".subsets", json!({"rule": "true", "message": message})))
+    let message = "have maxReplicas each, so that pods beyond their sum have no place: remove it from at least one subset";
+    unless_before(
+        valid,
+        reported_at(".subsets", json!({"rule": "true", "message": message})),
+    )
 }
 
 /// Absent and empty are the same.
 fn tolerations_stay() -> Value {
-    let none = |subset: &str| format!("!has({subset}.tolerations) || size({subset}.tolerations) == 0");
+    let none =
+        |subset: &str| format!("!has({subset}.tolerations) || size({subset}.tolerations) == 0");
     let valid = format!(
         "has(self.tolerations) && has(oldSelf.tolerations) ? self.tolerations == oldSelf.tolerations : \
          ({}) && ({})",
@@ -258,11 +321,17 @@ fn node_term(term: &str) -> Vec<Patch> {
         "message": "cannot be changed, because the subset's pods may run on nodes that would leave it: take the change \
                     back, or remove the subset and add another of another name",
     });
-    let mut rules =
-        vec![at(term, json!({"default": {}, "x-kubernetes-map-type": "atomic"})), at(term, check(&[stays]))];
-    for (list, what, value) in
-        [("matchExpressions", "labels", LABEL_VALUE), ("matchFields", "the field metadata.name", 253)]
-    {
+    let mut rules = vec![
+        at(
+            term,
+            json!({"default": {}, "x-kubernetes-map-type": "atomic"}),
+        ),
+        at(term, check(&[stays])),
+    ];
+    for (list, what, value) in [
+        ("matchExpressions", "labels", LABEL_VALUE),
+        ("matchFields", "the field metadata.name", 253),
+    ] {
         let path = format!("{term}.{list}");
         rules.extend([
             at(
@@ -295,14 +364,32 @@ fn node_term(term: &str) -> Vec<Patch> {
 
 fn tolerations(path: &str) -> Vec<Patch> {
     let text = |field: &str, description: &str, most: u32| {
-        at(format!("{path}[].{field}"), json!({"description": description, "maxLength": most}))
+        at(
+            format!("{path}[].{field}"),
+            json!({"description": description, "maxLength": most}),
+        )
     };
     vec![
-        at(path, json!({"maxItems": 50, "x-kubernetes-list-type": "atomic"})),
-        text("key", "The taint's key. Without it, every taint.", LABEL_KEY),
-        text("operator", "Exists with any value, or Equal to the value. Defaults to Equal.", 16),
+        at(
+            path,
+            json!({"maxItems": 50, "x-kubernetes-list-type": "atomic"}),
+        ),
+        text(
+            "key",
+            "The taint's key. Without it, every taint.",
+            LABEL_KEY,
+        ),
+        text(
+            "operator",
+            "Exists with any value, or Equal to the value. Defaults to Equal.",
+            16,
+        ),
         text("value", "The taint's value, for Equal.", 253),
-        text("effect", "NoSchedule, PreferNoSchedule or NoExecute. Without it, each.", 32),
+        text(
+            "effect",
+            "NoSchedule, PreferNoSchedule or NoExecute. Without it, each.",
+            32,
+        ),
         at(
             format!("{path}[].tolerationSeconds"),
             json!({"description": "Seconds for which a taint with NoExecute is tolerated. Without it, for ever."}),
@@ -321,8 +408,14 @@ fn known_partitions() -> Value {
         "'has %s, which are no subsets of spec.topology.subsets: remove or rename them'\
          .format([{partitions}.map(name, name).filter(name, !(name in {names}))])"
     );
-    let rule = reported_at(".updateStrategy.manualUpdate.partitions", rule(valid, message));
-    unless_unchanged(&["topology.subsets", "updateStrategy.manualUpdate.partitions"], rule)
+    let rule = reported_at(
+        ".updateStrategy.manualUpdate.partitions",
+        rule(valid, message),
+    );
+    unless_unchanged(
+        &["topology.subsets", "updateStrategy.manualUpdate.partitions"],
+        rule,
+    )
 }
 
 /// A pod of a StatefulSet has an identity, so that there is no second one beside it.
@@ -337,8 +430,15 @@ fn reserves() -> Value {
     let message = "is true, but a StatefulSet has no substitutes for its pods: set it to false, or use cloneSetTemplate or \
                    deploymentTemplate";
     let field = ".topology.scheduleStrategy.adaptive.reserveUnschedulablePods";
-    let inputs = ["topology.scheduleStrategy", "template.statefulSetTemplate", "template.advancedStatefulSetTemplate"];
-    unless_unchanged(&inputs, reported_at(field, json!({"rule": valid, "message": message})))
+    let inputs = [
+        "topology.scheduleStrategy",
+        "template.statefulSetTemplate",
+        "template.advancedStatefulSetTemplate",
+    ];
+    unless_unchanged(
+        &inputs,
+        reported_at(field, json!({"rule": valid, "message": message})),
+    )
 }
 
 /// Bounds of what the controller writes, and of what OpenKruise has written.
@@ -354,12 +454,18 @@ fn status(version: Version) -> Vec<Patch> {
     ];
     for conditions in ["status.conditions", "status.subsetStatuses[].conditions"] {
         rules.push(at(conditions, json!({"maxItems": 16})));
-        rules.push(at(format!("{conditions}[].message"), json!({"maxLength": 32_768})));
+        rules.push(at(
+            format!("{conditions}[].message"),
+            json!({"maxLength": 32_768}),
+        ));
     }
     if version == Version::V1Alpha1 {
         rules.push(at("status.subsetReplicas", by_subset.clone()));
         rules.push(at("status.updateStatus.currentPartitions", by_subset));
-        rules.push(at("status.updateStatus.updatedRevision", json!({"maxLength": 253})));
+        rules.push(at(
+            "status.updateStatus.updatedRevision",
+            json!({"maxLength": 253}),
+        ));
         rules.push(at("status", check(&one_value())));
     }
     rules

@@ -5,9 +5,13 @@ use crate::kinds::{KINDS, STATEFUL_SET};
 
 fn losses(version: &str, object: &Value) -> Vec<String> {
     let mut kinds = named(version).unwrap().kinds.iter();
-    let older = kinds.find(|older| object["kind"] == older.kind.kind).unwrap();
+    let older = kinds
+        .find(|older| object["kind"] == older.kind.kind)
+        .unwrap();
     let losses = older.losses(&object.to_string()).unwrap().into_iter();
-    losses.map(|loss| format!("{} {}", loss.field, loss.value)).collect()
+    losses
+        .map(|loss| format!("{} {}", loss.field, loss.value))
+        .collect()
 }
 
 fn object(kind: &Kind, spec: Value) -> Value {
@@ -16,17 +20,37 @@ fn object(kind: &Kind, spec: Value) -> Value {
 
 fn clone_set(update: Value) -> Value {
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    object(&CLONE_SET, json!({"selector": {"matchLabels": {"a": "b"}}, "template": template, "updateStrategy": update}))
+    object(
+        &CLONE_SET,
+        json!({"selector": {"matchLabels": {"a": "b"}}, "template": template, "updateStrategy": update}),
+    )
 }
 
 #[test]
 fn releases_serve_these_kinds_as_v1alpha1_alone() {
-    let kinds = |version: &str| named(version).unwrap().kinds.iter().map(|older| older.kind.kind).collect::<Vec<_>>();
-    let of_1_9 =
-        ["CloneSet", "ContainerRecreateRequest", "PersistentPodState", "PodUnavailableBudget", "UnitedDeployment"];
+    let kinds = |version: &str| {
+        named(version)
+            .unwrap()
+            .kinds
+            .iter()
+            .map(|older| older.kind.kind)
+            .collect::<Vec<_>>()
+    };
+    let of_1_9 = [
+        "CloneSet",
+        "ContainerRecreateRequest",
+        "PersistentPodState",
+        "PodUnavailableBudget",
+        "UnitedDeployment",
+    ];
     assert_eq!(kinds("1.9.0"), of_1_9);
-    let converted = KINDS.iter().filter(|kind| kind.is_converted() && kind.kind != STATEFUL_SET.kind);
-    assert_eq!(kinds("1.8.4"), converted.map(|kind| kind.kind).collect::<Vec<_>>());
+    let converted = KINDS
+        .iter()
+        .filter(|kind| kind.is_converted() && kind.kind != STATEFUL_SET.kind);
+    assert_eq!(
+        kinds("1.8.4"),
+        converted.map(|kind| kind.kind).collect::<Vec<_>>()
+    );
     assert!(named("1.9").is_none());
 }
 
@@ -38,12 +62,15 @@ fn fields_that_v1alpha1_has_elsewhere_are_kept() {
         "inPlaceUpdateStrategy": {"gracePeriodSeconds": 3, "imagePreDownloadParallelism": "50%", "imagePreDownloadTimeoutSeconds": 9},
     });
     let mut scaled = clone_set(json!({"type": "RollingUpdate", "rollingUpdate": rolling}));
-    scaled["spec"]["scaleStrategy"] = json!({"enablePVCReuse": true, "excludePreparingDelete": true});
+    scaled["spec"]["scaleStrategy"] =
+        json!({"enablePVCReuse": true, "excludePreparingDelete": true});
     let topology = json!({"keys": ["kubernetes.io/hostname"]});
     let target = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s"});
     let table = [
         clone_set(json!({})),
-        clone_set(json!({"type": "OnDelete", "rollingUpdate": {"podUpdatePolicy": "ReCreate", "partition": 1}})),
+        clone_set(
+            json!({"type": "OnDelete", "rollingUpdate": {"podUpdatePolicy": "ReCreate", "partition": 1}}),
+        ),
         scaled,
         object(
             &PERSISTENT_POD_STATE,
@@ -55,7 +82,10 @@ fn fields_that_v1alpha1_has_elsewhere_are_kept() {
             json!({"selector": selector, "maxUnavailable": 1, "unhealthyPodPolicy": "AlwaysAllow",
                    "protectOperations": ["EVICT"], "protectTotalReplicas": 5}),
         ),
-        object(&CONTAINER_RECREATE_REQUEST, json!({"podName": "p", "containers": [{"name": "c"}]})),
+        object(
+            &CONTAINER_RECREATE_REQUEST,
+            json!({"podName": "p", "containers": [{"name": "c"}]}),
+        ),
     ];
     for version in ["1.9.0", "1.8.4"] {
         for object in &table {
@@ -75,16 +105,20 @@ fn losses_are_named_by_field_and_value() {
     deadline["spec"]["progressDeadlineSeconds"] = json!(60);
     let budget = |spec: Value| {
         let mut budget = object(&POD_UNAVAILABLE_BUDGET, json!({"maxUnavailable": 1}));
-        budget["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        budget["spec"]
+            .as_object_mut()
+            .unwrap()
+            .extend(spec.as_object().unwrap().clone());
         budget
     };
-    let sleeping =
-        json!({"podName": "p", "containers": [{"name": "a"}, {"name": "b", "preStop": {"sleep": {"seconds": 3}}}]});
+    let sleeping = json!({"podName": "p", "containers": [{"name": "a"}, {"name": "b", "preStop": {"sleep": {"seconds": 3}}}]});
     let sidecar = json!({"containers": [{"name": "c", "image": "i", "shareVolumeDevicePolicy": {"type": "enabled"}}]});
     let table: [(&[&str], Value, &[&str]); 7] = [
         (
             &["1.9.0", "1.8.4"],
-            clone_set(json!({"type": "OnDelete", "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly"}})),
+            clone_set(
+                json!({"type": "OnDelete", "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly"}}),
+            ),
             &[r#"spec.updateStrategy.rollingUpdate.podUpdatePolicy "InPlaceOnly""#],
         ),
         (&["1.9.0"], deadline.clone(), &[]),
@@ -119,10 +153,16 @@ fn losses_are_named_by_field_and_value() {
 
 #[test]
 fn a_memory_of_v1beta1_hides_no_loss() {
-    let original = object(&POD_UNAVAILABLE_BUDGET, json!({"ignoredPodSelector": {"matchLabels": {"a": "b"}}}));
+    let original = object(
+        &POD_UNAVAILABLE_BUDGET,
+        json!({"ignoredPodSelector": {"matchLabels": {"a": "b"}}}),
+    );
     let stored = conversion::convert(&original.to_string(), "policy.kruise.io/v1alpha1").unwrap();
     let read = conversion::convert(&stored, "policy.kruise.io/v1beta1").unwrap();
-    assert_eq!(losses("1.9.0", &serde_json::from_str(&read).unwrap()).len(), 1);
+    assert_eq!(
+        losses("1.9.0", &serde_json::from_str(&read).unwrap()).len(),
+        1
+    );
 }
 
 #[test]
@@ -134,14 +174,24 @@ fn fields_that_releases_lack_are_fields_of_ours() {
             .flat_map(|release| release.kinds)
             .filter(|older| definition["spec"]["names"]["kind"] == older.kind.kind)
         {
-            let served = versions.iter().find(|served| served["name"] == "v1alpha1").unwrap();
+            let served = versions
+                .iter()
+                .find(|served| served["name"] == "v1alpha1")
+                .unwrap();
             for path in older.lacks {
                 let mut schema = &served["schema"]["openAPIV3Schema"];
                 for step in path.split('.') {
                     schema = &schema["properties"][step.trim_end_matches("[]")];
-                    schema = if step.ends_with("[]") { &schema["items"] } else { schema };
+                    schema = if step.ends_with("[]") {
+                        &schema["items"]
+                    } else {
+                        schema
+                    };
                 }
-                assert!(schema["type"].is_string() || schema["x-kubernetes-int-or-string"].is_boolean(), "{path}");
+                assert!(
+                    schema["type"].is_string() || schema["x-kubernetes-int-or-string"].is_boolean(),
+                    "{path}"
+                );
             }
         }
     }
@@ -160,14 +210,30 @@ fn united_deployments_lose_what_older_ones_lack() {
                          "inPlaceUpdateStrategy": {"imagePreDownloadParallelism": "50%"}});
     let update = json!({"type": "RollingUpdate", "rollingUpdate": rolling});
     let scale = json!({"enablePVCReuse": true, "excludePreparingDelete": true});
-    let kept = united(json!({"updateStrategy": update, "scaleStrategy": scale}), json!({"unschedulableDuration": 9}));
+    let kept = united(
+        json!({"updateStrategy": update, "scaleStrategy": scale}),
+        json!({"unschedulableDuration": 9}),
+    );
     for version in ["1.9.0", "1.8.4"] {
         assert_eq!(losses(version, &kept), [""; 0], "{version}");
     }
-    let reserving = united(json!({"progressDeadlineSeconds": 60}), json!({"reserveUnschedulablePods": true}));
-    assert!(losses("1.9.0", &reserving).iter().all(|loss| loss.contains("cloneSetTemplate")));
+    let reserving = united(
+        json!({"progressDeadlineSeconds": 60}),
+        json!({"reserveUnschedulablePods": true}),
+    );
+    assert!(
+        losses("1.9.0", &reserving)
+            .iter()
+            .all(|loss| loss.contains("cloneSetTemplate"))
+    );
     let lost = losses("1.8.4", &reserving);
-    for field in ["cloneSetTemplate.spec.progressDeadlineSeconds 60", "adaptive.reserveUnschedulablePods true"] {
-        assert!(lost.iter().any(|loss| loss.ends_with(field)), "{field}: {lost:?}");
+    for field in [
+        "cloneSetTemplate.spec.progressDeadlineSeconds 60",
+        "adaptive.reserveUnschedulablePods true",
+    ] {
+        assert!(
+            lost.iter().any(|loss| loss.ends_with(field)),
+            "{field}: {lost:?}"
+        );
     }
 }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::absent::is_false;
 use crate::template::PodTemplate;
 pub use crate::v1beta1::broadcastjob::{
-    BroadcastJobStatus, CompletionPolicy, CompletionPolicyType, FailurePolicy, FailurePolicyType, JobCondition,
+    BroadcastJobStatus, CompletionPolicy, CompletionPolicyType, FailurePolicy, FailurePolicyType,
+    JobCondition,
 };
 
 /// What runs on each node, on how many nodes at a time, and when that is over.

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::v1beta1::containerrecreaterequest::{
-    ContainerRecreateState, ContainerStatusSnapshot, PreStopHandler, RecreateFailurePolicy, RecreatePhase,
-    RecreateStrategy, RecreatedContainer, StatusContext,
+    ContainerRecreateState, ContainerStatusSnapshot, PreStopHandler, RecreateFailurePolicy,
+    RecreatePhase, RecreateStrategy, RecreatedContainer, StatusContext,
 };
 
 /// Which containers of which pod, and how.
@@ -38,7 +38,10 @@ pub struct ContainerRecreateRequestSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<i64>,
     /// Seconds after which a completed request is deleted. Without it the request stays.
-    #[serde(rename = "ttlSecondsAfterFinished", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "ttlSecondsAfterFinished",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ttl_seconds_after_finished: Option<i32>,
 }
 

@@ -63,7 +63,9 @@ const fn lease_seconds() -> i32 {
 }
 
 /// A budget whose pods count, too.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
     /// Its cluster, by its context in the kubeconfig of other clusters. Without it, this one.
@@ -79,7 +81,9 @@ pub struct Member {
 }
 
 /// The kind of a budget whose pods count, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub enum MemberKind {
     /// Berth's.
     DistributedPodDisruptionBudget,
@@ -190,7 +194,9 @@ pub struct ChildStatus {
 impl FederatedStatus {
     /// Whether it tells of this one.
     pub fn is_of(&self, member: &Member) -> bool {
-        self.cluster == member.cluster && self.namespace == member.namespace && self.name == member.name
+        self.cluster == member.cluster
+            && self.namespace == member.namespace
+            && self.name == member.name
     }
 }
 

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::v1beta1::imagepulljob::{
-    CompletionPolicy, CompletionPolicyType, ImagePullJobNodeSelector, ImagePullJobPodSelector, ImagePullJobStatus,
-    ImagePullJobTemplate, ImagePullPolicy, PullPolicy, SandboxConfig,
+    CompletionPolicy, CompletionPolicyType, ImagePullJobNodeSelector, ImagePullJobPodSelector,
+    ImagePullJobStatus, ImagePullJobTemplate, ImagePullPolicy, PullPolicy, SandboxConfig,
 };
 
 /// What to pull and where.

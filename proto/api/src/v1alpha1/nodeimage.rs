@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::absent::is_false;
 pub use crate::v1beta1::nodeimage::{
-    ImageFact, ImagePullPhase, ImagePullPolicy, ImageStatus, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus,
-    InspectPod, InspectedContainer, InspectedPod, NodeImageCondition, NodeImageStatus, SandboxConfig, StopContainer,
-    StoppedContainer, SyncStatus, SyncStatusPhase,
+    ImageFact, ImagePullPhase, ImagePullPolicy, ImageStatus, ImageTagPullPolicy, ImageTagSpec,
+    ImageTagStatus, InspectPod, InspectedContainer, InspectedPod, NodeImageCondition,
+    NodeImageStatus, SandboxConfig, StopContainer, StoppedContainer, SyncStatus, SyncStatusPhase,
 };
 
 /// What the node's daemon shall do. Written by the controller.

@@ -6,7 +6,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::v1beta1::podunavailablebudget::{PodUnavailableBudgetStatus, TargetReference, UnhealthyPodPolicy};
+pub use crate::v1beta1::podunavailablebudget::{
+    PodUnavailableBudgetStatus, TargetReference, UnhealthyPodPolicy,
+};
 
 /// Whose pods, and how many of them. From what they are protected, and how many are expected, annotations say.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

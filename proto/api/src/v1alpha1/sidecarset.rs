@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::v1beta1::sidecarset::{
-    SidecarContainer, SidecarSetInjectionStrategy, SidecarSetPatchPodMetadata, SidecarSetUpdateStrategy,
+    SidecarContainer, SidecarSetInjectionStrategy, SidecarSetPatchPodMetadata,
+    SidecarSetUpdateStrategy,
 };
-pub use crate::v1beta1::sidecarset::{SidecarSetCondition, SidecarSetInjection, SidecarSetRepair, SidecarSetStatus};
+pub use crate::v1beta1::sidecarset::{
+    SidecarSetCondition, SidecarSetInjection, SidecarSetRepair, SidecarSetStatus,
+};
 
 /// Which pods get which containers, and how a change reaches those that have them.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -63,7 +63,10 @@ pub struct CompletionPolicy {
     pub active_deadline_seconds: Option<i64>,
     /// Seconds after which the finished job is deleted, with its pods; 0 deletes it at once. Without it the job stays. Only
     /// with Always.
-    #[serde(rename = "ttlSecondsAfterFinished", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "ttlSecondsAfterFinished",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ttl_seconds_after_finished: Option<i32>,
 }
 
@@ -172,7 +175,9 @@ pub struct JobCondition {
 pub fn wait_after_node(text: &str) -> Result<SignedDuration, &'static str> {
     let time = text.parse::<SignedDuration>().ok();
     time.filter(|time| !time.is_negative() && *time <= LONGEST_WAIT)
-        .ok_or("is no time from 0s to 24h: write it like 30s, 5m or 1h30m, or remove the annotation")
+        .ok_or(
+            "is no time from 0s to 24h: write it like 30s, 5m or 1h30m, or remove the annotation",
+        )
 }
 
 #[cfg(test)]
@@ -182,7 +187,10 @@ mod tests {
     #[test]
     fn a_wait_is_a_time_of_a_day_at_most() {
         let seconds = |text: &str| wait_after_node(text).map(|time| time.as_secs());
-        assert_eq!([seconds("30s"), seconds("0s"), seconds("24h")], [Ok(30), Ok(0), Ok(86_400)]);
+        assert_eq!(
+            [seconds("30s"), seconds("0s"), seconds("24h")],
+            [Ok(30), Ok(0), Ok(86_400)]
+        );
         for bad in ["", "30", "-1s", "24h1s", "soon", "999999999999999999999h"] {
             assert!(wait_after_node(bad).is_err(), "{bad}");
         }

@@ -1,6 +1,8 @@
 //! ContainerRecreateRequest: restart containers of a pod in place.
 
-use k8s_openapi::api::core::v1::{ContainerPort, ExecAction, HTTPGetAction, SleepAction, TCPSocketAction};
+use k8s_openapi::api::core::v1::{
+    ContainerPort, ExecAction, HTTPGetAction, SleepAction, TCPSocketAction,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -43,7 +45,10 @@ pub struct ContainerRecreateRequestSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<i64>,
     /// Seconds after which a completed request is deleted. Without it the request stays.
-    #[serde(rename = "ttlSecondsAfterFinished", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "ttlSecondsAfterFinished",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ttl_seconds_after_finished: Option<i32>,
 }
 
@@ -198,6 +203,10 @@ pub struct ContainerStatusSnapshot {
     /// How often it was restarted.
     pub restart_count: i32,
     /// Its id.
-    #[serde(default, rename = "containerID", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        rename = "containerID",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub container_id: String,
 }

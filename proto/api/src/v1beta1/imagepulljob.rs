@@ -107,7 +107,10 @@ pub struct CompletionPolicy {
     pub active_deadline_seconds: Option<i64>,
     /// Seconds after which the finished job is deleted; 0 deletes it at once. Without it the job stays. Only with
     /// Always.
-    #[serde(rename = "ttlSecondsAfterFinished", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "ttlSecondsAfterFinished",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ttl_seconds_after_finished: Option<i32>,
 }
 

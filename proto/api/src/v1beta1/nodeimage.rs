@@ -14,7 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use containers::{
-    ImageFact, InspectEnv, InspectPod, InspectedContainer, InspectedPod, StopContainer, StopPhase, StoppedContainer,
+    ImageFact, InspectEnv, InspectPod, InspectedContainer, InspectedPod, StopContainer, StopPhase,
+    StoppedContainer,
 };
 
 use crate::absent::{is_false, is_zero_i32, is_zero_i64};
@@ -90,7 +91,11 @@ pub struct ImageSpec {
 impl ImageSpec {
     /// What is handed to the runtime along with the pull of one tag.
     pub fn sandbox_of(&self, tag: &str) -> Option<&SandboxConfig> {
-        let own = self.tags.iter().find(|entry| entry.tag == tag).and_then(|entry| entry.sandbox_config.as_ref());
+        let own = self
+            .tags
+            .iter()
+            .find(|entry| entry.tag == tag)
+            .and_then(|entry| entry.sandbox_config.as_ref());
         own.or(self.sandbox_config.as_ref())
     }
 
@@ -102,8 +107,16 @@ impl ImageSpec {
         let entry = self.tags.iter().find(|entry| entry.tag == tag)?;
         let by_hand = entry.namespaces().next().is_none();
         let applies = |secret: &&ReferenceObject| {
-            let owns = |entry: &ImageTagSpec| entry.namespaces().any(|namespace| namespace == secret.namespace);
-            if by_hand { !self.tags.iter().any(owns) } else { owns(entry) }
+            let owns = |entry: &ImageTagSpec| {
+                entry
+                    .namespaces()
+                    .any(|namespace| namespace == secret.namespace)
+            };
+            if by_hand {
+                !self.tags.iter().any(owns)
+            } else {
+                owns(entry)
+            }
         };
         Some(self.pull_secrets.iter().filter(applies).collect())
     }
@@ -153,7 +166,10 @@ pub struct ImageTagSpec {
 impl ImageTagSpec {
     /// The namespaces of the owners, each as often as it has one. Owners that have none are left out.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
-        let namespaces = self.owner_references.iter().filter_map(|owner| owner.namespace.as_deref());
+        let namespaces = self
+            .owner_references
+            .iter()
+            .filter_map(|owner| owner.namespace.as_deref());
         namespaces.filter(|namespace| !namespace.is_empty())
     }
 }
@@ -179,7 +195,10 @@ pub struct ImageTagPullPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_limit: Option<i32>,
     /// Seconds after which a finished pull is dropped from the spec. Without it the entry stays.
-    #[serde(rename = "ttlSecondsAfterFinished", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "ttlSecondsAfterFinished",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub ttl_seconds_after_finished: Option<i32>,
     /// Seconds after which the pull is given up, all tries together. Without it there is no such limit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,12 +237,18 @@ impl SandboxConfig {
 /// How long one try of a pull takes at most, in seconds, where this is asked for: an entry may be from before the CRD had
 /// bounds, or put in by hand.
 pub fn timeout_seconds(asked: Option<i32>) -> i32 {
-    asked.filter(|seconds| *seconds > 0).unwrap_or(DEFAULT_TIMEOUT_SECONDS).min(MAX_TIMEOUT_SECONDS)
+    asked
+        .filter(|seconds| *seconds > 0)
+        .unwrap_or(DEFAULT_TIMEOUT_SECONDS)
+        .min(MAX_TIMEOUT_SECONDS)
 }
 
 /// How often a pull is tried again, where this is asked for. As for [`timeout_seconds`].
 pub fn backoff_limit(asked: Option<i32>) -> i32 {
-    asked.filter(|times| *times >= 0).unwrap_or(DEFAULT_BACKOFF_LIMIT).min(MAX_BACKOFF_LIMIT)
+    asked
+        .filter(|times| *times >= 0)
+        .unwrap_or(DEFAULT_BACKOFF_LIMIT)
+        .min(MAX_BACKOFF_LIMIT)
 }
 
 /// What the node's daemon found and did. Written by the daemon of that node alone.
@@ -377,7 +402,10 @@ mod tests {
     fn a_sandbox_config_beyond_the_maximum_is_refused() {
         let of = |bytes: usize| {
             let labels = [("k".to_owned(), "v".repeat(bytes - 1))].into();
-            SandboxConfig { labels: Some(labels), annotations: None }
+            SandboxConfig {
+                labels: Some(labels),
+                annotations: None,
+            }
         };
         assert_eq!(of(MAX_SANDBOX_BYTES).check(), Ok(()));
         let why = of(MAX_SANDBOX_BYTES + 1).check().unwrap_err();

@@ -57,7 +57,9 @@ pub struct PodUnavailableBudgetSpec {
 }
 
 /// What takes a pod out of service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ProtectedOperation {
     /// It is deleted.
@@ -86,7 +88,9 @@ impl ProtectedOperation {
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|operation| operation.name() == name)
+        Self::ALL
+            .into_iter()
+            .find(|operation| operation.name() == name)
     }
 
     /// Whether a pod that it befell is counted as unavailable only until it serves again, not until it is gone.
@@ -207,7 +211,11 @@ pub struct LedgerEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
     /// Containers that are to be replaced, by id.
-    #[serde(default, rename = "containerIDs", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        rename = "containerIDs",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub container_ids: Vec<String>,
     /// Whether containers are restarted for other resources.
     #[serde(default, skip_serializing_if = "is_false")]

@@ -185,18 +185,28 @@ impl ScheduleStrategy {
 
     /// Whether pods that wait for a node stay beside their substitutes.
     pub fn reserves(&self) -> bool {
-        self.is_adaptive() && self.adaptive.as_ref().is_some_and(|adaptive| adaptive.reserve_unschedulable_pods)
+        self.is_adaptive()
+            && self
+                .adaptive
+                .as_ref()
+                .is_some_and(|adaptive| adaptive.reserve_unschedulable_pods)
     }
 
     /// Seconds that a pod waits for a node before its subset counts as unschedulable.
     pub fn reschedule_critical_seconds(&self) -> i32 {
-        let said = self.adaptive.as_ref().and_then(|adaptive| adaptive.reschedule_critical_seconds);
+        let said = self
+            .adaptive
+            .as_ref()
+            .and_then(|adaptive| adaptive.reschedule_critical_seconds);
         said.unwrap_or(DEFAULT_RESCHEDULE_CRITICAL_SECONDS)
     }
 
     /// Seconds for which a subset stays unschedulable.
     pub fn unschedulable_duration(&self) -> i32 {
-        let said = self.adaptive.as_ref().and_then(|adaptive| adaptive.unschedulable_duration);
+        let said = self
+            .adaptive
+            .as_ref()
+            .and_then(|adaptive| adaptive.unschedulable_duration);
         said.unwrap_or(DEFAULT_UNSCHEDULABLE_DURATION)
     }
 }
@@ -235,7 +245,10 @@ impl UpdateStrategy {
     /// How many pods of a subset stay at the old revision.
     pub fn partition(&self, subset: &str) -> i32 {
         let partitions = self.manual_update.as_ref().map(|manual| &manual.partitions);
-        partitions.and_then(|partitions| partitions.get(subset)).copied().unwrap_or_default()
+        partitions
+            .and_then(|partitions| partitions.get(subset))
+            .copied()
+            .unwrap_or_default()
     }
 }
 

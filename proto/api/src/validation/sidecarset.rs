@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use super::{Violation, Violations, at, list};
 use crate::name::is_dns_label;
-use crate::names::annotation::{SIDECARSET_BASE, SIDECARSET_CANARY, SIDECARSET_FAILURE_POLICY, SIDECARSET_REPAIR};
+use crate::names::annotation::{
+    SIDECARSET_BASE, SIDECARSET_CANARY, SIDECARSET_FAILURE_POLICY, SIDECARSET_REPAIR,
+};
 use crate::text::Sound;
 
 /// As much as Kubernetes takes of all annotations of an object, keys and values, in bytes.
@@ -16,7 +18,11 @@ const MOST_ANNOTATIONS: usize = 256 << 10;
 pub(crate) fn of_sidecar_set(object: &Value) -> Vec<Violation> {
     let mut found = Violations(Vec::new());
     annotations(object, &mut found);
-    for selector in ["spec.selector", "spec.namespaceSelector", "spec.updateStrategy.selector"] {
+    for selector in [
+        "spec.selector",
+        "spec.namespaceSelector",
+        "spec.updateStrategy.selector",
+    ] {
         found.selector(selector, at(object, selector));
     }
     found.priority("spec.updateStrategy.priorityStrategy", object);
@@ -32,7 +38,10 @@ pub(crate) fn of_sidecar_set(object: &Value) -> Vec<Violation> {
 
 /// The base of a canary that was another before, or none.
 pub(super) fn base_changes(object: &Value, old: &Value) -> Option<Violation> {
-    let (before, after) = (annotation(old, SIDECARSET_BASE), annotation(object, SIDECARSET_BASE));
+    let (before, after) = (
+        annotation(old, SIDECARSET_BASE),
+        annotation(object, SIDECARSET_BASE),
+    );
     if !is_canary(object) || before == after || after.is_none() {
         return None;
     }
@@ -63,17 +72,29 @@ fn is_canary(object: &Value) -> bool {
 fn annotations(object: &Value, found: &mut Violations) {
     super::annotations(object, found);
     for (key, values, remedy) in [
-        (SIDECARSET_CANARY, &["true", "false"][..], "use true, or remove it"),
+        (
+            SIDECARSET_CANARY,
+            &["true", "false"][..],
+            "use true, or remove it",
+        ),
         (
             SIDECARSET_FAILURE_POLICY,
             &["Ignore", "Fail"],
             "use Fail for pods that are not created without the containers, or remove it",
         ),
-        (SIDECARSET_REPAIR, &["None", "Missed", "All"], "use one of them, or remove it"),
+        (
+            SIDECARSET_REPAIR,
+            &["None", "Missed", "All"],
+            "use one of them, or remove it",
+        ),
     ] {
         let value = annotation(object, key).unwrap_or(values[0]);
         if !values.contains(&value) {
-            found.add(&of(key), value, &format!("is none of {}: {remedy}", values.join(", ")));
+            found.add(
+                &of(key),
+                value,
+                &format!("is none of {}: {remedy}", values.join(", ")),
+            );
         }
     }
     if is_canary(object) {
@@ -93,7 +114,9 @@ fn canary(object: &Value, found: &mut Violations) {
         found.add(&of(SIDECARSET_BASE), base, message);
     }
     let update = "spec.updateStrategy.type";
-    let value = at(object, update).and_then(Value::as_str).unwrap_or_default();
+    let value = at(object, update)
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if value != "NotUpdate" {
         let message = "updates pods that have the containers of the base: set it to NotUpdate, or remove the annotations that make it a canary";
         found.add(update, value, message);
@@ -103,10 +126,16 @@ fn canary(object: &Value, found: &mut Violations) {
 /// Labels and annotations of pods that name a container.
 fn sources(container: &Value, field: &str, found: &mut Violations) {
     for (index, variable) in list(container.get("transferEnv")) {
-        let path =
-            at(variable, "sourceContainerNameFrom.fieldRef.fieldPath").and_then(Value::as_str).unwrap_or_default();
-        let field = format!("{field}.transferEnv[{index}].sourceContainerNameFrom.fieldRef.fieldPath");
-        let key = |before: &str| path.strip_prefix(before)?.strip_prefix("['")?.strip_suffix("']");
+        let path = at(variable, "sourceContainerNameFrom.fieldRef.fieldPath")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let field =
+            format!("{field}.transferEnv[{index}].sourceContainerNameFrom.fieldRef.fieldPath");
+        let key = |before: &str| {
+            path.strip_prefix(before)?
+                .strip_prefix("['")?
+                .strip_suffix("']")
+        };
         // What has another form is the schema's matter.
         if let Some(key) = key("metadata.labels") {
             found.key(&field, key);
@@ -125,11 +154,16 @@ fn patches(object: &Value, found: &mut Violations) {
             size += key.len() + value.as_str().unwrap_or_default().len();
             found.annotation_key(&format!("{field}[{index}].annotations"), key);
             if !keys.insert(key) {
-                let message = "is there twice, and which one would count is not said: remove one of them";
+                let message =
+                    "is there twice, and which one would count is not said: remove one of them";
                 found.add(&format!("{field}[{index}].annotations"), key, message);
             }
             if patch.get("patchPolicy").and_then(Value::as_str) == Some("MergePatchJson") {
-                merged(value.as_str().unwrap_or_default(), &format!("{field}[{index}].annotations[{key}]"), found);
+                merged(
+                    value.as_str().unwrap_or_default(),
+                    &format!("{field}[{index}].annotations[{key}]"),
+                    found,
+                );
             }
         }
     }
@@ -142,7 +176,8 @@ fn patches(object: &Value, found: &mut Violations) {
 }
 
 fn merged(value: &str, field: &str, found: &mut Violations) {
-    let is_object = value.trim_start().starts_with('{') && serde_json::from_str::<Sound>(value).is_ok();
+    let is_object =
+        value.trim_start().starts_with('{') && serde_json::from_str::<Sound>(value).is_ok();
     if !is_object {
         let message = "is no JSON object, but MergePatchJson merges it into that of a pod: correct it, or set patchPolicy to Retain or Overwrite";
         found.add(field, value, message);
@@ -177,12 +212,16 @@ mod tests {
     }
 
     fn fields(object: &Value) -> Vec<String> {
-        violations(object).into_iter().map(|violation| violation.field).collect()
+        violations(object)
+            .into_iter()
+            .map(|violation| violation.field)
+            .collect()
     }
 
     #[test]
     fn annotations_say_what_they_can_say() {
-        let canary = |canary: &str, base: &str| json!({SIDECARSET_CANARY: canary, SIDECARSET_BASE: base});
+        let canary =
+            |canary: &str, base: &str| json!({SIDECARSET_CANARY: canary, SIDECARSET_BASE: base});
         let long = "a".repeat(64);
         for (annotations, update, expected) in [
             (json!({}), "RollingUpdate", vec![]),
@@ -195,8 +234,16 @@ mod tests {
             (canary("true", "a.b"), "NotUpdate", vec![BASE]),
             (canary("true", &long), "NotUpdate", vec![BASE]),
             (canary("true", "demo"), "RollingUpdate", vec![BASE, TYPE]),
-            (json!({SIDECARSET_FAILURE_POLICY: "Fail", SIDECARSET_REPAIR: "Missed"}), "RollingUpdate", vec![]),
-            (json!({SIDECARSET_FAILURE_POLICY: "Ignore", SIDECARSET_REPAIR: "None"}), "RollingUpdate", vec![]),
+            (
+                json!({SIDECARSET_FAILURE_POLICY: "Fail", SIDECARSET_REPAIR: "Missed"}),
+                "RollingUpdate",
+                vec![],
+            ),
+            (
+                json!({SIDECARSET_FAILURE_POLICY: "Ignore", SIDECARSET_REPAIR: "None"}),
+                "RollingUpdate",
+                vec![],
+            ),
             (
                 json!({"apps.kruise.io/inplace-update-wait-for-image": "soon"}),
                 "RollingUpdate",
@@ -225,21 +272,42 @@ mod tests {
                     annotations[key] = json!(value);
                 }
             }
-            set(&annotations, &json!({"updateStrategy": {"type": "NotUpdate"}}))
+            set(
+                &annotations,
+                &json!({"updateStrategy": {"type": "NotUpdate"}}),
+            )
         };
         for (old, new, expected) in [
-            (of(Some("true"), Some("a")), of(Some("true"), Some("a")), vec![]),
-            (of(Some("true"), Some("a")), of(Some("true"), Some("b")), vec![BASE]),
-            (of(Some("true"), Some("a")), of(Some("true"), None), vec![BASE]),
+            (
+                of(Some("true"), Some("a")),
+                of(Some("true"), Some("a")),
+                vec![],
+            ),
+            (
+                of(Some("true"), Some("a")),
+                of(Some("true"), Some("b")),
+                vec![BASE],
+            ),
+            (
+                of(Some("true"), Some("a")),
+                of(Some("true"), None),
+                vec![BASE],
+            ),
             (of(Some("true"), Some("a")), of(None, None), vec![]),
             (of(None, None), of(Some("true"), Some("a")), vec![BASE]),
             (of(None, None), of(None, Some("a")), vec![]),
             (of(None, Some("a")), of(Some("true"), Some("a")), vec![]),
         ] {
-            let found: Vec<_> = new_violations(&new, Some(&old)).into_iter().map(|found| found.field).collect();
+            let found: Vec<_> = new_violations(&new, Some(&old))
+                .into_iter()
+                .map(|found| found.field)
+                .collect();
             assert_eq!(found, expected, "{old} {new}");
         }
-        let found = new_violations(&of(Some("true"), Some("b")), Some(&of(Some("true"), Some("a"))));
+        let found = new_violations(
+            &of(Some("true"), Some("b")),
+            Some(&of(Some("true"), Some("a"))),
+        );
         assert_eq!(
             found.first().unwrap().to_string(),
             format!(
@@ -250,8 +318,7 @@ mod tests {
 
     #[test]
     fn every_fault_of_the_spec_names_its_field() {
-        let source =
-            |path: &str| json!({"transferEnv": [{"sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}}]});
+        let source = |path: &str| json!({"transferEnv": [{"sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}}]});
         let selector = json!({"matchLabels": {"a b": "ok"}});
         let object = set(
             &json!({}),
@@ -274,8 +341,9 @@ mod tests {
                 ],
             }),
         );
-        let of =
-            |containers: &str| format!("spec.{containers}.transferEnv[0].sourceContainerNameFrom.fieldRef.fieldPath");
+        let of = |containers: &str| {
+            format!("spec.{containers}.transferEnv[0].sourceContainerNameFrom.fieldRef.fieldPath")
+        };
         assert_eq!(
             fields(&object),
             [
@@ -316,10 +384,17 @@ mod tests {
             ("null", true),
         ] {
             let of = |policy: &str| {
-                set(&json!({}), &json!({"patchPodMetadata": [{"annotations": {"a": value}, "patchPolicy": policy}]}))
+                set(
+                    &json!({}),
+                    &json!({"patchPodMetadata": [{"annotations": {"a": value}, "patchPolicy": policy}]}),
+                )
             };
             let expected = is_refused.then_some("spec.patchPodMetadata[0].annotations[a]");
-            assert_eq!(fields(&of("MergePatchJson")), Vec::from_iter(expected), "{value}");
+            assert_eq!(
+                fields(&of("MergePatchJson")),
+                Vec::from_iter(expected),
+                "{value}"
+            );
             assert_eq!(fields(&of("Overwrite")), Vec::<String>::new(), "{value}");
             let is_read = serde_json::from_str::<Value>(value).is_ok_and(|read| read.is_object());
             assert_eq!(is_read, !is_refused, "injection reads it so: {value}");
@@ -328,10 +403,20 @@ mod tests {
 
     #[test]
     fn annotations_are_no_more_than_a_pod_can_have() {
-        let of =
-            |bytes: usize| set(&json!({}), &json!({"patchPodMetadata": [{"annotations": {"a": "x".repeat(bytes)}}]}));
+        let of = |bytes: usize| {
+            set(
+                &json!({}),
+                &json!({"patchPodMetadata": [{"annotations": {"a": "x".repeat(bytes)}}]}),
+            )
+        };
         assert_eq!(violations(&of(MOST_ANNOTATIONS - 1)), []);
         let found = violations(&of(MOST_ANNOTATIONS));
-        assert!(found.first().unwrap().to_string().starts_with("spec.patchPodMetadata: Invalid value: \"262145\""));
+        assert!(
+            found
+                .first()
+                .unwrap()
+                .to_string()
+                .starts_with("spec.patchPodMetadata: Invalid value: \"262145\"")
+        );
     }
 }

@@ -5,14 +5,24 @@ use serde_json::json;
 use super::*;
 
 fn fields(object: Value) -> Vec<String> {
-    violations(&object).into_iter().map(|violation| violation.field).collect()
+    violations(&object)
+        .into_iter()
+        .map(|violation| violation.field)
+        .collect()
 }
 
 #[test]
 fn an_annotation_that_is_true_or_false_is_nothing_else() {
     for kind in ["CloneSet", "DaemonSet"] {
-        for (value, sound) in [("true", true), ("false", true), ("yes", false), ("True", false), ("", false)] {
-            let set = json!({"kind": kind, "metadata": {"annotations": {(PREPULL_ON_JOIN): value}}});
+        for (value, sound) in [
+            ("true", true),
+            ("false", true),
+            ("yes", false),
+            ("True", false),
+            ("", false),
+        ] {
+            let set =
+                json!({"kind": kind, "metadata": {"annotations": {(PREPULL_ON_JOIN): value}}});
             let expected = format!("metadata.annotations[{PREPULL_ON_JOIN}]");
             assert_eq!(fields(set).contains(&expected), !sound, "{kind} {value:?}");
         }
@@ -33,10 +43,19 @@ fn claims_that_follow_their_templates_change_in_size_alone() {
     };
     let old = set("OnPodRollingUpdate", &["a", "b"], "fast", "1Gi");
     for (new, expected) in [
-        (set("OnPodRollingUpdate", &["b", "a"], "fast", "2Gi"), vec![]),
+        (
+            set("OnPodRollingUpdate", &["b", "a"], "fast", "2Gi"),
+            vec![],
+        ),
         (set("OnDelete", &["a"], "slow", "1Gi"), vec![]),
-        (set("OnPodRollingUpdate", &["a"], "fast", "1Gi"), vec!["spec.volumeClaimTemplates"]),
-        (set("OnPodRollingUpdate", &["a", "c"], "fast", "1Gi"), vec!["spec.volumeClaimTemplates"]),
+        (
+            set("OnPodRollingUpdate", &["a"], "fast", "1Gi"),
+            vec!["spec.volumeClaimTemplates"],
+        ),
+        (
+            set("OnPodRollingUpdate", &["a", "c"], "fast", "1Gi"),
+            vec!["spec.volumeClaimTemplates"],
+        ),
         (
             set("OnPodRollingUpdate", &["a", "b"], "slow", "1Gi"),
             vec![
@@ -45,7 +64,10 @@ fn claims_that_follow_their_templates_change_in_size_alone() {
             ],
         ),
     ] {
-        let found: Vec<_> = new_violations(&new, Some(&old)).into_iter().map(|found| found.field).collect();
+        let found: Vec<_> = new_violations(&new, Some(&old))
+            .into_iter()
+            .map(|found| found.field)
+            .collect();
         assert_eq!(found, expected, "{new}");
     }
     assert!(new_violations(&old, None).is_empty());
@@ -55,7 +77,11 @@ fn claims_that_follow_their_templates_change_in_size_alone() {
         set("OnDelete", &["b"], "slow", "2Gi"),
         set("OnPodRollingUpdate", &["a", "b"], "fast", "1Gi"),
     ] {
-        assert_eq!(new_violations(&new, Some(&old)), [], "the pods get what they lack: {new}");
+        assert_eq!(
+            new_violations(&new, Some(&old)),
+            [],
+            "the pods get what they lack: {new}"
+        );
     }
 }
 
@@ -139,7 +165,11 @@ fn pods_that_are_to_be_ready_before_a_pull_are_a_percentage_where_no_field_takes
         let object = json!({"kind": kind, "metadata": {"annotations": {key: value}}});
         !fields(object).contains(&format!("metadata.annotations[{key}]"))
     };
-    for (kind, percentage) in [("DaemonSet", true), ("StatefulSet", true), ("CloneSet", false)] {
+    for (kind, percentage) in [
+        ("DaemonSet", true),
+        ("StatefulSet", true),
+        ("CloneSet", false),
+    ] {
         assert!(takes(kind, "0") && takes(kind, "3"), "{kind}");
         assert_eq!(takes(kind, "30%"), percentage, "{kind}");
         for bad in ["-1", "x", "x%", "%", ""] {
@@ -158,12 +188,12 @@ fn an_object_may_keep_its_faults() {
 
 #[test]
 fn a_fault_reads_like_the_apiservers() {
-    let cloneset = json!({"kind": "CloneSet", "spec": {"selector": {"matchLabels": {"app": "a b"}}}});
+    let cloneset =
+        json!({"kind": "CloneSet", "spec": {"selector": {"matchLabels": {"app": "a b"}}}});
     let message = violations(&cloneset).first().unwrap().to_string();
-    assert!(
-        message
-            .starts_with("spec.selector.matchLabels[app]: Invalid value: \"a b\": is no label value: use at most 63")
-    );
+    assert!(message.starts_with(
+        "spec.selector.matchLabels[app]: Invalid value: \"a b\": is no label value: use at most 63"
+    ));
 }
 
 #[test]
@@ -179,7 +209,8 @@ fn subset_nodes_and_taints_name_their_faults() {
         {"operator": "Exists"}, {"key": ""}, {"key": "a b"}, {"key": "a", "operator": "Exists", "value": "b"},
         {"key": "a", "effect": "Never"}, {"key": "a", "tolerationSeconds": 3},
     ]});
-    let found = fields(json!({"kind": "UnitedDeployment", "spec": {"topology": {"subsets": [subset]}}}));
+    let found =
+        fields(json!({"kind": "UnitedDeployment", "spec": {"topology": {"subsets": [subset]}}}));
     let expected = [
         "nodeSelectorTerm.matchExpressions[0].key",
         "nodeSelectorTerm.matchExpressions[1].values",
@@ -195,7 +226,10 @@ fn subset_nodes_and_taints_name_their_faults() {
         "tolerations[4].effect",
         "tolerations[5].effect",
     ];
-    assert_eq!(found, expected.map(|field| format!("spec.topology.subsets[0].{field}")));
+    assert_eq!(
+        found,
+        expected.map(|field| format!("spec.topology.subsets[0].{field}"))
+    );
 }
 
 #[test]
@@ -218,6 +252,13 @@ fn ignored_template_fields_are_named_with_remedy() {
         ]
     );
     let older = json!({"selector": own, "updateStrategy": {"partition": "50%"}});
-    assert_eq!(ignored(json!({"cloneSetTemplate": {"spec": older}})).len(), 1, "its own selector is the same");
-    assert_eq!(ignored(json!({"deploymentTemplate": {"spec": {"minReadySeconds": 1}}})), [""; 0]);
+    assert_eq!(
+        ignored(json!({"cloneSetTemplate": {"spec": older}})).len(),
+        1,
+        "its own selector is the same"
+    );
+    assert_eq!(
+        ignored(json!({"deploymentTemplate": {"spec": {"minReadySeconds": 1}}})),
+        [""; 0]
+    );
 }

@@ -30,7 +30,9 @@ pub(crate) fn of_united_deployment(object: &Value) -> Vec<Violation> {
 
 /// How many values an operator takes, and that they are values of labels or numbers.
 fn values(expression: &Value, path: &str, found: &mut Violations) {
-    let given: Vec<_> = list(expression.get("values")).map(|(_, value)| value.as_str().unwrap_or_default()).collect();
+    let given: Vec<_> = list(expression.get("values"))
+        .map(|(_, value)| value.as_str().unwrap_or_default())
+        .collect();
     let operator = text(expression, "operator");
     let field = format!("{path}.values");
     let problem = match operator {
@@ -38,7 +40,9 @@ fn values(expression: &Value, path: &str, found: &mut Violations) {
         "Exists" | "DoesNotExist" if !given.is_empty() => {
             "operator Exists or DoesNotExist takes no values: remove them"
         }
-        "Gt" | "Lt" if given.len() != 1 || given.iter().any(|value| value.parse::<i64>().is_err()) => {
+        "Gt" | "Lt"
+            if given.len() != 1 || given.iter().any(|value| value.parse::<i64>().is_err()) =>
+        {
             "operator Gt or Lt takes one whole number: correct it"
         }
         _ => "",
@@ -56,20 +60,36 @@ fn values(expression: &Value, path: &str, found: &mut Violations) {
 fn field(expression: &Value, path: &str, found: &mut Violations) {
     let key = text(expression, "key");
     if key != "metadata.name" {
-        found.add(&format!("{path}.key"), key, "is no field that nodes are selected by: use metadata.name");
+        found.add(
+            &format!("{path}.key"),
+            key,
+            "is no field that nodes are selected by: use metadata.name",
+        );
     }
     let operator = text(expression, "operator");
     if !matches!(operator, "In" | "NotIn") {
-        found.add(&format!("{path}.operator"), operator, "does not compare a field: use In or NotIn");
+        found.add(
+            &format!("{path}.operator"),
+            operator,
+            "does not compare a field: use In or NotIn",
+        );
     }
     let count = list(expression.get("values")).count();
     if count != 1 {
-        found.add(&format!("{path}.values"), &count.to_string(), "must be one name of a node: correct it");
+        found.add(
+            &format!("{path}.values"),
+            &count.to_string(),
+            "must be one name of a node: correct it",
+        );
     }
 }
 
 fn tolerates(toleration: &Value, path: &str, found: &mut Violations) {
-    let (key, operator, value) = (text(toleration, "key"), text(toleration, "operator"), text(toleration, "value"));
+    let (key, operator, value) = (
+        text(toleration, "key"),
+        text(toleration, "operator"),
+        text(toleration, "value"),
+    );
     if key.is_empty() {
         if operator != "Exists" {
             found.add(
@@ -82,15 +102,27 @@ fn tolerates(toleration: &Value, path: &str, found: &mut Violations) {
         found.key(&format!("{path}.key"), key);
     }
     if operator == "Exists" && !value.is_empty() {
-        found.add(&format!("{path}.value"), value, "operator Exists takes no value: remove it");
+        found.add(
+            &format!("{path}.value"),
+            value,
+            "operator Exists takes no value: remove it",
+        );
     } else if matches!(operator, "" | "Equal") {
         found.value(&format!("{path}.value"), value);
     }
     let effect = text(toleration, "effect");
     if !matches!(effect, "" | "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
-        found.add(&format!("{path}.effect"), effect, "is no effect: use NoSchedule, PreferNoSchedule or NoExecute");
+        found.add(
+            &format!("{path}.effect"),
+            effect,
+            "is no effect: use NoSchedule, PreferNoSchedule or NoExecute",
+        );
     }
-    if effect != "NoExecute" && toleration.get("tolerationSeconds").is_some_and(|seconds| !seconds.is_null()) {
+    if effect != "NoExecute"
+        && toleration
+            .get("tolerationSeconds")
+            .is_some_and(|seconds| !seconds.is_null())
+    {
         found.add(
             &format!("{path}.effect"),
             effect,
@@ -104,7 +136,10 @@ pub fn ignored_fields(spec: &UnitedDeploymentSpec) -> Vec<String> {
     let template = &spec.template;
     let templates = [
         ("statefulSetTemplate", &template.stateful_set_template),
-        ("advancedStatefulSetTemplate", &template.advanced_stateful_set_template),
+        (
+            "advancedStatefulSetTemplate",
+            &template.advanced_stateful_set_template,
+        ),
         ("cloneSetTemplate", &template.clone_set_template),
         ("deploymentTemplate", &template.deployment_template),
     ];
@@ -115,20 +150,38 @@ pub fn ignored_fields(spec: &UnitedDeploymentSpec) -> Vec<String> {
         let path = format!("spec.template.{name}.spec");
         let mut tell = |field: &str, value: &Value, instead: &str| {
             let text: String = value.to_string().chars().take(LONGEST_VALUE).collect();
-            ignored.push(format!("{path}.{field}: {text} is ignored: remove it; {instead}"));
+            ignored.push(format!(
+                "{path}.{field}: {text} is ignored: remove it; {instead}"
+            ));
         };
         if let Some(replicas) = workload.spec.get("replicas") {
-            tell("replicas", replicas, "spec.replicas is divided among the subsets");
+            tell(
+                "replicas",
+                replicas,
+                "spec.replicas is divided among the subsets",
+            );
         }
-        if let Some(selector) = workload.spec.get("selector").filter(|selector| **selector != own) {
-            tell("selector", selector, "each subset has spec.selector and its own name");
+        if let Some(selector) = workload
+            .spec
+            .get("selector")
+            .filter(|selector| **selector != own)
+        {
+            tell(
+                "selector",
+                selector,
+                "each subset has spec.selector and its own name",
+            );
         }
         let update = workload.spec.get("updateStrategy");
         let rolling = update.and_then(|update| update.get("rollingUpdate"));
-        for (place, part) in [("updateStrategy", update), ("updateStrategy.rollingUpdate", rolling)] {
+        for (place, part) in [
+            ("updateStrategy", update),
+            ("updateStrategy.rollingUpdate", rolling),
+        ] {
             let partition = part.and_then(|part| part.get("partition"));
             if let Some(partition) = partition.filter(|partition| **partition != 0) {
-                let instead = "spec.updateStrategy.manualUpdate.partitions has those of the subsets";
+                let instead =
+                    "spec.updateStrategy.manualUpdate.partitions has those of the subsets";
                 tell(&format!("{place}.partition"), partition, instead);
             }
         }

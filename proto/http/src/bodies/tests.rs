@@ -33,8 +33,13 @@ impl Body for Stalled {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.take().map_or(Poll::Pending, |bytes| Poll::Ready(Some(Ok(Frame::data(bytes)))))
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.take().map_or(Poll::Pending, |bytes| {
+            Poll::Ready(Some(Ok(Frame::data(bytes))))
+        })
     }
 }
 
@@ -42,7 +47,10 @@ impl Body for Stalled {
 async fn large_body_is_charged_until_its_share_is_dropped() {
     let bodies = Bodies::new(LIMITS);
     let received = bodies.read(body(LARGE)).await.unwrap();
-    assert_eq!((received.bytes.len(), bodies.left()), (LARGE, LIMITS.total - 2 * LARGE));
+    assert_eq!(
+        (received.bytes.len(), bodies.left()),
+        (LARGE, LIMITS.total - 2 * LARGE)
+    );
     drop(received);
     assert_eq!(bodies.left(), LIMITS.total);
 }
@@ -52,8 +60,14 @@ async fn body_beyond_the_largest_is_refused() {
     let bodies = Bodies::new(LIMITS);
     let announced = bodies.read(body(LIMITS.largest + 1)).await.unwrap_err();
     assert_eq!(announced.status(), StatusCode::PAYLOAD_TOO_LARGE);
-    let refused = bodies.read(Stalled::behind(LIMITS.largest + 1)).await.unwrap_err();
-    assert_eq!((refused.status(), bodies.left()), (StatusCode::PAYLOAD_TOO_LARGE, LIMITS.total));
+    let refused = bodies
+        .read(Stalled::behind(LIMITS.largest + 1))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (refused.status(), bodies.left()),
+        (StatusCode::PAYLOAD_TOO_LARGE, LIMITS.total)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,11 +78,21 @@ async fn body_that_stalls_holds_its_memory_until_the_deadline() {
     let small = async {
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert_eq!(bodies.left(), 0);
-        assert_eq!(bodies.read(body(SMALL)).await.unwrap().bytes.len(), SMALL, "small ones need nothing of it");
-        assert_eq!(bodies.read(body(SMALL + 1)).await.unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(
+            bodies.read(body(SMALL)).await.unwrap().bytes.len(),
+            SMALL,
+            "small ones need nothing of it"
+        );
+        assert_eq!(
+            bodies.read(body(SMALL + 1)).await.unwrap_err().status(),
+            StatusCode::TOO_MANY_REQUESTS
+        );
     };
     let (stalled, ()) = tokio::join!(stalled, small);
-    assert_eq!((stalled.unwrap_err().status(), bodies.left()), (StatusCode::REQUEST_TIMEOUT, LIMITS.total));
+    assert_eq!(
+        (stalled.unwrap_err().status(), bodies.left()),
+        (StatusCode::REQUEST_TIMEOUT, LIMITS.total)
+    );
     let idle = bodies.read(Stalled(None)).await.unwrap_err();
     assert_eq!(idle.status(), StatusCode::REQUEST_TIMEOUT);
 }
@@ -81,8 +105,12 @@ async fn bodies_that_do_not_fit_wait_in_their_order() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         drop(first);
     };
-    let (second, third, ()) = tokio::join!(bodies.read(body(LARGE)), bodies.read(body(LARGE)), release);
-    assert_eq!((second.unwrap().bytes.len(), third.unwrap().bytes.len()), (LARGE, LARGE));
+    let (second, third, ()) =
+        tokio::join!(bodies.read(body(LARGE)), bodies.read(body(LARGE)), release);
+    assert_eq!(
+        (second.unwrap().bytes.len(), third.unwrap().bytes.len()),
+        (LARGE, LARGE)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,5 +122,8 @@ async fn skimmed_body_keeps_its_beginning_and_no_memory() {
     assert_eq!(bodies.left(), LIMITS.total);
     let stalled = bodies.begin(Stalled::behind(LARGE)).await.unwrap();
     assert!(!bodies.is_too_large(&stalled) && !stalled.is_whole());
-    assert_eq!(stalled.skim(LIMITS.deadline).await.unwrap_err().status(), StatusCode::REQUEST_TIMEOUT);
+    assert_eq!(
+        stalled.skim(LIMITS.deadline).await.unwrap_err().status(),
+        StatusCode::REQUEST_TIMEOUT
+    );
 }

@@ -31,7 +31,12 @@ async fn served(limits: Limits) -> Served {
     let task = tokio::spawn(server.serve(listener, service, async {
         let _ = ended.await;
     }));
-    Served { address, connections, end, task }
+    Served {
+        address,
+        connections,
+        end,
+        task,
+    }
 }
 
 impl Served {
@@ -43,7 +48,10 @@ impl Served {
 }
 
 async fn ask(stream: &mut TcpStream) -> String {
-    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        .await
+        .unwrap();
     let mut answer = [0; 512];
     let read = stream.read(&mut answer).await.unwrap();
     String::from_utf8_lossy(&answer[..read]).into_owned()
@@ -51,7 +59,12 @@ async fn ask(stream: &mut TcpStream) -> String {
 
 #[tokio::test]
 async fn a_thousand_idle_connections_of_one_peer_keep_no_other_out() {
-    let served = served(Limits { connections: 32, connections_per_peer: 16, ..Limits::default() }).await;
+    let served = served(Limits {
+        connections: 32,
+        connections_per_peer: 16,
+        ..Limits::default()
+    })
+    .await;
     let mut idle = Vec::new();
     for _ in 0..1000 {
         idle.push(served.connect(ATTACKER).await);
@@ -68,7 +81,12 @@ async fn a_thousand_idle_connections_of_one_peer_keep_no_other_out() {
 
 #[tokio::test]
 async fn many_peers_with_few_idle_connections_each_give_way_to_a_newcomer() {
-    let served = served(Limits { connections: 8, connections_per_peer: 4, ..Limits::default() }).await;
+    let served = served(Limits {
+        connections: 8,
+        connections_per_peer: 4,
+        ..Limits::default()
+    })
+    .await;
     let mut idle = Vec::new();
     for peer in 10..30 {
         idle.push(served.connect(Ipv4Addr::new(127, 0, 0, peer)).await);
@@ -81,8 +99,11 @@ async fn many_peers_with_few_idle_connections_each_give_way_to_a_newcomer() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_without_a_request_is_closed() {
     let served = served(Limits::default()).await;
-    let (mut silent, mut slow, mut used) =
-        (served.connect(OTHER).await, served.connect(OTHER).await, served.connect(OTHER).await);
+    let (mut silent, mut slow, mut used) = (
+        served.connect(OTHER).await,
+        served.connect(OTHER).await,
+        served.connect(OTHER).await,
+    );
     slow.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
     assert!(ask(&mut used).await.starts_with("HTTP/1.1 200"));
     for stream in [&mut silent, &mut slow, &mut used] {
@@ -92,12 +113,19 @@ async fn a_connection_without_a_request_is_closed() {
 
 #[tokio::test]
 async fn the_end_does_not_wait_for_idle_connections_and_drops_what_does_not_end() {
-    let served = served(Limits { end: Duration::from_millis(50), ..Limits::default() }).await;
+    let served = served(Limits {
+        end: Duration::from_millis(50),
+        ..Limits::default()
+    })
+    .await;
     let (mut used, mut slow) = (served.connect(OTHER).await, served.connect(OTHER).await);
     assert!(ask(&mut used).await.starts_with("HTTP/1.1 200"));
     slow.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
     served.end.send(()).unwrap();
     served.task.await.unwrap();
     assert_eq!(served.connections.count(), 0);
-    assert!(TcpStream::connect(served.address).await.is_err(), "the port is still open");
+    assert!(
+        TcpStream::connect(served.address).await.is_err(),
+        "the port is still open"
+    );
 }

@@ -38,16 +38,26 @@ pub(super) async fn measure(stage: &Stage, numbers: Range<usize>) -> Result<f64>
         if pods.iter().filter(|pod| is_ready(pod)).count() == count {
             break;
         }
-        ensure!(started.elapsed() < PATIENCE, "not all of {count} pods get ready");
+        ensure!(
+            started.elapsed() < PATIENCE,
+            "not all of {count} pods get ready"
+        );
         sleep(Duration::from_millis(100)).await;
     }
     let seconds = started.elapsed().as_secs_f64();
     println!("  {NAME:<6} nodes join   {seconds:>7.2} s");
     let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
-    delete_all(client, &format!("{pods}?labelSelector={APP}={NAME}&gracePeriodSeconds=0")).await?;
+    delete_all(
+        client,
+        &format!("{pods}?labelSelector={APP}={NAME}&gracePeriodSeconds=0"),
+    )
+    .await?;
     delete_all(client, "/api/v1/nodes").await?;
     while stage.count(&pods).await? > 0 || stage.count("/api/v1/nodes").await? > 0 {
-        ensure!(started.elapsed() < PATIENCE, "what was made for the bare loop does not go");
+        ensure!(
+            started.elapsed() < PATIENCE,
+            "what was made for the bare loop does not go"
+        );
         sleep(Duration::from_millis(100)).await;
     }
     Ok(seconds)
@@ -57,7 +67,8 @@ pub(super) async fn measure(stage: &Stage, numbers: Range<usize>) -> Result<f64>
 async fn join(client: &Client, number: usize) -> Result<()> {
     let now = berth_simnode::now();
     nodes::make(client, number..number + 1, &now).await?;
-    let mut spec = objects::clone_set(NAME, 1, "floor:1", &json!({}))["spec"]["template"]["spec"].clone();
+    let mut spec =
+        objects::clone_set(NAME, 1, "floor:1", &json!({}))["spec"]["template"]["spec"].clone();
     spec["nodeName"] = json!(nodes::name(number));
     spec["readinessGates"] = json!([{"conditionType": GATE}]);
     let name = format!("{NAME}-{number}");
@@ -65,14 +76,19 @@ async fn join(client: &Client, number: usize) -> Result<()> {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
     objects::create(client, NAMESPACE, &pod).await?;
     let condition = json!({"type": GATE, "status": "True", "lastTransitionTime": now});
-    let patch = json!({"status": {"conditions": [condition]}}).to_string().into_bytes();
+    let patch = json!({"status": {"conditions": [condition]}})
+        .to_string()
+        .into_bytes();
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}/status");
-    let request = Request::patch(path).header("content-type", "application/strategic-merge-patch+json");
+    let request =
+        Request::patch(path).header("content-type", "application/strategic-merge-patch+json");
     client.request::<Value>(request.body(patch)?).await?;
     Ok(())
 }
 
 async fn delete_all(client: &Client, path: &str) -> Result<()> {
-    client.request::<Value>(Request::delete(path).body(Vec::new())?).await?;
+    client
+        .request::<Value>(Request::delete(path).body(Vec::new())?)
+        .await?;
     Ok(())
 }

@@ -19,18 +19,46 @@ const NAME: &str = "once";
 const PARALLEL: usize = 16;
 
 /// Runs one on so many nodes to its end.
-pub(super) async fn measure(stage: &mut Stage, program: &Program, subject: &str, nodes: usize) -> Result<Step> {
+pub(super) async fn measure(
+    stage: &mut Stage,
+    program: &Program,
+    subject: &str,
+    nodes: usize,
+) -> Result<Step> {
     let phase = begin(stage, Some(program)).await?;
     objects::create(&stage.client, NAMESPACE, &job()).await?;
-    let counts = |name: &'static str| move |job: &Value| job["status"][name].as_u64().unwrap_or(0) == nodes as u64;
-    objects::until(&stage.client, NAMESPACE, kind::BROADCAST_JOB, NAME, PATIENCE, counts("active")).await?;
+    let counts = |name: &'static str| {
+        move |job: &Value| job["status"][name].as_u64().unwrap_or(0) == nodes as u64
+    };
+    objects::until(
+        &stage.client,
+        NAMESPACE,
+        kind::BROADCAST_JOB,
+        NAME,
+        PATIENCE,
+        counts("active"),
+    )
+    .await?;
     end_pods(&stage.client).await?;
-    objects::until(&stage.client, NAMESPACE, kind::BROADCAST_JOB, NAME, PATIENCE, counts("succeeded")).await?;
-    Ok(step(phase.end(stage, Some(program), (subject, 1), ("job", nodes)).await?))
+    objects::until(
+        &stage.client,
+        NAMESPACE,
+        kind::BROADCAST_JOB,
+        NAME,
+        PATIENCE,
+        counts("succeeded"),
+    )
+    .await?;
+    Ok(step(
+        phase
+            .end(stage, Some(program), (subject, 1), ("job", nodes))
+            .await?,
+    ))
 }
 
 fn job() -> Value {
-    let mut template = objects::clone_set(NAME, 1, "once:1", &json!({}))["spec"]["template"].clone();
+    let mut template =
+        objects::clone_set(NAME, 1, "once:1", &json!({}))["spec"]["template"].clone();
     template["spec"]["restartPolicy"] = json!("Never");
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "BroadcastJob", "metadata": {"name": NAME},
@@ -43,7 +71,9 @@ async fn end_pods(client: &Client) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let pods = objects::list(client, NAMESPACE, kind::POD, &format!("{APP}={NAME}")).await?;
-        let (ended, others): (Vec<_>, Vec<_>) = pods.into_iter().partition(|pod| pod["status"]["phase"] == "Succeeded");
+        let (ended, others): (Vec<_>, Vec<_>) = pods
+            .into_iter()
+            .partition(|pod| pod["status"]["phase"] == "Succeeded");
         if others.is_empty() {
             return Ok(());
         }
@@ -54,9 +84,15 @@ async fn end_pods(client: &Client) -> Result<()> {
             ended.len() + others.len()
         );
         // Of those that run their kubelet has nothing more to say, which would take this back.
-        let run = others.iter().filter(|pod| pod["status"]["phase"] == "Running");
+        let run = others
+            .iter()
+            .filter(|pod| pod["status"]["phase"] == "Running");
         let names = run.filter_map(|pod| pod["metadata"]["name"].as_str());
-        futures::stream::iter(names).map(|pod| end(client, pod)).buffer_unordered(PARALLEL).try_collect::<()>().await?;
+        futures::stream::iter(names)
+            .map(|pod| end(client, pod))
+            .buffer_unordered(PARALLEL)
+            .try_collect::<()>()
+            .await?;
         sleep(Duration::from_millis(200)).await;
     }
 }
@@ -64,7 +100,9 @@ async fn end_pods(client: &Client) -> Result<()> {
 async fn end(client: &Client, pod: &str) -> Result<()> {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}/status");
     let request = Request::patch(path).header("content-type", "application/merge-patch+json");
-    let body = json!({"status": {"phase": "Succeeded"}}).to_string().into_bytes();
+    let body = json!({"status": {"phase": "Succeeded"}})
+        .to_string()
+        .into_bytes();
     client.request::<Value>(request.body(body)?).await?;
     Ok(())
 }

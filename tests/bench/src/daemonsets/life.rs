@@ -26,7 +26,9 @@ pub(super) async fn measure(
     subject: &Subject,
     options: &Options,
 ) -> Result<(Vec<Held>, Vec<Step>)> {
-    warm_up(stage).await.context("the controller does not get to work")?;
+    warm_up(stage)
+        .await
+        .context("the controller does not get to work")?;
     let (name, count, joining) = (subject.name, options.nodes, options.joining());
     let mut held = vec![look(program, "without nodes", 0, 0).await?];
     println!("Making {count} simulated nodes …");
@@ -38,26 +40,45 @@ pub(super) async fn measure(
     let phase = begin(stage, Some(program)).await?;
     objects::create(&stage.client, NAMESPACE, &set).await?;
     until_done(stage, count).await?;
-    steps.push(step(phase.end(stage, Some(program), (name, 1), ("create", count)).await?));
+    steps.push(step(
+        phase
+            .end(stage, Some(program), (name, 1), ("create", count))
+            .await?,
+    ));
     held.push(look(program, "created", count, count).await?);
-    for (what, kind_of_update, image) in [("in place", "InPlaceIfPossible", "log:2"), ("new pods", "Standard", "log:3")]
-    {
+    for (what, kind_of_update, image) in [
+        ("in place", "InPlaceIfPossible", "log:2"),
+        ("new pods", "Standard", "log:3"),
+    ] {
         let mut patch = objects::image_patch(&set, image);
-        patch["spec"]["updateStrategy"] = json!({"rollingUpdate": {"rollingUpdateType": kind_of_update}});
+        patch["spec"]["updateStrategy"] =
+            json!({"rollingUpdate": {"rollingUpdateType": kind_of_update}});
         let phase = begin(stage, Some(program)).await?;
         objects::patch(&stage.client, NAMESPACE, kind::DAEMON_SET, NAME, &patch).await?;
         until_done(stage, count).await?;
-        steps.push(step(phase.end(stage, Some(program), (name, 1), (what, count)).await?));
+        steps.push(step(
+            phase
+                .end(stage, Some(program), (name, 1), (what, count))
+                .await?,
+        ));
         held.push(look(program, what, count, count).await?);
     }
     let all = count + joining;
     let phase = begin(stage, Some(program)).await?;
     nodes::make(&stage.client, count..all, &berth_simnode::now()).await?;
     until_done(stage, all).await?;
-    steps.push(step(phase.end(stage, Some(program), (name, 1), ("nodes join", joining)).await?));
+    steps.push(step(
+        phase
+            .end(stage, Some(program), (name, 1), ("nodes join", joining))
+            .await?,
+    ));
     until_node_images(stage, all).await?;
     held.push(look(program, "nodes joined", all, all).await?);
-    steps.push(job::measure(stage, program, name, all).await.context("with a job on every node")?);
+    steps.push(
+        job::measure(stage, program, name, all)
+            .await
+            .context("with a job on every node")?,
+    );
     held.push(look(program, "job ended", all, all * 2).await?);
     if subject.restarts && options.requests > 0 {
         steps.extend(restarts::measure(stage, program, name, options.requests.min(all)).await?);
@@ -72,12 +93,37 @@ async fn warm_up(stage: &Stage) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(180);
     // Its webhooks may have to come up first.
     while let Err(error) = objects::create(&stage.client, NAMESPACE, &set).await {
-        ensure!(Instant::now() < deadline, "the DaemonSet cannot be created: {error:#}");
+        ensure!(
+            Instant::now() < deadline,
+            "the DaemonSet cannot be created: {error:#}"
+        );
         sleep(Duration::from_millis(200)).await;
     }
-    objects::until(&stage.client, NAMESPACE, kind::DAEMON_SET, "first", PATIENCE, |set| is_done(set, 0)).await?;
-    objects::delete(&stage.client, NAMESPACE, kind::DAEMON_SET, "first", &DeleteParams::default()).await?;
-    objects::until_gone(&stage.client, NAMESPACE, kind::DAEMON_SET, "first", PATIENCE).await
+    objects::until(
+        &stage.client,
+        NAMESPACE,
+        kind::DAEMON_SET,
+        "first",
+        PATIENCE,
+        |set| is_done(set, 0),
+    )
+    .await?;
+    objects::delete(
+        &stage.client,
+        NAMESPACE,
+        kind::DAEMON_SET,
+        "first",
+        &DeleteParams::default(),
+    )
+    .await?;
+    objects::until_gone(
+        &stage.client,
+        NAMESPACE,
+        kind::DAEMON_SET,
+        "first",
+        PATIENCE,
+    )
+    .await
 }
 
 /// A DaemonSet with these fields in its pods' spec besides.
@@ -99,28 +145,53 @@ pub(super) fn daemon_set(name: &str, fields: &Value) -> Value {
 async fn look(program: &Program, moment: &'static str, nodes: usize, pods: usize) -> Result<Held> {
     sleep(REST).await;
     let used = program.used()?;
-    println!("  {moment}: {} KiB, of which {} are no file's", used.resident, used.anonymous);
-    Ok(Held { moment, nodes, pods, resident: used.resident, anonymous: used.anonymous })
+    println!(
+        "  {moment}: {} KiB, of which {} are no file's",
+        used.resident, used.anonymous
+    );
+    Ok(Held {
+        moment,
+        nodes,
+        pods,
+        resident: used.resident,
+        anonymous: used.anonymous,
+    })
 }
 
 async fn until_done(stage: &Stage, nodes: usize) -> Result<()> {
     let is_so = |set: &Value| is_done(set, nodes);
-    objects::until(&stage.client, NAMESPACE, kind::DAEMON_SET, NAME, PATIENCE, is_so).await.map(drop)
+    objects::until(
+        &stage.client,
+        NAMESPACE,
+        kind::DAEMON_SET,
+        NAME,
+        PATIENCE,
+        is_so,
+    )
+    .await
+    .map(drop)
 }
 
 /// Says the status that so many nodes have an available pod of this very template?
 pub(super) fn is_done(set: &Value, nodes: usize) -> bool {
     let status = &set["status"];
     status["observedGeneration"] == set["metadata"]["generation"]
-        && ["desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable"]
-            .iter()
-            .all(|count| status[count].as_u64().unwrap_or(0) == nodes as u64)
+        && [
+            "desiredNumberScheduled",
+            "updatedNumberScheduled",
+            "numberAvailable",
+        ]
+        .iter()
+        .all(|count| status[count].as_u64().unwrap_or(0) == nodes as u64)
 }
 
 async fn until_node_images(stage: &Stage, nodes: usize) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while stage.count(NODE_IMAGES).await? < nodes {
-        ensure!(Instant::now() < deadline, "not all of {nodes} nodes get a NodeImage");
+        ensure!(
+            Instant::now() < deadline,
+            "not all of {nodes} nodes get a NodeImage"
+        );
         sleep(Duration::from_millis(200)).await;
     }
     Ok(())
@@ -130,13 +201,23 @@ async fn until_node_images(stage: &Stage, nodes: usize) -> Result<()> {
 pub(super) fn step(phase: Phase) -> Step {
     let mut told = phase.requests.told.clone();
     told.sort_unstable();
-    Step { told: told.len(), told_in_a_second: most_in_a_second(&told), phase }
+    Step {
+        told: told.len(),
+        told_in_a_second: most_in_a_second(&told),
+        phase,
+    }
 }
 
 /// Of times in their order: how many of them lie within a second, at most.
 fn most_in_a_second(times: &[Timestamp]) -> usize {
-    let within = |from: Timestamp, time: Timestamp| time.duration_since(from) < SignedDuration::from_secs(1);
-    let from = |at: usize| times[at..].iter().take_while(|time| within(times[at], **time)).count();
+    let within =
+        |from: Timestamp, time: Timestamp| time.duration_since(from) < SignedDuration::from_secs(1);
+    let from = |at: usize| {
+        times[at..]
+            .iter()
+            .take_while(|time| within(times[at], **time))
+            .count()
+    };
     (0..times.len()).map(from).max().unwrap_or(0)
 }
 
@@ -147,10 +228,18 @@ mod tests {
     #[test]
     fn times_within_a_second_are_counted_wherever_it_begins() {
         let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).unwrap();
-        for (times, most) in
-            [(vec![], 0), (vec![0], 1), (vec![0, 1000, 2000], 1), (vec![0, 900, 1100, 1899, 1900], 3), (vec![5, 5], 2)]
-        {
-            assert_eq!(most_in_a_second(&times.iter().copied().map(at).collect::<Vec<_>>()), most, "{times:?}");
+        for (times, most) in [
+            (vec![], 0),
+            (vec![0], 1),
+            (vec![0, 1000, 2000], 1),
+            (vec![0, 900, 1100, 1899, 1900], 3),
+            (vec![5, 5], 2),
+        ] {
+            assert_eq!(
+                most_in_a_second(&times.iter().copied().map(at).collect::<Vec<_>>()),
+                most,
+                "{times:?}"
+            );
         }
     }
 }

@@ -125,25 +125,39 @@ struct Wake {
 
 /// Measures.
 pub(crate) async fn run(options: &Options) -> Result<()> {
-    ensure!(options.nodes > 0 && options.sets > 0, "--nodes and --sets are to be 1 or more");
-    std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
+    ensure!(
+        options.nodes > 0 && options.sets > 0,
+        "--nodes and --sets are to be 1 or more"
+    );
+    std::fs::create_dir_all(&options.logs)
+        .with_context(|| format!("cannot make {}", options.logs.display()))?;
     const NAMES: [&str; 2] = ["berth-controller", "simnode"];
     let programs = match &options.programs {
         Some(directory) => NAMES.map(|name| directory.join(name)).to_vec(),
         None => workspace_binaries(&NAMES, !options.unoptimised)?,
     };
-    let [controller, simnode] = programs.as_slice() else { anyhow::bail!("cargo built {} programs", programs.len()) };
+    let [controller, simnode] = programs.as_slice() else {
+        anyhow::bail!("cargo built {} programs", programs.len())
+    };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut figures =
-        Figures { nodes: options.nodes, processors, optimised: !options.unoptimised, floor: 0.0, lives: Vec::new() };
+    let mut figures = Figures {
+        nodes: options.nodes,
+        processors,
+        optimised: !options.unoptimised,
+        floor: 0.0,
+        lives: Vec::new(),
+    };
     for subject in subjects(options, controller) {
         println!("{}: making etcd and kube-apiserver …", subject.name);
         // The nodes come later: before, the controller is looked at without any.
         let mut stage = Stage::up(simnode, 0, &subject.manifests, &options.logs).await?;
         if figures.lives.is_empty() {
-            figures.floor = floor::measure(&stage, options.nodes..options.nodes + options.joining()).await?;
+            figures.floor =
+                floor::measure(&stage, options.nodes..options.nodes + options.joining()).await?;
         }
-        let life = measure(&mut stage, &subject, options).await.with_context(|| format!("with {}", subject.name))?;
+        let life = measure(&mut stage, &subject, options)
+            .await
+            .with_context(|| format!("with {}", subject.name))?;
         figures.lives.push(life);
         tokio::task::spawn_blocking(move || drop(stage)).await?;
         // What was measured is kept, even if what comes next fails.
@@ -175,10 +189,15 @@ fn subjects(options: &Options, controller: &Path) -> Vec<Subject> {
 }
 
 async fn measure(stage: &mut Stage, subject: &Subject, options: &Options) -> Result<Life> {
-    let log = options.logs.join(format!("daemonsets-{}.log", subject.name));
+    let log = options
+        .logs
+        .join(format!("daemonsets-{}.log", subject.name));
     let _ = std::fs::remove_file(&log);
     let said = format!("what the controller says is in {}", log.display());
-    let recipe = Recipe { words: subject.words.clone(), log };
+    let recipe = Recipe {
+        words: subject.words.clone(),
+        log,
+    };
     if subject.restarts {
         // By it requests are filled in as they are made, which costs no write.
         make_pod_configuration(stage).await?;
@@ -187,7 +206,12 @@ async fn measure(stage: &mut Stage, subject: &Subject, options: &Options) -> Res
     let measured = async {
         let (held, steps) = life::measure(stage, &program, subject, options).await?;
         let wakes = wakes::measure(stage, &program, subject.controller, options).await?;
-        anyhow::Ok(Life { subject: subject.name, held, steps, wakes })
+        anyhow::Ok(Life {
+            subject: subject.name,
+            held,
+            steps,
+            wakes,
+        })
     };
     let life = measured.await.context(said)?;
     program.stop().await?;

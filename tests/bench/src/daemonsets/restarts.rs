@@ -16,21 +16,51 @@ use crate::phases::{NAMESPACE, PATIENCE, Program, Stage, begin};
 const PARALLEL: usize = 16;
 
 /// Asks for so many restarts, then for as many before which the pod is out of service for a second.
-pub(super) async fn measure(stage: &mut Stage, program: &Program, subject: &str, requests: usize) -> Result<Vec<Step>> {
-    let pods = objects::list(&stage.client, NAMESPACE, kind::POD, &format!("{APP}={NAME}")).await?;
-    let pods: Vec<_> = pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str()).take(requests).collect();
-    ensure!(pods.len() == requests, "there are {} pods for {requests} requests", pods.len());
+pub(super) async fn measure(
+    stage: &mut Stage,
+    program: &Program,
+    subject: &str,
+    requests: usize,
+) -> Result<Vec<Step>> {
+    let pods = objects::list(
+        &stage.client,
+        NAMESPACE,
+        kind::POD,
+        &format!("{APP}={NAME}"),
+    )
+    .await?;
+    let pods: Vec<_> = pods
+        .iter()
+        .filter_map(|pod| pod["metadata"]["name"].as_str())
+        .take(requests)
+        .collect();
+    ensure!(
+        pods.len() == requests,
+        "there are {} pods for {requests} requests",
+        pods.len()
+    );
     let mut steps = Vec::new();
-    for (name, strategy) in [("restart", json!({})), ("unready", json!({"unreadyGracePeriodSeconds": 1}))] {
+    for (name, strategy) in [
+        ("restart", json!({})),
+        ("unready", json!({"unreadyGracePeriodSeconds": 1})),
+    ] {
         let phase = begin(stage, Some(program)).await?;
         let client = &stage.client;
         let ask = |pod: &&str| {
             let request = request(name, pod, &strategy);
             async move { objects::create(client, NAMESPACE, &request).await }
         };
-        futures::stream::iter(&pods).map(ask).buffer_unordered(PARALLEL).try_collect::<Vec<_>>().await?;
+        futures::stream::iter(&pods)
+            .map(ask)
+            .buffer_unordered(PARALLEL)
+            .try_collect::<Vec<_>>()
+            .await?;
         until_over(stage, name, requests).await?;
-        steps.push(step(phase.end(stage, Some(program), (subject, 1), (name, requests)).await?));
+        steps.push(step(
+            phase
+                .end(stage, Some(program), (subject, 1), (name, requests))
+                .await?,
+        ));
     }
     Ok(steps)
 }
@@ -47,16 +77,36 @@ fn request(name: &str, pod: &str, strategy: &Value) -> Value {
 async fn until_over(stage: &Stage, name: &str, requests: usize) -> Result<()> {
     let (deadline, labels) = (Instant::now() + PATIENCE, format!("bench={name}"));
     loop {
-        let all = objects::list(&stage.client, NAMESPACE, kind::CONTAINER_RECREATE_REQUEST, &labels).await?;
-        let (over, others): (Vec<_>, Vec<_>) =
-            all.iter().partition(|request| request["status"]["phase"] == "Completed");
+        let all = objects::list(
+            &stage.client,
+            NAMESPACE,
+            kind::CONTAINER_RECREATE_REQUEST,
+            &labels,
+        )
+        .await?;
+        let (over, others): (Vec<_>, Vec<_>) = all
+            .iter()
+            .partition(|request| request["status"]["phase"] == "Completed");
         if over.len() == requests {
-            let state = |request: &Value| request["status"]["containerRecreateStates"][0]["phase"].clone();
+            let state =
+                |request: &Value| request["status"]["containerRecreateStates"][0]["phase"].clone();
             let failed = over.iter().find(|request| state(request) != "Succeeded");
-            return failed.map_or(Ok(()), |failed| Err(anyhow::anyhow!("a request did not succeed: {failed}")));
+            return failed.map_or(Ok(()), |failed| {
+                Err(anyhow::anyhow!("a request did not succeed: {failed}"))
+            });
         }
-        let one = || others.first().map(ToString::to_string).context("requests are gone");
-        ensure!(Instant::now() < deadline, "{} requests never end, such as {}", others.len(), one()?);
+        let one = || {
+            others
+                .first()
+                .map(ToString::to_string)
+                .context("requests are gone")
+        };
+        ensure!(
+            Instant::now() < deadline,
+            "{} requests never end, such as {}",
+            others.len(),
+            one()?
+        );
         sleep(Duration::from_millis(200)).await;
     }
 }

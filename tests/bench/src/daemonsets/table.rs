@@ -12,12 +12,30 @@ const MIB: f64 = 1024.0;
 fn writes(step: &Step) -> [u64; 5] {
     const WRITES: [&str; 4] = ["create", "delete", "patch", "update"];
     let of = |resource: &str| {
-        let counts = |key: &str| WRITES.iter().any(|verb| *key == format!("{verb} {resource}"));
-        step.phase.requests.all.iter().filter(|(key, _)| counts(key)).map(|(_, count)| count).sum::<u64>()
+        let counts = |key: &str| {
+            WRITES
+                .iter()
+                .any(|verb| *key == format!("{verb} {resource}"))
+        };
+        step.phase
+            .requests
+            .all
+            .iter()
+            .filter(|(key, _)| counts(key))
+            .map(|(_, count)| count)
+            .sum::<u64>()
     };
     let [pods, statuses, images, events] = ["pods", "pods/status", "nodeimages", "events"].map(of);
     let own: u64 = OWN_STATUSES.map(of).iter().sum();
-    [pods, statuses, images, events, step.phase.writes.saturating_sub(pods + statuses + images + events + own)]
+    [
+        pods,
+        statuses,
+        images,
+        events,
+        step.phase
+            .writes
+            .saturating_sub(pods + statuses + images + events + own),
+    ]
 }
 
 /// For each controller tables of what was written, what it held, and who was woken; then how they compare.
@@ -26,12 +44,20 @@ pub(super) fn text(figures: &Figures) -> String {
         "\n{} simulated nodes, {} processors{}\n",
         figures.nodes,
         figures.processors,
-        if figures.optimised { "" } else { ", programs built for debugging" }
+        if figures.optimised {
+            ""
+        } else {
+            ", programs built for debugging"
+        }
     );
     for life in &figures.lives {
         steps(life, &mut text);
         memory(&life.held, &mut text);
-        let _ = writeln!(text, "\n| what nodes do | looks of {} at DaemonSets |\n|---|--:|", life.subject);
+        let _ = writeln!(
+            text,
+            "\n| what nodes do | looks of {} at DaemonSets |\n|---|--:|",
+            life.subject
+        );
         for wake in &life.wakes {
             let _ = writeln!(text, "| {} | {} |", wake.change, wake.reconciles);
         }
@@ -74,8 +100,19 @@ fn steps(life: &Life, text: &mut String) {
     }
     let _ = writeln!(text);
     for Step { phase, .. } in &life.steps {
-        let asked: Vec<_> = phase.requests.all.iter().map(|(what, count)| format!("{count} {what}")).collect();
-        let _ = writeln!(text, "{}, {}: {}", life.subject, phase.name, asked.join(", "));
+        let asked: Vec<_> = phase
+            .requests
+            .all
+            .iter()
+            .map(|(what, count)| format!("{count} {what}"))
+            .collect();
+        let _ = writeln!(
+            text,
+            "{}, {}: {}",
+            life.subject,
+            phase.name,
+            asked.join(", ")
+        );
     }
 }
 
@@ -87,8 +124,15 @@ fn memory(all: &[Held], text: &mut String) {
     );
     let [first, second, ..] = all else { return };
     for held in all {
-        let [of_all, of_pods] = [first, second].map(|before| held.anonymous.saturating_sub(before.anonymous) as f64);
-        let each = |kib: f64, count: usize| if count == 0 { 0.0 } else { kib * 1024.0 / count as f64 };
+        let [of_all, of_pods] =
+            [first, second].map(|before| held.anonymous.saturating_sub(before.anonymous) as f64);
+        let each = |kib: f64, count: usize| {
+            if count == 0 {
+                0.0
+            } else {
+                kib * 1024.0 / count as f64
+            }
+        };
         let _ = writeln!(
             text,
             "| {} | {} | {} | {:.1} | {:.1} | {:.1} | {:.0} | {:.1} | {:.0} |",
@@ -107,10 +151,16 @@ fn memory(all: &[Held], text: &mut String) {
 
 /// The first controller beside the bare loop, and beside the others.
 fn compare(figures: &Figures, text: &mut String) {
-    let Some((first, others)) = figures.lives.split_first() else { return };
+    let Some((first, others)) = figures.lives.split_first() else {
+        return;
+    };
     let _ = writeln!(text);
     for life in &figures.lives {
-        if let Some(step) = life.steps.iter().find(|step| step.phase.name == "nodes join") {
+        if let Some(step) = life
+            .steps
+            .iter()
+            .find(|step| step.phase.name == "nodes join")
+        {
             let ratio = step.phase.seconds / figures.floor;
             let _ = writeln!(
                 text,
@@ -120,8 +170,15 @@ fn compare(figures: &Figures, text: &mut String) {
         }
     }
     for (step, life, of_other) in others.iter().flat_map(|life| {
-        let of = |step: &Step| life.steps.iter().find(|other| other.phase.name == step.phase.name);
-        first.steps.iter().filter_map(move |step| Some((step, life, of(step)?)))
+        let of = |step: &Step| {
+            life.steps
+                .iter()
+                .find(|other| other.phase.name == step.phase.name)
+        };
+        first
+            .steps
+            .iter()
+            .filter_map(move |step| Some((step, life, of(step)?)))
     }) {
         let (one, other) = (&step.phase, &of_other.phase);
         let _ = writeln!(
@@ -167,11 +224,20 @@ mod tests {
             etcd_cpu: 0.0,
             simnode_cpu: 0.0,
             reconciles: 7,
-            requests: Requests { all, refused: [(409, 1)].into(), daemons: 4, ..Requests::default() },
+            requests: Requests {
+                all,
+                refused: [(409, 1)].into(),
+                daemons: 4,
+                ..Requests::default()
+            },
             writes: 31,
             each: Vec::new(),
         };
-        Step { phase, told: 3, told_in_a_second: 2 }
+        Step {
+            phase,
+            told: 3,
+            told_in_a_second: 2,
+        }
     }
 
     #[test]
@@ -185,12 +251,25 @@ mod tests {
         };
         let life = |subject, seconds| Life {
             subject,
-            held: vec![held("without nodes", 0, 0, 4), held("without pods", 1024, 0, 5), held("created", 1024, 512, 6)],
+            held: vec![
+                held("without nodes", 0, 0, 4),
+                held("without pods", 1024, 0, 5),
+                held("created", 1024, 512, 6),
+            ],
             steps: vec![step("create", seconds), step("nodes join", seconds)],
-            wakes: vec![Wake { change: "a label".to_owned(), reconciles: 1 }],
+            wakes: vec![Wake {
+                change: "a label".to_owned(),
+                reconciles: 1,
+            }],
         };
         let lives = vec![life("berth", 1.5), life("peer", 6.0)];
-        let text = text(&Figures { nodes: 10, processors: 2, optimised: true, floor: 1.0, lives });
+        let text = text(&Figures {
+            nodes: 10,
+            processors: 2,
+            optimised: true,
+            floor: 1.0,
+            lives,
+        });
         for line in [
             "| create | 10 | 1.50 | 0.25 | 7 | 1.00 | 1.00 | 0.20 | 0.50 | 0.10 | 0.40 | 3.20 | 0.10 | 3 | 2 | 13.0 |",
             "| without pods | 1024 | 0 | 13.0 | 5.0 | 1.0 | 1024 | 0.0 | 0 |",

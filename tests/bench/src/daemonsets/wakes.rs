@@ -24,14 +24,29 @@ pub(super) async fn measure(
     options: &Options,
 ) -> Result<Vec<Wake>> {
     let (client, count) = (&stage.client, options.nodes + options.joining());
-    let mut wakes = Wakes { program, controller, all: Vec::new() };
+    let mut wakes = Wakes {
+        program,
+        controller,
+        all: Vec::new(),
+    };
     for number in 0..options.sets {
-        let set = daemon_set(&name(number), &json!({"nodeSelector": {name(number): "true"}}));
+        let set = daemon_set(
+            &name(number),
+            &json!({"nodeSelector": {name(number): "true"}}),
+        );
         objects::create(client, NAMESPACE, &set).await?;
     }
     for number in 0..options.sets {
         let is_seen = |set: &Value| is_done(set, 0);
-        objects::until(client, NAMESPACE, kind::DAEMON_SET, &name(number), PATIENCE, is_seen).await?;
+        objects::until(
+            client,
+            NAMESPACE,
+            kind::DAEMON_SET,
+            &name(number),
+            PATIENCE,
+            is_seen,
+        )
+        .await?;
     }
     sleep(REST).await;
     let time = Duration::from_secs(options.heartbeats);
@@ -43,28 +58,80 @@ pub(super) async fn measure(
         }
         Ok(())
     };
-    wakes.after(format!("{count} nodes renew their leases and report their status"), beats).await?;
+    wakes
+        .after(
+            format!("{count} nodes renew their leases and report their status"),
+            beats,
+        )
+        .await?;
     let label = |key: &str| json!({"metadata": {"labels": {key: "true"}}});
     let (first, second) = (nodes::name(0), nodes::name(1));
-    let change = async { objects::patch(client, "", NODE, &first, &label("nobodys")).await.map(drop) };
-    wakes.after("a node gets a label that no DaemonSet asks for".to_owned(), change).await?;
+    let change = async {
+        objects::patch(client, "", NODE, &first, &label("nobodys"))
+            .await
+            .map(drop)
+    };
+    wakes
+        .after(
+            "a node gets a label that no DaemonSet asks for".to_owned(),
+            change,
+        )
+        .await?;
     // With a taint that keeps pods away it is another answer, and no pod's beginning makes for more looks.
     let taint = json!({"key": "k", "effect": "NoExecute"});
-    let change =
-        async { objects::patch(client, "", NODE, &first, &json!({"spec": {"taints": [taint]}})).await.map(drop) };
-    wakes.after("a taint ends the pod of the DaemonSet that has one there".to_owned(), change).await?;
+    let change = async {
+        objects::patch(
+            client,
+            "",
+            NODE,
+            &first,
+            &json!({"spec": {"taints": [taint]}}),
+        )
+        .await
+        .map(drop)
+    };
+    wakes
+        .after(
+            "a taint ends the pod of the DaemonSet that has one there".to_owned(),
+            change,
+        )
+        .await?;
     let change = async {
         objects::patch(client, "", NODE, &second, &label(&name(0))).await?;
         let is_there = |set: &Value| is_done(set, 1);
-        objects::until(client, NAMESPACE, kind::DAEMON_SET, &name(0), PATIENCE, is_there).await.map(drop)
+        objects::until(
+            client,
+            NAMESPACE,
+            kind::DAEMON_SET,
+            &name(0),
+            PATIENCE,
+            is_there,
+        )
+        .await
+        .map(drop)
     };
-    wakes.after("a node gets the label that one asks for, and its pod".to_owned(), change).await?;
+    wakes
+        .after(
+            "a node gets the label that one asks for, and its pod".to_owned(),
+            change,
+        )
+        .await?;
     // Nothing is to be done about it and no status changes, so whoever looks was woken by the node.
     let not_ready = json!([{"type": "Ready", "status": "False"}]);
     let change = set_conditions(client, &second, &not_ready);
-    wakes.after("a node with the pods of two stops being Ready".to_owned(), change).await?;
+    wakes
+        .after(
+            "a node with the pods of two stops being Ready".to_owned(),
+            change,
+        )
+        .await?;
     let join = async { nodes::make(client, count..count + 1, &berth_simnode::now()).await };
-    wakes.after("a node joins that one DaemonSet has a pod for".to_owned(), join).await?;
+    wakes
+        .after(
+            "a node joins that one DaemonSet has a pod for".to_owned(),
+            join,
+        )
+        .await?;
     Ok(wakes.all)
 }
 
@@ -75,8 +142,11 @@ fn name(number: usize) -> String {
 /// As its kubelet, or kube-controller-manager, would.
 async fn set_conditions(client: &Client, node: &str, conditions: &Value) -> Result<()> {
     let path = format!("/api/v1/nodes/{node}/status");
-    let request = Request::patch(path).header("content-type", "application/strategic-merge-patch+json");
-    let body = json!({"status": {"conditions": conditions}}).to_string().into_bytes();
+    let request =
+        Request::patch(path).header("content-type", "application/strategic-merge-patch+json");
+    let body = json!({"status": {"conditions": conditions}})
+        .to_string()
+        .into_bytes();
     client.request::<Value>(request.body(body)?).await?;
     Ok(())
 }
@@ -89,11 +159,19 @@ struct Wakes<'a> {
 
 impl Wakes<'_> {
     /// Counts the looks that follow a change.
-    async fn after(&mut self, change: String, done: impl Future<Output = Result<()>>) -> Result<()> {
+    async fn after(
+        &mut self,
+        change: String,
+        done: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
         let before = self.program.reconciles_of(self.controller).await?;
         done.await?;
         sleep(REST).await;
-        let reconciles = self.program.reconciles_of(self.controller).await?.saturating_sub(before);
+        let reconciles = self
+            .program
+            .reconciles_of(self.controller)
+            .await?
+            .saturating_sub(before);
         println!("  {reconciles:>4} looks: {change}");
         self.all.push(Wake { change, reconciles });
         Ok(())

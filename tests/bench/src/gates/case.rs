@@ -71,7 +71,11 @@ impl Case {
 
     /// Where only the time differs, all are compared.
     pub(super) fn ways(self) -> &'static [Way] {
-        if self == Case::Plain { &Way::ALL } else { &[Way::Acknowledged] }
+        if self == Case::Plain {
+            &Way::ALL
+        } else {
+            &[Way::Acknowledged]
+        }
     }
 
     /// Is the pod Ready in the end?
@@ -123,9 +127,15 @@ impl Case {
             Case::KubeletPaused => Cluster::pause,
             _ => return Ok(()),
         };
-        let undo: fn(&Cluster, Component) -> Result<()> =
-            if self == Case::KubeletKilled { Cluster::start } else { Cluster::resume };
-        let cluster = Arc::clone(site.cluster().context("the trials have a cluster of their own")?);
+        let undo: fn(&Cluster, Component) -> Result<()> = if self == Case::KubeletKilled {
+            Cluster::start
+        } else {
+            Cluster::resume
+        };
+        let cluster = Arc::clone(
+            site.cluster()
+                .context("the trials have a cluster of their own")?,
+        );
         sleep(LATEST.mul_f64(moment)).await;
         let of_all = move |cluster: &Cluster, act: fn(&Cluster, Component) -> Result<()>| {
             (1..=NODES).try_for_each(|node| act(cluster, Component::Kubelet(node)))
@@ -145,7 +155,10 @@ pub(super) fn push_images(site: &Site) -> Result<BTreeMap<String, String>> {
     };
     for tag in ["one", "two"] {
         push(&format!("hello:{tag}"), &Image::hello(tag)?)?;
-        let crash = Image::busybox()?.text("which", tag).entrypoint(["/bin/sh", "-c", "sleep 2; exit 1"]);
+        let crash =
+            Image::busybox()?
+                .text("which", tag)
+                .entrypoint(["/bin/sh", "-c", "sleep 2; exit 1"]);
         push(&format!("crash:{tag}"), &crash)?;
     }
     Ok(digests)

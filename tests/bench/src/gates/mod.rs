@@ -64,18 +64,27 @@ const NAMESPACE: &str = "berth-gates";
 
 /// Tries.
 pub(crate) async fn run(options: &Options) -> Result<()> {
-    ensure!(options.times > 0 && options.at_once > 0, "--times and --at-once are to be 1 or more");
+    ensure!(
+        options.times > 0 && options.at_once > 0,
+        "--times and --at-once are to be 1 or more"
+    );
     println!("Making a cluster of {NODES} nodes …");
     let site = Site::make(NODES).await?;
     objects::make_namespace(site.client(), NAMESPACE).await?;
     let digests = case::push_images(&site)?;
     let mut figures = Vec::new();
-    for case in Case::ALL.into_iter().filter(|case| case.name().contains(&options.only)) {
+    for case in Case::ALL
+        .into_iter()
+        .filter(|case| case.name().contains(&options.only))
+    {
         for way in case.ways() {
             let of_way = try_all(&site, (case, *way), &digests, options).await;
             let of_way = of_way.with_context(|| format!("{}, {}", case.name(), way.name()))?;
             println!("{}", line(&of_way));
-            of_way.early.iter().for_each(|early| println!("    {early}"));
+            of_way
+                .early
+                .iter()
+                .for_each(|early| println!("    {early}"));
             figures.push(of_way);
         }
     }
@@ -98,9 +107,17 @@ async fn try_all(
         // Moments from the patch to well after the usual end, spread over all rounds.
         let moment = first as f64 / options.times as f64;
         let all = Barrier::new(count + 1);
-        let of_round = (first..first + count)
-            .map(|number| trial::run(site, (case, way), digests, (number, &all), Duration::from_secs(options.rest)));
-        let (done, ()) = tokio::try_join!(try_join_all(of_round), case.disturb(site, &all, moment))?;
+        let of_round = (first..first + count).map(|number| {
+            trial::run(
+                site,
+                (case, way),
+                digests,
+                (number, &all),
+                Duration::from_secs(options.rest),
+            )
+        });
+        let (done, ()) =
+            tokio::try_join!(try_join_all(of_round), case.disturb(site, &all, moment))?;
         trials.extend(done);
     }
     let ready: Vec<f64> = trials.iter().filter_map(|trial| trial.ready).collect();
@@ -109,7 +126,10 @@ async fn try_all(
         case: case.name(),
         way: way.name(),
         trials: trials.len(),
-        early: trials.iter().filter_map(|trial| trial.early.clone()).collect(),
+        early: trials
+            .iter()
+            .filter_map(|trial| trial.early.clone())
+            .collect(),
         repeated: trials.iter().filter(|trial| trial.repeated).count(),
         acknowledged: median(trials.iter().map(|trial| trial.acknowledged).collect()),
         ready: (!ready.is_empty()).then(|| (median(ready), longest)),
@@ -117,9 +137,10 @@ async fn try_all(
 }
 
 fn line(figures: &Figures) -> String {
-    let ready = figures
-        .ready
-        .map_or_else(|| "never".to_owned(), |(median, most)| format!("{median:.2} s, at most {most:.2} s"));
+    let ready = figures.ready.map_or_else(
+        || "never".to_owned(),
+        |(median, most)| format!("{median:.2} s, at most {most:.2} s"),
+    );
     format!(
         "  {:<36} {:<20} {:>4} trials, {:>2} Ready too early, {:>2} repeated; seen after {:.2} s, Ready after {ready}",
         figures.case,

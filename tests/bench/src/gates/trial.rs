@@ -74,59 +74,113 @@ pub(super) async fn run(
     let image = case.images(number)[1].clone();
     let digest = match case {
         Case::Pulled => site.push(&large(&image)?, &[&image])?,
-        _ => digests.get(&image).cloned().unwrap_or_else(|| "none".to_owned()),
+        _ => digests
+            .get(&image)
+            .cloned()
+            .unwrap_or_else(|| "none".to_owned()),
     };
     let pods: Api<Pod> = Api::namespaced(site.client().clone(), NAMESPACE);
-    let pod = json!({"metadata": {"name": name, "labels": {LABEL: name}}, "spec": case.spec(site, GATE)});
-    pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+    let pod =
+        json!({"metadata": {"name": name, "labels": {LABEL: name}}, "spec": case.spec(site, GATE)});
+    pods.create(&PostParams::default(), &serde_json::from_value(pod)?)
+        .await?;
     set_status(&pods, &name, json!([{"type": GATE, "status": "True"}])).await?;
-    let watch = PodWatch::start(site.client(), NAMESPACE, &format!("{LABEL}={name}"), Instant::now()).await?;
+    let watch = PodWatch::start(
+        site.client(),
+        NAMESPACE,
+        &format!("{LABEL}={name}"),
+        Instant::now(),
+    )
+    .await?;
     let is = |so: &dyn Fn(&PodView) -> bool, moment: &berth_e2e::record::Moment<'_>| {
         moment.pods.values().any(|standing| so(standing.pod))
     };
-    let serves = |pod: &PodView| if case == Case::CrashLoop { pod.restarts() > 0 } else { pod.serves() };
-    watch.until("the pod serves", PATIENCE, |moment| is(&serves, moment)).await?;
+    let serves = |pod: &PodView| {
+        if case == Case::CrashLoop {
+            pod.restarts() > 0
+        } else {
+            pod.serves()
+        }
+    };
+    watch
+        .until("the pod serves", PATIENCE, |moment| is(&serves, moment))
+        .await?;
 
     tokio::time::sleep(rest).await;
     all.wait().await;
     let from = watch.began().elapsed();
     if way != Way::Bare {
-        let words = format!("the status of pod readiness gate \"{GATE}\" is not \"True\", but False");
+        let words =
+            format!("the status of pod readiness gate \"{GATE}\" is not \"True\", but False");
         let ready = json!({"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady", "message": words});
         let is_ready = watch.pods()?.iter().any(|pod| pod.ready);
         let closed = json!({"type": GATE, "status": "False"});
         let says_so = is_ready && way != Way::Dropped;
-        let conditions = if says_so { json!([closed, ready]) } else { json!([closed]) };
+        let conditions = if says_so {
+            json!([closed, ready])
+        } else {
+            json!([closed])
+        };
         set_status(&pods, &name, conditions).await?;
         if way == Way::Dropped {
             watch
-                .until("the kubelet says that it is not ready", PATIENCE, |moment| is(&|pod| !pod.ready, moment))
+                .until(
+                    "the kubelet says that it is not ready",
+                    PATIENCE,
+                    |moment| is(&|pod| !pod.ready, moment),
+                )
                 .await?;
         }
     }
     let wanted = site.image(&image);
     let change = json!({"spec": {"containers": [{"name": CONTAINER, "image": wanted}]}});
-    pods.patch(&name, &PatchParams::default(), &Patch::Strategic(&change)).await?;
-    let is_seen = |pod: &PodView| pod.is_seen && pod.containers.get(CONTAINER).is_some_and(|c| c.wanted == wanted);
-    let acknowledged = watch.until("the image is seen", PATIENCE, |moment| is(&is_seen, moment)).await?;
-    let runs =
-        |pod: &PodView| is_seen(pod) && pod.containers.get(CONTAINER).is_some_and(|c| c.image_id.contains(&digest));
+    pods.patch(&name, &PatchParams::default(), &Patch::Strategic(&change))
+        .await?;
+    let is_seen = |pod: &PodView| {
+        pod.is_seen
+            && pod
+                .containers
+                .get(CONTAINER)
+                .is_some_and(|c| c.wanted == wanted)
+    };
+    let acknowledged = watch
+        .until("the image is seen", PATIENCE, |moment| is(&is_seen, moment))
+        .await?;
+    let runs = |pod: &PodView| {
+        is_seen(pod)
+            && pod
+                .containers
+                .get(CONTAINER)
+                .is_some_and(|c| c.image_id.contains(&digest))
+    };
     if way == Way::Shown {
-        watch.until("the image runs", PATIENCE, |moment| is(&runs, moment)).await?;
+        watch
+            .until("the image runs", PATIENCE, |moment| is(&runs, moment))
+            .await?;
     }
     if way != Way::Bare {
         set_status(&pods, &name, json!([{"type": GATE, "status": "True"}])).await?;
     }
     let ready = if case.is_ready_in_the_end() {
         let is_done = |pod: &PodView| runs(pod) && pod.serves();
-        Some(watch.until("the pod serves again", PATIENCE, |moment| is(&is_done, moment)).await?)
+        Some(
+            watch
+                .until("the pod serves again", PATIENCE, |moment| {
+                    is(&is_done, moment)
+                })
+                .await?,
+        )
     } else {
         tokio::time::sleep(NEVER).await;
         None
     };
-    let (early, repeated) =
-        if way == Way::Bare { (None, false) } else { old_in_service(&watch.record()?, from, &digest) };
-    pods.delete(&name, &DeleteParams::default().grace_period(0)).await?;
+    let (early, repeated) = if way == Way::Bare {
+        (None, false)
+    } else {
+        old_in_service(&watch.record()?, from, &digest)
+    };
+    pods.delete(&name, &DeleteParams::default().grace_period(0))
+        .await?;
     let since = |at: Duration| at.saturating_sub(from).as_secs_f64();
     Ok(Trial {
         early: early.map(|why| format!("{name}: {why}")),
@@ -138,17 +192,27 @@ pub(super) async fn run(
 
 async fn set_status(pods: &Api<Pod>, name: &str, conditions: Value) -> Result<()> {
     let patch = json!({"status": {"conditions": conditions}});
-    let patched = pods.patch_status(name, &PatchParams::default(), &Patch::Strategic(&patch)).await;
-    patched.map(drop).with_context(|| format!("the status of pod {name}"))
+    let patched = pods
+        .patch_status(name, &PatchParams::default(), &Patch::Strategic(&patch))
+        .await;
+    patched
+        .map(drop)
+        .with_context(|| format!("the status of pod {name}"))
 }
 
 /// After the gate was closed: the first instant at which it is open again and the pod Ready, and its container not of this image;
 /// and whether the pod was Ready like that behind the closed gate, after it had not been.
 fn old_in_service(record: &Record, from: Duration, digest: &str) -> (Option<String>, bool) {
-    let is_old = |pod: &PodView| !pod.containers.get(CONTAINER).is_some_and(|c| c.image_id.contains(digest));
+    let is_old = |pod: &PodView| {
+        !pod.containers
+            .get(CONTAINER)
+            .is_some_and(|c| c.image_id.contains(digest))
+    };
     let (mut closed, mut dropped, mut repeated) = (false, false, false);
     for entry in record.entries().iter().filter(|entry| entry.at >= from) {
-        let Change::Is(pod) = &entry.change else { continue };
+        let Change::Is(pod) = &entry.change else {
+            continue;
+        };
         closed |= !pod.gates;
         dropped |= closed && !pod.ready;
         if !dropped || !pod.ready || !is_old(pod) {
@@ -158,8 +222,18 @@ fn old_in_service(record: &Record, from: Duration, digest: &str) -> (Option<Stri
             repeated = true;
             continue;
         }
-        let ran = pod.containers.get(CONTAINER).map(|container| container.image_id.as_str()).unwrap_or_default();
-        return (Some(format!("Ready after {} with {ran}", seconds(entry.at.saturating_sub(from)))), repeated);
+        let ran = pod
+            .containers
+            .get(CONTAINER)
+            .map(|container| container.image_id.as_str())
+            .unwrap_or_default();
+        return (
+            Some(format!(
+                "Ready after {} with {ran}",
+                seconds(entry.at.saturating_sub(from))
+            )),
+            repeated,
+        );
     }
     (None, repeated)
 }

@@ -20,7 +20,10 @@ pub(crate) async fn measure(site: &Site, pods: usize) -> Result<Vec<Resident>> {
     let client = site.client();
     objects::make_namespace(client, NAMESPACE).await?;
     let nodes = objects::list(client, "", "v1/Node", "").await?;
-    let node = nodes.first().and_then(|node| node["metadata"]["name"].as_str()).context("the cluster has no node")?;
+    let node = nodes
+        .first()
+        .and_then(|node| node["metadata"]["name"].as_str())
+        .context("the cluster has no node")?;
     let images = ["hello:full-1", "hello:full-2"];
     for image in images {
         site.push(&berth_cluster::Image::hello(image)?, &[image])?;
@@ -34,20 +37,41 @@ pub(crate) async fn measure(site: &Site, pods: usize) -> Result<Vec<Resident>> {
         container.remove("readinessProbe");
     }
     objects::create(client, NAMESPACE, &set).await?;
-    objects::until(client, NAMESPACE, kind::CLONE_SET, NAME, PATIENCE, objects::is_done).await?;
+    objects::until(
+        client,
+        NAMESPACE,
+        kind::CLONE_SET,
+        NAME,
+        PATIENCE,
+        objects::is_done,
+    )
+    .await?;
     let filled = memory::resident(&format!("{pods} pods on a node"))?;
     let patch = objects::image_patch(&set, &site.image(images[1]));
     objects::patch(client, NAMESPACE, kind::CLONE_SET, NAME, &patch).await?;
-    objects::until(client, NAMESPACE, kind::CLONE_SET, NAME, PATIENCE, objects::is_done).await?;
+    objects::until(
+        client,
+        NAMESPACE,
+        kind::CLONE_SET,
+        NAME,
+        PATIENCE,
+        objects::is_done,
+    )
+    .await?;
     let updated = memory::resident("all updated in place")?;
-    restart_all(client).await.context("with a restart of each container")?;
+    restart_all(client)
+        .await
+        .context("with a restart of each container")?;
     Ok([filled, updated, memory::resident("all restarted")?].concat())
 }
 
 /// Has the daemon stop every container of the node, as requests ask for it.
 async fn restart_all(client: &Client) -> Result<()> {
     let pods = objects::list(client, NAMESPACE, kind::POD, &format!("{APP}={NAME}")).await?;
-    for name in pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str()) {
+    for name in pods
+        .iter()
+        .filter_map(|pod| pod["metadata"]["name"].as_str())
+    {
         let request = json!({
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "ContainerRecreateRequest", "metadata": {"name": name},
             "spec": {"podName": name, "containers": [{"name": CONTAINER}]},
@@ -55,8 +79,19 @@ async fn restart_all(client: &Client) -> Result<()> {
         objects::create(client, NAMESPACE, &request).await?;
     }
     let is_over = |request: &Value| request["status"]["phase"] == "Completed";
-    for name in pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str()) {
-        objects::until(client, NAMESPACE, kind::CONTAINER_RECREATE_REQUEST, name, PATIENCE, is_over).await?;
+    for name in pods
+        .iter()
+        .filter_map(|pod| pod["metadata"]["name"].as_str())
+    {
+        objects::until(
+            client,
+            NAMESPACE,
+            kind::CONTAINER_RECREATE_REQUEST,
+            name,
+            PATIENCE,
+            is_over,
+        )
+        .await?;
     }
     Ok(())
 }

@@ -23,23 +23,41 @@ pub(super) const PROGRAMS: [&str; 2] = ["berth-controlle", "berth-daemon"];
 pub(crate) fn resident(moment: &str) -> Result<Vec<Resident>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
-        let Ok(comm) = fs::read_to_string(entry.path().join("comm")) else { continue };
+        let Ok(comm) = fs::read_to_string(entry.path().join("comm")) else {
+            continue;
+        };
         if !PROGRAMS.contains(&comm.trim()) {
             continue;
         }
         // A process may end between two looks.
-        let Ok(status) = fs::read_to_string(entry.path().join("status")) else { continue };
+        let Ok(status) = fs::read_to_string(entry.path().join("status")) else {
+            continue;
+        };
         if let (Some(kib), Some(peak_kib)) = (field(&status, "VmRSS:"), field(&status, "VmHWM:")) {
-            found.push(Resident { program: comm.trim().to_owned(), moment: moment.to_owned(), kib, peak_kib });
+            found.push(Resident {
+                program: comm.trim().to_owned(),
+                moment: moment.to_owned(),
+                kib,
+                peak_kib,
+            });
         }
     }
-    ensure!(!found.is_empty(), "no process of Berth runs on this machine");
+    ensure!(
+        !found.is_empty(),
+        "no process of Berth runs on this machine"
+    );
     found.sort_by(|a, b| a.program.cmp(&b.program).then(b.kib.cmp(&a.kib)));
     Ok(found)
 }
 
 fn field(status: &str, name: &str) -> Option<u64> {
-    status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -49,7 +67,10 @@ mod tests {
     #[test]
     fn fields_are_read() {
         let status = "Name:\tx\nVmHWM:\t   12345 kB\nVmRSS:\t    9999 kB\n";
-        assert_eq!((field(status, "VmRSS:"), field(status, "VmHWM:")), (Some(9999), Some(12345)));
+        assert_eq!(
+            (field(status, "VmRSS:"), field(status, "VmHWM:")),
+            (Some(9999), Some(12345))
+        );
         assert_eq!(field(status, "VmSwap:"), None);
     }
 }

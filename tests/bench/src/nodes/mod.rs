@@ -66,7 +66,10 @@ const NODES: u8 = 3;
 
 /// Measures.
 pub(crate) async fn run(options: &Options) -> Result<()> {
-    ensure!(options.rounds > 0 && options.pods > 0, "--rounds and --pods are to be 1 or more");
+    ensure!(
+        options.rounds > 0 && options.pods > 0,
+        "--rounds and --pods are to be 1 or more"
+    );
     println!("Calling host-local …");
     let calls = options.calls;
     let plugin = tokio::task::spawn_blocking(move || plugin::measure(calls)).await??;
@@ -84,15 +87,24 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     for round in 0..options.rounds {
         for way in rollout::WAYS {
             let timed = bench.round(way, round).await?;
-            println!("  round {} {:<10} {:.2} s", round + 1, timed.way, timed.seconds);
+            println!(
+                "  round {} {:<10} {:.2} s",
+                round + 1,
+                timed.way,
+                timed.seconds
+            );
             rollouts.push(timed);
         }
     }
     let after = memory::resident("after the rollouts")?;
-    let takeovers = takeover::measure(&site).await.context("with a leader that goes")?;
+    let takeovers = takeover::measure(&site)
+        .await
+        .context("with a leader that goes")?;
     let full = match options.full {
         0 => Vec::new(),
-        pods => full::measure(&site, pods).await.context("with a full node")?,
+        pods => full::measure(&site, pods)
+            .await
+            .context("with a full node")?,
     };
     let memory = [idle, after, full].concat();
     let figures = Figures {

@@ -36,7 +36,12 @@ pub(crate) enum Way {
     OursKeptUnsynced,
 }
 
-const WAYS: [Way; 4] = [Way::Reference, Way::Ours, Way::OursKept, Way::OursKeptUnsynced];
+const WAYS: [Way; 4] = [
+    Way::Reference,
+    Way::Ours,
+    Way::OursKept,
+    Way::OursKeptUnsynced,
+];
 
 /// What was measured of one way with so many addresses held. Times are in milliseconds.
 #[derive(Debug, Clone, Serialize)]
@@ -60,22 +65,36 @@ struct Plugin {
 pub(crate) fn measure(rounds: usize) -> Result<Vec<Figures>> {
     let binaries = workspace_binaries(&["host-local"], true)?;
     let ours = binaries.first().context("no host-local was built")?;
-    ensure!(Path::new(REFERENCE).exists(), "{REFERENCE} is missing: make prerequisites");
+    ensure!(
+        Path::new(REFERENCE).exists(),
+        "{REFERENCE} is missing: make prerequisites"
+    );
     let root = tempfile::tempdir()?;
     let plugin = |held: u32, way: Way| Plugin {
         way,
         held,
-        program: if way == Way::Reference { REFERENCE.into() } else { ours.clone() },
+        program: if way == Way::Reference {
+            REFERENCE.into()
+        } else {
+            ours.clone()
+        },
         data_dir: root.path().join(format!("{way:?}-{held}")),
     };
-    let plugins: Vec<_> = HELD.into_iter().flat_map(|held| WAYS.map(|way| plugin(held, way))).collect();
+    let plugins: Vec<_> = HELD
+        .into_iter()
+        .flat_map(|held| WAYS.map(|way| plugin(held, way)))
+        .collect();
     plugins.iter().try_for_each(Plugin::fill)?;
     let mut times: BTreeMap<(usize, &str), Vec<f64>> = BTreeMap::new();
     for round in 0..rounds {
         for (index, plugin) in plugins.iter().enumerate() {
             for command in ["ADD", "DEL"] {
                 // Pods that come back, each in a new sandbox.
-                let time = plugin.call(command, &format!("round{round}"), &format!("web-{}", round % PODS))?;
+                let time = plugin.call(
+                    command,
+                    &format!("round{round}"),
+                    &format!("web-{}", round % PODS),
+                )?;
                 times.entry((index, command)).or_default().push(time);
             }
         }
@@ -83,8 +102,18 @@ pub(crate) fn measure(rounds: usize) -> Result<Vec<Figures>> {
     let figures = plugins.iter().enumerate().map(|(index, plugin)| {
         let mut of = |command| percentiles(times.entry((index, command)).or_default());
         let (add, del) = (of("ADD"), of("DEL"));
-        let at_once = plugin.at_once(if plugin.way == Way::Reference && plugin.held > 1000 { 1 } else { 8 })?;
-        Ok(Figures { way: plugin.way, held: plugin.held, add, del, at_once })
+        let at_once = plugin.at_once(if plugin.way == Way::Reference && plugin.held > 1000 {
+            1
+        } else {
+            8
+        })?;
+        Ok(Figures {
+            way: plugin.way,
+            held: plugin.held,
+            add,
+            del,
+            at_once,
+        })
     });
     figures.collect()
 }
@@ -112,7 +141,11 @@ impl Plugin {
     /// One call, in milliseconds from before its start until after its end.
     fn call(&self, command: &str, container: &str, pod: &str) -> Result<f64> {
         let kept = matches!(self.way, Way::OursKept | Way::OursKeptUnsynced);
-        let sync = if self.way == Way::OursKeptUnsynced { "never" } else { "kept" };
+        let sync = if self.way == Way::OursKeptUnsynced {
+            "never"
+        } else {
+            "kept"
+        };
         let minutes = u32::from(kept);
         let config = json!({
             "cniVersion": "1.0.0", "name": "net", "type": "bridge",
@@ -137,10 +170,18 @@ impl Plugin {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        child.stdin.take().context("no input")?.write_all(config.to_string().as_bytes())?;
+        child
+            .stdin
+            .take()
+            .context("no input")?
+            .write_all(config.to_string().as_bytes())?;
         let output = child.wait_with_output()?;
         let time = begun.elapsed().as_secs_f64() * 1000.0;
-        ensure!(output.status.success(), "{command} failed: {}", String::from_utf8_lossy(&output.stdout));
+        ensure!(
+            output.status.success(),
+            "{command} failed: {}",
+            String::from_utf8_lossy(&output.stdout)
+        );
         Ok(time)
     }
 
@@ -156,23 +197,38 @@ impl Plugin {
                         for number in 0..each {
                             let name = format!("at-once-{caller}-{number}");
                             let time = self.call("ADD", &name, &name)?;
-                            times.lock().map_err(|_| anyhow::anyhow!("a caller failed"))?.push(time);
+                            times
+                                .lock()
+                                .map_err(|_| anyhow::anyhow!("a caller failed"))?
+                                .push(time);
                         }
                         Ok(())
                     })
                 })
                 .collect();
-            callers.into_iter().try_for_each(|caller| caller.join().map_err(|_| anyhow::anyhow!("a caller failed"))?)
+            callers.into_iter().try_for_each(|caller| {
+                caller
+                    .join()
+                    .map_err(|_| anyhow::anyhow!("a caller failed"))?
+            })
         })?;
         let seconds = begun.elapsed().as_secs_f64();
-        let mut times = times.into_inner().map_err(|_| anyhow::anyhow!("a caller failed"))?;
+        let mut times = times
+            .into_inner()
+            .map_err(|_| anyhow::anyhow!("a caller failed"))?;
         let [_, p99] = percentiles(&mut times);
         Ok([times.len() as f64 / seconds, p99])
     }
 }
 
 fn line(figures: &Figures) -> String {
-    let Figures { way, held, add, del, at_once } = figures;
+    let Figures {
+        way,
+        held,
+        add,
+        del,
+        at_once,
+    } = figures;
     format!(
         "{way:<18} {held:>6} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>10.0} {:>10.1}",
         add[0],
@@ -187,7 +243,8 @@ fn line(figures: &Figures) -> String {
 
 /// The table for people.
 pub(crate) fn text(figures: &[Figures]) -> String {
-    let mut text = String::from("\nhost-local, milliseconds from the start of the program to its end:\n");
+    let mut text =
+        String::from("\nhost-local, milliseconds from the start of the program to its end:\n");
     let _ = writeln!(
         text,
         "  {:<18} {:>6} {:>9} {:>9} {:>9} {:>9} {:>10} {:>10}",

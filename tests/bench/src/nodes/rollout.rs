@@ -68,11 +68,17 @@ impl<'a> Bench<'a> {
         objects::make_namespace(client, NAMESPACE).await?;
         let (pods, rounds) = (options.pods, options.rounds);
         let bench = Bench { site, pods };
-        let mut names: Vec<_> =
-            WAYS.iter().flat_map(|way| (0..rounds).map(|round| tag(*way, round))).chain([FIRST.to_owned()]).collect();
+        let mut names: Vec<_> = WAYS
+            .iter()
+            .flat_map(|way| (0..rounds).map(|round| tag(*way, round)))
+            .chain([FIRST.to_owned()])
+            .collect();
         for name in &names {
-            let image =
-                if options.layer == 0 { Image::hello(name) } else { Image::hello_over(options.layer << 20, name) };
+            let image = if options.layer == 0 {
+                Image::hello(name)
+            } else {
+                Image::hello_over(options.layer << 20, name)
+            };
             site.push(&image?, &[name])?;
         }
         if options.cold {
@@ -87,21 +93,44 @@ impl<'a> Bench<'a> {
             });
             objects::create(client, NAMESPACE, &job).await?;
         }
-        let rolling_update = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"});
+        let rolling_update =
+            json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"});
         for way in [Way::InPlace, Way::Recreate] {
-            let mut set = objects::clone_set(&set_name(way), pods, &site.image(FIRST), &rolling_update);
+            let mut set =
+                objects::clone_set(&set_name(way), pods, &site.image(FIRST), &rolling_update);
             if way == Way::Recreate {
-                set["spec"]["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"] = json!("ReCreate");
+                set["spec"]["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"] =
+                    json!("ReCreate");
             }
             objects::create(client, NAMESPACE, &set).await?;
-            objects::until(client, NAMESPACE, kind::CLONE_SET, &set_name(way), PATIENCE, objects::is_done).await?;
+            objects::until(
+                client,
+                NAMESPACE,
+                kind::CLONE_SET,
+                &set_name(way),
+                PATIENCE,
+                objects::is_done,
+            )
+            .await?;
         }
         bench.plain_pods().await?;
         for name in &names {
             let done = |job: &Value| !job["status"]["completionTime"].is_null();
             let job = name.replace(':', "-");
-            let job = objects::until(client, NAMESPACE, kind::IMAGE_PULL_JOB, &job, PATIENCE, done).await?;
-            ensure!(job["status"]["failed"] == 0, "not every node could pull {name}: {}", job["status"]);
+            let job = objects::until(
+                client,
+                NAMESPACE,
+                kind::IMAGE_PULL_JOB,
+                &job,
+                PATIENCE,
+                done,
+            )
+            .await?;
+            ensure!(
+                job["status"]["failed"] == 0,
+                "not every node could pull {name}: {}",
+                job["status"]
+            );
         }
         Ok(bench)
     }
@@ -129,23 +158,37 @@ impl<'a> Bench<'a> {
                 let patch = objects::image_patch(&set, &self.site.image(&image));
                 let started = Instant::now();
                 objects::patch(client, NAMESPACE, kind::CLONE_SET, &set_name(way), &patch).await?;
-                objects::until(client, NAMESPACE, kind::CLONE_SET, &set_name(way), PATIENCE, objects::is_done).await?;
+                objects::until(
+                    client,
+                    NAMESPACE,
+                    kind::CLONE_SET,
+                    &set_name(way),
+                    PATIENCE,
+                    objects::is_done,
+                )
+                .await?;
                 started.elapsed().as_secs_f64()
             }
         };
         // What the round before left to do is not measured in the next. Kubelets look at their runtime once a second, and a
         // round ends with such a look: the next one shall begin at any moment between two.
         tokio::time::sleep(Duration::from_secs_f64(8.0 + fastrand::f64())).await;
-        Ok(Timed { way: way.name(), seconds })
+        Ok(Timed {
+            way: way.name(),
+            seconds,
+        })
     }
 
     async fn bare_patch(&self, image: &str) -> Result<f64> {
-        let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(self.site.client().clone(), NAMESPACE);
-        let patch = json!({"spec": {"containers": [{"name": CONTAINER, "image": self.site.image(image)}]}});
+        let pods: Api<k8s_openapi::api::core::v1::Pod> =
+            Api::namespaced(self.site.client().clone(), NAMESPACE);
+        let patch =
+            json!({"spec": {"containers": [{"name": CONTAINER, "image": self.site.image(image)}]}});
         let patch = Patch::Strategic(&patch);
         let started = Instant::now();
         for number in 0..self.pods {
-            pods.patch(&format!("floor-{number}"), &PatchParams::default(), &patch).await?;
+            pods.patch(&format!("floor-{number}"), &PatchParams::default(), &patch)
+                .await?;
         }
         self.until_ready(image).await?;
         Ok(started.elapsed().as_secs_f64())
@@ -160,7 +203,10 @@ impl<'a> Bench<'a> {
             if pods.len() == self.pods && pods.iter().all(|pod| runs(pod, &wanted)) {
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "the plain pods do not run {wanted} after {PATIENCE:?}");
+            ensure!(
+                Instant::now() < deadline,
+                "the plain pods do not run {wanted} after {PATIENCE:?}"
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -169,10 +215,14 @@ impl<'a> Bench<'a> {
 fn runs(pod: &Value, image: &str) -> bool {
     let status = &pod["status"];
     let ready = |c: &Value| c["type"] == "Ready" && c["status"] == "True";
-    let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let conditions = status["conditions"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     status["observedGeneration"] == pod["metadata"]["generation"]
         && status["containerStatuses"][0]["ready"] == true
-        && status["containerStatuses"][0]["image"].as_str().is_some_and(|i| i.ends_with(image) || image.ends_with(i))
+        && status["containerStatuses"][0]["image"]
+            .as_str()
+            .is_some_and(|i| i.ends_with(image) || image.ends_with(i))
         && conditions.iter().any(ready)
 }
 

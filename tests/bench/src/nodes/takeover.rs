@@ -31,7 +31,11 @@ pub(crate) struct Taken {
 }
 
 /// How leaders end, with the signal.
-pub(crate) const WAYS: [(&str, &str); 3] = [("asked to end", "-TERM"), ("killed", "-KILL"), ("silent", "-STOP")];
+pub(crate) const WAYS: [(&str, &str); 3] = [
+    ("asked to end", "-TERM"),
+    ("killed", "-KILL"),
+    ("silent", "-STOP"),
+];
 /// For so long both replicas have to be ready, for one that ends serves webhooks for some seconds more.
 const STEADY: Duration = Duration::from_secs(10);
 
@@ -44,7 +48,15 @@ pub(crate) async fn measure(site: &Site) -> Result<Vec<Taken>> {
     let mut replicas = 1;
     for _ in 0..ROUNDS {
         for (way, signal) in WAYS {
-            objects::until(client, NAMESPACE, kind::CLONE_SET, NAME, PATIENCE, objects::is_done).await?;
+            objects::until(
+                client,
+                NAMESPACE,
+                kind::CLONE_SET,
+                NAME,
+                PATIENCE,
+                objects::is_done,
+            )
+            .await?;
             both_ready(site).await?;
             replicas += 1;
             let leader = leader(site).await?.to_string();
@@ -53,7 +65,10 @@ pub(crate) async fn measure(site: &Site) -> Result<Vec<Taken>> {
             let patch = json!({"spec": {"replicas": replicas}});
             objects::patch(client, NAMESPACE, kind::CLONE_SET, NAME, &patch).await?;
             until_pods(site, replicas).await?;
-            let one = Taken { way, seconds: begun.elapsed().as_secs_f64() };
+            let one = Taken {
+                way,
+                seconds: begun.elapsed().as_secs_f64(),
+            };
             if signal == "-STOP" {
                 send("-CONT", &leader).await?;
             }
@@ -65,7 +80,10 @@ pub(crate) async fn measure(site: &Site) -> Result<Vec<Taken>> {
 }
 
 async fn send(signal: &str, process: &str) -> Result<()> {
-    let sent = Command::new("kill").args([signal, process]).status().await?;
+    let sent = Command::new("kill")
+        .args([signal, process])
+        .status()
+        .await?;
     ensure!(sent.success(), "cannot send {signal} to process {process}");
     Ok(())
 }
@@ -79,14 +97,20 @@ async fn both_ready(site: &Site) -> Result<()> {
         let pods = objects::list(site.client(), install::NAMESPACE, kind::POD, selector).await?;
         let ready = |pod: &&Value| {
             let conditions = pod["status"]["conditions"].as_array();
-            conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+            conditions.is_some_and(|all| {
+                all.iter()
+                    .any(|c| c["type"] == "Ready" && c["status"] == "True")
+            })
         };
         if pods.iter().filter(ready).count() != 2 {
             since = Instant::now();
         } else if since.elapsed() >= STEADY {
             return Ok(());
         }
-        ensure!(Instant::now() < deadline, "there are never two ready replicas of the controller");
+        ensure!(
+            Instant::now() < deadline,
+            "there are never two ready replicas of the controller"
+        );
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
@@ -94,13 +118,21 @@ async fn both_ready(site: &Site) -> Result<()> {
 /// The process of the leader: the cluster's containers are processes of this machine.
 async fn leader(site: &Site) -> Result<u32> {
     let lease = objects::get(site.client(), install::NAMESPACE, LEASE, LEASE_NAME).await?;
-    let holder = lease["spec"]["holderIdentity"].as_str().context("nobody leads")?;
+    let holder = lease["spec"]["holderIdentity"]
+        .as_str()
+        .context("nobody leads")?;
     let pod = holder.split('_').next().unwrap_or_default();
     let variable = format!("POD_NAME={pod}");
     for entry in fs::read_dir("/proc")?.flatten() {
         let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default();
-        let is_it = read("comm").trim() == PROGRAMS[0] && read("environ").split('\0').any(|has| has == variable);
-        if let Some(id) = entry.file_name().to_str().filter(|_| is_it).and_then(|name| name.parse().ok()) {
+        let is_it = read("comm").trim() == PROGRAMS[0]
+            && read("environ").split('\0').any(|has| has == variable);
+        if let Some(id) = entry
+            .file_name()
+            .to_str()
+            .filter(|_| is_it)
+            .and_then(|name| name.parse().ok())
+        {
             return Ok(id);
         }
     }
@@ -109,7 +141,16 @@ async fn leader(site: &Site) -> Result<u32> {
 
 async fn until_pods(site: &Site, wanted: usize) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
-    while objects::list(site.client(), NAMESPACE, kind::POD, &format!("{APP}={NAME}")).await?.len() != wanted {
+    while objects::list(
+        site.client(),
+        NAMESPACE,
+        kind::POD,
+        &format!("{APP}={NAME}"),
+    )
+    .await?
+    .len()
+        != wanted
+    {
         ensure!(Instant::now() < deadline, "there are never {wanted} pods");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -66,26 +66,60 @@ struct Status {
 
 /// What a controller tells about what it owns, and what is held against the clock.
 pub(crate) const OWN_STATUSES: [&str; 2] = ["daemonsets/status", "broadcastjobs/status"];
-const WRITES: [&str; 6] = ["create", "update", "patch", "delete", "deletecollection", "apply"];
+const WRITES: [&str; 6] = [
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "apply",
+];
 
 impl Requests {
     /// Counts a line of the log, if it is of this user.
     fn count(&mut self, line: &str, user: &str) {
-        let Ok(line) = serde_json::from_str::<Line>(line) else { return };
-        let is_of_daemon = line.object_ref.as_ref().is_some_and(Reference::is_status_of_node_image);
+        let Ok(line) = serde_json::from_str::<Line>(line) else {
+            return;
+        };
+        let is_of_daemon = line
+            .object_ref
+            .as_ref()
+            .is_some_and(Reference::is_status_of_node_image);
         self.daemons += u64::from(is_of_daemon && WRITES.contains(&line.verb.as_str()));
-        if line.impersonated_user.as_ref().unwrap_or(&line.user).username != user {
+        if line
+            .impersonated_user
+            .as_ref()
+            .unwrap_or(&line.user)
+            .username
+            != user
+        {
             return;
         }
         let name = match &line.object_ref {
-            Some(Reference { resource, subresource }) if subresource.is_empty() => resource.clone(),
-            Some(Reference { resource, subresource }) => format!("{resource}/{subresource}"),
+            Some(Reference {
+                resource,
+                subresource,
+            }) if subresource.is_empty() => resource.clone(),
+            Some(Reference {
+                resource,
+                subresource,
+            }) => format!("{resource}/{subresource}"),
             None => "-".to_owned(),
         };
-        self.told.extend(line.request_received_timestamp.filter(|_| OWN_STATUSES.contains(&name.as_str())));
-        self.judged.extend(line.request_received_timestamp.filter(|_| name == "podtemplates"));
+        self.told.extend(
+            line.request_received_timestamp
+                .filter(|_| OWN_STATUSES.contains(&name.as_str())),
+        );
+        self.judged.extend(
+            line.request_received_timestamp
+                .filter(|_| name == "podtemplates"),
+        );
         *self.all.entry(format!("{} {name}", line.verb)).or_default() += 1;
-        if let Some(code) = line.response_status.map(|status| status.code).filter(|code| *code >= 400) {
+        if let Some(code) = line
+            .response_status
+            .map(|status| status.code)
+            .filter(|code| *code >= 400)
+        {
             *self.refused.entry(code).or_default() += 1;
         }
     }
@@ -93,9 +127,14 @@ impl Requests {
     /// All that change something, whether the apiserver carried them out or not. A lease is renewed by the clock, and is left out.
     pub(crate) fn writes(&self) -> u64 {
         let counts = |key: &str| {
-            key.split_once(' ').is_some_and(|(verb, resource)| WRITES.contains(&verb) && resource != "leases")
+            key.split_once(' ')
+                .is_some_and(|(verb, resource)| WRITES.contains(&verb) && resource != "leases")
         };
-        self.all.iter().filter(|(key, _)| counts(key)).map(|(_, count)| count).sum()
+        self.all
+            .iter()
+            .filter(|(key, _)| counts(key))
+            .map(|(_, count)| count)
+            .sum()
     }
 }
 
@@ -107,13 +146,17 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn at(path: &Path) -> Self {
-        Self { path: path.to_owned(), position: 0 }
+        Self {
+            path: path.to_owned(),
+            position: 0,
+        }
     }
 
     /// What this user has asked since the last look.
     pub(crate) fn since(&mut self, user: &str) -> Result<Requests> {
         let mut requests = Requests::default();
-        let file = File::open(&self.path).with_context(|| format!("cannot read {}", self.path.display()))?;
+        let file = File::open(&self.path)
+            .with_context(|| format!("cannot read {}", self.path.display()))?;
         let mut reader = BufReader::new(file);
         reader.seek(SeekFrom::Start(self.position))?;
         let mut line = String::new();

@@ -56,10 +56,21 @@ impl Small {
             objects::create(&stage.client, NAMESPACE, &set).await?;
         }
         for number in 0..sets {
-            objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, &name(number), PATIENCE, objects::is_done)
-                .await?;
+            objects::until(
+                &stage.client,
+                NAMESPACE,
+                kind::CLONE_SET,
+                &name(number),
+                PATIENCE,
+                objects::is_done,
+            )
+            .await?;
         }
-        Ok(Self { sets, seen, changes: 0 })
+        Ok(Self {
+            sets,
+            seen,
+            changes: 0,
+        })
     }
 
     /// Changes each of them in turn while nothing else happens.
@@ -74,8 +85,13 @@ impl Small {
         for _ in 0..self.sets {
             changes.push(self.change(stage).await?);
         }
-        let phase = phase.end(stage, Some(program), subject, ("small alone", 0)).await?;
-        Ok(Phase { each: acted_on(&changes, &phase.requests)?, ..phase })
+        let phase = phase
+            .end(stage, Some(program), subject, ("small alone", 0))
+            .await?;
+        Ok(Phase {
+            each: acted_on(&changes, &phase.requests)?,
+            ..phase
+        })
     }
 
     /// Changes one after the other until the large CloneSet is done with its change of image.
@@ -101,8 +117,18 @@ impl Small {
                 break;
             }
         }
-        let phase = phase.end(stage, Some(program), subject, ("small beside", options.pods)).await?;
-        Ok(Phase { each: acted_on(&changes, &phase.requests)?, ..phase })
+        let phase = phase
+            .end(
+                stage,
+                Some(program),
+                subject,
+                ("small beside", options.pods),
+            )
+            .await?;
+        Ok(Phase {
+            each: acted_on(&changes, &phase.requests)?,
+            ..phase
+        })
     }
 
     /// Changes the next one, and waits for its new revision.
@@ -115,12 +141,24 @@ impl Small {
         objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, &name, &patch).await?;
         let (answered, deadline) = (Timestamp::now(), Instant::now() + PATIENCE);
         loop {
-            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(&name).copied();
+            let seen = self
+                .seen
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .get(&name)
+                .copied();
             if let Some(seen) = seen.filter(|seen| *seen > asked) {
                 sleep(PAUSE).await;
-                return Ok(Change { asked, answered, seen });
+                return Ok(Change {
+                    asked,
+                    answered,
+                    seen,
+                });
             }
-            ensure!(Instant::now() < deadline, "CloneSet {name} is never acted on");
+            ensure!(
+                Instant::now() < deadline,
+                "CloneSet {name} is never acted on"
+            );
             sleep(LOOK).await;
         }
     }
@@ -129,9 +167,15 @@ impl Small {
 /// How many seconds after the apiserver had each change the first request for it came: that its template be judged.
 fn acted_on(changes: &[Change], requests: &Requests) -> Result<Vec<f64>> {
     let of_change = |change: &Change| {
-        let of_it = requests.judged.iter().filter(|judged| (change.asked..=change.seen).contains(judged));
+        let of_it = requests
+            .judged
+            .iter()
+            .filter(|judged| (change.asked..=change.seen).contains(judged));
         let judged = of_it.max().context("a template was never judged")?;
-        Ok(judged.duration_since(change.answered).as_secs_f64().max(0.0))
+        Ok(judged
+            .duration_since(change.answered)
+            .as_secs_f64()
+            .max(0.0))
     };
     changes.iter().map(of_change).collect()
 }
@@ -139,15 +183,30 @@ fn acted_on(changes: &[Change], requests: &Requests) -> Result<Vec<f64>> {
 /// Notes every revision that is made from now on.
 async fn watch(stage: &Stage, seen: Seen) -> Result<()> {
     let revisions: Api<ControllerRevision> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    let listed = revisions.list_metadata(&kube::api::ListParams::default().limit(1)).await?;
-    let version = listed.metadata.resource_version.context("a list has a version")?;
-    let parameters = WatchParams { timeout: Some(290), ..WatchParams::default() };
-    let mut told = revisions.watch_metadata(&parameters, &version).await?.boxed();
+    let listed = revisions
+        .list_metadata(&kube::api::ListParams::default().limit(1))
+        .await?;
+    let version = listed
+        .metadata
+        .resource_version
+        .context("a list has a version")?;
+    let parameters = WatchParams {
+        timeout: Some(290),
+        ..WatchParams::default()
+    };
+    let mut told = revisions
+        .watch_metadata(&parameters, &version)
+        .await?
+        .boxed();
     tokio::spawn(async move {
         while let Some(Ok(event)) = told.next().await {
-            let WatchEvent::Added(revision) = event else { continue };
+            let WatchEvent::Added(revision) = event else {
+                continue;
+            };
             if let Some(owner) = revision.owner_references().first() {
-                seen.lock().unwrap_or_else(PoisonError::into_inner).insert(owner.name.clone(), Timestamp::now());
+                seen.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(owner.name.clone(), Timestamp::now());
             }
         }
     });

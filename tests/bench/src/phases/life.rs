@@ -27,19 +27,29 @@ pub(crate) async fn run(
     let (pods, idle) = (options.pods, Duration::from_secs(options.idle));
     let ports = Ports::open(stage)?;
     let mut program = Program::start(recipe, stage, ports)?;
-    warm_up(stage).await.context("the controller does not get to work")?;
+    warm_up(stage)
+        .await
+        .context("the controller does not get to work")?;
     let mut phases = Vec::new();
 
     let phase = begin(stage, Some(&program)).await?;
     sleep(idle).await;
-    phases.push(phase.end(stage, Some(&program), subject, ("idle", 0)).await?);
+    phases.push(
+        phase
+            .end(stage, Some(&program), subject, ("idle", 0))
+            .await?,
+    );
 
     let rolling_update = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "25%"});
     let set = objects::clone_set(NAME, pods, "web:1", &rolling_update);
     let phase = begin(stage, Some(&program)).await?;
     objects::create(&stage.client, NAMESPACE, &set).await?;
     done(stage, NAME).await?;
-    phases.push(phase.end(stage, Some(&program), subject, ("create", pods)).await?);
+    phases.push(
+        phase
+            .end(stage, Some(&program), subject, ("create", pods))
+            .await?,
+    );
 
     for (name, image) in [("in place", "web:2"), ("again", "web:3")] {
         let patch = objects::image_patch(&set, image);
@@ -48,17 +58,26 @@ pub(crate) async fn run(
 
     let phase = begin(stage, Some(&program)).await?;
     sleep(idle).await;
-    phases.push(phase.end(stage, Some(&program), subject, ("held", 0)).await?);
+    phases.push(
+        phase
+            .end(stage, Some(&program), subject, ("held", 0))
+            .await?,
+    );
 
     let mut patch = objects::image_patch(&set, "web:4");
-    let recreate = json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": "25%", "maxSurge": "10%"});
+    let recreate =
+        json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": "25%", "maxSurge": "10%"});
     patch["spec"]["updateStrategy"] = json!({"rollingUpdate": recreate});
     phases.push(change(stage, &program, &patch, subject, ("recreate", pods)).await?);
 
     if options.small > 0 {
         let mut small = Small::create(stage, options.small).await?;
         phases.push(small.alone(stage, &program, subject).await?);
-        phases.push(small.beside(stage, &program, options, NAME, subject).await?);
+        phases.push(
+            small
+                .beside(stage, &program, options, NAME, subject)
+                .await?,
+        );
     }
 
     let others = options.small + options.sets * options.of;
@@ -71,25 +90,48 @@ pub(crate) async fn run(
     program.stop().await?;
     let fewer = pods - 1;
     let wish = json!({"spec": {"replicas": fewer}});
-    let wished = objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, &wish).await.is_ok();
+    let wished = objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, &wish)
+        .await
+        .is_ok();
     program = Program::start(recipe, stage, ports)?;
     // What a process has used before it was begun with is nothing.
     let phase = begin(stage, Some(&program)).await?;
     // Some controllers have webhooks without which nothing can be changed.
     let deadline = Instant::now() + PATIENCE;
-    while !wished && let Err(error) = objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, &wish).await {
-        ensure!(Instant::now() < deadline, "the CloneSet cannot be changed after the restart: {error:#}");
+    while !wished
+        && let Err(error) =
+            objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, &wish).await
+    {
+        ensure!(
+            Instant::now() < deadline,
+            "the CloneSet cannot be changed after the restart: {error:#}"
+        );
         sleep(Duration::from_millis(50)).await;
     }
     until_pods(stage, fewer + others).await?;
     done(stage, NAME).await?;
-    phases.push(phase.end(stage, Some(&program), subject, ("restart", 0)).await?);
+    phases.push(
+        phase
+            .end(stage, Some(&program), subject, ("restart", 0))
+            .await?,
+    );
 
     let phase = begin(stage, Some(&program)).await?;
-    objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, NAME, &json!({"spec": {"replicas": 0}})).await?;
+    objects::patch(
+        &stage.client,
+        NAMESPACE,
+        kind::CLONE_SET,
+        NAME,
+        &json!({"spec": {"replicas": 0}}),
+    )
+    .await?;
     until_pods(stage, others).await?;
     done(stage, NAME).await?;
-    phases.push(phase.end(stage, Some(&program), subject, ("scale down", fewer)).await?);
+    phases.push(
+        phase
+            .end(stage, Some(&program), subject, ("scale down", fewer))
+            .await?,
+    );
 
     if options.stateful {
         phases.extend(stateful::run(stage, &program, (pods, others), subject).await?);
@@ -107,11 +149,21 @@ async fn warm_up(stage: &Stage) -> Result<()> {
     let deadline = Instant::now() + Duration::from_secs(180);
     // Its webhooks may have to come up first.
     while let Err(error) = objects::create(&stage.client, NAMESPACE, &set).await {
-        ensure!(Instant::now() < deadline, "the CloneSet cannot be created: {error:#}");
+        ensure!(
+            Instant::now() < deadline,
+            "the CloneSet cannot be created: {error:#}"
+        );
         sleep(Duration::from_millis(200)).await;
     }
     done(stage, "first").await?;
-    objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, "first", &json!({"spec": {"replicas": 0}})).await?;
+    objects::patch(
+        &stage.client,
+        NAMESPACE,
+        kind::CLONE_SET,
+        "first",
+        &json!({"spec": {"replicas": 0}}),
+    )
+    .await?;
     done(stage, "first").await?;
     until_pods(stage, 0).await?;
     sleep(Duration::from_secs(2)).await;
@@ -132,7 +184,15 @@ async fn change(
 }
 
 async fn done(stage: &Stage, name: &str) -> Result<()> {
-    objects::until(&stage.client, NAMESPACE, kind::CLONE_SET, name, PATIENCE, objects::is_done).await?;
+    objects::until(
+        &stage.client,
+        NAMESPACE,
+        kind::CLONE_SET,
+        name,
+        PATIENCE,
+        objects::is_done,
+    )
+    .await?;
     Ok(())
 }
 
@@ -146,7 +206,12 @@ pub(super) async fn until_pods(stage: &Stage, wanted: usize) -> Result<()> {
 }
 
 /// An image, pulled on every node.
-async fn pull(stage: &mut Stage, program: &Program, nodes: usize, subject: (&str, usize)) -> Result<Phase> {
+async fn pull(
+    stage: &mut Stage,
+    program: &Program,
+    nodes: usize,
+    subject: (&str, usize),
+) -> Result<Phase> {
     let job = json!({
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "ImagePullJob",
@@ -154,10 +219,21 @@ async fn pull(stage: &mut Stage, program: &Program, nodes: usize, subject: (&str
         "spec": {"image": "pulled:1", "parallelism": "100%", "completionPolicy": {"type": "Always"}},
     });
     let is_done = move |job: &Value| {
-        !job["status"]["completionTime"].is_null() && job["status"]["succeeded"].as_u64() == u64::try_from(nodes).ok()
+        !job["status"]["completionTime"].is_null()
+            && job["status"]["succeeded"].as_u64() == u64::try_from(nodes).ok()
     };
     let phase = begin(stage, Some(program)).await?;
     objects::create(&stage.client, NAMESPACE, &job).await?;
-    objects::until(&stage.client, NAMESPACE, kind::IMAGE_PULL_JOB, JOB, PATIENCE, is_done).await?;
-    phase.end(stage, Some(program), subject, ("pull", nodes)).await
+    objects::until(
+        &stage.client,
+        NAMESPACE,
+        kind::IMAGE_PULL_JOB,
+        JOB,
+        PATIENCE,
+        is_done,
+    )
+    .await?;
+    phase
+        .end(stage, Some(program), subject, ("pull", nodes))
+        .await
 }

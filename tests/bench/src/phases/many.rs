@@ -35,10 +35,14 @@ pub(crate) async fn create(
         objects::create(&stage.client, NAMESPACE, &set).await?;
     }
     let each = all_done(stage, options.sets).await?;
-    let created = phase.end(stage, Some(program), subject, ("many create", pods)).await?;
+    let created = phase
+        .end(stage, Some(program), subject, ("many create", pods))
+        .await?;
     let phase = begin(stage, Some(program)).await?;
     sleep(Duration::from_secs(options.idle)).await;
-    let held = phase.end(stage, Some(program), subject, ("many held", 0)).await?;
+    let held = phase
+        .end(stage, Some(program), subject, ("many held", 0))
+        .await?;
     Ok(vec![Phase { each, ..created }, held])
 }
 
@@ -54,13 +58,26 @@ pub(crate) async fn update(
         let client = stage.client.clone();
         async move {
             let set = objects::clone_set(&name(number), options.of, "web:1", &json!({}));
-            objects::patch(&client, NAMESPACE, kind::CLONE_SET, &name(number), &objects::image_patch(&set, "web:2"))
-                .await
+            objects::patch(
+                &client,
+                NAMESPACE,
+                kind::CLONE_SET,
+                &name(number),
+                &objects::image_patch(&set, "web:2"),
+            )
+            .await
         }
     });
     try_join_all(patches).await?;
     let each = all_done(stage, options.sets).await?;
-    let phase = phase.end(stage, Some(program), subject, ("many in place", options.sets * options.of)).await?;
+    let phase = phase
+        .end(
+            stage,
+            Some(program),
+            subject,
+            ("many in place", options.sets * options.of),
+        )
+        .await?;
     Ok(Phase { each, ..phase })
 }
 
@@ -69,12 +86,16 @@ async fn all_done(stage: &Stage, sets: usize) -> Result<Vec<f64>> {
     let begun = Instant::now();
     let waits = (0..sets).map(|number| async move {
         loop {
-            let set: Value = objects::get(&stage.client, NAMESPACE, kind::CLONE_SET, &name(number)).await?;
+            let set: Value =
+                objects::get(&stage.client, NAMESPACE, kind::CLONE_SET, &name(number)).await?;
             if objects::is_done(&set) {
                 return anyhow::Ok(begun.elapsed().as_secs_f64());
             }
             let status = &set["status"];
-            ensure!(begun.elapsed() < PATIENCE, "it is not done after {PATIENCE:?}: {status}");
+            ensure!(
+                begun.elapsed() < PATIENCE,
+                "it is not done after {PATIENCE:?}: {status}"
+            );
             sleep(LOOK).await;
         }
     });

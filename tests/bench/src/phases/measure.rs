@@ -57,7 +57,12 @@ pub(crate) async fn begin(stage: &mut Stage, program: Option<&Program>) -> Resul
         Some(program) => program.reconciles().await,
         None => 0,
     };
-    Ok(Begun { look: stage.look(id)?, reconciles, began: stage.record.now(), started: Instant::now() })
+    Ok(Begun {
+        look: stage.look(id)?,
+        reconciles,
+        began: stage.record.now(),
+        started: Instant::now(),
+    })
 }
 
 impl Begun {
@@ -75,7 +80,10 @@ impl Begun {
             Some(program) => program.reconciles().await,
             None => 0,
         };
-        let (before, after) = (self.look, stage.look(program.map(Program::id).transpose()?)?);
+        let (before, after) = (
+            self.look,
+            stage.look(program.map(Program::id).transpose()?)?,
+        );
         let requests = stage.requests()?;
         let phase = Phase {
             subject: subject.to_owned(),
@@ -95,7 +103,10 @@ impl Begun {
             each: Vec::new(),
             requests,
         };
-        println!("  {subject:<6} {name:<12} {seconds:>7.2} s  {:>6} writes", phase.writes);
+        println!(
+            "  {subject:<6} {name:<12} {seconds:>7.2} s  {:>6} writes",
+            phase.writes
+        );
         Ok(phase)
     }
 }

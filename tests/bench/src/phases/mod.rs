@@ -107,7 +107,11 @@ struct Life {
 
 /// Who is measured.
 enum Subject {
-    Controller { name: &'static str, words: Vec<String>, manifests: PathBuf },
+    Controller {
+        name: &'static str,
+        words: Vec<String>,
+        manifests: PathBuf,
+    },
     Floor,
 }
 
@@ -126,7 +130,8 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
         options.rounds > 0 && options.pods > 0 && options.nodes > 0,
         "--rounds, --pods and --nodes are to be 1 or more"
     );
-    std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
+    std::fs::create_dir_all(&options.logs)
+        .with_context(|| format!("cannot make {}", options.logs.display()))?;
     let [controller, simnode] = &programs(options)?;
     let subjects = subjects(options, controller);
     let mut figures = Figures {
@@ -145,9 +150,14 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
                 options.nodes
             );
             let measured = measure(options, subject, round, simnode).await;
-            let (phases, memory) = measured.with_context(|| format!("round {round} of {}", subject.name()))?;
+            let (phases, memory) =
+                measured.with_context(|| format!("round {round} of {}", subject.name()))?;
             figures.phases.extend(phases);
-            figures.lives.push(Life { subject: subject.name().to_owned(), round, memory });
+            figures.lives.push(Life {
+                subject: subject.name().to_owned(),
+                round,
+                memory,
+            });
             // What was measured is kept, even if what comes next fails.
             std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
                 .with_context(|| format!("cannot write {}", options.json.display()))?;
@@ -155,8 +165,15 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     }
     print!("{}", table::text(&figures));
     let pictures = pictures::write(&figures, &options.json)?;
-    let pictures: Vec<_> = pictures.iter().map(|path| path.display().to_string()).collect();
-    println!("The figures are in {}, and drawn in {}.", options.json.display(), pictures.join(", "));
+    let pictures: Vec<_> = pictures
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    println!(
+        "The figures are in {}, and drawn in {}.",
+        options.json.display(),
+        pictures.join(", ")
+    );
     Ok(())
 }
 
@@ -167,20 +184,29 @@ fn programs(options: &Options) -> Result<[PathBuf; 2]> {
         return Ok(NAMES.map(|name| directory.join(name)));
     }
     let built = workspace_binaries(&NAMES, !options.unoptimised)?;
-    built.try_into().map_err(|built: Vec<_>| anyhow::anyhow!("cargo built {} programs instead of 2", built.len()))
+    built.try_into().map_err(|built: Vec<_>| {
+        anyhow::anyhow!("cargo built {} programs instead of 2", built.len())
+    })
 }
 
 fn subjects(options: &Options, controller: &Path) -> Vec<Subject> {
     let own = own_manifests();
-    let mut subjects =
-        vec![Subject::Controller { name: "berth", words: program::berth(controller), manifests: own.clone() }];
+    let mut subjects = vec![Subject::Controller {
+        name: "berth",
+        words: program::berth(controller),
+        manifests: own.clone(),
+    }];
     if options.floor {
         subjects.push(Subject::Floor);
     }
     if let Some(command) = &options.peer {
         let words = command.split_whitespace().map(str::to_owned).collect();
         let manifests = options.peer_manifests.clone().unwrap_or(own);
-        subjects.push(Subject::Controller { name: "peer", words, manifests });
+        subjects.push(Subject::Controller {
+            name: "peer",
+            words,
+            manifests,
+        });
     }
     subjects
 }
@@ -206,9 +232,14 @@ async fn measure(
         Subject::Controller { name, words, .. } => {
             let log = options.logs.join(format!("{name}-{round}.log"));
             let _ = std::fs::remove_file(&log);
-            let recipe = Recipe { words: words.clone(), log };
+            let recipe = Recipe {
+                words: words.clone(),
+                log,
+            };
             let said = format!("what it says is in {}", recipe.log.display());
-            life::run(&mut stage, &recipe, options, (*name, round)).await.context(said)?
+            life::run(&mut stage, &recipe, options, (*name, round))
+                .await
+                .context(said)?
         }
     };
     let memory = stage.record.samples();

@@ -24,7 +24,8 @@ const TICKS: f64 = 100.0;
 /// Looks at a process.
 pub(crate) fn used(pid: u32) -> Result<Used> {
     let read = |file: &str| {
-        fs::read_to_string(format!("/proc/{pid}/{file}")).with_context(|| format!("process {pid} has ended"))
+        fs::read_to_string(format!("/proc/{pid}/{file}"))
+            .with_context(|| format!("process {pid} has ended"))
     };
     let (stat, status) = (read("stat")?, read("status")?);
     let field = |name| field(&status, name).with_context(|| format!("process {pid} has ended"));
@@ -50,7 +51,13 @@ fn cpu(stat: &str) -> Option<f64> {
 }
 
 fn field(status: &str, name: &str) -> Option<u64> {
-    status.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]
@@ -63,6 +70,9 @@ mod tests {
         assert_eq!(cpu(stat), Some(2.0));
         assert_eq!(cpu("12 (a"), None);
         let used = used(std::process::id()).unwrap();
-        assert!(used.resident > 0 && used.anonymous > 0 && used.peak >= used.resident, "{used:?}");
+        assert!(
+            used.resident > 0 && used.anonymous > 0 && used.peak >= used.resident,
+            "{used:?}"
+        );
     }
 }

@@ -39,7 +39,9 @@ pub(crate) fn berth(binary: &Path) -> Vec<String> {
         "--webhook-port={webhook}",
         WEBHOOK_HOST,
     ];
-    std::iter::once(binary.display().to_string()).chain(flags.map(str::to_owned)).collect()
+    std::iter::once(binary.display().to_string())
+        .chain(flags.map(str::to_owned))
+        .collect()
 }
 
 /// A controller that was started. It is killed with this value.
@@ -60,7 +62,11 @@ pub(crate) struct Ports {
 impl Ports {
     /// Ports that are free, for a controller beside the apiserver.
     pub(crate) fn inside() -> Result<Self> {
-        Ok(Self { metrics: free_port()?, health: free_port()?, webhook: free_port()? })
+        Ok(Self {
+            metrics: free_port()?,
+            health: free_port()?,
+            webhook: free_port()?,
+        })
     }
 
     /// Ports that are free, and the way from the apiserver to the webhooks.
@@ -74,7 +80,16 @@ impl Ports {
     /// replicas say one address, as behind a Service.
     pub(crate) fn reached_at(self, words: Vec<String>) -> Vec<String> {
         let host = format!("{WEBHOOK_HOST}:{}", self.webhook);
-        words.into_iter().map(|word| if word == WEBHOOK_HOST { host.clone() } else { word }).collect()
+        words
+            .into_iter()
+            .map(|word| {
+                if word == WEBHOOK_HOST {
+                    host.clone()
+                } else {
+                    word
+                }
+            })
+            .collect()
     }
 }
 
@@ -92,10 +107,18 @@ impl Program {
         Self::start_at(Place::Host, recipe, stage, ports)
     }
 
-    pub(crate) fn start_at(place: Place, recipe: &Recipe, stage: &Stage, ports: Ports) -> Result<Self> {
+    pub(crate) fn start_at(
+        place: Place,
+        recipe: &Recipe,
+        stage: &Stage,
+        ports: Ports,
+    ) -> Result<Self> {
         let (kubeconfig, host) = match place {
             Place::Host => (stage.kubeconfig.display().to_string(), address::HOST),
-            Place::Inside => (stage.kubeconfig_inside()?.display().to_string(), address::CONTROL_PLANE),
+            Place::Inside => (
+                stage.kubeconfig_inside()?.display().to_string(),
+                address::CONTROL_PLANE,
+            ),
         };
         let fill = |word: &String| {
             word.replace("{kubeconfig}", &kubeconfig)
@@ -106,9 +129,15 @@ impl Program {
         };
         let words: Vec<_> = recipe.words.iter().map(fill).collect();
         let (program, arguments) = words.split_first().context("the command is empty")?;
-        let log = OpenOptions::new().create(true).append(true).open(&recipe.log)?;
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&recipe.log)?;
         let mut command = Command::new(program);
-        command.args(arguments).env("KUBECONFIG", &kubeconfig).env("WEBHOOK_HOST", host.to_string());
+        command
+            .args(arguments)
+            .env("KUBECONFIG", &kubeconfig)
+            .env("WEBHOOK_HOST", host.to_string());
         command
             .env("WEBHOOK_PORT", ports.webhook.to_string())
             .env("POD_NAMESPACE", "kruise-system")
@@ -126,8 +155,14 @@ impl Program {
             Place::Inside => stage.cluster.in_network(spawn)?,
         };
         let child = child.with_context(|| format!("cannot start {program}"))?;
-        let followed = stage.record.follow(child.id().context("the controller has ended")?);
-        Ok(Self { child, metrics: ports.metrics, followed })
+        let followed = stage
+            .record
+            .follow(child.id().context("the controller has ended")?);
+        Ok(Self {
+            child,
+            metrics: ports.metrics,
+            followed,
+        })
     }
 
     /// Its process.
@@ -138,7 +173,10 @@ impl Program {
     /// Asks it to end, and waits for that.
     pub(crate) async fn stop(mut self) -> Result<()> {
         let id = self.id()?.to_string();
-        ensure!(Command::new("kill").arg(&id).status().await?.success(), "cannot end process {id}");
+        ensure!(
+            Command::new("kill").arg(&id).status().await?.success(),
+            "cannot end process {id}"
+        );
         self.followed.abort();
         self.child.wait().await?;
         Ok(())
@@ -162,14 +200,22 @@ impl Program {
             if answer.split_whitespace().nth(1) == Some("200") {
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "process {} never gets ready: {answer}", self.id()?);
+            ensure!(
+                Instant::now() < deadline,
+                "process {} never gets ready: {answer}",
+                self.id()?
+            );
             sleep(Duration::from_millis(50)).await;
         }
     }
 
     /// How many reconciles it counts; 0 where it tells nothing.
     pub(crate) async fn reconciles(&self) -> u64 {
-        self.metrics().await.ok().and_then(|text| sum(&text, "controller_runtime_reconcile_total")).unwrap_or(0)
+        self.metrics()
+            .await
+            .ok()
+            .and_then(|text| sum(&text, "controller_runtime_reconcile_total"))
+            .unwrap_or(0)
     }
 
     /// How often one of its controllers has looked at an object.
@@ -182,7 +228,9 @@ impl Program {
     /// How many of its writes it has not seen yet, as far as it knows.
     pub(crate) async fn awaited(&self) -> Result<usize> {
         let awaited = sum(&self.metrics().await?, "berth_awaited_writes");
-        Ok(usize::try_from(awaited.context("it does not tell berth_awaited_writes")?)?)
+        Ok(usize::try_from(
+            awaited.context("it does not tell berth_awaited_writes")?,
+        )?)
     }
 
     async fn metrics(&self) -> std::io::Result<String> {
@@ -191,7 +239,9 @@ impl Program {
 
     async fn get(&self, path: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.metrics)).await?;
-        stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
+        stream
+            .write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())
+            .await?;
         let mut text = String::new();
         stream.read_to_string(&mut text).await?;
         Ok(text)
@@ -200,7 +250,10 @@ impl Program {
 
 /// The sum of a metric over all its labels; nothing where there is none.
 fn sum(metrics: &str, name: &str) -> Option<u64> {
-    sum_of(metrics, |line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])))
+    sum_of(metrics, |line| {
+        line.strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with(['{', ' ']))
+    })
 }
 
 fn sum_of(metrics: &str, is_it: impl Fn(&str) -> bool) -> Option<u64> {
@@ -215,9 +268,16 @@ mod tests {
 
     #[test]
     fn two_replicas_are_reached_at_one_address() {
-        let ports = Ports { metrics: 1, health: 2, webhook: 3 };
+        let ports = Ports {
+            metrics: 1,
+            health: 2,
+            webhook: 3,
+        };
         let words = ports.reached_at(berth(Path::new("berth")));
-        assert!(words.contains(&"--webhook-host={host}:3".to_owned()), "{words:?}");
+        assert!(
+            words.contains(&"--webhook-host={host}:3".to_owned()),
+            "{words:?}"
+        );
         assert_eq!(words.len(), berth(Path::new("berth")).len());
     }
 
@@ -226,7 +286,10 @@ mod tests {
         let text = "# HELP x\ncontroller_runtime_reconcile_total{controller=\"a\",result=\"success\"} 3\n\
                     controller_runtime_reconcile_total{controller=\"b\"} 4e+01\ncontroller_runtime_reconcile_errors_total 9\n";
         assert_eq!(sum(text, "controller_runtime_reconcile_total"), Some(43));
-        assert_eq!(sum(text, "controller_runtime_reconcile_errors_total"), Some(9));
+        assert_eq!(
+            sum(text, "controller_runtime_reconcile_errors_total"),
+            Some(9)
+        );
         assert_eq!(sum(text, "controller_runtime_reconcile"), None);
     }
 }

@@ -24,7 +24,10 @@ pub(crate) struct Record {
 impl Record {
     /// It begins now.
     pub(crate) fn begin() -> Arc<Self> {
-        Arc::new(Self { begun: Instant::now(), samples: Mutex::default() })
+        Arc::new(Self {
+            begun: Instant::now(),
+            samples: Mutex::default(),
+        })
     }
 
     /// Seconds since the beginning.
@@ -37,7 +40,11 @@ impl Record {
         let record = Arc::clone(self);
         tokio::spawn(async move {
             while let Ok(used) = process::used(pid) {
-                record.samples.lock().unwrap_or_else(PoisonError::into_inner).push((record.now(), used.resident));
+                record
+                    .samples
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push((record.now(), used.resident));
                 sleep(PERIOD).await;
             }
         })
@@ -45,6 +52,9 @@ impl Record {
 
     /// The samples so far.
     pub(crate) fn samples(&self) -> Vec<Sample> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.samples
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }

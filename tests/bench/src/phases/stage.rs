@@ -64,25 +64,79 @@ pub(crate) struct Look {
 
 impl Stage {
     /// Makes one, with these manifests. What its programs say goes into files in `logs`.
-    pub(crate) async fn up(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path) -> Result<Self> {
-        Self::made(simnode, nodes, manifests, logs, Extras { controllers: false, audit: true }).await
+    pub(crate) async fn up(
+        simnode: &Path,
+        nodes: usize,
+        manifests: &Path,
+        logs: &Path,
+    ) -> Result<Self> {
+        Self::made(
+            simnode,
+            nodes,
+            manifests,
+            logs,
+            Extras {
+                controllers: false,
+                audit: true,
+            },
+        )
+        .await
     }
 
     /// The same, where nobody counts requests: the apiserver has no log of them to write.
-    pub(crate) async fn unaudited(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path) -> Result<Self> {
-        Self::made(simnode, nodes, manifests, logs, Extras { controllers: false, audit: false }).await
+    pub(crate) async fn unaudited(
+        simnode: &Path,
+        nodes: usize,
+        manifests: &Path,
+        logs: &Path,
+    ) -> Result<Self> {
+        Self::made(
+            simnode,
+            nodes,
+            manifests,
+            logs,
+            Extras {
+                controllers: false,
+                audit: false,
+            },
+        )
+        .await
     }
 
     /// The same, with kube-controller-manager: it collects garbage, and the nodes' leases are renewed for it.
-    pub(crate) async fn with_controllers(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path) -> Result<Self> {
-        Self::made(simnode, nodes, manifests, logs, Extras { controllers: true, audit: true }).await
+    pub(crate) async fn with_controllers(
+        simnode: &Path,
+        nodes: usize,
+        manifests: &Path,
+        logs: &Path,
+    ) -> Result<Self> {
+        Self::made(
+            simnode,
+            nodes,
+            manifests,
+            logs,
+            Extras {
+                controllers: true,
+                audit: true,
+            },
+        )
+        .await
     }
 
-    async fn made(simnode: &Path, nodes: usize, manifests: &Path, logs: &Path, extras: Extras) -> Result<Self> {
+    async fn made(
+        simnode: &Path,
+        nodes: usize,
+        manifests: &Path,
+        logs: &Path,
+        extras: Extras,
+    ) -> Result<Self> {
         let Extras { controllers, audit } = extras;
         let manifests = manifests.display().to_string();
         let made = move || {
-            let cluster = Cluster::up(&ClusterOptions { audit, ..ClusterOptions::default() })?;
+            let cluster = Cluster::up(&ClusterOptions {
+                audit,
+                ..ClusterOptions::default()
+            })?;
             // Their work, and the CPU that it takes, are none of the subject's.
             cluster.kill(Component::Scheduler)?;
             if !controllers {
@@ -91,17 +145,32 @@ impl Stage {
             for namespace in [NAMESPACE, SYSTEM] {
                 cluster.kubectl(&["create", "namespace", namespace])?;
             }
-            cluster.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &manifests])?;
-            cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=120s", "crd", "--all"])?;
+            cluster.kubectl(&[
+                "apply",
+                "--server-side",
+                "--force-conflicts",
+                "-f",
+                &manifests,
+            ])?;
+            cluster.kubectl(&[
+                "wait",
+                "--for=condition=Established",
+                "--timeout=120s",
+                "crd",
+                "--all",
+            ])?;
             anyhow::Ok(cluster)
         };
         let cluster = tokio::task::spawn_blocking(made).await??;
         let config = Kubeconfig::read_from(cluster.kubeconfig())?;
-        let mut config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+        let mut config =
+            kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
         config.default_retry = false;
         // The transport that controllers have: small writes are sent at once.
-        let client = berth_runtime::client::connect(config, berth_runtime::metrics::Metrics::new(|_| {}))?;
-        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+        let client =
+            berth_runtime::client::connect(config, berth_runtime::metrics::Metrics::new(|_| {}))?;
+        let account =
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         if !controllers {
             objects::create(&client, NAMESPACE, &account).await?;
         }
@@ -109,10 +178,22 @@ impl Stage {
         let output = File::create(logs.join("simnode.log"))?;
         let mut command = Command::new(simnode);
         command.args(["--node-images", "--nodes", &nodes.to_string()]);
-        command.args(controllers.then_some("--heartbeat=10s")).env("KUBECONFIG", cluster.kubeconfig());
-        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
-        let simnode = command.kill_on_drop(true).spawn().context("cannot start simnode")?;
-        let process = |component| cluster.process_id(component).with_context(|| format!("{component} does not run"));
+        command
+            .args(controllers.then_some("--heartbeat=10s"))
+            .env("KUBECONFIG", cluster.kubeconfig());
+        command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
+        let simnode = command
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start simnode")?;
+        let process = |component| {
+            cluster
+                .process_id(component)
+                .with_context(|| format!("{component} does not run"))
+        };
         Ok(Self {
             apiserver: process(Component::Apiserver)?,
             etcd: process(Component::Etcd)?,
@@ -144,7 +225,11 @@ impl Stage {
     /// The kubeconfig of [`USER`] for a program that runs beside the apiserver.
     pub(crate) fn kubeconfig_inside(&self) -> Result<PathBuf> {
         let mut config: Value = serde_json::from_slice(&std::fs::read(&self.kubeconfig)?)?;
-        let server = format!("https://{}:{}", address::CONTROL_PLANE, address::APISERVER_PORT);
+        let server = format!(
+            "https://{}:{}",
+            address::CONTROL_PLANE,
+            address::APISERVER_PORT
+        );
         config["clusters"][0]["cluster"]["server"] = json!(server);
         let file = self.kubeconfig.with_file_name("subject-inside.kubeconfig");
         std::fs::write(&file, config.to_string())?;
@@ -153,7 +238,8 @@ impl Stage {
 
     /// How many pods there are.
     pub(crate) async fn pods(&self) -> Result<usize> {
-        self.count(&format!("/api/v1/namespaces/{NAMESPACE}/pods")).await
+        self.count(&format!("/api/v1/namespaces/{NAMESPACE}/pods"))
+            .await
     }
 
     /// How many objects there are at a path.

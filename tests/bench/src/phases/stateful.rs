@@ -43,30 +43,68 @@ pub(super) async fn run(
     let phase = begin(stage, Some(program)).await?;
     objects::create(&stage.client, NAMESPACE, &manifest(pods)).await?;
     done(stage).await?;
-    let all_recorded = |state: &Value| state["status"]["podStates"].as_object().is_some_and(|all| all.len() == pods);
-    objects::until(&stage.client, NAMESPACE, kind::PERSISTENT_POD_STATE, NAME, PATIENCE, all_recorded).await?;
-    phases.push(phase.end(stage, Some(program), subject, ("sts create", pods)).await?);
-    for (name, image, policy) in [("sts in place", "db:2", "InPlaceIfPossible"), ("sts recreate", "db:3", "ReCreate")] {
+    let all_recorded = |state: &Value| {
+        state["status"]["podStates"]
+            .as_object()
+            .is_some_and(|all| all.len() == pods)
+    };
+    objects::until(
+        &stage.client,
+        NAMESPACE,
+        kind::PERSISTENT_POD_STATE,
+        NAME,
+        PATIENCE,
+        all_recorded,
+    )
+    .await?;
+    phases.push(
+        phase
+            .end(stage, Some(program), subject, ("sts create", pods))
+            .await?,
+    );
+    for (name, image, policy) in [
+        ("sts in place", "db:2", "InPlaceIfPossible"),
+        ("sts recreate", "db:3", "ReCreate"),
+    ] {
         let mut patch = objects::image_patch(&manifest(pods), image);
         patch["spec"]["updateStrategy"] = json!({"rollingUpdate": {"podUpdatePolicy": policy}});
         let phase = begin(stage, Some(program)).await?;
         objects::patch(&stage.client, NAMESPACE, kind::STATEFUL_SET, NAME, &patch).await?;
         done(stage).await?;
-        phases.push(phase.end(stage, Some(program), subject, (name, pods)).await?);
+        phases.push(
+            phase
+                .end(stage, Some(program), subject, (name, pods))
+                .await?,
+        );
     }
     let phase = begin(stage, Some(program)).await?;
     let none = json!({"spec": {"replicas": 0}});
     objects::patch(&stage.client, NAMESPACE, kind::STATEFUL_SET, NAME, &none).await?;
     until_pods(stage, others).await?;
     done(stage).await?;
-    phases.push(phase.end(stage, Some(program), subject, ("sts down", pods)).await?);
+    phases.push(
+        phase
+            .end(stage, Some(program), subject, ("sts down", pods))
+            .await?,
+    );
     Ok(phases)
 }
 
 async fn done(stage: &Stage) -> Result<()> {
     let is_done = |set: &Value| {
-        let replicas = set["spec"]["replicas"].as_u64().and_then(|replicas| usize::try_from(replicas).ok());
+        let replicas = set["spec"]["replicas"]
+            .as_u64()
+            .and_then(|replicas| usize::try_from(replicas).ok());
         objects::is_stateful_set_done(set, replicas.unwrap_or(1))
     };
-    objects::until(&stage.client, NAMESPACE, kind::STATEFUL_SET, NAME, PATIENCE, is_done).await.map(|_| ())
+    objects::until(
+        &stage.client,
+        NAMESPACE,
+        kind::STATEFUL_SET,
+        NAME,
+        PATIENCE,
+        is_done,
+    )
+    .await
+    .map(|_| ())
 }

@@ -11,7 +11,13 @@ pub(crate) struct Of<'a>(Vec<&'a Phase>);
 
 impl<'a> Of<'a> {
     pub(crate) fn new(figures: &'a Figures, subject: &str, name: &str) -> Self {
-        Self(figures.phases.iter().filter(|phase| phase.subject == subject && phase.name == name).collect())
+        Self(
+            figures
+                .phases
+                .iter()
+                .filter(|phase| phase.subject == subject && phase.name == name)
+                .collect(),
+        )
     }
 
     pub(crate) fn median(&self, value: impl Fn(&Phase) -> f64) -> f64 {
@@ -39,7 +45,11 @@ pub(crate) fn text(figures: &Figures) -> String {
         figures.pods,
         figures.nodes,
         figures.processors,
-        if figures.optimised { "" } else { ", programs built for debugging" }
+        if figures.optimised {
+            ""
+        } else {
+            ", programs built for debugging"
+        }
     );
     for subject in distinct(figures.phases.iter().map(|phase| phase.subject.as_str())) {
         subject_table(figures, subject, &mut text);
@@ -54,11 +64,18 @@ fn subject_table(figures: &Figures, subject: &str, text: &mut String) {
         "\n| {subject} | s | CPU s | resident MiB | peak MiB | writes | per pod | refused | apiserver CPU s | etcd CPU s | reconciles |\n\
          |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
-    let phases = figures.phases.iter().filter(|phase| phase.subject == subject);
+    let phases = figures
+        .phases
+        .iter()
+        .filter(|phase| phase.subject == subject);
     for name in distinct(phases.map(|phase| phase.name)) {
         let of = Of::new(figures, subject, name);
         let per_pod = of.median(|phase| phase.writes as f64 / phase.pods as f64);
-        let per_pod = if per_pod.is_finite() { format!("{per_pod:.2}") } else { String::new() };
+        let per_pod = if per_pod.is_finite() {
+            format!("{per_pod:.2}")
+        } else {
+            String::new()
+        };
         let refused = of.median(|phase| phase.requests.refused.values().sum::<u64>() as f64);
         let _ = writeln!(
             text,
@@ -76,7 +93,12 @@ fn subject_table(figures: &Figures, subject: &str, text: &mut String) {
     let _ = writeln!(text);
     for name in ["create", "in place", "recreate", "pull"] {
         if let Some(phase) = Of::new(figures, subject, name).0.first() {
-            let asked: Vec<_> = phase.requests.all.iter().map(|(what, count)| format!("{count} {what}")).collect();
+            let asked: Vec<_> = phase
+                .requests
+                .all
+                .iter()
+                .map(|(what, count)| format!("{count} {what}"))
+                .collect();
             let _ = writeln!(text, "{subject}, {name}: {}", asked.join(", "));
         }
     }
@@ -89,10 +111,20 @@ fn compare(figures: &Figures, text: &mut String) {
     let _ = writeln!(text);
     for other in ["floor", "peer"] {
         for name in ["create", "in place", "again", "scale down"] {
-            let (time, work) = (seconds("berth", name) / seconds(other, name), cpu("berth", name) / cpu(other, name));
+            let (time, work) = (
+                seconds("berth", name) / seconds(other, name),
+                cpu("berth", name) / cpu(other, name),
+            );
             if time.is_finite() {
-                let work = if work.is_finite() { format!(", {work:.2} × its CPU") } else { String::new() };
-                let _ = writeln!(text, "berth, {name}: {time:.2} × the time of the {other}{work}");
+                let work = if work.is_finite() {
+                    format!(", {work:.2} × its CPU")
+                } else {
+                    String::new()
+                };
+                let _ = writeln!(
+                    text,
+                    "berth, {name}: {time:.2} × the time of the {other}{work}"
+                );
             }
         }
     }
@@ -101,8 +133,10 @@ fn compare(figures: &Figures, text: &mut String) {
         let slowest = phase.each.iter().copied().fold(0.0, f64::max) / mean;
         let (subject, name, sets) = (&phase.subject, phase.name, phase.each.len());
         if name.starts_with("small") {
-            let (median, most) =
-                (median(phase.each.clone()) * 1000.0, phase.each.iter().copied().fold(0.0, f64::max) * 1000.0);
+            let (median, most) = (
+                median(phase.each.clone()) * 1000.0,
+                phase.each.iter().copied().fold(0.0, f64::max) * 1000.0,
+            );
             let over = phase.each.iter().filter(|seconds| **seconds > 0.1).count();
             let _ = writeln!(
                 text,
@@ -111,11 +145,17 @@ fn compare(figures: &Figures, text: &mut String) {
             );
             continue;
         }
-        let _ = writeln!(text, "{subject}, {name}: the slowest of {sets} took {slowest:.2} × the mean of {mean:.2} s");
+        let _ = writeln!(
+            text,
+            "{subject}, {name}: the slowest of {sets} took {slowest:.2} × the mean of {mean:.2} s"
+        );
     }
     let resident = |name| Of::new(figures, "berth", name).median(|phase| phase.resident as f64);
     let per_pod = (resident("held") - resident("idle")) / figures.pods as f64;
-    let _ = writeln!(text, "berth: {per_pod:.1} KiB of memory for each pod, after two rollouts");
+    let _ = writeln!(
+        text,
+        "berth: {per_pod:.1} KiB of memory for each pod, after two rollouts"
+    );
 }
 
 #[cfg(test)]
@@ -138,7 +178,10 @@ mod tests {
             etcd_cpu: 0.5,
             simnode_cpu: 0.25,
             reconciles: 7,
-            requests: Requests { all: [("patch pods".to_owned(), 30)].into(), ..Requests::default() },
+            requests: Requests {
+                all: [("patch pods".to_owned(), 30)].into(),
+                ..Requests::default()
+            },
             writes: 30,
             each: vec![1.0, 2.0],
         }
@@ -148,10 +191,28 @@ mod tests {
     fn medians_of_the_rounds_are_compared() {
         let mut phases = vec![phase("floor", 1, "in place", 2.0)];
         phases.extend([1.0, 9.0, 3.0].map(|seconds| phase("berth", 1, "in place", seconds)));
-        let text = text(&Figures { pods: 10, nodes: 2, processors: 2, optimised: true, phases, lives: Vec::new() });
-        assert!(text.contains("| in place | 3.00 | 1.00 | 10.0 | 11.0 | 30 | 3.00 | 0 | 2.00 | 0.50 | 7 |"), "{text}");
-        assert!(text.contains("berth, in place: 1.50 × the time of the floor"), "{text}");
+        let text = text(&Figures {
+            pods: 10,
+            nodes: 2,
+            processors: 2,
+            optimised: true,
+            phases,
+            lives: Vec::new(),
+        });
+        assert!(
+            text.contains(
+                "| in place | 3.00 | 1.00 | 10.0 | 11.0 | 30 | 3.00 | 0 | 2.00 | 0.50 | 7 |"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains("berth, in place: 1.50 × the time of the floor"),
+            "{text}"
+        );
         assert!(text.contains("berth, in place: 30 patch pods"), "{text}");
-        assert!(text.contains("berth, in place: the slowest of 2 took 1.33 × the mean of 1.50 s"), "{text}");
+        assert!(
+            text.contains("berth, in place: the slowest of 2 took 1.33 × the mean of 1.50 s"),
+            "{text}"
+        );
     }
 }

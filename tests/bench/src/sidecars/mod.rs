@@ -94,13 +94,27 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
             && options.start_delay > 0,
         "--pods, --nodes, --one-by-one, --rounds and --start-delay are to be 1 or more"
     );
-    std::fs::create_dir_all(&options.logs).with_context(|| format!("cannot make {}", options.logs.display()))?;
+    std::fs::create_dir_all(&options.logs)
+        .with_context(|| format!("cannot make {}", options.logs.display()))?;
     let built = workspace_binaries(&["berth-controller", "simnode"], !options.unoptimised)?;
-    let [controller, simnode] = built.as_slice() else { anyhow::bail!("cargo built {} programs, not 2", built.len()) };
-    println!("Making etcd, kube-apiserver and {} simulated nodes …", options.nodes);
-    let mut stage = Stage::up(simnode, options.nodes, &phases::own_manifests(), &options.logs).await?;
+    let [controller, simnode] = built.as_slice() else {
+        anyhow::bail!("cargo built {} programs, not 2", built.len())
+    };
+    println!(
+        "Making etcd, kube-apiserver and {} simulated nodes …",
+        options.nodes
+    );
+    let mut stage = Stage::up(
+        simnode,
+        options.nodes,
+        &phases::own_manifests(),
+        &options.logs,
+    )
+    .await?;
     let said = || format!("what the programs say is in {}", options.logs.display());
-    let figures = measure(options, &mut stage, controller).await.with_context(said)?;
+    let figures = measure(options, &mut stage, controller)
+        .await
+        .with_context(said)?;
     tokio::task::spawn_blocking(move || drop(stage)).await?;
     print!("{}", table::text(&figures));
     std::fs::write(&options.json, serde_json::to_string_pretty(&figures)?)
@@ -119,10 +133,17 @@ async fn measure(options: &Options, stage: &mut Stage, controller: &Path) -> Res
     }
     let mut one_by_one = Vec::new();
     for delay in [Duration::ZERO, Duration::from_secs(options.start_delay)] {
-        one_by_one.push(one_by_one::measure(stage, options, delay).await.context("one by one")?);
+        one_by_one.push(
+            one_by_one::measure(stage, options, delay)
+                .await
+                .context("one by one")?,
+        );
     }
     // One that had led in between would hold what a leader does.
-    ensure!(replicas.follower.reconciles().await == 0, "the replica that was to follow has led");
+    ensure!(
+        replicas.follower.reconciles().await == 0,
+        "the replica that was to follow has led"
+    );
     let figures = Figures {
         pods: options.pods,
         nodes: options.nodes,
@@ -147,7 +168,10 @@ impl Replicas {
         let recipe = |name: &str| {
             let log = logs.join(format!("sidecars-{name}.log"));
             let _ = std::fs::remove_file(&log);
-            Recipe { words: ports.reached_at(phases::berth(controller)), log }
+            Recipe {
+                words: ports.reached_at(phases::berth(controller)),
+                log,
+            }
         };
         let leader = Program::start(&recipe("leader"), stage, own)?;
         let is_held = |lease: &Value| !lease["spec"]["holderIdentity"].is_null();
@@ -171,8 +195,18 @@ fn sidecar_set(name: &str, spec: &Value) -> Value {
 /// Creates it, and waits until the webhook is asked.
 async fn make_set(stage: &Stage, set: &Value) -> Result<()> {
     let made = objects::create(&stage.client, "", set).await?;
-    let name = made["metadata"]["name"].as_str().context("the SidecarSet has a name")?;
-    objects::until(&stage.client, "", kind::SIDECAR_SET, name, PATIENCE, admission::is_asked).await?;
+    let name = made["metadata"]["name"]
+        .as_str()
+        .context("the SidecarSet has a name")?;
+    objects::until(
+        &stage.client,
+        "",
+        kind::SIDECAR_SET,
+        name,
+        PATIENCE,
+        admission::is_asked,
+    )
+    .await?;
     Ok(())
 }
 
@@ -184,13 +218,18 @@ async fn make_pods(stage: &Stage, app: &str, pods: usize, delay: Duration) -> Re
             let mut pod = template.clone();
             (pod["apiVersion"], pod["kind"]) = (json!("v1"), json!("Pod"));
             pod["metadata"]["name"] = json!(format!("{app}-{number}"));
-            pod["metadata"]["annotations"] = json!({START_DELAY: format!("{}ms", delay.as_millis())});
+            pod["metadata"]["annotations"] =
+                json!({START_DELAY: format!("{}ms", delay.as_millis())});
             async move { objects::create(&stage.client, NAMESPACE, &pod).await }
         })
         .buffer_unordered(AT_ONCE)
         .try_for_each(async |pod| {
             let list = &pod["metadata"]["annotations"][annotation::SIDECARSET_INJECTED_LIST];
-            ensure!(list == app, "a pod was created without the sidecars: {}", pod["metadata"]);
+            ensure!(
+                list == app,
+                "a pod was created without the sidecars: {}",
+                pod["metadata"]
+            );
             Ok(())
         })
         .await?;
@@ -202,7 +241,11 @@ async fn until_updated(stage: &Stage, name: &str, pods: usize) -> Result<()> {
     let is_so = |set: &Value| {
         let status = &set["status"];
         status["observedGeneration"] == set["metadata"]["generation"]
-            && ["matchedPods", "updatedPods", "updatedReadyPods"].iter().all(|count| status[count] == pods)
+            && ["matchedPods", "updatedPods", "updatedReadyPods"]
+                .iter()
+                .all(|count| status[count] == pods)
     };
-    objects::until(&stage.client, "", kind::SIDECAR_SET, name, PATIENCE, is_so).await.map(drop)
+    objects::until(&stage.client, "", kind::SIDECAR_SET, name, PATIENCE, is_so)
+        .await
+        .map(drop)
 }

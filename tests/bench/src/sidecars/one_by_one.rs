@@ -43,12 +43,21 @@ pub(super) async fn measure(stage: &Stage, options: &Options, delay: Duration) -
     make_set(stage, &sidecar_set(&name, &spec)).await?;
     make_pods(stage, &name, pods, delay).await?;
     let watch = PodWatch::start(&stage.client, NAMESPACE, "", Instant::now()).await?;
-    let mut timed = Timed { pods, start_delay: delay.as_secs_f64(), sidecar_set: Vec::new(), bare: Vec::new() };
+    let mut timed = Timed {
+        pods,
+        start_delay: delay.as_secs_f64(),
+        sidecar_set: Vec::new(),
+        bare: Vec::new(),
+    };
     for round in 1..=options.rounds {
         tokio::time::sleep(SETTLE).await;
-        timed.sidecar_set.push(by_sidecar_set(stage, &watch, &name, round).await?);
+        timed
+            .sidecar_set
+            .push(by_sidecar_set(stage, &watch, &name, round).await?);
         tokio::time::sleep(SETTLE).await;
-        timed.bare.push(by_hand(stage, &watch, (&name, pods), round).await?);
+        timed
+            .bare
+            .push(by_hand(stage, &watch, (&name, pods), round).await?);
     }
     admission::delete(stage).await?;
     Ok(timed)
@@ -59,32 +68,55 @@ fn containers(round: usize) -> Value {
 }
 
 fn runs(pod: &PodView, container: &str, image: &str) -> bool {
-    let has = |found: &berth_e2e::record::ContainerView| found.wanted == image && found.image_id == image_id(image);
+    let has = |found: &berth_e2e::record::ContainerView| {
+        found.wanted == image && found.image_id == image_id(image)
+    };
     pod.serves() && pod.is_seen && pod.containers.get(container).is_some_and(has)
 }
 
 async fn by_sidecar_set(stage: &Stage, watch: &PodWatch, name: &str, round: usize) -> Result<f64> {
     let image = format!("sidecar:{round}");
     let began = watch.began().elapsed();
-    objects::patch(&stage.client, "", kind::SIDECAR_SET, name, &json!({"spec": containers(round)})).await?;
+    objects::patch(
+        &stage.client,
+        "",
+        kind::SIDECAR_SET,
+        name,
+        &json!({"spec": containers(round)}),
+    )
+    .await?;
     let ended = watch
         .until("all run the sidecar", PATIENCE, |moment| {
-            moment.pods.values().all(|standing| runs(standing.pod, SIDECAR, &image))
+            moment
+                .pods
+                .values()
+                .all(|standing| runs(standing.pod, SIDECAR, &image))
         })
         .await?;
     Ok(ended.saturating_sub(began).as_secs_f64())
 }
 
-async fn by_hand(stage: &Stage, watch: &PodWatch, (name, pods): (&str, usize), round: usize) -> Result<f64> {
-    let (api, image): (Api<Pod>, _) = (Api::namespaced(stage.client.clone(), NAMESPACE), format!("main:{round}"));
+async fn by_hand(
+    stage: &Stage,
+    watch: &PodWatch,
+    (name, pods): (&str, usize),
+    round: usize,
+) -> Result<f64> {
+    let (api, image): (Api<Pod>, _) = (
+        Api::namespaced(stage.client.clone(), NAMESPACE),
+        format!("main:{round}"),
+    );
     let patch = json!({"spec": {"containers": [{"name": CONTAINER, "image": image}]}});
     let (began, mut ended) = (watch.began().elapsed(), Duration::ZERO);
     for number in 0..pods {
         let pod = format!("{name}-{number}");
-        api.patch(&pod, &PatchParams::default(), &Patch::Strategic(&patch)).await?;
+        api.patch(&pod, &PatchParams::default(), &Patch::Strategic(&patch))
+            .await?;
         ended = watch
             .until("the pod serves again", PATIENCE, |moment| {
-                moment.pods.values().any(|standing| standing.pod.name == pod && runs(standing.pod, CONTAINER, &image))
+                moment.pods.values().any(|standing| {
+                    standing.pod.name == pod && runs(standing.pod, CONTAINER, &image)
+                })
             })
             .await?;
     }

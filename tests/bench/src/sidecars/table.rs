@@ -10,11 +10,27 @@ const MIB: f64 = 1024.0;
 /// The writes of an update: to pods, to their statuses, to the SidecarSet's status, and all others.
 fn writes(update: &Update) -> [u64; 4] {
     let of = |resource: &str| {
-        let counts = |key: &str| ["patch", "update"].iter().any(|verb| *key == format!("{verb} {resource}"));
-        update.phase.requests.all.iter().filter(|(key, _)| counts(key)).map(|(_, count)| count).sum()
+        let counts = |key: &str| {
+            ["patch", "update"]
+                .iter()
+                .any(|verb| *key == format!("{verb} {resource}"))
+        };
+        update
+            .phase
+            .requests
+            .all
+            .iter()
+            .filter(|(key, _)| counts(key))
+            .map(|(_, count)| count)
+            .sum()
     };
     let [pods, statuses, own] = ["pods", "pods/status", "sidecarsets/status"].map(of);
-    [pods, statuses, own, update.phase.writes - pods - statuses - own]
+    [
+        pods,
+        statuses,
+        own,
+        update.phase.writes - pods - statuses - own,
+    ]
 }
 
 /// A table of the updates, what was asked in each, and what there is beside.
@@ -26,7 +42,11 @@ pub(super) fn text(figures: &Figures) -> String {
         figures.pods,
         figures.nodes,
         figures.processors,
-        if figures.optimised { "" } else { ", programs built for debugging" }
+        if figures.optimised {
+            ""
+        } else {
+            ", programs built for debugging"
+        }
     );
     for update in &figures.updates {
         let ([pods, statuses, own, others], phase) = (writes(update), &update.phase);
@@ -50,12 +70,20 @@ pub(super) fn text(figures: &Figures) -> String {
     }
     let _ = writeln!(text);
     for Update { way, phase, .. } in &figures.updates {
-        let asked: Vec<_> = phase.requests.all.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        let asked: Vec<_> = phase
+            .requests
+            .all
+            .iter()
+            .map(|(what, count)| format!("{count} {what}"))
+            .collect();
         let _ = writeln!(text, "{way}, {}: {}", phase.name, asked.join(", "));
     }
     let _ = writeln!(text);
     for timed in &figures.one_by_one {
-        let (ours, bare) = (median(timed.sidecar_set.clone()), median(timed.bare.clone()));
+        let (ours, bare) = (
+            median(timed.sidecar_set.clone()),
+            median(timed.bare.clone()),
+        );
         let _ = writeln!(
             text,
             "{} pods one by one, containers that take {} s to start: {ours:.2} s by the SidecarSet, {bare:.2} s by hand, {:.2} × (medians \
@@ -83,8 +111,12 @@ mod tests {
 
     #[test]
     fn writes_are_told_for_each_pod_by_what_they_are_about() {
-        let all =
-            [("patch pods", 20), ("patch pods/status", 10), ("patch sidecarsets/status", 7), ("create events", 5)];
+        let all = [
+            ("patch pods", 20),
+            ("patch pods/status", 10),
+            ("patch sidecarsets/status", 7),
+            ("create events", 5),
+        ];
         let all = all.map(|(what, count)| (what.to_owned(), count)).into();
         let phase = Phase {
             subject: "hot".to_owned(),
@@ -100,23 +132,47 @@ mod tests {
             etcd_cpu: 0.0,
             simnode_cpu: 0.0,
             reconciles: 3,
-            requests: Requests { all, refused: [(404, 3), (409, 1)].into(), ..Requests::default() },
+            requests: Requests {
+                all,
+                refused: [(404, 3), (409, 1)].into(),
+                ..Requests::default()
+            },
             writes: 42,
             each: Vec::new(),
         };
-        let timed = Timed { pods: 10, start_delay: 1.0, sidecar_set: vec![12.0, 13.0, 11.0], bare: vec![10.0] };
+        let timed = Timed {
+            pods: 10,
+            start_delay: 1.0,
+            sidecar_set: vec![12.0, 13.0, 11.0],
+            bare: vec![10.0],
+        };
         let text = text(&Figures {
             pods: 10,
             nodes: 2,
             processors: 2,
             optimised: true,
-            updates: vec![Update { way: "hot", phase, follower: 11 * 1024 }],
+            updates: vec![Update {
+                way: "hot",
+                phase,
+                follower: 11 * 1024,
+            }],
             one_by_one: vec![timed],
             follower_idle: 10 * 1024,
             follower_peak: 12 * 1024,
         });
-        assert!(text.contains("| hot, first | 1.50 | 0.25 | 2.00 | 1.00 | 0.50 | 0.10 | 7 | 12.0 | 11.0 |"), "{text}");
-        assert!(text.contains("12.00 s by the SidecarSet, 10.00 s by hand, 1.20 ×"), "{text}");
-        assert!(text.contains("held 10.0 MiB before there were pods, and 12.0 MiB at most"), "{text}");
+        assert!(
+            text.contains(
+                "| hot, first | 1.50 | 0.25 | 2.00 | 1.00 | 0.50 | 0.10 | 7 | 12.0 | 11.0 |"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains("12.00 s by the SidecarSet, 10.00 s by hand, 1.20 ×"),
+            "{text}"
+        );
+        assert!(
+            text.contains("held 10.0 MiB before there were pods, and 12.0 MiB at most"),
+            "{text}"
+        );
     }
 }

@@ -44,7 +44,8 @@ impl Way {
                 json!({"initContainers": [native]})
             }
             Self::Hot => {
-                let strategy = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+                let strategy =
+                    json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
                 json!({"containers": [{"name": "sidecar", "image": image, "upgradeStrategy": strategy}]})
             }
         }
@@ -52,7 +53,12 @@ impl Way {
 }
 
 /// Updates so many pods twice.
-pub(super) async fn measure(stage: &mut Stage, replicas: &Replicas, way: Way, pods: usize) -> Result<Vec<Update>> {
+pub(super) async fn measure(
+    stage: &mut Stage,
+    replicas: &Replicas,
+    way: Way,
+    pods: usize,
+) -> Result<Vec<Update>> {
     let name = way.name();
     let mut spec = way.containers("sidecar:1");
     spec["updateStrategy"] = json!({"maxUnavailable": "25%"});
@@ -64,8 +70,14 @@ pub(super) async fn measure(stage: &mut Stage, replicas: &Replicas, way: Way, po
         let patch = json!({"spec": way.containers(image)});
         objects::patch(&stage.client, "", kind::SIDECAR_SET, name, &patch).await?;
         until_updated(stage, name, pods).await?;
-        let phase = phase.end(stage, Some(&replicas.leader), (name, 1), (time, pods)).await?;
-        updates.push(Update { way: name, phase, follower: replicas.follower.used()?.resident });
+        let phase = phase
+            .end(stage, Some(&replicas.leader), (name, 1), (time, pods))
+            .await?;
+        updates.push(Update {
+            way: name,
+            phase,
+            follower: replicas.follower.used()?.resident,
+        });
         ensure_images(stage, way, image).await?;
     }
     admission::delete(stage).await?;
@@ -76,11 +88,18 @@ pub(super) async fn measure(stage: &mut Stage, replicas: &Replicas, way: Way, po
 async fn ensure_images(stage: &Stage, way: Way, image: &str) -> Result<()> {
     let pods = objects::list(&stage.client, NAMESPACE, kind::POD, "").await?;
     for pod in &pods {
-        let lists = [&pod["status"]["initContainerStatuses"], &pod["status"]["containerStatuses"]];
+        let lists = [
+            &pod["status"]["initContainerStatuses"],
+            &pod["status"]["containerStatuses"],
+        ];
         let all = || lists.into_iter().filter_map(Value::as_array).flatten();
         let count = |wanted: &str| all().filter(|status| status["image"] == wanted).count();
         let empty = usize::from(way == Way::Hot);
-        ensure!(count(image) == 1 && count("empty:1") == empty, "not all run {image}: {}", pod["status"]);
+        ensure!(
+            count(image) == 1 && count("empty:1") == empty,
+            "not all run {image}: {}",
+            pod["status"]
+        );
     }
     Ok(())
 }

@@ -57,7 +57,10 @@ fn job_name(job: usize) -> String {
 }
 
 fn job_path(job: usize) -> String {
-    format!("/apis/apps.kruise.io/v1beta1/namespaces/{NAMESPACE}/imagepulljobs/{}", job_name(job))
+    format!(
+        "/apis/apps.kruise.io/v1beta1/namespaces/{NAMESPACE}/imagepulljobs/{}",
+        job_name(job)
+    )
 }
 
 fn name(set: usize) -> String {
@@ -66,13 +69,18 @@ fn name(set: usize) -> String {
 
 fn manifest(set: usize) -> Value {
     // Half of them in place, half by new pods.
-    let policy = if set.is_multiple_of(2) { "InPlaceIfPossible" } else { "ReCreate" };
+    let policy = if set.is_multiple_of(2) {
+        "InPlaceIfPossible"
+    } else {
+        "ReCreate"
+    };
     let rolling_update = json!({"podUpdatePolicy": policy, "maxUnavailable": "50%"});
     let mut manifest = objects::clone_set(&name(set), REPLICAS, "web:0", &rolling_update);
     manifest["spec"]["revisionHistoryLimit"] = json!(HISTORY);
     if set.is_multiple_of(CLAIMS) {
         let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}});
-        manifest["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": spec}]);
+        manifest["spec"]["volumeClaimTemplates"] =
+            json!([{"metadata": {"name": "data"}, "spec": spec}]);
     }
     manifest
 }
@@ -85,17 +93,28 @@ impl Churn {
         let nodes = loop {
             let made = objects::list(&client, "", "v1/Node", "").await?;
             // The server reads the kind's definition anew when the controller has changed it.
-            let asked = objects::list(&client, "", kind::NODE_IMAGE, "").await.unwrap_or_default();
+            let asked = objects::list(&client, "", kind::NODE_IMAGE, "")
+                .await
+                .unwrap_or_default();
             if made.len() == nodes && asked.len() == nodes {
                 break made;
             }
-            ensure!(Instant::now() < deadline, "there are {} nodes and {} NodeImages", made.len(), asked.len());
+            ensure!(
+                Instant::now() < deadline,
+                "there are {} nodes and {} NodeImages",
+                made.len(),
+                asked.len()
+            );
             sleep(Duration::from_millis(200)).await;
         };
         for set in 0..sets {
             objects::create(&client, NAMESPACE, &manifest(set)).await?;
         }
-        Ok(Self { client, sets, nodes })
+        Ok(Self {
+            client,
+            sets,
+            nodes,
+        })
     }
 
     /// What happens next, by chance.
@@ -116,7 +135,9 @@ impl Churn {
     /// Lets it happen.
     pub(crate) async fn apply(&self, change: Change) -> Result<()> {
         let set = |set: usize, patch: Value| async move {
-            objects::patch(&self.client, NAMESPACE, kind::CLONE_SET, &name(set), &patch).await.map(|_| ())
+            objects::patch(&self.client, NAMESPACE, kind::CLONE_SET, &name(set), &patch)
+                .await
+                .map(|_| ())
         };
         match change {
             Change::Scale(which, replicas) => {
@@ -127,18 +148,35 @@ impl Churn {
                 self.unless_gone(set(which, patch).await)
             }
             Change::Ask(which, at) => {
-                let Some(pod) = self.pod(which, at).await? else { return Ok(()) };
-                let patch = json!({"metadata": {"labels": {"apps.kruise.io/specified-delete": "true"}}});
-                self.unless_gone(objects::patch(&self.client, NAMESPACE, kind::POD, &pod, &patch).await.map(|_| ()))
+                let Some(pod) = self.pod(which, at).await? else {
+                    return Ok(());
+                };
+                let patch =
+                    json!({"metadata": {"labels": {"apps.kruise.io/specified-delete": "true"}}});
+                self.unless_gone(
+                    objects::patch(&self.client, NAMESPACE, kind::POD, &pod, &patch)
+                        .await
+                        .map(|_| ()),
+                )
             }
             Change::Delete(which, at) => match self.pod(which, at).await? {
-                Some(pod) => self.delete(&format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}")).await,
+                Some(pod) => {
+                    self.delete(&format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}"))
+                        .await
+                }
                 None => Ok(()),
             },
             Change::Renew(which) => {
-                let path = format!("/apis/apps.kruise.io/v1beta1/namespaces/{NAMESPACE}/clonesets/{}", name(which));
+                let path = format!(
+                    "/apis/apps.kruise.io/v1beta1/namespaces/{NAMESPACE}/clonesets/{}",
+                    name(which)
+                );
                 self.delete(&path).await?;
-                self.unless_there(objects::create(&self.client, NAMESPACE, &manifest(which)).await.map(|_| ()))
+                self.unless_there(
+                    objects::create(&self.client, NAMESPACE, &manifest(which))
+                        .await
+                        .map(|_| ()),
+                )
             }
             Change::Pull(job, tag) => self.pull(job, tag).await,
             Change::PullNoMore(job) => self.delete(&job_path(job)).await,
@@ -152,9 +190,17 @@ impl Churn {
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "ImagePullJob", "metadata": {"name": name},
             "spec": {"image": image, "parallelism": 3, "completionPolicy": {"type": "Never"}},
         });
-        self.unless_there(objects::create(&self.client, NAMESPACE, &manifest).await.map(|_| ()))?;
+        self.unless_there(
+            objects::create(&self.client, NAMESPACE, &manifest)
+                .await
+                .map(|_| ()),
+        )?;
         let patch = json!({"spec": {"image": image}});
-        self.unless_gone(objects::patch(&self.client, NAMESPACE, JOB, &name, &patch).await.map(|_| ()))
+        self.unless_gone(
+            objects::patch(&self.client, NAMESPACE, JOB, &name, &patch)
+                .await
+                .map(|_| ()),
+        )
     }
 
     async fn lose(&self, node: &Value) -> Result<()> {
@@ -163,7 +209,10 @@ impl Churn {
         for pod in objects::list(&self.client, NAMESPACE, kind::POD, "").await? {
             if pod["spec"]["nodeName"] == name {
                 let pod = pod["metadata"]["name"].as_str().unwrap_or_default();
-                self.delete(&format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}?gracePeriodSeconds=0")).await?;
+                self.delete(&format!(
+                    "/api/v1/namespaces/{NAMESPACE}/pods/{pod}?gracePeriodSeconds=0"
+                ))
+                .await?;
             }
         }
         let mut again = json!({"apiVersion": "v1", "kind": "Node", "status": node["status"]});
@@ -173,14 +222,34 @@ impl Churn {
 
     /// The n-th pod of a CloneSet that is not on its way out.
     async fn pod(&self, set: usize, at: usize) -> Result<Option<String>> {
-        let pods = objects::list(&self.client, NAMESPACE, kind::POD, &format!("{APP}={}", name(set))).await?;
-        let mut here = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-        Ok(here.nth(at).and_then(|pod| pod["metadata"]["name"].as_str()).map(str::to_owned))
+        let pods = objects::list(
+            &self.client,
+            NAMESPACE,
+            kind::POD,
+            &format!("{APP}={}", name(set)),
+        )
+        .await?;
+        let mut here = pods
+            .iter()
+            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        Ok(here
+            .nth(at)
+            .and_then(|pod| pod["metadata"]["name"].as_str())
+            .map(str::to_owned))
     }
 
     async fn delete(&self, path: &str) -> Result<()> {
-        let request = Request::builder().method(Method::DELETE).uri(path).body(Vec::new())?;
-        self.unless_gone(self.client.request::<Value>(request).await.map(|_| ()).map_err(Into::into))
+        let request = Request::builder()
+            .method(Method::DELETE)
+            .uri(path)
+            .body(Vec::new())?;
+        self.unless_gone(
+            self.client
+                .request::<Value>(request)
+                .await
+                .map(|_| ())
+                .map_err(Into::into),
+        )
     }
 
     /// Changes cross each other.
@@ -203,11 +272,24 @@ impl Churn {
             async move {
                 let mut patch = objects::image_patch(&manifest(set), image);
                 patch["spec"]["replicas"] = json!(REPLICAS);
-                objects::patch(&self.client, NAMESPACE, kind::CLONE_SET, &name(set), &patch).await?;
-                objects::until(&self.client, NAMESPACE, kind::CLONE_SET, &name(set), PATIENCE, objects::is_done).await
+                objects::patch(&self.client, NAMESPACE, kind::CLONE_SET, &name(set), &patch)
+                    .await?;
+                objects::until(
+                    &self.client,
+                    NAMESPACE,
+                    kind::CLONE_SET,
+                    &name(set),
+                    PATIENCE,
+                    objects::is_done,
+                )
+                .await
             }
         };
-        stream::iter(0..self.sets).map(settle).buffer_unordered(PARALLEL).try_for_each(|_| async { Ok(()) }).await
+        stream::iter(0..self.sets)
+            .map(settle)
+            .buffer_unordered(PARALLEL)
+            .try_for_each(|_| async { Ok(()) })
+            .await
     }
 
     /// Holds the numbers of an hour's end against what there must be.
@@ -231,7 +313,9 @@ impl Churn {
 
 fn unless(done: Result<()>, code: u16) -> Result<()> {
     match done {
-        Err(error) if matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == code) => Ok(()),
+        Err(error) if matches!(error.downcast_ref(), Some(kube::Error::Api(status)) if status.code == code) => {
+            Ok(())
+        }
         done => done,
     }
 }

@@ -24,18 +24,37 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) const NAMES: [&'static str; 7] =
-        ["pods", "claims", "revisions", "NodeImages", "their entries", "jobs", "writes in mind"];
+    pub(crate) const NAMES: [&'static str; 7] = [
+        "pods",
+        "claims",
+        "revisions",
+        "NodeImages",
+        "their entries",
+        "jobs",
+        "writes in mind",
+    ];
 
     /// In the order of the names.
     pub(crate) fn values(&self) -> [usize; 7] {
-        [self.pods, self.claims, self.revisions, self.node_images, self.entries, self.jobs, self.awaited]
+        [
+            self.pods,
+            self.claims,
+            self.revisions,
+            self.node_images,
+            self.entries,
+            self.jobs,
+            self.awaited,
+        ]
     }
 
     /// Counts.
     pub(crate) async fn take(stage: &Stage, program: &Program) -> Result<Self> {
         let client = &stage.client;
-        let count = async |kind: &str| objects::list(client, NAMESPACE, kind, "").await.map(|all| all.len());
+        let count = async |kind: &str| {
+            objects::list(client, NAMESPACE, kind, "")
+                .await
+                .map(|all| all.len())
+        };
         let images = objects::list(client, "", kind::NODE_IMAGE, "").await?;
         let entries = |image: &serde_json::Value| {
             let spec = &image["spec"];
@@ -56,8 +75,10 @@ impl Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns =
-            Self::NAMES.iter().zip(self.values()).map(|(name, value)| format!("{value:>width$}", width = name.len()));
+        let columns = Self::NAMES
+            .iter()
+            .zip(self.values())
+            .map(|(name, value)| format!("{value:>width$}", width = name.len()));
         f.write_str(&columns.collect::<Vec<_>>().join("  "))
     }
 }

@@ -41,11 +41,15 @@ fn main() -> Result<ExitCode> {
     if file == TRACED {
         ends.thread_unblock()?;
         ptrace::traceme().context("cannot be traced")?;
-        return Err(Command::new(program).args(arguments).exec()).with_context(|| format!("cannot run {program:?}"));
+        return Err(Command::new(program).args(arguments).exec())
+            .with_context(|| format!("cannot run {program:?}"));
     }
     // Blocked before the first thread starts, and passed on by it.
     ends.thread_block()?;
-    let child = Command::new(env::current_exe()?).arg(TRACED).args(&command_line).spawn()?;
+    let child = Command::new(env::current_exe()?)
+        .arg(TRACED)
+        .args(&command_line)
+        .spawn()?;
     let child = Pid::from_raw(i32::try_from(child.id())?);
     thread::spawn(move || {
         while let Ok(signal) = ends.wait() {
@@ -82,7 +86,9 @@ fn hide_page(child: Pid) -> Result<()> {
     loop {
         match word(address)? {
             libc::AT_NULL => return Ok(()),
-            libc::AT_SYSINFO_EHDR => ptrace::write(child, address as AddressType, libc::AT_IGNORE as i64)?,
+            libc::AT_SYSINFO_EHDR => {
+                ptrace::write(child, address as AddressType, libc::AT_IGNORE as i64)?
+            }
             _ => {}
         }
         address += 2 * WORD;
@@ -105,7 +111,9 @@ fn follow(child: Pid, file: &Path) -> Result<ExitCode> {
             WaitStatus::Exited(process, code) if process == child => {
                 return Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)));
             }
-            WaitStatus::Signaled(process, signal, _) if process == child => bail!("the program ended by {signal}"),
+            WaitStatus::Signaled(process, signal, _) if process == child => {
+                bail!("the program ended by {signal}")
+            }
             _ => continue,
         };
         let _ = ptrace::syscall(stopped, signal);
@@ -115,12 +123,20 @@ fn follow(child: Pid, file: &Path) -> Result<ExitCode> {
 /// Sets the time of day that the kernel is about to give.
 fn set_answer(thread: Pid, file: &Path) -> Result<()> {
     let registers = ptrace::getregs(thread)?;
-    let asked = (registers.orig_rax, registers.rdi) == (libc::SYS_clock_gettime as u64, libc::CLOCK_REALTIME as u64);
+    let asked = (registers.orig_rax, registers.rdi)
+        == (libc::SYS_clock_gettime as u64, libc::CLOCK_REALTIME as u64);
     // Before the call there is an error where the answer will be.
     if !asked || registers.rax != 0 {
         return Ok(());
     }
-    let off: i64 = fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    let off: i64 = fs::read_to_string(file)
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0);
     let seconds = registers.rsi as AddressType;
-    Ok(ptrace::write(thread, seconds, ptrace::read(thread, seconds)? + off)?)
+    Ok(ptrace::write(
+        thread,
+        seconds,
+        ptrace::read(thread, seconds)? + off,
+    )?)
 }

@@ -26,7 +26,9 @@ fn main() -> ExitCode {
         return fail(&format!("cannot block signals: {error}"));
     }
     let port = env::var("PORT").unwrap_or_else(|_| "8080".into());
-    let Ok(port) = port.parse::<u16>() else { return fail(&format!("PORT is {port:?}: set it to a port number")) };
+    let Ok(port) = port.parse::<u16>() else {
+        return fail(&format!("PORT is {port:?}: set it to a port number"));
+    };
     let listener = match TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)) {
         Ok(listener) => listener,
         Err(error) => return fail(&format!("cannot listen on port {port}: {error}")),
@@ -52,7 +54,10 @@ fn fail(reason: &str) -> ExitCode {
 fn serve(mut connection: &TcpStream, says: &str) -> Option<()> {
     connection.set_read_timeout(Some(PATIENCE)).ok()?;
     connection.set_nodelay(true).ok()?;
-    let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{says}", says.len());
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{says}",
+        says.len()
+    );
     let mut lines = BufReader::new(connection).lines();
     loop {
         while !lines.next()?.ok()?.is_empty() {}

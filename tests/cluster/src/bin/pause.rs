@@ -9,7 +9,9 @@ use nix::{
 };
 
 fn main() {
-    let awaited: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD].into_iter().collect();
+    let awaited: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD]
+        .into_iter()
+        .collect();
     if awaited.thread_block().is_err() {
         return;
     }

@@ -14,9 +14,18 @@ use std::{
 };
 
 fn main() -> Result<()> {
-    let target = env::args().nth(1).context("usage: relay ADDRESS:PORT <LISTENING-SOCKET")?;
-    let target: SocketAddr = target.parse().with_context(|| format!("{target:?} is not ADDRESS:PORT"))?;
-    let listener = TcpListener::from(stdin().as_fd().try_clone_to_owned().context("no standard input")?);
+    let target = env::args()
+        .nth(1)
+        .context("usage: relay ADDRESS:PORT <LISTENING-SOCKET")?;
+    let target: SocketAddr = target
+        .parse()
+        .with_context(|| format!("{target:?} is not ADDRESS:PORT"))?;
+    let listener = TcpListener::from(
+        stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .context("no standard input")?,
+    );
     loop {
         match listener.accept() {
             Ok((client, _)) => {

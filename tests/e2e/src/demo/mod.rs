@@ -61,13 +61,22 @@ pub struct Options {
 /// When something does not work; what was made is removed then, too.
 pub async fn run(options: &Options) -> Result<()> {
     let Some(context) = user_context()? else {
-        println!("KUBECONFIG is not set: making a cluster of {} nodes on this machine.", options.nodes);
+        println!(
+            "KUBECONFIG is not set: making a cluster of {} nodes on this machine.",
+            options.nodes
+        );
         let started = Instant::now();
         let site = Arc::new(Site::make(options.nodes).await?);
-        println!("The cluster is up after {:.1} s.", started.elapsed().as_secs_f32());
+        println!(
+            "The cluster is up after {:.1} s.",
+            started.elapsed().as_secs_f32()
+        );
         return until_interrupted(show(&site, options)).await;
     };
-    let registry = options.registry.as_deref().filter(|registry| !registry.is_empty());
+    let registry = options
+        .registry
+        .as_deref()
+        .filter(|registry| !registry.is_empty());
     let registry = registry.context(
         "KUBECONFIG is set, so the demo is to run in your cluster, and needs a registry for its images: give one that \
          you may push to and that the nodes can pull from, as in `make demo REGISTRY=ghcr.io/you`; or unset KUBECONFIG, \
@@ -84,20 +93,31 @@ pub async fn run(options: &Options) -> Result<()> {
 
 /// Asks the user whether this cluster is the one that is meant.
 fn agree(context: &UserContext, registry: &str, yes: bool) -> Result<()> {
-    println!("The demo installs Berth into the cluster of your current context, shows it, and removes it again:");
+    println!(
+        "The demo installs Berth into the cluster of your current context, shows it, and removes it again:"
+    );
     println!("  context   {}", context.name);
     println!("  server    {}", context.server);
-    println!("  makes     namespaces {} and {NAMESPACE}, Berth's cluster roles and its kinds", install::NAMESPACE);
+    println!(
+        "  makes     namespaces {} and {NAMESPACE}, Berth's cluster roles and its kinds",
+        install::NAMESPACE
+    );
     println!("  pushes    berth-controller, berth-daemon and hello to {registry}");
     if yes {
         return Ok(());
     }
-    ensure!(io::stdin().is_terminal(), "nobody is there to agree: run it in a terminal, or with --yes");
+    ensure!(
+        io::stdin().is_terminal(),
+        "nobody is there to agree: run it in a terminal, or with --yes"
+    );
     print!("Go on? (y/N) ");
     io::stdout().flush()?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
-    ensure!(matches!(answer.trim(), "y" | "Y" | "yes"), "nothing was done");
+    ensure!(
+        matches!(answer.trim(), "y" | "Y" | "yes"),
+        "nothing was done"
+    );
     Ok(())
 }
 
@@ -120,7 +140,11 @@ async fn clean_up(site: &Site) -> Result<()> {
 /// Installs Berth and shows both rollouts.
 async fn show(site: &Arc<Site>, options: &Options) -> Result<()> {
     let images = prepare(site).await?;
-    let demo = Demo { site, images, pods: options.pods };
+    let demo = Demo {
+        site,
+        images,
+        pods: options.pods,
+    };
     demo.create().await?;
     println!(
         "\n{} pods run {}. Now the image of the CloneSet is changed, updates in place allowed:",
@@ -131,9 +155,16 @@ async fn show(site: &Arc<Site>, options: &Options) -> Result<()> {
     let recreate = demo.rollout(&demo.images[2], "ReCreate").await?;
     println!("\nIn place:\n{}", report::table(&in_place.fates));
     println!("By new pods:\n{}", report::table(&recreate.fates));
-    println!("{}", report::side_by_side(&in_place.summary, &recreate.summary));
+    println!(
+        "{}",
+        report::side_by_side(&in_place.summary, &recreate.summary)
+    );
     let kept = in_place.summary.in_place;
-    ensure!(kept == demo.pods, "only {kept} of {} pods were updated in place: see the table above", demo.pods);
+    ensure!(
+        kept == demo.pods,
+        "only {kept} of {} pods were updated in place: see the table above",
+        demo.pods
+    );
     sets::show(site, NAMESPACE, &demo.images).await?;
     nodes::show(site, NAMESPACE, &demo.images).await?;
     zones::show(site, NAMESPACE, &demo.images).await
@@ -159,8 +190,13 @@ async fn prepare(site: &Arc<Site>) -> Result<[String; 3]> {
     let started = Instant::now();
     let installing = Arc::clone(site);
     tokio::task::spawn_blocking(move || install::install(&installing, &[])).await??;
-    println!("Berth is ready after {:.1} s.", started.elapsed().as_secs_f32());
-    images.try_into().map_err(|images| anyhow::anyhow!("{images:?} are not three images"))
+    println!(
+        "Berth is ready after {:.1} s.",
+        started.elapsed().as_secs_f32()
+    );
+    images
+        .try_into()
+        .map_err(|images| anyhow::anyhow!("{images:?} are not three images"))
 }
 
 struct Demo<'a> {
@@ -191,17 +227,41 @@ impl Demo<'_> {
             objects::create(client, NAMESPACE, &job).await?;
         }
         objects::create(client, NAMESPACE, &objects::service(NAME)).await?;
-        let rolling_update = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "34%"});
+        let rolling_update =
+            json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "34%"});
         let clone_set = objects::clone_set(NAME, self.pods, &self.images[0], &rolling_update);
         objects::create(client, NAMESPACE, &clone_set).await?;
-        println!("Pulling the images ahead on every node, and starting {} pods …", self.pods);
-        objects::until(client, NAMESPACE, kind::CLONE_SET, NAME, PATIENCE, objects::is_done).await?;
+        println!(
+            "Pulling the images ahead on every node, and starting {} pods …",
+            self.pods
+        );
+        objects::until(
+            client,
+            NAMESPACE,
+            kind::CLONE_SET,
+            NAME,
+            PATIENCE,
+            objects::is_done,
+        )
+        .await?;
         for image in &self.images {
             let name = format!("hello-{}", image.rsplit(':').next().unwrap_or_default());
             let done = |job: &Value| !job["status"]["completionTime"].is_null();
-            let job = objects::until(client, NAMESPACE, kind::IMAGE_PULL_JOB, &name, PATIENCE, done).await?;
+            let job = objects::until(
+                client,
+                NAMESPACE,
+                kind::IMAGE_PULL_JOB,
+                &name,
+                PATIENCE,
+                done,
+            )
+            .await?;
             let failed = job["status"]["failed"].as_i64().unwrap_or(0);
-            ensure!(failed == 0, "{failed} nodes could not pull {image}: {}", job["status"]);
+            ensure!(
+                failed == 0,
+                "{failed} nodes could not pull {image}: {}",
+                job["status"]
+            );
         }
         Ok(())
     }
@@ -210,7 +270,15 @@ impl Demo<'_> {
     async fn rollout(&self, image: &str, policy: &str) -> Result<Shown> {
         let client = self.site.client();
         let began = Instant::now();
-        let watch = Arc::new(PodWatch::start(client, NAMESPACE, &format!("{}={NAME}", objects::APP), began).await?);
+        let watch = Arc::new(
+            PodWatch::start(
+                client,
+                NAMESPACE,
+                &format!("{}={NAME}", objects::APP),
+                began,
+            )
+            .await?,
+        );
         let ready = ReadyIps::start(client, NAMESPACE, NAME).await?;
         let asker = Asker::start(self.site.way(NAMESPACE), targets(&watch, ready), began);
         tokio::time::sleep(CALM).await;
@@ -220,7 +288,14 @@ impl Demo<'_> {
         change["spec"]["updateStrategy"] = json!({"rollingUpdate": {"podUpdatePolicy": policy}});
         let from = began.elapsed();
         objects::patch(client, NAMESPACE, kind::CLONE_SET, NAME, &change).await?;
-        let done = objects::until(client, NAMESPACE, kind::CLONE_SET, NAME, PATIENCE, objects::is_done);
+        let done = objects::until(
+            client,
+            NAMESPACE,
+            kind::CLONE_SET,
+            NAME,
+            PATIENCE,
+            objects::is_done,
+        );
         let to = self.show_until(done, &watch, &asker, from).await?;
 
         tokio::time::sleep(CALM).await;
@@ -228,7 +303,14 @@ impl Demo<'_> {
         let asked = tokio::task::spawn_blocking(move || asker.stop()).await??;
         let record = watch.record()?;
         let verified = self.verified(&record).await?;
-        let fates = Evidence { record: &record, asked: &asked, from, to: end, verified }.fates();
+        let fates = Evidence {
+            record: &record,
+            asked: &asked,
+            from,
+            to: end,
+            verified,
+        }
+        .fates();
         let summary = Summary::of(to - from, &fates);
         Ok(Shown { fates, summary })
     }
@@ -264,10 +346,15 @@ impl Demo<'_> {
         let client = self.site.client();
         let mut verified = BTreeMap::new();
         for (uid, standing) in record.last().pods {
-            let node = objects::get(client, "", kind::NODE_IMAGE, &standing.pod.node).await.unwrap_or_default();
+            let node = objects::get(client, "", kind::NODE_IMAGE, &standing.pod.node)
+                .await
+                .unwrap_or_default();
             let pod = objects::get(client, NAMESPACE, kind::POD, &standing.pod.name).await?;
             let annotations = &pod["metadata"]["annotations"];
-            verified.insert(uid.to_owned(), verify::verify(standing.pod, CONTAINER, annotations, &node));
+            verified.insert(
+                uid.to_owned(),
+                verify::verify(standing.pod, CONTAINER, annotations, &node),
+            );
         }
         Ok(verified)
     }
@@ -278,8 +365,16 @@ fn targets(watch: &Arc<PodWatch>, ready: ReadyIps) -> ask::Targets {
     let watch = Arc::clone(watch);
     Arc::new(move || {
         let ready = ready.now();
-        let pods = watch.pods().unwrap_or_default().into_iter().filter(|pod| !pod.ip.is_empty());
-        let target = |pod: PodView| Target { called_ready: ready.contains(&pod.ip), pod: pod.name, ip: pod.ip };
+        let pods = watch
+            .pods()
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|pod| !pod.ip.is_empty());
+        let target = |pod: PodView| Target {
+            called_ready: ready.contains(&pod.ip),
+            pod: pod.name,
+            ip: pod.ip,
+        };
         pods.map(target).collect()
     })
 }

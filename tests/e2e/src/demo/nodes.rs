@@ -31,7 +31,8 @@ struct Pod {
 /// A pod is another one afterwards, was not restarted, or a node's job did not run once.
 pub(super) async fn show(site: &Site, namespace: &str, images: &[String]) -> Result<()> {
     println!("\nA DaemonSet, whose pods are updated in place, node by node:");
-    let mut template = objects::clone_set(DAEMON, 1, &images[0], &json!({}))["spec"]["template"].take();
+    let mut template =
+        objects::clone_set(DAEMON, 1, &images[0], &json!({}))["spec"]["template"].take();
     template["spec"]["terminationGracePeriodSeconds"] = 1.into();
     let set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "metadata": {"name": DAEMON},
@@ -43,7 +44,14 @@ pub(super) async fn show(site: &Site, namespace: &str, images: &[String]) -> Res
     objects::create(site.client(), namespace, &set).await?;
     let set = done(site, namespace).await?;
     let first = pods(site, namespace).await?;
-    objects::patch(site.client(), namespace, kind::DAEMON_SET, DAEMON, &objects::image_patch(&set, &images[1])).await?;
+    objects::patch(
+        site.client(),
+        namespace,
+        kind::DAEMON_SET,
+        DAEMON,
+        &objects::image_patch(&set, &images[1]),
+    )
+    .await?;
     done(site, namespace).await?;
     let second = pods(site, namespace).await?;
     let mut rows = vec![["NODE", "POD", "WHAT", "UID", "IP", "RESTARTS"].map(str::to_owned)];
@@ -55,12 +63,27 @@ pub(super) async fn show(site: &Site, namespace: &str, images: &[String]) -> Res
     });
     objects::create(site.client(), namespace, &request).await?;
     let is_over = |request: &Value| request["status"]["phase"] == "Completed";
-    objects::until(site.client(), namespace, kind::CONTAINER_RECREATE_REQUEST, REQUEST, PATIENCE, is_over).await?;
+    objects::until(
+        site.client(),
+        namespace,
+        kind::CONTAINER_RECREATE_REQUEST,
+        REQUEST,
+        PATIENCE,
+        is_over,
+    )
+    .await?;
     let third = pods(site, namespace).await?;
     let of_one = |all: &BTreeMap<String, Pod>| {
-        all.iter().filter(|(_, pod)| pod.name == one.name).map(|(node, pod)| (node.clone(), pod.clone())).collect()
+        all.iter()
+            .filter(|(_, pod)| pod.name == one.name)
+            .map(|(node, pod)| (node.clone(), pod.clone()))
+            .collect()
     };
-    rows.extend(compared("ContainerRecreateRequest", &of_one(&second), &of_one(&third))?);
+    rows.extend(compared(
+        "ContainerRecreateRequest",
+        &of_one(&second),
+        &of_one(&third),
+    )?);
     println!("{}", aligned(&rows));
     run_once(site, namespace, &images[0]).await
 }
@@ -74,26 +97,58 @@ async fn done(site: &Site, namespace: &str) -> Result<Value> {
             && status["numberAvailable"] == desired
             && status["updatedNumberScheduled"] == desired
     };
-    objects::until(site.client(), namespace, kind::DAEMON_SET, DAEMON, PATIENCE, is_done).await
+    objects::until(
+        site.client(),
+        namespace,
+        kind::DAEMON_SET,
+        DAEMON,
+        PATIENCE,
+        is_done,
+    )
+    .await
 }
 
 /// The DaemonSet's pods by node.
 async fn pods(site: &Site, namespace: &str) -> Result<BTreeMap<String, Pod>> {
-    let all = objects::list(site.client(), namespace, kind::POD, &format!("{APP}={DAEMON}")).await?;
+    let all = objects::list(
+        site.client(),
+        namespace,
+        kind::POD,
+        &format!("{APP}={DAEMON}"),
+    )
+    .await?;
     let pod = |pod: &Value| {
-        let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let restarts = pod.pointer("/status/containerStatuses/0/restartCount").and_then(Value::as_i64).unwrap_or(0);
-        let seen =
-            Pod { name: text("/metadata/name"), uid: text("/metadata/uid"), ip: text("/status/podIP"), restarts };
+        let text = |path: &str| {
+            pod.pointer(path)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let restarts = pod
+            .pointer("/status/containerStatuses/0/restartCount")
+            .and_then(Value::as_i64)
+            .unwrap_or(0);
+        let seen = Pod {
+            name: text("/metadata/name"),
+            uid: text("/metadata/uid"),
+            ip: text("/status/podIP"),
+            restarts,
+        };
         (text("/spec/nodeName"), seen)
     };
     Ok(all.iter().map(pod).collect())
 }
 
 /// One row for each node: the same pod, restarted once.
-fn compared(what: &str, before: &BTreeMap<String, Pod>, after: &BTreeMap<String, Pod>) -> Result<Vec<[String; 6]>> {
+fn compared(
+    what: &str,
+    before: &BTreeMap<String, Pod>,
+    after: &BTreeMap<String, Pod>,
+) -> Result<Vec<[String; 6]>> {
     let row = |(node, old): (&String, &Pod)| {
-        let new = after.get(node).with_context(|| format!("node {node} has no pod any more"))?;
+        let new = after
+            .get(node)
+            .with_context(|| format!("node {node} has no pod any more"))?;
         let is_same = new.uid == old.uid && new.ip == old.ip && new.restarts == old.restarts + 1;
         ensure!(is_same, "the pod of node {node} was {old:?} and is {new:?}");
         let uid = new.uid.chars().take(8).collect::<String>();
@@ -122,10 +177,26 @@ async fn run_once(site: &Site, namespace: &str, image: &str) -> Result<()> {
     });
     objects::create(site.client(), namespace, &job).await?;
     let is_over = |job: &Value| !job["status"]["completionTime"].is_null();
-    let job = objects::until(site.client(), namespace, kind::BROADCAST_JOB, JOB, PATIENCE, is_over).await?;
+    let job = objects::until(
+        site.client(),
+        namespace,
+        kind::BROADCAST_JOB,
+        JOB,
+        PATIENCE,
+        is_over,
+    )
+    .await?;
     let (desired, succeeded) = (&job["status"]["desired"], &job["status"]["succeeded"]);
-    ensure!(desired == succeeded, "the job did not succeed on every node: {}", job["status"]);
-    println!("{}", site.kubectl(&["get", "broadcastjob", "-n", namespace, JOB])?.trim_end());
+    ensure!(
+        desired == succeeded,
+        "the job did not succeed on every node: {}",
+        job["status"]
+    );
+    println!(
+        "{}",
+        site.kubectl(&["get", "broadcastjob", "-n", namespace, JOB])?
+            .trim_end()
+    );
     Ok(())
 }
 
@@ -136,13 +207,38 @@ mod tests {
     #[test]
     fn a_row_says_that_a_pod_is_the_same_and_another_one_is_an_error() {
         let of = |uid: &str, restarts: i64| {
-            let pod = Pod { name: "log-a".to_owned(), uid: uid.to_owned(), ip: "10.0.0.1".to_owned(), restarts };
+            let pod = Pod {
+                name: "log-a".to_owned(),
+                uid: uid.to_owned(),
+                ip: "10.0.0.1".to_owned(),
+                restarts,
+            };
             BTreeMap::from([("n1".to_owned(), pod)])
         };
         let rows = compared("update", &of("11111111-1", 0), &of("11111111-1", 1)).unwrap();
-        assert_eq!(rows, [["n1", "log-a", "update", "11111111, same", "10.0.0.1, same", "0 -> 1"].map(str::to_owned)]);
-        assert!(compared("update", &of("1", 0), &of("2", 1)).is_err(), "another pod");
-        assert!(compared("update", &of("1", 0), &of("1", 0)).is_err(), "not restarted");
-        assert!(compared("update", &of("1", 0), &BTreeMap::new()).is_err(), "gone");
+        assert_eq!(
+            rows,
+            [[
+                "n1",
+                "log-a",
+                "update",
+                "11111111, same",
+                "10.0.0.1, same",
+                "0 -> 1"
+            ]
+            .map(str::to_owned)]
+        );
+        assert!(
+            compared("update", &of("1", 0), &of("2", 1)).is_err(),
+            "another pod"
+        );
+        assert!(
+            compared("update", &of("1", 0), &of("1", 0)).is_err(),
+            "not restarted"
+        );
+        assert!(
+            compared("update", &of("1", 0), &BTreeMap::new()).is_err(),
+            "gone"
+        );
     }
 }

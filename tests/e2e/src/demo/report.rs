@@ -43,7 +43,11 @@ pub struct Fate {
 impl Fate {
     fn kept(&self, part: fn(&PodView) -> &str) -> &'static str {
         let of = |pod: &Option<PodView>| pod.as_ref().map(|pod| part(pod).to_owned());
-        if of(&self.before) == of(&self.after) { "same" } else { "new" }
+        if of(&self.before) == of(&self.after) {
+            "same"
+        } else {
+            "new"
+        }
     }
 
     /// Same uid, node and IP.
@@ -57,19 +61,35 @@ impl Evidence<'_> {
     /// One entry for each pod. A pod that went is paired with the one that came for it: the first with the first.
     pub fn fates(&self) -> Vec<Fate> {
         let rollout = self.record.since(self.from);
-        let start: Vec<PodView> =
-            rollout.moments().next().map(|m| m.pods.values().map(|s| s.pod.clone()).collect()).unwrap_or_default();
-        let end: BTreeMap<String, PodView> =
-            rollout.last().pods.iter().map(|(uid, s)| ((*uid).to_owned(), s.pod.clone())).collect();
+        let start: Vec<PodView> = rollout
+            .moments()
+            .next()
+            .map(|m| m.pods.values().map(|s| s.pod.clone()).collect())
+            .unwrap_or_default();
+        let end: BTreeMap<String, PodView> = rollout
+            .last()
+            .pods
+            .iter()
+            .map(|(uid, s)| ((*uid).to_owned(), s.pod.clone()))
+            .collect();
         let stays = |pod: &PodView| end.get(&pod.uid).is_some_and(|pod| !pod.terminating);
-        let (kept, mut left): (Vec<_>, Vec<_>) =
-            start.iter().filter(|pod| !pod.terminating).cloned().partition(|pod| stays(pod));
-        left.sort_by_key(|pod| first(&rollout, |p| p.uid == pod.uid && !p.serves()).unwrap_or(Duration::MAX));
-        let is_new = |pod: &&PodView| !pod.terminating && start.iter().all(|old| old.uid != pod.uid);
+        let (kept, mut left): (Vec<_>, Vec<_>) = start
+            .iter()
+            .filter(|pod| !pod.terminating)
+            .cloned()
+            .partition(|pod| stays(pod));
+        left.sort_by_key(|pod| {
+            first(&rollout, |p| p.uid == pod.uid && !p.serves()).unwrap_or(Duration::MAX)
+        });
+        let is_new =
+            |pod: &&PodView| !pod.terminating && start.iter().all(|old| old.uid != pod.uid);
         let mut came: Vec<_> = end.values().filter(is_new).cloned().collect();
         came.sort_by_key(|pod| first(&rollout, |p| p.uid == pod.uid));
 
-        let mut fates: Vec<_> = kept.into_iter().map(|pod| self.kept(&pod, &end[&pod.uid])).collect();
+        let mut fates: Vec<_> = kept
+            .into_iter()
+            .map(|pod| self.kept(&pod, &end[&pod.uid]))
+            .collect();
         let pairs = left.len().max(came.len());
         let (mut left, mut came) = (left.into_iter(), came.into_iter());
         fates.extend((0..pairs).map(|_| self.replaced(left.next(), came.next())));
@@ -77,13 +97,21 @@ impl Evidence<'_> {
     }
 
     fn kept(&self, before: &PodView, after: &PodView) -> Fate {
-        let seen = self.asked.by_pod(self.from, self.to).remove(&after.name).unwrap_or_default();
+        let seen = self
+            .asked
+            .by_pod(self.from, self.to)
+            .remove(&after.name)
+            .unwrap_or_default();
         Fate {
             restarts: after.restarts() - before.restarts(),
             answers: seen.answers,
             silent: seen.silent,
             out_of_service: self.record.out_of_service(&after.uid, self.from, self.to),
-            verified: self.verified.get(&after.uid).cloned().unwrap_or(Verified::Unknown),
+            verified: self
+                .verified
+                .get(&after.uid)
+                .cloned()
+                .unwrap_or(Verified::Unknown),
             before: Some(before.clone()),
             after: Some(after.clone()),
         }
@@ -92,22 +120,38 @@ impl Evidence<'_> {
     fn replaced(&self, before: Option<PodView>, after: Option<PodView>) -> Fate {
         let in_service = |pod: &Option<PodView>, serves: bool| {
             let uid = pod.as_ref().map(|pod| pod.uid.clone())?;
-            first(&self.record.since(self.from), |p| p.uid == uid && p.serves() == serves)
+            first(&self.record.since(self.from), |p| {
+                p.uid == uid && p.serves() == serves
+            })
         };
         let went = in_service(&before, false).unwrap_or(self.from);
         let came = in_service(&after, true).unwrap_or(self.to);
-        let name = |pod: &Option<PodView>| pod.as_ref().map(|pod| pod.name.clone()).unwrap_or_default();
-        let last = self.asked.last_answer(&name(&before), self.from, self.to).unwrap_or(self.from);
-        let next = self.asked.first_answer(&name(&after), self.from, self.to).unwrap_or(self.to);
+        let name =
+            |pod: &Option<PodView>| pod.as_ref().map(|pod| pod.name.clone()).unwrap_or_default();
+        let last = self
+            .asked
+            .last_answer(&name(&before), self.from, self.to)
+            .unwrap_or(self.from);
+        let next = self
+            .asked
+            .first_answer(&name(&after), self.from, self.to)
+            .unwrap_or(self.to);
         let mut seen = self.asked.by_pod(self.from, self.to);
-        let mut answers = |pod| seen.remove(&name(pod)).map(|seen| seen.answers).unwrap_or_default();
+        let mut answers = |pod| {
+            seen.remove(&name(pod))
+                .map(|seen| seen.answers)
+                .unwrap_or_default()
+        };
         let answers = [answers(&before), answers(&after)].concat();
         Fate {
             restarts: after.as_ref().map_or(0, PodView::restarts),
             answers,
             silent: next.saturating_sub(last),
             out_of_service: came.saturating_sub(went),
-            verified: after.as_ref().and_then(|pod| self.verified.get(&pod.uid).cloned()).unwrap_or(Verified::Unknown),
+            verified: after
+                .as_ref()
+                .and_then(|pod| self.verified.get(&pod.uid).cloned())
+                .unwrap_or(Verified::Unknown),
             before,
             after,
         }
@@ -117,20 +161,39 @@ impl Evidence<'_> {
 /// When the record first shows a pod like this.
 fn first(record: &Record, like: impl Fn(&PodView) -> bool) -> Option<Duration> {
     let is_like = |change: &Change| matches!(change, Change::Is(pod) if like(pod));
-    record.entries().iter().find(|entry| is_like(&entry.change)).map(|entry| entry.at)
+    record
+        .entries()
+        .iter()
+        .find(|entry| is_like(&entry.change))
+        .map(|entry| entry.at)
 }
 
 /// One line per pod.
 pub fn table(fates: &[Fate]) -> String {
     let mut rows = vec![
-        ["POD", "ANSWERED", "UID", "NODE", "IP", "RESTARTS", "NO ANSWER", "OUT OF SERVICE", "IMAGE ID"]
-            .map(String::from),
+        [
+            "POD",
+            "ANSWERED",
+            "UID",
+            "NODE",
+            "IP",
+            "RESTARTS",
+            "NO ANSWER",
+            "OUT OF SERVICE",
+            "IMAGE ID",
+        ]
+        .map(String::from),
     ];
     rows.extend(fates.iter().map(|fate| {
-        let name = |pod: &Option<PodView>| pod.as_ref().map_or("-".to_owned(), |pod| pod.name.clone());
+        let name =
+            |pod: &Option<PodView>| pod.as_ref().map_or("-".to_owned(), |pod| pod.name.clone());
         let (before, after) = (name(&fate.before), name(&fate.after));
         [
-            if before == after { after } else { format!("{before} → {after}") },
+            if before == after {
+                after
+            } else {
+                format!("{before} → {after}")
+            },
             fate.answers.join(" → "),
             fate.kept(|pod| &pod.uid).to_owned(),
             fate.kept(|pod| &pod.node).to_owned(),
@@ -165,7 +228,10 @@ impl Summary {
         let longest_and_mean = |part: fn(&Fate) -> Duration| {
             let sum: Duration = fates.iter().map(part).sum();
             let count = u32::try_from(fates.len()).unwrap_or(u32::MAX).max(1);
-            (fates.iter().map(part).max().unwrap_or_default(), sum / count)
+            (
+                fates.iter().map(part).max().unwrap_or_default(),
+                sum / count,
+            )
         };
         Summary {
             took,
@@ -179,21 +245,33 @@ impl Summary {
 
 /// Two rollouts, one beside the other.
 pub fn side_by_side(in_place: &Summary, recreate: &Summary) -> String {
-    let row = |what: &str, part: &dyn Fn(&Summary) -> String| [what.to_owned(), part(in_place), part(recreate)];
-    let mean_and_longest =
-        |(longest, mean): (Duration, Duration)| format!("{} (at most {})", seconds(mean), seconds(longest));
+    let row = |what: &str, part: &dyn Fn(&Summary) -> String| {
+        [what.to_owned(), part(in_place), part(recreate)]
+    };
+    let mean_and_longest = |(longest, mean): (Duration, Duration)| {
+        format!("{} (at most {})", seconds(mean), seconds(longest))
+    };
     aligned(&[
         ["".to_owned(), "IN PLACE".to_owned(), "RECREATE".to_owned()],
         row("all pods updated and ready after", &|s| seconds(s.took)),
-        row("same uid, node and IP", &|s| format!("{} of {}", s.in_place, s.pods)),
+        row("same uid, node and IP", &|s| {
+            format!("{} of {}", s.in_place, s.pods)
+        }),
         row("no answer, per pod", &|s| mean_and_longest(s.silent)),
-        row("out of service, per pod", &|s| mean_and_longest(s.out_of_service)),
+        row("out of service, per pod", &|s| {
+            mean_and_longest(s.out_of_service)
+        }),
     ])
 }
 
 /// Columns as wide as their widest cell, two spaces apart.
 pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: [usize; N] = std::array::from_fn(width);
     let line = |row: &[String; N]| {
         let cells = row.iter().zip(widths).map(|(cell, width)| {

@@ -34,7 +34,10 @@ fn a_pod_updated_in_place_keeps_all_and_is_out_for_a_while() {
         ask("a", 1990, Ok("v2")),
         ask("a", 2900, Ok("v2")),
     ]);
-    let verified = Verified::Same { id: "aa".into(), by: "pod".into() };
+    let verified = Verified::Same {
+        id: "aa".into(),
+        by: "pod".into(),
+    };
     let evidence = Evidence {
         record: &record,
         asked: &asked,
@@ -45,8 +48,14 @@ fn a_pod_updated_in_place_keeps_all_and_is_out_for_a_while() {
     let fates = evidence.fates();
     assert_eq!(fates.len(), 1);
     assert!(fates[0].in_place());
-    assert_eq!((fates[0].silent, fates[0].out_of_service), (ms(790), ms(1500)));
-    assert_eq!((&fates[0].answers, &fates[0].verified), (&vec!["v1".to_owned(), "v2".into()], &verified));
+    assert_eq!(
+        (fates[0].silent, fates[0].out_of_service),
+        (ms(790), ms(1500))
+    );
+    assert_eq!(
+        (&fates[0].answers, &fates[0].verified),
+        (&vec!["v1".to_owned(), "v2".into()], &verified)
+    );
     let table = table(&fates);
     let line = table.lines().nth(1).unwrap();
     assert_eq!(
@@ -57,9 +66,15 @@ fn a_pod_updated_in_place_keeps_all_and_is_out_for_a_while() {
 
 #[test]
 fn pods_that_went_are_paired_with_those_that_came() {
-    let gone = |uid: &str| PodView { terminating: true, ..pod(uid, "old", true) };
-    let elsewhere =
-        |uid: &str, serves| PodView { node: "node-2".into(), ip: "10.0.0.9".into(), ..pod(uid, "new", serves) };
+    let gone = |uid: &str| PodView {
+        terminating: true,
+        ..pod(uid, "old", true)
+    };
+    let elsewhere = |uid: &str, serves| PodView {
+        node: "node-2".into(),
+        ip: "10.0.0.9".into(),
+        ..pod(uid, "new", serves)
+    };
     let mut record = Record::starting_with([pod("a", "old", true), pod("b", "old", true)]);
     record.push(ms(100), Change::Is(gone("b")));
     record.push(ms(200), Change::Is(elsewhere("d", false)));
@@ -69,13 +84,29 @@ fn pods_that_went_are_paired_with_those_that_came() {
     record.push(ms(900), Change::Is(elsewhere("d", true)));
     record.push(ms(1300), Change::Is(elsewhere("c", true)));
     record.push(ms(1400), Change::Gone("a".into()));
-    let asked =
-        requests([ask("b", 90, Ok("v1")), ask("b", 200, Err("x")), ask("d", 500, Err("x")), ask("d", 600, Ok("v2"))]);
-    let evidence = Evidence { record: &record, asked: &asked, from: ms(50), to: ms(1500), verified: BTreeMap::new() };
+    let asked = requests([
+        ask("b", 90, Ok("v1")),
+        ask("b", 200, Err("x")),
+        ask("d", 500, Err("x")),
+        ask("d", 600, Ok("v2")),
+    ]);
+    let evidence = Evidence {
+        record: &record,
+        asked: &asked,
+        from: ms(50),
+        to: ms(1500),
+        verified: BTreeMap::new(),
+    };
     let fates = evidence.fates();
     let pairs: Vec<_> = fates
         .iter()
-        .map(|f| (f.before.as_ref().unwrap().uid.as_str(), f.after.as_ref().unwrap().uid.as_str(), f.out_of_service))
+        .map(|f| {
+            (
+                f.before.as_ref().unwrap().uid.as_str(),
+                f.after.as_ref().unwrap().uid.as_str(),
+                f.out_of_service,
+            )
+        })
         .collect();
     assert_eq!(pairs, [("b", "d", ms(800)), ("a", "c", ms(1000))]);
     assert_eq!(fates[0].silent, ms(510));
@@ -94,17 +125,32 @@ fn a_summary_has_the_longest_and_the_mean() {
         out_of_service: ms(out),
         verified: Verified::Unknown,
     };
-    let moved = Fate { after: Some(pod("b", "new", true)), ..fate(300, 900) };
+    let moved = Fate {
+        after: Some(pod("b", "new", true)),
+        ..fate(300, 900)
+    };
     let summary = Summary::of(ms(3000), &[fate(100, 500), moved]);
     assert_eq!((summary.in_place, summary.pods), (1, 2));
-    assert_eq!((summary.silent, summary.out_of_service), ((ms(300), ms(200)), (ms(900), ms(700))));
-    let text = side_by_side(&summary, &Summary { in_place: 0, ..summary.clone() });
+    assert_eq!(
+        (summary.silent, summary.out_of_service),
+        ((ms(300), ms(200)), (ms(900), ms(700)))
+    );
+    let text = side_by_side(
+        &summary,
+        &Summary {
+            in_place: 0,
+            ..summary.clone()
+        },
+    );
     assert!(text.contains("1 of 2"), "{text}");
     assert!(text.contains("0.70 s (at most 0.90 s)"), "{text}");
 }
 
 #[test]
 fn columns_are_aligned_by_characters() {
-    let rows = [["a → b".to_owned(), "x".into()], ["abc".to_owned(), "y".into()]];
+    let rows = [
+        ["a → b".to_owned(), "x".into()],
+        ["abc".to_owned(), "y".into()],
+    ];
     assert_eq!(aligned(&rows), "a → b  x\nabc    y\n");
 }

@@ -14,7 +14,10 @@ use crate::site::Site;
 const PATIENCE: Duration = Duration::from_secs(180);
 const PODS: usize = 3;
 /// The kinds, and the names of the sets.
-const SETS: [(&str, &str); 2] = [(kind::NATIVE_STATEFUL_SET, "native"), (kind::STATEFUL_SET, "advanced")];
+const SETS: [(&str, &str); 2] = [
+    (kind::NATIVE_STATEFUL_SET, "native"),
+    (kind::STATEFUL_SET, "advanced"),
+];
 const INJECTED: &str = "kruise.io/injected-persistent-pod-state";
 
 /// A pod, as far as it is to be the same again.
@@ -36,23 +39,64 @@ pub(super) async fn show(site: &Site, namespace: &str, images: &[String]) -> Res
     let keeps_ips = site.cluster().is_some();
     if keeps_ips {
         install::set(site, &["cni.install=true"])?;
-        let wait = ["rollout", "status", "daemonset/kruise-daemon", "-n", install::NAMESPACE, "--timeout=180s"];
+        let wait = [
+            "rollout",
+            "status",
+            "daemonset/kruise-daemon",
+            "-n",
+            install::NAMESPACE,
+            "--timeout=180s",
+        ];
         site.kubectl(&wait)?;
     }
-    println!("\nTwo StatefulSets, Kubernetes' own and an Advanced one, whose pods are to go back to their nodes:");
+    println!(
+        "\nTwo StatefulSets, Kubernetes' own and an Advanced one, whose pods are to go back to their nodes:"
+    );
     for (of_kind, name) in SETS {
-        objects::create(site.client(), namespace, &manifest(of_kind, name, &images[0])).await?;
+        objects::create(
+            site.client(),
+            namespace,
+            &manifest(of_kind, name, &images[0]),
+        )
+        .await?;
     }
-    let mut rows = vec![["POD", "MADE ANEW BY", "UID", "NODE", "IP", "CLAIM", "PINNED BY"].map(str::to_owned)];
+    let mut rows = vec![
+        [
+            "POD",
+            "MADE ANEW BY",
+            "UID",
+            "NODE",
+            "IP",
+            "CLAIM",
+            "PINNED BY",
+        ]
+        .map(str::to_owned),
+    ];
     for (of_kind, name) in SETS {
         let first = recorded(site, namespace, (of_kind, name), &BTreeMap::new()).await?;
         let selector = format!("{APP}={name}");
         // Whether they are gone is asked below: kubectl would wait for the new one's end where it takes it for the old.
-        site.kubectl(&["delete", "pod", "-n", namespace, "-l", &selector, "--grace-period=1", "--wait=false"])?;
+        site.kubectl(&[
+            "delete",
+            "pod",
+            "-n",
+            namespace,
+            "-l",
+            &selector,
+            "--grace-period=1",
+            "--wait=false",
+        ])?;
         let second = recorded(site, namespace, (of_kind, name), &first).await?;
         rows.extend(compared("deletion", &first, &second, keeps_ips)?);
         let set = objects::get(site.client(), namespace, of_kind, name).await?;
-        objects::patch(site.client(), namespace, of_kind, name, &objects::image_patch(&set, &images[1])).await?;
+        objects::patch(
+            site.client(),
+            namespace,
+            of_kind,
+            name,
+            &objects::image_patch(&set, &images[1]),
+        )
+        .await?;
         let third = recorded(site, namespace, (of_kind, name), &second).await?;
         rows.extend(compared("update", &second, &third, keeps_ips)?);
     }
@@ -102,30 +146,61 @@ async fn recorded(
         };
         objects::until(site.client(), namespace, of_kind, name, PATIENCE, is_done).await?;
         let pods = pods(site, namespace, name).await?;
-        let is_new =
-            |(name, pod): (&String, &Pod)| !pod.ip.is_empty() && before.get(name).is_none_or(|old| old.uid != pod.uid);
+        let is_new = |(name, pod): (&String, &Pod)| {
+            !pod.ip.is_empty() && before.get(name).is_none_or(|old| old.uid != pod.uid)
+        };
         if pods.len() == PODS && pods.iter().all(is_new) {
             let is_recorded = |state: &Value| {
                 let records = &state["status"]["podStates"];
-                pods.iter().all(|(name, pod)| records[name]["nodeName"] == pod.node)
+                pods.iter()
+                    .all(|(name, pod)| records[name]["nodeName"] == pod.node)
             };
-            objects::until(site.client(), namespace, kind::PERSISTENT_POD_STATE, name, PATIENCE, is_recorded).await?;
+            objects::until(
+                site.client(),
+                namespace,
+                kind::PERSISTENT_POD_STATE,
+                name,
+                PATIENCE,
+                is_recorded,
+            )
+            .await?;
             return Ok(pods);
         }
-        ensure!(Instant::now() < deadline, "StatefulSet {name} has not all its pods again: {pods:?}");
+        ensure!(
+            Instant::now() < deadline,
+            "StatefulSet {name} has not all its pods again: {pods:?}"
+        );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
 async fn pods(site: &Site, namespace: &str, name: &str) -> Result<BTreeMap<String, Pod>> {
     let mut pods = BTreeMap::new();
-    for pod in objects::list(site.client(), namespace, kind::POD, &format!("{APP}={name}")).await? {
-        let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    for pod in objects::list(
+        site.client(),
+        namespace,
+        kind::POD,
+        &format!("{APP}={name}"),
+    )
+    .await?
+    {
+        let text = |path: &str| {
+            pod.pointer(path)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let name = text("/metadata/name");
         let claim = format!("data-{name}");
         let found = objects::get(site.client(), namespace, kind::CLAIM, &claim).await?;
-        let claim_uid = found["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        let pinned_by = pod["metadata"]["annotations"][INJECTED].as_str().unwrap_or("-").to_owned();
+        let claim_uid = found["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let pinned_by = pod["metadata"]["annotations"][INJECTED]
+            .as_str()
+            .unwrap_or("-")
+            .to_owned();
         let pod = Pod {
             uid: text("/metadata/uid"),
             node: text("/spec/nodeName"),
@@ -146,12 +221,28 @@ fn compared(
     keeps_ips: bool,
 ) -> Result<Vec<[String; 7]>> {
     let row = |(name, old): (&String, &Pod)| {
-        let new = after.get(name).with_context(|| format!("pod {name} did not come back"))?;
+        let new = after
+            .get(name)
+            .with_context(|| format!("pod {name} did not come back"))?;
         ensure!(new.uid != old.uid, "pod {name} was not made anew: {new:?}");
-        ensure!(new.node == old.node && new.claim == old.claim, "pod {name} was {old:?} and is {new:?}");
-        ensure!(new.ip == old.ip || !keeps_ips, "pod {name} had {} and has {}", old.ip, new.ip);
+        ensure!(
+            new.node == old.node && new.claim == old.claim,
+            "pod {name} was {old:?} and is {new:?}"
+        );
+        ensure!(
+            new.ip == old.ip || !keeps_ips,
+            "pod {name} had {} and has {}",
+            old.ip,
+            new.ip
+        );
         let short = |uid: &str| uid.chars().take(8).collect::<String>();
-        let kept = |old: &str, new: &str| if old == new { format!("{new}, same") } else { format!("{old} -> {new}") };
+        let kept = |old: &str, new: &str| {
+            if old == new {
+                format!("{new}, same")
+            } else {
+                format!("{old} -> {new}")
+            }
+        };
         Ok([
             name.clone(),
             by.to_owned(),
@@ -180,7 +271,13 @@ mod tests {
         };
         let pods = |pod: Pod| BTreeMap::from([("db-0".to_owned(), pod)]);
         let before = pods(pod("11111111-1", "n1", "10.0.0.1"));
-        let rows = compared("deletion", &before, &pods(pod("22222222-2", "n1", "10.0.0.1")), true).unwrap();
+        let rows = compared(
+            "deletion",
+            &before,
+            &pods(pod("22222222-2", "n1", "10.0.0.1")),
+            true,
+        )
+        .unwrap();
         let expected = [
             "db-0",
             "deletion",
@@ -195,7 +292,13 @@ mod tests {
         assert!(moved.is_err());
         let other_ip = pods(pod("2", "n1", "10.0.0.2"));
         assert!(compared("deletion", &before, &other_ip, true).is_err());
-        assert!(compared("deletion", &before, &other_ip, false).is_ok(), "on a cluster whose network keeps no IPs");
-        assert!(compared("deletion", &before, &before, true).is_err(), "not made anew");
+        assert!(
+            compared("deletion", &before, &other_ip, false).is_ok(),
+            "on a cluster whose network keeps no IPs"
+        );
+        assert!(
+            compared("deletion", &before, &before, true).is_err(),
+            "not made anew"
+        );
     }
 }

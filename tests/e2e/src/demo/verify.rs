@@ -34,7 +34,9 @@ impl fmt::Display for Verified {
         match self {
             Verified::Same { id, by } if by.is_empty() => write!(f, "{id} = node's"),
             Verified::Same { id, by } => write!(f, "{id} = node's, exact by {by}"),
-            Verified::Differs { runs, wanted } => write!(f, "{runs}, but the node has {}", wanted.join(" ")),
+            Verified::Differs { runs, wanted } => {
+                write!(f, "{runs}, but the node has {}", wanted.join(" "))
+            }
             Verified::Unknown => f.write_str("not known by the node"),
         }
     }
@@ -42,30 +44,50 @@ impl fmt::Display for Verified {
 
 /// Compares the pod's container with what its NodeImage says. `annotations` are the pod's.
 pub fn verify(pod: &PodView, container: &str, annotations: &Value, node_image: &Value) -> Verified {
-    let Some(container) = pod.containers.get(container) else { return Verified::Unknown };
+    let Some(container) = pod.containers.get(container) else {
+        return Verified::Unknown;
+    };
     let known = ids_of(node_image, &container.wanted);
     if known.is_empty() || container.image_id.is_empty() {
         return Verified::Unknown;
     }
     let runs = digest(&container.image_id);
     if known.iter().any(|id| digest(id) == runs) {
-        let state = annotations[annotation::INPLACE_UPDATE_STATE].as_str().unwrap_or_default();
+        let state = annotations[annotation::INPLACE_UPDATE_STATE]
+            .as_str()
+            .unwrap_or_default();
         let state: Value = serde_json::from_str(state).unwrap_or_default();
-        let by = state["berthVerifiedBy"].as_str().unwrap_or_default().to_owned();
-        return Verified::Same { id: short(runs), by };
+        let by = state["berthVerifiedBy"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        return Verified::Same {
+            id: short(runs),
+            by,
+        };
     }
-    Verified::Differs { runs: short(runs), wanted: known.iter().map(|id| short(digest(id))).collect() }
+    Verified::Differs {
+        runs: short(runs),
+        wanted: known.iter().map(|id| short(digest(id))).collect(),
+    }
 }
 
 /// All ids by which a node knows an image: what it reports of pods under way, and of what it pulled.
 fn ids_of(node_image: &Value, image: &str) -> Vec<String> {
     let status = &node_image["status"];
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let of_pods = list(&status["imageFacts"]).into_iter().filter(|fact| fact["image"] == image);
+    let of_pods = list(&status["imageFacts"])
+        .into_iter()
+        .filter(|fact| fact["image"] == image);
     let (name, tag) = image.rsplit_once(':').unwrap_or((image, "latest"));
-    let of_pulls = list(&status["imageStatuses"][name]["tags"]).into_iter().filter(|status| status["tag"] == tag);
-    let ids = of_pods.chain(of_pulls).flat_map(|fact| list(&fact["imageIDs"]));
-    ids.filter_map(|id| id.as_str().map(str::to_owned)).collect()
+    let of_pulls = list(&status["imageStatuses"][name]["tags"])
+        .into_iter()
+        .filter(|status| status["tag"] == tag);
+    let ids = of_pods
+        .chain(of_pulls)
+        .flat_map(|fact| list(&fact["imageIDs"]));
+    ids.filter_map(|id| id.as_str().map(str::to_owned))
+        .collect()
 }
 
 /// Ids name a repository, a scheme or neither before the digest.
@@ -89,32 +111,60 @@ mod tests {
     const B: &str = "sha256:bbbbbbbbbbbbbbbbbbbb";
 
     fn pod(wanted: &str, image_id: &str) -> PodView {
-        let view = ContainerView { wanted: wanted.into(), image_id: image_id.into(), ..ContainerView::default() };
-        PodView { containers: [("main".to_owned(), view)].into(), ..crate::record::tests::pod("a", "r", true) }
+        let view = ContainerView {
+            wanted: wanted.into(),
+            image_id: image_id.into(),
+            ..ContainerView::default()
+        };
+        PodView {
+            containers: [("main".to_owned(), view)].into(),
+            ..crate::record::tests::pod("a", "r", true)
+        }
     }
 
     #[test]
     fn an_id_that_the_node_lists_is_the_same_whatever_stands_before_it() {
-        let annotations = json!({"apps.kruise.io/inplace-update-state": "{\"berthVerifiedBy\": \"pod\"}"});
+        let annotations =
+            json!({"apps.kruise.io/inplace-update-state": "{\"berthVerifiedBy\": \"pod\"}"});
         let pulled = json!({"status": {"imageStatuses": {"reg:5000/hello": {"tags": [
             {"tag": "1", "imageIDs": [B]}, {"tag": "2", "imageIDs": [B, A]},
         ]}}}});
         let runs = pod("reg:5000/hello:2", &format!("docker.io/other@{A}"));
-        let same = Verified::Same { id: "aaaaaaaaaaaa".into(), by: "pod".into() };
+        let same = Verified::Same {
+            id: "aaaaaaaaaaaa".into(),
+            by: "pod".into(),
+        };
         assert_eq!(verify(&runs, "main", &annotations, &pulled), same);
-        let fact = json!({"status": {"imageFacts": [{"image": "reg:5000/hello:2", "imageIDs": [A]}]}});
+        let fact =
+            json!({"status": {"imageFacts": [{"image": "reg:5000/hello:2", "imageIDs": [A]}]}});
         assert_eq!(verify(&runs, "main", &annotations, &fact), same);
     }
 
     #[test]
     fn another_id_differs_and_no_word_is_unknown() {
         let facts = json!({"status": {"imageFacts": [{"image": "hello:2", "imageIDs": [B]}]}});
-        let differs = Verified::Differs { runs: "aaaaaaaaaaaa".into(), wanted: vec!["bbbbbbbbbbbb".into()] };
-        assert_eq!(verify(&pod("hello:2", A), "main", &json!({}), &facts), differs);
-        for (image, node) in [("hello:1", facts.clone()), ("hello:2", json!({})), ("hello:2", json!({"status": null}))]
-        {
-            assert_eq!(verify(&pod(image, A), "main", &json!({}), &node), Verified::Unknown, "{image} {node}");
+        let differs = Verified::Differs {
+            runs: "aaaaaaaaaaaa".into(),
+            wanted: vec!["bbbbbbbbbbbb".into()],
+        };
+        assert_eq!(
+            verify(&pod("hello:2", A), "main", &json!({}), &facts),
+            differs
+        );
+        for (image, node) in [
+            ("hello:1", facts.clone()),
+            ("hello:2", json!({})),
+            ("hello:2", json!({"status": null})),
+        ] {
+            assert_eq!(
+                verify(&pod(image, A), "main", &json!({}), &node),
+                Verified::Unknown,
+                "{image} {node}"
+            );
         }
-        assert_eq!(verify(&pod("hello:2", ""), "main", &json!({}), &facts), Verified::Unknown);
+        assert_eq!(
+            verify(&pod("hello:2", ""), "main", &json!({}), &facts),
+            Verified::Unknown
+        );
     }
 }

@@ -24,30 +24,65 @@ pub(super) async fn show(site: &Site, namespace: &str, images: &[String]) -> Res
     );
     let nodes = objects::list(site.client(), "", kind::NODE, "").await?;
     let is_open = |node: &&Value| node["spec"]["taints"].as_array().is_none_or(Vec::is_empty);
-    let names: Vec<_> =
-        nodes.iter().filter(is_open).filter_map(|node| node["metadata"]["name"].as_str()).take(ZONES).collect();
+    let names: Vec<_> = nodes
+        .iter()
+        .filter(is_open)
+        .filter_map(|node| node["metadata"]["name"].as_str())
+        .take(ZONES)
+        .collect();
     objects::create(site.client(), namespace, &manifest(&names, &images[0])).await?;
     let zones = i64::try_from(names.len())?;
     let each = PODS / zones;
     done(site, namespace, PODS).await?;
     let first = pods(site, namespace).await?;
-    let held: serde_json::Map<_, _> = (1..names.len()).map(|zone| (format!("zone-{zone}"), json!(each))).collect();
+    let held: serde_json::Map<_, _> = (1..names.len())
+        .map(|zone| (format!("zone-{zone}"), json!(each)))
+        .collect();
     let image = json!([{"op": "replace", "path": "/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image", "value": images[1]},
         {"op": "add", "path": "/spec/updateStrategy", "value": {"manualUpdate": {"partitions": held}}}]);
-    let patch = ["patch", "ud", NAME, "-n", namespace, "--type=json", "-p", &image.to_string()].map(str::to_owned);
+    let patch = [
+        "patch",
+        "ud",
+        NAME,
+        "-n",
+        namespace,
+        "--type=json",
+        "-p",
+        &image.to_string(),
+    ]
+    .map(str::to_owned);
     site.kubectl(&patch.iter().map(String::as_str).collect::<Vec<_>>())?;
     done(site, namespace, PODS - each * (zones - 1)).await?;
     let second = pods(site, namespace).await?;
     let rest = json!({"spec": {"updateStrategy": {"manualUpdate": null}}});
-    objects::patch(site.client(), namespace, kind::UNITED_DEPLOYMENT, NAME, &rest).await?;
+    objects::patch(
+        site.client(),
+        namespace,
+        kind::UNITED_DEPLOYMENT,
+        NAME,
+        &rest,
+    )
+    .await?;
     done(site, namespace, PODS).await?;
     let third = pods(site, namespace).await?;
-    let mut rows = vec![["SUBSET", "NODE", "POD", "RESTARTS", "THEN", "AT THE END"].map(str::to_owned)];
+    let mut rows =
+        vec![["SUBSET", "NODE", "POD", "RESTARTS", "THEN", "AT THE END"].map(str::to_owned)];
     for ((one, two), three) in first.iter().zip(&second).zip(&third) {
-        ensure!(one.uid == two.uid && two.uid == three.uid, "pod {} was made anew", one.name);
+        ensure!(
+            one.uid == two.uid && two.uid == three.uid,
+            "pod {} was made anew",
+            one.name
+        );
         let restarts = [one, two, three].map(|pod| pod.restarts.to_string());
         let [at_first, then, at_last] = restarts;
-        rows.push([one.subset.clone(), one.node.clone(), one.name.clone(), at_first, then, at_last]);
+        rows.push([
+            one.subset.clone(),
+            one.node.clone(),
+            one.name.clone(),
+            at_first,
+            then,
+            at_last,
+        ]);
     }
     println!("{}", aligned(&rows));
     Ok(())
@@ -57,7 +92,8 @@ fn manifest(nodes: &[&str], image: &str) -> Value {
     let set = objects::clone_set(NAME, 1, image, &json!({}));
     let labels = json!({APP: NAME});
     let subset = |(zone, node): (usize, &&str)| {
-        let expression = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": [node]});
+        let expression =
+            json!({"key": "kubernetes.io/hostname", "operator": "In", "values": [node]});
         json!({"name": format!("zone-{zone}"), "nodeSelectorTerm": {"matchExpressions": [expression]}})
     };
     let spec = json!({
@@ -81,7 +117,15 @@ async fn done(site: &Site, namespace: &str, updated: i64) -> Result<Value> {
             && status["readyReplicas"] == PODS
             && status["updatedReadyReplicas"] == updated
     };
-    objects::until(site.client(), namespace, kind::UNITED_DEPLOYMENT, NAME, PATIENCE, is_done).await
+    objects::until(
+        site.client(),
+        namespace,
+        kind::UNITED_DEPLOYMENT,
+        NAME,
+        PATIENCE,
+        is_done,
+    )
+    .await
 }
 
 /// A pod, as far as it is to be the same.
@@ -95,15 +139,29 @@ struct Pod {
 
 /// The pods by subset and name.
 async fn pods(site: &Site, namespace: &str) -> Result<Vec<Pod>> {
-    let all = objects::list(site.client(), namespace, kind::POD, &format!("{APP}={NAME}")).await?;
+    let all = objects::list(
+        site.client(),
+        namespace,
+        kind::POD,
+        &format!("{APP}={NAME}"),
+    )
+    .await?;
     let pod = |pod: &Value| {
-        let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |path: &str| {
+            pod.pointer(path)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         Pod {
             subset: text("/metadata/labels/apps.kruise.io~1subset-name"),
             node: text("/spec/nodeName"),
             name: text("/metadata/name"),
             uid: text("/metadata/uid"),
-            restarts: pod.pointer("/status/containerStatuses/0/restartCount").and_then(Value::as_i64).unwrap_or(0),
+            restarts: pod
+                .pointer("/status/containerStatuses/0/restartCount")
+                .and_then(Value::as_i64)
+                .unwrap_or(0),
         }
     };
     let mut pods: Vec<_> = all.iter().map(pod).collect();

@@ -41,18 +41,29 @@ impl Places {
     pub(crate) async fn up() -> Result<Self> {
         let mut places = Vec::new();
         for name in NAMES {
-            let site = Arc::new(if places.is_empty() { Site::make(1).await? } else { Site::make_another(1).await? });
+            let site = Arc::new(if places.is_empty() {
+                Site::make(1).await?
+            } else {
+                Site::make_another(1).await?
+            });
             let installing = site.clone();
             let own = format!("clusters.name={name}");
             let installed = tokio::task::spawn_blocking(move || {
                 installing.push_berth(!cfg!(debug_assertions))?;
                 installing.push(&Image::hello("v1")?, &["shop:v1"])?;
                 let gates = "controller.featureGates=PodUnavailableBudgetDeleteGate=true";
-                install::install(&installing, &[gates, &own, "clusters.kubeconfigSecret=clusters"])
+                install::install(
+                    &installing,
+                    &[gates, &own, "clusters.kubeconfigSecret=clusters"],
+                )
             });
             installed.await??;
             objects::make_namespace(site.client(), NAMESPACE).await?;
-            places.push(Place { name, site, links: BTreeMap::new() });
+            places.push(Place {
+                name,
+                site,
+                links: BTreeMap::new(),
+            });
         }
         let mut users = BTreeMap::new();
         for place in &places {
@@ -69,7 +80,10 @@ impl Places {
     }
 
     pub(crate) fn named(&self, name: &str) -> Result<&Place> {
-        self.0.iter().find(|place| place.name == name).with_context(|| format!("there is no cluster {name}"))
+        self.0
+            .iter()
+            .find(|place| place.name == name)
+            .with_context(|| format!("there is no cluster {name}"))
     }
 }
 
@@ -98,30 +112,53 @@ impl Place {
                 ensure!(error.to_string().contains("already exists"), "{error:#}");
             }
         }
-        let token = self.site.kubectl(&["create", "token", READER, "-n", install::NAMESPACE, "--duration=12h"])?;
-        let flat = self.site.kubectl(&["config", "view", "--flatten", "--raw", "-o=json"])?;
+        let token = self.site.kubectl(&[
+            "create",
+            "token",
+            READER,
+            "-n",
+            install::NAMESPACE,
+            "--duration=12h",
+        ])?;
+        let flat = self
+            .site
+            .kubectl(&["config", "view", "--flatten", "--raw", "-o=json"])?;
         let flat: Value = serde_json::from_str(&flat)?;
         let cluster = &flat["clusters"][0]["cluster"];
-        let server = cluster["server"].as_str().context("the kubeconfig has no server")?;
+        let server = cluster["server"]
+            .as_str()
+            .context("the kubeconfig has no server")?;
         let port = server.rsplit(':').next().and_then(|port| port.parse().ok());
         Ok(Reader {
             port: port.with_context(|| format!("{server} has no port"))?,
-            authority: cluster["certificate-authority-data"].as_str().context("there is no authority")?.to_owned(),
+            authority: cluster["certificate-authority-data"]
+                .as_str()
+                .context("there is no authority")?
+                .to_owned(),
             token: token.trim().to_owned(),
         })
     }
 
     fn admin(&self) -> Result<Kubeconfig> {
-        Ok(Kubeconfig::read_from(self.site.cluster().context("there is no cluster")?.kubeconfig())?)
+        Ok(Kubeconfig::read_from(
+            self.site
+                .cluster()
+                .context("there is no cluster")?
+                .kubeconfig(),
+        )?)
     }
 
     /// A client that has this token, and nothing else.
     pub(crate) async fn client_of(&self, token: &str) -> Result<Client> {
         let mut kubeconfig = self.admin()?;
         for user in &mut kubeconfig.auth_infos {
-            user.auth_info = Some(AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() });
+            user.auth_info = Some(AuthInfo {
+                token: Some(token.to_owned().into()),
+                ..AuthInfo::default()
+            });
         }
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         Ok(Client::try_from(config)?)
     }
 
@@ -148,17 +185,32 @@ impl Place {
         });
         cluster.kubectl_with(&["apply", "-f", "-"], Some(&secret.to_string()))?;
         // A mounted Secret shows a minute later; pods that begin now have it at once.
-        let restart = ["rollout", "restart", "deployment/kruise-controller-manager", "-n", install::NAMESPACE];
+        let restart = [
+            "rollout",
+            "restart",
+            "deployment/kruise-controller-manager",
+            "-n",
+            install::NAMESPACE,
+        ];
         self.site.kubectl(&restart)?;
-        let wait =
-            ["rollout", "status", "deployment/kruise-controller-manager", "-n", install::NAMESPACE, "--timeout=180s"];
+        let wait = [
+            "rollout",
+            "status",
+            "deployment/kruise-controller-manager",
+            "-n",
+            install::NAMESPACE,
+            "--timeout=180s",
+        ];
         self.site.kubectl(&wait)?;
         Ok(())
     }
 
     /// Nothing comes from that cluster any more.
     pub(crate) fn cut(&self, other: &str) -> Result<()> {
-        self.links.get(other).context("there is no link")?.allow_only(0);
+        self.links
+            .get(other)
+            .context("there is no link")?
+            .allow_only(0);
         Ok(())
     }
 
@@ -183,7 +235,15 @@ impl Place {
         });
         objects::create(self.client(), NAMESPACE, &deployment).await?;
         let is_ready = |deployment: &Value| deployment["status"]["readyReplicas"] == replicas;
-        objects::until(self.client(), NAMESPACE, "apps/v1/Deployment", app, PATIENCE, is_ready).await?;
+        objects::until(
+            self.client(),
+            NAMESPACE,
+            "apps/v1/Deployment",
+            app,
+            PATIENCE,
+            is_ready,
+        )
+        .await?;
         Ok(())
     }
 
@@ -191,10 +251,15 @@ impl Place {
     pub(crate) async fn budget(&self, app: &str, others: &[&str], more: Value) -> Result<()> {
         let federation = others.iter().filter_map(|other| other.split_once('/'));
         let federation: Vec<_> = federation
-            .map(|(cluster, name)| json!({"cluster": cluster, "namespace": NAMESPACE, "name": name}))
+            .map(
+                |(cluster, name)| json!({"cluster": cluster, "namespace": NAMESPACE, "name": name}),
+            )
             .collect();
         let mut spec = json!({"selector": {"matchLabels": {"app": app}}, "federation": federation});
-        more.as_object().into_iter().flatten().for_each(|(key, value)| spec[key] = value.clone());
+        more.as_object()
+            .into_iter()
+            .flatten()
+            .for_each(|(key, value)| spec[key] = value.clone());
         let budget = json!({
             "apiVersion": "policy.kruise.io/v1alpha1", "kind": "DistributedPodDisruptionBudget", "metadata": {"name": app}, "spec": spec,
         });
@@ -205,7 +270,8 @@ impl Place {
     /// The status of a budget, once it is asked about and has so many pods that may go.
     pub(crate) async fn allows(&self, app: &str, allowed: i64) -> Result<Value> {
         let is_so = |budget: &Value| {
-            let enforced = condition(budget, "Enforced").is_some_and(|told| told["status"] == "True");
+            let enforced =
+                condition(budget, "Enforced").is_some_and(|told| told["status"] == "True");
             enforced && budget["status"]["disruptionsAllowed"] == allowed
         };
         let budget = objects::until(self.client(), NAMESPACE, BUDGET, app, PATIENCE, is_so).await?;
@@ -215,24 +281,40 @@ impl Place {
     /// Waits until a budget's status tells so many healthy pods of the first of `federation`.
     pub(crate) async fn told_healthy(&self, app: &str, healthy: i64) -> Result<()> {
         let is_so = |budget: &Value| budget["status"]["federatedStatuses"][0]["healthy"] == healthy;
-        objects::until(self.client(), NAMESPACE, BUDGET, app, PATIENCE, is_so).await.map(drop)
+        objects::until(self.client(), NAMESPACE, BUDGET, app, PATIENCE, is_so)
+            .await
+            .map(drop)
     }
 
     /// The pods of an app that nobody has deleted.
     pub(crate) async fn pods(&self, app: &str) -> Result<Vec<String>> {
-        let pods = objects::list(self.client(), NAMESPACE, kind::POD, &format!("app={app}")).await?;
-        let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-        Ok(there.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+        let pods =
+            objects::list(self.client(), NAMESPACE, kind::POD, &format!("app={app}")).await?;
+        let there = pods
+            .iter()
+            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        Ok(there
+            .filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned))
+            .collect())
     }
 
     /// Evicts a pod of an app that serves; gives the refusal. One that has just come in the place of another may go whatever is allowed.
     pub(crate) async fn evict(&self, app: &str) -> Result<Option<Box<Status>>> {
-        let pods = objects::list(self.client(), NAMESPACE, kind::POD, &format!("app={app}")).await?;
-        let pod = pods.iter().rfind(|pod| serves(pod)).and_then(|pod| pod["metadata"]["name"].as_str());
+        let pods =
+            objects::list(self.client(), NAMESPACE, kind::POD, &format!("app={app}")).await?;
+        let pod = pods
+            .iter()
+            .rfind(|pod| serves(pod))
+            .and_then(|pod| pod["metadata"]["name"].as_str());
         let pod = pod.with_context(|| format!("{app} has no pod that serves"))?;
-        let mut config = kube::Config::from_custom_kubeconfig(self.admin()?, &KubeConfigOptions::default()).await?;
+        let mut config =
+            kube::Config::from_custom_kubeconfig(self.admin()?, &KubeConfigOptions::default())
+                .await?;
         config.default_retry = false;
-        let pods = Api::<k8s_openapi::api::core::v1::Pod>::namespaced(Client::try_from(config)?, NAMESPACE);
+        let pods = Api::<k8s_openapi::api::core::v1::Pod>::namespaced(
+            Client::try_from(config)?,
+            NAMESPACE,
+        );
         match pods.evict(pod, &EvictParams::default()).await {
             Ok(_) => Ok(None),
             Err(kube::Error::Api(status)) => Ok(Some(status)),
@@ -248,5 +330,8 @@ pub(crate) fn serves(pod: &Value) -> bool {
 }
 
 pub(crate) fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == type_)
 }

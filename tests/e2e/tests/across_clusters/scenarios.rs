@@ -17,7 +17,9 @@ pub(crate) async fn reads_alone(places: &Places) -> Result<()> {
     let reader = place.reader()?;
     let user = format!("system:serviceaccount:{}:budget-reader", install::NAMESPACE);
     let may = |verb: &str, what: &str| {
-        let answer = place.site.kubectl(&["auth", "can-i", verb, what, "-A", "--as", &user]);
+        let answer = place
+            .site
+            .kubectl(&["auth", "can-i", verb, what, "-A", "--as", &user]);
         answer.map_or_else(|error| error.to_string(), |answer| answer.trim().to_owned())
     };
     let budgets = [
@@ -26,25 +28,56 @@ pub(crate) async fn reads_alone(places: &Places) -> Result<()> {
         "poddisruptionbudgets.policy",
     ];
     for what in budgets {
-        ensure!(may("get", what) == "yes", "get {what}: {}", may("get", what));
-        for verb in ["list", "watch", "create", "update", "patch", "delete", "deletecollection"] {
+        ensure!(
+            may("get", what) == "yes",
+            "get {what}: {}",
+            may("get", what)
+        );
+        for verb in [
+            "list",
+            "watch",
+            "create",
+            "update",
+            "patch",
+            "delete",
+            "deletecollection",
+        ] {
             ensure!(may(verb, what).contains("no"), "{verb} {what}");
-            ensure!(may(verb, &format!("{what}/status")).contains("no"), "{verb} {what}/status");
+            ensure!(
+                may(verb, &format!("{what}/status")).contains("no"),
+                "{verb} {what}/status"
+            );
         }
     }
-    for what in ["pods", "secrets", "namespaces", "nodes", "configmaps", "deployments.apps"] {
+    for what in [
+        "pods",
+        "secrets",
+        "namespaces",
+        "nodes",
+        "configmaps",
+        "deployments.apps",
+    ] {
         for verb in ["get", "list", "watch", "create", "patch", "delete"] {
             ensure!(may(verb, what).contains("no"), "{verb} {what}");
         }
     }
     // And really, by the token itself.
     place.deployed("read", 1).await?;
-    place.budget("read", &[], json!({"minAvailable": 1})).await?;
+    place
+        .budget("read", &[], json!({"minAvailable": 1}))
+        .await?;
     let client = place.client_of(&reader.token).await?;
-    objects::get(&client, NAMESPACE, BUDGET, "read").await.context("the reader cannot read")?;
+    objects::get(&client, NAMESPACE, BUDGET, "read")
+        .await
+        .context("the reader cannot read")?;
     let patch = json!({"spec": {"minAvailable": 0}});
-    let tried = objects::patch(&client, NAMESPACE, BUDGET, "read", &patch).await.err();
-    let tried = format!("{:#}", tried.context("the token of a reader changes a budget")?);
+    let tried = objects::patch(&client, NAMESPACE, BUDGET, "read", &patch)
+        .await
+        .err();
+    let tried = format!(
+        "{:#}",
+        tried.context("the token of a reader changes a budget")?
+    );
     ensure!(tried.contains("cannot patch resource"), "{tried}");
     Ok(())
 }
@@ -55,25 +88,46 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
     red.deployed("foo", 2).await?;
     blue.deployed("bar", 2).await?;
     blue.budget("bar", &[], json!({"minAvailable": 0})).await?;
-    red.budget("foo", &["kind-blue/bar"], json!({"minAvailable": 3})).await?;
+    red.budget("foo", &["kind-blue/bar"], json!({"minAvailable": 3}))
+        .await?;
     let status = red.allows("foo", 1).await?;
     let other = &status["federatedStatuses"][0];
-    ensure!(other["cluster"] == "kind-blue" && other["healthy"] == 2 && other["reachable"] == true, "{status}");
+    ensure!(
+        other["cluster"] == "kind-blue" && other["healthy"] == 2 && other["reachable"] == true,
+        "{status}"
+    );
     // A replica that has not read the other cluster yet refuses, and says so: who drains tries again.
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while let Some(refusal) = red.evict("foo").await? {
-        ensure!(tokio::time::Instant::now() < deadline, "one pod of foo may go, and never does: {refusal:?}");
-        ensure!(refusal.message.contains("spec.federation[0] brings 0: "), "one pod of foo may go: {refusal:?}");
+        ensure!(
+            tokio::time::Instant::now() < deadline,
+            "one pod of foo may go, and never does: {refusal:?}"
+        );
+        ensure!(
+            refusal.message.contains("spec.federation[0] brings 0: "),
+            "one pod of foo may go: {refusal:?}"
+        );
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     red.allows("foo", 1).await?;
     // Where bar has one less, none of foo may go.
-    blue.site.kubectl(&["scale", "deployment", "bar", "--replicas=1", "-n", NAMESPACE])?;
+    blue.site.kubectl(&[
+        "scale",
+        "deployment",
+        "bar",
+        "--replicas=1",
+        "-n",
+        NAMESPACE,
+    ])?;
     red.allows("foo", 0).await?;
-    let refusal = red.evict("foo").await?.context("a pod of foo goes, and two are left of three")?;
+    let refusal = red
+        .evict("foo")
+        .await?
+        .context("a pod of foo goes, and two are left of three")?;
     ensure!(refusal.code == 429, "{refusal:?}");
     // What is not there is told, with its cluster.
-    blue.site.kubectl(&["delete", "dpdb", "bar", "-n", NAMESPACE])?;
+    blue.site
+        .kubectl(&["delete", "dpdb", "bar", "-n", NAMESPACE])?;
     told(red, "foo", "kind-blue/shop/bar does not exist").await?;
     red.site.kubectl(&[
         "patch",
@@ -85,7 +139,12 @@ pub(crate) async fn one_way(places: &Places) -> Result<()> {
         "-p",
         r#"{"spec":{"federation":[{"cluster":"pink","namespace":"shop","name":"bar"}]}}"#,
     ])?;
-    told(red, "foo", "is no context of the kubeconfig: the contexts are kind-blue, kind-green").await?;
+    told(
+        red,
+        "foo",
+        "is no context of the kubeconfig: the contexts are kind-blue, kind-green",
+    )
+    .await?;
     Ok(())
 }
 
@@ -96,25 +155,58 @@ pub(crate) async fn lies(places: &Places) -> Result<()> {
     red.deployed("honest", 3).await?;
     blue.deployed("liar", 2).await?;
     blue.budget("liar", &[], json!({"minAvailable": 0})).await?;
-    red.budget("honest", &["kind-blue/liar"], json!({"maxUnavailable": 1})).await?;
+    red.budget("honest", &["kind-blue/liar"], json!({"maxUnavailable": 1}))
+        .await?;
     red.allows("honest", 1).await?;
     let stop = std::time::Instant::now() + Duration::from_secs(20);
     let lie = r#"{"status":{"own":{"healthy":100}}}"#;
-    let lie = ["patch", "dpdb", "liar", "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", lie];
+    let lie = [
+        "patch",
+        "dpdb",
+        "liar",
+        "-n",
+        NAMESPACE,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        lie,
+    ];
     let mut most = 0;
     while std::time::Instant::now() < stop {
         blue.site.kubectl(&lie)?;
         let status = &objects::get(red.client(), NAMESPACE, BUDGET, "honest").await?["status"];
-        let healthy = status["federatedStatuses"][0]["healthy"].as_i64().context("the other is told")?;
-        most = most.max(status["disruptionsAllowed"].as_i64().context("there is a number")?);
+        let healthy = status["federatedStatuses"][0]["healthy"]
+            .as_i64()
+            .context("the other is told")?;
+        most = most.max(
+            status["disruptionsAllowed"]
+                .as_i64()
+                .context("there is a number")?,
+        );
         ensure!(healthy <= 2 && most <= 1, "{status}");
     }
     // Workloads that want more pods raise both numbers.
-    blue.site.kubectl(&["scale", "deployment", "liar", "--replicas=6", "-n", NAMESPACE])?;
+    blue.site.kubectl(&[
+        "scale",
+        "deployment",
+        "liar",
+        "--replicas=6",
+        "-n",
+        NAMESPACE,
+    ])?;
     red.told_healthy("honest", 6).await?;
     red.allows("honest", 1).await?;
     let floor = r#"{"spec":{"maxUnavailable":null,"minAvailable":3,"floor":2}}"#;
-    red.site.kubectl(&["patch", "dpdb", "honest", "-n", NAMESPACE, "--type=merge", "-p", floor])?;
+    red.site.kubectl(&[
+        "patch",
+        "dpdb",
+        "honest",
+        "-n",
+        NAMESPACE,
+        "--type=merge",
+        "-p",
+        floor,
+    ])?;
     red.allows("honest", 1).await?;
     Ok(())
 }
@@ -126,17 +218,28 @@ pub(crate) async fn mutual(places: &Places) -> Result<()> {
     let (red, blue) = (places.named("kind-red")?, places.named("kind-blue")?);
     red.deployed(FOO, 2).await?;
     blue.deployed(BAR, 2).await?;
-    red.budget(FOO, &["kind-blue/mutual-bar"], json!({"minAvailable": 3})).await?;
-    blue.budget(BAR, &["kind-red/mutual-foo"], json!({"minAvailable": 3})).await?;
+    red.budget(FOO, &["kind-blue/mutual-bar"], json!({"minAvailable": 3}))
+        .await?;
+    blue.budget(BAR, &["kind-red/mutual-foo"], json!({"minAvailable": 3}))
+        .await?;
     let deadline = tokio::time::Instant::now() + PATIENCE;
     let (mut foo_went, mut bar_went) = (false, false);
     while !foo_went || !bar_went {
-        ensure!(tokio::time::Instant::now() < deadline, "a pod of foo went: {foo_went}, of bar: {bar_went}");
+        ensure!(
+            tokio::time::Instant::now() < deadline,
+            "a pod of foo went: {foo_went}, of bar: {bar_went}"
+        );
         red.allows(FOO, 1).await?;
         blue.allows(BAR, 1).await?;
-        let goes = async |place: &Place, app, went: bool| anyhow::Ok(!went && place.evict(app).await?.is_none());
-        let (foo_goes, bar_goes) = tokio::try_join!(goes(red, FOO, foo_went), goes(blue, BAR, bar_went))?;
-        ensure!(!(foo_goes && bar_goes), "a pod of each goes at once, and two are left of three");
+        let goes = async |place: &Place, app, went: bool| {
+            anyhow::Ok(!went && place.evict(app).await?.is_none())
+        };
+        let (foo_goes, bar_goes) =
+            tokio::try_join!(goes(red, FOO, foo_went), goes(blue, BAR, bar_went))?;
+        ensure!(
+            !(foo_goes && bar_goes),
+            "a pod of each goes at once, and two are left of three"
+        );
         (foo_went, bar_went) = (foo_went || foo_goes, bar_went || bar_goes);
     }
     Ok(())
@@ -145,10 +248,15 @@ pub(crate) async fn mutual(places: &Places) -> Result<()> {
 /// Waits until the condition Federated has these words.
 async fn told(place: &Place, app: &str, words: &str) -> Result<()> {
     let is_told = |budget: &Value| {
-        condition(budget, "Federated")
-            .is_some_and(|told| told["message"].as_str().is_some_and(|told| told.contains(words)))
+        condition(budget, "Federated").is_some_and(|told| {
+            told["message"]
+                .as_str()
+                .is_some_and(|told| told.contains(words))
+        })
     };
-    objects::until(place.client(), NAMESPACE, BUDGET, app, PATIENCE, is_told).await.map(drop)
+    objects::until(place.client(), NAMESPACE, BUDGET, app, PATIENCE, is_told)
+        .await
+        .map(drop)
 }
 
 /// One pod in each of three clusters, each named by the others: the node of each is drained at the same time, and two stay at every moment.
@@ -157,10 +265,15 @@ pub(crate) async fn ring(places: &Places) -> Result<()> {
         place.deployed("ring", 1).await?;
     }
     for place in places.all() {
-        let others: Vec<_> =
-            NAMES.iter().filter(|name| **name != place.name).map(|name| format!("{name}/ring")).collect();
+        let others: Vec<_> = NAMES
+            .iter()
+            .filter(|name| **name != place.name)
+            .map(|name| format!("{name}/ring"))
+            .collect();
         let others: Vec<_> = others.iter().map(String::as_str).collect();
-        place.budget("ring", &others, json!({"minAvailable": 2})).await?;
+        place
+            .budget("ring", &others, json!({"minAvailable": 2}))
+            .await?;
     }
     for place in places.all() {
         place.allows("ring", 1).await?;
@@ -173,7 +286,10 @@ pub(crate) async fn ring(places: &Places) -> Result<()> {
     }
     let after = try_join_all(places.all().iter().map(|place| place.pods("ring"))).await?;
     ensure!(
-        before.iter().zip(&after).all(|(before, after)| before != after),
+        before
+            .iter()
+            .zip(&after)
+            .all(|(before, after)| before != after),
         "not all were drained: {before:?}, {after:?}"
     );
     Ok(())
@@ -183,7 +299,13 @@ pub(crate) async fn ring(places: &Places) -> Result<()> {
 async fn drained(place: &Place) -> Result<()> {
     let site = place.site.clone();
     let drain = tokio::task::spawn_blocking(move || {
-        site.kubectl(&["drain", "node-1", "--pod-selector=app=ring", "--delete-emptydir-data", "--timeout=170s"])?;
+        site.kubectl(&[
+            "drain",
+            "node-1",
+            "--pod-selector=app=ring",
+            "--delete-emptydir-data",
+            "--timeout=170s",
+        ])?;
         site.kubectl(&["uncordon", "node-1"])
     });
     drain.await??;
@@ -215,14 +337,23 @@ pub(crate) async fn cut(places: &Places) -> Result<()> {
     for place in [red, blue] {
         place.deployed("cut", 3).await?;
     }
-    red.budget("cut", &["kind-blue/cut"], json!({"minAvailable": 4})).await?;
-    blue.budget("cut", &["kind-red/cut"], json!({"minAvailable": 4, "leaseSeconds": 40})).await?;
+    red.budget("cut", &["kind-blue/cut"], json!({"minAvailable": 4}))
+        .await?;
+    blue.budget(
+        "cut",
+        &["kind-red/cut"],
+        json!({"minAvailable": 4, "leaseSeconds": 40}),
+    )
+    .await?;
     red.allows("cut", 2).await?;
     blue.allows("cut", 2).await?;
     red.cut("kind-blue")?;
     red.allows("cut", 0).await?;
     told(red, "cut", "in a cluster that does not answer").await?;
-    let refusal = red.evict("cut").await?.context("a pod goes though nobody knows of the others")?;
+    let refusal = red
+        .evict("cut")
+        .await?
+        .context("a pod goes though nobody knows of the others")?;
     ensure!(refusal.code == 429, "{refusal:?}");
     // The other way is open, and what one side may do the other sees.
     blue.allows("cut", 2).await?;
@@ -240,7 +371,10 @@ pub(crate) async fn cut(places: &Places) -> Result<()> {
     red.allows("cut", 1).await?;
     told(red, "cut", "its floor of 2 is counted on").await?;
     ensure!(red.evict("cut").await?.is_none(), "one may go by the floor");
-    let refusal = red.evict("cut").await?.context("two go by a floor that is enough for one")?;
+    let refusal = red
+        .evict("cut")
+        .await?
+        .context("two go by a floor that is enough for one")?;
     ensure!(refusal.code == 429, "{refusal:?}");
     red.allows("cut", 0).await?;
     red.heal("kind-blue")?;
@@ -255,10 +389,17 @@ pub(crate) async fn cut(places: &Places) -> Result<()> {
     blue.allows("cut", 2).await?;
     objects::patch(blue.client(), NAMESPACE, BUDGET, "cut", &floor(3)).await?;
     blue.allows("cut", 0).await?;
-    blue.site.kubectl(&["delete", "dpdb", "cut", "-n", NAMESPACE, "--wait=false"])?;
-    let refusal = blue.evict("cut").await?.context("a pod goes below a floor that may be counted on")?;
+    blue.site
+        .kubectl(&["delete", "dpdb", "cut", "-n", NAMESPACE, "--wait=false"])?;
+    let refusal = blue
+        .evict("cut")
+        .await?
+        .context("a pod goes below a floor that may be counted on")?;
     ensure!(refusal.code == 429, "{refusal:?}");
     objects::until_gone(blue.client(), NAMESPACE, BUDGET, "cut", PATIENCE).await?;
-    ensure!(blue.evict("cut").await?.is_none(), "nobody holds the pods any more");
+    ensure!(
+        blue.evict("cut").await?.is_none(),
+        "nobody holds the pods any more"
+    );
     Ok(())
 }

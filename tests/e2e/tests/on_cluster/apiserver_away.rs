@@ -17,7 +17,12 @@ use crate::pulls::{self, Pushed, Way};
 use crate::world::{Case, PATIENCE, ensure_in_place, two_at_a_time};
 
 const NODES: [u8; 3] = [1, 2, 3];
-const LIMITS: Limits = Limits { available: 4, min_ready: Duration::ZERO, active: 6, kept: None };
+const LIMITS: Limits = Limits {
+    available: 4,
+    min_ready: Duration::ZERO,
+    active: 6,
+    kept: None,
+};
 
 /// How an apiserver is away.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +66,9 @@ async fn away(case: &Case, how: Away, duration: Duration) -> Result<()> {
     let watch = case.watch("web").await?;
     case.set_image("web", &two).await?;
     let held = |now: &Moment<'_>| now.pods.values().any(|s| !s.pod.gates);
-    watch.until("a pod is in its grace period", PATIENCE, held).await?;
+    watch
+        .until("a pod is in its grace period", PATIENCE, held)
+        .await?;
     let cluster = case.cluster()?;
     let back = cluster.clone();
     case.blocking(move |_| match how {
@@ -94,16 +101,29 @@ async fn away(case: &Case, how: Away, duration: Duration) -> Result<()> {
     // after, only that is judged which the controller did: it took no more pods out of service than it may.
     for moment in watch.record()?.moments() {
         let out = moment.pods.values().filter(|s| !s.pod.gates).count();
-        ensure!(out <= 2, "{out} pods were taken out of service: {}", moment.describe());
+        ensure!(
+            out <= 2,
+            "{out} pods were taken out of service: {}",
+            moment.describe()
+        );
     }
     pulls::succeeded(case, "large").await?;
     for node in NODES {
         let said = pulls::ensure_pulled(case, node, &large).await?;
-        let ended = said.completion_time.with_context(|| format!("node {node} does not say when it was over"))?.0;
-        ensure!(ended <= returned, "node {node} pulled it while the apiserver was away, and says {ended}");
+        let ended = said
+            .completion_time
+            .with_context(|| format!("node {node} does not say when it was over"))?
+            .0;
+        ensure!(
+            ended <= returned,
+            "node {node} pulled it while the apiserver was away, and says {ended}"
+        );
     }
     berth_is_well(case).await?;
-    ensure!(daemons == self::daemons(case).await?, "a daemon ended, which were {daemons:?}");
+    ensure!(
+        daemons == self::daemons(case).await?,
+        "a daemon ended, which were {daemons:?}"
+    );
     Ok(())
 }
 
@@ -111,25 +131,59 @@ async fn away(case: &Case, how: Away, duration: Duration) -> Result<()> {
 async fn pulled(case: &Case, image: &Pushed) -> Result<()> {
     let name = image.name.clone();
     pulls::until_so(case, "every node has the image", move |cluster| {
-        let there = NODES.iter().map(|node| pulls::on_node(cluster, *node, &name));
-        Ok(there.collect::<Result<Vec<_>>>()?.iter().all(Option::is_some))
+        let there = NODES
+            .iter()
+            .map(|node| pulls::on_node(cluster, *node, &name));
+        Ok(there
+            .collect::<Result<Vec<_>>>()?
+            .iter()
+            .all(Option::is_some))
     })
     .await
 }
 
 /// The daemons' pods, and how often each was restarted.
 async fn daemons(case: &Case) -> Result<Vec<(String, i64)>> {
-    let pods =
-        objects::list(case.client(), install::NAMESPACE, kind::POD, "app.kubernetes.io/component=daemon").await?;
-    let text = |pod: &serde_json::Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let restarts = |pod: &serde_json::Value| pod["status"]["containerStatuses"][0]["restartCount"].as_i64();
-    pods.iter().map(|pod| Ok((text(pod), restarts(pod).context("a daemon has no container")?))).collect()
+    let pods = objects::list(
+        case.client(),
+        install::NAMESPACE,
+        kind::POD,
+        "app.kubernetes.io/component=daemon",
+    )
+    .await?;
+    let text = |pod: &serde_json::Value| {
+        pod["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let restarts =
+        |pod: &serde_json::Value| pod["status"]["containerStatuses"][0]["restartCount"].as_i64();
+    pods.iter()
+        .map(|pod| {
+            Ok((
+                text(pod),
+                restarts(pod).context("a daemon has no container")?,
+            ))
+        })
+        .collect()
 }
 
 /// Waits until Berth's own pods are ready: none may be left to wait for its next start.
 async fn berth_is_well(case: &Case) -> Result<()> {
-    for what in ["deployment/kruise-controller-manager", "daemonset/kruise-daemon"] {
-        case.kubectl(&["rollout", "status", what, "-n", install::NAMESPACE, "--timeout=60s"]).await?;
+    for what in [
+        "deployment/kruise-controller-manager",
+        "daemonset/kruise-daemon",
+    ] {
+        case.kubectl(&[
+            "rollout",
+            "status",
+            what,
+            "-n",
+            install::NAMESPACE,
+            "--timeout=60s",
+        ])
+        .await?;
     }
     Ok(())
 }

@@ -32,8 +32,16 @@ const REFUSED: &[Refusal] = &[
         |set| set["spec"]["selector"] = json!({}),
         &["spec.selector", "every pod of the namespace", "matchLabels"],
     ),
-    ("a negative partition", |set| rolling_update(set)["partition"] = (-1).into(), &["partition", "-1", "from 0"]),
-    ("a broken percentage", |set| rolling_update(set)["partition"] = "many".into(), &["partition", "many", "25%"]),
+    (
+        "a negative partition",
+        |set| rolling_update(set)["partition"] = (-1).into(),
+        &["partition", "-1", "from 0"],
+    ),
+    (
+        "a broken percentage",
+        |set| rolling_update(set)["partition"] = "many".into(),
+        &["partition", "many", "25%"],
+    ),
     (
         "maxSurge with InPlaceOnly",
         |set| *rolling_update(set) = json!({"podUpdatePolicy": "InPlaceOnly", "maxSurge": 2}),
@@ -49,7 +57,11 @@ const REFUSED: &[Refusal] = &[
         |set| set["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure".into(),
         &["restartPolicy", "OnFailure", "Always"],
     ),
-    ("negative replicas", |set| set["spec"]["replicas"] = (-1).into(), &["spec.replicas", "-1"]),
+    (
+        "negative replicas",
+        |set| set["spec"]["replicas"] = (-1).into(),
+        &["spec.replicas", "-1"],
+    ),
 ];
 
 fn rolling_update(set: &mut Value) -> &mut Value {
@@ -70,21 +82,34 @@ pub(crate) async fn refused_by_the_server(case: &Case) -> Result<()> {
     let selector = json!({"spec": {"selector": {"matchLabels": {"app": "other"}}}});
     match case.patch(kind::CLONE_SET, "good", selector).await {
         Ok(_) => anyhow::bail!("a changed selector was accepted"),
-        Err(error) => has_words("a changed selector", &format!("{error:#}"), &["spec.selector", "cannot be changed"]),
+        Err(error) => has_words(
+            "a changed selector",
+            &format!("{error:#}"),
+            &["spec.selector", "cannot be changed"],
+        ),
     }
 }
 
 pub(crate) fn has_words(what: &str, text: &str, words: &[&str]) -> Result<()> {
     let missing: Vec<_> = words.iter().filter(|word| !text.contains(**word)).collect();
-    ensure!(missing.is_empty(), "the answer to {what} does not say {missing:?}: {text}");
+    ensure!(
+        missing.is_empty(),
+        "the answer to {what} does not say {missing:?}: {text}"
+    );
     Ok(())
 }
 
 /// The condition of a CloneSet, in words.
 fn condition(set: &Value, type_: &str) -> Option<String> {
     let conditions = set["status"]["conditions"].as_array()?;
-    let found = conditions.iter().find(|c| c["type"] == type_ && c["status"] == "True")?;
-    Some(format!("{}: {}", found["reason"].as_str()?, found["message"].as_str()?))
+    let found = conditions
+        .iter()
+        .find(|c| c["type"] == type_ && c["status"] == "True")?;
+    Some(format!(
+        "{}: {}",
+        found["reason"].as_str()?,
+        found["message"].as_str()?
+    ))
 }
 
 pub(crate) async fn an_invalid_pod_template(case: &Case) -> Result<()> {
@@ -97,13 +122,19 @@ pub(crate) async fn an_invalid_pod_template(case: &Case) -> Result<()> {
         Err(error) => format!("{error:#}"),
         Ok(_) => {
             let told = |set: &Value| condition(set, "Blocked");
-            let set = case.until(kind::CLONE_SET, "bad", |set| told(set).is_some()).await?;
-            case.told("bad", |event| event.contains("containerPort")).await?;
+            let set = case
+                .until(kind::CLONE_SET, "bad", |set| told(set).is_some())
+                .await?;
+            case.told("bad", |event| event.contains("containerPort"))
+                .await?;
             told(&set).unwrap_or_default()
         }
     };
     has_words("an invalid template", &said, &["containerPort", "123456"])?;
-    ensure!(case.pods("bad").await?.is_empty(), "pods were made from an invalid template");
+    ensure!(
+        case.pods("bad").await?.is_empty(),
+        "pods were made from an invalid template"
+    );
     // Another CloneSet is not held up, and the bad one goes on once it is mended.
     case.clone_set("good", 1, &image, json!({})).await?;
     if case.get(kind::CLONE_SET, "bad").await.is_ok() {
@@ -118,19 +149,45 @@ pub(crate) async fn an_invalid_pod_template(case: &Case) -> Result<()> {
 
 pub(crate) async fn in_place_only_names_the_field(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
-    let set = case.clone_set("web", 2, &image, json!({"podUpdatePolicy": "InPlaceOnly"})).await?;
+    let set = case
+        .clone_set("web", 2, &image, json!({"podUpdatePolicy": "InPlaceOnly"}))
+        .await?;
     let before = case.pods("web").await?;
     let mut change = image_patch(&set, &image);
-    change["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "B"}]);
+    change["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "A", "value": "B"}]);
     case.patch(kind::CLONE_SET, "web", change).await?;
-    let set = case.until(kind::CLONE_SET, "web", |set| condition(set, "Blocked").is_some()).await?;
-    let words = ["CloneSet", "/web", "env", "InPlaceOnly", "InPlaceIfPossible"];
-    has_words("a change that cannot be made in place", &condition(&set, "Blocked").unwrap_or_default(), &words)?;
+    let set = case
+        .until(kind::CLONE_SET, "web", |set| {
+            condition(set, "Blocked").is_some()
+        })
+        .await?;
+    let words = [
+        "CloneSet",
+        "/web",
+        "env",
+        "InPlaceOnly",
+        "InPlaceIfPossible",
+    ];
+    has_words(
+        "a change that cannot be made in place",
+        &condition(&set, "Blocked").unwrap_or_default(),
+        &words,
+    )?;
     case.told("web", |event| event.contains("env")).await?;
     ensure_in_place(&before, &case.pods("web").await?, 0)?;
-    case.patch(kind::CLONE_SET, "web", image_patch(&objects::clone_set("web", 2, &image, &json!({})), &image)).await?;
+    case.patch(
+        kind::CLONE_SET,
+        "web",
+        image_patch(&objects::clone_set("web", 2, &image, &json!({})), &image),
+    )
+    .await?;
     let done = case.done("web").await?;
-    ensure!(condition(&done, "Blocked").is_none(), "the condition is left: {}", done["status"]);
+    ensure!(
+        condition(&done, "Blocked").is_none(),
+        "the condition is left: {}",
+        done["status"]
+    );
     Ok(())
 }
 
@@ -141,16 +198,42 @@ pub(crate) async fn an_image_that_does_not_exist(case: &Case) -> Result<()> {
     let before = case.pods("web").await?;
     let nowhere = case.site.image(&format!("{}:nowhere", case.namespace));
     case.set_image("web", &nowhere).await?;
-    let set = case.until(kind::CLONE_SET, "web", |set| condition(set, "Blocked").is_some()).await?;
-    has_words("a missing image", &condition(&set, "Blocked").unwrap_or_default(), &[&nowhere, "web"])?;
-    let serving = case.pods("web").await?.values().filter(|pod| pod.serves()).count();
-    ensure!(serving == 2, "{serving} pods serve; maxUnavailable is 1 of 3");
+    let set = case
+        .until(kind::CLONE_SET, "web", |set| {
+            condition(set, "Blocked").is_some()
+        })
+        .await?;
+    has_words(
+        "a missing image",
+        &condition(&set, "Blocked").unwrap_or_default(),
+        &[&nowhere, "web"],
+    )?;
+    let serving = case
+        .pods("web")
+        .await?
+        .values()
+        .filter(|pod| pod.serves())
+        .count();
+    ensure!(
+        serving == 2,
+        "{serving} pods serve; maxUnavailable is 1 of 3"
+    );
     // Another image mends it; the stuck pod goes first.
     case.set_image("web", &two).await?;
     let done = case.done("web").await?;
-    ensure!(condition(&done, "Blocked").is_none(), "the condition is left: {}", done["status"]);
+    ensure!(
+        condition(&done, "Blocked").is_none(),
+        "the condition is left: {}",
+        done["status"]
+    );
     let after = case.pods("web").await?;
-    ensure!(before.values().map(|p| &p.uid).eq(after.values().map(|p| &p.uid)), "other pods: {after:?}");
+    ensure!(
+        before
+            .values()
+            .map(|p| &p.uid)
+            .eq(after.values().map(|p| &p.uid)),
+        "other pods: {after:?}"
+    );
     Ok(())
 }
 
@@ -171,37 +254,81 @@ pub(crate) async fn a_wrong_secret(case: &Case) -> Result<()> {
         },
     });
     case.create(&job).await?;
-    let repository = image.rsplit_once(':').map_or(image.as_str(), |(repository, _)| repository);
+    let repository = image
+        .rsplit_once(':')
+        .map_or(image.as_str(), |(repository, _)| repository);
     let said = |statuses: &Value| statuses[repository].to_string().contains("missing");
     let nodes = objects::list(case.client(), "", kind::NODE_IMAGE, "").await?;
-    let name = nodes[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let node = objects::until(case.client(), "", kind::NODE_IMAGE, &name, crate::world::PATIENCE, |node| {
-        said(&node["status"]["imageStatuses"])
-    })
+    let name = nodes[0]["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let node = objects::until(
+        case.client(),
+        "",
+        kind::NODE_IMAGE,
+        &name,
+        crate::world::PATIENCE,
+        |node| said(&node["status"]["imageStatuses"]),
+    )
     .await?;
-    has_words("a missing secret", &node["status"]["imageStatuses"].to_string(), &["missing", &case.namespace])
+    has_words(
+        "a missing secret",
+        &node["status"]["imageStatuses"].to_string(),
+        &["missing", &case.namespace],
+    )
 }
 
 pub(crate) async fn a_registry_that_is_down(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
-    case.clone_set("web", 2, &one, json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1})).await?;
+    case.clone_set(
+        "web",
+        2,
+        &one,
+        json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}),
+    )
+    .await?;
     let before = case.pods("web").await?;
     let cluster = case.cluster()?;
     let stopping = std::sync::Arc::clone(&cluster);
-    case.blocking(move |_| stopping.stop(Component::Registry)).await?;
+    case.blocking(move |_| stopping.stop(Component::Registry))
+        .await?;
     case.set_image("web", &two).await?;
     let told = async {
-        let set = case.until(kind::CLONE_SET, "web", |set| condition(set, "Blocked").is_some()).await?;
+        let set = case
+            .until(kind::CLONE_SET, "web", |set| {
+                condition(set, "Blocked").is_some()
+            })
+            .await?;
         let pods = case.pods("web").await?;
-        ensure!(pods.values().filter(|pod| pod.serves()).count() == 1, "maxUnavailable is 1 of 2: {pods:?}");
-        has_words("a registry that is down", &condition(&set, "Blocked").unwrap_or_default(), &[&two])
+        ensure!(
+            pods.values().filter(|pod| pod.serves()).count() == 1,
+            "maxUnavailable is 1 of 2: {pods:?}"
+        );
+        has_words(
+            "a registry that is down",
+            &condition(&set, "Blocked").unwrap_or_default(),
+            &[&two],
+        )
     };
     let told = told.await;
-    case.blocking(move |_| cluster.start(Component::Registry)).await?;
+    case.blocking(move |_| cluster.start(Component::Registry))
+        .await?;
     told?;
     case.done("web").await?;
     let after = case.pods("web").await?;
-    ensure!(before.values().map(|p| &p.uid).eq(after.values().map(|p| &p.uid)), "other pods: {after:?}");
-    ensure!(after.values().all(|pod| pod.containers[CONTAINER].wanted == two), "{after:?}");
+    ensure!(
+        before
+            .values()
+            .map(|p| &p.uid)
+            .eq(after.values().map(|p| &p.uid)),
+        "other pods: {after:?}"
+    );
+    ensure!(
+        after
+            .values()
+            .all(|pod| pod.containers[CONTAINER].wanted == two),
+        "{after:?}"
+    );
     Ok(())
 }

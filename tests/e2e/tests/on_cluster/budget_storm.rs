@@ -48,7 +48,9 @@ async fn ask(case: &Case, answers: &Answers) -> Result<()> {
         while answers.asked() < REQUESTS {
             let number = answers.asked.fetch_add(1, Ordering::Relaxed);
             let there = names(case).await?;
-            let Some(name) = there.get((number * 7 + caller) % there.len().max(1)) else { continue };
+            let Some(name) = there.get((number * 7 + caller) % there.len().max(1)) else {
+                continue;
+            };
             let asked = if number.is_multiple_of(2) {
                 pods.evict(name, &EvictParams::default()).await.map(drop)
             } else {
@@ -56,7 +58,9 @@ async fn ask(case: &Case, answers: &Answers) -> Result<()> {
             };
             match asked {
                 Ok(()) => answers.count(&answers.granted),
-                Err(kube::Error::Api(status)) if status.code == 429 => answers.count(&answers.refused),
+                Err(kube::Error::Api(status)) if status.code == 429 => {
+                    answers.count(&answers.refused)
+                }
                 // Gone meanwhile, or another by then.
                 Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {}
                 Err(_) => answers.count(&answers.failed),
@@ -82,7 +86,11 @@ async fn to_leader(case: &Case, what: &'static str, dead: Option<&Leader>) -> Re
     loop {
         let sent = async {
             let leader = leader(case).await?;
-            ensure!(dead.is_none_or(|dead| dead.holder != leader.holder), "{} is dead, and leads", leader.holder);
+            ensure!(
+                dead.is_none_or(|dead| dead.holder != leader.holder),
+                "{} is dead, and leads",
+                leader.holder
+            );
             signal(case, leader.place, &leader.container, what).await?;
             Ok(leader)
         };
@@ -95,14 +103,31 @@ async fn to_leader(case: &Case, what: &'static str, dead: Option<&Leader>) -> Re
 }
 
 async fn leader(case: &Case) -> Result<Leader> {
-    let lease =
-        objects::get(case.client(), install::NAMESPACE, "coordination.k8s.io/v1/Lease", "kruise-manager").await?;
-    let holder = lease["spec"]["holderIdentity"].as_str().context("nobody leads")?.to_owned();
+    let lease = objects::get(
+        case.client(),
+        install::NAMESPACE,
+        "coordination.k8s.io/v1/Lease",
+        "kruise-manager",
+    )
+    .await?;
+    let holder = lease["spec"]["holderIdentity"]
+        .as_str()
+        .context("nobody leads")?
+        .to_owned();
     let name = holder.split('_').next().unwrap_or_default();
     let pod = objects::get(case.client(), install::NAMESPACE, kind::POD, name).await?;
-    let place = pod["spec"]["nodeName"].as_str().context("the leader has no node")?.parse()?;
-    let container = pod["status"]["containerStatuses"][0]["containerID"].as_str().context("it does not run")?;
-    Ok(Leader { holder, place, container: container.to_owned() })
+    let place = pod["spec"]["nodeName"]
+        .as_str()
+        .context("the leader has no node")?
+        .parse()?;
+    let container = pod["status"]["containerStatuses"][0]["containerID"]
+        .as_str()
+        .context("it does not run")?;
+    Ok(Leader {
+        holder,
+        place,
+        container: container.to_owned(),
+    })
 }
 
 async fn disturb(case: &Case, answers: &Answers) -> Result<()> {
@@ -123,10 +148,18 @@ async fn disturb(case: &Case, answers: &Answers) -> Result<()> {
 
 pub(crate) async fn a_budget_holds_at_every_moment(case: &Case) -> Result<()> {
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
-    case.clone_set("web", REPLICAS, &one, json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}))
-        .await?;
+    case.clone_set(
+        "web",
+        REPLICAS,
+        &one,
+        json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}),
+    )
+    .await?;
     let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
-    case.create(&budget(json!({"targetRef": target, "maxUnavailable": MOST}))).await?;
+    case.create(&budget(
+        json!({"targetRef": target, "maxUnavailable": MOST}),
+    ))
+    .await?;
     enforced(case, i64::try_from(MOST)?).await?;
     let watch = case.watch("web").await?;
     let from = watch.began().elapsed();
@@ -134,15 +167,28 @@ pub(crate) async fn a_budget_holds_at_every_moment(case: &Case) -> Result<()> {
     let answers = Answers::default();
     try_join(ask(case, &answers), disturb(case, &answers)).await?;
     case.done("web").await?;
-    watch.until("all pods serve", PATIENCE, |now| now.available(Duration::ZERO) == REPLICAS).await?;
+    watch
+        .until("all pods serve", PATIENCE, |now| {
+            now.available(Duration::ZERO) == REPLICAS
+        })
+        .await?;
     let record = watch.record()?.since(from);
-    let fewest = record.moments().map(|moment| moment.available(Duration::ZERO)).min();
-    let [granted, refused, failed] =
-        [&answers.granted, &answers.refused, &answers.failed].map(|count| count.load(Ordering::Relaxed));
+    let fewest = record
+        .moments()
+        .map(|moment| moment.available(Duration::ZERO))
+        .min();
+    let [granted, refused, failed] = [&answers.granted, &answers.refused, &answers.failed]
+        .map(|count| count.load(Ordering::Relaxed));
     println!(
         "{granted} granted, {refused} refused, {failed} without an answer; {fewest:?} of {REPLICAS} available at least"
     );
-    ensure!(fewest.is_some_and(|fewest| fewest >= REPLICAS - MOST), "at one moment {fewest:?} pods were available");
-    ensure!(granted > 0 && refused > 0, "{granted} granted, {refused} refused");
+    ensure!(
+        fewest.is_some_and(|fewest| fewest >= REPLICAS - MOST),
+        "at one moment {fewest:?} pods were available"
+    );
+    ensure!(
+        granted > 0 && refused > 0,
+        "{granted} granted, {refused} refused"
+    );
     enforced(case, i64::try_from(MOST)?).await.map(drop)
 }

@@ -21,12 +21,22 @@ type Claims = BTreeMap<String, (String, String)>;
 
 pub(crate) async fn claims_stay_in_place_and_go_with_a_pod(case: &Case) -> Result<()> {
     let (one, two) = (image(case, "v1").await?, image(case, "v2").await?);
-    case.create(&clone_set(&one, &json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}))).await?;
+    case.create(&clone_set(
+        &one,
+        &json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}),
+    ))
+    .await?;
     case.done(SET).await?;
     let (before, pods) = (claims(case).await?, case.pods(SET).await?);
-    ensure!(before.len() == REPLICAS && before.values().all(|(_, owner)| owner == "CloneSet"), "{before:?}");
+    ensure!(
+        before.len() == REPLICAS && before.values().all(|(_, owner)| owner == "CloneSet"),
+        "{before:?}"
+    );
     for pod in pods.keys() {
-        ensure!(before.contains_key(&format!("data-{pod}")), "{pod} has no claim of its name: {before:?}");
+        ensure!(
+            before.contains_key(&format!("data-{pod}")),
+            "{pod} has no claim of its name: {before:?}"
+        );
         shell(case, pod, &format!("echo {pod} >/data/file")).await?;
     }
 
@@ -37,25 +47,39 @@ pub(crate) async fn claims_stay_in_place_and_go_with_a_pod(case: &Case) -> Resul
         let kept = shell(case, pod, "cat /data/file").await?;
         ensure!(kept.trim() == pod, "{pod} finds {kept:?} in its volume");
     }
-    ensure!(claims(case).await? == before, "the update changed claims: before {before:?}");
+    ensure!(
+        claims(case).await? == before,
+        "the update changed claims: before {before:?}"
+    );
 
     // In v1beta1 claims are not reused unless it is said: whoever deletes the pod, its claim goes with it.
     let first = pods.keys().next().context("no pods")?;
     let watch = case.watch(SET).await?;
-    case.kubectl(&["delete", "pod", "-n", &case.namespace, first]).await?;
+    case.kubectl(&["delete", "pod", "-n", &case.namespace, first])
+        .await?;
     until(case, "the deleted pod's claim is replaced", |now| {
         now.len() == REPLICAS && !now.contains_key(&format!("data-{first}"))
     })
     .await?;
     others_serve(&watch, first).await?;
-    for pod in case.pods(SET).await?.values().filter(|pod| !pod.terminating && !pods.contains_key(&pod.name)) {
+    for pod in case
+        .pods(SET)
+        .await?
+        .values()
+        .filter(|pod| !pod.terminating && !pods.contains_key(&pod.name))
+    {
         let found = shell(case, &pod.name, "ls /data").await?;
-        ensure!(found.trim().is_empty(), "the volume of a new claim has {found:?}");
+        ensure!(
+            found.trim().is_empty(),
+            "the volume of a new claim has {found:?}"
+        );
     }
-    case.patch(kind::CLONE_SET, SET, json!({"spec": {"replicas": 1}})).await?;
+    case.patch(kind::CLONE_SET, SET, json!({"spec": {"replicas": 1}}))
+        .await?;
     case.done(SET).await?;
     until(case, "the claim goes with the pod", |now| now.len() == 1).await?;
-    case.kubectl(&["delete", "cloneset", "-n", &case.namespace, SET]).await?;
+    case.kubectl(&["delete", "cloneset", "-n", &case.namespace, SET])
+        .await?;
     until(case, "the claims go with the CloneSet", Claims::is_empty).await?;
     Ok(())
 }
@@ -74,18 +98,33 @@ pub(crate) async fn the_next_pod_takes_over_the_claims(case: &Case) -> Result<()
     }
 
     for pod in pods.keys() {
-        case.kubectl(&["delete", "pod", "-n", &case.namespace, pod]).await?;
+        case.kubectl(&["delete", "pod", "-n", &case.namespace, pod])
+            .await?;
     }
     for (pod, old) in &pods {
-        case.until(kind::POD, pod, |now| now["metadata"]["uid"] != *old.uid && is_ready(now)).await?;
+        case.until(kind::POD, pod, |now| {
+            now["metadata"]["uid"] != *old.uid && is_ready(now)
+        })
+        .await?;
         let kept = shell(case, pod, "cat /data/file").await?;
-        ensure!(kept.trim() == pod, "the next pod {pod} finds {kept:?} in its volume");
+        ensure!(
+            kept.trim() == pod,
+            "the next pod {pod} finds {kept:?} in its volume"
+        );
     }
-    ensure!(claims(case).await? == before, "other claims than before: {before:?}");
+    ensure!(
+        claims(case).await? == before,
+        "other claims than before: {before:?}"
+    );
 
     // Asked for by label, the pod goes for good, and its claim with it.
     let asked = pods.keys().next().context("no pods")?;
-    case.patch(kind::POD, asked, json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}})).await?;
+    case.patch(
+        kind::POD,
+        asked,
+        json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}}),
+    )
+    .await?;
     until(case, "the pod's claim goes with it", |now| {
         now.len() == REPLICAS && !now.contains_key(&format!("data-{asked}"))
     })
@@ -94,10 +133,16 @@ pub(crate) async fn the_next_pod_takes_over_the_claims(case: &Case) -> Result<()
 
     // So it does in an update by new pods.
     let before = claims(case).await?;
-    let mut containers = case.get(kind::CLONE_SET, SET).await?["spec"]["template"]["spec"]["containers"].clone();
+    let mut containers =
+        case.get(kind::CLONE_SET, SET).await?["spec"]["template"]["spec"]["containers"].clone();
     containers[0]["env"] = json!([{"name": "A", "value": "B"}]);
     let template = json!({"spec": {"containers": containers}});
-    case.patch(kind::CLONE_SET, SET, json!({"spec": {"template": template}})).await?;
+    case.patch(
+        kind::CLONE_SET,
+        SET,
+        json!({"spec": {"template": template}}),
+    )
+    .await?;
     case.done(SET).await?;
     until(case, "each pod has a new claim", |now| {
         now.len() == REPLICAS && now.keys().all(|name| !before.contains_key(name))
@@ -109,20 +154,41 @@ pub(crate) async fn the_next_pod_takes_over_the_claims(case: &Case) -> Result<()
 /// Kubernetes' own workloads take their orphans back; OpenKruise makes new pods beside them.
 pub(crate) async fn a_set_that_is_applied_again_has_its_orphans_back(case: &Case) -> Result<()> {
     let (one, two) = (image(case, "v1").await?, image(case, "v2").await?);
-    let set = clone_set(&one, &json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}));
+    let set = clone_set(
+        &one,
+        &json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}),
+    );
     case.create(&set).await?;
     case.done(SET).await?;
     let (pods, claims_before) = (case.pods(SET).await?, claims(case).await?);
-    case.kubectl(&["delete", "cloneset", "-n", &case.namespace, SET, "--cascade=orphan"]).await?;
+    case.kubectl(&[
+        "delete",
+        "cloneset",
+        "-n",
+        &case.namespace,
+        SET,
+        "--cascade=orphan",
+    ])
+    .await?;
     let applied = case.create(&set).await?;
     case.done(SET).await?;
-    case.told(SET, |event| event.starts_with("PodAdopted")).await?;
+    case.told(SET, |event| event.starts_with("PodAdopted"))
+        .await?;
     let events = case.events(SET).await?;
     ensure_in_place(&pods, &case.pods(SET).await?, 0).with_context(|| format!("{events:?}"))?;
-    ensure!(!events.iter().any(|event| event.starts_with("Failed")), "not all was allowed: {events:?}");
-    for (kind, count) in [(kind::POD, REPLICAS), (kind::CLAIM, REPLICAS), ("apps/v1/ControllerRevision", 1)] {
+    ensure!(
+        !events.iter().any(|event| event.starts_with("Failed")),
+        "not all was allowed: {events:?}"
+    );
+    for (kind, count) in [
+        (kind::POD, REPLICAS),
+        (kind::CLAIM, REPLICAS),
+        ("apps/v1/ControllerRevision", 1),
+    ] {
         let objects = objects::list(case.client(), &case.namespace, kind, "").await?;
-        let is_its = |object: &&Value| object["metadata"]["ownerReferences"][0]["uid"] == applied["metadata"]["uid"];
+        let is_its = |object: &&Value| {
+            object["metadata"]["ownerReferences"][0]["uid"] == applied["metadata"]["uid"]
+        };
         let owned = objects.iter().filter(is_its).count();
         ensure!(
             (owned, objects.len()) == (count, count),
@@ -130,14 +196,19 @@ pub(crate) async fn a_set_that_is_applied_again_has_its_orphans_back(case: &Case
             objects.len()
         );
     }
-    ensure!(claims(case).await? == claims_before, "other claims than before: {claims_before:?}");
+    ensure!(
+        claims(case).await? == claims_before,
+        "other claims than before: {claims_before:?}"
+    );
 
     case.set_image(SET, &two).await?;
     case.done(SET).await?;
     ensure_in_place(&pods, &case.pods(SET).await?, 1)
 }
 
-pub(crate) async fn a_pod_out_of_the_selector_is_released_with_its_claims(case: &Case) -> Result<()> {
+pub(crate) async fn a_pod_out_of_the_selector_is_released_with_its_claims(
+    case: &Case,
+) -> Result<()> {
     let one = image(case, "v1").await?;
     case.create(&clone_set(&one, &json!({}))).await?;
     case.done(SET).await?;
@@ -145,37 +216,86 @@ pub(crate) async fn a_pod_out_of_the_selector_is_released_with_its_claims(case: 
     let (stray, old) = pods.iter().next().context("no pods")?;
     shell(case, stray, "echo mine >/data/file").await?;
     let watch = case.watch(SET).await?;
-    case.kubectl(&["label", "pod", "-n", &case.namespace, stray, "app=debug", "--overwrite"]).await?;
+    case.kubectl(&[
+        "label",
+        "pod",
+        "-n",
+        &case.namespace,
+        stray,
+        "app=debug",
+        "--overwrite",
+    ])
+    .await?;
     let is_replaced = |now: &Claims| now.len() == REPLICAS + 1;
-    until(case, "another pod takes its place, with a claim of its own", is_replaced).await?;
+    until(
+        case,
+        "another pod takes its place, with a claim of its own",
+        is_replaced,
+    )
+    .await?;
     others_serve(&watch, stray).await?;
     case.done(SET).await?;
     let owned: Vec<_> = case.pods(SET).await?.into_keys().collect();
-    ensure!(owned.len() == REPLICAS && !owned.contains(stray), "the CloneSet's pods are {owned:?}");
+    ensure!(
+        owned.len() == REPLICAS && !owned.contains(stray),
+        "the CloneSet's pods are {owned:?}"
+    );
 
     // It runs on, and is nobody's; its claim is its own.
     let now = case.get(kind::POD, stray).await?;
-    ensure!(now["metadata"]["uid"] == *old.uid && is_ready(&now), "the pod does not run on: {}", now["status"]);
-    ensure!(now["metadata"]["ownerReferences"].is_null(), "it is still owned: {}", now["metadata"]);
+    ensure!(
+        now["metadata"]["uid"] == *old.uid && is_ready(&now),
+        "the pod does not run on: {}",
+        now["status"]
+    );
+    ensure!(
+        now["metadata"]["ownerReferences"].is_null(),
+        "it is still owned: {}",
+        now["metadata"]
+    );
     let kept = shell(case, stray, "cat /data/file").await?;
     ensure!(kept.trim() == "mine", "it finds {kept:?} in its volume");
     let claims = claims(case).await?;
-    let owner = claims.get(&format!("data-{stray}")).map(|(_, owner)| owner.as_str());
+    let owner = claims
+        .get(&format!("data-{stray}"))
+        .map(|(_, owner)| owner.as_str());
     ensure!(owner == Some("Pod"), "its claim is not its own: {claims:?}");
-    case.told(SET, |event| event.starts_with("PodReleased")).await?;
+    case.told(SET, |event| event.starts_with("PodReleased"))
+        .await?;
 
     // Its label back, it stays what it is; with the CloneSet it does not go.
-    case.kubectl(&["label", "pod", "-n", &case.namespace, stray, &format!("app={SET}"), "--overwrite"]).await?;
-    case.kubectl(&["delete", "cloneset", "-n", &case.namespace, SET]).await?;
-    until(case, "the CloneSet's claims go with it", |now| now.len() == 1).await?;
-    ensure!(case.get(kind::POD, stray).await?["metadata"]["deletionTimestamp"].is_null(), "it went, too");
-    case.kubectl(&["delete", "pod", "-n", &case.namespace, stray]).await?;
-    until(case, "the claim goes with the pod", Claims::is_empty).await.map(|_| ())
+    case.kubectl(&[
+        "label",
+        "pod",
+        "-n",
+        &case.namespace,
+        stray,
+        &format!("app={SET}"),
+        "--overwrite",
+    ])
+    .await?;
+    case.kubectl(&["delete", "cloneset", "-n", &case.namespace, SET])
+        .await?;
+    until(case, "the CloneSet's claims go with it", |now| {
+        now.len() == 1
+    })
+    .await?;
+    ensure!(
+        case.get(kind::POD, stray).await?["metadata"]["deletionTimestamp"].is_null(),
+        "it went, too"
+    );
+    case.kubectl(&["delete", "pod", "-n", &case.namespace, stray])
+        .await?;
+    until(case, "the claim goes with the pod", Claims::is_empty)
+        .await
+        .map(|_| ())
 }
 
 pub(crate) async fn a_claim_template_that_cannot_be_is_refused(case: &Case) -> Result<()> {
     let refused = |set: Value, parts: &'static [&'static str]| async move {
-        let Err(error) = case.create(&set).await else { bail!("it was not refused: {set}") };
+        let Err(error) = case.create(&set).await else {
+            bail!("it was not refused: {set}")
+        };
         let error = format!("{error:#}");
         for part in parts {
             ensure!(error.contains(part), "{part:?} is not in {error}");
@@ -187,20 +307,37 @@ pub(crate) async fn a_claim_template_that_cannot_be_is_refused(case: &Case) -> R
         set["spec"]["volumeClaimTemplates"] = template;
         set
     };
-    let (spec, other) = (claim_template()["spec"].clone(), json!({"metadata": {"name": "other"}}));
-    refused(of(json!([{"spec": spec}])), &["spec.volumeClaimTemplates[0].metadata: Required value"]).await?;
+    let (spec, other) = (
+        claim_template()["spec"].clone(),
+        json!({"metadata": {"name": "other"}}),
+    );
+    refused(
+        of(json!([{"spec": spec}])),
+        &["spec.volumeClaimTemplates[0].metadata: Required value"],
+    )
+    .await?;
     let mut sizeless = claim_template();
     sizeless["spec"]["resources"] = json!({});
-    refused(of(json!([sizeless])), &["spec.volumeClaimTemplates[0].spec.resources.requests: Required value"]).await?;
+    refused(
+        of(json!([sizeless])),
+        &["spec.volumeClaimTemplates[0].spec.resources.requests: Required value"],
+    )
+    .await?;
     refused(
         of(json!([claim_template(), claim_template()])),
-        &["spec.volumeClaimTemplates[1].metadata.name", "another claim template has this name"],
+        &[
+            "spec.volumeClaimTemplates[1].metadata.name",
+            "another claim template has this name",
+        ],
     )
     .await?;
     let mut elsewhere = claim_template();
     elsewhere["metadata"] = other["metadata"].clone();
-    refused(of(json!([elsewhere])), &["spec.template.spec.containers[0].volumeMounts[0].name: Not found: \"data\""])
-        .await
+    refused(
+        of(json!([elsewhere])),
+        &["spec.template.spec.containers[0].volumeMounts[0].name: Not found: \"data\""],
+    )
+    .await
 }
 
 /// The kubelet ends a pod whose time is over: it fails, and no container of it is started again.
@@ -215,18 +352,44 @@ pub(crate) async fn ended_pods_go_with_their_claims(case: &Case) -> Result<()> {
         let (pods, before) = (case.pods(SET).await?, claims(case).await?);
         let (first, old) = pods.iter().next().context("no pods")?;
         let watch = case.watch(SET).await?;
-        case.patch(kind::POD, first, json!({"spec": {"activeDeadlineSeconds": 1}})).await?;
-        let event = format!("RecreatingFailedPod: pod {first} on node {} has failed (DeadlineExceeded): ", old.node);
+        case.patch(
+            kind::POD,
+            first,
+            json!({"spec": {"activeDeadlineSeconds": 1}}),
+        )
+        .await?;
+        let event = format!(
+            "RecreatingFailedPod: pod {first} on node {} has failed (DeadlineExceeded): ",
+            old.node
+        );
         case.told(SET, |told| told.starts_with(&event)).await?;
-        until(case, "its claim is the next one's, or goes", |now| (*now == before) == reuse && now.len() == REPLICAS)
-            .await?;
+        until(case, "its claim is the next one's, or goes", |now| {
+            (*now == before) == reuse && now.len() == REPLICAS
+        })
+        .await?;
         let is_over = |moment: &Moment<'_>| {
-            let next = moment.pods.values().filter(|at| at.pod.serves() && at.pod.uid != old.uid).count();
+            let next = moment
+                .pods
+                .values()
+                .filter(|at| at.pod.serves() && at.pod.uid != old.uid)
+                .count();
             next == REPLICAS && moment.pods.len() == REPLICAS
         };
-        watch.until("another pod has its place, and it is gone", PATIENCE, is_over).await?;
+        watch
+            .until(
+                "another pod has its place, and it is gone",
+                PATIENCE,
+                is_over,
+            )
+            .await?;
         let (last, kept) = pods.iter().next_back().context("no pods")?;
-        ensure!(case.pods(SET).await?.get(last).is_some_and(|pod| pod.uid == kept.uid), "{last} was touched");
+        ensure!(
+            case.pods(SET)
+                .await?
+                .get(last)
+                .is_some_and(|pod| pod.uid == kept.uid),
+            "{last} was touched"
+        );
     }
     Ok(())
 }
@@ -242,28 +405,57 @@ pub(crate) async fn pods_that_end_at_once_are_told(case: &Case) -> Result<()> {
     set["spec"]["template"]["spec"] = pod;
     case.create(&set).await?;
     let blocked = |set: &Value| {
-        let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let conditions = set["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         conditions.into_iter().find(|c| c["type"] == "Blocked")
     };
     let is_told = |set: &Value| blocked(set).is_some_and(|told| told["reason"] == "PodsFail");
     let told = case.until(kind::CLONE_SET, SET, is_told).await?;
     let message = blocked(&told).unwrap_or_default()["message"].to_string();
-    let words = ["CloneSet ", "pods fail one after the other; node node-1 says: OutOfcpu"];
+    let words = [
+        "CloneSet ",
+        "pods fail one after the other; node node-1 says: OutOfcpu",
+    ];
     for word in words {
         ensure!(message.contains(word), "{word:?} is not in {message}");
     }
     let there = case.pods(SET).await?;
-    ensure!(there.len() <= REPLICAS, "{} pods are there: {:?}", there.len(), there.keys());
-    case.patch(kind::CLONE_SET, SET, json!({"spec": {"template": {"spec": mended}}})).await?;
-    case.until(kind::CLONE_SET, SET, |set| objects::is_done(set) && blocked(set).is_none()).await.map(|_| ())
+    ensure!(
+        there.len() <= REPLICAS,
+        "{} pods are there: {:?}",
+        there.len(),
+        there.keys()
+    );
+    case.patch(
+        kind::CLONE_SET,
+        SET,
+        json!({"spec": {"template": {"spec": mended}}}),
+    )
+    .await?;
+    case.until(kind::CLONE_SET, SET, |set| {
+        objects::is_done(set) && blocked(set).is_none()
+    })
+    .await
+    .map(|_| ())
 }
 
 /// Waits until there are as many pods that serve as there should be, besides this one. A status may be that of before, which
 /// was done, too.
 async fn others_serve(watch: &PodWatch, besides: &str) -> Result<()> {
-    let serving =
-        |moment: &Moment<'_>| moment.pods.values().filter(|at| at.pod.serves() && at.pod.name != besides).count();
-    watch.until("the other pods serve", PATIENCE, |moment| serving(moment) == REPLICAS).await?;
+    let serving = |moment: &Moment<'_>| {
+        moment
+            .pods
+            .values()
+            .filter(|at| at.pod.serves() && at.pod.name != besides)
+            .count()
+    };
+    watch
+        .until("the other pods serve", PATIENCE, |moment| {
+            serving(moment) == REPLICAS
+        })
+        .await?;
     Ok(())
 }
 
@@ -290,17 +482,22 @@ pub(crate) fn clone_set(image: &str, rolling_update: &Value) -> Value {
 pub(crate) async fn image(case: &Case, tag: &str) -> Result<String> {
     let (name, tag) = (format!("{}:{tag}", case.namespace), tag.to_owned());
     let pushed = name.clone();
-    case.blocking(move |site| site.push(&Image::busybox()?.text("etc/version", &tag), &[&pushed])).await?;
+    case.blocking(move |site| site.push(&Image::busybox()?.text("etc/version", &tag), &[&pushed]))
+        .await?;
     Ok(case.site.image(&name))
 }
 
 async fn shell(case: &Case, pod: &str, script: &str) -> Result<String> {
-    case.kubectl(&["exec", "-n", &case.namespace, pod, "--", "sh", "-c", script]).await
+    case.kubectl(&["exec", "-n", &case.namespace, pod, "--", "sh", "-c", script])
+        .await
 }
 
 fn is_ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
-    conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+    conditions.is_some_and(|all| {
+        all.iter()
+            .any(|c| c["type"] == "Ready" && c["status"] == "True")
+    })
 }
 
 async fn claims(case: &Case) -> Result<Claims> {
@@ -308,7 +505,13 @@ async fn claims(case: &Case) -> Result<Claims> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let entry = |claim: Value| {
         let metadata = &claim["metadata"];
-        (text(&metadata["name"]), (text(&metadata["uid"]), text(&metadata["ownerReferences"][0]["kind"])))
+        (
+            text(&metadata["name"]),
+            (
+                text(&metadata["uid"]),
+                text(&metadata["ownerReferences"][0]["kind"]),
+            ),
+        )
     };
     Ok(all.into_iter().map(entry).collect())
 }
@@ -320,7 +523,10 @@ async fn until(case: &Case, what: &str, as_wanted: impl Fn(&Claims) -> bool) -> 
         if as_wanted(&now) {
             return Ok(now);
         }
-        ensure!(Instant::now() < deadline, "not so after {PATIENCE:?}: {what}; the claims are {now:?}");
+        ensure!(
+            Instant::now() < deadline,
+            "not so after {PATIENCE:?}: {what}; the claims are {now:?}"
+        );
         sleep(Duration::from_millis(100)).await;
     }
 }

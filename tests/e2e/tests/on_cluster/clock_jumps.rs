@@ -24,14 +24,24 @@ const DAEMONS: [&str; 3] = ["daemonset/kruise-daemon", "-n", install::NAMESPACE]
 pub(crate) async fn ahead_and_back_and_behind(case: &Case) -> Result<()> {
     let image = case.blocking(|site| {
         let binaries = workspace_binaries(&["berth-daemon", "clock"], false)?;
-        let [daemon, clock] = binaries.as_slice() else { anyhow::bail!("no program was built") };
-        let image = Image::scratch().file("berth-daemon", daemon)?.layer().file("clock", clock)?;
-        site.push(&image.entrypoint(["/clock", &format!("/host{OFF}"), "/berth-daemon"]), &["berth-daemon:clock"])?;
+        let [daemon, clock] = binaries.as_slice() else {
+            anyhow::bail!("no program was built")
+        };
+        let image = Image::scratch()
+            .file("berth-daemon", daemon)?
+            .layer()
+            .file("clock", clock)?;
+        site.push(
+            &image.entrypoint(["/clock", &format!("/host{OFF}"), "/berth-daemon"]),
+            &["berth-daemon:clock"],
+        )?;
         Ok(site.image("berth-daemon:clock"))
     });
     let image = image.await?;
     let which = ["-o", "jsonpath={.spec.template.spec.containers[0].image}"];
-    let before = case.kubectl(&[&["get"], &DAEMONS[..], &which[..]].concat()).await?;
+    let before = case
+        .kubectl(&[&["get"], &DAEMONS[..], &which[..]].concat())
+        .await?;
     let tested = async {
         run_daemons(case, &image).await?;
         ahead_in_the_middle_of_a_pull(case, &image).await?;
@@ -47,8 +57,18 @@ pub(crate) async fn ahead_and_back_and_behind(case: &Case) -> Result<()> {
 
 /// Lets the daemons run from this image, and waits until all do.
 async fn run_daemons(case: &Case, image: &str) -> Result<()> {
-    case.kubectl(&[&["set", "image"], &DAEMONS[..], &[&format!("daemon={image}")]].concat()).await?;
-    case.kubectl(&[&["rollout", "status"], &DAEMONS[..], &["--timeout=180s"]].concat()).await.map(drop)
+    case.kubectl(
+        &[
+            &["set", "image"],
+            &DAEMONS[..],
+            &[&format!("daemon={image}")],
+        ]
+        .concat(),
+    )
+    .await?;
+    case.kubectl(&[&["rollout", "status"], &DAEMONS[..], &["--timeout=180s"]].concat())
+        .await
+        .map(drop)
 }
 
 /// Sets the time of day of the node's daemon: off by so many seconds from now on.
@@ -56,7 +76,12 @@ async fn set(case: &Case, seconds: i64) -> Result<()> {
     let cluster = case.cluster()?;
     // In one step: half a number would be another time.
     let script = format!("echo {seconds} >{OFF}.new; mv {OFF}.new {OFF}");
-    case.blocking(move |_| cluster.exec(Place::Node(NODE), &["sh", "-ec", &script]).map(drop)).await
+    case.blocking(move |_| {
+        cluster
+            .exec(Place::Node(NODE), &["sh", "-ec", &script])
+            .map(drop)
+    })
+    .await
 }
 
 /// The pull has ten minutes and no second try. Its node's clock goes an hour ahead, and back before its end.
@@ -64,23 +89,42 @@ async fn ahead_in_the_middle_of_a_pull(case: &Case, there: &str) -> Result<()> {
     let image = pulls::large(case, "ahead").await?;
     let [way] = Way::of(case, [NODE]).await?;
     let policy = json!({"pullPolicy": {"backoffLimit": 0, "timeoutSeconds": 600}});
-    case.create(&pulls::job("ahead", &image.name, policy)).await?;
+    case.create(&pulls::job("ahead", &image.name, policy))
+        .await?;
     let before = pulls::until_said(case, NODE, &image.name, pulls::in_the_middle).await?;
     set(case, HOUR).await?;
     // What the daemon says next about an image that the node has, it says by the new time.
     case.create(&pulls::job("there", there, json!({}))).await?;
     let said = pulls::until_said(case, NODE, there, |said| said.completion_time.is_some()).await?;
-    let ahead = said.completion_time.context("it was said a moment ago")?.0.duration_since(Timestamp::now());
-    ensure!(ahead > SignedDuration::from_mins(30), "the node's time of day is not ahead: {:?}", said.start_time);
+    let ahead = said
+        .completion_time
+        .context("it was said a moment ago")?
+        .0
+        .duration_since(Timestamp::now());
+    ensure!(
+        ahead > SignedDuration::from_mins(30),
+        "the node's time of day is not ahead: {:?}",
+        said.start_time
+    );
     way.valve.allow(PART);
     let got_on = |said: &ImageTagStatus| said.bytes_done > before.bytes_done;
-    let said =
-        pulls::until_said(case, NODE, &image.name, |said| got_on(said) || said.completion_time.is_some()).await?;
-    ensure!(said.completion_time.is_none() && said.message.is_empty(), "its time is not over: {said:?}");
+    let said = pulls::until_said(case, NODE, &image.name, |said| {
+        got_on(said) || said.completion_time.is_some()
+    })
+    .await?;
+    ensure!(
+        said.completion_time.is_none() && said.message.is_empty(),
+        "its time is not over: {said:?}"
+    );
     set(case, 0).await?;
     way.valve.open();
     pulls::succeeded(case, "ahead").await?;
-    is_sane(case, "ahead", &pulls::ensure_pulled(case, NODE, &image).await?).await
+    is_sane(
+        case,
+        "ahead",
+        &pulls::ensure_pulled(case, NODE, &image).await?,
+    )
+    .await
 }
 
 /// Between two tries the node's clock goes an hour back.
@@ -88,10 +132,19 @@ async fn back_in_the_middle_of_a_pause(case: &Case) -> Result<()> {
     let late = format!("{}-late:v1", case.namespace);
     let name = case.site.image(&late);
     set(case, HOUR).await?;
-    case.create(&pulls::job("late", &name, json!({"pullPolicy": {"backoffLimit": 8}}))).await?;
-    pulls::until_said(case, NODE, &name, |said| said.message.starts_with("try 4 of 9 failed")).await?;
+    case.create(&pulls::job(
+        "late",
+        &name,
+        json!({"pullPolicy": {"backoffLimit": 8}}),
+    ))
+    .await?;
+    pulls::until_said(case, NODE, &name, |said| {
+        said.message.starts_with("try 4 of 9 failed")
+    })
+    .await?;
     set(case, 0).await?;
-    case.blocking(move |site| site.push(&Image::scratch().text("late", &late), &[&late])).await?;
+    case.blocking(move |site| site.push(&Image::scratch().text("late", &late), &[&late]))
+        .await?;
     pulls::succeeded(case, "late").await.map(drop)
 }
 
@@ -101,22 +154,49 @@ async fn behind_from_the_beginning(case: &Case) -> Result<()> {
     set(case, -DAY).await?;
     let [way] = Way::of(case, [NODE]).await?;
     let more = json!({"pullPolicy": {"backoffLimit": 0}, "completionPolicy": {"ttlSecondsAfterFinished": 10}});
-    case.create(&pulls::job("behind", &image.name, more)).await?;
+    case.create(&pulls::job("behind", &image.name, more))
+        .await?;
     pulls::until_said(case, NODE, &image.name, pulls::in_the_middle).await?;
-    case.until(kind::IMAGE_PULL_JOB, "behind", |job| job["status"]["succeeded"] == 2).await?;
+    case.until(kind::IMAGE_PULL_JOB, "behind", |job| {
+        job["status"]["succeeded"] == 2
+    })
+    .await?;
     way.valve.open();
     pulls::succeeded(case, "behind").await?;
-    is_sane(case, "behind", &pulls::ensure_pulled(case, NODE, &image).await?).await?;
+    is_sane(
+        case,
+        "behind",
+        &pulls::ensure_pulled(case, NODE, &image).await?,
+    )
+    .await?;
     case.gone(kind::IMAGE_PULL_JOB, "behind").await?;
-    pulls::until_node(case, NODE, |node| pulls::said_of(node, &image.name).is_none()).await.map(drop)
+    pulls::until_node(case, NODE, |node| {
+        pulls::said_of(node, &image.name).is_none()
+    })
+    .await
+    .map(drop)
 }
 
 /// A pull neither begins before it is asked for, nor ends before it begins, nor in the future.
 async fn is_sane(case: &Case, job: &str, said: &ImageTagStatus) -> Result<()> {
     let job = case.get(kind::IMAGE_PULL_JOB, job).await?;
-    let asked: Timestamp = job["metadata"]["creationTimestamp"].as_str().context("no time of creation")?.parse()?;
-    let start = said.start_time.as_ref().with_context(|| format!("no start: {said:?}"))?.0;
-    let end = said.completion_time.as_ref().with_context(|| format!("no end: {said:?}"))?.0;
-    ensure!(asked <= start && start <= end && end <= Timestamp::now(), "asked for at {asked}: {said:?}");
+    let asked: Timestamp = job["metadata"]["creationTimestamp"]
+        .as_str()
+        .context("no time of creation")?
+        .parse()?;
+    let start = said
+        .start_time
+        .as_ref()
+        .with_context(|| format!("no start: {said:?}"))?
+        .0;
+    let end = said
+        .completion_time
+        .as_ref()
+        .with_context(|| format!("no end: {said:?}"))?
+        .0;
+    ensure!(
+        asked <= start && start <= end && end <= Timestamp::now(),
+        "asked for at {asked}: {said:?}"
+    );
     Ok(())
 }

@@ -25,7 +25,9 @@ const WHILE: Duration = Duration::from_secs(15);
 
 /// A CloneSet `web` of six pods, of which two may be out of service.
 async fn web(case: &Case, image: &str) -> Result<()> {
-    case.clone_set("web", PODS, image, two_at_a_time(1)).await.map(drop)
+    case.clone_set("web", PODS, image, two_at_a_time(1))
+        .await
+        .map(drop)
 }
 
 /// Begins an update, and waits until half of the pods are patched.
@@ -34,7 +36,9 @@ async fn half_updated(case: &Case, image: &str) -> Result<Arc<PodWatch>> {
     case.set_image("web", image).await?;
     let wants = |s: &&Standing<'_>| s.pod.containers.values().any(|c| c.wanted == image);
     let patched = |now: &Moment<'_>| now.pods.values().filter(wants).count() >= PODS / 2;
-    watch.until("half of the pods are patched", PATIENCE, patched).await?;
+    watch
+        .until("half of the pods are patched", PATIENCE, patched)
+        .await?;
     Ok(watch)
 }
 
@@ -42,7 +46,11 @@ async fn half_updated(case: &Case, image: &str) -> Result<Arc<PodWatch>> {
 fn ensure_limit(record: &Record) -> Result<()> {
     for moment in record.moments() {
         let out = moment.pods.values().filter(|s| !s.pod.serves()).count();
-        ensure!(out <= MAX_UNAVAILABLE, "{out} pods were out of service: {}", moment.describe());
+        ensure!(
+            out <= MAX_UNAVAILABLE,
+            "{out} pods were out of service: {}",
+            moment.describe()
+        );
     }
     Ok(())
 }
@@ -55,9 +63,12 @@ pub(crate) async fn rights_vanish_in_a_rollout(case: &Case) -> Result<()> {
     const BINDING: &str = "rbac.authorization.k8s.io/v1/ClusterRoleBinding";
     let binding = objects::get(case.client(), "", BINDING, "kruise-manager").await?;
     let watch = half_updated(case, &two).await?;
-    case.kubectl(&["delete", "clusterrolebinding", "kruise-manager"]).await?;
+    case.kubectl(&["delete", "clusterrolebinding", "kruise-manager"])
+        .await?;
     sleep(WHILE).await;
-    objects::create(case.client(), "", &objects::again(&binding)).await.context("the rights cannot be given back")?;
+    objects::create(case.client(), "", &objects::again(&binding))
+        .await
+        .context("the rights cannot be given back")?;
     case.done("web").await?;
     ensure_in_place(&before, &case.pods("web").await?, 1)?;
     ensure_limit(&watch.record()?)
@@ -70,14 +81,25 @@ pub(crate) async fn the_definition_of_node_images_vanishes(case: &Case) -> Resul
     web(case, &one).await?;
     let before = case.pods("web").await?;
     const NAME: &str = "nodeimages.apps.kruise.io";
-    let definition = objects::get(case.client(), "", "apiextensions.k8s.io/v1/CustomResourceDefinition", NAME).await?;
+    let definition = objects::get(
+        case.client(),
+        "",
+        "apiextensions.k8s.io/v1/CustomResourceDefinition",
+        NAME,
+    )
+    .await?;
     let watch = half_updated(case, &two).await?;
     let away = async {
-        case.kubectl(&["delete", "crd", NAME, "--timeout=60s"]).await?;
+        case.kubectl(&["delete", "crd", NAME, "--timeout=60s"])
+            .await?;
         sleep(WHILE).await;
         Ok(())
     };
-    let back = async { objects::create(case.client(), "", &objects::again(&definition)).await.map(drop) };
+    let back = async {
+        objects::create(case.client(), "", &objects::again(&definition))
+            .await
+            .map(drop)
+    };
     pulls::restored(away, back).await?;
     for node in 1..=3 {
         pulls::until_node(case, node, |_| true).await?;
@@ -122,9 +144,17 @@ fn policy(namespace: &str, pod: &str) -> [Value; 2] {
 /// Waits until the server keeps to the policy.
 async fn policy_holds(case: &Case, pod: &str) -> Result<()> {
     for _ in 0..120 {
-        let change = json!({"spec": {"containers": [{"name": objects::CONTAINER, "image": "other:1"}]}});
-        let (change, inside) = (change.to_string(), ["-n", &case.namespace, "--dry-run=server"]);
-        if case.kubectl(&[&["patch", "pod", pod, "-p", &change][..], &inside[..]].concat()).await.is_err() {
+        let change =
+            json!({"spec": {"containers": [{"name": objects::CONTAINER, "image": "other:1"}]}});
+        let (change, inside) = (
+            change.to_string(),
+            ["-n", &case.namespace, "--dry-run=server"],
+        );
+        if case
+            .kubectl(&[&["patch", "pod", pod, "-p", &change][..], &inside[..]].concat())
+            .await
+            .is_err()
+        {
             return Ok(());
         }
         sleep(Duration::from_millis(500)).await;
@@ -133,7 +163,11 @@ async fn policy_holds(case: &Case, pod: &str) -> Result<()> {
 }
 
 /// Runs a test while an admission policy refuses other images for this pod.
-async fn with_refusal(case: &Case, pod: &str, test: impl Future<Output = Result<()>>) -> Result<()> {
+async fn with_refusal(
+    case: &Case,
+    pod: &str,
+    test: impl Future<Output = Result<()>>,
+) -> Result<()> {
     let refused = async {
         for manifest in policy(&case.namespace, pod) {
             objects::create(case.client(), "", &manifest).await?;
@@ -142,8 +176,12 @@ async fn with_refusal(case: &Case, pod: &str, test: impl Future<Output = Result<
         test.await
     };
     let lift = async {
-        for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
-            case.kubectl(&["delete", kind, POLICY, "--ignore-not-found"]).await?;
+        for kind in [
+            "validatingadmissionpolicybinding",
+            "validatingadmissionpolicy",
+        ] {
+            case.kubectl(&["delete", kind, POLICY, "--ignore-not-found"])
+                .await?;
         }
         Ok(())
     };
@@ -164,14 +202,24 @@ pub(crate) async fn an_admission_refuses_one_pod(case: &Case) -> Result<()> {
             let named = |c: &Value| {
                 c["type"] == "Blocked"
                     && c["reason"] == "UpdateRefused"
-                    && c["message"].as_str().is_some_and(|message| message.contains("keeps its image"))
+                    && c["message"]
+                        .as_str()
+                        .is_some_and(|message| message.contains("keeps its image"))
             };
             let others = set["status"]["updatedReadyReplicas"] == PODS - 1;
             others && conditions.is_some_and(|all| all.iter().any(named))
         };
         case.until(kind::CLONE_SET, "web", blocked).await?;
-        let out: Vec<_> = case.pods("web").await?.into_values().filter(|pod| !pod.serves()).collect();
-        ensure!(out.iter().all(|out| out.name == pod), "others are out of service, too: {out:?}");
+        let out: Vec<_> = case
+            .pods("web")
+            .await?
+            .into_values()
+            .filter(|pod| !pod.serves())
+            .collect();
+        ensure!(
+            out.iter().all(|out| out.name == pod),
+            "others are out of service, too: {out:?}"
+        );
         Ok(())
     };
     with_refusal(case, &pod, refused).await?;
@@ -188,13 +236,19 @@ pub(crate) async fn a_refused_pod_returns_with_its_template(case: &Case) -> Resu
     let pod = before.keys().next().context("no pod")?.clone();
     let refused = async {
         case.set_image("web", &two).await?;
-        case.until(kind::CLONE_SET, "web", |set| set["status"]["updatedReadyReplicas"] == PODS - 1).await?;
+        case.until(kind::CLONE_SET, "web", |set| {
+            set["status"]["updatedReadyReplicas"] == PODS - 1
+        })
+        .await?;
         case.set_image("web", &one).await?;
         case.done("web").await.map(drop)
     };
     with_refusal(case, &pod, refused).await?;
     let after = case.pods("web").await?;
-    let restarts = (before.get(&pod).map(|pod| pod.restarts()), after.get(&pod).map(|pod| pod.restarts()));
+    let restarts = (
+        before.get(&pod).map(|pod| pod.restarts()),
+        after.get(&pod).map(|pod| pod.restarts()),
+    );
     ensure!(
         restarts.0.is_some() && restarts.0 == restarts.1,
         "{pod} was restarted, which kept its image: {restarts:?}"
@@ -232,39 +286,71 @@ pub(crate) async fn etcd_comes_back_from_an_old_snapshot(case: &Case) -> Result<
             copy(saved, data)?;
             Ok(std::fs::remove_dir_all(saved)?)
         })?;
-        FOLLOWERS.into_iter().try_for_each(|follower| cluster.restart(follower))
+        FOLLOWERS
+            .into_iter()
+            .try_for_each(|follower| cluster.restart(follower))
     };
     case.blocking(restore).await?;
 
     // The pods' containers are of the new image still; the spec that the server has is the old one.
     let old = |set: &Value| {
-        objects::is_done(set) && set["spec"]["template"]["spec"]["containers"][0]["image"] == one.as_str()
+        objects::is_done(set)
+            && set["spec"]["template"]["spec"]["containers"][0]["image"] == one.as_str()
     };
     case.until(kind::CLONE_SET, "web", old).await?;
     let watch = case.watch("web").await?;
     let back = |now: &Moment<'_>| {
         now.pods.len() == PODS
             && now.pods.values().all(|s| {
-                let restarted = s.pod.restarts() > updated.get(&s.pod.name).map_or(i32::MAX, |pod| pod.restarts());
+                let restarted = s.pod.restarts()
+                    > updated
+                        .get(&s.pod.name)
+                        .map_or(i32::MAX, |pod| pod.restarts());
                 s.pod.serves() && restarted
             })
     };
-    watch.until("each pod runs the old image again", PATIENCE, back).await?;
+    watch
+        .until("each pod runs the old image again", PATIENCE, back)
+        .await?;
     let after = case.pods("web").await?;
-    ensure!(before.values().map(|p| &p.uid).eq(after.values().map(|p| &p.uid)), "other pods: {after:?}");
+    ensure!(
+        before
+            .values()
+            .map(|p| &p.uid)
+            .eq(after.values().map(|p| &p.uid)),
+        "other pods: {after:?}"
+    );
     // It leads, and awaits nothing that never was.
-    case.patch(kind::CLONE_SET, "web", json!({"spec": {"replicas": PODS + 1}})).await?;
+    case.patch(
+        kind::CLONE_SET,
+        "web",
+        json!({"spec": {"replicas": PODS + 1}}),
+    )
+    .await?;
     case.done("web").await?;
-    let logs = ["logs", "-n", install::NAMESPACE, "-l", "app.kubernetes.io/component=controller", "--tail=-1"];
+    let logs = [
+        "logs",
+        "-n",
+        install::NAMESPACE,
+        "-l",
+        "app.kubernetes.io/component=controller",
+        "--tail=-1",
+    ];
     let logs = case.kubectl(&logs).await?;
-    ensure!(logs.contains("history went backwards"), "no replica noticed that the history went backwards");
+    ensure!(
+        logs.contains("history went backwards"),
+        "no replica noticed that the history went backwards"
+    );
     Ok(())
 }
 
 /// Does something with etcd's data while neither it nor the apiserver runs: where it is, and where a copy may be.
 fn without_etcd(cluster: &Cluster, work: impl FnOnce(&Path, &Path) -> Result<()>) -> Result<()> {
     let log = cluster.log("etcd");
-    let directory = log.ancestors().nth(2).context("a log lies in a cluster's directory")?;
+    let directory = log
+        .ancestors()
+        .nth(2)
+        .context("a log lies in a cluster's directory")?;
     let (data, saved): (PathBuf, PathBuf) = (directory.join("etcd"), directory.join("etcd-saved"));
     cluster.stop(Component::Apiserver)?;
     cluster.stop(Component::Etcd)?;
@@ -275,7 +361,16 @@ fn without_etcd(cluster: &Cluster, work: impl FnOnce(&Path, &Path) -> Result<()>
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    let copied = Command::new("cp").arg("--archive").arg(from).arg(to).status()?;
-    ensure!(copied.success(), "{} cannot be copied to {}", from.display(), to.display());
+    let copied = Command::new("cp")
+        .arg("--archive")
+        .arg(from)
+        .arg(to)
+        .status()?;
+    ensure!(
+        copied.success(),
+        "{} cannot be copied to {}",
+        from.display(),
+        to.display()
+    );
     Ok(())
 }

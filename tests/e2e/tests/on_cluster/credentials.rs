@@ -35,24 +35,46 @@ struct PrivateRegistry {
 impl PrivateRegistry {
     fn start(cluster: &Arc<Cluster>) -> Result<PrivateRegistry> {
         let config = cluster.kubeconfig().with_file_name("registry.yaml");
-        let (private, passwords) = (config.with_file_name("private.yaml"), config.with_file_name("htpasswd"));
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let (private, passwords) = (
+            config.with_file_name("private.yaml"),
+            config.with_file_name("htpasswd"),
+        );
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
+            .local_addr()?
+            .port();
         let public = format!("{}:{}", address::CONTROL_PLANE, address::REGISTRY_PORT);
-        let text = fs::read_to_string(config)?.replace(&public, &format!("{}:{port}", Ipv4Addr::LOCALHOST));
-        let auth = format!("auth: {{htpasswd: {{realm: test, path: {}}}}}\n", passwords.display());
+        let text = fs::read_to_string(config)?
+            .replace(&public, &format!("{}:{port}", Ipv4Addr::LOCALHOST));
+        let auth = format!(
+            "auth: {{htpasswd: {{realm: test, path: {}}}}}\n",
+            passwords.display()
+        );
         fs::write(&private, text + &auth)?;
         fs::write(passwords, HTPASSWD)?;
         let mut command = Command::new("docker-registry");
-        command.arg("serve").arg(private).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .arg("serve")
+            .arg(private)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let mut process = command.spawn().context("cannot start a registry")?;
-        let diverted = cluster.expose(port).and_then(|_| cluster.divert_registry(NODE, port));
+        let diverted = cluster
+            .expose(port)
+            .and_then(|_| cluster.divert_registry(NODE, port));
         match diverted {
             Ok(_diversion) => {
                 while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-                    ensure!(process.try_wait()?.is_none(), "the registry with a password ended");
+                    ensure!(
+                        process.try_wait()?.is_none(),
+                        "the registry with a password ended"
+                    );
                     std::thread::sleep(std::time::Duration::from_millis(50));
                 }
-                Ok(PrivateRegistry { process, _diversion })
+                Ok(PrivateRegistry {
+                    process,
+                    _diversion,
+                })
             }
             Err(error) => {
                 let _ = process.kill();
@@ -74,11 +96,16 @@ pub(crate) async fn pulled_image_is_open_unless_verified(case: &Case) -> Result<
     let cluster = case.cluster()?;
     create_pull_secret(case, PASSWORD).await?;
     let starting = cluster.clone();
-    let _registry = case.blocking(move |_| PrivateRegistry::start(&starting)).await?;
+    let _registry = case
+        .blocking(move |_| PrivateRegistry::start(&starting))
+        .await?;
     let one = image(case, "v1").await?;
     let refused = json!({"pullPolicy": {"backoffLimit": 0}, "selector": {"names": [Place::Node(NODE).to_string()]}});
     case.create(&pulls::job("no-secret", &one, refused)).await?;
-    ensure!(pulls::ended(case, "no-secret").await?["failed"] == 1, "the registry asks for no credentials");
+    ensure!(
+        pulls::ended(case, "no-secret").await?["failed"] == 1,
+        "the registry asks for no credentials"
+    );
     pulled(case, "one", &one).await?;
     case.create(&set("open", &one, json!({}))).await?;
     case.done("open").await?;
@@ -86,7 +113,9 @@ pub(crate) async fn pulled_image_is_open_unless_verified(case: &Case) -> Result<
     if cluster.versions().kubernetes < VERIFIES_SINCE {
         return Ok(());
     }
-    let before = case.blocking(move |_| cluster.exec(Place::Node(NODE), &["cat", KUBELET_CONFIG])).await?;
+    let before = case
+        .blocking(move |_| cluster.exec(Place::Node(NODE), &["cat", KUBELET_CONFIG]))
+        .await?;
     let mut config: Value = serde_json::from_str(&before)?;
     config["imagePullCredentialsVerificationPolicy"] = "AlwaysVerify".into();
     let tested = async {
@@ -100,7 +129,9 @@ pub(crate) async fn pulled_image_is_open_unless_verified(case: &Case) -> Result<
 
 /// An image that no kubelet has pulled under another name. Of the same content, the kubelet verifies each name.
 async fn image(case: &Case, tag: &str) -> Result<String> {
-    let [image] = case.images(&format!("{}:{tag}", case.namespace), [tag]).await?;
+    let [image] = case
+        .images(&format!("{}:{tag}", case.namespace), [tag])
+        .await?;
     Ok(image)
 }
 
@@ -154,8 +185,19 @@ async fn with_the_secret(case: &Case, one: &str) -> Result<()> {
 async fn without(case: &Case, one: &str) -> Result<()> {
     case.create(&set("stranger", one, json!({}))).await?;
     let remedy = "add a Secret that opens the registry to spec.template.spec.imagePullSecrets";
-    is_told(case, "stranger", "ImageUnavailable", &["pod stranger-", one, remedy]).await?;
-    case.patch(kind::CLONE_SET, "stranger", json!({"spec": {"template": {"spec": secrets()}}})).await?;
+    is_told(
+        case,
+        "stranger",
+        "ImageUnavailable",
+        &["pod stranger-", one, remedy],
+    )
+    .await?;
+    case.patch(
+        kind::CLONE_SET,
+        "stranger",
+        json!({"spec": {"template": {"spec": secrets()}}}),
+    )
+    .await?;
     case.done("stranger").await.map(drop)
 }
 
@@ -167,7 +209,13 @@ async fn never_pulled(case: &Case) -> Result<()> {
     never["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "Never".into();
     case.create(&never).await?;
     let remedy = "set spec.template.spec.containers[main].imagePullPolicy to IfNotPresent";
-    is_told(case, "never", "ImageUnavailable", &["is not present", remedy]).await?;
+    is_told(
+        case,
+        "never",
+        "ImageUnavailable",
+        &["is not present", remedy],
+    )
+    .await?;
     never["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = "IfNotPresent".into();
     let containers = &never["spec"]["template"]["spec"]["containers"];
     let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});

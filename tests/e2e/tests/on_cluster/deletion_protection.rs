@@ -21,8 +21,19 @@ pub(crate) async fn a_label_protects_without_a_controller(case: &Case) -> Result
     }))
     .await?;
     let set = case.clone_set("guarded", 1, &image, json!({})).await?;
-    let name = set["metadata"]["name"].as_str().context("no name")?.to_owned();
-    case.kubectl(&["label", "cloneset", &name, "-n", &case.namespace, &format!("{LABEL}=Cascading")]).await?;
+    let name = set["metadata"]["name"]
+        .as_str()
+        .context("no name")?
+        .to_owned();
+    case.kubectl(&[
+        "label",
+        "cloneset",
+        &name,
+        "-n",
+        &case.namespace,
+        &format!("{LABEL}=Cascading"),
+    ])
+    .await?;
     case.create(&json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "labels": {LABEL: "Always"}},
         "spec": {"ports": [{"port": 80}]},
@@ -35,22 +46,45 @@ pub(crate) async fn a_label_protects_without_a_controller(case: &Case) -> Result
             ("cloneset", &*name, "spec.replicas is 1: scale it to 0"),
             ("service", "web", "take the label off first"),
         ] {
-            let refused = case.kubectl(&["delete", kind, name, "-n", &case.namespace]).await.err();
-            let refused = format!("{:#}", refused.with_context(|| format!("{kind} {name} is deleted"))?);
+            let refused = case
+                .kubectl(&["delete", kind, name, "-n", &case.namespace])
+                .await
+                .err();
+            let refused = format!(
+                "{:#}",
+                refused.with_context(|| format!("{kind} {name} is deleted"))?
+            );
             ensure!(
-                refused.contains("forbidden by ResourcesProtectionDeletion") && refused.contains(said),
+                refused.contains("forbidden by ResourcesProtectionDeletion")
+                    && refused.contains(said),
                 "{refused}"
             );
         }
-        case.patch(DEPLOYMENT, "web", json!({"spec": {"replicas": 0}})).await?;
-        case.kubectl(&["delete", "deployment", "web", "-n", &case.namespace]).await?;
-        case.patch(SERVICE, "web", json!({"metadata": {"labels": {LABEL: null}}})).await?;
-        case.kubectl(&["delete", "service", "web", "-n", &case.namespace]).await?;
+        case.patch(DEPLOYMENT, "web", json!({"spec": {"replicas": 0}}))
+            .await?;
+        case.kubectl(&["delete", "deployment", "web", "-n", &case.namespace])
+            .await?;
+        case.patch(
+            SERVICE,
+            "web",
+            json!({"metadata": {"labels": {LABEL: null}}}),
+        )
+        .await?;
+        case.kubectl(&["delete", "service", "web", "-n", &case.namespace])
+            .await?;
         anyhow::Ok(())
     };
     let held = held.await;
     scale(case, 2).await?;
-    case.kubectl(&["label", "cloneset", &name, "-n", &case.namespace, &format!("{LABEL}-")]).await?;
+    case.kubectl(&[
+        "label",
+        "cloneset",
+        &name,
+        "-n",
+        &case.namespace,
+        &format!("{LABEL}-"),
+    ])
+    .await?;
     held
 }
 
@@ -59,21 +93,42 @@ async fn a_namespace_stays_while_a_pod_runs_in_it(case: &Case, image: &str) -> R
     // The one of the test has too long a name for an ending.
     let name = "deletion-protection-guarded";
     case.kubectl(&["create", "namespace", name]).await?;
-    case.kubectl(&["label", "namespace", name, &format!("{LABEL}=Cascading")]).await?;
-    case.kubectl(&["wait", "--for=create", "serviceaccount/default", "--timeout=60s", "-n", name]).await?;
-    case.kubectl(&["run", "web", "--image", image, "-n", name]).await?;
+    case.kubectl(&["label", "namespace", name, &format!("{LABEL}=Cascading")])
+        .await?;
+    case.kubectl(&[
+        "wait",
+        "--for=create",
+        "serviceaccount/default",
+        "--timeout=60s",
+        "-n",
+        name,
+    ])
+    .await?;
+    case.kubectl(&["run", "web", "--image", image, "-n", name])
+        .await?;
     let kept = async {
-        let refused = case.kubectl(&["delete", "namespace", name, "--wait=false"]).await.err();
-        let refused = format!("{:#}", refused.with_context(|| format!("namespace {name} is deleted"))?);
-        let said =
-            format!("Namespace {name} has the label {LABEL}=Cascading and 1 active pod (web): delete them first");
-        ensure!(refused.contains("forbidden by ResourcesProtectionDeletion") && refused.contains(&said), "{refused}");
+        let refused = case
+            .kubectl(&["delete", "namespace", name, "--wait=false"])
+            .await
+            .err();
+        let refused = format!(
+            "{:#}",
+            refused.with_context(|| format!("namespace {name} is deleted"))?
+        );
+        let said = format!(
+            "Namespace {name} has the label {LABEL}=Cascading and 1 active pod (web): delete them first"
+        );
+        ensure!(
+            refused.contains("forbidden by ResourcesProtectionDeletion") && refused.contains(&said),
+            "{refused}"
+        );
         case.kubectl(&["delete", "pod", "web", "-n", name]).await?;
         anyhow::Ok(())
     };
     let kept = kept.await;
     if kept.is_err() {
-        case.kubectl(&["label", "namespace", name, &format!("{LABEL}-")]).await?;
+        case.kubectl(&["label", "namespace", name, &format!("{LABEL}-")])
+            .await?;
     }
     case.kubectl(&["delete", "namespace", name]).await?;
     kept

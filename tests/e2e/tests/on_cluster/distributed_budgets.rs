@@ -19,34 +19,48 @@ const NATIVE: &str = "policy/v1/PodDisruptionBudget";
 /// A Deployment of ready pods with the label `app`, in a namespace.
 async fn deployed(case: &Case, namespace: &str, app: &str, replicas: usize) -> Result<()> {
     let labels = json!({"app": app});
-    let spec =
-        json!({"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": case.image("v1").await?}]});
+    let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": case.image("v1").await?}]});
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": app},
         "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
     });
     objects::create(case.client(), namespace, &deployment).await?;
     let is_ready = |deployment: &Value| deployment["status"]["readyReplicas"] == replicas;
-    objects::until(case.client(), namespace, "apps/v1/Deployment", app, Duration::from_secs(120), is_ready).await?;
+    objects::until(
+        case.client(),
+        namespace,
+        "apps/v1/Deployment",
+        app,
+        Duration::from_secs(120),
+        is_ready,
+    )
+    .await?;
     Ok(())
 }
 
 pub(crate) fn budget(app: &str, spec: Value) -> Value {
     let mut all = json!({"selector": {"matchLabels": {"app": app}}});
-    spec.as_object().into_iter().flatten().for_each(|(key, value)| all[key] = value.clone());
+    spec.as_object()
+        .into_iter()
+        .flatten()
+        .for_each(|(key, value)| all[key] = value.clone());
     json!({
         "apiVersion": "policy.kruise.io/v1alpha1", "kind": "DistributedPodDisruptionBudget", "metadata": {"name": app}, "spec": all,
     })
 }
 
 fn condition<'a>(budget: &'a Value, type_: &str) -> Option<&'a Value> {
-    budget["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+    budget["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == type_)
 }
 
 /// The budget, once it is counted and asked about, with so many pods that may go.
 pub(crate) async fn enforced(case: &Case, name: &str, allowed: i64) -> Result<Value> {
     let is_enforced = |budget: &Value| {
-        let enforced = condition(budget, "Enforced").is_some_and(|condition| condition["status"] == "True");
+        let enforced =
+            condition(budget, "Enforced").is_some_and(|condition| condition["status"] == "True");
         enforced && budget["status"]["disruptionsAllowed"] == allowed
     };
     case.until(BUDGET, name, is_enforced).await
@@ -54,13 +68,18 @@ pub(crate) async fn enforced(case: &Case, name: &str, allowed: i64) -> Result<Va
 
 async fn names(case: &Case, namespace: &str, app: &str) -> Result<Vec<String>> {
     let pods = objects::list(case.client(), namespace, kind::POD, &format!("app={app}")).await?;
-    let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-    Ok(there.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+    let there = pods
+        .iter()
+        .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    Ok(there
+        .filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned))
+        .collect())
 }
 
 /// Evicts a pod; gives the refusal.
 async fn evict(case: &Case, namespace: &str, name: &str) -> Result<Option<Box<Status>>> {
-    let pods = Api::<k8s_openapi::api::core::v1::Pod>::namespaced(unretried(case).await?, namespace);
+    let pods =
+        Api::<k8s_openapi::api::core::v1::Pod>::namespaced(unretried(case).await?, namespace);
     match pods.evict(name, &EvictParams::default()).await {
         Ok(_) => Ok(None),
         Err(kube::Error::Api(status)) => Ok(Some(status)),
@@ -86,34 +105,63 @@ async fn counts_another(case: &Case, other: &str) -> Result<()> {
     });
     objects::create(case.client(), other, &native).await?;
     let federation = json!([{"namespace": other, "name": "bar"}]);
-    case.create(&budget("foo", json!({"minAvailable": 3, "federation": federation}))).await?;
+    case.create(&budget(
+        "foo",
+        json!({"minAvailable": 3, "federation": federation}),
+    ))
+    .await?;
     let status = enforced(case, "foo", 1).await?["status"].clone();
-    ensure!((&status["currentHealthy"], &status["own"]["healthy"]) == (&json!(4), &json!(2)), "{status}");
-    ensure!(status["federatedStatuses"][0]["kind"] == "PodDisruptionBudget", "{status}");
+    ensure!(
+        (&status["currentHealthy"], &status["own"]["healthy"]) == (&json!(4), &json!(2)),
+        "{status}"
+    );
+    ensure!(
+        status["federatedStatuses"][0]["kind"] == "PodDisruptionBudget",
+        "{status}"
+    );
     // Autoscalers and the eviction API are told what must stay here, given what is there.
-    case.until(NATIVE, "foo", |child| child["spec"]["minAvailable"] == 1 && child["status"]["disruptionsAllowed"] == 1)
-        .await?;
+    case.until(NATIVE, "foo", |child| {
+        child["spec"]["minAvailable"] == 1 && child["status"]["disruptionsAllowed"] == 1
+    })
+    .await?;
     let pods = names(case, &case.namespace, "foo").await?;
-    ensure!(evict(case, &case.namespace, &pods[0]).await?.is_none(), "one pod of foo may go");
-    let refusal = evict(case, &case.namespace, &pods[1]).await?.context("two pods of foo go at once")?;
+    ensure!(
+        evict(case, &case.namespace, &pods[0]).await?.is_none(),
+        "one pod of foo may go"
+    );
+    let refusal = evict(case, &case.namespace, &pods[1])
+        .await?
+        .context("two pods of foo go at once")?;
     ensure!(refusal.code == 429, "{refusal:?}");
     // Where the other has one less, none of foo may go.
     enforced(case, "foo", 1).await?;
     let bar = names(case, other, "bar").await?;
-    case.kubectl(&["scale", "deployment", "bar", "--replicas=1", "-n", other]).await?;
+    case.kubectl(&["scale", "deployment", "bar", "--replicas=1", "-n", other])
+        .await?;
     let status = enforced(case, "foo", 0).await?["status"].clone();
     ensure!(status["currentHealthy"] == 3, "{bar:?}: {status}");
     let pods = names(case, &case.namespace, "foo").await?;
-    let refusal = evict(case, &case.namespace, &pods[0]).await?.context("a pod of foo goes, and two are left")?;
-    ensure!(refusal.message.contains("DisruptionBudget"), "{}", refusal.message);
+    let refusal = evict(case, &case.namespace, &pods[0])
+        .await?
+        .context("a pod of foo goes, and two are left")?;
+    ensure!(
+        refusal.message.contains("DisruptionBudget"),
+        "{}",
+        refusal.message
+    );
     // Not known is none.
     objects::delete(case.client(), other, NATIVE, "bar", &Default::default()).await?;
     let is_told = |budget: &Value| {
         let federated = condition(budget, "Federated");
-        federated.is_some_and(|told| told["status"] == "False" && told["message"].to_string().contains("create it"))
+        federated.is_some_and(|told| {
+            told["status"] == "False" && told["message"].to_string().contains("create it")
+        })
     };
     case.until(BUDGET, "foo", is_told).await?;
-    case.explained_of("dpdb", "foo", "text", |text| text.contains("brings none: it does not exist")).await?;
+    case.explained_of("dpdb", "foo", "text", |text| {
+        text.contains("brings none: it does not exist")
+    })
+    .await?;
     Ok(())
 }
 
@@ -125,9 +173,15 @@ pub(crate) async fn neighbours_never_go_together(case: &Case) -> Result<()> {
     }
     for app in RING {
         let others: Vec<_> = RING.iter().filter(|other| **other != app).collect();
-        let federation: Vec<_> =
-            others.iter().map(|other| json!({"namespace": case.namespace, "name": other})).collect();
-        case.create(&budget(app, json!({"minAvailable": 2, "federation": federation}))).await?;
+        let federation: Vec<_> = others
+            .iter()
+            .map(|other| json!({"namespace": case.namespace, "name": other}))
+            .collect();
+        case.create(&budget(
+            app,
+            json!({"minAvailable": 2, "federation": federation}),
+        ))
+        .await?;
     }
     for app in RING {
         enforced(case, app, 1).await?;
@@ -146,7 +200,9 @@ pub(crate) async fn neighbours_never_go_together(case: &Case) -> Result<()> {
         for refusal in answers.iter().flatten() {
             // By ours, or by the native one that was written meanwhile.
             let causes = refusal.details.iter().flat_map(|details| &details.causes);
-            let is_of_budget = causes.into_iter().any(|cause| cause.reason == "DisruptionBudget");
+            let is_of_budget = causes
+                .into_iter()
+                .any(|cause| cause.reason == "DisruptionBudget");
             ensure!(refusal.code == 429 && is_of_budget, "{refusal:?}");
         }
         for app in RING {
@@ -156,7 +212,10 @@ pub(crate) async fn neighbours_never_go_together(case: &Case) -> Result<()> {
     ensure!(granted > 0, "nobody ever goes");
     // As a drain does it, each goes in the end.
     for app in RING {
-        let pod = names(case, &case.namespace, app).await?.pop().context("there is no pod")?;
+        let pod = names(case, &case.namespace, app)
+            .await?
+            .pop()
+            .context("there is no pod")?;
         until_evicted(case, &pod).await?;
         enforced(case, app, 1).await?;
     }
@@ -165,7 +224,10 @@ pub(crate) async fn neighbours_never_go_together(case: &Case) -> Result<()> {
 
 async fn until_evicted(case: &Case, pod: &str) -> Result<()> {
     for _ in 0..120 {
-        if evict(case, &case.namespace, pod).await?.is_none_or(|refusal| refusal.code == 404) {
+        if evict(case, &case.namespace, pod)
+            .await?
+            .is_none_or(|refusal| refusal.code == 404)
+        {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -176,7 +238,8 @@ async fn until_evicted(case: &Case, pod: &str) -> Result<()> {
 /// A pod that somebody holds stays; of budgets that may hold the same pods one keeps a native one; a PodUnavailableBudget may, too.
 pub(crate) async fn a_pod_has_one_native_budget_at_most(case: &Case) -> Result<()> {
     deployed(case, &case.namespace, "web", 2).await?;
-    case.create(&budget("web", json!({"minAvailable": 1}))).await?;
+    case.create(&budget("web", json!({"minAvailable": 1})))
+        .await?;
     enforced(case, "web", 1).await?;
     let mut second = budget("web", json!({"maxUnavailable": 1}));
     second["metadata"]["name"] = json!("second");
@@ -188,7 +251,8 @@ pub(crate) async fn a_pod_has_one_native_budget_at_most(case: &Case) -> Result<(
     });
     case.create(&mirrored).await?;
     let overlaps = |budget: &Value| {
-        condition(budget, "ChildPDB").is_some_and(|told| told["status"] == "False" && told["reason"] == "Overlaps")
+        condition(budget, "ChildPDB")
+            .is_some_and(|told| told["status"] == "False" && told["reason"] == "Overlaps")
     };
     let manifest = json!({
         "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": "fourth", "namespace": case.namespace},
@@ -197,22 +261,48 @@ pub(crate) async fn a_pod_has_one_native_budget_at_most(case: &Case) -> Result<(
     let told = warned(case, &manifest).await?;
     ensure!(told.contains("may hold the same pods"), "{told}");
     case.until(BUDGET, "second", overlaps).await?;
-    case.until("policy.kruise.io/v1beta1/PodUnavailableBudget", "third", overlaps).await?;
+    case.until(
+        "policy.kruise.io/v1beta1/PodUnavailableBudget",
+        "third",
+        overlaps,
+    )
+    .await?;
     let natives = objects::list(case.client(), &case.namespace, NATIVE, "").await?;
-    ensure!(natives.len() == 1 && natives[0]["metadata"]["name"] == "web", "{natives:?}");
+    ensure!(
+        natives.len() == 1 && natives[0]["metadata"]["name"] == "web",
+        "{natives:?}"
+    );
     // All three hold the pod, and it goes where all let it.
-    let pod = names(case, &case.namespace, "web").await?.pop().context("there is no pod")?;
+    let pod = names(case, &case.namespace, "web")
+        .await?
+        .pop()
+        .context("there is no pod")?;
     let why = json!({"metadata": {"annotations": {"hold.policy.kruise.io/backup": "the backup runs until 12"}}});
     case.patch(kind::POD, &pod, why).await?;
-    let refusal = evict(case, &case.namespace, &pod).await?.context("a pod goes that is held")?;
-    ensure!(refusal.message.contains("the backup runs until 12"), "{}", refusal.message);
-    case.patch(kind::POD, &pod, json!({"metadata": {"annotations": {"hold.policy.kruise.io/backup": null}}})).await?;
+    let refusal = evict(case, &case.namespace, &pod)
+        .await?
+        .context("a pod goes that is held")?;
+    ensure!(
+        refusal.message.contains("the backup runs until 12"),
+        "{}",
+        refusal.message
+    );
+    case.patch(
+        kind::POD,
+        &pod,
+        json!({"metadata": {"annotations": {"hold.policy.kruise.io/backup": null}}}),
+    )
+    .await?;
     until_evicted(case, &pod).await?;
     enforced(case, "web", 1).await?;
     // When the oldest goes, the next keeps one.
-    case.kubectl(&["delete", "dpdb", "web", "-n", &case.namespace]).await?;
+    case.kubectl(&["delete", "dpdb", "web", "-n", &case.namespace])
+        .await?;
     case.gone(NATIVE, "web").await?;
-    case.until(NATIVE, "second", |child| child["metadata"]["ownerReferences"][0]["name"] == "second").await?;
+    case.until(NATIVE, "second", |child| {
+        child["metadata"]["ownerReferences"][0]["name"] == "second"
+    })
+    .await?;
     Ok(())
 }
 
@@ -220,44 +310,91 @@ pub(crate) async fn a_pod_has_one_native_budget_at_most(case: &Case) -> Result<(
 async fn warned(case: &Case, manifest: &Value) -> Result<String> {
     let request = http::Request::builder()
         .method("POST")
-        .uri(format!("/apis/policy.kruise.io/v1beta1/namespaces/{}/podunavailablebudgets?dryRun=All", case.namespace))
+        .uri(format!(
+            "/apis/policy.kruise.io/v1beta1/namespaces/{}/podunavailablebudgets?dryRun=All",
+            case.namespace
+        ))
         .header("content-type", "application/json")
         .body(kube::client::Body::from(serde_json::to_vec(manifest)?))?;
     let answer = case.client().send(request).await?;
     ensure!(answer.status().is_success(), "{}", answer.status());
     let warnings = answer.headers().get_all("warning").iter();
-    Ok(warnings.filter_map(|warning| warning.to_str().ok()).collect::<Vec<_>>().join("; "))
+    Ok(warnings
+        .filter_map(|warning| warning.to_str().ok())
+        .collect::<Vec<_>>()
+        .join("; "))
 }
 
 /// What is wrong is refused with field, value and remedy.
 pub(crate) async fn bad_budgets_are_refused(case: &Case) -> Result<()> {
     let itself = json!([{"namespace": case.namespace, "name": "web"}]);
-    let twice =
-        json!([{"namespace": "a", "name": "b"}, {"namespace": "a", "name": "b", "kind": "PodDisruptionBudget"}]);
+    let twice = json!([{"namespace": "a", "name": "b"}, {"namespace": "a", "name": "b", "kind": "PodDisruptionBudget"}]);
     for (spec, field, said) in [
-        (json!({}), "spec.minAvailable", "neither minAvailable nor maxUnavailable"),
-        (json!({"minAvailable": 1, "maxUnavailable": 1}), "spec.minAvailable", "remove one of them"),
+        (
+            json!({}),
+            "spec.minAvailable",
+            "neither minAvailable nor maxUnavailable",
+        ),
+        (
+            json!({"minAvailable": 1, "maxUnavailable": 1}),
+            "spec.minAvailable",
+            "remove one of them",
+        ),
         (json!({"minAvailable": "101%"}), "spec.minAvailable", "101%"),
         (json!({"maxUnavailable": -1}), "spec.maxUnavailable", "-1"),
-        (json!({"minAvailable": 1, "floor": 3_000_000_000_u32}), "spec.floor", "2147483647"),
-        (json!({"minAvailable": 1, "selector": {}}), "spec.selector", "would select every pod"),
-        (json!({"minAvailable": 1, "federation": itself}), "spec.federation[0].name", "is the budget itself"),
-        (json!({"minAvailable": 1, "federation": twice}), "spec.federation[1]", "Duplicate value"),
+        (
+            json!({"minAvailable": 1, "floor": 3_000_000_000_u32}),
+            "spec.floor",
+            "2147483647",
+        ),
+        (
+            json!({"minAvailable": 1, "selector": {}}),
+            "spec.selector",
+            "would select every pod",
+        ),
+        (
+            json!({"minAvailable": 1, "federation": itself}),
+            "spec.federation[0].name",
+            "is the budget itself",
+        ),
+        (
+            json!({"minAvailable": 1, "federation": twice}),
+            "spec.federation[1]",
+            "Duplicate value",
+        ),
         (
             json!({"minAvailable": 1, "federation": [{"namespace": "a", "name": "b", "kind": "Deployment"}]}),
             "spec.federation[0].kind",
             "Deployment",
         ),
-        (json!({"minAvailable": 1, "protectOperations": ["DROP"]}), "spec.protectOperations[0]", "DROP"),
+        (
+            json!({"minAvailable": 1, "protectOperations": ["DROP"]}),
+            "spec.protectOperations[0]",
+            "DROP",
+        ),
     ] {
-        let refusal =
-            case.create(&budget("web", spec.clone())).await.err().with_context(|| format!("{spec} is taken in"))?;
+        let refusal = case
+            .create(&budget("web", spec.clone()))
+            .await
+            .err()
+            .with_context(|| format!("{spec} is taken in"))?;
         let refusal = format!("{refusal:#}");
-        ensure!(refusal.contains(field) && refusal.contains(said), "{field:?} or {said:?} is not in {refusal}");
+        ensure!(
+            refusal.contains(field) && refusal.contains(said),
+            "{field:?} or {said:?} is not in {refusal}"
+        );
     }
-    case.create(&budget("web", json!({"minAvailable": 1}))).await?;
+    case.create(&budget("web", json!({"minAvailable": 1})))
+        .await?;
     let changed = json!({"spec": {"selector": {"matchLabels": {"app": "other"}}}});
-    let refusal = case.patch(BUDGET, "web", changed).await.err().context("another selector is taken in")?;
-    ensure!(format!("{refusal:#}").contains("cannot be changed"), "{refusal:#}");
+    let refusal = case
+        .patch(BUDGET, "web", changed)
+        .await
+        .err()
+        .context("another selector is taken in")?;
+    ensure!(
+        format!("{refusal:#}").contains("cannot be changed"),
+        "{refusal:#}"
+    );
     Ok(())
 }

@@ -13,7 +13,13 @@ use serde_json::{Value, json};
 use crate::world::{Case, PATIENCE};
 
 /// A CloneSet whose pods end at once, with all of them ready.
-async fn make(case: &Case, name: &str, replicas: usize, image: &str, rolling_update: &Value) -> Result<Value> {
+async fn make(
+    case: &Case,
+    name: &str,
+    replicas: usize,
+    image: &str,
+    rolling_update: &Value,
+) -> Result<Value> {
     let mut set = objects::clone_set(name, replicas, image, rolling_update);
     set["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(0);
     case.create(&set).await?;
@@ -21,7 +27,9 @@ async fn make(case: &Case, name: &str, replicas: usize, image: &str, rolling_upd
 }
 
 fn wants(pod: &PodView, image: &str) -> bool {
-    pod.containers.get(CONTAINER).is_some_and(|container| container.wanted == image)
+    pod.containers
+        .get(CONTAINER)
+        .is_some_and(|container| container.wanted == image)
 }
 
 /// Waits until so many pods are updated and all are available.
@@ -44,10 +52,20 @@ pub(crate) async fn a_partition_with_surge_alone(case: &Case) -> Result<()> {
     case.set_image("web", &two).await?;
     let done = updated(case, 2).await?;
     let status = &done["status"];
-    ensure!(status["updatedReplicas"] == 2 && status["expectedUpdatedReplicas"] == 2, "{status}");
-    let revision = status["updateRevision"].as_str().context("there is no updateRevision")?;
-    Limits { available: 5, active: 6, kept: Some((revision.to_owned(), 3)), ..Limits::default() }
-        .ensure_kept(&watch.record()?)
+    ensure!(
+        status["updatedReplicas"] == 2 && status["expectedUpdatedReplicas"] == 2,
+        "{status}"
+    );
+    let revision = status["updateRevision"]
+        .as_str()
+        .context("there is no updateRevision")?;
+    Limits {
+        available: 5,
+        active: 6,
+        kept: Some((revision.to_owned(), 3)),
+        ..Limits::default()
+    }
+    .ensure_kept(&watch.record()?)
 }
 
 pub(crate) async fn a_percentage_under_100_updates_one_pod(case: &Case) -> Result<()> {
@@ -56,9 +74,14 @@ pub(crate) async fn a_percentage_under_100_updates_one_pod(case: &Case) -> Resul
     make(case, "web", 8, &one, &strategy).await?;
     case.set_image("web", &two).await?;
     let done = updated(case, 1).await?;
-    ensure!(done["status"]["expectedUpdatedReplicas"] == 1, "{}", done["status"]);
+    ensure!(
+        done["status"]["expectedUpdatedReplicas"] == 1,
+        "{}",
+        done["status"]
+    );
     // Over 100% is all of them, and says so at once.
-    case.set_strategy("web", json!({"partition": "150%"})).await?;
+    case.set_strategy("web", json!({"partition": "150%"}))
+        .await?;
     let none = |set: &Value| {
         set["status"]["observedGeneration"] == set["metadata"]["generation"]
             && set["status"]["expectedUpdatedReplicas"].is_null()
@@ -106,7 +129,10 @@ pub(crate) async fn who_is_asked_to_go(case: &Case) -> Result<()> {
     try_join_all(mixes.into_iter().enumerate().map(|(at, mix)| async move {
         let name = format!("web-{at}");
         mix.holds(case, &name, image).await.with_context(|| {
-            format!("maxUnavailable {}, maxSurge {}, down {}", mix.max_unavailable, mix.max_surge, mix.down)
+            format!(
+                "maxUnavailable {}, maxSurge {}, down {}",
+                mix.max_unavailable, mix.max_surge, mix.down
+            )
         })
     }))
     .await
@@ -120,7 +146,10 @@ impl Asked {
         let pods: Vec<_> = case.pods(name).await?.into_keys().collect();
         if self.down {
             break_pod(case, &pods[0]).await?;
-            case.until(kind::CLONE_SET, name, |set| set["status"]["availableReplicas"] == 2).await?;
+            case.until(kind::CLONE_SET, name, |set| {
+                set["status"]["availableReplicas"] == 2
+            })
+            .await?;
         }
         let goes = &pods[usize::from(!self.itself)];
         let watch = case.watch(name).await?;
@@ -139,10 +168,21 @@ impl Asked {
             })
             .await?;
         let record = watch.record()?;
-        let most = record.moments().map(|moment| moment.active()).max().unwrap_or_default();
-        ensure!(most == 3 + usize::from(self.replaced_first), "there were {most} pods at most");
-        Limits { available: 3 - self.max_unavailable, active: 3 + self.max_surge, ..Limits::default() }
-            .ensure_kept(&record)
+        let most = record
+            .moments()
+            .map(|moment| moment.active())
+            .max()
+            .unwrap_or_default();
+        ensure!(
+            most == 3 + usize::from(self.replaced_first),
+            "there were {most} pods at most"
+        );
+        Limits {
+            available: 3 - self.max_unavailable,
+            active: 3 + self.max_surge,
+            ..Limits::default()
+        }
+        .ensure_kept(&record)
     }
 }
 
@@ -151,7 +191,8 @@ async fn break_pod(case: &Case, name: &str) -> Result<()> {
     let pod = case.get(kind::POD, name).await?;
     let mut containers = pod["spec"]["containers"].clone();
     containers[0]["image"] = case.site.image(&format!("{}:gone", case.namespace)).into();
-    case.patch(kind::POD, name, json!({"spec": {"containers": containers}})).await?;
+    case.patch(kind::POD, name, json!({"spec": {"containers": containers}}))
+        .await?;
     let is_down = |pod: &Value| {
         let status = &pod["status"]["containerStatuses"][0];
         status["ready"] == false && status["state"]["waiting"].is_object()
@@ -163,8 +204,15 @@ async fn break_pod(case: &Case, name: &str) -> Result<()> {
 fn order(record: &Record, image: &str) -> Vec<String> {
     let mut order: Vec<String> = Vec::new();
     for moment in record.moments() {
-        let new = moment.pods.values().map(|standing| standing.pod).filter(|pod| wants(pod, image));
-        let new: Vec<_> = new.filter(|pod| !order.contains(&pod.name)).map(|pod| pod.name.clone()).collect();
+        let new = moment
+            .pods
+            .values()
+            .map(|standing| standing.pod)
+            .filter(|pod| wants(pod, image));
+        let new: Vec<_> = new
+            .filter(|pod| !order.contains(&pod.name))
+            .map(|pod| pod.name.clone())
+            .collect();
         order.extend(new);
     }
     order
@@ -180,7 +228,12 @@ pub(crate) async fn the_order_of_priorities_and_of_scattering(case: &Case) -> Re
     let waves = ["w-1", "w-10", "w-2", "", "w-3"];
     let pods: BTreeMap<String, &str> = case.pods("web").await?.into_keys().zip(waves).collect();
     for (pod, wave) in pods.iter().filter(|(_, wave)| !wave.is_empty()) {
-        case.patch(kind::POD, pod, json!({"metadata": {"labels": {"wave": wave}}})).await?;
+        case.patch(
+            kind::POD,
+            pod,
+            json!({"metadata": {"labels": {"wave": wave}}}),
+        )
+        .await?;
     }
     let weight = |weight: u8, wave: &str| json!({"weight": weight, "matchSelector": {"matchLabels": {"wave": wave}}});
     let by_order = json!({"priorityStrategy": {"orderPriority": [{"orderedKey": "wave"}]}});
@@ -188,12 +241,31 @@ pub(crate) async fn the_order_of_priorities_and_of_scattering(case: &Case) -> Re
         "orderPriority": null, "weightPriority": [weight(30, "w-3"), weight(50, "w-2")],
     }});
     for (pod, wave) in &pods {
-        let team = if ["w-1", "w-2"].contains(wave) { "red" } else { "blue" };
-        case.patch(kind::POD, pod, json!({"metadata": {"labels": {"team": team}}})).await?;
+        let team = if ["w-1", "w-2"].contains(wave) {
+            "red"
+        } else {
+            "blue"
+        };
+        case.patch(
+            kind::POD,
+            pod,
+            json!({"metadata": {"labels": {"team": team}}}),
+        )
+        .await?;
     }
-    let scattered = json!({"priorityStrategy": null, "scatterStrategy": [{"key": "team", "value": "red"}]});
+    let scattered =
+        json!({"priorityStrategy": null, "scatterStrategy": [{"key": "team", "value": "red"}]});
     let table: [(Value, Promised); 3] = [
-        (by_order, &[(0, &[""]), (1, &["w-10"]), (2, &["w-3"]), (3, &["w-2"]), (4, &["w-1"])]),
+        (
+            by_order,
+            &[
+                (0, &[""]),
+                (1, &["w-10"]),
+                (2, &["w-3"]),
+                (3, &["w-2"]),
+                (4, &["w-1"]),
+            ],
+        ),
         (by_weight, &[(0, &["w-2"]), (1, &["w-3"])]),
         (scattered, &[(0, &["w-1", "w-2"]), (4, &["w-1", "w-2"])]),
     ];
@@ -202,10 +274,16 @@ pub(crate) async fn the_order_of_priorities_and_of_scattering(case: &Case) -> Re
         let watch = case.watch("web").await?;
         case.set_image("web", image).await?;
         case.done("web").await?;
-        let order: Vec<_> = order(&watch.record()?, image).iter().map(|pod| pods[pod]).collect();
+        let order: Vec<_> = order(&watch.record()?, image)
+            .iter()
+            .map(|pod| pods[pod])
+            .collect();
         ensure!(order.len() == 5, "not every pod was updated: {order:?}");
         for (place, who) in promised {
-            ensure!(who.contains(&order[*place]), "{strategy}: {who:?} is promised place {place}: {order:?}");
+            ensure!(
+                who.contains(&order[*place]),
+                "{strategy}: {who:?} is promised place {place}: {order:?}"
+            );
         }
     }
     Ok(())
@@ -216,23 +294,49 @@ pub(crate) async fn the_order_of_priorities_and_of_scattering(case: &Case) -> Re
 pub(crate) async fn broken_pods_are_updated_first(case: &Case) -> Result<()> {
     let one = case.image("v1").await?;
     let two = case.site.image(&format!("{}:v2", case.namespace));
-    make(case, "web", 5, &one, &json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1})).await?;
+    make(
+        case,
+        "web",
+        5,
+        &one,
+        &json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}),
+    )
+    .await?;
     let pods: Vec<_> = case.pods("web").await?.into_keys().collect();
     let broken = [pods[1].clone(), pods[3].clone()];
     for pod in &broken {
         break_pod(case, pod).await?;
     }
-    case.until(kind::CLONE_SET, "web", |set| set["status"]["availableReplicas"] == 3).await?;
+    case.until(kind::CLONE_SET, "web", |set| {
+        set["status"]["availableReplicas"] == 3
+    })
+    .await?;
     let watch = case.watch("web").await?;
     case.set_image("web", &two).await?;
     let both = "both broken pods are begun, and neither is back";
     let begun = |pod: &PodView| broken.contains(&pod.name) && wants(pod, &two);
-    watch.until(both, PATIENCE, |now| now.pods.values().filter(|standing| begun(standing.pod)).count() == 2).await?;
+    watch
+        .until(both, PATIENCE, |now| {
+            now.pods
+                .values()
+                .filter(|standing| begun(standing.pod))
+                .count()
+                == 2
+        })
+        .await?;
     case.image("v2").await?;
     case.done("web").await?;
     let record = watch.record()?;
     let order = order(&record, &two);
-    ensure!(order.len() == 5 && order[..2].iter().all(|pod| broken.contains(pod)), "{order:?}, broken were {broken:?}");
+    ensure!(
+        order.len() == 5 && order[..2].iter().all(|pod| broken.contains(pod)),
+        "{order:?}, broken were {broken:?}"
+    );
     // The three that serve are all that is left: none of them goes before the broken ones are back.
-    Limits { available: 3, active: 5, ..Limits::default() }.ensure_kept(&record)
+    Limits {
+        available: 3,
+        active: 5,
+        ..Limits::default()
+    }
+    .ensure_kept(&record)
 }

@@ -29,17 +29,28 @@ async fn ends_as_it_would_have(case: &Case, component: &str) -> Result<()> {
     // Once with pods in their grace period, and once with pods whose container is being replaced.
     let held = |now: &Moment<'_>| now.pods.values().any(|s| !s.pod.gates);
     let patched = |now: &Moment<'_>| {
-        let wants = |s: &&berth_e2e::record::Standing<'_>| s.pod.containers.values().any(|c| c.wanted == two);
+        let wants = |s: &&berth_e2e::record::Standing<'_>| {
+            s.pod.containers.values().any(|c| c.wanted == two)
+        };
         now.pods.values().filter(wants).count() >= 3
     };
-    watch.until("a pod is in its grace period", PATIENCE, held).await?;
+    watch
+        .until("a pod is in its grace period", PATIENCE, held)
+        .await?;
     kill(case, component).await?;
-    watch.until("half of the pods are patched", PATIENCE, patched).await?;
+    watch
+        .until("half of the pods are patched", PATIENCE, patched)
+        .await?;
     kill(case, component).await?;
     case.done("web").await?;
 
     ensure_in_place(&before, &case.pods("web").await?, 1)?;
-    Limits { available: 4, active: 6, ..Limits::default() }.ensure_kept(&watch.record()?)
+    Limits {
+        available: 4,
+        active: 6,
+        ..Limits::default()
+    }
+    .ensure_kept(&watch.record()?)
 }
 
 /// SIGKILL for all processes of this component.
@@ -47,7 +58,10 @@ pub(crate) async fn kill(case: &Case, component: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     // The containers of a status may have ended before.
     while killed(case, component).await? == 0 {
-        ensure!(Instant::now() < deadline, "no {component} runs that could be killed");
+        ensure!(
+            Instant::now() < deadline,
+            "no {component} runs that could be killed"
+        );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     Ok(())
@@ -65,7 +79,10 @@ async fn killed(case: &Case, component: &str) -> Result<usize> {
         if !running || id.is_empty() {
             continue;
         }
-        let place = pod["spec"]["nodeName"].as_str().context("a running pod has no node")?.parse()?;
+        let place = pod["spec"]["nodeName"]
+            .as_str()
+            .context("a running pod has no node")?
+            .parse()?;
         // It may have ended since it was listed.
         if signal(case, place, id, "SIGKILL").await.is_ok() {
             killed += 1;
@@ -75,9 +92,19 @@ async fn killed(case: &Case, component: &str) -> Result<usize> {
 }
 
 /// Sends a signal to the first process of a container, by the id that its pod's status has.
-pub(crate) async fn signal(case: &Case, place: Place, container: &str, signal: &'static str) -> Result<()> {
+pub(crate) async fn signal(
+    case: &Case,
+    place: Place,
+    container: &str,
+    signal: &'static str,
+) -> Result<()> {
     let cluster = case.cluster()?;
     let id = container.rsplit('/').next().unwrap_or_default().to_owned();
-    let send = move |_: &_| cluster.exec(place, &["ctr", "-n", "k8s.io", "task", "kill", "-s", signal, &id]);
+    let send = move |_: &_| {
+        cluster.exec(
+            place,
+            &["ctr", "-n", "k8s.io", "task", "kill", "-s", signal, &id],
+        )
+    };
     case.blocking(send).await.map(drop)
 }

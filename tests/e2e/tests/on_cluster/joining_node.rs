@@ -41,7 +41,11 @@ fn node(name: &str) -> Value {
 }
 
 fn has_taint(node: &Value, key: &str) -> bool {
-    node["spec"]["taints"].as_array().into_iter().flatten().any(|taint| taint["key"] == key)
+    node["spec"]["taints"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|taint| taint["key"] == key)
 }
 
 pub(crate) async fn a_node_has_its_images_before_it_takes_pods(case: &Case) -> Result<()> {
@@ -49,7 +53,10 @@ pub(crate) async fn a_node_has_its_images_before_it_takes_pods(case: &Case) -> R
     let [wanted, base] = case.images("joins", ["wanted", "base"]).await?;
     let tested = async {
         case.create(&job("base", &base)).await?;
-        case.until(kind::IMAGE_PULL_JOB, "base", |job| job["status"]["succeeded"] == 3).await?;
+        case.until(kind::IMAGE_PULL_JOB, "base", |job| {
+            job["status"]["succeeded"] == 3
+        })
+        .await?;
         case.create(&set(&wanted)).await?;
         case.done(SET).await?;
         register(case, &name).await?;
@@ -59,8 +66,19 @@ pub(crate) async fn a_node_has_its_images_before_it_takes_pods(case: &Case) -> R
     let restored = async {
         back(case).await?;
         // Not there where all went well.
-        drop(case.kubectl(&["taint", "node", &name, &format!("{}-", taint::IMAGES_NOT_READY)]).await);
-        drop(case.kubectl(&["taint", "node", &name, &format!("{OTHERS}-")]).await);
+        drop(
+            case.kubectl(&[
+                "taint",
+                "node",
+                &name,
+                &format!("{}-", taint::IMAGES_NOT_READY),
+            ])
+            .await,
+        );
+        drop(
+            case.kubectl(&["taint", "node", &name, &format!("{OTHERS}-")])
+                .await,
+        );
         Ok(())
     };
     pulls::restored(tested, restored).await
@@ -69,7 +87,8 @@ pub(crate) async fn a_node_has_its_images_before_it_takes_pods(case: &Case) -> R
 /// The node goes, and comes with the taint.
 async fn register(case: &Case, name: &str) -> Result<()> {
     let cluster = case.cluster()?;
-    case.blocking(move |_| cluster.kill(Component::Kubelet(NODE))).await?;
+    case.blocking(move |_| cluster.kill(Component::Kubelet(NODE)))
+        .await?;
     case.kubectl(&["delete", "node", name]).await?;
     objects::until_gone(case.client(), "", kind::NODE_IMAGE, name, PATIENCE).await?;
     case.create(&node(name)).await?;
@@ -78,19 +97,46 @@ async fn register(case: &Case, name: &str) -> Result<()> {
 
 /// It pulls, says so, and loses the one taint.
 async fn comes(case: &Case, name: &str, wanted: &str, base: &str) -> Result<()> {
-    let node = case.until(kind::NODE, name, |node| !has_taint(node, taint::IMAGES_NOT_READY)).await?;
-    ensure!(has_taint(&node, OTHERS), "a taint of somebody else is gone: {}", node["spec"]);
+    let node = case
+        .until(kind::NODE, name, |node| {
+            !has_taint(node, taint::IMAGES_NOT_READY)
+        })
+        .await?;
+    ensure!(
+        has_taint(&node, OTHERS),
+        "a taint of somebody else is gone: {}",
+        node["spec"]
+    );
     let image = pulls::until_node(case, NODE, |_| true).await?;
-    let status = image.status.clone().context("the taint went before the daemon said anything")?;
-    let first = status.first_sync_status.as_ref().context("the taint went before the first pulls were done")?;
-    ensure!(first.status == Some(SyncStatusPhase::Succeeded) && image.spec.first_pulls_listed, "{first:?}");
+    let status = image
+        .status
+        .clone()
+        .context("the taint went before the daemon said anything")?;
+    let first = status
+        .first_sync_status
+        .as_ref()
+        .context("the taint went before the first pulls were done")?;
+    ensure!(
+        first.status == Some(SyncStatusPhase::Succeeded) && image.spec.first_pulls_listed,
+        "{first:?}"
+    );
     for reference in [wanted, base] {
-        ensure!(is_pulled(&image, reference), "{reference} is not among {:?}", status.image_statuses);
+        ensure!(
+            is_pulled(&image, reference),
+            "{reference} is not among {:?}",
+            status.image_statuses
+        );
     }
-    let ready =
-        |event: &Value| event["reason"] == "ImagesReady" && event["involvedObject"]["uid"] == node["metadata"]["uid"];
+    let ready = |event: &Value| {
+        event["reason"] == "ImagesReady"
+            && event["involvedObject"]["uid"] == node["metadata"]["uid"]
+    };
     for _ in 0..100 {
-        if objects::list(case.client(), "default", kind::EVENT, "").await?.iter().any(ready) {
+        if objects::list(case.client(), "default", kind::EVENT, "")
+            .await?
+            .iter()
+            .any(ready)
+        {
             return Ok(());
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -99,9 +145,15 @@ async fn comes(case: &Case, name: &str, wanted: &str, base: &str) -> Result<()> 
 }
 
 fn is_pulled(image: &NodeImage, reference: &str) -> bool {
-    let mut statuses = image.status.iter().flat_map(|status| &status.image_statuses);
+    let mut statuses = image
+        .status
+        .iter()
+        .flat_map(|status| &status.image_statuses);
     statuses.any(|(name, of)| {
-        let mut tags = of.tags.iter().filter(|tag| tag.phase == ImagePullPhase::Succeeded);
+        let mut tags = of
+            .tags
+            .iter()
+            .filter(|tag| tag.phase == ImagePullPhase::Succeeded);
         tags.any(|tag| format!("{name}:{}", tag.tag) == reference)
     })
 }
@@ -110,8 +162,15 @@ async fn says_what_is_wrong(case: &Case, image: &str) -> Result<()> {
     let mut bad = set(image);
     bad["metadata"]["name"] = json!("bad");
     bad["metadata"]["annotations"][annotation::PREPULL_ON_JOIN] = json!("yes");
-    let error = case.create(&bad).await.err().context("the annotation \"yes\" was accepted")?;
+    let error = case
+        .create(&bad)
+        .await
+        .err()
+        .context("the annotation \"yes\" was accepted")?;
     let text = format!("{error:#}");
-    ensure!(text.contains(annotation::PREPULL_ON_JOIN) && text.contains("neither"), "{text}");
+    ensure!(
+        text.contains(annotation::PREPULL_ON_JOIN) && text.contains("neither"),
+        "{text}"
+    );
     Ok(())
 }

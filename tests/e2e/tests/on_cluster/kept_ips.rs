@@ -22,24 +22,75 @@ pub(crate) async fn a_stateful_set_keeps_its_ips(case: &Case) -> Result<()> {
 
     for round in 0..2 {
         let before = uids(case, "web").await?;
-        case.kubectl(&["delete", "pod", "-n", &case.namespace, "-l", "app=web", "--wait=false"]).await?;
+        case.kubectl(&[
+            "delete",
+            "pod",
+            "-n",
+            &case.namespace,
+            "-l",
+            "app=web",
+            "--wait=false",
+        ])
+        .await?;
         let now = ips(case, "web", 3, &before).await?;
-        ensure!(now == first, "after deletion {round}: {now:?} instead of {first:?}");
+        ensure!(
+            now == first,
+            "after deletion {round}: {now:?} instead of {first:?}"
+        );
     }
 
     let before = uids(case, "web").await?;
-    case.kubectl(&["rollout", "restart", "-n", &case.namespace, "statefulset/web"]).await?;
+    case.kubectl(&[
+        "rollout",
+        "restart",
+        "-n",
+        &case.namespace,
+        "statefulset/web",
+    ])
+    .await?;
     let now = ips(case, "web", 3, &before).await?;
-    ensure!(now == first, "after a rolling restart: {now:?} instead of {first:?}");
+    ensure!(
+        now == first,
+        "after a rolling restart: {now:?} instead of {first:?}"
+    );
 
     // Without a daemon on any node.
     let before = uids(case, "web").await?;
-    let daemons = ["delete", "pod", "-n", install::NAMESPACE, "-l", "app.kubernetes.io/component=daemon"];
-    case.kubectl(&[&daemons[..], &["--force", "--grace-period=0", "--wait=false"]].concat()).await?;
-    case.kubectl(&["delete", "pod", "-n", &case.namespace, "web-0", "web-1", "--wait=false"]).await?;
-    let kept: Vec<_> = before.into_iter().filter(|uid| !uid.0.ends_with('2')).collect();
+    let daemons = [
+        "delete",
+        "pod",
+        "-n",
+        install::NAMESPACE,
+        "-l",
+        "app.kubernetes.io/component=daemon",
+    ];
+    case.kubectl(
+        &[
+            &daemons[..],
+            &["--force", "--grace-period=0", "--wait=false"],
+        ]
+        .concat(),
+    )
+    .await?;
+    case.kubectl(&[
+        "delete",
+        "pod",
+        "-n",
+        &case.namespace,
+        "web-0",
+        "web-1",
+        "--wait=false",
+    ])
+    .await?;
+    let kept: Vec<_> = before
+        .into_iter()
+        .filter(|uid| !uid.0.ends_with('2'))
+        .collect();
     let now = ips(case, "web", 3, &kept).await?;
-    ensure!(now == first, "without daemons: {now:?} instead of {first:?}");
+    ensure!(
+        now == first,
+        "without daemons: {now:?} instead of {first:?}"
+    );
 
     reboot(case, 2, "web").await?;
     let now = ips(case, "web", 3, &[]).await?;
@@ -49,9 +100,17 @@ pub(crate) async fn a_stateful_set_keeps_its_ips(case: &Case) -> Result<()> {
 
 /// Berth's host-local in the place of Debian's, on every node.
 pub(crate) async fn install_plugin(case: &Case) -> Result<()> {
-    case.blocking(|site| install::set(site, &["cni.install=true", "cni.reclaimAfterSeconds=20"])).await?;
+    case.blocking(|site| install::set(site, &["cni.install=true", "cni.reclaimAfterSeconds=20"]))
+        .await?;
     // Helm waits for as many daemons as are to be available at least: the last node's may have yet to begin.
-    let status = ["rollout", "status", "daemonset/kruise-daemon", "-n", install::NAMESPACE, "--timeout=180s"];
+    let status = [
+        "rollout",
+        "status",
+        "daemonset/kruise-daemon",
+        "-n",
+        install::NAMESPACE,
+        "--timeout=180s",
+    ];
     case.kubectl(&status).await.map(drop)
 }
 
@@ -75,8 +134,11 @@ pub(crate) async fn reboot(case: &Case, number: u8, name: &str) -> Result<()> {
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE {
         let pods = pods(case, name).await?;
-        let mut here = pods.iter().filter(|pod| pod["spec"]["nodeName"] == Place::Node(number).to_string());
-        if here.all(|pod| pod["status"]["containerStatuses"][0]["restartCount"].as_u64() > Some(0)) {
+        let mut here = pods
+            .iter()
+            .filter(|pod| pod["spec"]["nodeName"] == Place::Node(number).to_string());
+        if here.all(|pod| pod["status"]["containerStatuses"][0]["restartCount"].as_u64() > Some(0))
+        {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -90,7 +152,17 @@ async fn only_pods_have_leases(case: &Case, number: u8, node: &str) -> Result<()
     loop {
         let leases = leases(case, number).await?;
         let selector = format!("spec.nodeName={node}");
-        let listed = case.kubectl(&["get", "pods", "-A", "--field-selector", &selector, "-o", "json"]).await?;
+        let listed = case
+            .kubectl(&[
+                "get",
+                "pods",
+                "-A",
+                "--field-selector",
+                &selector,
+                "-o",
+                "json",
+            ])
+            .await?;
         let listed: Value = serde_json::from_str(&listed)?;
         let pods = listed["items"].as_array().context("no list of pods")?;
         let has = |address: &str| pods.iter().any(|pod| pod["status"]["podIP"] == address);
@@ -98,7 +170,10 @@ async fn only_pods_have_leases(case: &Case, number: u8, node: &str) -> Result<()
         if left.is_empty() {
             return Ok(());
         }
-        ensure!(begun.elapsed() < PATIENCE, "{left:?} are leased to no pod of {node}: {leases:?}");
+        ensure!(
+            begun.elapsed() < PATIENCE,
+            "{left:?} are leased to no pod of {node}: {leases:?}"
+        );
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
 }
@@ -115,31 +190,51 @@ pub(crate) async fn a_pod_that_moves_frees_its_ip(case: &Case) -> Result<()> {
     let begun = Instant::now();
     ensure!(moved != first, "the pod did not move");
     let kept = leases(case, 1).await?;
-    ensure!(kept.get(&address).is_some_and(|lease| lease["state"] == "kept"), "{address} is not kept: {kept:?}");
+    ensure!(
+        kept.get(&address)
+            .is_some_and(|lease| lease["state"] == "kept"),
+        "{address} is not kept: {kept:?}"
+    );
     // A minute from its end on, and the node's daemon looks every ten seconds.
     while leases(case, 1).await?.contains_key(&address) {
         ensure!(begun.elapsed() < PATIENCE, "{address} is kept for ever");
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
-    ensure!(begun.elapsed() > Duration::from_secs(20), "{address} was freed after {:?}", begun.elapsed());
+    ensure!(
+        begun.elapsed() > Duration::from_secs(20),
+        "{address} was freed after {:?}",
+        begun.elapsed()
+    );
     Ok(())
 }
 
 pub(crate) async fn the_plugin_that_was_there_comes_back(case: &Case) -> Result<()> {
-    let uninstall = ["uninstall", install::RELEASE, "--namespace", install::NAMESPACE, "--wait"];
+    let uninstall = [
+        "uninstall",
+        install::RELEASE,
+        "--namespace",
+        install::NAMESPACE,
+        "--wait",
+    ];
     for way in ["cni.install=false", "helm uninstall"] {
         install_plugin(case).await?;
         for number in 1..=3 {
-            ensure!(is_ours(&plugin(case, number).await?), "node-{number} has not Berth's plugin, before {way}");
+            ensure!(
+                is_ours(&plugin(case, number).await?),
+                "node-{number} has not Berth's plugin, before {way}"
+            );
         }
         if way == "helm uninstall" {
-            case.blocking(move |site| site.helm(&uninstall).map(|_| ())).await?;
+            case.blocking(move |site| site.helm(&uninstall).map(|_| ()))
+                .await?;
         } else {
-            case.blocking(|site| install::set(site, &["cni.install=false"])).await?;
+            case.blocking(|site| install::set(site, &["cni.install=false"]))
+                .await?;
         }
         debians_is_back(case).await.context(way)?;
     }
-    case.blocking(|site| install::install(site, &[&gates()])).await
+    case.blocking(|site| install::install(site, &[&gates()]))
+        .await
 }
 
 /// Daemons that end without any right to see whether the chart is installed leave the plugin where it is.
@@ -149,8 +244,16 @@ pub(crate) async fn the_plugin_stays_while_rights_are_away(case: &Case) -> Resul
     let binding = "rbac.authorization.k8s.io/v1/RoleBinding";
     let binding = objects::get(case.client(), install::NAMESPACE, binding, "kruise-daemon").await?;
     let away = async {
-        case.kubectl(&["delete", "rolebinding", "kruise-daemon", "-n", install::NAMESPACE]).await?;
-        case.kubectl(&[&["rollout", "restart"], &daemons[..]].concat()).await?;
+        case.kubectl(&[
+            "delete",
+            "rolebinding",
+            "kruise-daemon",
+            "-n",
+            install::NAMESPACE,
+        ])
+        .await?;
+        case.kubectl(&[&["rollout", "restart"], &daemons[..]].concat())
+            .await?;
         let status = [&["rollout", "status"], &daemons[..], &["--timeout=180s"]].concat();
         let restarted = case.kubectl(&status);
         let looks = async {
@@ -172,7 +275,8 @@ pub(crate) async fn the_plugin_stays_while_rights_are_away(case: &Case) -> Resul
     };
     let back = async {
         objects::create(case.client(), install::NAMESPACE, &objects::again(&binding)).await?;
-        case.blocking(|site| install::set(site, &["cni.install=false"])).await
+        case.blocking(|site| install::set(site, &["cni.install=false"]))
+            .await
     };
     pulls::restored(away, back).await
 }
@@ -185,12 +289,20 @@ async fn debians_is_back(case: &Case) -> Result<()> {
     let begun = Instant::now();
     for number in 1..=3 {
         while is_ours(&plugin(case, number).await?) {
-            ensure!(begun.elapsed() < PATIENCE, "node-{number} has Berth's plugin still");
+            ensure!(
+                begun.elapsed() < PATIENCE,
+                "node-{number} has Berth's plugin still"
+            );
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         let cluster = case.cluster()?;
-        let link = case.blocking(move |_| cluster.exec(Place::Node(number), &["readlink", PLUGIN])).await?;
-        ensure!(link.trim() == "/usr/lib/cni/host-local", "node-{number} has {link:?}");
+        let link = case
+            .blocking(move |_| cluster.exec(Place::Node(number), &["readlink", PLUGIN]))
+            .await?;
+        ensure!(
+            link.trim() == "/usr/lib/cni/host-local",
+            "node-{number} has {link:?}"
+        );
     }
     Ok(())
 }
@@ -199,16 +311,25 @@ async fn debians_is_back(case: &Case) -> Result<()> {
 async fn plugin(case: &Case, number: u8) -> Result<String> {
     let cluster = case.cluster()?;
     let script = format!("{PLUGIN} help </dev/null 2>&1 || true");
-    case.blocking(move |_| cluster.exec(Place::Node(number), &["sh", "-c", &script])).await
+    case.blocking(move |_| cluster.exec(Place::Node(number), &["sh", "-c", &script]))
+        .await
 }
 
 /// The node's leases by their addresses, as `host-local list` has them.
 async fn leases(case: &Case, number: u8) -> Result<BTreeMap<String, Value>> {
     let cluster = case.cluster()?;
-    let text = case.blocking(move |_| cluster.exec(Place::Node(number), &[PLUGIN, "list", "--json"])).await?;
+    let text = case
+        .blocking(move |_| cluster.exec(Place::Node(number), &[PLUGIN, "list", "--json"]))
+        .await?;
     let line = |line: &str| {
         let line: Value = serde_json::from_str(line)?;
-        Ok((line["address"].as_str().context("a line without an address")?.to_owned(), line))
+        Ok((
+            line["address"]
+                .as_str()
+                .context("a line without an address")?
+                .to_owned(),
+            line,
+        ))
     };
     text.lines().map(line).collect()
 }
@@ -236,37 +357,67 @@ async fn create(case: &Case, name: &str, replicas: usize, node: &str, minutes: &
 }
 
 async fn pods(case: &Case, name: &str) -> Result<Vec<Value>> {
-    objects::list(case.client(), &case.namespace, kind::POD, &format!("app={name}")).await
+    objects::list(
+        case.client(),
+        &case.namespace,
+        kind::POD,
+        &format!("app={name}"),
+    )
+    .await
 }
 
 /// Names and uids of the pods.
 async fn uids(case: &Case, name: &str) -> Result<Vec<(String, String)>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let uid = |pod: &Value| (text(&pod["metadata"]["name"]), text(&pod["metadata"]["uid"]));
+    let uid = |pod: &Value| {
+        (
+            text(&pod["metadata"]["name"]),
+            text(&pod["metadata"]["uid"]),
+        )
+    };
     Ok(pods(case, name).await?.iter().map(uid).collect())
 }
 
 /// The pods' addresses by their names, when all are ready and none is one of `old`.
-async fn ips(case: &Case, name: &str, replicas: usize, old: &[(String, String)]) -> Result<BTreeMap<String, String>> {
+async fn ips(
+    case: &Case,
+    name: &str,
+    replicas: usize,
+    old: &[(String, String)],
+) -> Result<BTreeMap<String, String>> {
     let begun = Instant::now();
     loop {
         let pods = pods(case, name).await?;
         let is_ready = |pod: &&Value| {
             let conditions = pod["status"]["conditions"].as_array();
-            let ready = conditions.is_some_and(|all| all.iter().any(|c| c["type"] == "Ready" && c["status"] == "True"));
+            let ready = conditions.is_some_and(|all| {
+                all.iter()
+                    .any(|c| c["type"] == "Ready" && c["status"] == "True")
+            });
             ready
                 && pod["metadata"]["deletionTimestamp"].is_null()
-                && !old.iter().any(|(_, uid)| pod["metadata"]["uid"] == uid.as_str())
+                && !old
+                    .iter()
+                    .any(|(_, uid)| pod["metadata"]["uid"] == uid.as_str())
         };
         let ready: BTreeMap<String, String> = pods
             .iter()
             .filter(is_ready)
-            .filter_map(|pod| Some((pod["metadata"]["name"].as_str()?.into(), pod["status"]["podIP"].as_str()?.into())))
+            .filter_map(|pod| {
+                Some((
+                    pod["metadata"]["name"].as_str()?.into(),
+                    pod["status"]["podIP"].as_str()?.into(),
+                ))
+            })
             .collect();
         if ready.len() == replicas {
             return Ok(ready);
         }
-        ensure!(begun.elapsed() < PATIENCE, "{} of {replicas} pods of {name} are ready: {ready:?}", ready.len());
+        ensure!(
+            begun.elapsed() < PATIENCE,
+            "{} of {replicas} pods of {name} are ready: {ready:?}",
+            ready.len()
+        );
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }

@@ -24,15 +24,27 @@ struct Rollout {
 
 impl Rollout {
     fn new(rolling_update: Value) -> Self {
-        Rollout { rolling_update, min_ready_seconds: 0, max_unavailable: 0, max_surge: 0, partition: 0 }
+        Rollout {
+            rolling_update,
+            min_ready_seconds: 0,
+            max_unavailable: 0,
+            max_surge: 0,
+            partition: 0,
+        }
     }
 
     /// Rolls out, records, and judges the record.
     async fn holds(&self, case: &Case) -> Result<()> {
         let (one, two) = (case.image("v1").await?, case.image("v2").await?);
-        case.clone_set("web", REPLICAS, &one, self.rolling_update.clone()).await?;
+        case.clone_set("web", REPLICAS, &one, self.rolling_update.clone())
+            .await?;
         let min_ready = Duration::from_secs(self.min_ready_seconds.into());
-        case.patch(kind::CLONE_SET, "web", json!({"spec": {"minReadySeconds": self.min_ready_seconds}})).await?;
+        case.patch(
+            kind::CLONE_SET,
+            "web",
+            json!({"spec": {"minReadySeconds": self.min_ready_seconds}}),
+        )
+        .await?;
         let all_available = |set: &Value| set["status"]["availableReplicas"] == REPLICAS;
         case.until(kind::CLONE_SET, "web", all_available).await?;
         let watch = case.watch("web").await?;
@@ -51,12 +63,20 @@ impl Rollout {
                 && status["availableReplicas"] == REPLICAS
         };
         let done = case.until(kind::CLONE_SET, "web", reached).await?;
-        let revision = done["status"]["updateRevision"].as_str().unwrap_or_default();
-        watch.until("all pods serve", PATIENCE, |now| now.available(Duration::ZERO) == REPLICAS).await?;
+        let revision = done["status"]["updateRevision"]
+            .as_str()
+            .unwrap_or_default();
+        watch
+            .until("all pods serve", PATIENCE, |now| {
+                now.available(Duration::ZERO) == REPLICAS
+            })
+            .await?;
 
         let record = watch.record()?.since(from);
         let last = record.last();
-        let label = last.label_of(revision).with_context(|| format!("no pod is of {revision}: {}", last.describe()))?;
+        let label = last
+            .label_of(revision)
+            .with_context(|| format!("no pod is of {revision}: {}", last.describe()))?;
         let limits = Limits {
             available: REPLICAS - self.max_unavailable,
             min_ready: min_ready.saturating_sub(ON_THE_WAY),
@@ -64,45 +84,93 @@ impl Rollout {
             kept: Some((label.to_owned(), self.partition)),
         };
         limits.ensure_kept(&record)?;
-        ensure!(record.entries().len() > updated, "the record shows no rollout");
+        ensure!(
+            record.entries().len() > updated,
+            "the record shows no rollout"
+        );
         Ok(())
     }
 }
 
 pub(crate) async fn in_place_with_max_unavailable(case: &Case) -> Result<()> {
-    let rollout = Rollout::new(json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}));
-    Rollout { max_unavailable: 1, ..rollout }.holds(case).await
+    let rollout =
+        Rollout::new(json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}));
+    Rollout {
+        max_unavailable: 1,
+        ..rollout
+    }
+    .holds(case)
+    .await
 }
 
 pub(crate) async fn in_place_with_partition(case: &Case) -> Result<()> {
-    let rollout = Rollout::new(json!({"podUpdatePolicy": "InPlaceOnly", "maxUnavailable": "40%", "partition": "60%"}));
-    Rollout { max_unavailable: 2, partition: 3, ..rollout }.holds(case).await?;
+    let rollout = Rollout::new(
+        json!({"podUpdatePolicy": "InPlaceOnly", "maxUnavailable": "40%", "partition": "60%"}),
+    );
+    Rollout {
+        max_unavailable: 2,
+        partition: 3,
+        ..rollout
+    }
+    .holds(case)
+    .await?;
     // Lowering the partition lets the others go.
     case.set_strategy("web", json!({"partition": 0})).await?;
     case.done("web").await.map(|_| ())
 }
 
 pub(crate) async fn in_place_with_surge(case: &Case) -> Result<()> {
-    let strategy = json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 0, "maxSurge": 1});
-    Rollout { max_surge: 1, ..Rollout::new(strategy) }.holds(case).await
+    let strategy =
+        json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 0, "maxSurge": 1});
+    Rollout {
+        max_surge: 1,
+        ..Rollout::new(strategy)
+    }
+    .holds(case)
+    .await
 }
 
 pub(crate) async fn in_place_with_min_ready_seconds(case: &Case) -> Result<()> {
-    let rollout = Rollout::new(json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 2}));
-    Rollout { max_unavailable: 2, min_ready_seconds: 6, ..rollout }.holds(case).await
+    let rollout =
+        Rollout::new(json!({"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 2}));
+    Rollout {
+        max_unavailable: 2,
+        min_ready_seconds: 6,
+        ..rollout
+    }
+    .holds(case)
+    .await
 }
 
 pub(crate) async fn recreate_with_max_unavailable(case: &Case) -> Result<()> {
     let rollout = Rollout::new(json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 2}));
-    Rollout { max_unavailable: 2, ..rollout }.holds(case).await
+    Rollout {
+        max_unavailable: 2,
+        ..rollout
+    }
+    .holds(case)
+    .await
 }
 
 pub(crate) async fn recreate_with_surge_alone(case: &Case) -> Result<()> {
     let strategy = json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 0, "maxSurge": 2});
-    Rollout { max_surge: 2, ..Rollout::new(strategy) }.holds(case).await
+    Rollout {
+        max_surge: 2,
+        ..Rollout::new(strategy)
+    }
+    .holds(case)
+    .await
 }
 
 pub(crate) async fn recreate_with_surge_and_partition(case: &Case) -> Result<()> {
-    let strategy = json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 1, "maxSurge": 1, "partition": 2});
-    Rollout { max_unavailable: 1, max_surge: 1, partition: 2, ..Rollout::new(strategy) }.holds(case).await
+    let strategy =
+        json!({"podUpdatePolicy": "ReCreate", "maxUnavailable": 1, "maxSurge": 1, "partition": 2});
+    Rollout {
+        max_unavailable: 1,
+        max_surge: 1,
+        partition: 2,
+        ..Rollout::new(strategy)
+    }
+    .holds(case)
+    .await
 }

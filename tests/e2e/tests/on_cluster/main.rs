@@ -285,11 +285,13 @@ const MORE: &[(&str, Test)] = tests![
 ];
 
 fn main() -> ExitCode {
-    let all = std::env::var("BERTH_ON_CLUSTER").is_ok_and(|which| which == "all") || std::env::args().len() > 1;
+    let all = std::env::var("BERTH_ON_CLUSTER").is_ok_and(|which| which == "all")
+        || std::env::args().len() > 1;
     let more = if all { MORE } else { &[] };
     let with = |company: Company| {
         move |(name, test): &'static (&str, Test)| {
-            let run: suite::Test<World> = Box::new(move |world, number| run(world, name, number, *test).boxed_local());
+            let run: suite::Test<World> =
+                Box::new(move |world, number| run(world, name, number, *test).boxed_local());
             ((*name).to_owned(), company, run)
         }
     };
@@ -297,7 +299,12 @@ fn main() -> ExitCode {
     let alone = more.iter().chain(ALONE).map(with(Company::None));
     // Before a release, each test has one try.
     let tries = if all { Tries::One } else { Tries::Two };
-    suite::run(|| World::up().boxed(), AT_ONCE, tries, beside_each_other.chain(alone))
+    suite::run(
+        || World::up().boxed(),
+        AT_ONCE,
+        tries,
+        beside_each_other.chain(alone),
+    )
 }
 
 async fn run(world: Arc<World>, name: &str, number: u8, test: Test) -> Result<()> {
@@ -307,5 +314,7 @@ async fn run(world: Arc<World>, name: &str, number: u8, test: Test) -> Result<()
         tested.and(case.end().await)
     };
     // The error comes last, where a reader looks first, and a report that is cut at its beginning still has it.
-    tested.await.map_err(|error: anyhow::Error| error.context(format!("{}\n{name}", world.logs())))
+    tested
+        .await
+        .map_err(|error: anyhow::Error| error.context(format!("{}\n{name}", world.logs())))
 }

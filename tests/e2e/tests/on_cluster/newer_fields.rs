@@ -24,7 +24,9 @@ fn container(name: &str, image: &str, code: i32) -> Value {
 fn code(pod: &Value, container: &str) -> Option<i64> {
     let mut containers = pod["spec"]["containers"].as_array()?.iter();
     let found = containers.find(|found| found["name"] == container)?;
-    found.pointer("/restartPolicyRules/0/exitCodes/values/0")?.as_i64()
+    found
+        .pointer("/restartPolicyRules/0/exitCodes/values/0")?
+        .as_i64()
 }
 
 fn template(name: &str, image: &str) -> Value {
@@ -37,7 +39,8 @@ fn template(name: &str, image: &str) -> Value {
 /// A workload of this kind, of the pods of its name.
 fn workload(kind: &str, image: &str, fields: &Value) -> Value {
     let name = kind.to_lowercase();
-    let mut spec = json!({"selector": {"matchLabels": {APP: name}}, "template": template(&name, image)});
+    let mut spec =
+        json!({"selector": {"matchLabels": {APP: name}}, "template": template(&name, image)});
     for (field, value) in fields.as_object().into_iter().flatten() {
         spec[field] = value.clone();
     }
@@ -67,22 +70,47 @@ pub(crate) async fn newer_fields_reach_running_pods(case: &Case) -> Result<()> {
     }
     let tested = reach_running_pods(case).await;
     // The SidecarSet is of no namespace, so it does not go with that of the test.
-    let deleted = case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await;
+    let deleted = case
+        .kubectl(&[
+            "delete",
+            "sidecarset",
+            &case.namespace,
+            "--ignore-not-found",
+        ])
+        .await;
     tested?;
     deleted?;
-    if version >= USER_ANNOTATIONS { user_annotations_reach_a_pod(case).await } else { Ok(()) }
+    if version >= USER_ANNOTATIONS {
+        user_annotations_reach_a_pod(case).await
+    } else {
+        Ok(())
+    }
 }
 
 async fn reach_running_pods(case: &Case) -> Result<()> {
-    let (image, agent) = (case.image("v1").await?, sidecar_set::image(case, "1").await?);
+    let (image, agent) = (
+        case.image("v1").await?,
+        sidecar_set::image(case, "1").await?,
+    );
     let selected = json!({"matchLabels": {APP: "cloneset"}});
     let brings = json!({"selector": selected, "containers": [container("agent", &agent, 41)]});
     case.create(&sidecar_set(case, &agent, &brings)).await?;
     asked(case).await?;
     let in_place = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible"}});
-    case.create(&workload("CloneSet", &image, &json!({"replicas": 1, "updateStrategy": in_place}))).await?;
-    case.create(&workload("StatefulSet", &image, &json!({"replicas": 1, "updateStrategy": in_place}))).await?;
-    case.create(&workload("DaemonSet", &image, &json!({}))).await?;
+    case.create(&workload(
+        "CloneSet",
+        &image,
+        &json!({"replicas": 1, "updateStrategy": in_place}),
+    ))
+    .await?;
+    case.create(&workload(
+        "StatefulSet",
+        &image,
+        &json!({"replicas": 1, "updateStrategy": in_place}),
+    ))
+    .await?;
+    case.create(&workload("DaemonSet", &image, &json!({})))
+        .await?;
     let mut job = workload("BroadcastJob", &image, &json!({"selector": null}));
     job["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
     job["spec"]["template"]["spec"]["containers"][0]["command"] = json!(["/hello", "once"]);
@@ -91,30 +119,56 @@ async fn reach_running_pods(case: &Case) -> Result<()> {
     case.done("cloneset").await?;
     let of_clone_set = pods(case, &format!("{APP}=cloneset")).await?;
     ensure_fields(&of_clone_set, 1)?;
-    ensure!(code(&of_clone_set[0], "agent") == Some(41), "{}", of_clone_set[0]["spec"]);
-    case.until(kind::STATEFUL_SET, "statefulset", |set| objects::is_stateful_set_done(set, 1)).await?;
+    ensure!(
+        code(&of_clone_set[0], "agent") == Some(41),
+        "{}",
+        of_clone_set[0]["spec"]
+    );
+    case.until(kind::STATEFUL_SET, "statefulset", |set| {
+        objects::is_stateful_set_done(set, 1)
+    })
+    .await?;
     ensure_fields(&pods(case, &format!("{APP}=statefulset")).await?, 1)?;
-    case.until(kind::DAEMON_SET, "daemonset", |set| set["status"]["numberAvailable"] == 3).await?;
+    case.until(kind::DAEMON_SET, "daemonset", |set| {
+        set["status"]["numberAvailable"] == 3
+    })
+    .await?;
     ensure_fields(&pods(case, &format!("{APP}=daemonset")).await?, 3)?;
-    case.until(kind::BROADCAST_JOB, "broadcastjob", |job| job["status"]["succeeded"] == 3).await?;
+    case.until(kind::BROADCAST_JOB, "broadcastjob", |job| {
+        job["status"]["succeeded"] == 3
+    })
+    .await?;
     ensure_fields(&pods(case, "broadcastjob-name=broadcastjob").await?, 3)?;
 
     // A change of the field alone makes another container, and so needs another pod.
     let changed = json!({"spec": {"containers": [container("agent", &agent, 42)]}});
-    case.patch(kind::SIDECAR_SET, &case.namespace, changed).await?;
+    case.patch(kind::SIDECAR_SET, &case.namespace, changed)
+        .await?;
     let outdated = |set: &Value| {
         let status = &set["status"];
         status["observedGeneration"] == set["metadata"]["generation"] && status["updatedPods"] == 0
     };
-    case.until(kind::SIDECAR_SET, &case.namespace, outdated).await?;
-    let containers = json!([container("main", &image, 42)]);
-    case.patch(kind::CLONE_SET, "cloneset", json!({"spec": {"template": {"spec": {"containers": containers}}}}))
+    case.until(kind::SIDECAR_SET, &case.namespace, outdated)
         .await?;
+    let containers = json!([container("main", &image, 42)]);
+    case.patch(
+        kind::CLONE_SET,
+        "cloneset",
+        json!({"spec": {"template": {"spec": {"containers": containers}}}}),
+    )
+    .await?;
     case.done("cloneset").await?;
     let after = pods(case, &format!("{APP}=cloneset")).await?;
-    ensure!(after.len() == 1 && after[0]["metadata"]["uid"] != of_clone_set[0]["metadata"]["uid"], "{after:?}");
+    ensure!(
+        after.len() == 1 && after[0]["metadata"]["uid"] != of_clone_set[0]["metadata"]["uid"],
+        "{after:?}"
+    );
     for container in ["main", "agent"] {
-        ensure!(code(&after[0], container) == Some(42), "{container}: {}", after[0]["spec"]);
+        ensure!(
+            code(&after[0], container) == Some(42),
+            "{container}: {}",
+            after[0]["spec"]
+        );
     }
     Ok(())
 }
@@ -123,22 +177,45 @@ async fn reach_running_pods(case: &Case) -> Result<()> {
 async fn fields_that_the_server_drops_replace_no_pod(case: &Case) -> Result<()> {
     let in_place = json!({"rollingUpdate": {"podUpdatePolicy": "InPlaceOnly"}});
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
-    case.create(&workload("CloneSet", &one, &json!({"replicas": 1, "updateStrategy": in_place}))).await?;
+    case.create(&workload(
+        "CloneSet",
+        &one,
+        &json!({"replicas": 1, "updateStrategy": in_place}),
+    ))
+    .await?;
     let set = case.done("cloneset").await?;
-    ensure!(set["spec"]["template"]["spec"]["hostnameOverride"] == OVERRIDE, "{}", set["spec"]);
+    ensure!(
+        set["spec"]["template"]["spec"]["hostnameOverride"] == OVERRIDE,
+        "{}",
+        set["spec"]
+    );
     let before = pods(case, &format!("{APP}=cloneset")).await?;
-    ensure!(before.len() == 1 && before[0]["spec"]["hostnameOverride"].is_null(), "{before:?}");
+    ensure!(
+        before.len() == 1 && before[0]["spec"]["hostnameOverride"].is_null(),
+        "{before:?}"
+    );
     let containers = json!([container("main", &two, 41)]);
-    case.patch(kind::CLONE_SET, "cloneset", json!({"spec": {"template": {"spec": {"containers": containers}}}}))
-        .await?;
+    case.patch(
+        kind::CLONE_SET,
+        "cloneset",
+        json!({"spec": {"template": {"spec": {"containers": containers}}}}),
+    )
+    .await?;
     case.done("cloneset").await?;
     let after = pods(case, &format!("{APP}=cloneset")).await?;
-    ensure!(after.len() == 1 && after[0]["metadata"]["uid"] == before[0]["metadata"]["uid"], "{after:?}");
+    ensure!(
+        after.len() == 1 && after[0]["metadata"]["uid"] == before[0]["metadata"]["uid"],
+        "{after:?}"
+    );
     Ok(())
 }
 
 async fn user_annotations_reach_a_pod(case: &Case) -> Result<()> {
-    let mut set = workload("CloneSet", &case.image("v1").await?, &json!({"replicas": 1}));
+    let mut set = workload(
+        "CloneSet",
+        &case.image("v1").await?,
+        &json!({"replicas": 1}),
+    );
     set["metadata"]["name"] = json!("certified");
     set["spec"]["selector"]["matchLabels"][APP] = json!("certified");
     let template = &mut set["spec"]["template"];
@@ -147,13 +224,22 @@ async fn user_annotations_reach_a_pod(case: &Case) -> Result<()> {
     let certificate = json!({
         "signerName": "example.com/later", "keyType": "ED25519", "credentialBundlePath": "bundle.pem", "userAnnotations": annotations,
     });
-    let volume = json!({"name": "certificate", "projected": {"sources": [{"podCertificate": certificate}]}});
+    let volume =
+        json!({"name": "certificate", "projected": {"sources": [{"podCertificate": certificate}]}});
     template["spec"]["volumes"] = json!([volume]);
     case.create(&set).await?;
-    case.until(kind::CLONE_SET, "certified", |set| set["status"]["replicas"] == 1).await?;
+    case.until(kind::CLONE_SET, "certified", |set| {
+        set["status"]["replicas"] == 1
+    })
+    .await?;
     let pods = pods(case, &format!("{APP}=certified")).await?;
     let volumes = pods[0]["spec"]["volumes"].as_array().into_iter().flatten();
-    let mut found = volumes.filter_map(|volume| volume.pointer("/projected/sources/0/podCertificate/userAnnotations"));
-    ensure!(found.any(|found| *found == annotations), "{}", pods[0]["spec"]["volumes"]);
+    let mut found = volumes
+        .filter_map(|volume| volume.pointer("/projected/sources/0/podCertificate/userAnnotations"));
+    ensure!(
+        found.any(|found| *found == annotations),
+        "{}",
+        pods[0]["spec"]["volumes"]
+    );
     Ok(())
 }

@@ -23,20 +23,38 @@ pub(crate) async fn containerd_killed_during_a_pull(case: &Case) -> Result<()> {
     let image = pulls::large(case, "v1").await?;
     let [way] = Way::of(case, [NODE]).await?;
     let watch = NodeImageWatch::start(case.client()).await?;
-    case.create(&pulls::job("pull", &image.name, json!({"pullPolicy": {"backoffLimit": 0}}))).await?;
+    case.create(&pulls::job(
+        "pull",
+        &image.name,
+        json!({"pullPolicy": {"backoffLimit": 0}}),
+    ))
+    .await?;
     pulls::until_said(case, NODE, &image.name, pulls::in_the_middle).await?;
 
     let cluster = case.cluster()?;
     let killing = cluster.clone();
-    case.blocking(move |_| killing.kill(Component::Containerd(NODE))).await?;
+    case.blocking(move |_| killing.kill(Component::Containerd(NODE)))
+        .await?;
     let away = pulls::until_node(case, NODE, |node| runtime_ready(node) == Some(false));
-    pulls::restored(async { away.await.map(drop) }, start(case, Component::Containerd(NODE))).await?;
+    pulls::restored(
+        async { away.await.map(drop) },
+        start(case, Component::Containerd(NODE)),
+    )
+    .await?;
     pulls::until_node(case, NODE, |node| runtime_ready(node) == Some(true)).await?;
     // Still only a part can come, so whatever was said by now is to be of a pull under way.
-    pulls::until_said(case, NODE, &image.name, |status| status.phase == ImagePullPhase::Pulling).await?;
+    pulls::until_said(case, NODE, &image.name, |status| {
+        status.phase == ImagePullPhase::Pulling
+    })
+    .await?;
     let name = image.name.clone();
-    let there = case.blocking(move |_| pulls::on_node(&cluster, NODE, &name)).await?;
-    ensure!(there.is_none(), "only a part could come, and the node has {there:?}");
+    let there = case
+        .blocking(move |_| pulls::on_node(&cluster, NODE, &name))
+        .await?;
+    ensure!(
+        there.is_none(),
+        "only a part could come, and the node has {there:?}"
+    );
     pulls::ensure_open(&watch.seen()?, NODE, &image.name)?;
 
     way.valve.open();
@@ -49,7 +67,10 @@ pub(crate) async fn containerd_killed_during_a_pull(case: &Case) -> Result<()> {
 
 fn runtime_ready(node: &NodeImage) -> Option<bool> {
     let conditions = &node.status.as_ref()?.conditions;
-    conditions.iter().find(|condition| condition.type_ == RUNTIME_READY).map(|condition| condition.status == "True")
+    conditions
+        .iter()
+        .find(|condition| condition.type_ == RUNTIME_READY)
+        .map(|condition| condition.status == "True")
 }
 
 async fn start(case: &Case, component: Component) -> Result<()> {
@@ -67,7 +88,10 @@ async fn comes_back(case: &Case) -> Result<()> {
     let image = pulls::large(case, "back").await?;
     cut(case, "back", &image, 6, async || {
         for node in NODES {
-            pulls::until_said(case, node, &image.name, |status| status.message.starts_with("try ")).await?;
+            pulls::until_said(case, node, &image.name, |status| {
+                status.message.starts_with("try ")
+            })
+            .await?;
         }
         Ok(())
     })
@@ -84,18 +108,29 @@ async fn stays_away(case: &Case) -> Result<()> {
     let image = pulls::large(case, "away").await?;
     cut(case, "away", &image, 0, async || {
         let status = pulls::ended(case, "away").await?;
-        ensure!(status["failed"] == 3 && status["failedNodes"] == json!(["node-1", "node-2", "node-3"]), "{status}");
-        let cause =
-            |text: &str| ["connection refused", "EOF", "connection reset"].iter().any(|word| text.contains(word));
+        ensure!(
+            status["failed"] == 3 && status["failedNodes"] == json!(["node-1", "node-2", "node-3"]),
+            "{status}"
+        );
+        let cause = |text: &str| {
+            ["connection refused", "EOF", "connection reset"]
+                .iter()
+                .any(|word| text.contains(word))
+        };
         for node in NODES {
-            let said = pulls::until_said(case, node, &image.name, |status| status.completion_time.is_some()).await?;
-            let named =
-                said.phase == ImagePullPhase::Failed && said.message.contains(&image.name) && cause(&said.message);
+            let said = pulls::until_said(case, node, &image.name, |status| {
+                status.completion_time.is_some()
+            })
+            .await?;
+            let named = said.phase == ImagePullPhase::Failed
+                && said.message.contains(&image.name)
+                && cause(&said.message);
             ensure!(named, "node {node}: {said:?}");
         }
         for node in NODES {
             let of_node = format!("PullImageFailed: node {} ", Place::Node(node));
-            case.told("away", |event| event.starts_with(&of_node) && cause(event)).await?;
+            case.told("away", |event| event.starts_with(&of_node) && cause(event))
+                .await?;
         }
         Ok(())
     })
@@ -111,12 +146,18 @@ async fn cut(
     meanwhile: impl AsyncFnOnce() -> Result<()>,
 ) -> Result<()> {
     let ways = Way::of(case, NODES).await?;
-    case.create(&pulls::job(name, &image.name, json!({"pullPolicy": {"backoffLimit": backoff_limit}}))).await?;
+    case.create(&pulls::job(
+        name,
+        &image.name,
+        json!({"pullPolicy": {"backoffLimit": backoff_limit}}),
+    ))
+    .await?;
     for node in NODES {
         pulls::until_said(case, node, &image.name, pulls::in_the_middle).await?;
     }
     let cluster = case.cluster()?;
-    case.blocking(move |_| cluster.kill(Component::Registry)).await?;
+    case.blocking(move |_| cluster.kill(Component::Registry))
+        .await?;
     let tested = async {
         // What a node asks for from here on, it asks the registry itself for.
         ways.into_iter().for_each(Way::end);
@@ -126,27 +167,54 @@ async fn cut(
 }
 
 pub(crate) async fn disk_full(case: &Case) -> Result<()> {
-    let (first, second) = (pulls::large(case, "first").await?, pulls::large(case, "second").await?);
+    let (first, second) = (
+        pulls::large(case, "first").await?,
+        pulls::large(case, "second").await?,
+    );
     let policy = || json!({"pullPolicy": {"backoffLimit": 0}});
     let tested = async {
         store(case, CROWD).await?;
-        case.create(&pulls::job("first", &first.name, policy())).await?;
+        case.create(&pulls::job("first", &first.name, policy()))
+            .await?;
         let status = pulls::ended(case, "first").await?;
-        let counts = (&status["succeeded"], &status["failed"], &status["failedNodes"]);
-        ensure!(counts == (&json!(2), &json!(1), &json!([Place::Node(NODE).to_string()])), "{status}");
+        let counts = (
+            &status["succeeded"],
+            &status["failed"],
+            &status["failedNodes"],
+        );
+        ensure!(
+            counts
+                == (
+                    &json!(2),
+                    &json!(1),
+                    &json!([Place::Node(NODE).to_string()])
+                ),
+            "{status}"
+        );
         let full = |text: &str| text.contains("no space left on device");
-        let said = pulls::until_said(case, NODE, &first.name, |said| said.completion_time.is_some()).await?;
-        ensure!(said.phase == ImagePullPhase::Failed && full(&said.message), "{said:?}");
+        let said = pulls::until_said(case, NODE, &first.name, |said| {
+            said.completion_time.is_some()
+        })
+        .await?;
+        ensure!(
+            said.phase == ImagePullPhase::Failed && full(&said.message),
+            "{said:?}"
+        );
         let told = |event: &str| event.starts_with("PullImageFailed: node node-2 ") && full(event);
         case.told("first", told).await?;
         let events = case.events("first").await?;
-        ensure!(events.iter().filter(|event| told(event)).count() == 1, "{events:?}");
+        ensure!(
+            events.iter().filter(|event| told(event)).count() == 1,
+            "{events:?}"
+        );
 
         // The user makes room and asks again: for the same image by another job, and by a job for another image.
         let cluster = case.cluster()?;
-        case.blocking(move |_| cluster.exec(Place::Node(NODE), &["sh", "-ec", ROOM])).await?;
+        case.blocking(move |_| cluster.exec(Place::Node(NODE), &["sh", "-ec", ROOM]))
+            .await?;
         for (name, image) in [("again", &first), ("second", &second)] {
-            case.create(&pulls::job(name, &image.name, policy())).await?;
+            case.create(&pulls::job(name, &image.name, policy()))
+                .await?;
             pulls::succeeded(case, name).await?;
             pulls::ensure_pulled(case, NODE, image).await?;
         }
@@ -180,7 +248,8 @@ const CROWD: &str = "
     mount --bind $store.small $store
     umount $store.small
     rmdir $store.small";
-const ROOM: &str = "mount --options remount,size=1g /var/lib/containerd/io.containerd.content.v1.content";
+const ROOM: &str =
+    "mount --options remount,size=1g /var/lib/containerd/io.containerd.content.v1.content";
 /// Moves it back, with what came meanwhile.
 const BACK: &str = "
     store=/var/lib/containerd/io.containerd.content.v1.content
@@ -208,23 +277,41 @@ pub(crate) async fn kubelets_restarted(case: &Case) -> Result<()> {
     let wants = |s: &&Standing<'_>| s.pod.containers.values().any(|c| c.wanted == two);
     let patched = |now: &Moment<'_>| now.pods.values().filter(wants).count();
     // Once in the grace period of pods whose images are then changed while no kubelet sees it.
-    watch.until("a pod is in its grace period", PATIENCE, held).await?;
+    watch
+        .until("a pod is in its grace period", PATIENCE, held)
+        .await?;
     kubelets(case, |cluster, kubelet| cluster.kill(kubelet)).await?;
-    let met = watch.until("two pods are patched", PATIENCE, |now| patched(now) >= 2).await;
+    let met = watch
+        .until("two pods are patched", PATIENCE, |now| patched(now) >= 2)
+        .await;
     kubelets(case, |cluster, kubelet| cluster.start(kubelet)).await?;
     met?;
     // And once while containers are replaced.
-    watch.until("half of the pods are patched", PATIENCE, |now| patched(now) >= 3).await?;
+    watch
+        .until("half of the pods are patched", PATIENCE, |now| {
+            patched(now) >= 3
+        })
+        .await?;
     kubelets(case, |cluster, kubelet| cluster.kill(kubelet)).await?;
     kubelets(case, |cluster, kubelet| cluster.start(kubelet)).await?;
     case.done("web").await?;
     ensure_in_place(&before, &case.pods("web").await?, 1)?;
-    Limits { available: 4, active: 6, ..Limits::default() }.ensure_kept(&watch.record()?)
+    Limits {
+        available: 4,
+        active: 6,
+        ..Limits::default()
+    }
+    .ensure_kept(&watch.record()?)
 }
 
 async fn kubelets(case: &Case, act: fn(&Cluster, Component) -> Result<()>) -> Result<()> {
     let cluster = case.cluster()?;
-    case.blocking(move |_| NODES.into_iter().try_for_each(|node| act(&cluster, Component::Kubelet(node)))).await
+    case.blocking(move |_| {
+        NODES
+            .into_iter()
+            .try_for_each(|node| act(&cluster, Component::Kubelet(node)))
+    })
+    .await
 }
 
 /// A Node is deleted while its pods are updated, and its kubelet registers it again: pods and limits are kept, and what the
@@ -235,22 +322,30 @@ pub(crate) async fn a_node_is_deleted_in_a_rollout(case: &Case) -> Result<()> {
     case.clone_set("web", 6, &one, two_at_a_time(1)).await?;
     let before = case.pods("web").await?;
     let uid = |node: &NodeImage| node.metadata.uid.clone();
-    let first = uid(&pulls::until_node(case, NODE, |_| true).await?).context("a NodeImage has a uid")?;
+    let first =
+        uid(&pulls::until_node(case, NODE, |_| true).await?).context("a NodeImage has a uid")?;
     let watch = case.watch("web").await?;
     case.set_image("web", &two).await?;
     let held = |now: &Moment<'_>| now.pods.values().any(|s| !s.pod.gates);
-    watch.until("a pod is in its grace period", PATIENCE, held).await?;
+    watch
+        .until("a pod is in its grace period", PATIENCE, held)
+        .await?;
     let name = Place::Node(NODE).to_string();
     case.kubectl(&["delete", "node", &name]).await?;
     let cluster = case.cluster()?;
-    case.blocking(move |_| cluster.restart(Component::Kubelet(NODE))).await?;
+    case.blocking(move |_| cluster.restart(Component::Kubelet(NODE)))
+        .await?;
     pulls::until_node(case, NODE, |node| uid(node).is_some_and(|uid| uid != first)).await?;
     case.done("web").await?;
     ensure_in_place(&before, &case.pods("web").await?, 1)?;
     // A kubelet that starts calls what it has not probed yet not ready, so that only what the controller did is judged.
     for moment in watch.record()?.moments() {
         let out = moment.pods.values().filter(|s| !s.pod.gates).count();
-        ensure!(out <= 2, "{out} pods were taken out of service: {}", moment.describe());
+        ensure!(
+            out <= 2,
+            "{out} pods were taken out of service: {}",
+            moment.describe()
+        );
     }
     case.create(&pulls::job("after", &two, json!({}))).await?;
     pulls::succeeded(case, "after").await.map(drop)

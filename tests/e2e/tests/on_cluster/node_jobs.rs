@@ -14,7 +14,8 @@ const NODES: usize = 3;
 
 /// A job of this container, with these fields of the spec besides.
 fn job(container: &Value, fields: &Value) -> Value {
-    let mut spec = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}});
+    let mut spec =
+        json!({"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}});
     for (field, value) in fields.as_object().into_iter().flatten() {
         spec[field] = value.clone();
     }
@@ -31,20 +32,46 @@ fn fails(image: &str) -> Value {
 
 /// The nodes of the job's pods.
 async fn nodes(case: &Case) -> Result<Vec<String>> {
-    let pods = objects::list(case.client(), &case.namespace, kind::POD, &format!("broadcastjob-name={JOB}")).await?;
-    Ok(pods.iter().map(|pod| pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned()).collect())
+    let pods = objects::list(
+        case.client(),
+        &case.namespace,
+        kind::POD,
+        &format!("broadcastjob-name={JOB}"),
+    )
+    .await?;
+    Ok(pods
+        .iter()
+        .map(|pod| {
+            pod["spec"]["nodeName"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect())
 }
 
 pub(crate) async fn a_job_runs_once_on_each_node_and_goes(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     let fields = json!({"parallelism": 2, "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": 3}});
     case.create(&job(&succeeds(&image), &fields)).await?;
-    let ended = case.until(kind::BROADCAST_JOB, JOB, |job| job["status"]["phase"] == "completed").await?;
+    let ended = case
+        .until(kind::BROADCAST_JOB, JOB, |job| {
+            job["status"]["phase"] == "completed"
+        })
+        .await?;
     let status = &ended["status"];
-    ensure!(status["desired"] == NODES && status["succeeded"] == NODES && status["active"] == 0, "{status}");
+    ensure!(
+        status["desired"] == NODES && status["succeeded"] == NODES && status["active"] == 0,
+        "{status}"
+    );
     let ran = nodes(case).await?;
-    ensure!(ran.len() == NODES && ran.iter().collect::<BTreeSet<_>>().len() == NODES, "{ran:?}");
-    let text = case.kubectl(&["get", "bcj", "-n", &case.namespace, JOB]).await?;
+    ensure!(
+        ran.len() == NODES && ran.iter().collect::<BTreeSet<_>>().len() == NODES,
+        "{ran:?}"
+    );
+    let text = case
+        .kubectl(&["get", "bcj", "-n", &case.namespace, JOB])
+        .await?;
     ensure!(text.to_uppercase().contains("SUCCEEDED"), "{text}");
     case.gone(kind::BROADCAST_JOB, JOB).await
 }
@@ -53,25 +80,49 @@ pub(crate) async fn a_job_that_fails_pauses_and_is_resumed(case: &Case) -> Resul
     let image = case.image("v1").await?;
     let fields = json!({"parallelism": 1, "failurePolicy": {"type": "Pause"}});
     case.create(&job(&fails(&image), &fields)).await?;
-    let paused = case.until(kind::BROADCAST_JOB, JOB, |job| job["status"]["phase"] == "paused").await?;
-    ensure!(paused["spec"]["paused"] == true && paused["status"]["failed"] == 1, "{}", paused["status"]);
+    let paused = case
+        .until(kind::BROADCAST_JOB, JOB, |job| {
+            job["status"]["phase"] == "paused"
+        })
+        .await?;
+    ensure!(
+        paused["spec"]["paused"] == true && paused["status"]["failed"] == 1,
+        "{}",
+        paused["status"]
+    );
     // Nodes that have not begun get the new template.
     let mended = json!({"spec": {"paused": false, "template": {"spec": {"containers": [succeeds(&image)]}}}});
     case.patch(kind::BROADCAST_JOB, JOB, mended).await?;
-    let ended = case.until(kind::BROADCAST_JOB, JOB, |job| !job["status"]["completionTime"].is_null()).await?;
+    let ended = case
+        .until(kind::BROADCAST_JOB, JOB, |job| {
+            !job["status"]["completionTime"].is_null()
+        })
+        .await?;
     let status = &ended["status"];
-    ensure!(status["failed"] == 1 && status["succeeded"] == NODES - 1, "{status}");
+    ensure!(
+        status["failed"] == 1 && status["succeeded"] == NODES - 1,
+        "{status}"
+    );
     let ran = nodes(case).await?;
-    ensure!(ran.iter().collect::<BTreeSet<_>>().len() == ran.len(), "a node's job ran twice: {ran:?}");
+    ensure!(
+        ran.iter().collect::<BTreeSet<_>>().len() == ran.len(),
+        "a node's job ran twice: {ran:?}"
+    );
     Ok(())
 }
 
 pub(crate) async fn bad_jobs_are_refused(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     for (fields, words) in [
-        (json!({"completionPolicy": {"type": "Never", "activeDeadlineSeconds": 5}}), ["completionPolicy", "Never"]),
+        (
+            json!({"completionPolicy": {"type": "Never", "activeDeadlineSeconds": 5}}),
+            ["completionPolicy", "Never"],
+        ),
         (json!({"parallelism": -1}), ["parallelism", "-1"]),
-        (json!({"failurePolicy": {"type": "Sometimes"}}), ["failurePolicy.type", "Sometimes"]),
+        (
+            json!({"failurePolicy": {"type": "Sometimes"}}),
+            ["failurePolicy.type", "Sometimes"],
+        ),
         (
             json!({"template": {"spec": {"restartPolicy": "Always", "containers": [succeeds(&image)]}}}),
             ["restartPolicy", "Never"],
@@ -81,7 +132,10 @@ pub(crate) async fn bad_jobs_are_refused(case: &Case) -> Result<()> {
             Ok(_) => bail!("{fields} was accepted"),
             Err(error) => {
                 let text = format!("{error:#}");
-                ensure!(words.iter().all(|word| text.contains(word)), "{fields}: {text}");
+                ensure!(
+                    words.iter().all(|word| text.contains(word)),
+                    "{fields}: {text}"
+                );
             }
         }
     }
@@ -90,7 +144,10 @@ pub(crate) async fn bad_jobs_are_refused(case: &Case) -> Result<()> {
 
 /// A request for these containers of a pod, with these fields of the spec besides.
 pub(crate) fn request(name: &str, pod: &str, containers: &[&str], fields: &Value) -> Value {
-    let containers: Vec<_> = containers.iter().map(|name| json!({"name": name})).collect();
+    let containers: Vec<_> = containers
+        .iter()
+        .map(|name| json!({"name": name}))
+        .collect();
     let mut spec = json!({"podName": pod, "containers": containers});
     for (field, value) in fields.as_object().into_iter().flatten() {
         spec[field] = value.clone();
@@ -102,29 +159,61 @@ pub(crate) fn request(name: &str, pod: &str, containers: &[&str], fields: &Value
 
 pub(crate) async fn a_container_is_restarted_in_its_pod(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
-    case.create(&objects::clone_set(SET, 1, &image, &json!({}))).await?;
+    case.create(&objects::clone_set(SET, 1, &image, &json!({})))
+        .await?;
     case.done(SET).await?;
     let (name, before) = case.pods(SET).await?.pop_first().context("no pod")?;
-    let fields = json!({"strategy": {"unreadyGracePeriodSeconds": 1}, "ttlSecondsAfterFinished": 30});
-    let made = case.create(&request("first", &name, &[CONTAINER], &fields)).await?;
+    let fields =
+        json!({"strategy": {"unreadyGracePeriodSeconds": 1}, "ttlSecondsAfterFinished": 30});
+    let made = case
+        .create(&request("first", &name, &[CONTAINER], &fields))
+        .await?;
     let labels = &made["metadata"]["labels"];
     let context = &made["spec"]["containers"][0]["statusContext"];
-    ensure!(labels["crr.apps.kruise.io/pod-uid"] == before.uid.as_str(), "the answer has no labels: {made}");
-    ensure!(context["containerID"].as_str().is_some_and(|id| id.contains("://")), "{made}");
-    case.create(&request("second", &name, &[CONTAINER], &json!({}))).await?;
+    ensure!(
+        labels["crr.apps.kruise.io/pod-uid"] == before.uid.as_str(),
+        "the answer has no labels: {made}"
+    );
+    ensure!(
+        context["containerID"]
+            .as_str()
+            .is_some_and(|id| id.contains("://")),
+        "{made}"
+    );
+    case.create(&request("second", &name, &[CONTAINER], &json!({})))
+        .await?;
     for request in ["first", "second"] {
-        let is_active = |request: &Value| !request["metadata"]["labels"]["crr.apps.kruise.io/active"].is_null();
-        let is_over = |request: &Value| request["status"]["phase"] == "Completed" && !is_active(request);
-        let ended = case.until(kind::CONTAINER_RECREATE_REQUEST, request, is_over).await?;
+        let is_active =
+            |request: &Value| !request["metadata"]["labels"]["crr.apps.kruise.io/active"].is_null();
+        let is_over =
+            |request: &Value| request["status"]["phase"] == "Completed" && !is_active(request);
+        let ended = case
+            .until(kind::CONTAINER_RECREATE_REQUEST, request, is_over)
+            .await?;
         let state = &ended["status"]["containerRecreateStates"][0];
         ensure!(state["phase"] == "Succeeded", "{}", ended["status"]);
-        let after = case.pods(SET).await?.remove(&name).context("the pod is gone")?;
-        ensure!(after.uid == before.uid && after.ip == before.ip, "{after:?}");
+        let after = case
+            .pods(SET)
+            .await?
+            .remove(&name)
+            .context("the pod is gone")?;
+        ensure!(
+            after.uid == before.uid && after.ip == before.ip,
+            "{after:?}"
+        );
         ensure!(after.restarts() >= 1, "{request}: not restarted: {after:?}");
     }
-    let after = case.pods(SET).await?.remove(&name).context("the pod is gone")?;
+    let after = case
+        .pods(SET)
+        .await?
+        .remove(&name)
+        .context("the pod is gone")?;
     // The second named the container that the first had stopped already, or the one after it.
-    ensure!((1..=2).contains(&after.restarts()), "{} restarts", after.restarts());
+    ensure!(
+        (1..=2).contains(&after.restarts()),
+        "{} restarts",
+        after.restarts()
+    );
     case.gone(kind::CONTAINER_RECREATE_REQUEST, "first").await
 }
 
@@ -138,14 +227,27 @@ pub(crate) async fn a_late_stop_is_told_at_once(case: &Case) -> Result<()> {
     case.create(&set).await?;
     case.done(SET).await?;
     let (name, _) = case.pods(SET).await?.pop_first().context("no pod")?;
-    case.create(&request("late", &name, &[CONTAINER], &json!({"activeDeadlineSeconds": 3}))).await?;
+    case.create(&request(
+        "late",
+        &name,
+        &[CONTAINER],
+        &json!({"activeDeadlineSeconds": 3}),
+    ))
+    .await?;
     let is_over = |request: &Value| request["status"]["phase"] == "Completed";
-    let over = case.until(kind::CONTAINER_RECREATE_REQUEST, "late", is_over).await?;
+    let over = case
+        .until(kind::CONTAINER_RECREATE_REQUEST, "late", is_over)
+        .await?;
     let states = &over["status"]["containerRecreateStates"];
-    ensure!(states[0]["phase"] == "Pending" && states[0]["isKilled"].is_null(), "{states}");
+    ensure!(
+        states[0]["phase"] == "Pending" && states[0]["isKilled"].is_null(),
+        "{states}"
+    );
     let is_back = |pod: &Value| {
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let is_ready = conditions.into_iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
+        let is_ready = conditions
+            .into_iter()
+            .any(|c| c["type"] == "Ready" && c["status"] == "True");
         pod["status"]["containerStatuses"][0]["restartCount"] == 1 && is_ready
     };
     case.until(kind::POD, &name, is_back).await?;
@@ -160,7 +262,8 @@ pub(crate) async fn a_late_stop_is_told_at_once(case: &Case) -> Result<()> {
 
 pub(crate) async fn bad_requests_are_refused(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
-    case.create(&objects::clone_set(SET, 1, &image, &json!({}))).await?;
+    case.create(&objects::clone_set(SET, 1, &image, &json!({})))
+        .await?;
     case.done(SET).await?;
     let (name, _) = case.pods(SET).await?.pop_first().context("no pod")?;
     for (pod, containers, word) in [
@@ -169,9 +272,15 @@ pub(crate) async fn bad_requests_are_refused(case: &Case) -> Result<()> {
         (name.as_str(), vec![CONTAINER, CONTAINER], CONTAINER),
         (name.as_str(), vec![], "containers"),
     ] {
-        match case.create(&request("bad", pod, &containers, &json!({}))).await {
+        match case
+            .create(&request("bad", pod, &containers, &json!({})))
+            .await
+        {
             Ok(made) => bail!("{containers:?} of pod {pod} were accepted: {made}"),
-            Err(error) => ensure!(format!("{error:#}").contains(word), "{containers:?} of {pod}: {error:#}"),
+            Err(error) => ensure!(
+                format!("{error:#}").contains(word),
+                "{containers:?} of {pod}: {error:#}"
+            ),
         }
     }
     Ok(())

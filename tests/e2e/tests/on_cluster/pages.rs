@@ -50,10 +50,19 @@ spec:
 /// All pages one after the other; the error has the first command of each page that does not run.
 pub(crate) async fn each_command_of_a_page_runs_twice(case: &Case) -> Result<()> {
     let mut pages = pages::all()?;
-    let notes = case.blocking(|site| site.helm(&["get", "notes", RELEASE, "--namespace", NAMESPACE])).await?;
-    pages.push(Page { name: "NOTES.txt".to_owned(), parts: pages::of_notes(&notes) });
+    let notes = case
+        .blocking(|site| site.helm(&["get", "notes", RELEASE, "--namespace", NAMESPACE]))
+        .await?;
+    pages.push(Page {
+        name: "NOTES.txt".to_owned(),
+        parts: pages::of_notes(&notes),
+    });
     let mut failed = Vec::new();
-    pages.retain(|page| page.parts.iter().any(|part| is_run(part) || matches!(part, Part::Manifest(_))));
+    pages.retain(|page| {
+        page.parts
+            .iter()
+            .any(|part| is_run(part) || matches!(part, Part::Manifest(_)))
+    });
     for page in &pages {
         if let Err(error) = of_page(case, page).await {
             failed.push(format!("{}: {error:#}", page.name));
@@ -75,11 +84,17 @@ fn manifests(page: &Page) -> Vec<&str> {
     });
     let own: Vec<&str> = own.collect();
     let makes = |name: &str| {
-        let is_named =
-            |text: &str| text.contains(&format!("name: {name}}}")) || text.contains(&format!("name: {name}\n"));
-        own.iter().flat_map(|text| text.split("---\n")).any(|text| text.contains("template:") && is_named(text))
+        let is_named = |text: &str| {
+            text.contains(&format!("name: {name}}}")) || text.contains(&format!("name: {name}\n"))
+        };
+        own.iter()
+            .flat_map(|text| text.split("---\n"))
+            .any(|text| text.contains("template:") && is_named(text))
     };
-    let base = BASE.iter().filter(|(name, _)| !page.name.ends_with(".yaml") && !makes(name)).map(|(_, text)| *text);
+    let base = BASE
+        .iter()
+        .filter(|(name, _)| !page.name.ends_with(".yaml") && !makes(name))
+        .map(|(_, text)| *text);
     base.chain(own.iter().copied()).collect()
 }
 
@@ -87,19 +102,25 @@ async fn of_page(case: &Case, page: &Page) -> Result<()> {
     let manifests = manifests(page);
     images(case, page, &manifests).await?;
     let ran = applied_and_run(case, page, &manifests).await;
-    cleaned(case, &manifests).await.with_context(|| format!("after {}", page.name))?;
+    cleaned(case, &manifests)
+        .await
+        .with_context(|| format!("after {}", page.name))?;
     ran
 }
 
 async fn applied_and_run(case: &Case, page: &Page, manifests: &[&str]) -> Result<()> {
     for namespace in namespaces(manifests) {
-        case.shell(&format!("kubectl create namespace {namespace} --dry-run=client -o yaml | kubectl apply -f -"))
-            .await?;
+        case.shell(&format!(
+            "kubectl create namespace {namespace} --dry-run=client -o yaml | kubectl apply -f -"
+        ))
+        .await?;
     }
     for manifest in manifests {
         // What cannot be changed is made anew.
         let apply = "kubectl apply -f - <<'ONE' || kubectl replace --force -f - <<'TWO'";
-        until_run(case, &format!("{apply}\n{manifest}\nONE\n{manifest}\nTWO")).await.context("a manifest")?;
+        until_run(case, &format!("{apply}\n{manifest}\nONE\n{manifest}\nTWO"))
+            .await
+            .context("a manifest")?;
         if BASE.map(|(_, base)| base).contains(manifest) {
             let pods = "[ $(kubectl get pods -n default -o name | wc -l) -gt 0 ]";
             let ready = "kubectl wait pods -n default --all --for=condition=Ready --timeout=60s";
@@ -109,7 +130,9 @@ async fn applied_and_run(case: &Case, page: &Page, manifests: &[&str]) -> Result
     for part in &page.parts {
         match part {
             Part::Command { text, is_refused } if is_run(part) => {
-                runs(case, text, *is_refused).await.with_context(|| text.clone())?;
+                runs(case, text, *is_refused)
+                    .await
+                    .with_context(|| text.clone())?;
             }
             Part::Command { .. } | Part::Manifest(_) => {}
         }
@@ -120,15 +143,26 @@ async fn applied_and_run(case: &Case, page: &Page, manifests: &[&str]) -> Result
 /// Takes away what the page's manifests and commands have made.
 async fn cleaned(case: &Case, manifests: &[&str]) -> Result<()> {
     let protected = "namespaces,deployments,clonesets,services";
-    case.shell(&format!("kubectl label {protected} --all -n {WHERE} {DELETE_PROTECTION}-")).await?;
+    case.shell(&format!(
+        "kubectl label {protected} --all -n {WHERE} {DELETE_PROTECTION}-"
+    ))
+    .await?;
     for manifest in manifests.iter().rev() {
-        let delete = format!("kubectl delete --ignore-not-found --timeout=180s -f - <<'YAML'\n{manifest}\nYAML");
+        let delete = format!(
+            "kubectl delete --ignore-not-found --timeout=180s -f - <<'YAML'\n{manifest}\nYAML"
+        );
         case.shell(&delete).await?;
     }
     let made = "clonesets,statefulsets.apps.kruise.io,persistentpodstates,pods";
-    case.shell(&format!("kubectl delete {made} --all -n {WHERE} --timeout=180s")).await?;
+    case.shell(&format!(
+        "kubectl delete {made} --all -n {WHERE} --timeout=180s"
+    ))
+    .await?;
     for namespace in namespaces(manifests) {
-        case.shell(&format!("kubectl delete namespace {namespace} --ignore-not-found --timeout=180s")).await?;
+        case.shell(&format!(
+            "kubectl delete namespace {namespace} --ignore-not-found --timeout=180s"
+        ))
+        .await?;
     }
     Ok(())
 }
@@ -137,7 +171,10 @@ async fn cleaned(case: &Case, manifests: &[&str]) -> Result<()> {
 fn namespaces(manifests: &[&str]) -> BTreeSet<String> {
     let lines = manifests.iter().flat_map(|text| text.lines());
     let named = lines.filter_map(|line| line.strip_prefix("  namespace: "));
-    named.map(|name| name.trim().to_owned()).filter(|name| name != WHERE && name != NAMESPACE).collect()
+    named
+        .map(|name| name.trim().to_owned())
+        .filter(|name| name != WHERE && name != NAMESPACE)
+        .collect()
 }
 
 /// Twice. What the first run lets go, a pod as a rule, is made anew before the second.
@@ -148,7 +185,11 @@ async fn runs(case: &Case, text: &str, is_refused: bool) -> Result<()> {
     }
     let script = real(case, text).await?;
     for _ in 0..2 {
-        let refused = case.shell(&script).await.err().context("the apiserver does not refuse it")?;
+        let refused = case
+            .shell(&script)
+            .await
+            .err()
+            .context("the apiserver does not refuse it")?;
         ensure!(format!("{refused:#}").contains("denied"), "{refused:#}");
     }
     Ok(())
@@ -157,12 +198,18 @@ async fn runs(case: &Case, text: &str, is_refused: bool) -> Result<()> {
 /// Runs it until it runs, on pods that are there. Objects come a while after what makes them. A second try shows no warning.
 async fn until_run(case: &Case, text: &str) -> Result<()> {
     let deadline = Instant::now() + PATIENCE / 3;
-    let is_warned = |error: &str| ["warning received", "warnings received"].iter().any(|words| error.contains(words));
+    let is_warned = |error: &str| {
+        ["warning received", "warnings received"]
+            .iter()
+            .any(|words| error.contains(words))
+    };
     loop {
         let script = format!("{STRICT}\n{}", real(case, text).await?);
         match case.shell(&script).await {
             Ok(_) => return Ok(()),
-            Err(error) if Instant::now() > deadline || is_warned(&format!("{error:#}")) => return Err(error),
+            Err(error) if Instant::now() > deadline || is_warned(&format!("{error:#}")) => {
+                return Err(error);
+            }
             Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
         }
     }
@@ -170,15 +217,37 @@ async fn until_run(case: &Case, text: &str) -> Result<()> {
 
 /// The text with a pod of the cluster in place of each pod that a page names and that is not there: one of the same workload.
 async fn real(case: &Case, text: &str) -> Result<String> {
-    let pods = case.kubectl(&["get", "pods", "-n", WHERE, "-o", "jsonpath={.items[*].metadata.name}"]).await?;
+    let pods = case
+        .kubectl(&[
+            "get",
+            "pods",
+            "-n",
+            WHERE,
+            "-o",
+            "jsonpath={.items[*].metadata.name}",
+        ])
+        .await?;
     let pods: Vec<&str> = pods.split_whitespace().collect();
-    let words: Vec<&str> = text.split([' ', '\n', '}', ',']).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = text
+        .split([' ', '\n', '}', ','])
+        .filter(|word| !word.is_empty())
+        .collect();
     let mut real = text.to_owned();
-    for pair in words.windows(2).filter(|pair| ["pod", "podName:"].contains(&pair[0]) && !pods.contains(&pair[1])) {
-        let workload = pair[1].rsplit_once('-').map_or(pair[1], |(workload, _)| workload);
-        let of_workload = pods.iter().find(|pod| pod.rsplit_once('-').is_some_and(|(of, _)| of == workload));
+    for pair in words
+        .windows(2)
+        .filter(|pair| ["pod", "podName:"].contains(&pair[0]) && !pods.contains(&pair[1]))
+    {
+        let workload = pair[1]
+            .rsplit_once('-')
+            .map_or(pair[1], |(workload, _)| workload);
+        let of_workload = pods
+            .iter()
+            .find(|pod| pod.rsplit_once('-').is_some_and(|(of, _)| of == workload));
         if let Some(pod) = of_workload {
-            real = real.replace(&format!("{} {}", pair[0], pair[1]), &format!("{} {pod}", pair[0]));
+            real = real.replace(
+                &format!("{} {}", pair[0], pair[1]),
+                &format!("{} {pod}", pair[0]),
+            );
         }
     }
     Ok(real)
@@ -193,7 +262,9 @@ async fn images(case: &Case, page: &Page, manifests: &[&str]) -> Result<()> {
     let mut names = BTreeSet::new();
     for text in manifests.iter().copied().chain(commands) {
         for rest in text.split("image: ").skip(1) {
-            let end = rest.find(|c: char| c.is_whitespace() || [',', '}', ']'].contains(&c)).unwrap_or(rest.len());
+            let end = rest
+                .find(|c: char| c.is_whitespace() || [',', '}', ']'].contains(&c))
+                .unwrap_or(rest.len());
             names.insert(rest[..end].trim_matches(['"', '\'']).to_owned());
         }
     }

@@ -26,13 +26,17 @@ pub(crate) async fn deployed(case: &Case, replicas: usize) -> Result<String> {
     let labels = json!({"app": "web"});
     let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": image}]});
     // Whether a pod is to be replaced first, the Deployment says.
-    let metadata = json!({"labels": labels, "annotations": {"apps.kruise.io/surge-on-eviction": "true"}});
+    let metadata =
+        json!({"labels": labels, "annotations": {"apps.kruise.io/surge-on-eviction": "true"}});
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": {"metadata": metadata, "spec": spec}},
     });
     case.create(&deployment).await?;
-    case.until(DEPLOYMENT, "web", |deployment| deployment["status"]["readyReplicas"] == replicas).await?;
+    case.until(DEPLOYMENT, "web", |deployment| {
+        deployment["status"]["readyReplicas"] == replicas
+    })
+    .await?;
     Ok(image)
 }
 
@@ -44,16 +48,22 @@ pub(crate) fn budget(spec: Value) -> Value {
 pub(crate) async fn enforced(case: &Case, allowed: i64) -> Result<Value> {
     let is_enforced = |budget: &Value| {
         let conditions = budget["status"]["conditions"].as_array();
-        let asked = |condition: &Value| condition["type"] == "Enforced" && condition["status"] == "True";
-        conditions.is_some_and(|all| all.iter().any(asked)) && budget["status"]["unavailableAllowed"] == allowed
+        let asked =
+            |condition: &Value| condition["type"] == "Enforced" && condition["status"] == "True";
+        conditions.is_some_and(|all| all.iter().any(asked))
+            && budget["status"]["unavailableAllowed"] == allowed
     };
     case.until(BUDGET, "web", is_enforced).await
 }
 
 pub(crate) async fn names(case: &Case) -> Result<Vec<String>> {
     let pods = objects::list(case.client(), &case.namespace, kind::POD, "app=web").await?;
-    let there = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-    Ok(there.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+    let there = pods
+        .iter()
+        .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    Ok(there
+        .filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned))
+        .collect())
 }
 
 async fn pods(case: &Case) -> Result<Api<Pod>> {
@@ -63,7 +73,8 @@ async fn pods(case: &Case) -> Result<Api<Pod>> {
 /// A client that takes no for an answer: others try again by themselves.
 pub(crate) async fn unretried(case: &Case) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(case.cluster()?.kubeconfig())?;
-    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.default_retry = false;
     Ok(Client::try_from(config)?)
 }
@@ -84,14 +95,34 @@ pub(crate) async fn take(case: &Case, name: &str, evicts: bool) -> Result<Option
 }
 
 fn ensure_refusal(refusal: &Status) -> Result<()> {
-    ensure!(refusal.code == 429 && refusal.reason == "TooManyRequests", "{refusal:?}");
+    ensure!(
+        refusal.code == 429 && refusal.reason == "TooManyRequests",
+        "{refusal:?}"
+    );
     let details = refusal.details.as_ref().context("no details")?;
-    ensure!(details.causes.iter().any(|cause| cause.reason == "DisruptionBudget"), "{refusal:?}");
-    ensure!(details.retry_after_seconds == 0, "clients would sleep in silence: {refusal:?}");
-    for said in
-        ["PodUnavailableBudget", "/web allows no more pods to go", "(maxUnavailable 1)", "used up by web-", "try again"]
-    {
-        ensure!(refusal.message.contains(said), "{said:?} is not in {:?}", refusal.message);
+    ensure!(
+        details
+            .causes
+            .iter()
+            .any(|cause| cause.reason == "DisruptionBudget"),
+        "{refusal:?}"
+    );
+    ensure!(
+        details.retry_after_seconds == 0,
+        "clients would sleep in silence: {refusal:?}"
+    );
+    for said in [
+        "PodUnavailableBudget",
+        "/web allows no more pods to go",
+        "(maxUnavailable 1)",
+        "used up by web-",
+        "try again",
+    ] {
+        ensure!(
+            refusal.message.contains(said),
+            "{said:?} is not in {:?}",
+            refusal.message
+        );
     }
     Ok(())
 }
@@ -101,22 +132,45 @@ fn ensure_refusal(refusal: &Status) -> Result<()> {
 pub(crate) async fn one_pod_at_a_time_goes(case: &Case) -> Result<()> {
     deployed(case, 4).await?;
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
-    case.create(&budget(json!({"targetRef": target, "maxUnavailable": 1}))).await?;
+    case.create(&budget(json!({"targetRef": target, "maxUnavailable": 1})))
+        .await?;
     let status = enforced(case, 1).await?["status"].clone();
     ensure!(
-        (&status["currentAvailable"], &status["desiredAvailable"], &status["totalReplicas"])
-            == (&json!(4), &json!(3), &json!(4)),
+        (
+            &status["currentAvailable"],
+            &status["desiredAvailable"],
+            &status["totalReplicas"]
+        ) == (&json!(4), &json!(3), &json!(4)),
         "{status}"
     );
     let before = names(case).await?;
-    let all = before.iter().enumerate().map(|(at, name)| take(case, name, at % 2 == 0));
-    let answers = join_all(all).await.into_iter().collect::<Result<Vec<_>>>()?;
+    let all = before
+        .iter()
+        .enumerate()
+        .map(|(at, name)| take(case, name, at % 2 == 0));
+    let answers = join_all(all)
+        .await
+        .into_iter()
+        .collect::<Result<Vec<_>>>()?;
     let refusals: Vec<_> = answers.iter().flatten().collect();
-    ensure!(refusals.len() == before.len() - 1, "of {} requests were refused {}", before.len(), refusals.len());
-    refusals.into_iter().try_for_each(|refusal| ensure_refusal(refusal))?;
-    let refused = before.iter().zip(&answers).find(|(_, answer)| answer.is_some());
+    ensure!(
+        refusals.len() == before.len() - 1,
+        "of {} requests were refused {}",
+        before.len(),
+        refusals.len()
+    );
+    refusals
+        .into_iter()
+        .try_for_each(|refusal| ensure_refusal(refusal))?;
+    let refused = before
+        .iter()
+        .zip(&answers)
+        .find(|(_, answer)| answer.is_some());
     let (pod, _) = refused.context("nobody was refused")?;
-    case.told(pod, |told| told.starts_with("PubPreventPodDeletion: PodUnavailableBudget")).await?;
+    case.told(pod, |told| {
+        told.starts_with("PubPreventPodDeletion: PodUnavailableBudget")
+    })
+    .await?;
     // As kubectl drain does it: again until it may.
     for name in &before {
         for _ in 0..120 {
@@ -134,7 +188,10 @@ pub(crate) async fn one_pod_at_a_time_goes(case: &Case) -> Result<()> {
 /// Who scales down or deletes a workload is not held up, and a dry run changes nothing.
 pub(crate) async fn a_workload_that_shrinks_is_not_held(case: &Case) -> Result<()> {
     deployed(case, 3).await?;
-    case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}))).await?;
+    case.create(&budget(
+        json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}),
+    ))
+    .await?;
     enforced(case, 0).await?;
     let pod = names(case).await?.pop().context("there is no pod")?;
     let pods = pods(case).await?;
@@ -144,17 +201,39 @@ pub(crate) async fn a_workload_that_shrinks_is_not_held(case: &Case) -> Result<(
             other => bail!("{other:?}"),
         }
     }
-    case.patch(DEPLOYMENT, "web", json!({"spec": {"replicas": 1}})).await?;
-    case.until(DEPLOYMENT, "web", |deployment| deployment["status"]["replicas"] == 1).await?;
-    case.patch(BUDGET, "web", json!({"spec": {"maxUnavailable": 1}})).await?;
+    case.patch(DEPLOYMENT, "web", json!({"spec": {"replicas": 1}}))
+        .await?;
+    case.until(DEPLOYMENT, "web", |deployment| {
+        deployment["status"]["replicas"] == 1
+    })
+    .await?;
+    case.patch(BUDGET, "web", json!({"spec": {"maxUnavailable": 1}}))
+        .await?;
     enforced(case, 1).await?;
     let last = names(case).await?.pop().context("there is no pod")?;
-    pods.delete(&last, &DeleteParams::default().dry_run()).await?;
+    pods.delete(&last, &DeleteParams::default().dry_run())
+        .await?;
     let status = case.get(BUDGET, "web").await?["status"].clone();
-    ensure!(status["unavailableAllowed"] == 1 && status["ledger"]["entries"].is_null(), "{status}");
-    case.patch(BUDGET, "web", json!({"spec": {"maxUnavailable": null, "minAvailable": 1}})).await?;
+    ensure!(
+        status["unavailableAllowed"] == 1 && status["ledger"]["entries"].is_null(),
+        "{status}"
+    );
+    case.patch(
+        BUDGET,
+        "web",
+        json!({"spec": {"maxUnavailable": null, "minAvailable": 1}}),
+    )
+    .await?;
     enforced(case, 0).await?;
-    case.kubectl(&["delete", "deployment", "web", "-n", &case.namespace, "--timeout=120s"]).await?;
+    case.kubectl(&[
+        "delete",
+        "deployment",
+        "web",
+        "-n",
+        &case.namespace,
+        "--timeout=120s",
+    ])
+    .await?;
     for _ in 0..240 {
         if names(case).await?.is_empty() {
             return Ok(());
@@ -171,7 +250,10 @@ fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
 
 /// A number of pods that must stay needs no workload that says how many it wants.
 pub(crate) async fn a_number_needs_no_scale(case: &Case) -> Result<()> {
-    case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}))).await?;
+    case.create(&budget(
+        json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}),
+    ))
+    .await?;
     pods_of_a_native_daemon_set_go_until_one_is_left(case).await?;
     pods_of_nobody_go_until_one_is_left(case).await
 }
@@ -190,23 +272,59 @@ async fn pods_of_a_native_daemon_set_go_until_one_is_left(case: &Case) -> Result
     case.create(&set).await?;
     let is_ready = |set: &Value| {
         let status = &set["status"];
-        status["numberReady"] == status["desiredNumberScheduled"] && status["numberReady"].as_i64() > Some(1)
+        status["numberReady"] == status["desiredNumberScheduled"]
+            && status["numberReady"].as_i64() > Some(1)
     };
-    let all = case.until(kind::NATIVE_DAEMON_SET, "web", is_ready).await?["status"]["numberReady"].as_i64();
+    let all = case.until(kind::NATIVE_DAEMON_SET, "web", is_ready).await?["status"]["numberReady"]
+        .as_i64();
     let all = all.context("nobody says how many pods are ready")?;
     let budget = enforced(case, all - 1).await?;
-    ensure!(budget["status"]["totalReplicas"] == all && condition(&budget, "TotalKnown").is_none(), "{budget}");
+    ensure!(
+        budget["status"]["totalReplicas"] == all && condition(&budget, "TotalKnown").is_none(),
+        "{budget}"
+    );
     let names = names(case).await?;
     let answers = join_all(names.iter().map(|name| take(case, name, true))).await;
     let answers = answers.into_iter().collect::<Result<Vec<_>>>()?;
     let refusals: Vec<_> = answers.iter().flatten().collect();
-    ensure!(refusals.len() == 1 && refusals[0].message.contains("(minAvailable 1)"), "{refusals:?}");
-    case.patch(BUDGET, "web", json!({"spec": {"minAvailable": null, "maxUnavailable": 1}})).await?;
+    ensure!(
+        refusals.len() == 1 && refusals[0].message.contains("(minAvailable 1)"),
+        "{refusals:?}"
+    );
+    case.patch(
+        BUDGET,
+        "web",
+        json!({"spec": {"minAvailable": null, "maxUnavailable": 1}}),
+    )
+    .await?;
     let budget = enforced(case, 1).await?;
     ensure!(budget["status"]["desiredAvailable"] == all - 1, "{budget}");
-    case.patch(BUDGET, "web", json!({"spec": {"minAvailable": 1, "maxUnavailable": null}})).await?;
-    case.kubectl(&["delete", "daemonset.apps", "web", "-n", &case.namespace, "--timeout=120s"]).await?;
-    case.kubectl(&["wait", "pod", "-l", "app=web", "-n", &case.namespace, "--for=delete", "--timeout=120s"]).await?;
+    case.patch(
+        BUDGET,
+        "web",
+        json!({"spec": {"minAvailable": 1, "maxUnavailable": null}}),
+    )
+    .await?;
+    case.kubectl(&[
+        "delete",
+        "daemonset.apps",
+        "web",
+        "-n",
+        &case.namespace,
+        "--timeout=120s",
+    ])
+    .await?;
+    case.kubectl(&[
+        "wait",
+        "pod",
+        "-l",
+        "app=web",
+        "-n",
+        &case.namespace,
+        "--for=delete",
+        "--timeout=120s",
+    ])
+    .await?;
     Ok(())
 }
 
@@ -220,8 +338,12 @@ async fn pods_of_nobody_go_until_one_is_left(case: &Case) -> Result<()> {
         case.create(&pod).await?;
     }
     let budget = enforced(case, 2).await?;
-    let told = condition(&budget, "TotalKnown").context("the budget does not say that it counts pods")?;
-    ensure!(told["status"] == "False" && told["message"].to_string().contains("has no controller"), "{told}");
+    let told =
+        condition(&budget, "TotalKnown").context("the budget does not say that it counts pods")?;
+    ensure!(
+        told["status"] == "False" && told["message"].to_string().contains("has no controller"),
+        "{told}"
+    );
     for (name, is_refused) in [("web-1", false), ("web-2", false), ("web-3", true)] {
         let refusal = take(case, name, name == "web-1").await?;
         ensure!(refusal.is_some() == is_refused, "{name}: {refusal:?}");
@@ -234,7 +356,8 @@ async fn pods_of_nobody_go_until_one_is_left(case: &Case) -> Result<()> {
 /// Pods that no node can run are replaced by a mended template, although their budget wants more pods that serve first.
 pub(crate) async fn pods_that_never_served_are_replaced(case: &Case) -> Result<()> {
     let selector = json!({"matchLabels": {"app": "web"}});
-    let spec = json!({"selector": selector, "minAvailable": 2, "unhealthyPodPolicy": "IfHealthyBudget"});
+    let spec =
+        json!({"selector": selector, "minAvailable": 2, "unhealthyPodPolicy": "IfHealthyBudget"});
     case.create(&budget(spec)).await?;
     let image = case.image("v1").await?;
     let mut set = objects::clone_set("web", 3, &image, &json!({"maxUnavailable": 1}));
@@ -242,8 +365,26 @@ pub(crate) async fn pods_that_never_served_are_replaced(case: &Case) -> Result<(
     is_mended(case, &set, kind::CLONE_SET).await?;
     case.done("web").await?;
     enforced(case, 1).await?;
-    case.kubectl(&["delete", "cloneset", "web", "-n", &case.namespace, "--timeout=120s"]).await?;
-    case.kubectl(&["wait", "pod", "-l", "app=web", "-n", &case.namespace, "--for=delete", "--timeout=120s"]).await?;
+    case.kubectl(&[
+        "delete",
+        "cloneset",
+        "web",
+        "-n",
+        &case.namespace,
+        "--timeout=120s",
+    ])
+    .await?;
+    case.kubectl(&[
+        "wait",
+        "pod",
+        "-l",
+        "app=web",
+        "-n",
+        &case.namespace,
+        "--for=delete",
+        "--timeout=120s",
+    ])
+    .await?;
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {"replicas": 3, "selector": selector, "template": set["spec"]["template"]},
@@ -260,21 +401,40 @@ pub(crate) async fn pods_that_never_served_are_replaced(case: &Case) -> Result<(
 /// Three pods wait for a node, none of them may be evicted, and then the template has no selector of nodes any more.
 async fn is_mended(case: &Case, workload: &Value, kind: &str) -> Result<()> {
     case.create(workload).await?;
-    case.until(kind, "web", |workload| workload["status"]["replicas"] == 3).await?;
+    case.until(kind, "web", |workload| workload["status"]["replicas"] == 3)
+        .await?;
     enforced(case, 0).await?;
     let pod = names(case).await?.pop().context("there is no pod")?;
-    let refusal = take(case, &pod, true).await?.context("a pod is evicted while too few others serve")?;
-    ensure!(refusal.code == 429 && refusal.message.contains("(minAvailable 2)"), "{refusal:?}");
-    case.patch(kind, "web", json!({"spec": {"template": {"spec": {"nodeSelector": null}}}})).await.map(drop)
+    let refusal = take(case, &pod, true)
+        .await?
+        .context("a pod is evicted while too few others serve")?;
+    ensure!(
+        refusal.code == 429 && refusal.message.contains("(minAvailable 2)"),
+        "{refusal:?}"
+    );
+    case.patch(
+        kind,
+        "web",
+        json!({"spec": {"template": {"spec": {"nodeSelector": null}}}}),
+    )
+    .await
+    .map(drop)
 }
 
 /// A rollout that may take all pods takes one at a time where a budget says so, and says what it waits for.
 async fn rolls_out_one_by_one(case: &Case, policy: &str) -> Result<()> {
     const REPLICAS: usize = 4;
     let (one, two) = (case.image("v1").await?, case.image("v2").await?);
-    case.clone_set("web", REPLICAS, &one, json!({"podUpdatePolicy": policy, "maxUnavailable": "100%"})).await?;
+    case.clone_set(
+        "web",
+        REPLICAS,
+        &one,
+        json!({"podUpdatePolicy": policy, "maxUnavailable": "100%"}),
+    )
+    .await?;
     let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"});
-    case.create(&budget(json!({"targetRef": target, "maxUnavailable": 1}))).await?;
+    case.create(&budget(json!({"targetRef": target, "maxUnavailable": 1})))
+        .await?;
     enforced(case, 1).await?;
     let watch = case.watch("web").await?;
     let from = watch.began().elapsed();
@@ -283,18 +443,33 @@ async fn rolls_out_one_by_one(case: &Case, policy: &str) -> Result<()> {
         let conditions = set["status"]["conditions"].as_array();
         let named = |condition: &Value| {
             let says = condition["message"].to_string();
-            condition["type"] == "Blocked" && condition["reason"] == "NoBudget" && says.contains("used up by")
+            condition["type"] == "Blocked"
+                && condition["reason"] == "NoBudget"
+                && says.contains("used up by")
         };
         conditions.is_some_and(|all| all.iter().any(named))
     };
     case.until(kind::CLONE_SET, "web", is_told).await?;
     let set = case.done("web").await?;
-    watch.until("all pods serve", PATIENCE, |now| now.available(Duration::ZERO) == REPLICAS).await?;
+    watch
+        .until("all pods serve", PATIENCE, |now| {
+            now.available(Duration::ZERO) == REPLICAS
+        })
+        .await?;
     let record = watch.record()?.since(from);
-    let fewest = record.moments().map(|moment| moment.available(Duration::ZERO)).min();
-    ensure!(fewest == Some(REPLICAS - 1), "at one moment {fewest:?} pods were available");
+    let fewest = record
+        .moments()
+        .map(|moment| moment.available(Duration::ZERO))
+        .min();
+    ensure!(
+        fewest == Some(REPLICAS - 1),
+        "at one moment {fewest:?} pods were available"
+    );
     let told = set["status"]["conditions"].to_string();
-    ensure!(!told.contains("FailedUpdate") && !told.contains("FailedScale"), "{told}");
+    ensure!(
+        !told.contains("FailedUpdate") && !told.contains("FailedScale"),
+        "{told}"
+    );
     enforced(case, 1).await?;
     Ok(())
 }
@@ -314,12 +489,18 @@ async fn images_by_hand_draw(case: &Case) -> Result<()> {
     let image = case.image("v3").await?;
     let pods = pods(case).await?;
     let names: Vec<_> = case.pods("web").await?.into_keys().collect();
-    let patch = Patch::Strategic(json!({"spec": {"containers": [{"name": objects::CONTAINER, "image": image}]}}));
+    let patch = Patch::Strategic(
+        json!({"spec": {"containers": [{"name": objects::CONTAINER, "image": image}]}}),
+    );
     let (first, second) = (&names[0], &names[1]);
     pods.patch(first, &PatchParams::default(), &patch).await?;
     match pods.patch(second, &PatchParams::default(), &patch).await {
         Err(kube::Error::Api(status)) if status.code == 429 => {
-            ensure!(status.message.contains(&format!("{first} (UPDATE by")), "{}", status.message);
+            ensure!(
+                status.message.contains(&format!("{first} (UPDATE by")),
+                "{}",
+                status.message
+            );
         }
         other => bail!("{other:?}"),
     }
@@ -350,13 +531,17 @@ async fn restarts_by_request_draw(case: &Case) -> Result<()> {
         for pod in &names[..2] {
             let request = case.get(REQUEST, pod).await?;
             let conditions = request["status"]["conditions"].to_string();
-            waited |= conditions.contains("NoBudget") && conditions.contains("UPDATE by ContainerRecreateRequest");
+            waited |= conditions.contains("NoBudget")
+                && conditions.contains("UPDATE by ContainerRecreateRequest");
             done += usize::from(is_done(&request));
         }
         if done == 2 {
             break;
         }
-        ensure!(std::time::Instant::now() < deadline, "requests are not over");
+        ensure!(
+            std::time::Instant::now() < deadline,
+            "requests are not over"
+        );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     ensure!(waited, "both containers were restarted at once");
@@ -375,32 +560,64 @@ pub(crate) async fn both_versions_are_checked_and_alike(case: &Case) -> Result<(
     case.create(&old).await?;
     let stored = case.get(BUDGET, "web").await?;
     ensure!(
-        (&stored["spec"]["protectOperations"], &stored["spec"]["protectTotalReplicas"])
-            == (&json!(["DELETE", "EVICT"]), &json!(5)),
+        (
+            &stored["spec"]["protectOperations"],
+            &stored["spec"]["protectTotalReplicas"]
+        ) == (&json!(["DELETE", "EVICT"]), &json!(5)),
         "{stored}"
     );
     let annotations = case.get(OLD_BUDGET, "web").await?["metadata"]["annotations"].clone();
-    ensure!(annotations["pub.kruise.io/protect-total-replicas"] == "5", "{annotations}");
-    case.until(BUDGET, "web", |budget| budget["status"]["totalReplicas"] == 5).await?;
+    ensure!(
+        annotations["pub.kruise.io/protect-total-replicas"] == "5",
+        "{annotations}"
+    );
+    case.until(BUDGET, "web", |budget| {
+        budget["status"]["totalReplicas"] == 5
+    })
+    .await?;
     let selector = json!({"matchLabels": {"app": "web"}});
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
     for (spec, field, said) in [
-        (json!({"selector": selector}), "spec.maxUnavailable", "neither maxUnavailable nor minAvailable"),
+        (
+            json!({"selector": selector}),
+            "spec.maxUnavailable",
+            "neither maxUnavailable nor minAvailable",
+        ),
         (
             json!({"selector": selector, "maxUnavailable": 1, "minAvailable": 1}),
             "spec.maxUnavailable",
             "remove one of them",
         ),
-        (json!({"maxUnavailable": 1}), "spec.selector", "neither selector nor targetRef"),
+        (
+            json!({"maxUnavailable": 1}),
+            "spec.selector",
+            "neither selector nor targetRef",
+        ),
         (
             json!({"selector": selector, "targetRef": target, "maxUnavailable": 1}),
             "spec.selector",
             "remove one of them",
         ),
-        (json!({"selector": {}, "maxUnavailable": 1}), "spec.selector", "would select every pod"),
-        (json!({"selector": selector, "maxUnavailable": "101%"}), "spec.maxUnavailable", "101%"),
-        (json!({"selector": selector, "minAvailable": -1}), "spec.minAvailable", "-1"),
-        (json!({"selector": selector, "minAvailable": "abc"}), "spec.minAvailable", "abc"),
+        (
+            json!({"selector": {}, "maxUnavailable": 1}),
+            "spec.selector",
+            "would select every pod",
+        ),
+        (
+            json!({"selector": selector, "maxUnavailable": "101%"}),
+            "spec.maxUnavailable",
+            "101%",
+        ),
+        (
+            json!({"selector": selector, "minAvailable": -1}),
+            "spec.minAvailable",
+            "-1",
+        ),
+        (
+            json!({"selector": selector, "minAvailable": "abc"}),
+            "spec.minAvailable",
+            "abc",
+        ),
         (
             json!({"selector": selector, "maxUnavailable": 1, "protectTotalReplicas": 0}),
             "spec.protectTotalReplicas",
@@ -419,24 +636,49 @@ pub(crate) async fn both_versions_are_checked_and_alike(case: &Case) -> Result<(
     ] {
         let mut wrong = budget(spec.clone());
         wrong["metadata"]["name"] = json!("wrong");
-        let refusal = case.create(&wrong).await.err().with_context(|| format!("{spec} is taken in"))?;
+        let refusal = case
+            .create(&wrong)
+            .await
+            .err()
+            .with_context(|| format!("{spec} is taken in"))?;
         let refusal = format!("{refusal:#}");
-        ensure!(refusal.contains(field) && refusal.contains(said), "{field:?} or {said:?} is not in {refusal}");
+        ensure!(
+            refusal.contains(field) && refusal.contains(said),
+            "{field:?} or {said:?} is not in {refusal}"
+        );
     }
     let changed = json!({"spec": {"selector": {"matchLabels": {"app": "other"}}}});
-    let refusal = case.patch(BUDGET, "web", changed).await.err().context("another selector is taken in")?;
-    ensure!(format!("{refusal:#}").contains("cannot be changed"), "{refusal:#}");
+    let refusal = case
+        .patch(BUDGET, "web", changed)
+        .await
+        .err()
+        .context("another selector is taken in")?;
+    ensure!(
+        format!("{refusal:#}").contains("cannot be changed"),
+        "{refusal:#}"
+    );
     let mut bad = old;
-    bad["metadata"] = json!({"name": "bad", "annotations": {"kruise.io/pub-protect-operations": "DELETE,DROP"}});
-    let refusal = case.create(&bad).await.err().context("an operation that is none is taken in")?;
-    ensure!(format!("{refusal:#}").contains("kruise.io/pub-protect-operations"), "{refusal:#}");
+    bad["metadata"] =
+        json!({"name": "bad", "annotations": {"kruise.io/pub-protect-operations": "DELETE,DROP"}});
+    let refusal = case
+        .create(&bad)
+        .await
+        .err()
+        .context("an operation that is none is taken in")?;
+    ensure!(
+        format!("{refusal:#}").contains("kruise.io/pub-protect-operations"),
+        "{refusal:#}"
+    );
     Ok(())
 }
 
 /// Without a controller pods with a budget stay, and what goes already, or has no budget, goes.
 pub(crate) async fn only_what_is_protected_waits_for_a_controller(case: &Case) -> Result<()> {
     deployed(case, 2).await?;
-    case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}))).await?;
+    case.create(&budget(
+        json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}),
+    ))
+    .await?;
     enforced(case, 1).await?;
     let image = case.image("v1").await?;
     let stays = json!({
@@ -444,22 +686,35 @@ pub(crate) async fn only_what_is_protected_waits_for_a_controller(case: &Case) -
         "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "main", "image": image}]},
     });
     case.create(&stays).await?;
-    case.until(kind::POD, "goes", |pod| pod["status"]["phase"] == "Running").await?;
+    case.until(kind::POD, "goes", |pod| pod["status"]["phase"] == "Running")
+        .await?;
     let pods = pods(case).await?;
     pods.delete("goes", &DeleteParams::default()).await?;
     scale(case, 0).await?;
     let lived = async {
         let pod = names(case).await?.pop().context("there is no pod")?;
-        let refusal = take(case, &pod, false).await?.context("a protected pod goes without a controller")?;
-        ensure!(refusal.message.contains("delete.pods.kruise.io"), "{}", refusal.message);
+        let refusal = take(case, &pod, false)
+            .await?
+            .context("a protected pod goes without a controller")?;
+        ensure!(
+            refusal.message.contains("delete.pods.kruise.io"),
+            "{}",
+            refusal.message
+        );
         // The kubelet's last deletion is asked about by nobody, and neither are other namespaces.
-        case.patch(kind::POD, "goes", json!({"metadata": {"finalizers": null}})).await?;
+        case.patch(kind::POD, "goes", json!({"metadata": {"finalizers": null}}))
+            .await?;
         case.gone(kind::POD, "goes").await?;
         let other = objects::list(case.client(), "kube-system", kind::POD, "").await?;
-        let coredns = other.iter().find_map(|pod| pod["metadata"]["name"].as_str());
+        let coredns = other
+            .iter()
+            .find_map(|pod| pod["metadata"]["name"].as_str());
         if let Some(name) = coredns {
             let system: Api<Pod> = Api::namespaced(case.client().clone(), "kube-system");
-            system.delete(name, &DeleteParams::default().dry_run()).await.context("another namespace waits, too")?;
+            system
+                .delete(name, &DeleteParams::default().dry_run())
+                .await
+                .context("another namespace waits, too")?;
         }
         Ok(())
     };
@@ -473,11 +728,22 @@ pub(crate) async fn the_only_pod_is_replaced_before_it_goes(case: &Case) -> Resu
     deployed(case, 1).await?;
     let asks = json!({"metadata": {"annotations": {"apps.kruise.io/surge-on-eviction": "true"}}});
     case.patch(DEPLOYMENT, "web", asks.clone()).await?;
-    case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}))).await?;
+    case.create(&budget(
+        json!({"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}),
+    ))
+    .await?;
     enforced(case, 0).await?;
     is_explained_before(case).await?;
     goes_when_another_has_come(case).await?;
-    case.kubectl(&["delete", "deployment", "web", "-n", &case.namespace, "--timeout=120s"]).await?;
+    case.kubectl(&[
+        "delete",
+        "deployment",
+        "web",
+        "-n",
+        &case.namespace,
+        "--timeout=120s",
+    ])
+    .await?;
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;
     case.patch(kind::CLONE_SET, "web", asks).await?;
@@ -488,13 +754,25 @@ pub(crate) async fn the_only_pod_is_replaced_before_it_goes(case: &Case) -> Resu
 /// What a drain of the only pod's node would get, `explain` says without asking for it.
 async fn is_explained_before(case: &Case) -> Result<()> {
     let pod = names(case).await?.pop().context("there is no pod")?;
-    let node = case.get(kind::POD, &pod).await?["spec"]["nodeName"].as_str().context("it is on no node")?.to_owned();
-    let refused = format!("{pod}: would be refused: replacement first: another pod of Deployment web is to come");
-    case.explained_by(&["pub", "web", "--node", &node], |text| text.contains(&refused)).await?;
+    let node = case.get(kind::POD, &pod).await?["spec"]["nodeName"]
+        .as_str()
+        .context("it is on no node")?
+        .to_owned();
+    let refused = format!(
+        "{pod}: would be refused: replacement first: another pod of Deployment web is to come"
+    );
+    case.explained_by(&["pub", "web", "--node", &node], |text| {
+        text.contains(&refused)
+    })
+    .await?;
     let waits = format!("a drain would have to wait for some of its pods: {node} (1 of 1)");
-    case.explained_by(&["pub", "web"], |text| text.contains(&waits)).await?;
+    case.explained_by(&["pub", "web"], |text| text.contains(&waits))
+        .await?;
     let replacements = case.get(BUDGET, "web").await?["status"]["ledger"]["replacements"].clone();
-    ensure!(replacements.is_null(), "explaining has asked for another pod: {replacements}");
+    ensure!(
+        replacements.is_null(),
+        "explaining has asked for another pod: {replacements}"
+    );
     Ok(())
 }
 
@@ -502,13 +780,18 @@ async fn is_explained_before(case: &Case) -> Result<()> {
 async fn goes_when_another_has_come(case: &Case) -> Result<()> {
     let old = names(case).await?.pop().context("there is no pod")?;
     let refusal = take(case, &old, true).await?.context("the only pod goes")?;
-    ensure!(refusal.code == 429 && refusal.message.contains("replacement first"), "{refusal:?}");
+    ensure!(
+        refusal.code == 429 && refusal.message.contains("replacement first"),
+        "{refusal:?}"
+    );
     let serving = async || {
         let pods = objects::list(case.client(), &case.namespace, kind::POD, "app=web").await?;
         let serves = |pod: &&Value| {
             let conditions = pod["status"]["conditions"].as_array();
-            let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
-            pod["metadata"]["deletionTimestamp"].is_null() && conditions.is_some_and(|all| all.iter().any(is_ready))
+            let is_ready =
+                |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+            pod["metadata"]["deletionTimestamp"].is_null()
+                && conditions.is_some_and(|all| all.iter().any(is_ready))
         };
         Ok::<_, anyhow::Error>(pods.iter().filter(serves).count())
     };

@@ -29,8 +29,11 @@ fn native_set(image: &str, annotations: &Value) -> Value {
 }
 
 fn asks(required: bool) -> Value {
-    let topology =
-        if required { "kruise.io/required-persistent-topology" } else { "kruise.io/preferred-persistent-topology" };
+    let topology = if required {
+        "kruise.io/required-persistent-topology"
+    } else {
+        "kruise.io/preferred-persistent-topology"
+    };
     json!({
         "kruise.io/auto-generate-persistent-pod-state": "true", topology: HOSTNAME,
         "kruise.io/persistent-pod-annotations": COLOR,
@@ -52,16 +55,26 @@ async fn ready(case: &Case) -> Result<BTreeMap<String, PodView>> {
 async fn recorded(case: &Case, name: &str, pods: &BTreeMap<String, PodView>) -> Result<Value> {
     let is_of = |state: &Value| {
         let states = &state["status"]["podStates"];
-        pods.values().all(|pod| states[&pod.name]["nodeName"] == pod.node)
+        pods.values()
+            .all(|pod| states[&pod.name]["nodeName"] == pod.node)
     };
     case.until(kind::PERSISTENT_POD_STATE, name, is_of).await
 }
 
-fn ensure_back(before: &BTreeMap<String, PodView>, after: &BTreeMap<String, PodView>) -> Result<()> {
+fn ensure_back(
+    before: &BTreeMap<String, PodView>,
+    after: &BTreeMap<String, PodView>,
+) -> Result<()> {
     ensure!(before.len() == after.len(), "{before:?} {after:?}");
     for (name, pod) in before {
-        let new = after.get(name).with_context(|| format!("{name} is missing"))?;
-        ensure!(new.uid != pod.uid && new.node == pod.node, "{name} was on {}: {new:?}", pod.node);
+        let new = after
+            .get(name)
+            .with_context(|| format!("{name} is missing"))?;
+        ensure!(
+            new.uid != pod.uid && new.node == pod.node,
+            "{name} was on {}: {new:?}",
+            pod.node
+        );
     }
     Ok(())
 }
@@ -72,29 +85,67 @@ pub(crate) async fn pods_of_a_native_set_go_back(case: &Case) -> Result<()> {
     let before = ready(case).await?;
     recorded(case, SET, &before).await?;
     // An annotation that somebody writes is kept, and comes back.
-    case.patch(kind::POD, "db-1", json!({"metadata": {"annotations": {COLOR: "blue"}}})).await?;
+    case.patch(
+        kind::POD,
+        "db-1",
+        json!({"metadata": {"annotations": {COLOR: "blue"}}}),
+    )
+    .await?;
     case.until(kind::PERSISTENT_POD_STATE, SET, |state| {
         state["status"]["podStates"]["db-1"]["annotations"][COLOR] == "blue"
     })
     .await?;
-    case.kubectl(&["delete", "pod", "-n", &case.namespace, "-l", "app=db", "--grace-period=1"]).await?;
+    case.kubectl(&[
+        "delete",
+        "pod",
+        "-n",
+        &case.namespace,
+        "-l",
+        "app=db",
+        "--grace-period=1",
+    ])
+    .await?;
     let deleted = ready(case).await?;
     ensure_back(&before, &deleted)?;
     let pod = case.get(kind::POD, "db-1").await?;
     let annotations = &pod["metadata"]["annotations"];
-    ensure!(annotations[INJECTED] == SET && annotations[COLOR] == "blue", "{annotations}");
+    ensure!(
+        annotations[INJECTED] == SET && annotations[COLOR] == "blue",
+        "{annotations}"
+    );
     // By an update, too.
     let set = case.get(kind::NATIVE_STATEFUL_SET, SET).await?;
-    case.patch(kind::NATIVE_STATEFUL_SET, SET, objects::image_patch(&set, &two)).await?;
+    case.patch(
+        kind::NATIVE_STATEFUL_SET,
+        SET,
+        objects::image_patch(&set, &two),
+    )
+    .await?;
     ensure_back(&deleted, &ready(case).await?)?;
-    let says =
-        ["is of StatefulSet db (apps/v1)", "pins a pod when it is created", "nodeSelector kubernetes.io/hostname="];
-    case.explained_of("persistentpodstate", SET, "text", |text| says.iter().all(|word| text.contains(word))).await?;
+    let says = [
+        "is of StatefulSet db (apps/v1)",
+        "pins a pod when it is created",
+        "nodeSelector kubernetes.io/hostname=",
+    ];
+    case.explained_of("persistentpodstate", SET, "text", |text| {
+        says.iter().all(|word| text.contains(word))
+    })
+    .await?;
     a_second_object_is_refused(case).await?;
     // Records go with their pods, and the object with its annotations.
-    case.kubectl(&["scale", "statefulset.apps", "-n", &case.namespace, SET, "--replicas=1"]).await?;
+    case.kubectl(&[
+        "scale",
+        "statefulset.apps",
+        "-n",
+        &case.namespace,
+        SET,
+        "--replicas=1",
+    ])
+    .await?;
     case.until(kind::PERSISTENT_POD_STATE, SET, |state| {
-        state["status"]["podStates"].as_object().is_some_and(|all| all.len() == 1)
+        state["status"]["podStates"]
+            .as_object()
+            .is_some_and(|all| all.len() == 1)
     })
     .await?;
     let none = json!({"metadata": {"annotations": {"kruise.io/auto-generate-persistent-pod-state": null}}});
@@ -110,10 +161,16 @@ async fn a_second_object_is_refused(case: &Case) -> Result<()> {
             "requiredPersistentTopology": {"keys": [HOSTNAME]},
         },
     });
-    let refused = case.create(&second).await.err().context("a second object of one workload was taken")?;
+    let refused = case
+        .create(&second)
+        .await
+        .err()
+        .context("a second object of one workload was taken")?;
     let message = format!("{refused:#}");
     ensure!(
-        message.contains("spec.targetRef: PersistentPodState db keeps the records of StatefulSet db already"),
+        message.contains(
+            "spec.targetRef: PersistentPodState db keeps the records of StatefulSet db already"
+        ),
         "{message}"
     );
     Ok(())
@@ -158,12 +215,26 @@ pub(crate) async fn the_pod_webhook_holds_up_those_alone_that_asked(case: &Case)
 }
 
 async fn while_nobody_answers(case: &Case) -> Result<()> {
-    case.kubectl(&["delete", "pod", "-n", &case.namespace, "db-0", "--grace-period=1"]).await?;
-    case.told(SET, |event| event.contains("FailedCreate") && event.contains("kruise")).await?;
+    case.kubectl(&[
+        "delete",
+        "pod",
+        "-n",
+        &case.namespace,
+        "db-0",
+        "--grace-period=1",
+    ])
+    .await?;
+    case.told(SET, |event| {
+        event.contains("FailedCreate") && event.contains("kruise")
+    })
+    .await?;
     // Everybody else's pods are made at once: in this namespace, and in others.
     let image = case.image("v2").await?;
     let spec = json!({"containers": [{"name": "main", "image": image}]});
-    case.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "free"}, "spec": spec})).await?;
+    case.create(
+        &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "free"}, "spec": spec}),
+    )
+    .await?;
     Ok(())
 }
 
@@ -173,14 +244,20 @@ async fn called_for(case: &Case, policies: &[&str]) -> Result<()> {
     let is = |configuration: &Value| {
         let entries = configuration["webhooks"].as_array().into_iter().flatten();
         // Another entry is for ContainerRecreateRequests.
-        let of_pods = |entry: &&Value| entry["name"].as_str().is_some_and(|name| name.ends_with(".pods.kruise.io"));
+        let of_pods = |entry: &&Value| {
+            entry["name"]
+                .as_str()
+                .is_some_and(|name| name.ends_with(".pods.kruise.io"))
+        };
         entries
             .filter(of_pods)
             .map(|entry| entry["failurePolicy"].as_str().unwrap_or_default())
             .eq(policies.iter().copied())
     };
     let name = "kruise-mutating-webhook-configuration";
-    objects::until(case.client(), "", kind, name, crate::world::PATIENCE, is).await.map(|_| ())
+    objects::until(case.client(), "", kind, name, crate::world::PATIENCE, is)
+        .await
+        .map(|_| ())
 }
 
 /// A kind that a ConfigMap names, read by a right that is aggregated: followed as soon as it is named, and no longer.
@@ -189,10 +266,29 @@ pub(crate) async fn kinds_of_others_are_followed_as_they_are_listed(case: &Case)
     for manifest in [database_definition(), reader()] {
         objects::create(case.client(), "", &manifest).await?;
     }
-    case.kubectl(&["wait", "--for=condition=Established", "crd/databases.pinning.example", "--timeout=60s"]).await?;
+    case.kubectl(&[
+        "wait",
+        "--for=condition=Established",
+        "crd/databases.pinning.example",
+        "--timeout=60s",
+    ])
+    .await?;
     let followed = followed(case, &one).await;
-    case.kubectl(&["delete", "crd/databases.pinning.example", "clusterrole/databases-for-kruise"]).await?;
-    case.kubectl(&["delete", "configmap", "-n", "kruise-system", CONFIGURATION[1], "--ignore-not-found"]).await?;
+    case.kubectl(&[
+        "delete",
+        "crd/databases.pinning.example",
+        "clusterrole/databases-for-kruise",
+    ])
+    .await?;
+    case.kubectl(&[
+        "delete",
+        "configmap",
+        "-n",
+        "kruise-system",
+        CONFIGURATION[1],
+        "--ignore-not-found",
+    ])
+    .await?;
     followed
 }
 
@@ -202,7 +298,9 @@ async fn followed(case: &Case, image: &str) -> Result<()> {
         "spec": {"replicas": 1},
     });
     let database = case.create(&database).await?;
-    let list = json!({"workloads": [{"group": "pinning.example", "version": "v1", "kind": "Database"}]}).to_string();
+    let list =
+        json!({"workloads": [{"group": "pinning.example", "version": "v1", "kind": "Database"}]})
+            .to_string();
     let configuration = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIGURATION[1]},
         "data": {"PPS_Watch_Custom_Workload_WhiteList": list},
@@ -210,24 +308,53 @@ async fn followed(case: &Case, image: &str) -> Result<()> {
     objects::create(case.client(), "kruise-system", &configuration).await?;
     let make = async || {
         let mut pod = objects::clone_set(SET, 1, image, &json!({}))["spec"]["template"].clone();
-        (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) = (json!("v1"), json!("Pod"), json!("db-0"));
+        (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) =
+            (json!("v1"), json!("Pod"), json!("db-0"));
         pod["metadata"]["ownerReferences"] = json!([{
             "apiVersion": "pinning.example/v1", "kind": "Database", "name": SET, "uid": database["metadata"]["uid"], "controller": true,
         }]);
         case.create(&pod).await?;
-        case.until(kind::POD, "db-0", |pod| pod["status"]["phase"] == "Running").await
+        case.until(kind::POD, "db-0", |pod| pod["status"]["phase"] == "Running")
+            .await
     };
     make().await?;
     let before = case.pods(SET).await?;
     recorded(case, SET, &before).await?;
-    case.kubectl(&["delete", "pod", "-n", &case.namespace, "db-0", "--grace-period=1", "--wait=true"]).await?;
+    case.kubectl(&[
+        "delete",
+        "pod",
+        "-n",
+        &case.namespace,
+        "db-0",
+        "--grace-period=1",
+        "--wait=true",
+    ])
+    .await?;
     let pod = make().await?;
-    ensure!(pod["spec"]["nodeName"] == before["db-0"].node.as_str(), "{before:?} {}", pod["spec"]["nodeName"]);
-    ensure!(pod["metadata"]["annotations"][INJECTED] == SET, "{}", pod["metadata"]);
+    ensure!(
+        pod["spec"]["nodeName"] == before["db-0"].node.as_str(),
+        "{before:?} {}",
+        pod["spec"]["nodeName"]
+    );
+    ensure!(
+        pod["metadata"]["annotations"][INJECTED] == SET,
+        "{}",
+        pod["metadata"]
+    );
     // What is not listed any more is told as such, and its records stay.
-    objects::patch(case.client(), "kruise-system", CONFIGURATION[0], CONFIGURATION[1], &json!({"data": null})).await?;
+    objects::patch(
+        case.client(),
+        "kruise-system",
+        CONFIGURATION[0],
+        CONFIGURATION[1],
+        &json!({"data": null}),
+    )
+    .await?;
     let says = "a kind of which no records are kept";
-    case.explained_of("persistentpodstate", SET, "text", |text| text.contains(says) && text.contains("db-0")).await?;
+    case.explained_of("persistentpodstate", SET, "text", |text| {
+        text.contains(says) && text.contains("db-0")
+    })
+    .await?;
     Ok(())
 }
 

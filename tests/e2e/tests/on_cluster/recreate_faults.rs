@@ -59,30 +59,57 @@ async fn restarted(case: &Case, who: &str, kills: impl AsyncFnOnce() -> Result<(
     let mut before = Vec::new();
     for name in NAMES {
         let pods = case.pods(name).await?;
-        let pod = pods.values().next().with_context(|| format!("{name} has no pod"))?;
+        let pod = pods
+            .values()
+            .next()
+            .with_context(|| format!("{name} has no pod"))?;
         if name == "deaf" {
             // It does not hear what ends it from now on.
-            let main = pod.containers.get(CONTAINER).context("the pod has no main container")?;
+            let main = pod
+                .containers
+                .get(CONTAINER)
+                .context("the pod has no main container")?;
             signal(case, Place::Node(NODE), &main.container_id, "SIGSTOP").await?;
         }
         let grace = if name == "deaf" { LONG } else { 2 * LONG };
         let fields = json!({"strategy": {"terminationGracePeriodSeconds": grace}});
-        case.create(&request(&format!("{name}-{who}"), &pod.name, &[CONTAINER], &fields)).await?;
+        case.create(&request(
+            &format!("{name}-{who}"),
+            &pod.name,
+            &[CONTAINER],
+            &fields,
+        ))
+        .await?;
         before.push(pods);
     }
     pulls::until_node(case, NODE, |node| stopping(node) == NAMES.len()).await?;
     // By then the daemon has begun, and it is far from the end.
     tokio::time::sleep(BEGUN).await;
     let node = pulls::until_node(case, NODE, |_| true).await?;
-    ensure!(stopping(&node) == NAMES.len(), "{who}: a container has stopped already: {:?}", node.status);
+    ensure!(
+        stopping(&node) == NAMES.len(),
+        "{who}: a container has stopped already: {:?}",
+        node.status
+    );
     kills().await?;
     for (name, before) in NAMES.iter().zip(&before) {
         let is_over = |request: &Value| request["status"]["phase"] == "Completed";
-        let ended = case.until(kind::CONTAINER_RECREATE_REQUEST, &format!("{name}-{who}"), is_over).await?;
+        let ended = case
+            .until(
+                kind::CONTAINER_RECREATE_REQUEST,
+                &format!("{name}-{who}"),
+                is_over,
+            )
+            .await?;
         let state = &ended["status"]["containerRecreateStates"][0];
-        ensure!(state["phase"] == "Succeeded", "{name}, {who}: {}", ended["status"]);
+        ensure!(
+            state["phase"] == "Succeeded",
+            "{name}, {who}: {}",
+            ended["status"]
+        );
         case.done(name).await?;
-        ensure_in_place(before, &case.pods(name).await?, 1).with_context(|| format!("{name}, {who}"))?;
+        ensure_in_place(before, &case.pods(name).await?, 1)
+            .with_context(|| format!("{name}, {who}"))?;
     }
     Ok(())
 }
@@ -90,7 +117,14 @@ async fn restarted(case: &Case, who: &str, kills: impl AsyncFnOnce() -> Result<(
 /// How many containers the node's daemon is asked to stop, and has not stopped yet.
 fn stopping(node: &NodeImage) -> usize {
     let is_answered = |stop: &&StopContainer| {
-        node.status.iter().flat_map(|status| &status.stopped_containers).any(|answer| stop.is_answered_by(answer))
+        node.status
+            .iter()
+            .flat_map(|status| &status.stopped_containers)
+            .any(|answer| stop.is_answered_by(answer))
     };
-    node.spec.stop_containers.iter().filter(|stop| !is_answered(stop)).count()
+    node.spec
+        .stop_containers
+        .iter()
+        .filter(|stop| !is_answered(stop))
+        .count()
 }

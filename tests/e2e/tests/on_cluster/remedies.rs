@@ -25,7 +25,11 @@ pub(crate) async fn each_command_runs_twice(case: &Case) -> Result<()> {
 async fn commands_run(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.create(&crashing(&image)).await?;
-    let crashed = case.until(kind::CLONE_SET, "crash", |set| message(set, "ContainerCrashLooping").is_some()).await?;
+    let crashed = case
+        .until(kind::CLONE_SET, "crash", |set| {
+            message(set, "ContainerCrashLooping").is_some()
+        })
+        .await?;
     let pod = crashed_pod(case).await?;
     let state = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "PersistentPodState",
@@ -35,14 +39,24 @@ async fn commands_run(case: &Case) -> Result<()> {
     });
     case.create(&state).await?;
     let namespace = case.namespace.as_str();
-    let named = |resource, name| Named { resource, namespace, name };
-    let (keep, crash) = (named("persistentpodstate", "keep"), named("clonesets.apps.kruise.io", "crash"));
+    let named = |resource, name| Named {
+        resource,
+        namespace,
+        name,
+    };
+    let (keep, crash) = (
+        named("persistentpodstate", "keep"),
+        named("clonesets.apps.kruise.io", "crash"),
+    );
     for command in [
         commands::annotate(keep, FORGET_POD_STATES, "db-1,db-2"),
         commands::take_annotation(keep, FORGET_POD_STATES),
         commands::take_label(crash, DELETE_PROTECTION),
         commands::patch(crash, r#"{"spec":{"replicas":1}}"#),
-        commands::taint(NODE, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"),
+        commands::taint(
+            NODE,
+            "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+        ),
         commands::describe(crash),
         commands::describe_all("pvc", namespace),
         commands::list("nodes", ""),
@@ -56,14 +70,22 @@ async fn commands_run(case: &Case) -> Result<()> {
         case.remedies(&command).await?;
     }
     let told = message(&crashed, "ContainerCrashLooping").context("no message")?;
-    ensure!(told.contains(&commands::previous_log(namespace, &pod, CONTAINER)), "{told}");
+    ensure!(
+        told.contains(&commands::previous_log(namespace, &pod, CONTAINER)),
+        "{told}"
+    );
     Ok(())
 }
 
 /// The messages that can be brought about in a namespace. `stuck_sets` has those of nodes, claims and records.
 pub(crate) async fn each_message_has_commands_that_run(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
-    for object in [crashing(&image), without_claim(&image), failing_job(&image), missing_images(case)] {
+    for object in [
+        crashing(&image),
+        without_claim(&image),
+        failing_job(&image),
+        missing_images(case),
+    ] {
         case.create(&object).await?;
     }
     for (kind, name, reason) in [
@@ -71,16 +93,38 @@ pub(crate) async fn each_message_has_commands_that_run(case: &Case) -> Result<()
         (kind::BROADCAST_JOB, "job", "PodFailed"),
         (kind::CLONE_SET, "unclaimed", "PodUnschedulable"),
     ] {
-        let object = case.until(kind, name, |object| message(object, reason).is_some()).await?;
-        case.remedies(message(&object, reason).unwrap_or_default()).await.context(name)?;
+        let object = case
+            .until(kind, name, |object| message(object, reason).is_some())
+            .await?;
+        case.remedies(message(&object, reason).unwrap_or_default())
+            .await
+            .context(name)?;
     }
     let has_failed = |job: &Value| job["status"]["failedImageStatuses"][0]["message"].is_string();
-    let job = case.until(kind::IMAGE_LIST_PULL_JOB, "images", has_failed).await?;
-    case.remedies(job["status"]["failedImageStatuses"][0]["message"].as_str().unwrap_or_default()).await?;
+    let job = case
+        .until(kind::IMAGE_LIST_PULL_JOB, "images", has_failed)
+        .await?;
+    case.remedies(
+        job["status"]["failedImageStatuses"][0]["message"]
+            .as_str()
+            .unwrap_or_default(),
+    )
+    .await?;
     for arguments in [&["cloneset", "absent"][..], &["sidecarset", "absent"]] {
-        let exec = ["exec", "-n", SYSTEM_NAMESPACE, "deploy/kruise-controller-manager", "--", "/berth-controller"];
+        let exec = [
+            "exec",
+            "-n",
+            SYSTEM_NAMESPACE,
+            "deploy/kruise-controller-manager",
+            "--",
+            "/berth-controller",
+        ];
         let explain = [&exec[..], &["explain"], arguments, &["-n", &case.namespace]].concat();
-        let refused = case.kubectl(&explain).await.err().ok_or_else(|| anyhow!("{arguments:?} is there"))?;
+        let refused = case
+            .kubectl(&explain)
+            .await
+            .err()
+            .ok_or_else(|| anyhow!("{arguments:?} is there"))?;
         case.remedies(&format!("{refused:#}")).await?;
     }
     protected(case).await
@@ -94,13 +138,25 @@ async fn protected(case: &Case) -> Result<()> {
         "spec": {"ports": [{"port": 80}]},
     });
     case.create(&service).await?;
-    case.kubectl(&["label", "namespace", &case.namespace, &format!("{DELETE_PROTECTION}=Cascading")]).await?;
+    case.kubectl(&[
+        "label",
+        "namespace",
+        &case.namespace,
+        &format!("{DELETE_PROTECTION}=Cascading"),
+    ])
+    .await?;
     for [kind, name] in [["service", "kept"], ["namespace", &case.namespace]] {
         let delete = ["delete", kind, name, "-n", &case.namespace, "--wait=false"];
-        let refused = case.kubectl(&delete).await.err().ok_or_else(|| anyhow!("{kind} {name} is deleted"))?;
+        let refused = case
+            .kubectl(&delete)
+            .await
+            .err()
+            .ok_or_else(|| anyhow!("{kind} {name} is deleted"))?;
         case.remedies(&format!("{refused:#}")).await?;
     }
-    case.kubectl(&["delete", "service", "kept", "-n", &case.namespace]).await.map(drop)
+    case.kubectl(&["delete", "service", "kept", "-n", &case.namespace])
+        .await
+        .map(drop)
 }
 
 /// The message of a condition Blocked with this reason.
@@ -111,7 +167,8 @@ fn message<'a>(object: &'a Value, reason: &str) -> Option<&'a str> {
 
 fn crashing(image: &str) -> Value {
     let mut set = objects::clone_set("crash", 1, image, &json!({}));
-    set["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "PORT", "value": "none"}]);
+    set["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "PORT", "value": "none"}]);
     set
 }
 
@@ -127,7 +184,8 @@ fn without_claim(image: &str) -> Value {
 }
 
 fn failing_job(image: &str) -> Value {
-    let container = json!({"name": "main", "image": image, "env": [{"name": "PORT", "value": "none"}]});
+    let container =
+        json!({"name": "main", "image": image, "env": [{"name": "PORT", "value": "none"}]});
     json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "BroadcastJob", "metadata": {"name": "job"},
         "spec": {"failurePolicy": {"type": "Pause"},

@@ -30,20 +30,39 @@ async fn set_container(case: &Case, edit: impl FnOnce(&mut Value)) -> Result<Val
     let set = case.get(kind::CLONE_SET, "web").await?;
     let mut containers = set["spec"]["template"]["spec"]["containers"].clone();
     edit(&mut containers[0]);
-    case.patch(kind::CLONE_SET, "web", json!({"spec": {"template": {"spec": {"containers": containers}}}})).await
+    case.patch(
+        kind::CLONE_SET,
+        "web",
+        json!({"spec": {"template": {"spec": {"containers": containers}}}}),
+    )
+    .await
 }
 
 /// That every pod asks for this cpu, and has it as its kubelet says.
 async fn ensure_cpu(case: &Case, cpu: &str) -> Result<()> {
     for pod in case.pods("web").await?.keys() {
         let pod = case.get(kind::POD, pod).await?;
-        let (wanted, given) = (&pod["spec"]["containers"][0], &pod["status"]["containerStatuses"][0]);
+        let (wanted, given) = (
+            &pod["spec"]["containers"][0],
+            &pod["status"]["containerStatuses"][0],
+        );
         for container in [wanted, given] {
             let found = &container["resources"]["requests"]["cpu"];
-            ensure!(found == cpu, "{CONTAINER} has cpu {found}, not {cpu}: {}", pod["status"]);
+            ensure!(
+                found == cpu,
+                "{CONTAINER} has cpu {found}, not {cpu}: {}",
+                pod["status"]
+            );
         }
-        let conditions = pod["status"]["conditions"].as_array().context("no conditions")?;
-        let resizing = conditions.iter().find(|c| c["type"].as_str().unwrap_or_default().starts_with("PodResize"));
+        let conditions = pod["status"]["conditions"]
+            .as_array()
+            .context("no conditions")?;
+        let resizing = conditions.iter().find(|c| {
+            c["type"]
+                .as_str()
+                .unwrap_or_default()
+                .starts_with("PodResize")
+        });
         ensure!(resizing.is_none(), "a resize is not done: {resizing:?}");
     }
     Ok(())
@@ -59,11 +78,20 @@ pub(crate) async fn cpu_is_raised_without_a_restart(case: &Case) -> Result<()> {
     ensure_cpu(case, "20m").await?;
     let record = watch.record()?;
     let away = |change: &Change| matches!(change, Change::Is(pod) if !pod.ready);
-    ensure!(!record.entries().iter().any(|entry| away(&entry.change)), "a pod was out of service while it was resized");
+    ensure!(
+        !record.entries().iter().any(|entry| away(&entry.change)),
+        "a pod was out of service while it was resized"
+    );
     for pod in before.keys() {
         let state = case.state(pod).await?;
-        ensure!(state["updateResources"] == true && state["berthVerifiedBy"] == "pod", "{state}");
-        ensure!(state["berthResources"].is_null(), "what is proven is still wanted: {state}");
+        ensure!(
+            state["updateResources"] == true && state["berthVerifiedBy"] == "pod",
+            "{state}"
+        );
+        ensure!(
+            state["berthResources"].is_null(),
+            "what is proven is still wanted: {state}"
+        );
     }
     Ok(())
 }
@@ -93,17 +121,24 @@ fn infeasible(set: &Value) -> Option<&str> {
 
 /// How many pods the status calls updated, ready and available ones among them, and ready at all.
 fn counts(set: &Value) -> [u64; 4] {
-    ["updatedReplicas", "updatedReadyReplicas", "updatedAvailableReplicas", "readyReplicas"]
-        .map(|count| set["status"][count].as_u64().unwrap_or(0))
+    [
+        "updatedReplicas",
+        "updatedReadyReplicas",
+        "updatedAvailableReplicas",
+        "readyReplicas",
+    ]
+    .map(|count| set["status"][count].as_u64().unwrap_or(0))
 }
 
 /// Who says that a resize cannot be: the apiserver since Kubernetes 1.36, before that the kubelet.
 fn who_refuses(case: &Case) -> Result<&'static str> {
-    Ok(if case.cluster()?.versions().kubernetes >= Kubernetes::V1_36 {
-        "the apiserver says: "
-    } else {
-        "the kubelet says: "
-    })
+    Ok(
+        if case.cluster()?.versions().kubernetes >= Kubernetes::V1_36 {
+            "the apiserver says: "
+        } else {
+            "the kubelet says: "
+        },
+    )
 }
 
 /// Waits until the status says that the resize cannot be and that no pod of two is updated, and gives the message.
@@ -117,7 +152,11 @@ async fn blocked(case: &Case) -> Result<String> {
 async fn taken_back(case: &Case, before: &BTreeMap<String, PodView>) -> Result<()> {
     set_container(case, |container| container["resources"] = resources("10m")).await?;
     let done = case.done("web").await?;
-    ensure!(infeasible(&done).is_none(), "the condition stays: {}", done["status"]);
+    ensure!(
+        infeasible(&done).is_none(),
+        "the condition stays: {}",
+        done["status"]
+    );
     ensure_in_place(before, &case.pods("web").await?, 0)?;
     ensure_cpu(case, "10m").await
 }
@@ -125,20 +164,39 @@ async fn taken_back(case: &Case, before: &BTreeMap<String, PodView>) -> Result<(
 pub(crate) async fn more_than_the_node_has_is_told_and_taken_back(case: &Case) -> Result<()> {
     clone_set(case, &case.image("v1").await?, "10m").await?;
     let before = case.pods("web").await?;
-    set_container(case, |container| container["resources"] = resources(TOO_MUCH)).await?;
+    set_container(case, |container| {
+        container["resources"] = resources(TOO_MUCH)
+    })
+    .await?;
     let told = blocked(case).await?;
-    let named = before.values().find(|pod| told.contains(&format!(": pod {} cannot be resized", pod.name)));
+    let named = before
+        .values()
+        .find(|pod| told.contains(&format!(": pod {} cannot be resized", pod.name)));
     let pod = named.with_context(|| format!("it names none of the pods: {told}"))?;
-    let words = format!("on node {} (container {CONTAINER}, requests.cpu from 10m to {TOO_MUCH}); ", pod.node);
+    let words = format!(
+        "on node {} (container {CONTAINER}, requests.cpu from 10m to {TOO_MUCH}); ",
+        pod.node
+    );
     ensure!(told.contains(&(words + who_refuses(case)?)), "{told}");
     ensure!(told.contains("cpu, requested: 1000000, "), "{told}");
-    let event = case.told("web", |event| event.starts_with("ResizeInfeasible")).await?;
-    ensure!(event == format!("ResizeInfeasible: {told}"), "{event}, and the condition says {told}");
+    let event = case
+        .told("web", |event| event.starts_with("ResizeInfeasible"))
+        .await?;
+    ensure!(
+        event == format!("ResizeInfeasible: {told}"),
+        "{event}, and the condition says {told}"
+    );
     let pods = case.pods("web").await?;
-    ensure!(pods.values().all(|pod| pod.ready), "a pod that is not resized goes on serving: {pods:?}");
+    ensure!(
+        pods.values().all(|pod| pod.ready),
+        "a pod that is not resized goes on serving: {pods:?}"
+    );
     taken_back(case, &before).await?;
     let events = case.events("web").await?;
-    let times = events.iter().filter(|event| event.starts_with("ResizeInfeasible")).count();
+    let times = events
+        .iter()
+        .filter(|event| event.starts_with("ResizeInfeasible"))
+        .count();
     ensure!(times == 1, "it is told {times} times: {events:?}");
     Ok(())
 }
@@ -146,25 +204,44 @@ pub(crate) async fn more_than_the_node_has_is_told_and_taken_back(case: &Case) -
 pub(crate) async fn infeasible_resize_is_tried_with_one_pod(case: &Case) -> Result<()> {
     clone_set(case, &case.image("v1").await?, "10m").await?;
     let before = case.pods("web").await?;
-    case.set_strategy("web", json!({"maxUnavailable": 1})).await?;
-    set_container(case, |container| container["resources"] = resources(TOO_MUCH)).await?;
+    case.set_strategy("web", json!({"maxUnavailable": 1}))
+        .await?;
+    set_container(case, |container| {
+        container["resources"] = resources(TOO_MUCH)
+    })
+    .await?;
     let told = blocked(case).await?;
     // What a leader knows goes with it.
-    let controller = ["deployment/kruise-controller-manager", "-n", install::NAMESPACE];
-    case.kubectl(&[&["rollout", "restart"], &controller[..]].concat()).await?;
-    case.kubectl(&[&["rollout", "status", "--timeout=180s"], &controller[..]].concat()).await?;
+    let controller = [
+        "deployment/kruise-controller-manager",
+        "-n",
+        install::NAMESPACE,
+    ];
+    case.kubectl(&[&["rollout", "restart"], &controller[..]].concat())
+        .await?;
+    case.kubectl(&[&["rollout", "status", "--timeout=180s"], &controller[..]].concat())
+        .await?;
     // It is not for want of maxUnavailable that the other pod stays as it is.
-    let changed = case.set_strategy("web", json!({"maxUnavailable": 2})).await?;
-    let is_seen = |set: &Value| set["status"]["observedGeneration"] == changed["metadata"]["generation"];
+    let changed = case
+        .set_strategy("web", json!({"maxUnavailable": 2}))
+        .await?;
+    let is_seen =
+        |set: &Value| set["status"]["observedGeneration"] == changed["metadata"]["generation"];
     case.until(kind::CLONE_SET, "web", is_seen).await?;
-    case.explained("web", "text", |text| text.contains("which lacks its new resources")).await?;
+    case.explained("web", "text", |text| {
+        text.contains("which lacks its new resources")
+    })
+    .await?;
     let again = blocked(case).await?;
     ensure!(again == told, "the next leader says {again}, not {told}");
     let mut tried = 0;
     for name in before.keys() {
         let pod = case.get(kind::POD, name).await?;
         let begun = pod["metadata"]["annotations"][INPLACE_UPDATE_STATE].is_string();
-        ensure!(begun == told.contains(&**name), "{name} was tried, and {told}");
+        ensure!(
+            begun == told.contains(&**name),
+            "{name} was tried, and {told}"
+        );
         tried += usize::from(begun);
     }
     ensure!(tried == 1, "{tried} pods were tried");

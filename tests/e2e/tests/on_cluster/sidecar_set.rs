@@ -54,20 +54,32 @@ async fn pods(case: &Case) -> Result<Vec<Value>> {
 
 fn containers(pod: &Value) -> Vec<&str> {
     let all = pod["spec"]["containers"].as_array().into_iter().flatten();
-    all.filter_map(|container| container["name"].as_str()).collect()
+    all.filter_map(|container| container["name"].as_str())
+        .collect()
 }
 
 fn status(pod: &Value, container: &str) -> Value {
     let lists = ["containerStatuses", "initContainerStatuses"].into_iter();
-    let mut all = lists.filter_map(|list| pod["status"][list].as_array()).flatten();
-    all.find(|status| status["name"] == container).cloned().unwrap_or_default()
+    let mut all = lists
+        .filter_map(|list| pod["status"][list].as_array())
+        .flatten();
+    all.find(|status| status["name"] == container)
+        .cloned()
+        .unwrap_or_default()
 }
 
 async fn done(case: &Case, pods: usize) -> Result<Value> {
     case.until(kind::SIDECAR_SET, &case.namespace, |set| {
         let status = &set["status"];
         status["observedGeneration"] == set["metadata"]["generation"]
-            && ["matchedPods", "updatedPods", "readyPods", "updatedReadyPods"].iter().all(|count| status[count] == pods)
+            && [
+                "matchedPods",
+                "updatedPods",
+                "readyPods",
+                "updatedReadyPods",
+            ]
+            .iter()
+            .all(|count| status[count] == pods)
     })
     .await
 }
@@ -75,7 +87,8 @@ async fn done(case: &Case, pods: usize) -> Result<Value> {
 pub(crate) async fn asked(case: &Case) -> Result<Value> {
     case.until(kind::SIDECAR_SET, &case.namespace, |set| {
         let mut conditions = set["status"]["conditions"].as_array().into_iter().flatten();
-        conditions.any(|condition| condition["type"] == "InjectionReady" && condition["status"] == "True")
+        conditions
+            .any(|condition| condition["type"] == "InjectionReady" && condition["status"] == "True")
     })
     .await
 }
@@ -90,7 +103,10 @@ fn deployment(image: &str) -> Value {
 }
 
 async fn deployed(case: &Case) -> Result<Value> {
-    case.until(DEPLOYMENT, "deployed", |deployment| deployment["status"]["readyReplicas"] == 2).await
+    case.until(DEPLOYMENT, "deployed", |deployment| {
+        deployment["status"]["readyReplicas"] == 2
+    })
+    .await
 }
 
 /// A Deployment's two pods, a CloneSet's two, and one of nobody.
@@ -102,47 +118,84 @@ async fn make_pods(case: &Case, image: &str) -> Result<()> {
     case.create(&deployment(image)).await?;
     for (name, is_selected) in [("alone", true), ("bare", false)] {
         let template = objects::clone_set(name, 1, image, &json!({}))["spec"]["template"].clone();
-        let mut pod = if is_selected { labelled(template) } else { template };
-        (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) = (json!("v1"), json!("Pod"), json!(name));
+        let mut pod = if is_selected {
+            labelled(template)
+        } else {
+            template
+        };
+        (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) =
+            (json!("v1"), json!("Pod"), json!(name));
         case.create(&pod).await?;
     }
     deployed(case).await?;
     case.done("cloned").await?;
     for name in ["alone", "bare"] {
-        case.kubectl(&["wait", "--for=condition=Ready", "pod", name, "-n", &case.namespace, "--timeout=120s"]).await?;
+        case.kubectl(&[
+            "wait",
+            "--for=condition=Ready",
+            "pod",
+            name,
+            "-n",
+            &case.namespace,
+            "--timeout=120s",
+        ])
+        .await?;
     }
     Ok(())
 }
 
 pub(crate) async fn pods_get_containers_that_are_updated(case: &Case) -> Result<()> {
-    let (main, one, two) = (case.image("v1").await?, image(case, "one").await?, image(case, "two").await?);
+    let (main, one, two) = (
+        case.image("v1").await?,
+        image(case, "one").await?,
+        image(case, "two").await?,
+    );
     let tested = async {
         case.create(&sidecar_set(case, &one, &json!({}))).await?;
         asked(case).await?;
         make_pods(case, &main).await?;
         let set = done(case, 5).await?;
         ensure!(
-            set["status"]["injection"]["selected"] == 5 && set["status"]["injection"]["missed"] == 0,
+            set["status"]["injection"]["selected"] == 5
+                && set["status"]["injection"]["missed"] == 0,
             "{}",
             set["status"]
         );
         let before = pods(case).await?;
         for pod in &before {
-            ensure!(containers(pod) == ["agent", "main"], "{:?}", containers(pod));
+            ensure!(
+                containers(pod) == ["agent", "main"],
+                "{:?}",
+                containers(pod)
+            );
             let annotations = &pod["metadata"]["annotations"];
-            ensure!(annotations["kruise.io/sidecarset-injected-list"] == case.namespace, "{annotations}");
+            ensure!(
+                annotations["kruise.io/sidecarset-injected-list"] == case.namespace,
+                "{annotations}"
+            );
         }
         let bare = case.get(kind::POD, "bare").await?;
         ensure!(containers(&bare) == ["main"], "{:?}", containers(&bare));
         updated_in_place(case, &before, &two).await
     };
     let tested = tested.await;
-    let deleted = case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await;
+    let deleted = case
+        .kubectl(&[
+            "delete",
+            "sidecarset",
+            &case.namespace,
+            "--ignore-not-found",
+        ])
+        .await;
     tested?;
     deleted?;
     // Deleting a SidecarSet changes no container.
     for pod in pods(case).await? {
-        ensure!(containers(&pod) == ["agent", "main"], "{:?}", containers(&pod));
+        ensure!(
+            containers(&pod) == ["agent", "main"],
+            "{:?}",
+            containers(&pod)
+        );
     }
     Ok(())
 }
@@ -161,7 +214,9 @@ pub(crate) async fn a_canary_is_taken_in_right_after_its_base(case: &Case) -> Re
             }});
             canary["spec"]["updateStrategy"] = json!({"type": "NotUpdate"});
             case.create(&base).await?;
-            case.create(&canary).await.with_context(|| format!("pair {number}"))?;
+            case.create(&canary)
+                .await
+                .with_context(|| format!("pair {number}"))?;
             for of in ["canary", "base"] {
                 case.kubectl(&["delete", "sidecarset", &name(of)]).await?;
             }
@@ -169,15 +224,27 @@ pub(crate) async fn a_canary_is_taken_in_right_after_its_base(case: &Case) -> Re
         Ok(())
     };
     let tested = tested.await;
-    let mut left = vec!["delete".to_owned(), "sidecarset".to_owned(), "--ignore-not-found".to_owned()];
-    left.extend((0..5).flat_map(|number| ["canary", "base"].map(|of| format!("{}-{of}-{number}", case.namespace))));
-    case.kubectl(&left.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    let mut left = vec![
+        "delete".to_owned(),
+        "sidecarset".to_owned(),
+        "--ignore-not-found".to_owned(),
+    ];
+    left.extend((0..5).flat_map(|number| {
+        ["canary", "base"].map(|of| format!("{}-{of}-{number}", case.namespace))
+    }));
+    case.kubectl(&left.iter().map(String::as_str).collect::<Vec<_>>())
+        .await?;
     tested
 }
 
 async fn updated_in_place(case: &Case, before: &[Value], image: &str) -> Result<()> {
     let containers = json!([{"name": "agent", "image": image}]);
-    case.patch(kind::SIDECAR_SET, &case.namespace, json!({"spec": {"containers": containers}})).await?;
+    case.patch(
+        kind::SIDECAR_SET,
+        &case.namespace,
+        json!({"spec": {"containers": containers}}),
+    )
+    .await?;
     done(case, before.len()).await?;
     agents_alone_restarted(case, before).await
 }
@@ -185,42 +252,74 @@ async fn updated_in_place(case: &Case, before: &[Value], image: &str) -> Result<
 /// Each pod is the one that it was, and of its containers the SidecarSet's alone is another, of another image.
 async fn agents_alone_restarted(case: &Case, before: &[Value]) -> Result<()> {
     for old in before {
-        let name = old["metadata"]["name"].as_str().context("a pod without a name")?;
+        let name = old["metadata"]["name"]
+            .as_str()
+            .context("a pod without a name")?;
         let new = case.get(kind::POD, name).await?;
-        ensure!(new["metadata"]["uid"] == old["metadata"]["uid"], "{name} is another pod");
+        ensure!(
+            new["metadata"]["uid"] == old["metadata"]["uid"],
+            "{name} is another pod"
+        );
         let (agent, main) = (status(&new, "agent"), status(&new, "main"));
-        ensure!(agent["restartCount"] == 1 && agent["imageID"] != status(old, "agent")["imageID"], "{name}: {agent}");
+        ensure!(
+            agent["restartCount"] == 1 && agent["imageID"] != status(old, "agent")["imageID"],
+            "{name}: {agent}"
+        );
         ensure!(main["restartCount"] == 0, "{name}: {main}");
     }
     Ok(())
 }
 
 pub(crate) async fn a_native_sidecar_is_updated_in_place(case: &Case) -> Result<()> {
-    let (main, one, two) = (case.image("v1").await?, image(case, "one").await?, image(case, "two").await?);
-    let native = |image: &str| json!([{"name": "agent", "image": image, "restartPolicy": "Always"}]);
+    let (main, one, two) = (
+        case.image("v1").await?,
+        image(case, "one").await?,
+        image(case, "two").await?,
+    );
+    let native =
+        |image: &str| json!([{"name": "agent", "image": image, "restartPolicy": "Always"}]);
     let images = async |image: &str| {
         for pod in pods(case).await? {
             let init = &pod["spec"]["initContainers"];
-            ensure!(init[0]["name"] == "agent" && init[0]["image"] == *image, "{init}");
+            ensure!(
+                init[0]["name"] == "agent" && init[0]["image"] == *image,
+                "{init}"
+            );
             ensure!(containers(&pod) == ["main"], "{:?}", containers(&pod));
         }
         anyhow::Ok(())
     };
     let tested = async {
-        case.create(&sidecar_set(case, &one, &json!({"containers": [], "initContainers": native(&one)}))).await?;
+        case.create(&sidecar_set(
+            case,
+            &one,
+            &json!({"containers": [], "initContainers": native(&one)}),
+        ))
+        .await?;
         asked(case).await?;
         case.create(&deployment(&main)).await?;
         deployed(case).await?;
         done(case, 2).await?;
         images(&one).await?;
         let before = pods(case).await?;
-        case.patch(kind::SIDECAR_SET, &case.namespace, json!({"spec": {"initContainers": native(&two)}})).await?;
+        case.patch(
+            kind::SIDECAR_SET,
+            &case.namespace,
+            json!({"spec": {"initContainers": native(&two)}}),
+        )
+        .await?;
         done(case, before.len()).await?;
         images(&two).await?;
         agents_alone_restarted(case, &before).await
     };
     let tested = tested.await;
-    case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await?;
+    case.kubectl(&[
+        "delete",
+        "sidecarset",
+        &case.namespace,
+        "--ignore-not-found",
+    ])
+    .await?;
     tested
 }
 
@@ -235,35 +334,63 @@ pub(crate) async fn pods_that_lack_the_containers_are_replaced(case: &Case) -> R
     };
     let tested = async {
         // Nobody injects yet, as if nobody had answered.
-        case.create(&sidecar_set(case, &one, &json!({"injectionStrategy": {"paused": true}}))).await?;
+        case.create(&sidecar_set(
+            case,
+            &one,
+            &json!({"injectionStrategy": {"paused": true}}),
+        ))
+        .await?;
         make_pods(case, &main).await?;
         injection(json!({"selected": 5, "injected": 0, "missed": 5})).await?;
-        case.patch(kind::SIDECAR_SET, &case.namespace, json!({"spec": {"injectionStrategy": {"paused": false}}}))
-            .await?;
+        case.patch(
+            kind::SIDECAR_SET,
+            &case.namespace,
+            json!({"spec": {"injectionStrategy": {"paused": false}}}),
+        )
+        .await?;
         asked(case).await?;
         let annotations = json!({"apps.kruise.io/sidecarset-repair": "Missed"});
-        case.patch(kind::SIDECAR_SET, &case.namespace, json!({"metadata": {"annotations": annotations}})).await?;
+        case.patch(
+            kind::SIDECAR_SET,
+            &case.namespace,
+            json!({"metadata": {"annotations": annotations}}),
+        )
+        .await?;
         // A pod of nobody stays: no other would come.
         let set = injection(json!({"selected": 5, "injected": 4, "missed": 1})).await?;
         done(case, 4).await?;
         let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
         for pod in pods(case).await?.iter().filter(stays) {
-            let expected: &[&str] = if pod["metadata"]["name"] == "alone" { &["main"] } else { &["agent", "main"] };
+            let expected: &[&str] = if pod["metadata"]["name"] == "alone" {
+                &["main"]
+            } else {
+                &["agent", "main"]
+            };
             ensure!(containers(pod) == expected, "{pod} {}", set["status"]);
         }
         Ok(())
     };
     let tested = tested.await;
-    case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await?;
+    case.kubectl(&[
+        "delete",
+        "sidecarset",
+        &case.namespace,
+        "--ignore-not-found",
+    ])
+    .await?;
     tested
 }
 
 /// The events of the test's SidecarSet, as `REASON: MESSAGE`. It is in no namespace, so they are in `default`.
 async fn events(case: &Case) -> Result<Vec<String>> {
     let all = objects::list(case.client(), "default", kind::EVENT, "").await?;
-    let of_set = all.into_iter().filter(|event| event["involvedObject"]["name"] == *case.namespace);
+    let of_set = all
+        .into_iter()
+        .filter(|event| event["involvedObject"]["name"] == *case.namespace);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    Ok(of_set.map(|event| format!("{}: {}", text(&event["reason"]), text(&event["message"]))).collect())
+    Ok(of_set
+        .map(|event| format!("{}: {}", text(&event["reason"]), text(&event["message"])))
+        .collect())
 }
 
 /// No pod is evicted before the webhook injects again.
@@ -290,14 +417,29 @@ pub(crate) async fn repair_after_an_outage_waits_for_calls(case: &Case) -> Resul
             let injection = &set["status"]["injection"];
             injection["injected"] == 2 && injection["missed"] == 0 && injection["selected"] == 2
         };
-        case.until(kind::SIDECAR_SET, &case.namespace, is_repaired).await?;
+        case.until(kind::SIDECAR_SET, &case.namespace, is_repaired)
+            .await?;
         let events = events(case).await?;
-        let of = |reason: &str| events.iter().filter(|event| event.starts_with(reason)).count();
-        ensure!((of("RepairedPod:"), of("RepairStopped:")) == (2, 0), "{events:?}");
+        let of = |reason: &str| {
+            events
+                .iter()
+                .filter(|event| event.starts_with(reason))
+                .count()
+        };
+        ensure!(
+            (of("RepairedPod:"), of("RepairStopped:")) == (2, 0),
+            "{events:?}"
+        );
         Ok(())
     };
     let tested = tested.await;
-    case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await?;
+    case.kubectl(&[
+        "delete",
+        "sidecarset",
+        &case.namespace,
+        "--ignore-not-found",
+    ])
+    .await?;
     tested
 }
 
@@ -305,67 +447,110 @@ pub(crate) async fn repair_after_an_outage_waits_for_calls(case: &Case) -> Resul
 pub(crate) async fn protected_namespaces_are_named(case: &Case) -> Result<()> {
     let one = image(case, "one").await?;
     let of = |namespaces: &[&str]| {
-        let named = json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces});
+        let named =
+            json!({"key": "kubernetes.io/metadata.name", "operator": "In", "values": namespaces});
         json!({"matchExpressions": [named]})
     };
     let tested = async {
         let mut set = sidecar_set(case, &one, &json!({}));
         set["spec"]["namespaceSelector"] = of(&["kube-system"]);
         case.create(&set).await?;
-        for (namespaces, status, reason) in
-            [(&["kube-system"][..], "False", "NamespacesLeftOut"), (&["kube-system", &case.namespace], "True", "Asked")]
-        {
+        for (namespaces, status, reason) in [
+            (&["kube-system"][..], "False", "NamespacesLeftOut"),
+            (&["kube-system", &case.namespace], "True", "Asked"),
+        ] {
             let selector = json!({"spec": {"namespaceSelector": of(namespaces)}});
-            case.patch(kind::SIDECAR_SET, &case.namespace, selector).await?;
-            let names = |text: &str| text.contains("kube-system (by the value controller.protectedNamespaces");
+            case.patch(kind::SIDECAR_SET, &case.namespace, selector)
+                .await?;
+            let names = |text: &str| {
+                text.contains("kube-system (by the value controller.protectedNamespaces")
+            };
             case.until(kind::SIDECAR_SET, &case.namespace, |set| {
                 let mut conditions = set["status"]["conditions"].as_array().into_iter().flatten();
                 conditions.any(|condition| {
-                    (&condition["type"], &condition["status"], &condition["reason"])
-                        == (&json!("InjectionReady"), &json!(status), &json!(reason))
+                    (
+                        &condition["type"],
+                        &condition["status"],
+                        &condition["reason"],
+                    ) == (&json!("InjectionReady"), &json!(status), &json!(reason))
                         && condition["message"].as_str().is_some_and(names)
                 })
             })
             .await?;
-            case.explained_of("sidecarset", &case.namespace, "text", names).await?;
+            case.explained_of("sidecarset", &case.namespace, "text", names)
+                .await?;
         }
         Ok(())
     };
     let tested = tested.await;
-    case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await?;
+    case.kubectl(&[
+        "delete",
+        "sidecarset",
+        &case.namespace,
+        "--ignore-not-found",
+    ])
+    .await?;
     tested
 }
 
 pub(crate) async fn a_hot_upgrade_leaves_one_at_work(case: &Case) -> Result<()> {
     let main = case.image("v1").await?;
-    let (one, two, empty) = (image(case, "one").await?, image(case, "two").await?, image(case, "empty").await?);
+    let (one, two, empty) = (
+        image(case, "one").await?,
+        image(case, "two").await?,
+        image(case, "empty").await?,
+    );
     let mesh = |image: &str| {
         let strategy = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": empty});
         json!([{"name": "mesh", "image": image, "upgradeStrategy": strategy}])
     };
     let tested = async {
-        case.create(&sidecar_set(case, &one, &json!({"containers": mesh(&one)}))).await?;
+        case.create(&sidecar_set(case, &one, &json!({"containers": mesh(&one)})))
+            .await?;
         asked(case).await?;
-        let template = objects::clone_set("alone", 1, &main, &json!({}))["spec"]["template"].clone();
+        let template =
+            objects::clone_set("alone", 1, &main, &json!({}))["spec"]["template"].clone();
         let mut pod = labelled(template);
-        (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) = (json!("v1"), json!("Pod"), json!("alone"));
+        (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) =
+            (json!("v1"), json!("Pod"), json!("alone"));
         case.create(&pod).await?;
         done(case, 1).await?;
         for (image, working, idle) in [(&two, "mesh-2", "mesh-1"), (&one, "mesh-1", "mesh-2")] {
-            case.patch(kind::SIDECAR_SET, &case.namespace, json!({"spec": {"containers": mesh(image)}})).await?;
+            case.patch(
+                kind::SIDECAR_SET,
+                &case.namespace,
+                json!({"spec": {"containers": mesh(image)}}),
+            )
+            .await?;
             let set = done(case, 1).await?;
             let pod = case.get(kind::POD, "alone").await?;
-            let images: Vec<_> = pod["spec"]["containers"].as_array().into_iter().flatten().collect();
-            let has = |name: &str, image: &str| images.iter().any(|c| c["name"] == name && c["image"] == image);
+            let images: Vec<_> = pod["spec"]["containers"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .collect();
+            let has = |name: &str, image: &str| {
+                images
+                    .iter()
+                    .any(|c| c["name"] == name && c["image"] == image)
+            };
             ensure!(has(working, image) && has(idle, &empty), "{images:?}");
             let annotations = &pod["metadata"]["annotations"];
-            let says = |key: &str| annotations[format!("{key}.sidecarset.kruise.io/{idle}")].clone();
+            let says =
+                |key: &str| annotations[format!("{key}.sidecarset.kruise.io/{idle}")].clone();
             ensure!(says("version") == "0", "{annotations} {}", set["status"]);
-            case.told("alone", |told| told.starts_with("ResetContainerSucceed")).await?;
+            case.told("alone", |told| told.starts_with("ResetContainerSucceed"))
+                .await?;
         }
         Ok(())
     };
     let tested = tested.await;
-    case.kubectl(&["delete", "sidecarset", &case.namespace, "--ignore-not-found"]).await?;
+    case.kubectl(&[
+        "delete",
+        "sidecarset",
+        &case.namespace,
+        "--ignore-not-found",
+    ])
+    .await?;
     tested
 }

@@ -17,7 +17,10 @@ use crate::world::Case;
 const NODE: u8 = 2;
 const HOSTNAME: &str = "kubernetes.io/hostname";
 /// Each set's name and kind.
-const SETS: [(&str, &str); 2] = [("advanced", kind::STATEFUL_SET), ("native", kind::NATIVE_STATEFUL_SET)];
+const SETS: [(&str, &str); 2] = [
+    ("advanced", kind::STATEFUL_SET),
+    ("native", kind::NATIVE_STATEFUL_SET),
+];
 
 /// Three pods, one on each node, each with a claim, whose places are recorded and whose IPs are kept.
 fn set(name: &str, set_kind: &str, image: &str) -> Value {
@@ -48,24 +51,38 @@ type Pods = BTreeMap<String, PodView>;
 
 /// The pods when all three serve.
 async fn serving(case: &Case, name: &str, set_kind: &str) -> Result<Pods> {
-    case.until(set_kind, name, |set| set["status"]["readyReplicas"] == 3).await?;
+    case.until(set_kind, name, |set| set["status"]["readyReplicas"] == 3)
+        .await?;
     case.pods(name).await
 }
 
 /// The pod that is on the node.
 fn on_node(pods: &Pods) -> Result<&PodView> {
     let node = Place::Node(NODE).to_string();
-    pods.values().find(|pod| pod.node == node).with_context(|| format!("no pod on {node}: {pods:?}"))
+    pods.values()
+        .find(|pod| pod.node == node)
+        .with_context(|| format!("no pod on {node}: {pods:?}"))
 }
 
 /// The pods on other nodes are the same; that of the node is where it was, and another one only if it was `replaced`.
 fn ensure_back(before: &Pods, after: &Pods, replaced: bool) -> Result<()> {
     let moved = on_node(before)?;
     for (name, was) in before {
-        let is = after.get(name).with_context(|| format!("{name} is missing"))?;
-        ensure!(is.node == was.node && is.ip == was.ip, "{name} was at {} on {}: {is:?}", was.ip, was.node);
+        let is = after
+            .get(name)
+            .with_context(|| format!("{name} is missing"))?;
+        ensure!(
+            is.node == was.node && is.ip == was.ip,
+            "{name} was at {} on {}: {is:?}",
+            was.ip,
+            was.node
+        );
         let is_same = is.uid == was.uid;
-        ensure!(is_same != (replaced && *name == moved.name), "{name}, replaced: {}", !is_same);
+        ensure!(
+            is_same != (replaced && *name == moved.name),
+            "{name}, replaced: {}",
+            !is_same
+        );
     }
     Ok(())
 }
@@ -81,9 +98,11 @@ pub(crate) async fn pods_come_back_to_a_node_that_was_away(case: &Case) -> Resul
         let pods = serving(case, name, set_kind).await?;
         let recorded = |state: &Value| {
             let states = &state["status"]["podStates"];
-            pods.values().all(|pod| states[&pod.name]["nodeName"] == pod.node)
+            pods.values()
+                .all(|pod| states[&pod.name]["nodeName"] == pod.node)
         };
-        case.until(kind::PERSISTENT_POD_STATE, name, recorded).await?;
+        case.until(kind::PERSISTENT_POD_STATE, name, recorded)
+            .await?;
         before.push(pods);
     }
     drained(case, &before).await.context("drained")?;
@@ -94,12 +113,21 @@ pub(crate) async fn pods_come_back_to_a_node_that_was_away(case: &Case) -> Resul
 /// An evicted pod waits for its node, which is said, and is there again when the node takes pods again.
 async fn drained(case: &Case, before: &[Pods]) -> Result<()> {
     let node = Place::Node(NODE).to_string();
-    let drain = ["drain", &node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=180s"];
+    let drain = [
+        "drain",
+        &node,
+        "--ignore-daemonsets",
+        "--delete-emptydir-data",
+        "--timeout=180s",
+    ];
     let tested = async {
         case.kubectl(&drain).await?;
         says(case, &format!("on node {node}, which is cordoned")).await
     };
-    pulls::restored(tested, async { case.kubectl(&["uncordon", &node]).await.map(drop) }).await?;
+    pulls::restored(tested, async {
+        case.kubectl(&["uncordon", &node]).await.map(drop)
+    })
+    .await?;
     for ((name, set_kind), before) in SETS.into_iter().zip(before) {
         ensure_back(before, &serving(case, name, set_kind).await?, true).context(name)?;
     }
@@ -109,14 +137,21 @@ async fn drained(case: &Case, before: &[Pods]) -> Result<()> {
 /// Where `explain` says of each set's pod why it is not there, and the Advanced set's condition does.
 async fn says(case: &Case, what: &str) -> Result<()> {
     for (name, _) in SETS {
-        case.explained_of("persistentpodstate", name, "text", |text| text.contains(what)).await?;
+        case.explained_of("persistentpodstate", name, "text", |text| {
+            text.contains(what)
+        })
+        .await?;
     }
     let told = |set: &Value| {
         let mut conditions = set["status"]["conditions"].as_array().into_iter().flatten();
-        conditions
-            .any(|c| c["reason"] == "PinnedNodeUnavailable" && c["message"].as_str().is_some_and(|m| m.contains(what)))
+        conditions.any(|c| {
+            c["reason"] == "PinnedNodeUnavailable"
+                && c["message"].as_str().is_some_and(|m| m.contains(what))
+        })
     };
-    case.until(kind::STATEFUL_SET, "advanced", told).await.map(drop)
+    case.until(kind::STATEFUL_SET, "advanced", told)
+        .await
+        .map(drop)
 }
 
 /// The kubelet starts the same pods again.
@@ -140,23 +175,50 @@ async fn gone(case: &Case) -> Result<()> {
     }
     let node = Place::Node(NODE).to_string();
     let cluster = case.cluster()?;
-    case.blocking(move |_| cluster.kill(Component::Kubelet(NODE))).await?;
+    case.blocking(move |_| cluster.kill(Component::Kubelet(NODE)))
+        .await?;
     case.kubectl(&["delete", "node", &node]).await?;
     says(case, &format!("on node {node}, which is gone")).await?;
     for ((name, set_kind), before) in SETS.into_iter().zip(&before) {
         let lost = on_node(before)?;
         let forget = format!("kruise.io/forget-pod-states={}", lost.name);
-        case.kubectl(&["annotate", "--overwrite", "persistentpodstate", "-n", &case.namespace, name, &forget]).await?;
+        case.kubectl(&[
+            "annotate",
+            "--overwrite",
+            "persistentpodstate",
+            "-n",
+            &case.namespace,
+            name,
+            &forget,
+        ])
+        .await?;
         let forgotten = |state: &Value| state["status"]["podStates"][&lost.name].is_null();
-        case.until(kind::PERSISTENT_POD_STATE, name, forgotten).await?;
-        let delete = ["delete", "pod", "-n", &case.namespace, &lost.name, "--grace-period=1", "--wait=false"];
+        case.until(kind::PERSISTENT_POD_STATE, name, forgotten)
+            .await?;
+        let delete = [
+            "delete",
+            "pod",
+            "-n",
+            &case.namespace,
+            &lost.name,
+            "--grace-period=1",
+            "--wait=false",
+        ];
         case.kubectl(&delete).await?;
-        case.until(kind::POD, &lost.name, |pod| pod["metadata"]["uid"] != lost.uid).await?;
+        case.until(kind::POD, &lost.name, |pod| {
+            pod["metadata"]["uid"] != lost.uid
+        })
+        .await?;
         let after = serving(case, name, set_kind).await?;
         for (pod, was) in before {
-            let is = after.get(pod).with_context(|| format!("{pod} is missing"))?;
+            let is = after
+                .get(pod)
+                .with_context(|| format!("{pod} is missing"))?;
             let is_same = is.uid == was.uid && is.node == was.node && is.ip == was.ip;
-            ensure!(is_same == (*pod != lost.name) && is.node != node, "{was:?} is now {is:?}");
+            ensure!(
+                is_same == (*pod != lost.name) && is.node != node,
+                "{was:?} is now {is:?}"
+            );
         }
     }
     Ok(())
@@ -166,10 +228,16 @@ async fn gone(case: &Case) -> Result<()> {
 async fn back(case: &Case) -> Result<()> {
     let cluster = case.cluster()?;
     case.blocking(move |_| {
-        if cluster.runs(Component::Kubelet(NODE)) { Ok(()) } else { cluster.start(Component::Kubelet(NODE)) }
+        if cluster.runs(Component::Kubelet(NODE)) {
+            Ok(())
+        } else {
+            cluster.start(Component::Kubelet(NODE))
+        }
     })
     .await?;
     pulls::until_node(case, NODE, |_| true).await?;
     let node = format!("node/{}", Place::Node(NODE));
-    case.kubectl(&["wait", "--for=condition=Ready", &node, "--timeout=180s"]).await.map(drop)
+    case.kubectl(&["wait", "--for=condition=Ready", &node, "--timeout=180s"])
+        .await
+        .map(drop)
 }

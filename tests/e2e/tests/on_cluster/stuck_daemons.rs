@@ -24,25 +24,91 @@ const STAGED: [(&str, &str, &str, &[&str]); 13] = [
         kind::DAEMON_SET,
         "held",
         "HookNotReleased",
-        &["on node node-1", "kruise.io/test=held", "spec.lifecycle.preDelete"],
+        &[
+            "on node node-1",
+            "kruise.io/test=held",
+            "spec.lifecycle.preDelete",
+        ],
     ),
-    (kind::DAEMON_SET, "surging", "HostPortWithSurge", &["port 18099", "use maxUnavailable in place of maxSurge"]),
-    (kind::DAEMON_SET, "pulled", "ImageUnavailable", &["on node node-1", "not-there", "imagePullSecrets"]),
-    (kind::DAEMON_SET, "refused", "PodsFail", &["pods on node node-1", "OutOfcpu", "make room on the node"]),
-    (kind::DAEMON_SET, "away", "NodesNotReady", &[LOST_NODE, DAEMONSET_IGNORE_NOT_READY]),
-    (kind::BROADCAST_JOB, "roomless", "NoNode", &["for too little allocatable cpu", "correct spec.template.spec"]),
-    (kind::BROADCAST_JOB, "imageless", "ImageUnavailable", &["on node node-1", "not-there", "imagePullSecrets"]),
+    (
+        kind::DAEMON_SET,
+        "surging",
+        "HostPortWithSurge",
+        &["port 18099", "use maxUnavailable in place of maxSurge"],
+    ),
+    (
+        kind::DAEMON_SET,
+        "pulled",
+        "ImageUnavailable",
+        &["on node node-1", "not-there", "imagePullSecrets"],
+    ),
+    (
+        kind::DAEMON_SET,
+        "refused",
+        "PodsFail",
+        &["pods on node node-1", "OutOfcpu", "make room on the node"],
+    ),
+    (
+        kind::DAEMON_SET,
+        "away",
+        "NodesNotReady",
+        &[LOST_NODE, DAEMONSET_IGNORE_NOT_READY],
+    ),
+    (
+        kind::BROADCAST_JOB,
+        "roomless",
+        "NoNode",
+        &[
+            "for too little allocatable cpu",
+            "correct spec.template.spec",
+        ],
+    ),
+    (
+        kind::BROADCAST_JOB,
+        "imageless",
+        "ImageUnavailable",
+        &["on node node-1", "not-there", "imagePullSecrets"],
+    ),
     (
         kind::BROADCAST_JOB,
         "failed",
         "PodFailed",
-        &["on node-1", "broadcastjob-name=failed", r#"{"spec":{"paused":false}}"#],
+        &[
+            "on node-1",
+            "broadcastjob-name=failed",
+            r#"{"spec":{"paused":false}}"#,
+        ],
     ),
-    (kind::CONTAINER_RECREATE_REQUEST, "gateless", "NoReadinessGate", &["pod gateless", "KruisePodReadinessGate"]),
-    (kind::CONTAINER_RECREATE_REQUEST, "crashing", "NotStarted", &["pod crashing", "CrashLoopBackOff", "--previous"]),
-    (kind::CONTAINER_RECREATE_REQUEST, "unready", "NotReady", &["pod unready", "readiness probes"]),
-    (kind::CONTAINER_RECREATE_REQUEST, "waits", "BehindAnother", &["unready comes first", "delete it"]),
-    (kind::CONTAINER_RECREATE_REQUEST, "silent", "NotReported", &[LOST_NODE, "whether the node is up"]),
+    (
+        kind::CONTAINER_RECREATE_REQUEST,
+        "gateless",
+        "NoReadinessGate",
+        &["pod gateless", "KruisePodReadinessGate"],
+    ),
+    (
+        kind::CONTAINER_RECREATE_REQUEST,
+        "crashing",
+        "NotStarted",
+        &["pod crashing", "CrashLoopBackOff", "--previous"],
+    ),
+    (
+        kind::CONTAINER_RECREATE_REQUEST,
+        "unready",
+        "NotReady",
+        &["pod unready", "readiness probes"],
+    ),
+    (
+        kind::CONTAINER_RECREATE_REQUEST,
+        "waits",
+        "BehindAnother",
+        &["unready comes first", "delete it"],
+    ),
+    (
+        kind::CONTAINER_RECREATE_REQUEST,
+        "silent",
+        "NotReported",
+        &[LOST_NODE, "whether the node is up"],
+    ),
 ];
 
 pub(crate) async fn each_cause_is_named(case: &Case) -> Result<()> {
@@ -53,7 +119,9 @@ pub(crate) async fn each_cause_is_named(case: &Case) -> Result<()> {
         stage_requests(case, &image).await?;
         loses_its_node(case).await?;
         for (kind, name, reason, words) in STAGED {
-            is_told(case, kind, name, reason, words).await.with_context(|| format!("{name}: {reason}"))?;
+            is_told(case, kind, name, reason, words)
+                .await
+                .with_context(|| format!("{name}: {reason}"))?;
         }
         // The remedy that the message names.
         case.patch(
@@ -62,7 +130,11 @@ pub(crate) async fn each_cause_is_named(case: &Case) -> Result<()> {
             json!({"metadata": {"annotations": {DAEMONSET_IGNORE_NOT_READY: "true"}}}),
         )
         .await?;
-        case.until(kind::DAEMON_SET, "away", |set| set["status"]["updatedNumberScheduled"] == 2).await.map(drop)
+        case.until(kind::DAEMON_SET, "away", |set| {
+            set["status"]["updatedNumberScheduled"] == 2
+        })
+        .await
+        .map(drop)
     };
     pulls::restored(staged, restored(case)).await?;
     mended(case, &image).await
@@ -71,19 +143,41 @@ pub(crate) async fn each_cause_is_named(case: &Case) -> Result<()> {
 /// What is mended is told no more.
 async fn mended(case: &Case, image: &str) -> Result<()> {
     let pods = case.pods("held").await?;
-    let held = pods.keys().next().context("the pod that the hook holds is gone")?;
-    case.patch(kind::POD, held, json!({"metadata": {"labels": {"kruise.io/test": null}}})).await?;
+    let held = pods
+        .keys()
+        .next()
+        .context("the pod that the hook holds is gone")?;
+    case.patch(
+        kind::POD,
+        held,
+        json!({"metadata": {"labels": {"kruise.io/test": null}}}),
+    )
+    .await?;
     let set = case.get(kind::DAEMON_SET, "pulled").await?;
-    case.patch(kind::DAEMON_SET, "pulled", objects::image_patch(&set, image)).await?;
-    let mut containers = case.get(kind::DAEMON_SET, "refused").await?["spec"]["template"]["spec"]["containers"].take();
+    case.patch(
+        kind::DAEMON_SET,
+        "pulled",
+        objects::image_patch(&set, image),
+    )
+    .await?;
+    let mut containers =
+        case.get(kind::DAEMON_SET, "refused").await?["spec"]["template"]["spec"]["containers"]
+            .take();
     containers[0]["resources"] = json!({});
     let template = json!({"spec": {"template": {"spec": {"containers": containers}}}});
     case.patch(kind::DAEMON_SET, "refused", template).await?;
-    case.patch(kind::BROADCAST_JOB, "failed", json!({"spec": {"paused": false}})).await?;
+    case.patch(
+        kind::BROADCAST_JOB,
+        "failed",
+        json!({"spec": {"paused": false}}),
+    )
+    .await?;
     for (kind, name) in STAGED.iter().map(|(kind, name, ..)| (*kind, *name)) {
         let is_mended = |object: &Value| blocked(object).is_none();
         if ["held", "pulled", "refused", "away", "failed", "silent"].contains(&name) {
-            case.until(kind, name, is_mended).await.with_context(|| format!("{name} is mended"))?;
+            case.until(kind, name, is_mended)
+                .await
+                .with_context(|| format!("{name} is mended"))?;
         }
     }
     Ok(())
@@ -113,11 +207,17 @@ async fn stage_sets(case: &Case, image: &str) -> Result<()> {
     surging["spec"]["template"]["spec"]["containers"][0]["ports"][0]["hostPort"] = 18_099.into();
     // The scheduler, which would see that there is no room, is not asked.
     let mut refused = set("refused", image, &rolling, &json!({"nodeName": NODE}));
-    refused["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": TOO_MUCH}});
+    refused["spec"]["template"]["spec"]["containers"][0]["resources"] =
+        json!({"requests": {"cpu": TOO_MUCH}});
     // Without it a node that is away is none of the set's.
     let tolerates = json!({"tolerations": [{"operator": "Exists"}]});
-    for set in [held, surging, refused, set("pulled", image, &rolling, &one), set("away", image, &rolling, &tolerates)]
-    {
+    for set in [
+        held,
+        surging,
+        refused,
+        set("pulled", image, &rolling, &one),
+        set("away", image, &rolling, &tolerates),
+    ] {
         case.create(&set).await?;
     }
     let updates = case.image("v2").await?;
@@ -127,9 +227,14 @@ async fn stage_sets(case: &Case, image: &str) -> Result<()> {
         ("pulled", 1, Some(format!("{image}-not-there"))),
         ("away", 3, None),
     ] {
-        let set = case.until(kind::DAEMON_SET, name, |set| set["status"]["numberAvailable"] == nodes).await?;
+        let set = case
+            .until(kind::DAEMON_SET, name, |set| {
+                set["status"]["numberAvailable"] == nodes
+            })
+            .await?;
         if let Some(image) = image {
-            case.patch(kind::DAEMON_SET, name, objects::image_patch(&set, &image)).await?;
+            case.patch(kind::DAEMON_SET, name, objects::image_patch(&set, &image))
+                .await?;
         }
     }
     Ok(())
@@ -138,7 +243,10 @@ async fn stage_sets(case: &Case, image: &str) -> Result<()> {
 async fn stage_jobs(case: &Case, image: &str) -> Result<()> {
     let fails = json!([{"name": "PORT", "value": "none"}]);
     for (name, container) in [
-        ("roomless", json!({"image": image, "resources": {"requests": {"cpu": TOO_MUCH}}})),
+        (
+            "roomless",
+            json!({"image": image, "resources": {"requests": {"cpu": TOO_MUCH}}}),
+        ),
         ("imageless", json!({"image": format!("{image}-not-there")})),
         ("failed", json!({"image": image, "env": fails})),
     ] {
@@ -159,18 +267,28 @@ async fn stage_requests(case: &Case, image: &str) -> Result<()> {
     let no_port = json!({"tcpSocket": {"port": 1}, "periodSeconds": 1});
     for (name, node, field, value) in [
         ("gateless", NODE, "readinessProbe", json!(null)),
-        ("crashing", NODE, "env", json!([{"name": "PORT", "value": "none"}])),
+        (
+            "crashing",
+            NODE,
+            "env",
+            json!([{"name": "PORT", "value": "none"}]),
+        ),
         ("unready", NODE, "readinessProbe", no_port),
         ("silent", LOST_NODE, "readinessProbe", json!(null)),
     ] {
         let mut pod = objects::clone_set(name, 1, image, &json!({}))["spec"]["template"].take();
-        (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) = (json!("v1"), json!("Pod"), name.into());
+        (pod["apiVersion"], pod["kind"], pod["metadata"]["name"]) =
+            (json!("v1"), json!("Pod"), name.into());
         pod["spec"]["nodeName"] = node.into();
         pod["spec"]["containers"][0][field] = value;
         case.create(&pod).await?;
     }
     for (name, pod, strategy) in [
-        ("gateless", "gateless", json!({"unreadyGracePeriodSeconds": 1})),
+        (
+            "gateless",
+            "gateless",
+            json!({"unreadyGracePeriodSeconds": 1}),
+        ),
         ("crashing", "crashing", json!({})),
         ("unready", "unready", json!({})),
         // Its name, too, comes after the other: both may be of one second.
@@ -185,7 +303,9 @@ async fn request(case: &Case, name: &str, pod: &str, strategy: &Value) -> Result
     let has_begun = |pod: &Value| {
         let status = &pod["status"]["containerStatuses"][0];
         // The crashing one has its id from its first start on.
-        status["containerID"].as_str().is_some_and(|id| !id.is_empty())
+        status["containerID"]
+            .as_str()
+            .is_some_and(|id| !id.is_empty())
     };
     case.until(kind::POD, pod, has_begun).await?;
     let request = json!({
@@ -196,38 +316,84 @@ async fn request(case: &Case, name: &str, pod: &str, strategy: &Value) -> Result
 }
 
 async fn loses_its_node(case: &Case) -> Result<()> {
-    case.until(kind::POD, "silent", |pod| pod["status"]["containerStatuses"][0]["ready"] == true).await?;
+    case.until(kind::POD, "silent", |pod| {
+        pod["status"]["containerStatuses"][0]["ready"] == true
+    })
+    .await?;
     let cluster = case.cluster()?;
-    case.blocking(move |_| cluster.kill(Component::Kubelet(LOST))).await?;
+    case.blocking(move |_| cluster.kill(Component::Kubelet(LOST)))
+        .await?;
     // The node's daemon lives on without it.
-    request(case, "silent", "silent", &json!({"terminationGracePeriodSeconds": 1})).await?;
+    request(
+        case,
+        "silent",
+        "silent",
+        &json!({"terminationGracePeriodSeconds": 1}),
+    )
+    .await?;
     let node = format!("node/{LOST_NODE}");
-    case.kubectl(&["wait", "--for=condition=Ready=Unknown", &node, "--timeout=180s"]).await?;
+    case.kubectl(&[
+        "wait",
+        "--for=condition=Ready=Unknown",
+        &node,
+        "--timeout=180s",
+    ])
+    .await?;
     let set = case.get(kind::DAEMON_SET, "away").await?;
     let image = case.image("v3").await?;
-    case.patch(kind::DAEMON_SET, "away", objects::image_patch(&set, &image)).await.map(drop)
+    case.patch(kind::DAEMON_SET, "away", objects::image_patch(&set, &image))
+        .await
+        .map(drop)
 }
 
 async fn restored(case: &Case) -> Result<()> {
     let cluster = case.cluster()?;
     case.blocking(move |_| {
         let kubelet = Component::Kubelet(LOST);
-        if cluster.runs(kubelet) { Ok(()) } else { cluster.start(kubelet) }
+        if cluster.runs(kubelet) {
+            Ok(())
+        } else {
+            cluster.start(kubelet)
+        }
     })
     .await?;
-    case.kubectl(&["wait", "--for=condition=Ready", &format!("node/{LOST_NODE}"), "--timeout=180s"]).await.map(drop)
+    case.kubectl(&[
+        "wait",
+        "--for=condition=Ready",
+        &format!("node/{LOST_NODE}"),
+        "--timeout=180s",
+    ])
+    .await
+    .map(drop)
 }
 
 fn blocked(object: &Value) -> Option<&Value> {
-    object["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Blocked")
+    object["status"]["conditions"]
+        .as_array()?
+        .iter()
+        .find(|condition| condition["type"] == "Blocked")
 }
 
 async fn is_told(case: &Case, kind: &str, name: &str, reason: &str, words: &[&str]) -> Result<()> {
-    let is = |object: &Value| blocked(object).is_some_and(|condition| condition["reason"] == reason);
+    let is =
+        |object: &Value| blocked(object).is_some_and(|condition| condition["reason"] == reason);
     let object = case.until(kind, name, is).await?;
-    let message = blocked(&object).and_then(|condition| condition["message"].as_str()).unwrap_or_default().to_owned();
-    ensure!(words.iter().all(|word| message.contains(word)), "it says {message:?}");
-    let head: String = message.chars().take_while(|c| !c.is_ascii_digit()).collect();
+    let message = blocked(&object)
+        .and_then(|condition| condition["message"].as_str())
+        .unwrap_or_default()
+        .to_owned();
+    ensure!(
+        words.iter().all(|word| message.contains(word)),
+        "it says {message:?}"
+    );
+    let head: String = message
+        .chars()
+        .take_while(|c| !c.is_ascii_digit())
+        .collect();
     let plain = kind.rsplit('/').next().unwrap_or(kind).to_lowercase();
-    case.explained_of(&plain, name, "text", |text| text.contains(reason) && text.contains(&head)).await.map(drop)
+    case.explained_of(&plain, name, "text", |text| {
+        text.contains(reason) && text.contains(&head)
+    })
+    .await
+    .map(drop)
 }

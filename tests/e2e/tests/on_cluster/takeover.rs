@@ -30,7 +30,11 @@ fn template(name: &str, image: &str) -> Value {
     container["terminationMessagePath"] = json!("/dev/termination-log");
     container["terminationMessagePolicy"] = json!("File");
     container["ports"][0]["protocol"] = json!("TCP");
-    for (field, value) in [("failureThreshold", 3), ("successThreshold", 1), ("timeoutSeconds", 1)] {
+    for (field, value) in [
+        ("failureThreshold", 3),
+        ("successThreshold", 1),
+        ("timeoutSeconds", 1),
+    ] {
         container["readinessProbe"][field] = json!(value);
     }
     template
@@ -83,22 +87,31 @@ fn pod(set: &Value, id: &str, hash: &str, image: &str, version: &str, gated: boo
 
 /// Makes a pod, with its gates open, or the one of updates closed.
 async fn make(case: &Case, pod: &Value, open: bool) -> Result<()> {
-    let name = case.create(pod).await?["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let name = case.create(pod).await?["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     if pod["spec"]["readinessGates"].is_array() {
         let condition = |type_: &str, open: bool, reason: &str| {
             let status = if open { "True" } else { "False" };
             json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": "2026-01-01T00:00:00Z"})
         };
         let closed = if open { "" } else { "StartInPlaceUpdate" };
-        let conditions = json!([condition("KruisePodReady", true, ""), condition("InPlaceUpdateReady", open, closed)]);
+        let conditions = json!([
+            condition("KruisePodReady", true, ""),
+            condition("InPlaceUpdateReady", open, closed)
+        ]);
         let patch = json!({"status": {"conditions": conditions}}).to_string();
         let namespace = ["-n", &case.namespace, "--subresource=status"];
-        case.kubectl(&[&["patch", "pod", &name, "-p", &patch], &namespace[..]].concat()).await?;
+        case.kubectl(&[&["patch", "pod", &name, "-p", &patch], &namespace[..]].concat())
+            .await?;
     }
     let wanted = if open { "Ready" } else { "ContainersReady" };
     case.until(kind::POD, &name, |pod| {
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        conditions.into_iter().any(|c| c["type"] == wanted && c["status"] == "True")
+        conditions
+            .into_iter()
+            .any(|c| c["type"] == wanted && c["status"] == "True")
     })
     .await?;
     Ok(())
@@ -119,53 +132,114 @@ async fn set_status(case: &Case, name: &str, updated: i32, current: &str) -> Res
         "updateRevision": format!("{name}-22"), "currentRevision": format!("{name}-{current}"), "collisionCount": 0,
         "labelSelector": format!("app={name}"),
     }});
-    let arguments = ["patch", "cloneset", name, "-n", &case.namespace, "--subresource=status", "--type=merge", "-p"];
-    case.kubectl(&[&arguments[..], &[&status.to_string()]].concat()).await.map(|_| ())
+    let arguments = [
+        "patch",
+        "cloneset",
+        name,
+        "-n",
+        &case.namespace,
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+    ];
+    case.kubectl(&[&arguments[..], &[&status.to_string()]].concat())
+        .await
+        .map(|_| ())
 }
 
 /// The names of objects of a CloneSet, none of which the controller may have written.
 async fn untouched(case: &Case, kind: &str, name: &str) -> Result<Vec<String>> {
-    let objects = objects::list(case.client(), &case.namespace, kind, &format!("{APP}={name}")).await?;
+    let objects = objects::list(
+        case.client(),
+        &case.namespace,
+        kind,
+        &format!("{APP}={name}"),
+    )
+    .await?;
     for object in &objects {
-        let writers = object["metadata"]["managedFields"].as_array().into_iter().flatten();
-        let ours = writers.into_iter().find(|writer| writer["manager"] == "berth-controller");
-        ensure!(ours.is_none(), "{} was written: {ours:?}", object["metadata"]["name"]);
+        let writers = object["metadata"]["managedFields"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let ours = writers
+            .into_iter()
+            .find(|writer| writer["manager"] == "berth-controller");
+        ensure!(
+            ours.is_none(),
+            "{} was written: {ours:?}",
+            object["metadata"]["name"]
+        );
     }
-    Ok(objects.iter().map(|object| object["metadata"]["name"].to_string()).collect())
+    Ok(objects
+        .iter()
+        .map(|object| object["metadata"]["name"].to_string())
+        .collect())
 }
 
 /// The data of a revision, byte for byte: only the server's binary form shows it so.
 async fn raw_data(case: &Case, name: &str) -> Result<Vec<u8>> {
-    let path = format!("/apis/apps/v1/namespaces/{}/controllerrevisions/{name}", case.namespace);
+    let path = format!(
+        "/apis/apps/v1/namespaces/{}/controllerrevisions/{name}",
+        case.namespace
+    );
     let request = http::Request::get(path).header("Accept", "application/vnd.kubernetes.protobuf");
-    let answer = case.client().send(request.body(kube::client::Body::empty())?).await?;
+    let answer = case
+        .client()
+        .send(request.body(kube::client::Body::empty())?)
+        .await?;
     Ok(answer.into_body().collect_bytes().await?.to_vec())
 }
 
 fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    bytes
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
 }
 
 pub(crate) async fn from_openkruise_and_back(case: &Case) -> Result<()> {
-    let images = [case.image("v1").await?, case.image("v2").await?, case.image("v3").await?];
+    let images = [
+        case.image("v1").await?,
+        case.image("v2").await?,
+        case.image("v3").await?,
+    ];
     scale(case, 0).await?;
     let made = make_all(case, &images).await;
-    let pods = (case.pods("rest").await?, case.pods("part").await?, case.pods("grace").await?);
+    let pods = (
+        case.pods("rest").await?,
+        case.pods("part").await?,
+        case.pods("grace").await?,
+    );
     scale(case, 2).await?;
     made?;
 
     // The update that was in its grace period is finished, and that is all that is done.
     case.done("grace").await?;
-    ensure!(case.pods("grace").await?.values().all(|pod| pod.containers[CONTAINER].wanted == images[1]), "not updated");
-    ensure!(case.pods("grace").await?.keys().eq(pods.2.keys()), "other pods");
+    ensure!(
+        case.pods("grace")
+            .await?
+            .values()
+            .all(|pod| pod.containers[CONTAINER].wanted == images[1]),
+        "not updated"
+    );
+    ensure!(
+        case.pods("grace").await?.keys().eq(pods.2.keys()),
+        "other pods"
+    );
     for name in pods.2.keys() {
         // OpenKruise writes the pod again and again where the condition is not in its own words.
         let pod = case.get(kind::POD, name).await?;
-        let open =
-            pod["status"]["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == "InPlaceUpdateReady");
-        ensure!(open.is_some_and(|c| c["status"] == "True" && c["reason"].is_null()), "{open:?}");
+        let open = pod["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|c| c["type"] == "InPlaceUpdateReady");
+        ensure!(
+            open.is_some_and(|c| c["status"] == "True" && c["reason"].is_null()),
+            "{open:?}"
+        );
     }
-    case.explained("rest", "text", |text| text.contains("Now: nothing to do.")).await?;
+    case.explained("rest", "text", |text| text.contains("Now: nothing to do."))
+        .await?;
     ensure_in_place(&pods.0, &case.pods("rest").await?, 0)?;
     ensure_in_place(&pods.1, &case.pods("part").await?, 0)?;
     for name in ["rest", "part"] {
@@ -187,13 +261,22 @@ pub(crate) async fn from_openkruise_and_back(case: &Case) -> Result<()> {
     ensure_in_place(&pods.1, &case.pods("part").await?, 1)?;
 
     // And what was written is what OpenKruise would write for the template as it is stored now.
-    let name = set["status"]["updateRevision"].as_str().context("no updateRevision")?;
-    let (image, probe) = (&images[2], r#""readinessProbe":{"periodSeconds":1,"tcpSocket":{"port":8080}}"#);
+    let name = set["status"]["updateRevision"]
+        .as_str()
+        .context("no updateRevision")?;
+    let (image, probe) = (
+        &images[2],
+        r#""readinessProbe":{"periodSeconds":1,"tcpSocket":{"port":8080}}"#,
+    );
     let data = format!(
         r#"{{"spec":{{"template":{{"$patch":"replace","metadata":{{"annotations":{{"note":"a \u003c b \u0026 c"}},"creationTimestamp":null,"labels":{{"app":"rest"}}}},"spec":{{"automountServiceAccountToken":false,"containers":[{{"image":"{image}","name":"main","ports":[{{"containerPort":8080}}],{probe},"resources":{{}}}}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{{}},"terminationGracePeriodSeconds":5}}}}}}}}"#
     );
     let raw = raw_data(case, name).await?;
-    ensure!(contains(&raw, &data), "not in OpenKruise's bytes: {}\nbut {data}", String::from_utf8_lossy(&raw));
+    ensure!(
+        contains(&raw, &data),
+        "not in OpenKruise's bytes: {}\nbut {data}",
+        String::from_utf8_lossy(&raw)
+    );
     Ok(())
 }
 
@@ -207,9 +290,11 @@ async fn make_all(case: &Case, [one, two, _]: &[String; 3]) -> Result<()> {
         case.create(&revision(&set, 1, "11", one)).await?;
         case.create(&revision(&set, 2, "22", two)).await?;
         let at = |updated: bool| if updated { ("22", two) } else { ("11", one) };
-        for (id, version, gated) in
-            [("aaaaa", "v1beta1", true), ("bbbbb", "v1alpha1", true), ("ccccc", "v1alpha1", false)]
-        {
+        for (id, version, gated) in [
+            ("aaaaa", "v1beta1", true),
+            ("bbbbb", "v1alpha1", true),
+            ("ccccc", "v1alpha1", false),
+        ] {
             let (hash, image) = at(name == "rest" || id == "aaaaa");
             if name != "grace" || id == "aaaaa" {
                 make(case, &pod(&set, id, hash, image, version, gated), true).await?;
@@ -231,7 +316,8 @@ fn begin(pod: &mut Value, image: &str) {
     let record = json!({
         "revision": revision, "updateTimestamp": "2026-01-01T00:00:00Z", "lastContainerStatuses": null, "updateImages": true,
     });
-    let left = json!({"revision": revision, "containerImages": {CONTAINER: image}, "graceSeconds": 5});
+    let left =
+        json!({"revision": revision, "containerImages": {CONTAINER: image}, "graceSeconds": 5});
     let annotations = &mut pod["metadata"]["annotations"];
     annotations["apps.kruise.io/inplace-update-state"] = json!(record.to_string());
     annotations["apps.kruise.io/inplace-update-grace"] = json!(left.to_string());

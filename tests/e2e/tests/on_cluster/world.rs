@@ -53,11 +53,26 @@ impl World {
     pub(crate) fn logs(&self) -> String {
         let of = |component: &str| {
             let selector = format!("app.kubernetes.io/component={component}");
-            let kubectl =
-                |arguments: &[&str]| self.site.kubectl(arguments).unwrap_or_else(|error| format!("{error:#}\n"));
+            let kubectl = |arguments: &[&str]| {
+                self.site
+                    .kubectl(arguments)
+                    .unwrap_or_else(|error| format!("{error:#}\n"))
+            };
             let namespace = ["--namespace", install::NAMESPACE];
-            let pods = kubectl(&[&["get", "pods", "-o", "wide", "-l", &selector], &namespace[..]].concat());
-            let logs = kubectl(&[&["logs", "--prefix", "--tail=40", "-l", &selector], &namespace[..]].concat());
+            let pods = kubectl(
+                &[
+                    &["get", "pods", "-o", "wide", "-l", &selector],
+                    &namespace[..],
+                ]
+                .concat(),
+            );
+            let logs = kubectl(
+                &[
+                    &["logs", "--prefix", "--tail=40", "-l", &selector],
+                    &namespace[..],
+                ]
+                .concat(),
+            );
             format!("{pods}{logs}")
         };
         format!("{}\n{}", of("controller"), of("daemon"))
@@ -74,8 +89,15 @@ impl Case {
     /// A test of this name, with a namespace for this try of it.
     pub(crate) async fn begin(world: &World, name: &str, number: u8) -> Result<Case> {
         let namespace = name.replace("::", "-").replace('_', "-");
-        let namespace = if number == 1 { namespace } else { format!("{namespace}-{number}") };
-        let case = Case { site: Arc::clone(&world.site), namespace };
+        let namespace = if number == 1 {
+            namespace
+        } else {
+            format!("{namespace}-{number}")
+        };
+        let case = Case {
+            site: Arc::clone(&world.site),
+            namespace,
+        };
         objects::make_namespace(case.client(), &case.namespace).await?;
         Ok(case)
     }
@@ -90,7 +112,13 @@ impl Case {
         }
         let namespace = self.namespace.clone();
         self.blocking(move |site| {
-            site.kubectl(&["wait", "--for=delete", "--timeout=120s", &format!("namespace/{namespace}")]).map(|_| ())
+            site.kubectl(&[
+                "wait",
+                "--for=delete",
+                "--timeout=120s",
+                &format!("namespace/{namespace}"),
+            ])
+            .map(|_| ())
         })
         .await
     }
@@ -100,7 +128,10 @@ impl Case {
     }
 
     pub(crate) fn cluster(&self) -> Result<Arc<Cluster>> {
-        self.site.cluster().cloned().context("the tests run on a cluster of their own")
+        self.site
+            .cluster()
+            .cloned()
+            .context("the tests run on a cluster of their own")
     }
 
     /// Runs what blocks where it holds nothing else up.
@@ -114,7 +145,10 @@ impl Case {
 
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-        self.blocking(move |site| site.kubectl(&arguments.iter().map(String::as_str).collect::<Vec<_>>())).await
+        self.blocking(move |site| {
+            site.kubectl(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+        })
+        .await
     }
 
     /// Runs lines that a page or a message prints, as they are written.
@@ -126,7 +160,10 @@ impl Case {
     /// Runs a printed command, and once more.
     pub(crate) async fn twice(&self, command: &str) -> Result<()> {
         self.shell(command).await?;
-        self.shell(command).await.context("for the second time").map(drop)
+        self.shell(command)
+            .await
+            .context("for the second time")
+            .map(drop)
     }
 
     /// Runs each command of a message, and once more. A message without one is an error.
@@ -134,7 +171,9 @@ impl Case {
         let commands = pages::commands(message);
         ensure!(!commands.is_empty(), "there is no command in: {message}");
         for command in commands {
-            self.twice(&command).await.with_context(|| message.to_owned())?;
+            self.twice(&command)
+                .await
+                .with_context(|| message.to_owned())?;
         }
         Ok(())
     }
@@ -147,7 +186,8 @@ impl Case {
     ) -> Result<()> {
         let set = async |value: &str| {
             let value = format!("{name}={}", value.replace(',', "\\,"));
-            self.blocking(move |site| install::set(site, &[&value])).await
+            self.blocking(move |site| install::set(site, &[&value]))
+                .await
         };
         set(value).await?;
         let tested = test().await;
@@ -156,12 +196,21 @@ impl Case {
     }
 
     /// Other feature gates for the time of a test.
-    pub(crate) async fn with_gates(&self, gates: &str, test: impl AsyncFnOnce() -> Result<()>) -> Result<()> {
-        self.with_value(["controller.featureGates", gates, GATES], test).await
+    pub(crate) async fn with_gates(
+        &self,
+        gates: &str,
+        test: impl AsyncFnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.with_value(["controller.featureGates", gates, GATES], test)
+            .await
     }
 
     /// Pushes an image that answers `says`, under each of these tags of a repository of this test; gives their names.
-    pub(crate) async fn images<const N: usize>(&self, says: &str, tags: [&str; N]) -> Result<[String; N]> {
+    pub(crate) async fn images<const N: usize>(
+        &self,
+        says: &str,
+        tags: [&str; N],
+    ) -> Result<[String; N]> {
         let says = says.to_owned();
         let names = tags.map(|tag| format!("{}:{tag}", self.namespace));
         let pushed = names.clone();
@@ -191,14 +240,36 @@ impl Case {
         objects::patch(self.client(), &self.namespace, kind, name, &patch).await
     }
 
-    pub(crate) async fn until(&self, kind: &str, name: &str, as_wanted: impl Fn(&Value) -> bool) -> Result<Value> {
-        objects::until(self.client(), &self.namespace, kind, name, PATIENCE, as_wanted).await
+    pub(crate) async fn until(
+        &self,
+        kind: &str,
+        name: &str,
+        as_wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        objects::until(
+            self.client(),
+            &self.namespace,
+            kind,
+            name,
+            PATIENCE,
+            as_wanted,
+        )
+        .await
     }
 
     pub(crate) async fn gone(&self, kind: &str, name: &str) -> Result<()> {
         let plain = kind.rsplit('/').next().unwrap_or(kind);
         let what = format!("{plain}/{name}");
-        self.kubectl(&["wait", "--for=delete", "--timeout=180s", "-n", &self.namespace, &what]).await.map(|_| ())
+        self.kubectl(&[
+            "wait",
+            "--for=delete",
+            "--timeout=180s",
+            "-n",
+            &self.namespace,
+            &what,
+        ])
+        .await
+        .map(|_| ())
     }
 
     /// Creates a CloneSet and waits until all its pods are ready.
@@ -209,19 +280,30 @@ impl Case {
         image: &str,
         rolling_update: Value,
     ) -> Result<Value> {
-        self.create(&objects::clone_set(name, replicas, image, &rolling_update)).await?;
+        self.create(&objects::clone_set(name, replicas, image, &rolling_update))
+            .await?;
         self.done(name).await
     }
 
     /// Changes the image.
     pub(crate) async fn set_image(&self, name: &str, image: &str) -> Result<Value> {
         let clone_set = self.get(kind::CLONE_SET, name).await?;
-        self.patch(kind::CLONE_SET, name, objects::image_patch(&clone_set, image)).await
+        self.patch(
+            kind::CLONE_SET,
+            name,
+            objects::image_patch(&clone_set, image),
+        )
+        .await
     }
 
     /// Changes what is under `rollingUpdate`.
     pub(crate) async fn set_strategy(&self, name: &str, rolling_update: Value) -> Result<Value> {
-        self.patch(kind::CLONE_SET, name, json!({"spec": {"updateStrategy": {"rollingUpdate": rolling_update}}})).await
+        self.patch(
+            kind::CLONE_SET,
+            name,
+            json!({"spec": {"updateStrategy": {"rollingUpdate": rolling_update}}}),
+        )
+        .await
     }
 
     /// Waits until the status says that all pods are updated and ready.
@@ -230,30 +312,52 @@ impl Case {
     }
 
     pub(crate) async fn watch(&self, name: &str) -> Result<Arc<PodWatch>> {
-        let watch = PodWatch::start(self.client(), &self.namespace, &format!("{APP}={name}"), Instant::now()).await?;
+        let watch = PodWatch::start(
+            self.client(),
+            &self.namespace,
+            &format!("{APP}={name}"),
+            Instant::now(),
+        )
+        .await?;
         Ok(Arc::new(watch))
     }
 
     /// The pods of a CloneSet, by name.
     pub(crate) async fn pods(&self, name: &str) -> Result<BTreeMap<String, PodView>> {
-        let pods = objects::list(self.client(), &self.namespace, kind::POD, &format!("{APP}={name}")).await?;
+        let pods = objects::list(
+            self.client(),
+            &self.namespace,
+            kind::POD,
+            &format!("{APP}={name}"),
+        )
+        .await?;
         let view = |pod: Value| Ok(PodView::of(&serde_json::from_value(pod)?));
-        pods.into_iter().map(|pod| view(pod).map(|view| (view.name.clone(), view))).collect()
+        pods.into_iter()
+            .map(|pod| view(pod).map(|view| (view.name.clone(), view)))
+            .collect()
     }
 
     /// The record of in-place updates on a pod.
     pub(crate) async fn state(&self, pod: &str) -> Result<Value> {
         let pod = self.get(kind::POD, pod).await?;
-        let state = pod["metadata"]["annotations"][berth_api::names::annotation::INPLACE_UPDATE_STATE].as_str();
-        Ok(serde_json::from_str(state.with_context(|| format!("pod {} has no state", pod["metadata"]["name"]))?)?)
+        let state = pod["metadata"]["annotations"]
+            [berth_api::names::annotation::INPLACE_UPDATE_STATE]
+            .as_str();
+        Ok(serde_json::from_str(state.with_context(|| {
+            format!("pod {} has no state", pod["metadata"]["name"])
+        })?)?)
     }
 
     /// Events of an object, as `REASON: MESSAGE`.
     pub(crate) async fn events(&self, name: &str) -> Result<Vec<String>> {
         let events = objects::list(self.client(), &self.namespace, kind::EVENT, "").await?;
-        let of_object = events.into_iter().filter(|event| event["involvedObject"]["name"] == name);
+        let of_object = events
+            .into_iter()
+            .filter(|event| event["involvedObject"]["name"] == name);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        Ok(of_object.map(|event| format!("{}: {}", text(&event["reason"]), text(&event["message"]))).collect())
+        Ok(of_object
+            .map(|event| format!("{}: {}", text(&event["reason"]), text(&event["message"])))
+            .collect())
     }
 
     /// Waits until this is told of an object, and gives it. Events are written beside the work, and come when they come.
@@ -264,14 +368,22 @@ impl Case {
             if let Some(event) = events.iter().find(|event| is_it(event)) {
                 return Ok(event.clone());
             }
-            ensure!(Instant::now() < deadline, "no event of {name} tells of it: {events:?}");
+            ensure!(
+                Instant::now() < deadline,
+                "no event of {name} tells of it: {events:?}"
+            );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
     /// Waits until `explain` says this of a CloneSet, as `text` or `json`, and gives it. It looks at the cluster anew, a
     /// moment after whoever asks; and a command in a container may fail for reasons of its own.
-    pub(crate) async fn explained(&self, name: &str, output: &str, is_it: impl Fn(&str) -> bool) -> Result<String> {
+    pub(crate) async fn explained(
+        &self,
+        name: &str,
+        output: &str,
+        is_it: impl Fn(&str) -> bool,
+    ) -> Result<String> {
         self.explained_of("cloneset", name, output, is_it).await
     }
 
@@ -287,14 +399,28 @@ impl Case {
     }
 
     /// The same by these arguments.
-    pub(crate) async fn explained_by(&self, arguments: &[&str], is_it: impl Fn(&str) -> bool) -> Result<String> {
-        let exec = ["exec", "-n", install::NAMESPACE, "deploy/kruise-controller-manager", "--", "/berth-controller"];
+    pub(crate) async fn explained_by(
+        &self,
+        arguments: &[&str],
+        is_it: impl Fn(&str) -> bool,
+    ) -> Result<String> {
+        let exec = [
+            "exec",
+            "-n",
+            install::NAMESPACE,
+            "deploy/kruise-controller-manager",
+            "--",
+            "/berth-controller",
+        ];
         let command = [&exec[..], &["explain"], arguments, &["-n", &self.namespace]].concat();
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.kubectl(&command).await {
                 Ok(text) if is_it(&text) => return Ok(text),
-                other => ensure!(Instant::now() < deadline, "explain {arguments:?} says {other:?}"),
+                other => ensure!(
+                    Instant::now() < deadline,
+                    "explain {arguments:?} says {other:?}"
+                ),
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
@@ -307,10 +433,23 @@ impl Case {
         let pods = Arc::clone(watch);
         let targets: Targets = Arc::new(move || {
             let ready = ready.now();
-            let pods = pods.pods().unwrap_or_default().into_iter().filter(|pod| !pod.ip.is_empty());
-            pods.map(|pod| Target { called_ready: ready.contains(&pod.ip), pod: pod.name, ip: pod.ip }).collect()
+            let pods = pods
+                .pods()
+                .unwrap_or_default()
+                .into_iter()
+                .filter(|pod| !pod.ip.is_empty());
+            pods.map(|pod| Target {
+                called_ready: ready.contains(&pod.ip),
+                pod: pod.name,
+                ip: pod.ip,
+            })
+            .collect()
         });
-        Ok(Asker::start(self.site.way(&self.namespace), targets, watch.began()))
+        Ok(Asker::start(
+            self.site.way(&self.namespace),
+            targets,
+            watch.began(),
+        ))
     }
 
     /// Ends asking.
@@ -335,15 +474,25 @@ pub(crate) fn ensure_in_place(
     restarts: i32,
 ) -> Result<()> {
     if !before.keys().eq(after.keys()) {
-        return Err(broken(format!("other pods: before {:?}, after {:?}", before.keys(), after.keys())));
+        return Err(broken(format!(
+            "other pods: before {:?}, after {:?}",
+            before.keys(),
+            after.keys()
+        )));
     }
     for (before, after) in before.values().zip(after.values()) {
         let identity = |pod: &PodView| (pod.uid.clone(), pod.node.clone(), pod.ip.clone());
         if identity(before) != identity(after) {
-            return Err(broken(format!("not the same pod: before {before:?}, after {after:?}")));
+            return Err(broken(format!(
+                "not the same pod: before {before:?}, after {after:?}"
+            )));
         }
         let restarted = after.restarts() - before.restarts();
-        ensure!(restarted == restarts, "{} restarted {restarted} times, not {restarts}", after.name);
+        ensure!(
+            restarted == restarts,
+            "{} restarted {restarted} times, not {restarts}",
+            after.name
+        );
     }
     Ok(())
 }
@@ -352,11 +501,16 @@ pub(crate) fn ensure_in_place(
 pub(crate) fn ensure_gated(record: &Record, container: &str) -> Result<()> {
     let mut last: BTreeMap<&str, &PodView> = BTreeMap::new();
     for entry in record.entries() {
-        let berth_e2e::record::Change::Is(pod) = &entry.change else { continue };
+        let berth_e2e::record::Change::Is(pod) = &entry.change else {
+            continue;
+        };
         if let Some(before) = last.insert(&pod.uid, pod) {
             let image = |pod: &PodView| pod.containers.get(container).map(|c| c.wanted.clone());
             if image(before) != image(pod) && before.gates {
-                return Err(broken(format!("{} was in service when its image was changed: {before:?}", pod.name)));
+                return Err(broken(format!(
+                    "{} was in service when its image was changed: {before:?}",
+                    pod.name
+                )));
             }
         }
     }

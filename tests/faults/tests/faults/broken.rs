@@ -47,7 +47,9 @@ type Test = (&'static str, fn() -> Result<()>);
 pub(crate) fn all() -> Vec<Test> {
     vec![
         ("a_broken_limit_is_found", || found(limits())),
-        ("a_needless_image_change_or_restart_is_found", || found(containers())),
+        ("a_needless_image_change_or_restart_is_found", || {
+            found(containers())
+        }),
         ("a_passed_hook_is_found", || found(hooks())),
         ("a_wrong_deletion_is_found", || found(ends())),
         ("a_claim_that_is_late_or_made_twice_is_found", claims),
@@ -56,14 +58,26 @@ pub(crate) fn all() -> Vec<Test> {
         ("a_record_before_its_entry_is_found", early_records),
         ("a_pod_of_a_wrong_node_is_found", on_nodes),
         ("a_broken_law_of_sidecars_is_found", sidecar_laws::broken),
-        ("a_node_that_has_two_turns_is_found", broadcast_job::laws::broken),
-        ("a_container_stopped_that_was_not_meant_is_found", recreate_request::laws::broken),
+        (
+            "a_node_that_has_two_turns_is_found",
+            broadcast_job::laws::broken,
+        ),
+        (
+            "a_container_stopped_that_was_not_meant_is_found",
+            recreate_request::laws::broken,
+        ),
     ]
 }
 
 /// Each story keeps the laws, and breaks just that one when it is changed.
 fn found(breaks: Vec<Break>) -> Result<()> {
-    for Break { name, story, breaks, words } in breaks {
+    for Break {
+        name,
+        story,
+        breaks,
+        words,
+    } in breaks
+    {
         judge(&story).with_context(|| format!("{name}: the story as it should be"))?;
         let mut broken = story;
         breaks(&mut broken);
@@ -73,7 +87,10 @@ fn found(breaks: Vec<Break>) -> Result<()> {
 }
 
 pub(crate) fn is_found(judged: Result<()>, words: &str) -> Result<()> {
-    let told = judged.err().map(|error| format!("{error:#}")).context("nothing was found")?;
+    let told = judged
+        .err()
+        .map(|error| format!("{error:#}"))
+        .context("nothing was found")?;
     ensure!(told.contains(words), "{words:?} was not found, but {told}");
     Ok(())
 }
@@ -83,8 +100,14 @@ fn judge(story: &Story) -> Result<()> {
     for (at, change) in (1..).zip(&story.changes) {
         record.push(Duration::from_millis(at), change.clone());
     }
-    let before: BTreeMap<_, _> = story.before.iter().map(|pod| (pod.name.clone(), pod.clone())).collect();
-    story.rollout.check_record(&record, NEW, story.rollout.told_to_go(&before))
+    let before: BTreeMap<_, _> = story
+        .before
+        .iter()
+        .map(|pod| (pod.name.clone(), pod.clone()))
+        .collect();
+    story
+        .rollout
+        .check_record(&record, NEW, story.rollout.told_to_go(&before))
 }
 
 fn limits() -> Vec<Break> {
@@ -92,7 +115,15 @@ fn limits() -> Vec<Break> {
         Break {
             name: "two pods are out of service at a time",
             story: in_place(Rollout::Quick, 3),
-            breaks: |story| story.changes.insert(1, is(PodView { ready: false, ..pod("b", OLD) })),
+            breaks: |story| {
+                story.changes.insert(
+                    1,
+                    is(PodView {
+                        ready: false,
+                        ..pod("b", OLD)
+                    }),
+                )
+            },
             words: "promised by MaxUnavailable",
         },
         Break {
@@ -139,7 +170,10 @@ fn containers() -> Vec<Break> {
             story: story(),
             breaks: |story| {
                 let [.., mut serves] = updated("a");
-                serves.containers.values_mut().for_each(|container| container.restarts = 2);
+                serves
+                    .containers
+                    .values_mut()
+                    .for_each(|container| container.restarts = 2);
                 story.changes.push(is(serves));
             },
             words: "pod pod-a restarted 2 times for 1 changes",
@@ -160,7 +194,11 @@ fn hooks() -> Vec<Break> {
             story: hooked(),
             breaks: |story| {
                 with_label(&mut story.changes[3], HOOK, Some("true"));
-                with_label(&mut story.changes[3], LIFECYCLE_STATE, Some(PREPARING_UPDATE));
+                with_label(
+                    &mut story.changes[3],
+                    LIFECYCLE_STATE,
+                    Some(PREPARING_UPDATE),
+                );
             },
             words: "pod-a was updated while its hook held it",
         },
@@ -191,7 +229,9 @@ fn ends() -> Vec<Break> {
             name: "a new pod goes in place of an old one",
             story: recreate(),
             breaks: |story| {
-                story.changes.splice(1..3, [is(leaving("d", NEW)), Change::Gone("d".to_owned())]);
+                story
+                    .changes
+                    .splice(1..3, [is(leaving("d", NEW)), Change::Gone("d".to_owned())]);
             },
             words: "pod-d was deleted, and is of the newest revision",
         },
@@ -206,7 +246,9 @@ fn ends() -> Vec<Break> {
         Break {
             name: "another pod goes than was told to",
             story: named(),
-            breaks: |story| story.changes = vec![is(leaving("a", NEW)), Change::Gone("a".to_owned())],
+            breaks: |story| {
+                story.changes = vec![is(leaving("a", NEW)), Change::Gone("a".to_owned())]
+            },
             words: "pod-a was deleted, and pod-c was told to go",
         },
     ]
@@ -219,7 +261,10 @@ fn is(pod: PodView) -> Change {
 /// A pod that serves.
 fn pod(uid: &str, revision: &str) -> PodView {
     let image = if revision == OLD { ONE } else { TWO };
-    let container = ContainerView { wanted: image.to_owned(), ..ContainerView::default() };
+    let container = ContainerView {
+        wanted: image.to_owned(),
+        ..ContainerView::default()
+    };
     PodView {
         uid: uid.to_owned(),
         name: format!("pod-{uid}"),
@@ -238,43 +283,91 @@ fn pod(uid: &str, revision: &str) -> PodView {
 }
 
 fn leaving(uid: &str, revision: &str) -> PodView {
-    PodView { terminating: true, ..pod(uid, revision) }
+    PodView {
+        terminating: true,
+        ..pod(uid, revision)
+    }
 }
 
 /// An update in place: out of service, patched, restarted, back.
 fn updated(uid: &str) -> [PodView; 4] {
-    let out = PodView { gates: false, ..pod(uid, OLD) };
-    let patched = PodView { gates: false, ..pod(uid, NEW) };
-    let mut restarted = PodView { gates: false, ..pod(uid, NEW) };
-    restarted.containers.values_mut().for_each(|container| container.restarts = 1);
-    let serves = PodView { gates: true, ..restarted.clone() };
+    let out = PodView {
+        gates: false,
+        ..pod(uid, OLD)
+    };
+    let patched = PodView {
+        gates: false,
+        ..pod(uid, NEW)
+    };
+    let mut restarted = PodView {
+        gates: false,
+        ..pod(uid, NEW)
+    };
+    restarted
+        .containers
+        .values_mut()
+        .for_each(|container| container.restarts = 1);
+    let serves = PodView {
+        gates: true,
+        ..restarted.clone()
+    };
     [out, patched, restarted, serves]
 }
 
 /// So many of three pods are updated.
 fn in_place(rollout: Rollout, pods: usize) -> Story {
     let before = ["a", "b", "c"].map(|uid| pod(uid, OLD)).to_vec();
-    let changes = ["a", "b", "c"].into_iter().take(pods).flat_map(updated).map(is).collect();
-    Story { rollout, before, changes }
+    let changes = ["a", "b", "c"]
+        .into_iter()
+        .take(pods)
+        .flat_map(updated)
+        .map(is)
+        .collect();
+    Story {
+        rollout,
+        before,
+        changes,
+    }
 }
 
 /// Three pods are replaced, one after the other.
 fn recreate() -> Story {
-    let replaced = |(old, new)| [is(pod(new, NEW)), is(leaving(old, OLD)), Change::Gone(String::from(old))];
-    let changes = [("a", "d"), ("b", "e"), ("c", "f")].into_iter().flat_map(replaced).collect();
-    Story { rollout: Rollout::Recreate, changes, ..in_place(Rollout::Quick, 0) }
+    let replaced = |(old, new)| {
+        [
+            is(pod(new, NEW)),
+            is(leaving(old, OLD)),
+            Change::Gone(String::from(old)),
+        ]
+    };
+    let changes = [("a", "d"), ("b", "e"), ("c", "f")]
+        .into_iter()
+        .flat_map(replaced)
+        .collect();
+    Story {
+        rollout: Rollout::Recreate,
+        changes,
+        ..in_place(Rollout::Quick, 0)
+    }
 }
 
 /// Three pods become five.
 fn scaled_up() -> Story {
     let before = ["a", "b", "c"].map(|uid| pod(uid, NEW)).to_vec();
-    Story { rollout: Rollout::ScaleUp, before, changes: ["d", "e"].map(|uid| is(pod(uid, NEW))).to_vec() }
+    Story {
+        rollout: Rollout::ScaleUp,
+        before,
+        changes: ["d", "e"].map(|uid| is(pod(uid, NEW))).to_vec(),
+    }
 }
 
 /// The last of three pods goes.
 fn named() -> Story {
     let changes = vec![is(leaving("c", NEW)), Change::Gone("c".to_owned())];
-    Story { rollout: Rollout::Named, changes, ..scaled_up() }
+    Story {
+        rollout: Rollout::Named,
+        changes,
+        ..scaled_up()
+    }
 }
 
 /// Each change of a pod with a state, and whether it has this label.
@@ -301,14 +394,24 @@ fn hooked() -> Story {
         steps.map(|(pod, state)| hooked_pod(pod, HOOK, state))
     };
     let changes = ["a", "b", "c"].into_iter().flat_map(through).collect();
-    Story { rollout: Rollout::Hooks, changes, ..in_place(Rollout::Quick, 0) }
+    Story {
+        rollout: Rollout::Hooks,
+        changes,
+        ..in_place(Rollout::Quick, 0)
+    }
 }
 
 /// Three pods are let into service, and two of them go.
 fn guarded() -> Story {
     let comes = |uid| {
-        let new = PodView { ready: false, ..pod(uid, NEW) };
-        [hooked_pod(new, READY, (PREPARING_NORMAL, false)), hooked_pod(pod(uid, NEW), READY, (NORMAL, true))]
+        let new = PodView {
+            ready: false,
+            ..pod(uid, NEW)
+        };
+        [
+            hooked_pod(new, READY, (PREPARING_NORMAL, false)),
+            hooked_pod(pod(uid, NEW), READY, (NORMAL, true)),
+        ]
     };
     let goes = |uid| {
         let held = hooked_pod(pod(uid, NEW), HOOK, (PREPARING_DELETE, true));
@@ -318,8 +421,15 @@ fn guarded() -> Story {
             hooked_pod(leaving(uid, NEW), HOOK, (PREPARING_DELETE, false)),
         ]
     };
-    let changes = ["c", "b", "a"].into_iter().flat_map(comes).chain(["a", "b"].into_iter().flat_map(goes));
-    Story { rollout: Rollout::Guarded, before: Vec::new(), changes: changes.collect() }
+    let changes = ["c", "b", "a"]
+        .into_iter()
+        .flat_map(comes)
+        .chain(["a", "b"].into_iter().flat_map(goes));
+    Story {
+        rollout: Rollout::Guarded,
+        before: Vec::new(),
+        changes: changes.collect(),
+    }
 }
 
 fn with_label(change: &mut Change, name: &str, value: Option<&str>) {
@@ -333,18 +443,32 @@ fn with_label(change: &mut Change, name: &str, value: Option<&str>) {
 
 /// A write that was carried out before the next one came.
 fn done((method, resource, name): (Method, &str, &str), body: Value) -> Entry {
-    let write = Write { method, resource: resource.to_owned(), namespace: "a".to_owned(), name: name.to_owned() };
-    Entry { life: 1, write, body, answer: Some(200), arrived_by_then: 0 }
+    let write = Write {
+        method,
+        resource: resource.to_owned(),
+        namespace: "a".to_owned(),
+        name: name.to_owned(),
+    };
+    Entry {
+        life: 1,
+        write,
+        body,
+        answer: Some(200),
+        arrived_by_then: 0,
+    }
 }
 
 fn posted(resource: &str, id: &str) -> Entry {
-    let metadata = json!({"name": format!("{resource}-{id}"), "labels": {CLONESET_INSTANCE_ID: id}});
+    let metadata =
+        json!({"name": format!("{resource}-{id}"), "labels": {CLONESET_INSTANCE_ID: id}});
     done((Method::POST, resource, ""), json!({"metadata": metadata}))
 }
 
 /// Each was carried out before the next one came.
 fn in_turn(mut entries: Vec<Entry>) -> Vec<Entry> {
-    (1..).zip(&mut entries).for_each(|(arrived, entry)| entry.arrived_by_then = arrived);
+    (1..)
+        .zip(&mut entries)
+        .for_each(|(arrived, entry)| entry.arrived_by_then = arrived);
     entries
 }
 
@@ -375,7 +499,10 @@ fn claims() -> Result<()> {
     is_found(judge(in_turn(never)), "and its claim never")?;
     let mut one_more = story();
     one_more.push(posted(CLAIMS, "g"));
-    is_found(judge(in_turn(one_more)), "4 times POST persistentvolumeclaims")
+    is_found(
+        judge(in_turn(one_more)),
+        "4 times POST persistentvolumeclaims",
+    )
 }
 
 fn grace() -> Result<()> {
@@ -388,38 +515,80 @@ fn grace() -> Result<()> {
         json!({"metadata": {"annotations": {"apps.kruise.io/inplace-update-state": state}}, "spec": {"containers": []}})
     };
     let judge = |writes: Vec<(&str, Value)>| {
-        let patches = writes.into_iter().map(|(resource, body)| done((Method::PATCH, resource, "pod-a"), body));
-        let entries = std::iter::once(posted("controllerrevisions", "")).chain(patches).collect();
+        let patches = writes
+            .into_iter()
+            .map(|(resource, body)| done((Method::PATCH, resource, "pod-a"), body));
+        let entries = std::iter::once(posted("controllerrevisions", ""))
+            .chain(patches)
+            .collect();
         Rollout::InPlace.check_writes(&Ledger::of(entries))
     };
     judge(vec![("pods/status", out.clone()), ("pods", patched(1))])?;
-    is_found(judge(vec![("pods/status", out), ("pods", patched(0))]), "pod pod-a was patched after")?;
-    is_found(judge(vec![("pods", patched(1))]), "pod pod-a was patched in service")
+    is_found(
+        judge(vec![("pods/status", out), ("pods", patched(0))]),
+        "pod pod-a was patched after",
+    )?;
+    is_found(
+        judge(vec![("pods", patched(1))]),
+        "pod pod-a was patched in service",
+    )
 }
 
 fn strangers() -> Result<()> {
-    let Story { before, changes, .. } = scaled_up();
+    let Story {
+        before, changes, ..
+    } = scaled_up();
     let mut record = Record::starting_with(before);
-    changes.into_iter().for_each(|change| record.push(Duration::from_millis(1), change));
+    changes
+        .into_iter()
+        .for_each(|change| record.push(Duration::from_millis(1), change));
     let names = ["a", "b", "c", "d", "e"].map(|uid| pod(uid, NEW).name);
     laws::only_these_are_there(&record, &names)?;
     is_found(laws::only_these_are_there(&record, &names[..4]), "and only")
 }
 
 fn on_nodes() -> Result<()> {
-    let on = |uid: &str, node: &str| PodView { node: node.to_owned(), ..pod(uid, OLD) };
+    let on = |uid: &str, node: &str| PodView {
+        node: node.to_owned(),
+        ..pod(uid, OLD)
+    };
     let judge = |changes: Vec<Change>| {
         let mut record = Record::starting_with([on("a", "n1"), on("b", "n2")]);
-        changes.into_iter().for_each(|change| record.push(Duration::from_millis(1), change));
-        let nodes = OnNodes { allowed: &["n1", "n2"], most: 1, served: &["n1", "n2"], away: 1 };
+        changes
+            .into_iter()
+            .for_each(|change| record.push(Duration::from_millis(1), change));
+        let nodes = OnNodes {
+            allowed: &["n1", "n2"],
+            most: 1,
+            served: &["n1", "n2"],
+            away: 1,
+        };
         laws::nodes_have_their_pods(&record, &nodes)
     };
-    let gone = || vec![is(PodView { terminating: true, ..on("a", "n1") }), Change::Gone("a".to_owned())];
+    let gone = || {
+        vec![
+            is(PodView {
+                terminating: true,
+                ..on("a", "n1")
+            }),
+            Change::Gone("a".to_owned()),
+        ]
+    };
     let after = |change: Change| judge([gone(), vec![change]].concat());
-    let waits = PodView { pinned: "n1".to_owned(), ready: false, ..pod("c", OLD) };
+    let waits = PodView {
+        pinned: "n1".to_owned(),
+        ready: false,
+        ..pod("c", OLD)
+    };
     after(is(waits.clone()))?;
     is_found(judge(vec![is(waits)]), "node n1 has 2 pods")?;
-    is_found(after(is(PodView { ready: false, ..on("b", "n2") })), "have no pod that serves")?;
+    is_found(
+        after(is(PodView {
+            ready: false,
+            ..on("b", "n2")
+        })),
+        "have no pod that serves",
+    )?;
     is_found(after(is(on("c", "n3"))), "where none may be")?;
     is_found(after(is(pod("c", OLD))), "where none may be")
 }
@@ -436,10 +605,15 @@ fn early_records() -> Result<()> {
         done((Method::PATCH, "persistentpodstates/status", "db"), body)
     };
     let deleted = || done((Method::DELETE, "persistentpodstates", "db"), Value::Null);
-    let judge = |entries: Vec<Entry>| laws::entries_outlast_records(&Ledger::of(entries), "'a/db'", false);
+    let judge =
+        |entries: Vec<Entry>| laws::entries_outlast_records(&Ledger::of(entries), "'a/db'", false);
     let story = || in_turn(vec![own(), record(), deleted(), entry(""), own(), record()]);
     judge(story())?;
-    for (swapped, words) in [(0, "and no entry yet"), (2, "and there are records"), (4, "and no entry yet")] {
+    for (swapped, words) in [
+        (0, "and no entry yet"),
+        (2, "and there are records"),
+        (4, "and no entry yet"),
+    ] {
         let mut entries = story();
         entries.swap(swapped, swapped + 1);
         is_found(judge(in_turn(entries)), words)?;

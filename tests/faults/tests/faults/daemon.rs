@@ -15,8 +15,16 @@ use tokio::process::{Child, Command};
 pub(crate) fn start(cluster: &Cluster, directory: &Path) -> Result<Child> {
     let mut kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
     for named in &mut kubeconfig.clusters {
-        let server = format!("https://{}:{}", address::CONTROL_PLANE, address::APISERVER_PORT);
-        named.cluster.as_mut().context("the kubeconfig names no cluster")?.server = Some(server);
+        let server = format!(
+            "https://{}:{}",
+            address::CONTROL_PLANE,
+            address::APISERVER_PORT
+        );
+        named
+            .cluster
+            .as_mut()
+            .context("the kubeconfig names no cluster")?
+            .server = Some(server);
     }
     let path = directory.join("kubeconfig-daemon.json");
     fs::write(&path, serde_json::to_vec(&kubeconfig)?)?;
@@ -24,7 +32,16 @@ pub(crate) fn start(cluster: &Cluster, directory: &Path) -> Result<Child> {
     let place = Place::Node(1);
     let binary = workspace_binary("berth-daemon", false)?;
     let mut command = Command::from(cluster.command(place, binary)?);
-    command.arg(format!("--node-name={place}")).args(["--http-address=127.0.0.1:0", "--log-format=text"]);
-    command.env("KUBECONFIG", path).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    command.kill_on_drop(true).spawn().context("cannot start the daemon")
+    command
+        .arg(format!("--node-name={place}"))
+        .args(["--http-address=127.0.0.1:0", "--log-format=text"]);
+    command
+        .env("KUBECONFIG", path)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
+    command
+        .kill_on_drop(true)
+        .spawn()
+        .context("cannot start the daemon")
 }

@@ -52,7 +52,9 @@ pub(crate) async fn compare<'a, R: Run<'a>>(
     world.controller.begin(&namespace, Fault::None);
     run.set_up().await?;
 
-    world.controller.begin(&namespace, Fault::Each(Side::Before));
+    world
+        .controller
+        .begin(&namespace, Fault::Each(Side::Before));
     world.controller.hold();
     let compared = compare_each(world, &run, (explained.object, &namespace)).await;
     world.controller.begin("", Fault::None);
@@ -61,13 +63,23 @@ pub(crate) async fn compare<'a, R: Run<'a>>(
     let compared = compared.with_context(|| world.logs())?;
     resumed?;
     run.clean_up().await?;
-    eprintln!("{}: {compared} plans were done as they were explained", scenario.name());
-    ensure!(compared >= explained.plans, "only {compared} plans were there to compare");
+    eprintln!(
+        "{}: {compared} plans were done as they were explained",
+        scenario.name()
+    );
+    ensure!(
+        compared >= explained.plans,
+        "only {compared} plans were there to compare"
+    );
     Ok(())
 }
 
 /// Gives how many plans with something to do were compared.
-async fn compare_each<'a>(world: &World, run: &impl Run<'a>, object: ([&str; 2], &str)) -> Result<usize> {
+async fn compare_each<'a>(
+    world: &World,
+    run: &impl Run<'a>,
+    object: ([&str; 2], &str),
+) -> Result<usize> {
     run.act().await?;
     let mut compared = 0;
     loop {
@@ -87,9 +99,24 @@ async fn compare_each<'a>(world: &World, run: &impl Run<'a>, object: ([&str; 2],
 
 async fn explain(world: &World, ([kind, name], namespace): ([&str; 2], &str)) -> Result<Value> {
     let mut command = Command::new(&world.program);
-    command.args(["explain", kind, name, "--namespace", namespace, "--output", "json"]);
-    let output = command.env("KUBECONFIG", world.cluster.kubeconfig()).output().await?;
-    ensure!(output.status.success(), "explain failed: {}", String::from_utf8_lossy(&output.stderr));
+    command.args([
+        "explain",
+        kind,
+        name,
+        "--namespace",
+        namespace,
+        "--output",
+        "json",
+    ]);
+    let output = command
+        .env("KUBECONFIG", world.cluster.kubeconfig())
+        .output()
+        .await?;
+    ensure!(
+        output.status.success(),
+        "explain failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).context("explain prints no JSON")
 }
 
@@ -103,7 +130,12 @@ async fn first_deeds(world: &World) -> Result<Vec<Deed>> {
             world.controller.check()?;
         }
         let ledger = world.controller.ledger();
-        Ok(ledger.entries().iter().filter(|entry| entry.life == life).filter_map(Deed::done).collect())
+        Ok(ledger
+            .entries()
+            .iter()
+            .filter(|entry| entry.life == life)
+            .filter_map(Deed::done)
+            .collect())
     };
     let did = quiet().await?;
     if !did.is_empty() {
@@ -116,7 +148,12 @@ async fn first_deeds(world: &World) -> Result<Vec<Deed>> {
 
 /// The stages of a plan that write something.
 fn stages(plan: &Value) -> Result<Vec<Vec<Deed>>> {
-    let list = |value: &Value, field: &str| value[field].as_array().cloned().with_context(|| format!("no {field}"));
+    let list = |value: &Value, field: &str| {
+        value[field]
+            .as_array()
+            .cloned()
+            .with_context(|| format!("no {field}"))
+    };
     let mut stages = Vec::new();
     for stage in list(plan, "stages")? {
         let mut deeds = Vec::new();
@@ -130,12 +167,17 @@ fn stages(plan: &Value) -> Result<Vec<Vec<Deed>>> {
 
 /// Stage for stage, as far as the controller came.
 fn follows(stages: &[Vec<Deed>], did: &[Deed]) -> Result<()> {
-    ensure!(stages.is_empty() == did.is_empty(), "one of them has nothing to do");
+    ensure!(
+        stages.is_empty() == did.is_empty(),
+        "one of them has nothing to do"
+    );
     let mut did = did.iter();
     for stage in stages {
         let mut open = stage.clone();
         while !open.is_empty() {
-            let Some(deed) = did.next() else { return Ok(()) };
+            let Some(deed) = did.next() else {
+                return Ok(());
+            };
             let planned = open.iter().position(|planned| planned == deed);
             open.swap_remove(planned.with_context(|| format!("this was not explained: {deed:?}"))?);
         }
@@ -146,13 +188,24 @@ fn follows(stages: &[Vec<Deed>], did: &[Deed]) -> Result<()> {
 impl Deed {
     /// What was done, but for the status of the workload, which is no part of a plan.
     fn done(entry: &Entry) -> Option<Deed> {
-        let ours = ["pods", "pods/status", "controllerrevisions"].contains(&entry.write.resource.as_str());
-        let containers = entry.body["spec"]["containers"].as_array().into_iter().flatten();
-        let images = containers.map(|c| (text(&c["name"]), c["image"].clone())).collect();
+        let ours =
+            ["pods", "pods/status", "controllerrevisions"].contains(&entry.write.resource.as_str());
+        let containers = entry.body["spec"]["containers"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let images = containers
+            .map(|c| (text(&c["name"]), c["image"].clone()))
+            .collect();
         let conditions = &entry.body["status"]["conditions"];
         ours.then(|| match entry.write.method {
             Method::POST => Deed::creation(&entry.write.resource, &entry.body),
-            _ => Deed::of(&entry.write.to_string(), &entry.body["metadata"]["labels"], images, conditions),
+            _ => Deed::of(
+                &entry.write.to_string(),
+                &entry.body["metadata"]["labels"],
+                images,
+                conditions,
+            ),
         })
     }
 
@@ -160,19 +213,34 @@ impl Deed {
     fn planned(action: &Value) -> Option<Deed> {
         let (kind, action) = action.as_object()?.iter().next()?;
         let (name, patch) = (text(&action["target"]["name"]), &action["patch"]);
-        let simple = |what: &str| Deed::of(&format!("{what} {name}"), &Value::Null, BTreeMap::new(), &Value::Null);
+        let simple = |what: &str| {
+            Deed::of(
+                &format!("{what} {name}"),
+                &Value::Null,
+                BTreeMap::new(),
+                &Value::Null,
+            )
+        };
         match kind.as_str() {
             "CreatePod" => Some(Deed::creation("pods", &action["body"])),
             "CreateRevision" => Some(Deed::creation("controllerrevisions", &action["body"])),
             "DeletePod" => Some(simple("DELETE pods")),
             "DeleteRevision" => Some(simple("DELETE controllerrevisions")),
             "RenumberRevision" => Some(simple("PATCH controllerrevisions")),
-            "PatchPod" => {
-                Some(Deed::of(&format!("PATCH pods {name}"), &patch["labels"], map(&patch["images"]), &Value::Null))
-            }
+            "PatchPod" => Some(Deed::of(
+                &format!("PATCH pods {name}"),
+                &patch["labels"],
+                map(&patch["images"]),
+                &Value::Null,
+            )),
             "PatchPodStatus" => {
                 let what = format!("PATCH pods/status {name}");
-                Some(Deed::of(&what, &patch["labels"], BTreeMap::new(), &action["conditions"]))
+                Some(Deed::of(
+                    &what,
+                    &patch["labels"],
+                    BTreeMap::new(),
+                    &action["conditions"],
+                ))
             }
             _ => None,
         }
@@ -182,18 +250,38 @@ impl Deed {
     fn creation(resource: &str, body: &Value) -> Deed {
         let mut labels = map(&body["metadata"]["labels"]);
         labels.remove(label::CLONESET_INSTANCE_ID);
-        Deed { labels, ..Deed::of(&format!("POST {resource}"), &Value::Null, BTreeMap::new(), &Value::Null) }
+        Deed {
+            labels,
+            ..Deed::of(
+                &format!("POST {resource}"),
+                &Value::Null,
+                BTreeMap::new(),
+                &Value::Null,
+            )
+        }
     }
 
     fn of(what: &str, labels: &Value, images: BTreeMap<String, Value>, conditions: &Value) -> Deed {
         let conditions = conditions.as_array().into_iter().flatten();
-        let conditions = conditions.map(|c| (text(&c["type"]), c["status"].clone())).collect();
-        Deed { what: what.to_owned(), labels: map(labels), images, conditions }
+        let conditions = conditions
+            .map(|c| (text(&c["type"]), c["status"].clone()))
+            .collect();
+        Deed {
+            what: what.to_owned(),
+            labels: map(labels),
+            images,
+            conditions,
+        }
     }
 }
 
 fn map(value: &Value) -> BTreeMap<String, Value> {
-    value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
+    value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 fn text(value: &Value) -> String {

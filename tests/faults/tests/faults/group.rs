@@ -45,7 +45,12 @@ pub(crate) enum WorldKind {
 }
 
 impl WorldKind {
-    pub(crate) const ALL: [WorldKind; 4] = [WorldKind::Real, WorldKind::Simulated, WorldKind::Pair, WorldKind::Ahead];
+    pub(crate) const ALL: [WorldKind; 4] = [
+        WorldKind::Real,
+        WorldKind::Simulated,
+        WorldKind::Pair,
+        WorldKind::Ahead,
+    ];
     /// Those with simulated nodes, for whatever scenario.
     pub(crate) const SIMULATED: [WorldKind; 2] = [WorldKind::Simulated, WorldKind::Pair];
 
@@ -66,7 +71,9 @@ impl WorldKind {
     pub(crate) fn sides(self) -> &'static [Side] {
         match self {
             WorldKind::Real => &[Side::Before, Side::After],
-            WorldKind::Simulated | WorldKind::Pair | WorldKind::Ahead => &[Side::Before, Side::After, Side::Answered],
+            WorldKind::Simulated | WorldKind::Pair | WorldKind::Ahead => {
+                &[Side::Before, Side::After, Side::Answered]
+            }
         }
     }
 
@@ -96,7 +103,11 @@ impl WorldKind {
         let Ok(worlds) = env::var("BERTH_FAULTS_WORLDS") else {
             return Ok(thread::available_parallelism().map_or(1, NonZero::get));
         };
-        worlds.parse().ok().filter(|worlds| *worlds > 0).context("BERTH_FAULTS_WORLDS is no number above 0")
+        worlds
+            .parse()
+            .ok()
+            .filter(|worlds| *worlds > 0)
+            .context("BERTH_FAULTS_WORLDS is no number above 0")
     }
 }
 
@@ -180,26 +191,61 @@ impl Drop for Taken<'_> {
 impl Group {
     async fn new(kind: WorldKind) -> Result<Group> {
         let worlds = try_join_all((0..kind.worlds()?).map(|_| World::new(kind))).await?;
-        let free = (Mutex::new((0..worlds.len()).collect()), Semaphore::new(worlds.len()));
-        let undisturbed: BTreeMap<_, _> = kind.scenarios().map(|it| (it.name(), AsyncMutex::default())).collect();
-        ensure!(undisturbed.len() == kind.scenarios().count(), "two scenarios have one name");
-        Ok(Group { kind, worlds, free, undisturbed, triggered: Mutex::default(), injected: AtomicUsize::new(0) })
+        let free = (
+            Mutex::new((0..worlds.len()).collect()),
+            Semaphore::new(worlds.len()),
+        );
+        let undisturbed: BTreeMap<_, _> = kind
+            .scenarios()
+            .map(|it| (it.name(), AsyncMutex::default()))
+            .collect();
+        ensure!(
+            undisturbed.len() == kind.scenarios().count(),
+            "two scenarios have one name"
+        );
+        Ok(Group {
+            kind,
+            worlds,
+            free,
+            undisturbed,
+            triggered: Mutex::default(),
+            injected: AtomicUsize::new(0),
+        })
     }
 
     /// Waits for a world that is free. Whoever asks first is first.
     pub(crate) async fn take(&self) -> Result<Taken<'_>> {
         let permit = self.free.1.acquire().await?;
-        let number = lock(&self.free.0).pop().context("there is a permit for each world that is free")?;
-        Ok(Taken { group: self, number, _permit: permit })
+        let number = lock(&self.free.0)
+            .pop()
+            .context("there is a permit for each world that is free")?;
+        Ok(Taken {
+            group: self,
+            number,
+            _permit: permit,
+        })
     }
 
-    async fn run(&self, scenario: &dyn Scenario, fault: Fault, expected: Option<&Value>) -> Result<Outcome> {
+    async fn run(
+        &self,
+        scenario: &dyn Scenario,
+        fault: Fault,
+        expected: Option<&Value>,
+    ) -> Result<Outcome> {
         let world = self.take().await?;
-        scenario.run(Attempt { world: &world, fault, expected }).await
+        scenario
+            .run(Attempt {
+                world: &world,
+                fault,
+                expected,
+            })
+            .await
     }
 
     fn known(&self, scenario: &dyn Scenario) -> Result<&AsyncMutex<Option<Undisturbed>>> {
-        self.undisturbed.get(scenario.name()).context("it is no scenario of this kind of world")
+        self.undisturbed
+            .get(scenario.name())
+            .context("it is no scenario of this kind of world")
     }
 
     /// How the scenario goes without a fault; tried a few times, once.
@@ -208,7 +254,13 @@ impl Group {
         if let Some(known) = &*known {
             return Ok(known.clone());
         }
-        let Outcome { ending, writes, mut certain, mut events, .. } = self.run(scenario, Fault::None, None).await?;
+        let Outcome {
+            ending,
+            writes,
+            mut certain,
+            mut events,
+            ..
+        } = self.run(scenario, Fault::None, None).await?;
         let (mut fewest, mut most) = (writes, writes);
         let again = (1..undisturbed_runs()).map(|_| self.run(scenario, Fault::None, Some(&ending)));
         for run in try_join_all(again).await? {
@@ -219,19 +271,34 @@ impl Group {
                 *most = count.max(*most);
             }
         }
-        Ok(known.insert(Undisturbed { fewest, certain, most, events, ending }).clone())
+        Ok(known
+            .insert(Undisturbed {
+                fewest,
+                certain,
+                most,
+                events,
+                ending,
+            })
+            .clone())
     }
 
     /// The faults that were triggered in a scenario so far, and how many events each hid.
     pub(crate) fn triggered(&self, scenario: &dyn Scenario) -> BTreeMap<Fault, usize> {
         let triggered = lock(&self.triggered);
         let name = scenario.name();
-        triggered.iter().filter(|((of, _), _)| *of == name).map(|((_, fault), hidden)| (*fault, *hidden)).collect()
+        triggered
+            .iter()
+            .filter(|((of, _), _)| *of == name)
+            .map(|((_, fault), hidden)| (*fault, *hidden))
+            .collect()
     }
 
     /// How many faults were injected in all scenarios so far, and how many were triggered.
     pub(crate) fn totals(&self) -> (usize, usize) {
-        (self.injected.load(Ordering::Relaxed), lock(&self.triggered).len())
+        (
+            self.injected.load(Ordering::Relaxed),
+            lock(&self.triggered).len(),
+        )
     }
 
     /// Tries all of these, each in the next world that is free.
@@ -244,16 +311,29 @@ impl Group {
         self.injected.fetch_add(faults.len(), Ordering::Relaxed);
         let tried = faults.iter().map(async |fault| {
             let tried = self.attempt(scenario, *fault, expected).await;
-            tried.err().map(|error| format!("{}, {fault}: {error:#}", scenario.name()))
+            tried
+                .err()
+                .map(|error| format!("{}, {fault}: {error:#}", scenario.name()))
         });
         // Which of the writes fail says more than the first of them alone.
         let failures: Vec<_> = join_all(tried).await.into_iter().flatten().collect();
-        ensure!(failures.is_empty(), "{} of {} runs fail:\n{}", failures.len(), faults.len(), failures.join("\n\n"));
+        ensure!(
+            failures.is_empty(),
+            "{} of {} runs fail:\n{}",
+            failures.len(),
+            faults.len(),
+            failures.join("\n\n")
+        );
         Ok(())
     }
 
     /// Fails, too, when the fault is not triggered though its write is there in every run, or its event is the first.
-    async fn attempt(&self, scenario: &dyn Scenario, fault: Fault, expected: &Undisturbed) -> Result<()> {
+    async fn attempt(
+        &self,
+        scenario: &dyn Scenario,
+        fault: Fault,
+        expected: &Undisturbed,
+    ) -> Result<()> {
         for _ in 0..ATTEMPTS {
             let run = self.run(scenario, fault, Some(&expected.ending)).await?;
             if run.triggered {
@@ -267,7 +347,9 @@ impl Group {
         }
         let is_certain = match fault.event() {
             Some(number) => number == 1,
-            None => fault.write().is_none_or(|number| number <= expected.certain),
+            None => fault
+                .write()
+                .is_none_or(|number| number <= expected.certain),
         };
         ensure!(
             !is_certain,

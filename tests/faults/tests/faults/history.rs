@@ -36,9 +36,16 @@ impl History {
     /// Begins to record the objects of a kind (`GROUP/VERSION/KIND`), those of a namespace where the kind has any.
     pub(crate) async fn start(client: &Client, namespace: &str, kind: &str) -> Result<History> {
         let (version, kind) = kind.rsplit_once('/').context("no version")?;
-        let api = objects::api_of(client, namespace, &json!({"apiVersion": version, "kind": kind}))?;
+        let api = objects::api_of(
+            client,
+            namespace,
+            &json!({"apiVersion": version, "kind": kind}),
+        )?;
         let (states, version) = list(&api).await?;
-        let seen = Arc::new(Mutex::new(Seen { states, broken: None }));
+        let seen = Arc::new(Mutex::new(Seen {
+            states,
+            broken: None,
+        }));
         let (sink, followed) = (Arc::clone(&seen), api.clone());
         let task = tokio::spawn(async move {
             let store = |object: DynamicObject, is_gone: bool| {
@@ -69,19 +76,29 @@ impl History {
     pub(crate) async fn until_now(&self) -> Result<Vec<State>> {
         let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
         let (now, _) = list(&self.api).await?;
-        let now: BTreeMap<_, _> = now.iter().map(|(name, object)| (name.clone(), version(object))).collect();
+        let now: BTreeMap<_, _> = now
+            .iter()
+            .map(|(name, object)| (name.clone(), version(object)))
+            .collect();
         let deadline = Instant::now() + PATIENCE;
         loop {
             let states = self.states()?;
             let has = |name: &String, wanted: &Value| {
-                states.iter().any(|(n, object)| n == name && version(object) == *wanted)
+                states
+                    .iter()
+                    .any(|(n, object)| n == name && version(object) == *wanted)
             };
             let last: BTreeMap<_, _> = states.iter().map(|(name, object)| (name, object)).collect();
-            let has_gone = last.iter().all(|(name, object)| object.is_null() || now.contains_key(*name));
+            let has_gone = last
+                .iter()
+                .all(|(name, object)| object.is_null() || now.contains_key(*name));
             if has_gone && now.iter().all(|(name, version)| has(name, version)) {
                 return Ok(states);
             }
-            ensure!(Instant::now() < deadline, "the record does not come to what there is: {now:?}");
+            ensure!(
+                Instant::now() < deadline,
+                "the record does not come to what there is: {now:?}"
+            );
             sleep(Duration::from_millis(20)).await;
         }
     }
@@ -104,5 +121,8 @@ async fn list(api: &Api<DynamicObject>) -> Result<(Vec<State>, String)> {
 }
 
 fn state(object: &DynamicObject) -> Result<State> {
-    Ok((object.metadata.name.clone().unwrap_or_default(), serde_json::to_value(object)?))
+    Ok((
+        object.metadata.name.clone().unwrap_or_default(),
+        serde_json::to_value(object)?,
+    ))
 }

@@ -65,8 +65,13 @@ struct Expected {
 }
 
 /// All, in the order of their numbers.
-pub(crate) const SCENARIOS: &[&dyn Scenario] =
-    &[&Images::Pull, &Images::Changed, &Images::Deleted, &Images::Expired, &Images::Nodes];
+pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
+    &Images::Pull,
+    &Images::Changed,
+    &Images::Deleted,
+    &Images::Expired,
+    &Images::Nodes,
+];
 
 impl Scenario for Images {
     fn name(&self) -> &'static str {
@@ -100,14 +105,38 @@ impl Scenario for Images {
 
 impl Images {
     fn expected(self) -> Expected {
-        let pull =
-            Expected { nodes: NODES, tag: Some("one"), tries: TRIES[0], job: true, creates: 0, deletes: 0, expires: 0 };
+        let pull = Expected {
+            nodes: NODES,
+            tag: Some("one"),
+            tries: TRIES[0],
+            job: true,
+            creates: 0,
+            deletes: 0,
+            expires: 0,
+        };
         match self {
             Images::Pull => pull,
-            Images::Changed => Expected { tries: TRIES[1], ..pull },
-            Images::Deleted => Expected { tag: None, job: false, ..pull },
-            Images::Expired => Expected { tag: None, job: false, expires: 1, ..pull },
-            Images::Nodes => Expected { nodes: NODES + 1, creates: 2, deletes: 1, ..pull },
+            Images::Changed => Expected {
+                tries: TRIES[1],
+                ..pull
+            },
+            Images::Deleted => Expected {
+                tag: None,
+                job: false,
+                ..pull
+            },
+            Images::Expired => Expected {
+                tag: None,
+                job: false,
+                expires: 1,
+                ..pull
+            },
+            Images::Nodes => Expected {
+                nodes: NODES + 1,
+                creates: 2,
+                deletes: 1,
+                ..pull
+            },
         }
     }
 
@@ -138,7 +167,12 @@ impl<'a> Run<'a> for ImagesRun<'a> {
 
     async fn begin(world: &'a World, namespace: &str, what: Images) -> Result<Self> {
         let seen = Recorder::start(&world.client).await?;
-        Ok(ImagesRun { world, what, namespace: namespace.to_owned(), seen })
+        Ok(ImagesRun {
+            world,
+            what,
+            namespace: namespace.to_owned(),
+            seen,
+        })
     }
 
     async fn set_up(&mut self) -> Result<()> {
@@ -146,7 +180,11 @@ impl<'a> Run<'a> for ImagesRun<'a> {
             return Ok(());
         }
         self.create_job().await?;
-        run::rest(&self.world.controller, || self.look_for(Images::Pull.expected())).await.map(drop)
+        run::rest(&self.world.controller, || {
+            self.look_for(Images::Pull.expected())
+        })
+        .await
+        .map(drop)
     }
 
     async fn act(&self) -> Result<()> {
@@ -155,7 +193,9 @@ impl<'a> Run<'a> for ImagesRun<'a> {
             Images::Pull | Images::Expired => self.create_job().await,
             Images::Changed => {
                 let tries = json!({"spec": {"pullPolicy": {"backoffLimit": TRIES[1]}}});
-                objects::patch(client, &self.namespace, JOB_KIND, JOB, &tries).await.map(|_| ())
+                objects::patch(client, &self.namespace, JOB_KIND, JOB, &tries)
+                    .await
+                    .map(|_| ())
             }
             Images::Deleted => self.delete(JOB_KIND, JOB).await,
             Images::Nodes => {
@@ -163,7 +203,15 @@ impl<'a> Run<'a> for ImagesRun<'a> {
                     objects::create(client, "", &node(name, &now())).await?;
                 }
                 let all_have_it = |job: &Value| job["status"]["succeeded"] == NODES + GUESTS.len();
-                objects::until(client, &self.namespace, JOB_KIND, JOB, PATIENCE, all_have_it).await?;
+                objects::until(
+                    client,
+                    &self.namespace,
+                    JOB_KIND,
+                    JOB,
+                    PATIENCE,
+                    all_have_it,
+                )
+                .await?;
                 self.delete("v1/Node", GUESTS[0]).await
             }
         }
@@ -191,7 +239,13 @@ impl<'a> Run<'a> for ImagesRun<'a> {
         for name in GUESTS {
             self.delete("v1/Node", name).await?;
         }
-        let nothing = || self.look_for(Expected { nodes: NODES, tag: None, ..Images::Deleted.expected() });
+        let nothing = || {
+            self.look_for(Expected {
+                nodes: NODES,
+                tag: None,
+                ..Images::Deleted.expected()
+            })
+        };
         run::rest(&self.world.controller, nothing).await.map(drop)
     }
 }
@@ -209,13 +263,19 @@ impl ImagesRun<'_> {
                 "completionPolicy": self.what.completion_policy(),
             },
         });
-        objects::create(&self.world.client, &self.namespace, &job).await.map(|_| ())
+        objects::create(&self.world.client, &self.namespace, &job)
+            .await
+            .map(|_| ())
     }
 
     /// Deletes an object, if it is there.
     async fn delete(&self, kind: &str, name: &str) -> Result<()> {
         let (version, kind) = kind.rsplit_once('/').context("no version")?;
-        let api = objects::api_of(&self.world.client, &self.namespace, &json!({"apiVersion": version, "kind": kind}))?;
+        let api = objects::api_of(
+            &self.world.client,
+            &self.namespace,
+            &json!({"apiVersion": version, "kind": kind}),
+        )?;
         match api.delete(name, &DeleteParams::default()).await {
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
             done => Ok(done.map(|_| ())?),
@@ -235,7 +295,10 @@ impl ImagesRun<'_> {
             json!({"status": status, "finalizers": job["metadata"]["finalizers"]})
         };
         let node = |node: &Value| {
-            let name = node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let name = node["metadata"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned();
             (
                 name,
                 json!({"asked": asked(node, &self.namespace), "tries": tries(node, &self.namespace), "told": told(node, &self.namespace)}),
@@ -252,21 +315,33 @@ impl ImagesRun<'_> {
 
 /// The tags of a repository that a node is asked for.
 pub(crate) fn asked(node: &Value, repository: &str) -> Vec<String> {
-    let tags = node["spec"]["images"][repository]["tags"].as_array().into_iter().flatten();
-    tags.filter_map(|tag| tag["tag"].as_str().map(str::to_owned)).collect()
+    let tags = node["spec"]["images"][repository]["tags"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    tags.filter_map(|tag| tag["tag"].as_str().map(str::to_owned))
+        .collect()
 }
 
 /// The backoffLimit of each of these tags.
 fn tries(node: &Value, repository: &str) -> Vec<Value> {
-    let tags = node["spec"]["images"][repository]["tags"].as_array().into_iter().flatten();
-    tags.map(|tag| tag["pullPolicy"]["backoffLimit"].clone()).collect()
+    let tags = node["spec"]["images"][repository]["tags"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    tags.map(|tag| tag["pullPolicy"]["backoffLimit"].clone())
+        .collect()
 }
 
 /// The tags of a repository that a node has told of, with their phases.
 pub(crate) fn told(node: &Value, repository: &str) -> BTreeMap<String, String> {
-    let tags = node["status"]["imageStatuses"][repository]["tags"].as_array().into_iter().flatten();
+    let tags = node["status"]["imageStatuses"][repository]["tags"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    tags.map(|tag| (text(&tag["tag"]), text(&tag["phase"]))).collect()
+    tags.map(|tag| (text(&tag["tag"]), text(&tag["phase"])))
+        .collect()
 }
 
 /// Why this is no good ending; none when it is one.
@@ -276,8 +351,17 @@ fn flaw(now: &Value, wanted: &Expected) -> Option<String> {
         return Some(format!("there are {jobs} jobs: {now}"));
     }
     let status = &now["jobs"][0]["status"];
-    let counts = [("desired", wanted.nodes), ("succeeded", wanted.nodes), ("active", 0), ("failed", 0)];
-    if wanted.job && counts.into_iter().any(|(count, number)| status[count] != number) {
+    let counts = [
+        ("desired", wanted.nodes),
+        ("succeeded", wanted.nodes),
+        ("active", 0),
+        ("failed", 0),
+    ];
+    if wanted.job
+        && counts
+            .into_iter()
+            .any(|(count, number)| status[count] != number)
+    {
         return Some(format!("the job's status is wrong: {now}"));
     }
     let nodes = now["nodes"].as_object().into_iter().flatten();
@@ -288,6 +372,10 @@ fn flaw(now: &Value, wanted: &Expected) -> Option<String> {
         }
         None => node["asked"] == json!([]) && node["told"] == json!({}),
     };
-    let (good, all) = (nodes.clone().filter(|(_, node)| has_it(node)).count(), nodes.count());
-    ((good, all) != (wanted.nodes, wanted.nodes)).then(|| format!("{good} of {all} nodes are as wanted: {now}"))
+    let (good, all) = (
+        nodes.clone().filter(|(_, node)| has_it(node)).count(),
+        nodes.count(),
+    );
+    ((good, all) != (wanted.nodes, wanted.nodes))
+        .then(|| format!("{good} of {all} nodes are as wanted: {now}"))
 }

@@ -26,7 +26,10 @@ fn steps(record: &Record) -> Vec<Step<'_>> {
     for moment in record.moments() {
         for (uid, standing) in &moment.pods {
             let last = before.pods.get(uid).unwrap_or(standing);
-            steps.push(Step { before: last.pod, now: standing.pod });
+            steps.push(Step {
+                before: last.pod,
+                now: standing.pod,
+            });
         }
         before = moment;
     }
@@ -37,7 +40,11 @@ fn steps(record: &Record) -> Vec<Step<'_>> {
 fn deleted(record: &Record) -> Vec<&PodView> {
     let (mut deleted, mut before) = (Vec::new(), Moment::default());
     for moment in record.moments() {
-        for (uid, Standing { pod: last, .. }) in before.pods.iter().filter(|(_, before)| !before.pod.terminating) {
+        for (uid, Standing { pod: last, .. }) in before
+            .pods
+            .iter()
+            .filter(|(_, before)| !before.pod.terminating)
+        {
             // A pod that no node has is gone without having been terminating.
             match moment.pods.get(uid) {
                 Some(now) if now.pod.terminating => deleted.push(now.pod),
@@ -53,23 +60,39 @@ fn deleted(record: &Record) -> Vec<&PodView> {
 /// `maxUnavailable`, `maxSurge` and `partition` hold at every moment.
 pub(crate) fn limits_hold(record: &Record, limits: &Limits) -> Result<()> {
     let violations = limits.violations(record);
-    let Some(first) = violations.first() else { return Ok(()) };
+    let Some(first) = violations.first() else {
+        return Ok(());
+    };
     let before = record.moments().take_while(|moment| moment.at <= first.at);
-    let told: Vec<_> = before.map(|moment| format!("{}: {}", seconds(moment.at), moment.describe())).collect();
-    bail!("{} moments break a promise, the first: {first}; so far:\n{}", violations.len(), told.join("\n"))
+    let told: Vec<_> = before
+        .map(|moment| format!("{}: {}", seconds(moment.at), moment.describe()))
+        .collect();
+    bail!(
+        "{} moments break a promise, the first: {first}; so far:\n{}",
+        violations.len(),
+        told.join("\n")
+    )
 }
 
 /// There were so many pods at first.
 pub(crate) fn begins_with(record: &Record, pods: usize) -> Result<()> {
     let first = record.moments().next().unwrap_or_default();
-    ensure!(first.pods.len() == pods, "it began with other pods: {}", first.describe());
+    ensure!(
+        first.pods.len() == pods,
+        "it began with other pods: {}",
+        first.describe()
+    );
     Ok(())
 }
 
 /// No pod is there of another name than these.
 pub(crate) fn only_these_are_there(record: &Record, names: &[String]) -> Result<()> {
     for Step { now, .. } in steps(record) {
-        ensure!(names.contains(&now.name), "there is a pod {}, and only {names:?} may be there", now.name);
+        ensure!(
+            names.contains(&now.name),
+            "there is a pod {}, and only {names:?} may be there",
+            now.name
+        );
     }
     Ok(())
 }
@@ -91,7 +114,11 @@ pub(crate) fn nodes_have_their_pods(record: &Record, nodes: &OnNodes<'_>) -> Res
     for moment in record.moments() {
         let (mut pods, mut served) = (BTreeMap::<_, usize>::new(), BTreeSet::new());
         for pod in moment.pods.values().map(|standing| standing.pod) {
-            let node = if pod.node.is_empty() { pod.pinned.as_str() } else { pod.node.as_str() };
+            let node = if pod.node.is_empty() {
+                pod.pinned.as_str()
+            } else {
+                pod.node.as_str()
+            };
             let told = || moment.describe();
             ensure!(
                 nodes.allowed.contains(&node),
@@ -101,11 +128,23 @@ pub(crate) fn nodes_have_their_pods(record: &Record, nodes: &OnNodes<'_>) -> Res
             );
             let here = pods.entry(node).or_default();
             *here += 1;
-            ensure!(*here <= nodes.most, "node {node} has {here} pods: {}", told());
+            ensure!(
+                *here <= nodes.most,
+                "node {node} has {here} pods: {}",
+                told()
+            );
             served.extend(pod.serves().then_some(node));
         }
-        let away: Vec<_> = nodes.served.iter().filter(|node| !served.contains(*node)).collect();
-        ensure!(away.len() <= nodes.away, "nodes {away:?} have no pod that serves: {}", moment.describe());
+        let away: Vec<_> = nodes
+            .served
+            .iter()
+            .filter(|node| !served.contains(*node))
+            .collect();
+        ensure!(
+            away.len() <= nodes.away,
+            "nodes {away:?} have no pod that serves: {}",
+            moment.describe()
+        );
     }
     Ok(())
 }
@@ -113,16 +152,23 @@ pub(crate) fn nodes_have_their_pods(record: &Record, nodes: &OnNodes<'_>) -> Res
 /// Just so many pods were created.
 pub(crate) fn pods_are_created(record: &Record, wanted: usize) -> Result<()> {
     let first = record.moments().next().unwrap_or_default();
-    let uids: BTreeSet<&str> = steps(record).into_iter().map(|step| step.now.uid.as_str()).collect();
+    let uids: BTreeSet<&str> = steps(record)
+        .into_iter()
+        .map(|step| step.now.uid.as_str())
+        .collect();
     let created = uids.len() - first.pods.len();
-    ensure!(created == wanted, "{created} pods were created, not {wanted}");
+    ensure!(
+        created == wanted,
+        "{created} pods were created, not {wanted}"
+    );
     Ok(())
 }
 
 /// No image changes in a pod that is in service: of any container, or of this one alone.
 pub(crate) fn no_image_changes_in_service(record: &Record, container: Option<&str>) -> Result<()> {
     for Step { before, now } in steps(record) {
-        let is_changed = changed_images(before, now).any(|name| container.is_none_or(|only| name == only));
+        let is_changed =
+            changed_images(before, now).any(|name| container.is_none_or(|only| name == only));
         ensure!(
             !(is_changed && before.gates),
             "pod {} was in service when its image was changed: {before:?}",
@@ -139,7 +185,11 @@ pub(crate) fn restarts_are_for_image_changes(record: &Record, most_changes: usiz
         let (changes, restarts) = pods.entry(&now.uid).or_default();
         *changes += changed_images(before, now).count();
         *restarts += now.restarts() - before.restarts();
-        ensure!(*changes <= most_changes, "the image of pod {} was changed {changes} times", now.name);
+        ensure!(
+            *changes <= most_changes,
+            "the image of pod {} was changed {changes} times",
+            now.name
+        );
         ensure!(
             usize::try_from(*restarts)? <= *changes,
             "pod {} restarted {restarts} times for {changes} changes of its image",
@@ -152,11 +202,22 @@ pub(crate) fn restarts_are_for_image_changes(record: &Record, most_changes: usiz
 /// No pod is updated while it has the label of a hook, nor comes back into service before it has it again.
 pub(crate) fn updates_wait_for(record: &Record, hook: &str) -> Result<()> {
     for Step { before, now } in steps(record) {
-        let (state, held) = (now.label(label::LIFECYCLE_STATE), !now.label(hook).is_empty());
+        let (state, held) = (
+            now.label(label::LIFECYCLE_STATE),
+            !now.label(hook).is_empty(),
+        );
         let is_updated = state == UPDATING || changed_images(before, now).next().is_some();
-        ensure!(!(is_updated && held), "pod {} was updated while its hook held it: {now:?}", now.name);
+        ensure!(
+            !(is_updated && held),
+            "pod {} was updated while its hook held it: {now:?}",
+            now.name
+        );
         let is_back = before.label(label::LIFECYCLE_STATE) == UPDATED && state == NORMAL;
-        ensure!(!is_back || held, "pod {} came back into service without its hook: {now:?}", now.name);
+        ensure!(
+            !is_back || held,
+            "pod {} came back into service without its hook: {now:?}",
+            now.name
+        );
     }
     Ok(())
 }
@@ -166,7 +227,11 @@ pub(crate) fn service_waits_for(record: &Record, hook: &str) -> Result<()> {
     for Step { now, .. } in steps(record) {
         let is_in_service = now.label(label::LIFECYCLE_STATE) == NORMAL;
         let is_let_in = !now.label(hook).is_empty();
-        ensure!(!is_in_service || is_let_in, "pod {} came into service without its hook: {now:?}", now.name);
+        ensure!(
+            !is_in_service || is_let_in,
+            "pod {} came into service without its hook: {now:?}",
+            now.name
+        );
     }
     Ok(())
 }
@@ -174,7 +239,11 @@ pub(crate) fn service_waits_for(record: &Record, hook: &str) -> Result<()> {
 /// No pod is deleted while it has the label of a hook.
 pub(crate) fn deletions_wait_for(record: &Record, hook: &str) -> Result<()> {
     for pod in deleted(record) {
-        ensure!(pod.label(hook).is_empty(), "pod {} was deleted while its hook held it: {pod:?}", pod.name);
+        ensure!(
+            pod.label(hook).is_empty(),
+            "pod {} was deleted while its hook held it: {pod:?}",
+            pod.name
+        );
     }
     Ok(())
 }
@@ -182,7 +251,11 @@ pub(crate) fn deletions_wait_for(record: &Record, hook: &str) -> Result<()> {
 /// No pod of the newest revision is deleted.
 pub(crate) fn newest_pods_stay(record: &Record, newest: &str) -> Result<()> {
     for pod in deleted(record) {
-        ensure!(pod.revision != newest, "pod {} was deleted, and is of the newest revision: {pod:?}", pod.name);
+        ensure!(
+            pod.revision != newest,
+            "pod {} was deleted, and is of the newest revision: {pod:?}",
+            pod.name
+        );
     }
     Ok(())
 }
@@ -190,24 +263,50 @@ pub(crate) fn newest_pods_stay(record: &Record, newest: &str) -> Result<()> {
 /// No pod is deleted but the one of this name.
 pub(crate) fn others_stay(record: &Record, told_to_go: &str) -> Result<()> {
     for pod in deleted(record) {
-        ensure!(pod.name == told_to_go, "pod {} was deleted, and {told_to_go} was told to go", pod.name);
+        ensure!(
+            pod.name == told_to_go,
+            "pod {} was deleted, and {told_to_go} was told to go",
+            pod.name
+        );
     }
     Ok(())
 }
 
 /// No pod is deleted but those that are so.
-pub(crate) fn only_such_go(record: &Record, what: &str, such: impl Fn(&PodView) -> bool) -> Result<()> {
+pub(crate) fn only_such_go(
+    record: &Record,
+    what: &str,
+    such: impl Fn(&PodView) -> bool,
+) -> Result<()> {
     let other = deleted(record).into_iter().find(|pod| !such(pod));
-    ensure!(other.is_none(), "a pod was deleted, and only one that {what} may be: {other:?}");
+    ensure!(
+        other.is_none(),
+        "a pod was deleted, and only one that {what} may be: {other:?}"
+    );
     Ok(())
 }
 
 /// These are the pods of before: each with its name, uid, node and address.
-pub(crate) fn pods_are_the_same(before: &BTreeMap<String, PodView>, after: &BTreeMap<String, PodView>) -> Result<()> {
+pub(crate) fn pods_are_the_same(
+    before: &BTreeMap<String, PodView>,
+    after: &BTreeMap<String, PodView>,
+) -> Result<()> {
     let identities = |pods: &BTreeMap<String, PodView>| -> Vec<_> {
-        pods.values().map(|pod| (pod.name.clone(), pod.uid.clone(), pod.node.clone(), pod.ip.clone())).collect()
+        pods.values()
+            .map(|pod| {
+                (
+                    pod.name.clone(),
+                    pod.uid.clone(),
+                    pod.node.clone(),
+                    pod.ip.clone(),
+                )
+            })
+            .collect()
     };
-    ensure!(identities(before) == identities(after), "not the same pods: before {before:?}, after {after:?}");
+    ensure!(
+        identities(before) == identities(after),
+        "not the same pods: before {before:?}, after {after:?}"
+    );
     Ok(())
 }
 
@@ -218,7 +317,10 @@ pub(crate) fn writes_are<'a>(
 ) -> Result<()> {
     for (method, resource, times) in wanted {
         let done = ledger.done(&method, resource);
-        ensure!(done == times, "{done} times {method} {resource} was carried out, not {times} times");
+        ensure!(
+            done == times,
+            "{done} times {method} {resource} was carried out, not {times} times"
+        );
     }
     Ok(())
 }
@@ -236,10 +338,19 @@ pub(crate) fn claims_come_before_pods(ledger: &Ledger) -> Result<()> {
     let claims = claims(ledger)?;
     for (index, pod) in posts(ledger, "pods") {
         let name = &pod.body["metadata"]["name"];
-        let mut own = claims.iter().filter(|((of, _), _)| *of == instance(pod)).peekable();
-        ensure!(own.peek().is_some(), "pod {name} was asked for, and its claim never");
+        let mut own = claims
+            .iter()
+            .filter(|((of, _), _)| *of == instance(pod))
+            .peekable();
+        ensure!(
+            own.peek().is_some(),
+            "pod {name} was asked for, and its claim never"
+        );
         for ((_, claim), there) in own {
-            ensure!(*there <= index, "pod {name} was asked for before claim {claim} was there");
+            ensure!(
+                *there <= index,
+                "pod {name} was asked for before claim {claim} was there"
+            );
         }
     }
     Ok(())
@@ -251,7 +362,9 @@ fn claims(ledger: &Ledger) -> Result<Claims> {
     for (_, claim) in posts(ledger, "persistentvolumeclaims").filter(|(_, claim)| claim.is_done()) {
         // That of the template, with the id.
         let name = claim.body["metadata"]["name"].to_string();
-        let is_new = claims.insert((instance(claim), name.clone()), claim.arrived_by_then).is_none();
+        let is_new = claims
+            .insert((instance(claim), name.clone()), claim.arrived_by_then)
+            .is_none();
         ensure!(is_new, "claim {name} was made twice");
     }
     Ok(claims)
@@ -266,18 +379,32 @@ pub(crate) fn entries_outlast_records(ledger: &Ledger, word: &str, at_first: boo
         match (&write.write.method, write.write.resource.as_str()) {
             (&Method::PATCH, "mutatingwebhookconfigurations") if write.is_done() => {
                 let mut entries = write.body["webhooks"].as_array().into_iter().flatten();
-                entry_since = entries.any(|entry| names(entry, word)).then_some(write.arrived_by_then);
-                let is_needed = entry_since.is_none() && none_since.is_none_or(|since| since > index);
-                ensure!(!is_needed, "there is no entry any more, and there are records");
+                entry_since = entries
+                    .any(|entry| names(entry, word))
+                    .then_some(write.arrived_by_then);
+                let is_needed =
+                    entry_since.is_none() && none_since.is_none_or(|since| since > index);
+                ensure!(
+                    !is_needed,
+                    "there is no entry any more, and there are records"
+                );
             }
             (&Method::PATCH, "persistentpodstates/status") if write.is_done() => {
                 let records = &write.body["status"]["podStates"];
-                if records.as_object().is_some_and(|records| !records.is_empty()) {
-                    ensure!(entry_since.is_some_and(|since| since <= index), "there are {records}, and no entry yet");
+                if records
+                    .as_object()
+                    .is_some_and(|records| !records.is_empty())
+                {
+                    ensure!(
+                        entry_since.is_some_and(|since| since <= index),
+                        "there are {records}, and no entry yet"
+                    );
                     none_since = None;
                 }
             }
-            (&Method::DELETE, "persistentpodstates") if write.is_done() => none_since = Some(write.arrived_by_then),
+            (&Method::DELETE, "persistentpodstates") if write.is_done() => {
+                none_since = Some(write.arrived_by_then)
+            }
             _ => {}
         }
     }
@@ -287,13 +414,22 @@ pub(crate) fn entries_outlast_records(ledger: &Ledger, word: &str, at_first: boo
 /// Does an entry of the pod webhook name the workload of this word?
 pub(crate) fn names(entry: &Value, word: &str) -> bool {
     let mut conditions = entry["matchConditions"].as_array().into_iter().flatten();
-    conditions.any(|condition| condition["expression"].as_str().is_some_and(|text| text.contains(word)))
+    conditions.any(|condition| {
+        condition["expression"]
+            .as_str()
+            .is_some_and(|text| text.contains(word))
+    })
 }
 
 /// The creations of a resource, with their places in the ledger.
-fn posts<'a>(ledger: &'a Ledger, resource: &'static str) -> impl Iterator<Item = (usize, &'a Entry)> {
+fn posts<'a>(
+    ledger: &'a Ledger,
+    resource: &'static str,
+) -> impl Iterator<Item = (usize, &'a Entry)> {
     let entries = ledger.entries().iter().enumerate();
-    entries.filter(move |(_, entry)| entry.write.method == Method::POST && entry.write.resource == resource)
+    entries.filter(move |(_, entry)| {
+        entry.write.method == Method::POST && entry.write.resource == resource
+    })
 }
 
 fn instance(entry: &Entry) -> String {
@@ -304,7 +440,11 @@ fn instance(entry: &Entry) -> String {
 /// these are when the controller decided.
 pub(crate) fn grace_goes_by(ledger: &Ledger, grace: SignedDuration) -> Result<()> {
     let mut out_of_service: BTreeMap<&str, Timestamp> = BTreeMap::new();
-    for entry in ledger.entries().iter().filter(|entry| entry.is_done() && entry.write.method == Method::PATCH) {
+    for entry in ledger
+        .entries()
+        .iter()
+        .filter(|entry| entry.is_done() && entry.write.method == Method::PATCH)
+    {
         let (pod, metadata) = (entry.write.name.as_str(), &entry.body["metadata"]);
         match metadata["labels"][label::LIFECYCLE_STATE].as_str() {
             Some(UPDATING) => {
@@ -318,23 +458,34 @@ pub(crate) fn grace_goes_by(ledger: &Ledger, grace: SignedDuration) -> Result<()
         if entry.write.resource != "pods" || entry.body["spec"].is_null() {
             continue;
         }
-        let state = metadata["annotations"][annotation::INPLACE_UPDATE_STATE].as_str().unwrap_or_default();
-        let state: Value = serde_json::from_str(state).with_context(|| format!("no record in {}", entry.body))?;
-        let since = out_of_service.get(pod).with_context(|| format!("pod {pod} was patched in service"))?;
+        let state = metadata["annotations"][annotation::INPLACE_UPDATE_STATE]
+            .as_str()
+            .unwrap_or_default();
+        let state: Value =
+            serde_json::from_str(state).with_context(|| format!("no record in {}", entry.body))?;
+        let since = out_of_service
+            .get(pod)
+            .with_context(|| format!("pod {pod} was patched in service"))?;
         let waited = time(&state["updateTimestamp"])?.duration_since(*since);
-        ensure!(waited >= grace, "pod {pod} was patched after {waited:#} out of service, not {grace:#}");
+        ensure!(
+            waited >= grace,
+            "pod {pod} was patched after {waited:#} out of service, not {grace:#}"
+        );
     }
     Ok(())
 }
 
 fn time(value: &Value) -> Result<Timestamp> {
-    let text = value.as_str().with_context(|| format!("{value} is no time"))?;
+    let text = value
+        .as_str()
+        .with_context(|| format!("{value} is no time"))?;
     text.parse().with_context(|| format!("{text:?} is no time"))
 }
 
 /// The names of the containers whose images change.
 fn changed_images<'a>(before: &'a PodView, after: &'a PodView) -> impl Iterator<Item = &'a str> {
-    let image = |pod: &'a PodView, name: &str| pod.containers.get(name).map(|container| &container.wanted);
+    let image =
+        |pod: &'a PodView, name: &str| pod.containers.get(name).map(|container| &container.wanted);
     let names = after.containers.keys().map(String::as_str);
     names.filter(move |name| image(before, name) != image(after, name))
 }

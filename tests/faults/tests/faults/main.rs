@@ -83,8 +83,13 @@ impl Way {
 
     fn all(kind: WorldKind, scenario: &dyn Scenario) -> Vec<Way> {
         let mut ways = vec![Way::Undisturbed, Way::Plans];
-        ways.extend((kind != WorldKind::Pair && scenario.progresses_by_single_writes()).then_some(Way::Each));
-        ways.extend((kind == WorldKind::Real && scenario.explained().is_some()).then_some(Way::Explained));
+        ways.extend(
+            (kind != WorldKind::Pair && scenario.progresses_by_single_writes())
+                .then_some(Way::Each),
+        );
+        ways.extend(
+            (kind == WorldKind::Real && scenario.explained().is_some()).then_some(Way::Explained),
+        );
         ways
     }
 }
@@ -99,10 +104,19 @@ const AT_ONCE: usize = 4;
 fn in_turns() -> Vec<(WorldKind, &'static dyn Scenario, Way)> {
     let mut all = Vec::new();
     for kind in WorldKind::ALL {
-        let of_scenario = |scenario| Way::all(kind, scenario).into_iter().map(move |way| (kind, scenario, way));
+        let of_scenario = |scenario| {
+            Way::all(kind, scenario)
+                .into_iter()
+                .map(move |way| (kind, scenario, way))
+        };
         let of_kind: Vec<_> = kind.scenarios().flat_map(of_scenario).collect();
         let place = |number: usize| (2 * number + 1) * 1_000_000 / (2 * of_kind.len());
-        all.extend(of_kind.iter().enumerate().map(|(number, tried)| (place(number), *tried)));
+        all.extend(
+            of_kind
+                .iter()
+                .enumerate()
+                .map(|(number, tried)| (place(number), *tried)),
+        );
     }
     all.sort_by_key(|(place, _)| *place);
     all.into_iter().map(|(_, tried)| tried).collect()
@@ -111,27 +125,44 @@ fn in_turns() -> Vec<(WorldKind, &'static dyn Scenario, Way)> {
 fn main() -> ExitCode {
     let mut tests: Vec<(String, Company, suite::Test<Worlds>)> = Vec::new();
     for (name, test) in broken::all() {
-        let run = Box::new(move |_, _| async move { suite::caught(async { test() }).await }.boxed_local());
+        let run = Box::new(move |_, _| {
+            async move { suite::caught(async { test() }).await }.boxed_local()
+        });
         tests.push((format!("laws::{name}"), Company::Others, run));
     }
     for (kind, scenario, way) in in_turns() {
         let run = async move |worlds: &Worlds| attempt(worlds.of(kind).await?, scenario, way).await;
-        let run: suite::Test<Worlds> =
-            Box::new(move |worlds, _| async move { suite::caught(run(&worlds)).await }.boxed_local());
-        tests.push((format!("{}::{}::{}", kind.name(), scenario.name(), way.name()), Company::Others, run));
+        let run: suite::Test<Worlds> = Box::new(move |worlds, _| {
+            async move { suite::caught(run(&worlds)).await }.boxed_local()
+        });
+        tests.push((
+            format!("{}::{}::{}", kind.name(), scenario.name(), way.name()),
+            Company::Others,
+            run,
+        ));
     }
     // With the worlds end the controllers, the daemon and the clusters.
-    suite::run(|| async { Ok(Worlds::default()) }.boxed(), AT_ONCE, Tries::One, tests)
+    suite::run(
+        || async { Ok(Worlds::default()) }.boxed(),
+        AT_ONCE,
+        Tries::One,
+        tests,
+    )
 }
 
 /// Of so many kills, and of so many other faults, one is tried.
 fn strides(kind: WorldKind, scenario: &dyn Scenario) -> Result<(usize, usize)> {
     let usual = kind.stride() * scenario.thinned();
-    let Ok(text) = env::var("BERTH_FAULTS_STRIDE") else { return Ok((usual, usual)) };
+    let Ok(text) = env::var("BERTH_FAULTS_STRIDE") else {
+        return Ok((usual, usual));
+    };
     let (kills, others) = text.split_once(',').unwrap_or((&text, &text));
     let stride = |text: &str| text.parse().ok().filter(|stride| *stride > 0);
     let wrong = || format!("BERTH_FAULTS_STRIDE is {text:?}, not one or two numbers above 0");
-    Ok((stride(kills).with_context(wrong)?, stride(others).with_context(wrong)?))
+    Ok((
+        stride(kills).with_context(wrong)?,
+        stride(others).with_context(wrong)?,
+    ))
 }
 
 async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()> {
@@ -143,15 +174,33 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
         Way::Undisturbed | Way::Explained => return Ok(()),
         Way::Each => {
             let sides = group.kind.sides();
-            let (first, step) = if has_stride() { (0, 1) } else { (scenario::number(scenario), sides.len()) };
-            sides.iter().copied().map(Fault::Each).skip(first % step).step_by(step).collect()
+            let (first, step) = if has_stride() {
+                (0, 1)
+            } else {
+                (scenario::number(scenario), sides.len())
+            };
+            sides
+                .iter()
+                .copied()
+                .map(Fault::Each)
+                .skip(first % step)
+                .step_by(step)
+                .collect()
         }
         Way::Plans => {
             let (kills, others) = strides(group.kind, scenario)?;
-            let stride = |family: &Family| if matches!(family, Family::Killed(_)) { kills } else { others };
+            let stride = |family: &Family| {
+                if matches!(family, Family::Killed(_)) {
+                    kills
+                } else {
+                    others
+                }
+            };
             let slice = |stride: &dyn Fn(&Family) -> usize| -> Vec<Fault> {
                 let families = group.kind.families().iter();
-                families.flat_map(|family| family.slice(scenario, &undisturbed, stride(family))).collect()
+                families
+                    .flat_map(|family| family.slice(scenario, &undisturbed, stride(family)))
+                    .collect()
             };
             let chosen = slice(&stride);
             // A scenario with few writes may have none in the slice: then it has one, each another one.
@@ -165,7 +214,11 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
                 // Of the many that a long run has, few are taken, from all families in turn.
                 many if many > AT_MOST && !has_stride() => {
                     let step = many.div_ceil(AT_MOST);
-                    chosen.into_iter().skip(scenario::number(scenario) % step).step_by(step).collect()
+                    chosen
+                        .into_iter()
+                        .skip(scenario::number(scenario) % step)
+                        .step_by(step)
+                        .collect()
                 }
                 _ => chosen,
             }
@@ -174,17 +227,39 @@ async fn attempt(group: &Group, scenario: &dyn Scenario, way: Way) -> Result<()>
     group.try_all(scenario, &faults, &undisturbed).await?;
     // By now it is known better how few writes a run may have.
     let undisturbed = group.undisturbed(scenario).await?;
-    if matches!(way, Way::Plans) { tally(group, scenario, &faults, &undisturbed) } else { Ok(()) }
+    if matches!(way, Way::Plans) {
+        tally(group, scenario, &faults, &undisturbed)
+    } else {
+        Ok(())
+    }
 }
 
 /// Prints how many of a scenario's writes were interrupted in all ways, and how many lags were effective. When all plans are
 /// tried, all writes must be interrupted, and each lag of each resource must be effective at least once.
-fn tally(group: &Group, scenario: &dyn Scenario, faults: &[Fault], undisturbed: &Undisturbed) -> Result<()> {
-    let &Undisturbed { fewest: writes, most, .. } = undisturbed;
-    let events: usize = scenario.watched().into_iter().map(|resource| undisturbed.events(resource)).sum();
+fn tally(
+    group: &Group,
+    scenario: &dyn Scenario,
+    faults: &[Fault],
+    undisturbed: &Undisturbed,
+) -> Result<()> {
+    let &Undisturbed {
+        fewest: writes,
+        most,
+        ..
+    } = undisturbed;
+    let events: usize = scenario
+        .watched()
+        .into_iter()
+        .map(|resource| undisturbed.events(resource))
+        .sum();
     let triggered = group.triggered(scenario);
-    let in_all_ways =
-        |number: &usize| group.kind.sides().iter().all(|side| triggered.contains_key(&Fault::One(*number, *side)));
+    let in_all_ways = |number: &usize| {
+        group
+            .kind
+            .sides()
+            .iter()
+            .all(|side| triggered.contains_key(&Fault::One(*number, *side)))
+    };
     let interrupted = (1..=writes).filter(in_all_ways).count();
     let is_effective = |fault: &Fault| triggered.get(fault).is_some_and(|hidden| *hidden > 0);
     let lags = || faults.iter().filter(|fault| fault.hides());
@@ -195,14 +270,20 @@ fn tally(group: &Group, scenario: &dyn Scenario, faults: &[Fault], undisturbed: 
          {injected} {kind} faults triggered",
         scenario.name(),
         faults.len(),
-        faults.iter().filter(|fault| triggered.contains_key(fault)).count(),
+        faults
+            .iter()
+            .filter(|fault| triggered.contains_key(fault))
+            .count(),
         group.kind.sides().len(),
         lags().filter(|fault| is_effective(fault)).count(),
         lags().count(),
         kind = group.kind.name(),
     );
     let (kills, others) = strides(group.kind, scenario)?;
-    ensure!(kills > 1 || interrupted == writes, "only {interrupted} of {writes} writes were interrupted");
+    ensure!(
+        kills > 1 || interrupted == writes,
+        "only {interrupted} of {writes} writes were interrupted"
+    );
     // A lag from an event on hides that event, or tells again what there was before it: it does not stand in for one from a
     // write on.
     let mut by_lag: BTreeMap<(Lag, &str), bool> = BTreeMap::new();
@@ -213,7 +294,11 @@ fn tally(group: &Group, scenario: &dyn Scenario, faults: &[Fault], undisturbed: 
             *by_lag.entry((*lag, resource)).or_default() |= is_effective(fault);
         }
     }
-    let idle: Vec<_> = by_lag.into_iter().filter(|(_, is_effective)| !is_effective).map(|(lag, _)| lag).collect();
+    let idle: Vec<_> = by_lag
+        .into_iter()
+        .filter(|(_, is_effective)| !is_effective)
+        .map(|(lag, _)| lag)
+        .collect();
     ensure!(others > 1 || idle.is_empty(), "never effective: {idle:?}");
     Ok(())
 }

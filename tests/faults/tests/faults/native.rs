@@ -53,7 +53,12 @@ struct Expected {
 }
 
 /// All, in the order of their numbers.
-pub(crate) const SCENARIOS: &[&dyn Scenario] = &[&Native::Pinned, &Native::LetGo, &Native::Wiped, &Native::AskedAgain];
+pub(crate) const SCENARIOS: &[&dyn Scenario] = &[
+    &Native::Pinned,
+    &Native::LetGo,
+    &Native::Wiped,
+    &Native::AskedAgain,
+];
 
 impl Scenario for Native {
     fn name(&self) -> &'static str {
@@ -88,18 +93,44 @@ impl Scenario for Native {
 
 impl Native {
     fn expected(self) -> Expected {
-        let recorded = Expected { is_recorded: true, pinned: &[], makes: 0, deletes: 0, writes: 1 };
+        let recorded = Expected {
+            is_recorded: true,
+            pinned: &[],
+            makes: 0,
+            deletes: 0,
+            writes: 1,
+        };
         match self {
-            Native::Pinned => Expected { pinned: &["db-1"], makes: 1, ..recorded },
-            Native::LetGo => Expected { is_recorded: false, deletes: 1, ..recorded },
-            Native::Wiped => Expected { writes: 2, ..recorded },
-            Native::AskedAgain => Expected { makes: 1, deletes: 1, writes: 2, ..recorded },
+            Native::Pinned => Expected {
+                pinned: &["db-1"],
+                makes: 1,
+                ..recorded
+            },
+            Native::LetGo => Expected {
+                is_recorded: false,
+                deletes: 1,
+                ..recorded
+            },
+            Native::Wiped => Expected {
+                writes: 2,
+                ..recorded
+            },
+            Native::AskedAgain => Expected {
+                makes: 1,
+                deletes: 1,
+                writes: 2,
+                ..recorded
+            },
         }
     }
 
     fn before(self) -> Expected {
         let is_recorded = self != Native::Pinned;
-        Expected { is_recorded, pinned: &[], ..self.expected() }
+        Expected {
+            is_recorded,
+            pinned: &[],
+            ..self.expected()
+        }
     }
 }
 
@@ -114,7 +145,11 @@ impl<'a> Run<'a> for NativeRun<'a> {
     type Scenario = Native;
 
     async fn begin(world: &'a World, namespace: &str, what: Native) -> Result<Self> {
-        Ok(NativeRun { world, what, namespace: namespace.to_owned() })
+        Ok(NativeRun {
+            world,
+            what,
+            namespace: namespace.to_owned(),
+        })
     }
 
     async fn set_up(&mut self) -> Result<()> {
@@ -138,7 +173,11 @@ impl<'a> Run<'a> for NativeRun<'a> {
             Native::Pinned => {
                 self.ask("true").await?;
                 // The webhook knows the records by a watch. A pod that goes before that has told them is made unpinned.
-                self.rest(Expected { pinned: &[], ..self.what.expected() }).await?;
+                self.rest(Expected {
+                    pinned: &[],
+                    ..self.what.expected()
+                })
+                .await?;
                 self.delete(kind::POD, "db-1").await
             }
             Native::LetGo => self.ask("false").await,
@@ -164,7 +203,11 @@ impl<'a> Run<'a> for NativeRun<'a> {
         let counts = [
             (Method::POST, "persistentpodstates", wanted.makes),
             (Method::DELETE, "persistentpodstates", wanted.deletes),
-            (Method::PATCH, "mutatingwebhookconfigurations", wanted.writes),
+            (
+                Method::PATCH,
+                "mutatingwebhookconfigurations",
+                wanted.writes,
+            ),
             (Method::POST, "pods", 0),
             (Method::DELETE, "pods", 0),
         ];
@@ -180,7 +223,11 @@ impl<'a> Run<'a> for NativeRun<'a> {
     /// Waits until nothing is left in what all runs share.
     async fn clean_up(&self) -> Result<()> {
         self.ask("false").await?;
-        self.rest(Expected { pinned: self.what.expected().pinned, ..Native::LetGo.expected() }).await?;
+        self.rest(Expected {
+            pinned: self.what.expected().pinned,
+            ..Native::LetGo.expected()
+        })
+        .await?;
         self.delete(kind::NATIVE_STATEFUL_SET, SET).await
     }
 }
@@ -188,14 +235,19 @@ impl<'a> Run<'a> for NativeRun<'a> {
 impl NativeRun<'_> {
     async fn rest(&self, wanted: Expected) -> Result<()> {
         let wanted = &wanted;
-        run::rest(&self.world.controller, || self.look_for(wanted)).await.map(drop)
+        run::rest(&self.world.controller, || self.look_for(wanted))
+            .await
+            .map(drop)
     }
 
     /// Waits until it is so, whatever the controller does next.
     async fn until(&self, wanted: &Expected) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while let Some(flaw) = self.look_for(wanted).await?.1 {
-            ensure!(Instant::now() < deadline, "it does not become so in {PATIENCE:?}: {flaw}");
+            ensure!(
+                Instant::now() < deadline,
+                "it does not become so in {PATIENCE:?}: {flaw}"
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Ok(())
@@ -204,7 +256,9 @@ impl NativeRun<'_> {
     /// Takes all entries out of the configuration.
     async fn wipe(&self) -> Result<()> {
         let nobody = json!({"webhooks": []});
-        objects::patch(&self.world.client, "", CONFIGURATION, MUTATING, &nobody).await.map(drop)
+        objects::patch(&self.world.client, "", CONFIGURATION, MUTATING, &nobody)
+            .await
+            .map(drop)
     }
 
     /// As an entry names the set.
@@ -213,18 +267,39 @@ impl NativeRun<'_> {
     }
 
     async fn ask(&self, answer: &str) -> Result<()> {
-        let patch = json!({"metadata": {"annotations": {AUTO_GENERATE_PERSISTENT_POD_STATE: answer}}});
-        objects::patch(&self.world.client, &self.namespace, kind::NATIVE_STATEFUL_SET, SET, &patch).await.map(drop)
+        let patch =
+            json!({"metadata": {"annotations": {AUTO_GENERATE_PERSISTENT_POD_STATE: answer}}});
+        objects::patch(
+            &self.world.client,
+            &self.namespace,
+            kind::NATIVE_STATEFUL_SET,
+            SET,
+            &patch,
+        )
+        .await
+        .map(drop)
     }
 
     async fn delete(&self, of_kind: &str, name: &str) -> Result<()> {
-        objects::delete(&self.world.client, &self.namespace, of_kind, name, &DeleteParams::background()).await
+        objects::delete(
+            &self.world.client,
+            &self.namespace,
+            of_kind,
+            name,
+            &DeleteParams::background(),
+        )
+        .await
     }
 
     /// How it is, and why that is not what is wanted.
     async fn look_for(&self, wanted: &Expected) -> Result<(Value, Option<String>)> {
-        let list = async |kind: &str| objects::list(&self.world.client, &self.namespace, kind, "").await;
-        let pods: BTreeMap<_, _> = list(kind::POD).await?.iter().map(|it| (name(it), pod(it))).collect();
+        let list =
+            async |kind: &str| objects::list(&self.world.client, &self.namespace, kind, "").await;
+        let pods: BTreeMap<_, _> = list(kind::POD)
+            .await?
+            .iter()
+            .map(|it| (name(it), pod(it)))
+            .collect();
         let records: BTreeMap<_, _> = list(kind::PERSISTENT_POD_STATE)
             .await?
             .iter()
@@ -233,17 +308,28 @@ impl NativeRun<'_> {
         let configuration = objects::get(&self.world.client, "", CONFIGURATION, MUTATING).await?;
         let entries = configuration["webhooks"].as_array().into_iter().flatten();
         let own = entries.filter(|entry| laws::names(entry, &self.word()));
-        let own: Vec<_> = own.map(|entry| json!([entry["name"], entry["failurePolicy"]])).collect();
+        let own: Vec<_> = own
+            .map(|entry| json!([entry["name"], entry["failurePolicy"]]))
+            .collect();
         let is_recorded = own == [json!(["pin-required-0.pods.kruise.io", "Fail"])]
-            && records.get(SET).is_some_and(|state| state[1].as_object().is_some_and(|all| all.len() == REPLICAS));
+            && records.get(SET).is_some_and(|state| {
+                state[1]
+                    .as_object()
+                    .is_some_and(|all| all.len() == REPLICAS)
+            });
         let is_free = own.is_empty() && records.is_empty();
         let is_pinned = |(name, pod): (&String, &Value)| {
-            let is_pinned = pod["selector"]["kubernetes.io/hostname"] == self.world.node && pod["injected"] == SET;
+            let is_pinned = pod["selector"]["kubernetes.io/hostname"] == self.world.node
+                && pod["injected"] == SET;
             pod["ready"] == true && is_pinned == wanted.pinned.contains(&name.as_str())
         };
         let is_done = pods.len() == REPLICAS
             && pods.iter().all(is_pinned)
-            && if wanted.is_recorded { is_recorded } else { is_free };
+            && if wanted.is_recorded {
+                is_recorded
+            } else {
+                is_free
+            };
         let now = json!({"pods": pods, "records": records, "entries": own});
         let flaw = (!is_done).then(|| now.to_string());
         Ok((now, flaw))
@@ -251,7 +337,10 @@ impl NativeRun<'_> {
 }
 
 fn name(object: &Value) -> String {
-    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+    object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn pod(pod: &Value) -> Value {

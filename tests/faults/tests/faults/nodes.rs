@@ -15,7 +15,9 @@ pub(crate) struct Recorder(History);
 impl Recorder {
     /// Begins to record.
     pub(crate) async fn start(client: &Client) -> Result<Recorder> {
-        History::start(client, "", kind::NODE_IMAGE).await.map(Recorder)
+        History::start(client, "", kind::NODE_IMAGE)
+            .await
+            .map(Recorder)
     }
 
     /// Checks what held at every instant: no more nodes than this were pulling images of the repository, and no node was
@@ -25,17 +27,34 @@ impl Recorder {
         for (name, node) in &self.0.states()? {
             // Of one that is gone nothing is asked: it pulls no more.
             let told = told(node, repository);
-            let is_over = |tag: &String| told.get(tag).is_some_and(|phase| phase == "Succeeded" || phase == "Failed");
+            let is_over = |tag: &String| {
+                told.get(tag)
+                    .is_some_and(|phase| phase == "Succeeded" || phase == "Failed")
+            };
             if asked(node, repository).iter().all(is_over) {
                 pulling.remove(name)
             } else {
                 pulling.insert(name.clone())
             };
-            ensure!(pulling.len() <= parallelism, "{} nodes pulled at a time: {pulling:?}", pulling.len());
-            for tag in node["spec"]["images"][repository]["tags"].as_array().into_iter().flatten() {
-                let asked = times.entry((name.clone(), tag["tag"].to_string())).or_default();
+            ensure!(
+                pulling.len() <= parallelism,
+                "{} nodes pulled at a time: {pulling:?}",
+                pulling.len()
+            );
+            for tag in node["spec"]["images"][repository]["tags"]
+                .as_array()
+                .into_iter()
+                .flatten()
+            {
+                let asked = times
+                    .entry((name.clone(), tag["tag"].to_string()))
+                    .or_default();
                 asked.insert(tag["createdAt"].to_string());
-                ensure!(asked.len() == 1, "node {name} was asked for tag {} twice: {asked:?}", tag["tag"]);
+                ensure!(
+                    asked.len() == 1,
+                    "node {name} was asked for tag {} twice: {asked:?}",
+                    tag["tag"]
+                );
             }
         }
         ensure!(!times.is_empty(), "no node was asked for anything");

@@ -28,12 +28,16 @@ struct Answer {
 /// Takes the label off each pod that waits for its update, and gives it back to each that was updated, until so many were.
 pub(crate) async fn let_all_through(client: &Client, namespace: &str, pods: usize) -> Result<()> {
     until((client, namespace), pods, |state, labels| match state {
-        lifecycle_state::PREPARING_UPDATE if labels[HOOK].is_string() => {
-            Some(Answer { label: HOOK, value: Value::Null, is_last: false })
-        }
-        lifecycle_state::UPDATED if labels[HOOK].is_null() => {
-            Some(Answer { label: HOOK, value: json!("true"), is_last: true })
-        }
+        lifecycle_state::PREPARING_UPDATE if labels[HOOK].is_string() => Some(Answer {
+            label: HOOK,
+            value: Value::Null,
+            is_last: false,
+        }),
+        lifecycle_state::UPDATED if labels[HOOK].is_null() => Some(Answer {
+            label: HOOK,
+            value: json!("true"),
+            is_last: true,
+        }),
         _ => None,
     })
     .await
@@ -43,7 +47,11 @@ pub(crate) async fn let_all_through(client: &Client, namespace: &str, pods: usiz
 pub(crate) async fn let_in(client: &Client, namespace: &str, pods: usize) -> Result<()> {
     until((client, namespace), pods, |state, labels| {
         let waits = state == lifecycle_state::PREPARING_NORMAL && labels[READY].is_null();
-        waits.then(|| Answer { label: READY, value: json!("true"), is_last: true })
+        waits.then(|| Answer {
+            label: READY,
+            value: json!("true"),
+            is_last: true,
+        })
     })
     .await
 }
@@ -52,7 +60,11 @@ pub(crate) async fn let_in(client: &Client, namespace: &str, pods: usize) -> Res
 pub(crate) async fn let_go(client: &Client, namespace: &str, pods: usize) -> Result<()> {
     until((client, namespace), pods, |state, labels| {
         let waits = state == lifecycle_state::PREPARING_DELETE && labels[HOOK].is_string();
-        waits.then_some(Answer { label: HOOK, value: Value::Null, is_last: true })
+        waits.then_some(Answer {
+            label: HOOK,
+            value: Value::Null,
+            is_last: true,
+        })
     })
     .await
 }
@@ -66,11 +78,21 @@ async fn until(
     let deadline = Instant::now() + PATIENCE;
     let mut through = 0;
     while through < pods {
-        ensure!(Instant::now() < deadline, "only {through} of {pods} pods came through their hooks");
+        ensure!(
+            Instant::now() < deadline,
+            "only {through} of {pods} pods came through their hooks"
+        );
         for pod in objects::list(client, namespace, kind::POD, "").await? {
             let labels = &pod["metadata"]["labels"];
             let state = labels[label::LIFECYCLE_STATE].as_str().unwrap_or_default();
-            let Some(Answer { label, value, is_last }) = answer(state, labels) else { continue };
+            let Some(Answer {
+                label,
+                value,
+                is_last,
+            }) = answer(state, labels)
+            else {
+                continue;
+            };
             through += usize::from(is_last);
             let name = pod["metadata"]["name"].as_str().unwrap_or_default();
             let patch = json!({"metadata": {"labels": {label: value}}});

@@ -55,27 +55,39 @@ impl Family {
     fn faults(self, scenario: &dyn Scenario, undisturbed: &Undisturbed) -> Vec<Fault> {
         let (watched, writes) = (scenario.watched(), 1..=undisturbed.most);
         let of_each = |fault: &dyn Fn(usize, &'static str) -> Fault| -> Vec<Fault> {
-            writes.clone().flat_map(|number| watched.iter().map(move |what| fault(number, what))).collect()
+            writes
+                .clone()
+                .flat_map(|number| watched.iter().map(move |what| fault(number, what)))
+                .collect()
         };
         match self {
             Family::Killed(side) => writes.map(|number| Fault::One(number, side)).collect(),
             Family::Paused(side) => writes.map(|number| Fault::Paused(number, side)).collect(),
-            Family::Refused => {
-                writes.flat_map(|number| Refusal::ALL.map(|refusal| Fault::Refused(number, refusal))).collect()
-            }
+            Family::Refused => writes
+                .flat_map(|number| Refusal::ALL.map(|refusal| Fault::Refused(number, refusal)))
+                .collect(),
             Family::Lagging(lag) => of_each(&|number, what| Fault::Lagging(number, lag, what)),
             Family::HandedOver => of_each(&|number, what| Fault::HandedOver(number, what)),
             Family::Stale => of_each(&|number, what| Fault::Stale(number, what)),
             Family::Unseen(lag) => {
-                let events = |what: &'static str| (1..=undisturbed.events(what)).map(move |number| (number, what));
+                let events = |what: &'static str| {
+                    (1..=undisturbed.events(what)).map(move |number| (number, what))
+                };
                 let events = watched.into_iter().flat_map(events);
-                events.map(|(number, what)| Fault::Unseen(number, lag, what)).collect()
+                events
+                    .map(|(number, what)| Fault::Unseen(number, lag, what))
+                    .collect()
             }
         }
     }
 
     /// A slice of them: every `stride`-th. Where not all are tried, scenarios and families try different ones.
-    pub(crate) fn slice(self, scenario: &dyn Scenario, undisturbed: &Undisturbed, stride: usize) -> Vec<Fault> {
+    pub(crate) fn slice(
+        self,
+        scenario: &dyn Scenario,
+        undisturbed: &Undisturbed,
+        stride: usize,
+    ) -> Vec<Fault> {
         let family = match self {
             Family::Killed(side) => side as usize,
             Family::Paused(side) => 3 + side as usize,
@@ -86,6 +98,10 @@ impl Family {
             Family::HandedOver => 14,
         };
         let first = (family * 5 + scenario::number(scenario) * 3) % stride;
-        self.faults(scenario, undisturbed).into_iter().skip(first).step_by(stride).collect()
+        self.faults(scenario, undisturbed)
+            .into_iter()
+            .skip(first)
+            .step_by(stride)
+            .collect()
     }
 }

@@ -37,10 +37,18 @@ impl PodEnding {
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
         let annotations = strings(&pod["metadata"]["annotations"]);
         Ok(PodEnding {
-            proven: annotations.get(annotation::INPLACE_UPDATE_STATE).is_none_or(|state| is_proven(state, &view)),
-            images: view.containers.values().map(|container| container.wanted.clone()).collect(),
+            proven: annotations
+                .get(annotation::INPLACE_UPDATE_STATE)
+                .is_none_or(|state| is_proven(state, &view)),
+            images: view
+                .containers
+                .values()
+                .map(|container| container.wanted.clone())
+                .collect(),
             image_id: container.image_id,
-            conditions: conditions.map(|c| (text(&c["type"]), text(&c["status"]))).collect(),
+            conditions: conditions
+                .map(|c| (text(&c["type"]), text(&c["status"])))
+                .collect(),
             serves: view.serves(),
             restarts: restarts_are_certain.then_some(container.restarts),
             labels,
@@ -60,8 +68,15 @@ impl PodEnding {
     /// It is in service, and nothing of it waits for anything.
     pub(crate) fn is_in_service(&self) -> bool {
         let gates = ["InPlaceUpdateReady", "KruisePodReady", "Ready"];
-        let open = gates.iter().all(|gate| self.conditions.get(*gate).is_some_and(|status| status == "True"));
-        let normal = self.labels.get(label::LIFECYCLE_STATE).is_some_and(|state| state == "Normal");
+        let open = gates.iter().all(|gate| {
+            self.conditions
+                .get(*gate)
+                .is_some_and(|status| status == "True")
+        });
+        let normal = self
+            .labels
+            .get(label::LIFECYCLE_STATE)
+            .is_some_and(|state| state == "Normal");
         // Nothing of the status tells that somebody asks for a pod's end.
         let stays = !self.labels.contains_key(label::SPECIFIED_DELETE);
         open && normal && stays && self.is_at_rest()
@@ -76,7 +91,12 @@ fn is_proven(state: &str, pod: &PodView) -> bool {
 }
 
 fn strings(value: &Value) -> BTreeMap<String, String> {
-    value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect()
+    value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), text(value)))
+        .collect()
 }
 
 fn text(value: &Value) -> String {

@@ -41,7 +41,10 @@ pub(crate) struct Outcome {
 }
 
 /// Runs a scenario with a fault, and checks everything.
-pub(crate) async fn run<'a, R: Run<'a>>(scenario: R::Scenario, attempt: Attempt<'a>) -> Result<Outcome> {
+pub(crate) async fn run<'a, R: Run<'a>>(
+    scenario: R::Scenario,
+    attempt: Attempt<'a>,
+) -> Result<Outcome> {
     let began = Instant::now();
     let (namespace, mut run) = begin::<R>(attempt.world, scenario).await?;
     let ending = ending(&mut run, &namespace, attempt).await;
@@ -50,7 +53,10 @@ pub(crate) async fn run<'a, R: Run<'a>>(scenario: R::Scenario, attempt: Attempt<
 }
 
 /// Makes a namespace for a run, and begins it there.
-pub(crate) async fn begin<'a, R: Run<'a>>(world: &'a World, scenario: R::Scenario) -> Result<(String, R)> {
+pub(crate) async fn begin<'a, R: Run<'a>>(
+    world: &'a World,
+    scenario: R::Scenario,
+) -> Result<(String, R)> {
     let namespace = world.namespace(scenario.name());
     objects::make_namespace(&world.client, &namespace).await?;
     let run = R::begin(world, &namespace, scenario).await?;
@@ -58,17 +64,24 @@ pub(crate) async fn begin<'a, R: Run<'a>>(world: &'a World, scenario: R::Scenari
 }
 
 /// Sets up, acts with the fault, and checks. Gives the ending, which is the expected one.
-async fn ending<'a>(run: &mut impl Run<'a>, namespace: &str, attempt: Attempt<'a>) -> Result<Value> {
-    let Attempt { world, fault, expected } = attempt;
+async fn ending<'a>(
+    run: &mut impl Run<'a>,
+    namespace: &str,
+    attempt: Attempt<'a>,
+) -> Result<Value> {
+    let Attempt {
+        world,
+        fault,
+        expected,
+    } = attempt;
     world.controller.begin(namespace, Fault::None);
     run.set_up().await?;
     let run = &*run;
     let look = async || {
         let (now, flaw) = run.look().await?;
         let flaw = match expected {
-            Some(expected) => {
-                (now != *expected).then(|| format!("it should have ended so:\n{expected}\nand is so:\n{now}"))
-            }
+            Some(expected) => (now != *expected)
+                .then(|| format!("it should have ended so:\n{expected}\nand is so:\n{now}")),
             None => flaw,
         };
         Ok((now, flaw))
@@ -90,8 +103,9 @@ async fn judged(
     let hidden = world.controller.hidden();
     let (written, certain, events, kills, triggered, old_read) = {
         let ledger = world.controller.ledger();
-        let is_certain =
-            |entry: &&Entry| entry.is_done() && !scenario.merged().contains(&entry.write.resource.as_str());
+        let is_certain = |entry: &&Entry| {
+            entry.is_done() && !scenario.merged().contains(&entry.write.resource.as_str())
+        };
         let certain = ledger.entries().iter().filter(is_certain).count();
         let written: Vec<_> = ledger.entries().iter().map(ToString::to_string).collect();
         (
@@ -104,10 +118,23 @@ async fn judged(
         )
     };
     world.controller.begin("", Fault::None);
-    let story = || format!("namespace {namespace}\n{}\n{}", written.join("\n"), world.logs());
+    let story = || {
+        format!(
+            "namespace {namespace}\n{}\n{}",
+            written.join("\n"),
+            world.logs()
+        )
+    };
     let ending = ending.with_context(story)?;
-    ensure!(old_read.is_none(), "it asked for {old_read:?}, which may be answered with an older state than there is");
-    let at = fault.write().map(|number| written.get(number - 1).map_or("which was not reached", String::as_str));
+    ensure!(
+        old_read.is_none(),
+        "it asked for {old_read:?}, which may be answered with an older state than there is"
+    );
+    let at = fault.write().map(|number| {
+        written
+            .get(number - 1)
+            .map_or("which was not reached", String::as_str)
+    });
     eprintln!(
         "{}: {fault} {}: {} writes, {kills} kills, {hidden} events hidden, {:.1} s",
         scenario.name(),
@@ -115,7 +142,14 @@ async fn judged(
         written.len(),
         began.elapsed().as_secs_f64()
     );
-    Ok(Outcome { ending, writes: written.len(), certain, events, triggered, hidden })
+    Ok(Outcome {
+        ending,
+        writes: written.len(),
+        certain,
+        events,
+        triggered,
+        hidden,
+    })
 }
 
 /// The controller has nothing more to do with what it sees, and that is all there is.
@@ -136,7 +170,11 @@ pub(crate) async fn ended<T>(
     look: impl AsyncFn() -> Result<(T, Option<String>)>,
 ) -> Result<T> {
     let controller = &world.controller;
-    let led = if world.is_pair && fault.changes_the_leader() { Some(world.leader().await?) } else { None };
+    let led = if world.is_pair && fault.changes_the_leader() {
+        Some(world.leader().await?)
+    } else {
+        None
+    };
     if led.is_some() {
         controller.all_live().await;
         controller.hold();
@@ -146,14 +184,23 @@ pub(crate) async fn ended<T>(
     let has_changed = Cell::new(false);
     let look_at_both = async || {
         let (seen, flaw) = look().await?;
-        let awaited = led.as_ref().filter(|_| !has_changed.get() && controller.ledger().triggered());
-        let Some(led) = awaited else { return Ok((seen, flaw)) };
+        let awaited = led
+            .as_ref()
+            .filter(|_| !has_changed.get() && controller.ledger().triggered());
+        let Some(led) = awaited else {
+            return Ok((seen, flaw));
+        };
         let leader = world.leader().await?;
         if !leader.is_empty() && leader != *led {
             has_changed.set(true);
             controller.rests_from_now();
         }
-        Ok((seen, Some(format!("{led} led, and nobody has led for long since: {leader:?}"))))
+        Ok((
+            seen,
+            Some(format!(
+                "{led} led, and nobody has led for long since: {leader:?}"
+            )),
+        ))
     };
     let mut ending = rest(controller, look_at_both).await?;
     if controller.resume().await {
@@ -163,7 +210,10 @@ pub(crate) async fn ended<T>(
 }
 
 /// Waits until what is looked at has no flaw, and the controller has nothing more to do.
-pub(crate) async fn rest<T>(controller: &Controller, look: impl AsyncFn() -> Result<(T, Option<String>)>) -> Result<T> {
+pub(crate) async fn rest<T>(
+    controller: &Controller,
+    look: impl AsyncFn() -> Result<(T, Option<String>)>,
+) -> Result<T> {
     // From the last thing that happened: a plan that kills at each write has many lives.
     let (mut deadline, mut happened) = (Instant::now() + PATIENCE, 0);
     loop {
@@ -177,8 +227,12 @@ pub(crate) async fn rest<T>(controller: &Controller, look: impl AsyncFn() -> Res
         let (seen, flaw) = look().await?;
         match flaw {
             None if quiet => return Ok(seen),
-            Some(flaw) if Instant::now() > deadline => bail!("it does not end well in {PATIENCE:?}: {flaw}"),
-            None if Instant::now() > deadline => bail!("the controller does not rest in {PATIENCE:?}"),
+            Some(flaw) if Instant::now() > deadline => {
+                bail!("it does not end well in {PATIENCE:?}: {flaw}")
+            }
+            None if Instant::now() > deadline => {
+                bail!("the controller does not rest in {PATIENCE:?}")
+            }
             _ => sleep(Duration::from_millis(50)).await,
         }
     }

@@ -9,7 +9,10 @@ use serde_json::Value;
 use crate::group::WorldKind;
 use crate::run::{Attempt, Outcome};
 use crate::world::World;
-use crate::{broadcast_job, clone_set, daemon_set, images, native, recreate_request, sidecar_set, stateful_set};
+use crate::{
+    broadcast_job, clone_set, daemon_set, images, native, recreate_request, sidecar_set,
+    stateful_set,
+};
 
 /// The scenarios of each kind. A new kind is a line at the end.
 const KINDS: &[&[&dyn Scenario]] = &[
@@ -101,8 +104,14 @@ pub(crate) fn all() -> impl Iterator<Item = &'static dyn Scenario> {
 /// By its place in the list. Where not all plans are tried, it chooses those that are.
 pub(crate) fn number(scenario: &dyn Scenario) -> usize {
     let within = |(kind, scenarios): (usize, &&[&dyn Scenario])| {
-        let place = scenarios.iter().position(|other| other.name() == scenario.name())?;
+        let place = scenarios
+            .iter()
+            .position(|other| other.name() == scenario.name())?;
         Some(kind * NUMBERS_OF_A_KIND + place)
     };
-    KINDS.iter().enumerate().find_map(within).unwrap_or_default()
+    KINDS
+        .iter()
+        .enumerate()
+        .find_map(within)
+        .unwrap_or_default()
 }

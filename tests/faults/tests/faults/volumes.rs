@@ -28,22 +28,39 @@ pub(crate) async fn grow_as_asked(
     is_untouched: impl Fn(&Value) -> bool,
 ) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
-    let api = objects::api_of(client, namespace, &json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim"}))?;
+    let api = objects::api_of(
+        client,
+        namespace,
+        &json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim"}),
+    )?;
     let mut grown = 0;
     while grown < claims {
-        ensure!(Instant::now() < deadline, "only {grown} of {claims} claims asked for more");
+        ensure!(
+            Instant::now() < deadline,
+            "only {grown} of {claims} claims asked for more"
+        );
         let all = objects::list(client, namespace, kind::CLAIM, "").await?;
-        let waiting: Vec<_> =
-            all.iter().filter(|claim| wanted(claim) != &claim["status"]["capacity"]["storage"]).collect();
-        ensure!(waiting.len() <= 1, "{} claims grow at a time: {waiting:?}", waiting.len());
+        let waiting: Vec<_> = all
+            .iter()
+            .filter(|claim| wanted(claim) != &claim["status"]["capacity"]["storage"])
+            .collect();
+        ensure!(
+            waiting.len() <= 1,
+            "{} claims grow at a time: {waiting:?}",
+            waiting.len()
+        );
         if let Some(claim) = waiting.first() {
             let name = claim["metadata"]["name"].as_str().unwrap_or_default();
             // After that of its template.
             let pod = name.split_once('-').map_or(name, |(_, pod)| pod);
             let pod = objects::get(client, namespace, kind::POD, pod).await?;
-            ensure!(is_untouched(&pod), "claim {name} grows, and its pod did not wait for it: {pod}");
+            ensure!(
+                is_untouched(&pod),
+                "claim {name} grows, and its pod did not wait for it: {pod}"
+            );
             let patch = json!({"status": {"capacity": {"storage": wanted(claim)}}});
-            api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+            api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
+                .await?;
             grown += 1;
         }
         sleep(Duration::from_millis(50)).await;

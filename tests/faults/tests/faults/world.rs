@@ -70,7 +70,11 @@ fn port_of_every_life() -> Result<u16> {
     let mut ports = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed)).take(1_000);
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     ports
-        .find_map(|number| u16::try_from(20_000 + first + u32::from(number)).ok().filter(is_free))
+        .find_map(|number| {
+            u16::try_from(20_000 + first + u32::from(number))
+                .ok()
+                .filter(is_free)
+        })
         .context("no port is free")
 }
 
@@ -78,7 +82,9 @@ impl World {
     pub(crate) async fn new(kind: WorldKind) -> Result<World> {
         match kind {
             WorldKind::Real => World::real().await,
-            WorldKind::Simulated | WorldKind::Pair | WorldKind::Ahead => World::simulated(kind).await,
+            WorldKind::Simulated | WorldKind::Pair | WorldKind::Ahead => {
+                World::simulated(kind).await
+            }
         }
     }
 
@@ -86,15 +92,26 @@ impl World {
         let made = || {
             let cluster = match env::var("BERTH_CLUSTER") {
                 Ok(name) => Cluster::attach(&name)?,
-                Err(_) => Cluster::up(&Options { nodes: 1, ..Options::default() })?,
+                Err(_) => Cluster::up(&Options {
+                    nodes: 1,
+                    ..Options::default()
+                })?,
             };
-            let digests = [ONE, TWO].map(|name| anyhow::Ok((name, cluster.push_image(name, &Image::hello(name)?)?)));
+            let digests = [ONE, TWO]
+                .map(|name| anyhow::Ok((name, cluster.push_image(name, &Image::hello(name)?)?)));
             anyhow::Ok((digests.into_iter().collect::<Result<_>>()?, cluster))
         };
         let (digests, cluster) = tokio::task::spawn_blocking(made).await??;
         let directory = TempDir::new()?;
         let daemon = crate::daemon::start(&cluster, directory.path())?;
-        World::with((cluster, daemon), directory, "node-1", digests, WorldKind::Real).await
+        World::with(
+            (cluster, daemon),
+            directory,
+            "node-1",
+            digests,
+            WorldKind::Real,
+        )
+        .await
     }
 
     async fn simulated(kind: WorldKind) -> Result<World> {
@@ -108,11 +125,23 @@ impl World {
         let directory = TempDir::new()?;
         let log = File::create(directory.path().join("simnode.log"))?;
         let mut command = Command::new(simnode);
-        command.args(["--nodes=1", &format!("--idle-nodes={}", NODES - 1), "--node-images", "--heartbeat=10s"]);
+        command.args([
+            "--nodes=1",
+            &format!("--idle-nodes={}", NODES - 1),
+            "--node-images",
+            "--heartbeat=10s",
+        ]);
         command.arg(format!("--missing-images={MISSING}"));
-        command.env("KUBECONFIG", cluster.kubeconfig()).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
         install(&cluster)?;
-        let simnode = command.kill_on_drop(true).spawn().context("cannot start simnode")?;
+        let simnode = command
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start simnode")?;
         let digests = [ONE, TWO].map(|name| (name, image_id(name))).into();
         World::with((cluster, simnode), directory, SIMULATED, digests, kind).await
     }
@@ -133,20 +162,31 @@ impl World {
         };
         let (cluster, path, port) = tokio::task::spawn_blocking(made).await??;
         let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig())?;
-        let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        let mut config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         // A write that is tried again behind the proxy's back would be none of the controller's.
         config.default_retry = false;
         let client = Client::try_from(config)?;
         let program = |own: Vec<String>| Program {
             path: path.clone(),
-            arguments: [arguments(kind), vec![format!("--write-timeout={IN_DOUBT:?}")], own].concat(),
-            environment: vec![("WEBHOOK_HOST".to_owned(), format!("{}:{port}", address::HOST))],
+            arguments: [
+                arguments(kind),
+                vec![format!("--write-timeout={IN_DOUBT:?}")],
+                own,
+            ]
+            .concat(),
+            environment: vec![(
+                "WEBHOOK_HOST".to_owned(),
+                format!("{}:{port}", address::HOST),
+            )],
             directory: directory.path().to_owned(),
         };
         let first = format!("--webhook-port={port}");
         let programs = if pair {
             // Both name the first one's webhooks, so that they agree about them.
-            [first, "--webhook-port=0".to_owned()].map(|port| program([vec![port], elected()].concat())).into()
+            [first, "--webhook-port=0".to_owned()]
+                .map(|port| program([vec![port], elected()].concat()))
+                .into()
         } else {
             vec![program(vec![first, "--leader-elect=false".to_owned()])]
         };
@@ -169,45 +209,77 @@ impl World {
     /// Waits for what is no part of any run: the nodes' own NodeImages, and webhooks, which change the kinds themselves.
     async fn settled(&self) -> Result<()> {
         let is_simulated = self.node == SIMULATED;
-        let nodes = if is_simulated { (0..NODES).map(nodes::name).collect() } else { vec![self.node.to_owned()] };
+        let nodes = if is_simulated {
+            (0..NODES).map(nodes::name).collect()
+        } else {
+            vec![self.node.to_owned()]
+        };
         let deadline = Instant::now() + PATIENCE;
-        while !self.controller.log(2, usize::MAX).contains("conversion works") {
+        while !self
+            .controller
+            .log(2, usize::MAX)
+            .contains("conversion works")
+        {
             ensure!(Instant::now() < deadline, "the webhooks are not there");
             sleep(Duration::from_millis(50)).await;
         }
         // The storage of a kind begins anew with each change of its definition, and refuses reads for a moment.
         for of_ours in &KINDS {
             let kind = format!("{}/{}", of_ours.api_version(of_ours.stored), of_ours.kind);
-            while objects::list(&self.client, "default", &kind, "").await.is_err() {
+            while objects::list(&self.client, "default", &kind, "")
+                .await
+                .is_err()
+            {
                 ensure!(Instant::now() < deadline, "{kind} cannot be read");
                 sleep(Duration::from_millis(50)).await;
             }
         }
         for node in nodes {
-            objects::until(&self.client, "", kind::NODE_IMAGE, &node, PATIENCE, |_| true).await?;
+            objects::until(&self.client, "", kind::NODE_IMAGE, &node, PATIENCE, |_| {
+                true
+            })
+            .await?;
         }
         Ok(())
     }
 
     /// Who leads, by the lease, and since which change of it: another one, or the same one again. Empty when nobody does.
     pub(crate) async fn leader(&self) -> Result<String> {
-        let lease = objects::get(&self.client, NAMESPACE, "coordination.k8s.io/v1/Lease", LEASE).await?;
-        let holder = lease["spec"]["holderIdentity"].as_str().filter(|holder| !holder.is_empty());
+        let lease = objects::get(
+            &self.client,
+            NAMESPACE,
+            "coordination.k8s.io/v1/Lease",
+            LEASE,
+        )
+        .await?;
+        let holder = lease["spec"]["holderIdentity"]
+            .as_str()
+            .filter(|holder| !holder.is_empty());
         Ok(holder
-            .map(|holder| format!("{holder} since change {}", lease["spec"]["leaseTransitions"]))
+            .map(|holder| {
+                format!(
+                    "{holder} since change {}",
+                    lease["spec"]["leaseTransitions"]
+                )
+            })
             .unwrap_or_default())
     }
 
     /// A name that no other run has.
     pub(crate) fn namespace(&self, scenario: &str) -> String {
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
-        format!("{}-{number}-{}", scenario.replace('_', "-"), std::process::id())
+        format!(
+            "{}-{number}-{}",
+            scenario.replace('_', "-"),
+            std::process::id()
+        )
     }
 
     /// What the programs say, for a failure.
     pub(crate) fn logs(&self) -> String {
         let tail = |file: &str| {
-            let text = std::fs::read_to_string(self.directory.path().join(file)).unwrap_or_default();
+            let text =
+                std::fs::read_to_string(self.directory.path().join(file)).unwrap_or_default();
             let mut tail: Vec<_> = text.lines().rev().take(10).map(str::to_owned).collect();
             tail.reverse();
             tail.join("\n")
@@ -220,12 +292,26 @@ impl World {
 /// What the controller needs in the cluster: the kinds, the namespace of its certificates, and where it says for whose pods it is
 /// asked.
 fn install(cluster: &Cluster) -> Result<()> {
-    let crds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth/files/crds").display().to_string();
+    let crds = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../charts/berth/files/crds")
+        .display()
+        .to_string();
     cluster.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", &crds])?;
-    cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", &crds])?;
-    let namespace = format!(r#"{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{NAMESPACE}"}}}}"#);
+    cluster.kubectl(&[
+        "wait",
+        "--for=condition=Established",
+        "--timeout=60s",
+        "-f",
+        &crds,
+    ])?;
+    let namespace = format!(
+        r#"{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{NAMESPACE}"}}}}"#
+    );
     cluster.kubectl_with(&["apply", "-f", "-"], Some(&namespace))?;
-    for (kind, name) in [("MutatingWebhookConfiguration", MUTATING), ("ValidatingWebhookConfiguration", BUDGETS)] {
+    for (kind, name) in [
+        ("MutatingWebhookConfiguration", MUTATING),
+        ("ValidatingWebhookConfiguration", BUDGETS),
+    ] {
         let configuration = format!(
             r#"{{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "{kind}", "metadata": {{"name": "{name}"}}}}"#
         );
@@ -247,7 +333,11 @@ const ARGUMENTS: [&str; 5] = [
 ];
 
 fn arguments(kind: WorldKind) -> Vec<String> {
-    let gates = if kind == WorldKind::Ahead { format!("{GATES},{AHEAD}") } else { GATES.to_owned() };
+    let gates = if kind == WorldKind::Ahead {
+        format!("{GATES},{AHEAD}")
+    } else {
+        GATES.to_owned()
+    };
     let mut all = vec![format!("--feature-gates={gates}")];
     all.extend(ARGUMENTS.map(str::to_owned));
     all
@@ -255,6 +345,11 @@ fn arguments(kind: WorldKind) -> Vec<String> {
 
 /// With a lease that is over soon.
 fn elected() -> Vec<String> {
-    let flags = ["--leader-elect=true", "--lease-duration=2s", "--renew-deadline=1500ms", "--retry-period=500ms"];
+    let flags = [
+        "--leader-elect=true",
+        "--lease-duration=2s",
+        "--renew-deadline=1500ms",
+        "--retry-period=500ms",
+    ];
     flags.map(str::to_owned).to_vec()
 }

@@ -39,10 +39,20 @@ fn settle(pod: &mut Value, habits: &Habits) -> usize {
             Action::Report(patch) => {
                 assert_eq!(patch["metadata"]["uid"], pod["metadata"]["uid"]);
                 let mut status = patch["status"].as_object().unwrap().clone();
-                for condition in status.remove("conditions").iter().flat_map(|all| all.as_array().unwrap()) {
-                    set_condition(pod, condition["type"].as_str().unwrap(), condition["status"].as_str().unwrap());
+                for condition in status
+                    .remove("conditions")
+                    .iter()
+                    .flat_map(|all| all.as_array().unwrap())
+                {
+                    set_condition(
+                        pod,
+                        condition["type"].as_str().unwrap(),
+                        condition["status"].as_str().unwrap(),
+                    );
                 }
-                status.into_iter().for_each(|(key, value)| pod["status"][&key] = value);
+                status
+                    .into_iter()
+                    .for_each(|(key, value)| pod["status"][&key] = value);
             }
             other => panic!("{other:?}"),
         }
@@ -52,7 +62,10 @@ fn settle(pod: &mut Value, habits: &Habits) -> usize {
 
 fn condition(pod: &Value, type_: &str) -> String {
     let all = pod["status"]["conditions"].as_array().unwrap();
-    all.iter().find(|condition| condition["type"] == type_).map(|c| c["status"].as_str().unwrap().to_owned()).unwrap()
+    all.iter()
+        .find(|condition| condition["type"] == type_)
+        .map(|c| c["status"].as_str().unwrap().to_owned())
+        .unwrap()
 }
 
 fn running() -> Value {
@@ -70,7 +83,8 @@ fn a_pod_that_names_its_node_waits_for_no_other() {
         let terms = json!({"nodeSelectorTerms": [{"matchFields": [by_name]}]});
         let pod = pod(|pod| {
             pod["spec"]["nodeName"] = json!("");
-            pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = terms.clone();
+            pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+                terms.clone();
         });
         assert_eq!(look(&pod, 0, &Habits::default()), wanted, "{node}");
     }
@@ -94,7 +108,11 @@ fn who_gets_a_node() {
                 pod["metadata"]["deletionTimestamp"] = json!(NOW);
             }
         });
-        assert_eq!(look(&pod, 0, &Habits::default()), wanted, "{node:?} {scheduler:?} {deleted}");
+        assert_eq!(
+            look(&pod, 0, &Habits::default()),
+            wanted,
+            "{node:?} {scheduler:?} {deleted}"
+        );
     }
 }
 
@@ -116,8 +134,17 @@ fn a_pod_that_names_its_node_is_bound_if_the_node_is_simulated() {
 fn a_new_pod_runs_and_is_ready_with_its_gates() {
     let mut pod = pod(|_| {});
     assert_eq!(settle(&mut pod, &Habits::default()), 1);
-    assert_eq!((condition(&pod, "ContainersReady"), condition(&pod, "Ready")), ("True".into(), "False".into()));
-    assert_eq!((&pod["status"]["phase"], &pod["status"]["observedGeneration"]), (&json!("Running"), &json!(1)));
+    assert_eq!(
+        (condition(&pod, "ContainersReady"), condition(&pod, "Ready")),
+        ("True".into(), "False".into())
+    );
+    assert_eq!(
+        (
+            &pod["status"]["phase"],
+            &pod["status"]["observedGeneration"]
+        ),
+        (&json!("Running"), &json!(1))
+    );
     set_condition(&mut pod, GATE, "True");
     assert_eq!(settle(&mut pod, &Habits::default()), 1);
     assert_eq!(condition(&pod, "Ready"), "True");
@@ -161,16 +188,29 @@ fn a_native_sidecar_is_a_container_and_another_init_container_is_not() {
     assert_eq!(settle(&mut pod, &Habits::default()), 1);
     let before = pod["status"].clone();
     assert_eq!(condition(&pod, "Ready"), "True");
-    assert_eq!(before["initContainerStatuses"].as_array().unwrap().len(), 1, "{before}");
+    assert_eq!(
+        before["initContainerStatuses"].as_array().unwrap().len(),
+        1,
+        "{before}"
+    );
     pod["spec"]["initContainers"][1]["image"] = json!("native:2");
     pod["metadata"]["generation"] = json!(2);
     assert_eq!(settle(&mut pod, &Habits::default()), 1);
     let after = &pod["status"];
     assert_eq!(after["initContainerStatuses"][0]["restartCount"], 1);
-    assert_ne!(before["initContainerStatuses"][0]["imageID"], after["initContainerStatuses"][0]["imageID"]);
+    assert_ne!(
+        before["initContainerStatuses"][0]["imageID"],
+        after["initContainerStatuses"][0]["imageID"]
+    );
     assert_eq!(before["containerStatuses"], after["containerStatuses"]);
     pod["spec"]["initContainers"][1]["image"] = json!("native:3");
-    settle(&mut pod, &Habits { missing_images: vec!["native:3".into()], ..Habits::default() });
+    settle(
+        &mut pod,
+        &Habits {
+            missing_images: vec!["native:3".into()],
+            ..Habits::default()
+        },
+    );
     assert_eq!(condition(&pod, "Ready"), "False");
 }
 
@@ -189,8 +229,11 @@ fn a_change_without_an_image_restarts_nothing() {
 
 #[test]
 fn failures_on_request() {
-    let habits =
-        Habits { missing_images: vec!["web:2".into()], crashing_images: vec!["web:3".into()], ..Habits::default() };
+    let habits = Habits {
+        missing_images: vec!["web:2".into()],
+        crashing_images: vec!["web:3".into()],
+        ..Habits::default()
+    };
     for (image, by_annotation, reason) in [
         ("web:2", None, "ImagePullBackOff"),
         ("web:3", None, "CrashLoopBackOff"),
@@ -205,7 +248,10 @@ fn failures_on_request() {
         }
         settle(&mut pod, &habits);
         let main = &pod["status"]["containerStatuses"][0];
-        assert_eq!((&main["state"]["waiting"]["reason"], &main["ready"]), (&json!(reason), &json!(false)));
+        assert_eq!(
+            (&main["state"]["waiting"]["reason"], &main["ready"]),
+            (&json!(reason), &json!(false))
+        );
         assert_ne!(main["containerID"], before["containerID"]);
         assert_eq!(condition(&pod, "Ready"), "False");
         // Another image mends it.
@@ -218,14 +264,22 @@ fn failures_on_request() {
 #[test]
 fn delays() {
     let seconds = Duration::from_secs;
-    let habits = Habits { start_delay: seconds(3), stop_delay: seconds(2), ..Habits::default() };
+    let habits = Habits {
+        start_delay: seconds(3),
+        stop_delay: seconds(2),
+        ..Habits::default()
+    };
     let mut pod = pod(|_| {});
     assert_eq!(look(&pod, 1, &habits), Action::Wait(seconds(2)));
     assert!(matches!(look(&pod, 3, &habits), Action::Report(_)));
-    pod["metadata"]["annotations"] = json!({"simnode/start-delay": "10s", "simnode/stop-delay": "500ms", "other": "x"});
+    pod["metadata"]["annotations"] =
+        json!({"simnode/start-delay": "10s", "simnode/stop-delay": "500ms", "other": "x"});
     assert_eq!(look(&pod, 3, &habits), Action::Wait(seconds(7)));
     pod["metadata"]["deletionTimestamp"] = json!(NOW);
-    assert_eq!(look(&pod, 0, &habits), Action::Wait(Duration::from_millis(500)));
+    assert_eq!(
+        look(&pod, 0, &habits),
+        Action::Wait(Duration::from_millis(500))
+    );
     assert_eq!(look(&pod, 1, &habits), Action::Remove);
     // Readiness is not waited for: nothing starts.
     let mut pod = running();

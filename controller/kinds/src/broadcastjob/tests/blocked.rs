@@ -11,7 +11,11 @@ use super::super::{Snapshot, decide, status};
 use super::{condition, counts, is, running, stages};
 
 fn refusal(verb: Verb, code: u16) -> Failure {
-    let resource = if verb == Verb::Validate { POD_TEMPLATES } else { PODS };
+    let resource = if verb == Verb::Validate {
+        POD_TEMPLATES
+    } else {
+        PODS
+    };
     let message = "admission webhook denied it".to_owned();
     Failure {
         deed: Deed::of(verb, resource),
@@ -34,40 +38,66 @@ fn a_refused_creation_is_not_active_and_blocks_and_then_one_pod_is_tried() {
     assert_eq!(counts(&world), is(phase::RUNNING, [3, 0, 0, 0]));
     let (reason, message) = condition(&world, "Blocked").unwrap();
     assert_eq!(reason, "CreateRefused");
-    assert!(message.contains("BroadcastJob default/job") && message.contains("denied"), "{message}");
-    assert_eq!(stages(&world.plan()), [("check the template", 1), ("create pods", 1)]);
+    assert!(
+        message.contains("BroadcastJob default/job") && message.contains("denied"),
+        "{message}"
+    );
+    assert_eq!(
+        stages(&world.plan()),
+        [("check the template", 1), ("create pods", 1)]
+    );
     world.refuses = None;
     world.settle();
-    assert_eq!((counts(&world), condition(&world, "Blocked")), (is(phase::RUNNING, [3, 3, 0, 0]), None));
+    assert_eq!(
+        (counts(&world), condition(&world, "Blocked")),
+        (is(phase::RUNNING, [3, 3, 0, 0]), None)
+    );
 }
 
 #[test]
 fn a_name_that_is_anothers_blocks() {
     let mut world = World::new(1, json!({}));
-    world.refuses = Some(Failure { taken: true, permanent: false, outdated: true, ..refusal(Verb::Create, 409) });
+    world.refuses = Some(Failure {
+        taken: true,
+        permanent: false,
+        outdated: true,
+        ..refusal(Verb::Create, 409)
+    });
     world.settle();
     let (reason, message) = condition(&world, "Blocked").unwrap();
-    assert!(reason == "NameTaken" && message.contains(&world.pod_of("n0")), "{message}");
+    assert!(
+        reason == "NameTaken" && message.contains(&world.pod_of("n0")),
+        "{message}"
+    );
 }
 
 #[test]
 fn a_spec_that_makes_no_sense_blocks_and_names_the_field() {
     for (change, field) in [
-        (json!({"spec": {"template": {"spec": {"restartPolicy": "Always"}}}}), "spec.template.spec.restartPolicy"),
+        (
+            json!({"spec": {"template": {"spec": {"restartPolicy": "Always"}}}}),
+            "spec.template.spec.restartPolicy",
+        ),
         (
             json!({"spec": {"template": {"metadata": {"labels": {"broadcastjob-name": "x"}}}}}),
             "labels[broadcastjob-name]",
         ),
         (json!({"spec": {"parallelism": "abc%"}}), "spec.parallelism"),
         (json!({"spec": {"parallelism": -1}}), "spec.parallelism"),
-        (json!({"metadata": {"annotations": {"apps.kruise.io/wait-after-node": "soon"}}}), "wait-after-node"),
+        (
+            json!({"metadata": {"annotations": {"apps.kruise.io/wait-after-node": "soon"}}}),
+            "wait-after-node",
+        ),
         (json!({"metadata": {"name": "a.b"}}), "metadata.name"),
     ] {
         let mut world = World::new(1, json!({}));
         world.edit_job(&change);
         world.settle();
         let (reason, message) = condition(&world, "Blocked").unwrap();
-        assert!(reason == "InvalidSpec" && message.contains(field), "{message}");
+        assert!(
+            reason == "InvalidSpec" && message.contains(field),
+            "{message}"
+        );
         assert_eq!(world.pods.len(), 0);
     }
 }
@@ -85,7 +115,10 @@ fn a_pod_without_a_node_blocks_after_a_minute_and_one_that_runs_unready_does_not
     world.pass(61);
     world.settle();
     let (reason, message) = condition(&world, "Blocked").unwrap();
-    assert!(reason == "PodUnschedulable" && message.contains("no room"), "{message}");
+    assert!(
+        reason == "PodUnschedulable" && message.contains("no room"),
+        "{message}"
+    );
     world.edit_pod(&world.pod_of("n1"), &json!({"status": {"conditions": []}}));
     world.start(&world.pod_of("n1"));
     world.pass(3_600);
@@ -97,8 +130,15 @@ fn a_pod_without_a_node_blocks_after_a_minute_and_one_that_runs_unready_does_not
 fn nothing_is_done_while_a_pod_cannot_be_read() {
     let mut world = World::new(2, json!({}));
     world.see();
-    let odd = Unreadable { kind: "Pod", name: "job-x".to_owned(), error: "odd".to_owned() };
-    let snapshot = Snapshot { unreadable: vec![odd], ..world.snapshot().unwrap() };
+    let odd = Unreadable {
+        kind: "Pod",
+        name: "job-x".to_owned(),
+        error: "odd".to_owned(),
+    };
+    let snapshot = Snapshot {
+        unreadable: vec![odd],
+        ..world.snapshot().unwrap()
+    };
     let plan = decide(&snapshot, world.now);
     assert!(plan.is_idle());
     let told = status(&snapshot, &plan, &Default::default(), world.now);
@@ -107,9 +147,13 @@ fn nothing_is_done_while_a_pod_cannot_be_read() {
 
 #[test]
 fn a_job_that_no_node_can_have_blocks_after_a_minute_and_says_why() {
-    let asks = json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": "1000"}}}]});
+    let asks =
+        json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": "1000"}}}]});
     for (spec, words) in [
-        (asks, "none of 2 nodes can have a pod of spec.template: 2 for too little allocatable cpu; correct"),
+        (
+            asks,
+            "none of 2 nodes can have a pod of spec.template: 2 for too little allocatable cpu; correct",
+        ),
         (
             json!({"nodeSelector": {"disk": "fast"}}),
             "2 for nodeName, nodeSelector or the required node affinity; correct",
@@ -117,9 +161,15 @@ fn a_job_that_no_node_can_have_blocks_after_a_minute_and_says_why() {
     ] {
         let mut world = World::new(2, json!({"template": {"spec": spec}}));
         world.settle();
-        assert_eq!((counts(&world), condition(&world, "Blocked")), (is(phase::RUNNING, [0, 0, 0, 0]), None));
+        assert_eq!(
+            (counts(&world), condition(&world, "Blocked")),
+            (is(phase::RUNNING, [0, 0, 0, 0]), None)
+        );
         let plan = world.plan();
-        assert!(plan.waiting[0].reason.starts_with("none of 2 nodes") && plan.look_again.is_some(), "{plan:?}");
+        assert!(
+            plan.waiting[0].reason.starts_with("none of 2 nodes") && plan.look_again.is_some(),
+            "{plan:?}"
+        );
         world.pass(61);
         world.settle();
         let (reason, message) = condition(&world, "Blocked").unwrap();
@@ -130,7 +180,11 @@ fn a_job_that_no_node_can_have_blocks_after_a_minute_and_says_why() {
     world.settle();
     world.pass(61);
     world.settle();
-    assert_eq!(condition(&world, "Blocked"), None, "it serves nodes that join");
+    assert_eq!(
+        condition(&world, "Blocked"),
+        None,
+        "it serves nodes that join"
+    );
 }
 
 #[test]
@@ -154,13 +208,22 @@ fn a_pause_by_a_failure_blocks_until_somebody_resumes_and_one_by_its_author_does
     }
     world.finish(&world.pod_of("n0"), "Failed");
     world.settle();
-    assert!(condition(&world, "Blocked").unwrap().1.contains("have failed on n0, n1;"));
+    assert!(
+        condition(&world, "Blocked")
+            .unwrap()
+            .1
+            .contains("have failed on n0, n1;")
+    );
     world.edit_job(&json!({"spec": {"paused": false}}));
     world.settle();
     assert_eq!(condition(&world, "Blocked"), None);
     world.edit_job(&json!({"spec": {"paused": true}}));
     world.settle();
-    assert_eq!(condition(&world, "Blocked"), None, "what failed was accepted");
+    assert_eq!(
+        condition(&world, "Blocked"),
+        None,
+        "what failed was accepted"
+    );
 }
 
 #[test]
@@ -168,5 +231,10 @@ fn a_parallelism_of_zero_is_what_the_nodes_wait_for() {
     let mut world = World::new(3, json!({"parallelism": 0}));
     world.settle();
     let plan = world.plan();
-    assert!(plan.waiting[0].reason.contains("when spec.parallelism, which lets none run, is raised"), "{plan:?}");
+    assert!(
+        plan.waiting[0]
+            .reason
+            .contains("when spec.parallelism, which lets none run, is raised"),
+        "{plan:?}"
+    );
 }

@@ -20,7 +20,10 @@ fn a_failed_pod_fails_the_job_and_what_runs_is_deleted_while_what_has_ended_stay
     assert_eq!(counts(&world), is(phase::FAILED, [3, 0, 1, 2]));
     assert_eq!(condition(&world, "Failed").unwrap().0, "Failed");
     let leaving = |name: String| !world.pods[&name]["metadata"]["deletionTimestamp"].is_null();
-    assert_eq!(["n0", "n1", "n2"].map(|node| leaving(world.pod_of(node))), [false, false, true]);
+    assert_eq!(
+        ["n0", "n1", "n2"].map(|node| leaving(world.pod_of(node))),
+        [false, false, true]
+    );
 }
 
 #[test]
@@ -38,11 +41,17 @@ fn a_pause_is_written_into_the_spec_and_to_resume_accepts_the_failures_so_far() 
     world.finish(&world.pod_of("n0"), "Failed");
     world.settle();
     assert_eq!(world.job.as_ref().unwrap()["spec"]["paused"], json!(true));
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::PAUSED, [3, 0, 0, 1]), 1));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::PAUSED, [3, 0, 0, 1]), 1)
+    );
     assert!(world.events.contains(&"Paused".to_owned()));
     world.edit_job(&json!({"spec": {"paused": false}}));
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 1, 0, 1]), 2));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::RUNNING, [3, 1, 0, 1]), 2)
+    );
     assert!(world.events.contains(&"Continue".to_owned()));
     // The next failure pauses again.
     world.start(&world.pod_of("n1"));
@@ -71,18 +80,26 @@ fn a_job_that_is_resumed_as_soon_as_it_is_paused_is_not_paused_again() {
         }
         world.edit_job(&json!({"spec": {"paused": false}}));
         world.settle();
-        assert_eq!((counts(&world), world.pods.len()), (is(phase::RUNNING, [3, 1, 0, 1]), 2), "{loses_answer}");
+        assert_eq!(
+            (counts(&world), world.pods.len()),
+            (is(phase::RUNNING, [3, 1, 0, 1]), 2),
+            "{loses_answer}"
+        );
     }
 }
 
 #[test]
 fn while_it_is_paused_pods_go_on_and_neither_the_deadline_nor_failures_are_judged() {
-    let mut world = running(json!({"parallelism": 2, "completionPolicy": {"activeDeadlineSeconds": 60}}));
+    let mut world =
+        running(json!({"parallelism": 2, "completionPolicy": {"activeDeadlineSeconds": 60}}));
     world.edit_job(&json!({"spec": {"paused": true}}));
     world.pass(100);
     world.finish(&world.pod_of("n0"), "Failed");
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::PAUSED, [3, 1, 0, 1]), 2));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::PAUSED, [3, 1, 0, 1]), 2)
+    );
     world.edit_job(&json!({"spec": {"paused": false}}));
     world.settle();
     assert_eq!(counts(&world).0, phase::FAILED);
@@ -90,16 +107,25 @@ fn while_it_is_paused_pods_go_on_and_neither_the_deadline_nor_failures_are_judge
 
 #[test]
 fn the_deadline_counts_from_the_start_whoever_decides() {
-    let mut world = running(json!({"parallelism": 2, "completionPolicy": {"activeDeadlineSeconds": 60}}));
+    let mut world =
+        running(json!({"parallelism": 2, "completionPolicy": {"activeDeadlineSeconds": 60}}));
     world.pass(59);
     world.restart();
     let plan = world.plan();
-    assert_eq!((plan.is_idle(), plan.look_again), (true, Some(SignedDuration::from_secs(1))));
+    assert_eq!(
+        (plan.is_idle(), plan.look_again),
+        (true, Some(SignedDuration::from_secs(1)))
+    );
     world.pass(1);
     world.settle();
     assert!(world.events.contains(&"DeadlineExceeded".to_owned()));
     assert_eq!(counts(&world), is(phase::FAILED, [3, 0, 0, 2]));
-    assert!(world.pods.values().all(|pod| !pod["metadata"]["deletionTimestamp"].is_null()));
+    assert!(
+        world
+            .pods
+            .values()
+            .all(|pod| !pod["metadata"]["deletionTimestamp"].is_null())
+    );
 }
 
 #[test]
@@ -119,7 +145,10 @@ fn a_pod_past_its_restart_limit_has_failed_and_is_stopped_once_that_is_written()
     world.set_pod(&pod, None);
     all(&mut world, "Succeeded");
     world.settle();
-    assert_eq!((counts(&world), world.pods.len()), (is(phase::COMPLETED, [3, 0, 2, 1]), 2));
+    assert_eq!(
+        (counts(&world), world.pods.len()),
+        (is(phase::COMPLETED, [3, 0, 2, 1]), 2)
+    );
     // Pods that never restart have no limit.
     let mut world = running(json!({}));
     world.edit_pod(&world.pod_of("n0"), &restarted(9, 9));
@@ -136,13 +165,17 @@ fn a_finished_job_goes_with_its_ttl() {
     assert_eq!(world.plan().look_again, Some(SignedDuration::from_secs(1)));
     world.pass(1);
     let plan = world.plan();
-    assert!(matches!(plan.actions().next(), Some(Action::Delete { .. })), "{plan:?}");
+    assert!(
+        matches!(plan.actions().next(), Some(Action::Delete { .. })),
+        "{plan:?}"
+    );
 }
 
 #[test]
 fn the_next_node_waits_after_a_pod_has_ended() {
     let mut world = World::new(3, json!({"parallelism": 1}));
-    world.edit_job(&json!({"metadata": {"annotations": {"apps.kruise.io/wait-after-node": "30s"}}}));
+    world
+        .edit_job(&json!({"metadata": {"annotations": {"apps.kruise.io/wait-after-node": "30s"}}}));
     world.settle();
     all(&mut world, "Succeeded");
     world.settle();
@@ -150,7 +183,10 @@ fn the_next_node_waits_after_a_pod_has_ended() {
     world.pass(29);
     world.restart();
     let plan = world.plan();
-    assert_eq!((plan.is_idle(), plan.look_again), (true, Some(SignedDuration::from_secs(1))));
+    assert_eq!(
+        (plan.is_idle(), plan.look_again),
+        (true, Some(SignedDuration::from_secs(1)))
+    );
     world.pass(1);
     world.settle();
     assert_eq!(world.pods.len(), 2);

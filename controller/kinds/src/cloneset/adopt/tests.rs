@@ -17,7 +17,8 @@ fn left(replicas: i32) -> World {
     let rolling = json!({"rollingUpdate": {"podUpdatePolicy": IN_PLACE, "maxUnavailable": 1}});
     let mut world = World::new(replicas, template("web:1"), rolling);
     let claim = json!({"metadata": {"name": "data"}, "spec": {}});
-    Arc::make_mut(&mut world.set).spec.volume_claim_templates = vec![serde_json::from_value(claim).unwrap()];
+    Arc::make_mut(&mut world.set).spec.volume_claim_templates =
+        vec![serde_json::from_value(claim).unwrap()];
     world.settle();
     world.orphan("set-2");
     world
@@ -25,7 +26,10 @@ fn left(replicas: i32) -> World {
 
 fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
+    steps
+        .flat_map(|step| &step.actions)
+        .map(|action| action.deed().to_string())
+        .collect()
 }
 
 /// Everything that is written until nothing is left to do.
@@ -45,16 +49,29 @@ fn written(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn a_set_that_is_applied_again_takes_over_its_revision_then_its_pods_and_claims_and_writes_nothing_else() {
+fn a_set_that_is_applied_again_takes_over_its_revision_then_its_pods_and_claims_and_writes_nothing_else()
+ {
     let mut world = left(2);
     let (pods, containers) = (world.identities(), world.containers());
     let revision = world.step();
-    assert_eq!(kinds(&revision), ["ConfirmCloneSet", "AdoptControllerRevision"]);
-    assert!(revision.stages[0].required, "nothing is given to a CloneSet that is not there");
+    assert_eq!(
+        kinds(&revision),
+        ["ConfirmCloneSet", "AdoptControllerRevision"]
+    );
+    assert!(
+        revision.stages[0].required,
+        "nothing is given to a CloneSet that is not there"
+    );
     let plan = world.step();
     assert_eq!(
         kinds(&plan),
-        ["ConfirmCloneSet", "AdoptPod", "PatchPersistentVolumeClaim", "AdoptPod", "PatchPersistentVolumeClaim"]
+        [
+            "ConfirmCloneSet",
+            "AdoptPod",
+            "PatchPersistentVolumeClaim",
+            "AdoptPod",
+            "PatchPersistentVolumeClaim"
+        ]
     );
     assert_eq!(written(&mut world), Vec::<&str>::new());
     assert_eq!((world.identities(), world.containers()), (pods, containers));
@@ -71,7 +88,10 @@ fn pods_of_another_template_are_taken_over_and_then_updated_in_place() {
     let pods = world.identities();
     world.set_template(template("web:2"));
     let all = written(&mut world);
-    assert!(!all.contains(&"CreatePod".to_owned()) && !all.contains(&"DeletePod".to_owned()), "{all:?}");
+    assert!(
+        !all.contains(&"CreatePod".to_owned()) && !all.contains(&"DeletePod".to_owned()),
+        "{all:?}"
+    );
     assert_eq!(world.identities(), pods);
     assert_eq!(world.created_from(), ["web:2", "web:2"]);
 }
@@ -83,7 +103,11 @@ fn with_more_replicas_the_rest_is_created_and_with_fewer_the_rest_is_left() {
         Arc::make_mut(&mut world.set).spec.replicas = Some(replicas);
         let all = written(&mut world);
         let count = |kind: &str| all.iter().filter(|other| **other == kind).count();
-        assert_eq!((count("AdoptPod"), count("CreatePod"), count("DeletePod")), (adopted, created, 0), "{replicas}");
+        assert_eq!(
+            (count("AdoptPod"), count("CreatePod"), count("DeletePod")),
+            (adopted, created, 0),
+            "{replicas}"
+        );
         assert_eq!(world.status().replicas, replicas);
     }
 }
@@ -91,26 +115,49 @@ fn with_more_replicas_the_rest_is_created_and_with_fewer_the_rest_is_left() {
 #[test]
 fn what_was_never_left_by_a_predecessor_is_nobodys() {
     let changes: [(&str, Change); 7] = [
-        ("younger than the set", |m| m["creationTimestamp"] = json!("2999-01-01T00:00:00Z")),
-        ("going", |m| m["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")),
+        ("younger than the set", |m| {
+            m["creationTimestamp"] = json!("2999-01-01T00:00:00Z")
+        }),
+        ("going", |m| {
+            m["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")
+        }),
         ("somebody's", |m| {
-            m["ownerReferences"] =
-                json!([{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x", "controller": true}]);
+            m["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x", "controller": true}]);
         }),
         ("of another name", |m| m["name"] = json!("other-a")),
-        ("out of the selector", |m| m["labels"]["app"] = json!("debug")),
+        ("out of the selector", |m| {
+            m["labels"]["app"] = json!("debug")
+        }),
         ("elsewhere", |m| m["namespace"] = json!("stranger")),
         ("without an instance id", |m| {
-            m["labels"].as_object_mut().unwrap().remove(berth_api::names::label::CLONESET_INSTANCE_ID);
+            m["labels"]
+                .as_object_mut()
+                .unwrap()
+                .remove(berth_api::names::label::CLONESET_INSTANCE_ID);
         }),
     ];
     for (what, change) in changes {
         let world = left(1);
         let mut pod = world.pods.values().next().unwrap().clone();
-        let pods = |pod: &Value| vec![Arc::new(serde_json::from_value::<Pod>(pod.clone()).unwrap())];
-        assert_eq!(Orphans::of(&world.set, pods(&pod), vec![], vec![]).pods.len(), 1);
+        let pods = |pod: &Value| {
+            vec![Arc::new(
+                serde_json::from_value::<Pod>(pod.clone()).unwrap(),
+            )]
+        };
+        assert_eq!(
+            Orphans::of(&world.set, pods(&pod), vec![], vec![])
+                .pods
+                .len(),
+            1
+        );
         change(&mut pod["metadata"]);
-        assert_eq!(Orphans::of(&world.set, pods(&pod), vec![], vec![]).pods.len(), 0, "{what}");
+        assert_eq!(
+            Orphans::of(&world.set, pods(&pod), vec![], vec![])
+                .pods
+                .len(),
+            0,
+            "{what}"
+        );
     }
 }
 
@@ -121,7 +168,10 @@ fn a_pod_of_a_revision_that_nobody_has_is_left_and_others_are_made() {
         pod["metadata"]["labels"][REVISION_LABEL] = json!("web-unknown");
     }
     let all = written(&mut world);
-    assert!(all.contains(&"CreatePod".to_owned()) && !all.contains(&"AdoptPod".to_owned()), "{all:?}");
+    assert!(
+        all.contains(&"CreatePod".to_owned()) && !all.contains(&"AdoptPod".to_owned()),
+        "{all:?}"
+    );
     assert_eq!(world.pods.len(), 2);
 }
 
@@ -157,8 +207,21 @@ fn an_adoption_that_is_refused_for_good_is_told_and_holds_up_no_other_pod() {
         taken: false,
         infeasible: false,
     };
-    let told = status(&snapshot, &plan, &Outcome { failures: vec![failure] }, now).unwrap();
-    let reason = |type_: &str| told.conditions.iter().find(|c| c.type_ == type_).map(|c| c.reason.clone());
+    let told = status(
+        &snapshot,
+        &plan,
+        &Outcome {
+            failures: vec![failure],
+        },
+        now,
+    )
+    .unwrap();
+    let reason = |type_: &str| {
+        told.conditions
+            .iter()
+            .find(|c| c.type_ == type_)
+            .map(|c| c.reason.clone())
+    };
     assert_eq!(reason("Blocked").as_deref(), Some("AdoptionRefused"));
     assert_eq!(reason("FailedScale").as_deref(), Some(""));
 }

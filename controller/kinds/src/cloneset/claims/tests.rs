@@ -28,13 +28,24 @@ fn world(replicas: i32, policy: &str, reuse: bool) -> World {
 
 fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
+    steps
+        .flat_map(|step| &step.actions)
+        .map(|action| action.deed().to_string())
+        .collect()
 }
 
 /// Uids of the claims by name.
 fn claims(world: &World) -> Vec<(String, String)> {
     let claims = world.claims.seen();
-    claims.iter().map(|claim| (claim.metadata.name.to_string(), claim.metadata.uid.to_string())).collect()
+    claims
+        .iter()
+        .map(|claim| {
+            (
+                claim.metadata.name.to_string(),
+                claim.metadata.uid.to_string(),
+            )
+        })
+        .collect()
 }
 
 fn scale(world: &mut World, replicas: i32) {
@@ -42,7 +53,9 @@ fn scale(world: &mut World, replicas: i32) {
 }
 
 fn edit_env(world: &mut World) {
-    world.edit_template(|t| t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}]));
+    world.edit_template(|t| {
+        t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}])
+    });
 }
 
 fn name_of(world: &World, at: usize) -> Option<String> {
@@ -59,7 +72,9 @@ fn delete_by_hand(world: &mut World, at: usize) {
 
 /// The kubelet is done with the pods that are being deleted.
 fn end_deleted(world: &mut World) {
-    world.pods.retain(|_, pod| pod["metadata"]["deletionTimestamp"].is_null());
+    world
+        .pods
+        .retain(|_, pod| pod["metadata"]["deletionTimestamp"].is_null());
     world.claims.collect_garbage(&world.pods);
 }
 
@@ -71,14 +86,28 @@ fn a_pod_is_made_after_its_claims_and_mounts_them() {
         (pod, name.strip_prefix("web-").unwrap().to_owned())
     };
     let volume = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": format!("{name}-web-{id}")}});
-    assert_eq!(pod["spec"]["volumes"], json!([volume("data"), volume("log")]));
+    assert_eq!(
+        pod["spec"]["volumes"],
+        json!([volume("data"), volume("log")])
+    );
     let claim = &world.claims.seen()[0].metadata;
     assert_eq!(*claim.name, *format!("data-web-{id}"));
-    for (key, value) in [("app", "web"), ("tier", "data"), ("apps.kruise.io/cloneset-instance-id", &id)] {
-        assert_eq!(claim.label(key), Some(value), "the selector's labels stand above the template's");
+    for (key, value) in [
+        ("app", "web"),
+        ("tier", "data"),
+        ("apps.kruise.io/cloneset-instance-id", &id),
+    ] {
+        assert_eq!(
+            claim.label(key),
+            Some(value),
+            "the selector's labels stand above the template's"
+        );
     }
     let owner = claim.controller().unwrap();
-    assert_eq!((&*owner.kind, &*owner.name, &*owner.uid), ("CloneSet", "web", "set"));
+    assert_eq!(
+        (&*owner.kind, &*owner.name, &*owner.uid),
+        ("CloneSet", "web", "set")
+    );
 }
 
 #[test]
@@ -86,10 +115,14 @@ fn the_template_is_judged_with_the_volumes_of_its_claims() {
     let mut world = world(1, "ReCreate", false);
     world.set_template(template("web:2"));
     let plan = world.plan();
-    let Action::ValidateTemplate { template, .. } = &plan.stages[0].steps[0].actions[0] else { panic!("{plan:?}") };
+    let Action::ValidateTemplate { template, .. } = &plan.stages[0].steps[0].actions[0] else {
+        panic!("{plan:?}")
+    };
     assert_eq!(template.value()["spec"]["volumes"][0]["name"], "data");
     assert!(
-        world.set.spec.template.value()["spec"].get("volumes").is_none(),
+        world.set.spec.template.value()["spec"]
+            .get("volumes")
+            .is_none(),
         "the revision has the template as written"
     );
 }
@@ -101,7 +134,11 @@ fn claims_go_with_a_pod_that_the_controller_deletes_whether_or_not_they_are_reus
         scale(&mut world, 1);
         assert_eq!(
             kinds(&world.step()),
-            ["PatchPersistentVolumeClaim", "PatchPersistentVolumeClaim", "DeletePod"],
+            [
+                "PatchPersistentVolumeClaim",
+                "PatchPersistentVolumeClaim",
+                "DeletePod"
+            ],
             "reuse {reuse}"
         );
         world.settle();
@@ -109,7 +146,10 @@ fn claims_go_with_a_pod_that_the_controller_deletes_whether_or_not_they_are_reus
         let before = claims(&world);
         edit_env(&mut world);
         world.settle();
-        assert!(claims(&world).iter().all(|claim| !before.contains(claim)), "an update by a new pod takes new claims");
+        assert!(
+            claims(&world).iter().all(|claim| !before.contains(claim)),
+            "an update by a new pod takes new claims"
+        );
     }
 }
 
@@ -142,15 +182,29 @@ fn an_update_in_place_keeps_the_claims() {
 #[test]
 fn claims_of_a_pod_that_someone_else_deletes_are_kept_for_the_next_one() {
     let mut world = world(2, "ReCreate", true);
-    let (before, names) = (claims(&world), world.pods.keys().cloned().collect::<Vec<_>>());
+    let (before, names) = (
+        claims(&world),
+        world.pods.keys().cloned().collect::<Vec<_>>(),
+    );
     delete_by_hand(&mut world, 0);
     let plan = world.step();
-    assert!(plan.is_idle(), "the name is taken until the pod has gone: {plan:?}");
-    assert!(plan.waiting.iter().any(|w| w.pod == names[0] && w.reason.contains("waits for its end")), "{plan:?}");
+    assert!(
+        plan.is_idle(),
+        "the name is taken until the pod has gone: {plan:?}"
+    );
+    assert!(
+        plan.waiting
+            .iter()
+            .any(|w| w.pod == names[0] && w.reason.contains("waits for its end")),
+        "{plan:?}"
+    );
     end_deleted(&mut world);
     assert_eq!(kinds(&world.step()), ["CreatePod"], "its claims are there");
     world.settle();
-    assert_eq!((claims(&world), world.pods.keys().cloned().collect()), (before, names));
+    assert_eq!(
+        (claims(&world), world.pods.keys().cloned().collect()),
+        (before, names)
+    );
 }
 
 #[test]
@@ -161,7 +215,10 @@ fn a_pod_that_has_ended_makes_room_for_the_one_that_takes_over_its_claims() {
     world.pods.get_mut(&name).unwrap()["status"]["phase"] = json!("Failed");
     assert_eq!(kinds(&world.step()), ["DeletePod"]);
     world.settle();
-    assert_eq!((claims(&world), world.status().available_replicas), (before, 2));
+    assert_eq!(
+        (claims(&world), world.status().available_replicas),
+        (before, 2)
+    );
 }
 
 #[test]
@@ -172,17 +229,32 @@ fn a_pod_that_has_ended_makes_room_when_its_hook_lets_it() {
     world.label(0, "x.io/hook", "on");
     let name = name_of(&world, 0).unwrap();
     world.pods.get_mut(&name).unwrap()["status"]["phase"] = json!("Failed");
-    assert_eq!(kinds(&world.step()), ["PatchPodStatus"], "its owner is told");
+    assert_eq!(
+        kinds(&world.step()),
+        ["PatchPodStatus"],
+        "its owner is told"
+    );
     let labels = &world.pods[&name]["metadata"]["labels"];
     assert_eq!(labels["lifecycle.apps.kruise.io/state"], "PreparingDelete");
     let plan = world.step();
     assert!(plan.is_idle(), "{plan:?}");
-    let waiting = plan.waiting.iter().find(|waiting| waiting.pod == name).unwrap();
-    assert!(waiting.reason.contains("hook preDelete holds it"), "{}", waiting.reason);
+    let waiting = plan
+        .waiting
+        .iter()
+        .find(|waiting| waiting.pod == name)
+        .unwrap();
+    assert!(
+        waiting.reason.contains("hook preDelete holds it"),
+        "{}",
+        waiting.reason
+    );
     world.label(0, "x.io/hook", "off");
     assert_eq!(kinds(&world.step()), ["DeletePod"]);
     world.settle();
-    assert_eq!((claims(&world), world.status().available_replicas), (before, 2));
+    assert_eq!(
+        (claims(&world), world.status().available_replicas),
+        (before, 2)
+    );
 }
 
 #[test]
@@ -210,7 +282,9 @@ fn without_reuse_claims_go_with_their_pod_whoever_deletes_it() {
     world.pods.remove(&name);
     let plan = world.step();
     assert!(
-        kinds(&plan).ends_with(&["DeletePersistentVolumeClaim", "DeletePersistentVolumeClaim"].map(str::to_owned)),
+        kinds(&plan).ends_with(
+            &["DeletePersistentVolumeClaim", "DeletePersistentVolumeClaim"].map(str::to_owned)
+        ),
         "{plan:?}"
     );
     world.settle();
@@ -225,11 +299,21 @@ fn a_claim_that_is_being_deleted_blocks_its_id() {
     world.claims.write(&Action::DeleteClaim { target: claim });
     delete_by_hand(&mut world, 0);
     world.settle();
-    assert!(!world.pods.keys().any(|new| *new == name && world.pods[new]["metadata"]["deletionTimestamp"].is_null()));
+    assert!(
+        !world
+            .pods
+            .keys()
+            .any(|new| *new == name && world.pods[new]["metadata"]["deletionTimestamp"].is_null())
+    );
     end_deleted(&mut world);
     world.settle();
-    let mounted = &world.pods.values().next().unwrap()["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"];
-    assert!(claims(&world).iter().any(|(name, _)| mounted == name), "{:?}", claims(&world));
+    let mounted = &world.pods.values().next().unwrap()["spec"]["volumes"][0]["persistentVolumeClaim"]
+        ["claimName"];
+    assert!(
+        claims(&world).iter().any(|(name, _)| mounted == name),
+        "{:?}",
+        claims(&world)
+    );
 }
 
 #[test]
@@ -242,7 +326,13 @@ fn a_pod_that_stays_after_all_gets_its_claims_back() {
     let plan = world.step();
     assert_eq!(kinds(&plan), ["PatchPersistentVolumeClaim"], "{plan:?}");
     assert!(plan.stages[0].steps[0].reason.contains("stays after all"));
-    assert!(world.claims.seen().iter().all(|claim| claim.metadata.controller().is_some()));
+    assert!(
+        world
+            .claims
+            .seen()
+            .iter()
+            .all(|claim| claim.metadata.controller().is_some())
+    );
     assert!(world.plan().is_idle());
 }
 
@@ -253,41 +343,80 @@ fn claims_whose_pod_did_not_follow_are_completed_and_used() {
         scale(&mut world, 2);
         let plan = world.plan();
         world.execute(&plan, 1);
-        assert_eq!(kinds(&world.step()), ["CreatePersistentVolumeClaim", "CreatePod"], "reuse {reuse}");
+        assert_eq!(
+            kinds(&world.step()),
+            ["CreatePersistentVolumeClaim", "CreatePod"],
+            "reuse {reuse}"
+        );
         world.settle();
         assert_eq!(claims(&world).len(), 4);
-        assert!(world.claims.seen().iter().all(|claim| !super::is_unused(claim)), "pods have them");
+        assert!(
+            world
+                .claims
+                .seen()
+                .iter()
+                .all(|claim| !super::is_unused(claim)),
+            "pods have them"
+        );
         scale(&mut world, 3);
         let plan = world.plan();
         world.execute(&plan, 1);
         scale(&mut world, 2);
-        let (plan, deleted): (_, &[_]) = (world.step(), if reuse { &[] } else { &["DeletePersistentVolumeClaim"] });
+        let (plan, deleted): (_, &[_]) = (
+            world.step(),
+            if reuse {
+                &[]
+            } else {
+                &["DeletePersistentVolumeClaim"]
+            },
+        );
         assert_eq!(kinds(&plan), deleted, "no pod is to come");
     }
 }
 
 #[test]
 fn a_changed_claim_template_is_for_new_pods_unless_the_gate_is_on() {
-    for (gate, policy, recreated) in
-        [(false, "InPlaceIfPossible", false), (true, "InPlaceIfPossible", true), (true, "InPlaceOnly", false)]
-    {
+    for (gate, policy, recreated) in [
+        (false, "InPlaceIfPossible", false),
+        (true, "InPlaceIfPossible", true),
+        (true, "InPlaceOnly", false),
+    ] {
         let mut world = world(2, policy, false);
-        world.gates = world.gates.with(Gate::RecreatePodWhenChangeVCTInCloneSet, gate);
+        world.gates = world
+            .gates
+            .with(Gate::RecreatePodWhenChangeVCTInCloneSet, gate);
         let before = world.identities();
-        Arc::make_mut(&mut world.set).spec.volume_claim_templates[0] = claim_template("data", "2Gi");
-        assert!(world.plan().is_idle(), "a claim template alone changes nothing");
+        Arc::make_mut(&mut world.set).spec.volume_claim_templates[0] =
+            claim_template("data", "2Gi");
+        assert!(
+            world.plan().is_idle(),
+            "a claim template alone changes nothing"
+        );
         world.set_template(template("web:2"));
         world.settle();
-        assert_eq!(world.identities() != before, recreated, "gate {gate}, {policy}");
+        assert_eq!(
+            world.identities() != before,
+            recreated,
+            "gate {gate}, {policy}"
+        );
         world.set_template(template("web:1"));
         let plan = world.plan();
-        let Action::RenumberRevision { annotations, .. } = &plan.stages[0].steps[0].actions[0] else {
+        let Action::RenumberRevision { annotations, .. } = &plan.stages[0].steps[0].actions[0]
+        else {
             panic!("{plan:?}")
         };
-        assert_eq!(annotations.len(), 1, "the older revision gets the hash of the present claim templates");
+        assert_eq!(
+            annotations.len(),
+            1,
+            "the older revision gets the hash of the present claim templates"
+        );
         let before = world.identities();
         world.settle();
-        assert_eq!(world.identities(), before, "the claims are of the present templates");
+        assert_eq!(
+            world.identities(),
+            before,
+            "the claims are of the present templates"
+        );
     }
 }
 
@@ -295,7 +424,8 @@ fn a_changed_claim_template_is_for_new_pods_unless_the_gate_is_on() {
 fn a_default_in_a_claim_template_recreates_nothing() {
     let spelt = |mode: Option<&str>| {
         let mut template = claim_template("data", "1Gi").value();
-        mode.into_iter().for_each(|mode| template["spec"]["volumeMode"] = json!(mode));
+        mode.into_iter()
+            .for_each(|mode| template["spec"]["volumeMode"] = json!(mode));
         VolumeClaimTemplate::from(&template)
     };
     for (before, after, recreated) in [
@@ -305,7 +435,9 @@ fn a_default_in_a_claim_template_recreates_nothing() {
         (Some("Block"), None, true),
     ] {
         let mut world = world(2, "InPlaceIfPossible", false);
-        world.gates = world.gates.with(Gate::RecreatePodWhenChangeVCTInCloneSet, true);
+        world.gates = world
+            .gates
+            .with(Gate::RecreatePodWhenChangeVCTInCloneSet, true);
         Arc::make_mut(&mut world.set).spec.volume_claim_templates = vec![spelt(before)];
         world.set_template(template("web:2"));
         world.settle();
@@ -313,19 +445,32 @@ fn a_default_in_a_claim_template_recreates_nothing() {
         Arc::make_mut(&mut world.set).spec.volume_claim_templates = vec![spelt(after)];
         world.set_template(template("web:3"));
         world.settle();
-        assert_eq!(world.identities() != pods, recreated, "{before:?} to {after:?}");
+        assert_eq!(
+            world.identities() != pods,
+            recreated,
+            "{before:?} to {after:?}"
+        );
     }
 }
 
 #[test]
 fn claim_templates_are_refused_by_name() {
     let mut world = world(1, "ReCreate", false);
-    for (name, part) in [("", "pods mount the claim by this name"), ("log", "another claim template has this name")] {
+    for (name, part) in [
+        ("", "pods mount the claim by this name"),
+        ("log", "another claim template has this name"),
+    ] {
         Arc::make_mut(&mut world.set).spec.volume_claim_templates =
             vec![claim_template("log", "1Gi"), claim_template(name, "1Gi")];
         let message = world.plan().refusal.unwrap().message;
-        assert!(message.contains("spec.volumeClaimTemplates[1].metadata.name"), "{message}");
-        assert!(message.contains(part) && message.contains("default/web"), "{message}");
+        assert!(
+            message.contains("spec.volumeClaimTemplates[1].metadata.name"),
+            "{message}"
+        );
+        assert!(
+            message.contains(part) && message.contains("default/web"),
+            "{message}"
+        );
     }
 }
 
@@ -365,16 +510,27 @@ fn apply(world: &mut World, change: &Change) {
         }
     };
     match change {
-        Change::Image(n) => world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(format!("web:{n}"))),
+        Change::Image(n) => {
+            world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(format!("web:{n}")))
+        }
         Change::Env(n) => {
-            world.edit_template(|t| t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": n.to_string()}]));
+            world.edit_template(|t| {
+                t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": n.to_string()}])
+            });
         }
         Change::Replicas(n) => scale(world, *n),
-        Change::Reuse(reuse) => Arc::make_mut(&mut world.set).spec.scale_strategy.enable_pvc_reuse = *reuse,
+        Change::Reuse(reuse) => {
+            Arc::make_mut(&mut world.set)
+                .spec
+                .scale_strategy
+                .enable_pvc_reuse = *reuse
+        }
         Change::DeleteByHand(at) => delete_by_hand(world, *at),
         Change::Fail(at) => edit(world, *at, |pod| pod["status"]["phase"] = json!("Failed")),
         Change::Ask(at) => {
-            edit(world, *at, |pod| pod["metadata"]["labels"]["apps.kruise.io/specified-delete"] = json!("true"));
+            edit(world, *at, |pod| {
+                pod["metadata"]["labels"]["apps.kruise.io/specified-delete"] = json!("true")
+            });
         }
         Change::EndDeleted => end_deleted(world),
         Change::Kubelets => world.run_kubelets(),
@@ -384,12 +540,27 @@ fn apply(world: &mut World, change: &Change) {
 
 /// Every pod that may run has all its claims, and none of them goes.
 fn has_its_claims(world: &World) -> Result<(), TestCaseError> {
-    let sound: BTreeSet<_> =
-        world.claims.seen().iter().filter(|c| !c.is_going()).map(|c| c.metadata.name.to_string()).collect();
-    for pod in world.pods.values().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
+    let sound: BTreeSet<_> = world
+        .claims
+        .seen()
+        .iter()
+        .filter(|c| !c.is_going())
+        .map(|c| c.metadata.name.to_string())
+        .collect();
+    for pod in world
+        .pods
+        .values()
+        .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+    {
         for volume in pod["spec"]["volumes"].as_array().unwrap() {
-            let claim = volume["persistentVolumeClaim"]["claimName"].as_str().unwrap();
-            prop_assert!(sound.contains(claim), "{} lacks {claim}", pod["metadata"]["name"]);
+            let claim = volume["persistentVolumeClaim"]["claimName"]
+                .as_str()
+                .unwrap();
+            prop_assert!(
+                sound.contains(claim),
+                "{} lacks {claim}",
+                pod["metadata"]["name"]
+            );
         }
     }
     Ok(())

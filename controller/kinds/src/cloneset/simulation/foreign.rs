@@ -21,7 +21,12 @@ impl Foreign {
         let mut foreign = Self::default();
         let own = set.metadata.namespace.clone().unwrap_or_default();
         let places = [
-            ("foreign-set", "stranger", "apps.kruise.io/v1beta1", "CloneSet"),
+            (
+                "foreign-set",
+                "stranger",
+                "apps.kruise.io/v1beta1",
+                "CloneSet",
+            ),
             ("foreign-kind", "stranger", "none.example/v1", "Nothing"),
             ("own-namespace", own.as_str(), "none.example/v1", "CloneSet"),
         ];
@@ -35,14 +40,25 @@ impl Foreign {
                 "labels": {"app": "web", "apps.kruise.io/cloneset-instance-id": name},
                 "annotations": {"controller.kubernetes.io/pod-deletion-cost": "2147483647"},
             });
-            let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+            let ready =
+                json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
             let containers = json!([{"name": "main", "image": "web:forged"}]);
-            let (spec, template) = (json!({"nodeName": "node", "containers": containers}), template("web:forged"));
+            let (spec, template) = (
+                json!({"nodeName": "node", "containers": containers}),
+                template("web:forged"),
+            );
             let decoded = json!({"metadata": metadata, "spec": spec, "status": ready});
-            foreign.pods.push(Arc::new(serde_json::from_value(decoded).unwrap()));
-            let decoded = json!({"metadata": metadata, "revision": 1000, "data": revision::data(&template)});
-            foreign.revisions.push(Arc::new(serde_json::from_value(decoded).unwrap()));
-            foreign.claims.push(Arc::new(serde_json::from_value(json!({"metadata": metadata})).unwrap()));
+            foreign
+                .pods
+                .push(Arc::new(serde_json::from_value(decoded).unwrap()));
+            let decoded =
+                json!({"metadata": metadata, "revision": 1000, "data": revision::data(&template)});
+            foreign
+                .revisions
+                .push(Arc::new(serde_json::from_value(decoded).unwrap()));
+            foreign.claims.push(Arc::new(
+                serde_json::from_value(json!({"metadata": metadata})).unwrap(),
+            ));
         }
         foreign
     }
@@ -55,7 +71,11 @@ impl Foreign {
     }
 
     /// Of these revisions and the stranger's, those that the CloneSet manages, sorted.
-    pub(super) fn revisions(&self, set: &CloneSet, mut own: Vec<Arc<Revision>>) -> Vec<Arc<Revision>> {
+    pub(super) fn revisions(
+        &self,
+        set: &CloneSet,
+        mut own: Vec<Arc<Revision>>,
+    ) -> Vec<Arc<Revision>> {
         own.extend(self.revisions.iter().cloned());
         own.retain(|revision| self.is_managed(set, &revision.metadata));
         revision::sort(&mut own);
@@ -65,14 +85,24 @@ impl Foreign {
     /// Of these claims and the stranger's, those that the CloneSet manages, and those that pods own.
     pub(super) fn claims(&self, set: &CloneSet, mut own: Vec<Arc<Claim>>) -> Vec<Arc<Claim>> {
         own.extend(self.claims.iter().cloned());
-        let of_a_pod = |claim: &Claim| claim.metadata.owner_references.iter().any(|owner| &*owner.kind == "Pod");
+        let of_a_pod = |claim: &Claim| {
+            claim
+                .metadata
+                .owner_references
+                .iter()
+                .any(|owner| &*owner.kind == "Pod")
+        };
         own.retain(|claim| self.is_managed(set, &claim.metadata) || of_a_pod(claim));
         own
     }
 
     fn is_managed(&self, set: &CloneSet, metadata: &Metadata) -> bool {
         let owner = owner_key(set);
-        let is_named = || metadata.controller().is_some_and(|reference| *reference.uid == *owner.uid);
+        let is_named = || {
+            metadata
+                .controller()
+                .is_some_and(|reference| *reference.uid == *owner.uid)
+        };
         owner.controls(metadata) || self.is_believed && is_named()
     }
 }

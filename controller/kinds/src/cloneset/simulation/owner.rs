@@ -17,30 +17,41 @@ pub(in crate::cloneset) const FINALIZER: &str = "x.io/held";
 
 impl World {
     pub(in crate::cloneset) fn set_lifecycle(&mut self, lifecycle: Value) {
-        std::sync::Arc::make_mut(&mut self.set).spec.lifecycle = serde_json::from_value(lifecycle).unwrap();
+        std::sync::Arc::make_mut(&mut self.set).spec.lifecycle =
+            serde_json::from_value(lifecycle).unwrap();
     }
 
     /// The CloneSet is deleted with `--cascade=orphan`, and applied again: it has this uid then.
     pub(in crate::cloneset) fn orphan(&mut self, uid: &str) {
         let set = std::sync::Arc::make_mut(&mut self.set);
         let before = set.metadata.uid.replace(uid.to_owned());
-        set.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now));
+        set.metadata.creation_timestamp = Some(
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now),
+        );
         set.status = None;
         let is_believed = self.foreign.is_believed;
         self.foreign = super::Foreign::of(&self.set);
         self.foreign.is_believed = is_believed;
-        let objects =
-            self.pods.values_mut().chain(self.revisions.values_mut()).chain(self.claims.stored().values_mut());
+        let objects = self
+            .pods
+            .values_mut()
+            .chain(self.revisions.values_mut())
+            .chain(self.claims.stored().values_mut());
         for object in objects {
             let owners = object["metadata"]["ownerReferences"].as_array_mut();
-            owners.into_iter().for_each(|all| all.retain(|owner| owner["uid"].as_str() != before.as_deref()));
+            owners
+                .into_iter()
+                .for_each(|all| all.retain(|owner| owner["uid"].as_str() != before.as_deref()));
         }
     }
 
     /// Somebody deletes the pods and claims that have no owner.
     pub(in crate::cloneset) fn clean_up(&mut self) {
-        let is_owned =
-            |object: &Value| object["metadata"]["ownerReferences"].as_array().is_some_and(|all| !all.is_empty());
+        let is_owned = |object: &Value| {
+            object["metadata"]["ownerReferences"]
+                .as_array()
+                .is_some_and(|all| !all.is_empty())
+        };
         self.pods.retain(|_, pod| is_owned(pod));
         self.claims.stored().retain(|_, claim| is_owned(claim));
         self.collect_garbage();
@@ -48,7 +59,9 @@ impl World {
 
     /// The owner gives the pod at this place the label and the finalizer of the hooks, or takes them away.
     pub(in crate::cloneset) fn hold(&mut self, at: usize, label: bool, finalizer: bool) {
-        let Some(pod) = self.pods.values_mut().nth(at) else { return };
+        let Some(pod) = self.pods.values_mut().nth(at) else {
+            return;
+        };
         hold(pod, label, finalizer);
         self.reap();
     }
@@ -62,7 +75,9 @@ impl World {
                 hold(pod, false, false);
                 continue;
             }
-            let state = pod["metadata"]["labels"][lifecycle::STATE_LABEL].as_str().unwrap_or_default();
+            let state = pod["metadata"]["labels"][lifecycle::STATE_LABEL]
+                .as_str()
+                .unwrap_or_default();
             match state {
                 PREPARING_NORMAL | UPDATED => hold(pod, true, true),
                 PREPARING_UPDATE | PREPARING_DELETE => hold(pod, false, false),
@@ -82,7 +97,10 @@ impl World {
                 return;
             }
         }
-        panic!("controller and owner do not come to rest: {:#?}", self.plan());
+        panic!(
+            "controller and owner do not come to rest: {:#?}",
+            self.plan()
+        );
     }
 
     /// Somebody else takes the pod at this place out of service.
@@ -103,7 +121,12 @@ impl World {
 
     /// Each pod's lifecycle state, by the pods' names.
     pub(in crate::cloneset) fn states(&self) -> Vec<String> {
-        self.each(|pod| pod["metadata"]["labels"][lifecycle::STATE_LABEL].as_str().unwrap_or_default().to_owned())
+        self.each(|pod| {
+            pod["metadata"]["labels"][lifecycle::STATE_LABEL]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        })
     }
 
     /// What is deleted is gone once it has no finalizers and its kubelet has ended it.
@@ -121,19 +144,25 @@ impl World {
         let lifecycle = self.set.spec.lifecycle.clone().unwrap_or_default();
         let pod = |name: &str| -> Pod { serde_json::from_value(self.pods[name].clone()).unwrap() };
         match action {
-            Action::DeletePod { target } => hook::holds(lifecycle.pre_delete.as_ref(), &pod(&target.name))
-                .then(|| format!("{} is held by preDelete", target.name)),
+            Action::DeletePod { target } => {
+                hook::holds(lifecycle.pre_delete.as_ref(), &pod(&target.name))
+                    .then(|| format!("{} is held by preDelete", target.name))
+            }
             Action::PatchPod { target, patch } if !patch.images.is_empty() => {
                 let pod = pod(&target.name);
                 let told = lifecycle::state(&pod) == UPDATING;
                 if !told && hook::holds(lifecycle.in_place_update.as_ref(), &pod) {
                     return Some(format!("{} is held by inPlaceUpdate", target.name));
                 }
-                pod.is_true("InPlaceUpdateReady").then(|| format!("{} is in service", target.name))
+                pod.is_true("InPlaceUpdateReady")
+                    .then(|| format!("{} is in service", target.name))
             }
             Action::PatchPodStatus { target, patch, .. } => {
                 let pod = pod(&target.name);
-                let to = patch.labels.get(lifecycle::STATE_LABEL).and_then(Option::as_deref);
+                let to = patch
+                    .labels
+                    .get(lifecycle::STATE_LABEL)
+                    .and_then(Option::as_deref);
                 let begins = to == Some(UPDATING) && lifecycle::state(&pod) != PREPARING_DELETE;
                 if begins && hook::holds(lifecycle.in_place_update.as_ref(), &pod) {
                     return Some(format!("{} is held by inPlaceUpdate", target.name));
@@ -153,11 +182,22 @@ impl World {
 
 fn hold(pod: &mut Value, label: bool, finalizer: bool) {
     let metadata = pod["metadata"].as_object_mut().unwrap();
-    let labels = metadata.entry("labels").or_insert_with(|| json!({})).as_object_mut().unwrap();
+    let labels = metadata
+        .entry("labels")
+        .or_insert_with(|| json!({}))
+        .as_object_mut()
+        .unwrap();
     if label {
         labels.insert(LABEL.to_owned(), json!("on"));
     } else {
         labels.remove(LABEL);
     }
-    metadata.insert("finalizers".to_owned(), if finalizer { json!([FINALIZER]) } else { json!([]) });
+    metadata.insert(
+        "finalizers".to_owned(),
+        if finalizer {
+            json!([FINALIZER])
+        } else {
+            json!([])
+        },
+    );
 }

@@ -9,7 +9,12 @@ use super::World;
 impl World {
     /// The names of the containers that each pod has.
     pub(in crate::cloneset) fn started(&self) -> Vec<Vec<String>> {
-        let statuses = |pod: &Value| pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
+        let statuses = |pod: &Value| {
+            pod["status"]["containerStatuses"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default()
+        };
         let name = |status: &Value| status["name"].as_str().unwrap().to_owned();
         self.each(|pod| statuses(pod).iter().map(name).collect())
     }
@@ -31,16 +36,27 @@ impl World {
     pub(in crate::cloneset) fn container_states(&self) -> BTreeMap<String, Vec<(String, bool)>> {
         let state = |pod: &Value, container: &Value| {
             let name = container["name"].as_str().unwrap().to_owned();
-            let statuses = pod["status"]["containerStatuses"].as_array().cloned().unwrap_or_default();
-            let ready = statuses.iter().any(|status| status["name"] == name && status["ready"] == true);
+            let statuses = pod["status"]["containerStatuses"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            let ready = statuses
+                .iter()
+                .any(|status| status["name"] == name && status["ready"] == true);
             let exact = pod["created"][&name]["image"] == container["image"];
             (name, ready && exact)
         };
         let of = |pod: &Value| {
             let containers = pod["spec"]["containers"].as_array().unwrap();
-            containers.iter().map(|container| state(pod, container)).collect()
+            containers
+                .iter()
+                .map(|container| state(pod, container))
+                .collect()
         };
-        self.pods.iter().map(|(name, pod)| (name.clone(), of(pod))).collect()
+        self.pods
+            .iter()
+            .map(|(name, pod)| (name.clone(), of(pod)))
+            .collect()
     }
 
     /// Some writes of a step, as if the controller ended after them.

@@ -23,7 +23,13 @@ pub(in crate::cloneset) enum Kind {
 }
 
 impl Kind {
-    pub(in crate::cloneset) const ALL: [Self; 5] = [Self::Set, Self::Pods, Self::Revisions, Self::Claims, Self::Nodes];
+    pub(in crate::cloneset) const ALL: [Self; 5] = [
+        Self::Set,
+        Self::Pods,
+        Self::Revisions,
+        Self::Claims,
+        Self::Nodes,
+    ];
 }
 
 /// What a controller does that it must not: each is to be found.
@@ -64,7 +70,12 @@ struct Watched<T> {
 
 impl<T> Default for Watched<T> {
     fn default() -> Self {
-        Self { seen: BTreeMap::new(), last: BTreeMap::new(), to_tell: VecDeque::new(), own: 0 }
+        Self {
+            seen: BTreeMap::new(),
+            last: BTreeMap::new(),
+            to_tell: VecDeque::new(),
+            own: 0,
+        }
     }
 }
 
@@ -78,7 +89,8 @@ impl<T: serde::de::DeserializeOwned> Watched<T> {
             *version += 1;
             object["metadata"]["resourceVersion"] = json!(version.to_string());
             let decoded: Arc<T> = Arc::new(serde_json::from_value(object.clone()).unwrap());
-            self.last.insert(name.clone(), (object.clone(), decoded.clone()));
+            self.last
+                .insert(name.clone(), (object.clone(), decoded.clone()));
             self.to_tell.push_back((name.clone(), Some(decoded)));
         }
         let to_tell = &mut self.to_tell;
@@ -106,14 +118,21 @@ impl<T: serde::de::DeserializeOwned> Watched<T> {
         if forgets {
             self.seen.clear();
         }
-        self.seen.extend(self.last.iter().map(|(name, (_, object))| (name.clone(), object.clone())));
+        self.seen.extend(
+            self.last
+                .iter()
+                .map(|(name, (_, object))| (name.clone(), object.clone())),
+        );
         self.to_tell.clear();
         self.own = 0;
     }
 
     /// As they were last recorded.
     fn stored(&self) -> Vec<Arc<T>> {
-        self.last.values().map(|(_, object)| object.clone()).collect()
+        self.last
+            .values()
+            .map(|(_, object)| object.clone())
+            .collect()
     }
 
     fn all(&self) -> Vec<Arc<T>> {
@@ -145,7 +164,8 @@ impl Views {
     pub(in crate::cloneset) fn of(mut world: World, planted: Planted) -> Self {
         world.foreign.is_believed = planted == Planted::BelievesUids;
         let (set, nodes) = (world.set.clone(), world.nodes());
-        let (pods, revisions, claims) = (Watched::default(), Watched::default(), Watched::default());
+        let (pods, revisions, claims) =
+            (Watched::default(), Watched::default(), Watched::default());
         let sets_to_tell = VecDeque::new();
         let (touched, faults, last) = (BTreeSet::new(), Vec::new(), Plan::default());
         let (own_sets, version) = (0, 0);
@@ -172,8 +192,10 @@ impl Views {
     /// Whatever was done to the world is now to be told.
     pub(in crate::cloneset) fn record(&mut self) {
         self.pods.record(&mut self.world.pods, &mut self.version);
-        self.revisions.record(&mut self.world.revisions, &mut self.version);
-        self.claims.record(self.world.claims.stored(), &mut self.version);
+        self.revisions
+            .record(&mut self.world.revisions, &mut self.version);
+        self.claims
+            .record(self.world.claims.stored(), &mut self.version);
         if *self.sets_to_tell.back().unwrap_or(&self.set) != self.world.set {
             self.sets_to_tell.push_back(self.world.set.clone());
         }
@@ -188,7 +210,9 @@ impl Views {
             Kind::Nodes => self.nodes = self.world.nodes(),
             Kind::Set => {
                 for _ in 0..events {
-                    let Some(set) = self.sets_to_tell.pop_front() else { break };
+                    let Some(set) = self.sets_to_tell.pop_front() else {
+                        break;
+                    };
                     self.set = set;
                     self.own_sets = self.own_sets.saturating_sub(1);
                 }
@@ -227,7 +251,8 @@ impl Views {
     }
 
     pub(in crate::cloneset) fn sees_all(&self) -> bool {
-        let objects = self.pods.to_tell.len() + self.revisions.to_tell.len() + self.claims.to_tell.len();
+        let objects =
+            self.pods.to_tell.len() + self.revisions.to_tell.len() + self.claims.to_tell.len();
         objects + self.sets_to_tell.len() == 0
     }
 
@@ -235,10 +260,25 @@ impl Views {
         let (set, foreign) = (self.set.clone(), &self.world.foreign);
         let node_images = self.nodes.clone();
         let revisions = foreign.revisions(&set, self.revisions.all());
-        let (pods, strays) = split_by_selector(&set.spec.selector, foreign.pods(&set, self.pods.all()));
+        let (pods, strays) =
+            split_by_selector(&set.spec.selector, foreign.pods(&set, self.pods.all()));
         let claims = foreign.claims(&set, self.claims.all());
-        let orphans = Orphans::of(&set, self.pods.all(), self.claims.all(), self.revisions.all());
-        Snapshot { set, node_images, revisions, pods, strays, claims, orphans, ..self.world.beside() }
+        let orphans = Orphans::of(
+            &set,
+            self.pods.all(),
+            self.claims.all(),
+            self.revisions.all(),
+        );
+        Snapshot {
+            set,
+            node_images,
+            revisions,
+            pods,
+            strays,
+            claims,
+            orphans,
+            ..self.world.beside()
+        }
     }
 
     /// The controller's specs from the one that it sees to the one there is.
@@ -249,16 +289,23 @@ impl Views {
     /// How many pods somebody has taken out of the selector, and the controller does not know it.
     pub(in crate::cloneset) fn unseen_strays(&self) -> usize {
         let strays = |pods: Vec<Arc<Pod>>| -> BTreeSet<Box<str>> {
-            split_by_selector(&self.set.spec.selector, pods).1.iter().map(|pod| pod.metadata.uid.clone()).collect()
+            split_by_selector(&self.set.spec.selector, pods)
+                .1
+                .iter()
+                .map(|pod| pod.metadata.uid.clone())
+                .collect()
         };
-        strays(self.pods.stored()).difference(&strays(self.pods.all())).count()
+        strays(self.pods.stored())
+            .difference(&strays(self.pods.all()))
+            .count()
     }
 
     /// Of what there is, as it was last recorded. Old is what the spec calls so that the controller sees.
     pub(in crate::cloneset) fn tally(&self) -> Tally {
         let mut revisions = self.revisions.stored();
         revision::sort(&mut revisions);
-        self.world.tally_of(&self.pods.stored(), &revisions, &self.set)
+        self.world
+            .tally_of(&self.pods.stored(), &revisions, &self.set)
     }
 
     /// Decides, if all its own writes were seen, and makes so many of the writes; then it dies, if there were more. Tells what
@@ -270,7 +317,10 @@ impl Views {
         }
         let snapshot = self.snapshot();
         let plan = decide(&snapshot, self.world.now);
-        self.faults.extend(plan.written_twice().map(|object| format!("two steps write to {object:?}")));
+        self.faults.extend(
+            plan.written_twice()
+                .map(|object| format!("two steps write to {object:?}")),
+        );
         let mut told_of = Vec::new();
         for stage in &plan.stages {
             let mut refused = false;
@@ -329,8 +379,15 @@ impl Views {
 
     /// It brings a pod into service that this life has not touched.
     fn is_strange(&self, action: &Action) -> bool {
-        let Action::PatchPodStatus { target, conditions, .. } = action else { return false };
-        let opens = conditions.iter().any(|c| &*c.type_ == IN_PLACE_UPDATE_READY && &*c.status == "True");
+        let Action::PatchPodStatus {
+            target, conditions, ..
+        } = action
+        else {
+            return false;
+        };
+        let opens = conditions
+            .iter()
+            .any(|c| &*c.type_ == IN_PLACE_UPDATE_READY && &*c.status == "True");
         opens && !self.touched.contains(&target.name)
     }
 
@@ -340,12 +397,19 @@ impl Views {
             Action::CreatePod { body } => drop(self.touched.insert(name_of(&body.value()))),
             Action::PatchPod { target, patch } if !patch.images.is_empty() => {
                 self.touched.insert(target.name.clone());
-                let pod: Pod = serde_json::from_value(self.world.pods[&target.name].clone()).unwrap();
+                let pod: Pod =
+                    serde_json::from_value(self.world.pods[&target.name].clone()).unwrap();
                 let wants = |name: &str| patch.images.get(name).map(|image| image.as_str());
-                let changes =
-                    pod.spec.containers.iter().any(|c| wants(&c.name).is_some_and(|image| *image != *c.image));
+                let changes = pod
+                    .spec
+                    .containers
+                    .iter()
+                    .any(|c| wants(&c.name).is_some_and(|image| *image != *c.image));
                 if changes && pod.is_true(IN_PLACE_UPDATE_READY) {
-                    self.faults.push(format!("the image of {} was changed while it was in service", target.name));
+                    self.faults.push(format!(
+                        "the image of {} was changed while it was in service",
+                        target.name
+                    ));
                 }
             }
             _ => {}
@@ -376,9 +440,9 @@ impl Views {
                 Ok(_) => Found::Meant,
                 Err(_) => Found::Other,
             },
-            Action::CreatePod { body } | Action::CreateRevision { body } | Action::CreateClaim { body } => {
-                to_be_created(objects, &name_of(&body.value()))
-            }
+            Action::CreatePod { body }
+            | Action::CreateRevision { body }
+            | Action::CreateClaim { body } => to_be_created(objects, &name_of(&body.value())),
             _ => Found::Meant,
         }
     }

@@ -10,7 +10,8 @@ use super::*;
 fn ordered(first: u8, second: u8, third: u8, tier: u8) -> Value {
     let tier = tier.to_string();
     let read = json!([{"name": "TIER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['tier']"}}}]);
-    let container = |name: &str, tag: u8| json!({"name": name, "image": format!("{name}:{tag}"), "env": read});
+    let container =
+        |name: &str, tag: u8| json!({"name": name, "image": format!("{name}:{tag}"), "env": read});
     json!({
         "metadata": {
             "labels": {"app": "web", "tier": tier},
@@ -30,7 +31,11 @@ fn sized(first: u8, second: u8, third: u8, tier: u8, cpu: u8) -> Value {
 }
 
 fn settled() -> World {
-    let mut world = World::new(2, ordered(1, 1, 1, 1), strategy("InPlaceOnly", json!({"maxUnavailable": 2})));
+    let mut world = World::new(
+        2,
+        ordered(1, 1, 1, 1),
+        strategy("InPlaceOnly", json!({"maxUnavailable": 2})),
+    );
     world.slow = true;
     world.settle();
     world
@@ -46,18 +51,40 @@ fn a_lower_priority_waits_for_a_higher_one_to_be_ready() {
     assert_eq!(wanted(&world), ["first:2", "second:1", "third:1"]);
     let state = world.state();
     assert_eq!(state["nextContainerImages"], json!({"third": "third:2"}));
-    assert_eq!(state["preCheckBeforeNext"], json!({"containersRequiredReady": ["first"]}));
-    assert_eq!(state["containerBatchesRecord"][0]["containers"], json!(["first"]));
+    assert_eq!(
+        state["preCheckBeforeNext"],
+        json!({"containersRequiredReady": ["first"]})
+    );
+    assert_eq!(
+        state["containerBatchesRecord"][0]["containers"],
+        json!(["first"])
+    );
     world.run_kubelets();
     assert!(world.step().is_idle(), "it runs, and is not ready");
-    assert!(world.plan().waiting.iter().any(|w| w.reason.contains("first is to be ready")), "{:?}", world.plan());
+    assert!(
+        world
+            .plan()
+            .waiting
+            .iter()
+            .any(|w| w.reason.contains("first is to be ready")),
+        "{:?}",
+        world.plan()
+    );
     world.run_kubelets();
     assert_eq!(kinds(&world.step()), ["PatchPod"; 2]);
     assert_eq!(wanted(&world), ["first:2", "second:1", "third:2"]);
     let state = world.state();
     assert_eq!(state["nextContainerImages"], Value::Null);
-    assert_eq!(state["containerBatchesRecord"][1]["containers"], json!(["third"]));
-    assert!(world.pods().iter().all(|pod| !pod.is_true("InPlaceUpdateReady")));
+    assert_eq!(
+        state["containerBatchesRecord"][1]["containers"],
+        json!(["third"])
+    );
+    assert!(
+        world
+            .pods()
+            .iter()
+            .all(|pod| !pod.is_true("InPlaceUpdateReady"))
+    );
     world.settle();
     assert_eq!(world.status().updated_available_replicas, 2);
     assert_eq!(world.restarts("second"), [0, 0]);
@@ -76,7 +103,10 @@ fn back_between_two_batches() {
     // The second stays; what was left of the update before is not forgotten.
     world.set_template(ordered(1, 2, 2, 1));
     world.settle();
-    assert_eq!(world.wanted_images(), vec![["first:1", "second:2", "third:2"]; 2]);
+    assert_eq!(
+        world.wanted_images(),
+        vec![["first:1", "second:2", "third:2"]; 2]
+    );
     assert_eq!(world.status().updated_available_replicas, 2);
 }
 
@@ -88,32 +118,59 @@ fn a_label_restarts_its_readers_in_order() {
     world.step();
     world.run_daemons();
     world.run_kubelets();
-    assert_eq!((world.restarts("first"), world.restarts("third")), (vec![1, 1], vec![0, 0]));
+    assert_eq!(
+        (world.restarts("first"), world.restarts("third")),
+        (vec![1, 1], vec![0, 0])
+    );
     world.run_daemons();
     world.run_kubelets();
-    assert_eq!(world.restarts("third"), [0, 0], "its turn comes with a write");
+    assert_eq!(
+        world.restarts("third"),
+        [0, 0],
+        "its turn comes with a write"
+    );
     world.settle();
-    assert_eq!((world.restarts("first"), world.restarts("third")), (vec![1, 1], vec![1, 1]));
+    assert_eq!(
+        (world.restarts("first"), world.restarts("third")),
+        (vec![1, 1], vec![1, 1])
+    );
 }
 
 #[test]
 fn resources_go_with_the_first_batch_and_are_proven_before_the_next() {
-    let mut world = World::new(1, sized(1, 1, 1, 1, 1), strategy("InPlaceOnly", json!({"maxUnavailable": 1})));
+    let mut world = World::new(
+        1,
+        sized(1, 1, 1, 1, 1),
+        strategy("InPlaceOnly", json!({"maxUnavailable": 1})),
+    );
     world.resize = Ability::On;
     world.settle();
     world.set_template(sized(2, 1, 2, 1, 2));
     world.step();
-    assert_eq!(kinds(&world.step()), ["PatchPodStatus", "PatchPod", "ResizePod"]);
+    assert_eq!(
+        kinds(&world.step()),
+        ["PatchPodStatus", "PatchPod", "ResizePod"]
+    );
     assert_eq!(world.wanted_images(), [["first:2", "second:1", "third:1"]]);
     let state = world.state();
-    assert_eq!(state["berthResources"], json!({"first": {"requests": {"cpu": "2"}}}));
+    assert_eq!(
+        state["berthResources"],
+        json!({"first": {"requests": {"cpu": "2"}}})
+    );
     assert_eq!(state["nextContainerImages"], json!({"third": "third:2"}));
     world.run_kubelets();
-    assert!(world.step().is_idle(), "the new container runs, and is being resized");
+    assert!(
+        world.step().is_idle(),
+        "the new container runs, and is being resized"
+    );
     world.run_kubelets();
     assert_eq!(kinds(&world.step()), ["PatchPod"]);
     assert_eq!(world.wanted_images(), [["first:2", "second:1", "third:2"]]);
-    assert_eq!(world.state()["berthResources"], Value::Null, "whoever changes them now is not opposed");
+    assert_eq!(
+        world.state()["berthResources"],
+        Value::Null,
+        "whoever changes them now is not opposed"
+    );
     world.settle();
     assert_eq!(world.status().updated_available_replicas, 1);
 }

@@ -25,7 +25,11 @@ fn at(seconds: i64) -> Timestamp {
 
 /// A CloneSet with one pod, which is as a new pod is on its node but for what is given.
 fn snapshot(pod: &Value, spec: &Value) -> Snapshot {
-    let world = World::settled(1, template("web:1"), json!({"rollingUpdate": {"maxUnavailable": 1}}));
+    let world = World::settled(
+        1,
+        template("web:1"),
+        json!({"rollingUpdate": {"maxUnavailable": 1}}),
+    );
     let mut snapshot = world.snapshot();
     let mut whole = json!({
         "metadata": {
@@ -46,7 +50,9 @@ fn snapshot(pod: &Value, spec: &Value) -> Snapshot {
 
 fn merge(object: &mut Value, patch: &Value) {
     match patch {
-        Value::Object(map) => map.iter().for_each(|(key, value)| merge(&mut object[key], value)),
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(key, value)| merge(&mut object[key], value)),
         value => *object = value.clone(),
     }
 }
@@ -62,7 +68,8 @@ fn native(state: Value) -> Value {
     let mut status = json!({"name": "mesh", "containerID": "containerd://2", "ready": false});
     merge(&mut status, &state);
     let mut pod = container(json!({"ready": true}));
-    pod["spec"]["initContainers"] = json!([{"name": "mesh", "image": "mesh:2", "restartPolicy": "Always"}]);
+    pod["spec"]["initContainers"] =
+        json!([{"name": "mesh", "image": "mesh:2", "restartPolicy": "Always"}]);
     pod["status"]["initContainerStatuses"] = json!([status]);
     pod
 }
@@ -71,17 +78,29 @@ fn native(state: Value) -> Value {
 fn told(snapshot: &mut Snapshot, outcome: &Outcome, seconds: i64) -> Option<CloneSetCondition> {
     let plan = decide(snapshot, at(seconds));
     let status = status(snapshot, &plan, outcome, at(seconds)).unwrap();
-    let told = status.conditions.iter().find(|c| c.type_ == condition::BLOCKED).cloned();
+    let told = status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == condition::BLOCKED)
+        .cloned();
     Arc::make_mut(&mut snapshot.set).status = Some(status);
     told
 }
 
 /// What is the matter, the pod, the spec, after how many seconds it is told, the reason, words of the message.
-type Case = (&'static str, Value, Value, i64, &'static str, &'static [&'static str]);
+type Case = (
+    &'static str,
+    Value,
+    Value,
+    i64,
+    &'static str,
+    &'static [&'static str],
+);
 
 fn cases() -> Vec<Case> {
-    let waiting =
-        |reason: &str, message: &str| container(json!({"state": {"waiting": {"reason": reason, "message": message}}}));
+    let waiting = |reason: &str, message: &str| {
+        container(json!({"state": {"waiting": {"reason": reason, "message": message}}}))
+    };
     // A second container starts after the first.
     let ordered = |reason: &str, message: &str| {
         let of = |name: &str, key: &str| {
@@ -97,7 +116,8 @@ fn cases() -> Vec<Case> {
             ]},
         })
     };
-    let refused = "rpc error: code = NotFound desc = failed to pull: docker.io/library/web:1: not found";
+    let refused =
+        "rpc error: code = NotFound desc = failed to pull: docker.io/library/web:1: not found";
     let resize = |type_: &str, reason: &str| {
         json!({"status": {"observedGeneration": 9, "conditions": [
             {"type": "Ready", "status": "True", "lastTransitionTime": BEGAN},
@@ -109,7 +129,10 @@ fn cases() -> Vec<Case> {
         "app": "web", "lifecycle.apps.kruise.io/state": "PreparingNormal",
     }}});
     // An update to another tag of the image that it ran: its container's id is new, the image's is not.
-    let revision = snapshot(&json!({}), &json!({})).revisions[0].metadata.name.clone();
+    let revision = snapshot(&json!({}), &json!({})).revisions[0]
+        .metadata
+        .name
+        .clone();
     let patched = |observed: i64| {
         let gate = "InPlaceUpdateReady";
         let state = json!({
@@ -152,11 +175,21 @@ fn cases() -> Vec<Case> {
             json!({}),
             0,
             "ImageUnavailable",
-            &["default/web", "pod web-a", "n1", "\"web:1\"", "not found", "imagePullSecrets"],
+            &[
+                "default/web",
+                "pod web-a",
+                "n1",
+                "\"web:1\"",
+                "not found",
+                "imagePullSecrets",
+            ],
         ),
         (
             "no image, backing off",
-            waiting("ImagePullBackOff", "Back-off pulling image \"web:1\": ErrImagePull: rpc error: x"),
+            waiting(
+                "ImagePullBackOff",
+                "Back-off pulling image \"web:1\": ErrImagePull: rpc error: x",
+            ),
             json!({}),
             0,
             "ImageUnavailable",
@@ -168,15 +201,22 @@ fn cases() -> Vec<Case> {
             json!({}),
             0,
             "ImageUnavailable",
-            &["is not present; set spec.template.spec.containers[main].imagePullPolicy to IfNotPresent"],
+            &[
+                "is not present; set spec.template.spec.containers[main].imagePullPolicy to IfNotPresent",
+            ],
         ),
         (
             "no credentials",
-            waiting("ErrImagePull", "failed to resolve reference \"web:1\": no basic auth credentials"),
+            waiting(
+                "ErrImagePull",
+                "failed to resolve reference \"web:1\": no basic auth credentials",
+            ),
             json!({}),
             0,
             "ImageUnavailable",
-            &["no basic auth credentials; add a Secret that opens the registry to spec.template.spec.imagePullSecrets"],
+            &[
+                "no basic auth credentials; add a Secret that opens the registry to spec.template.spec.imagePullSecrets",
+            ],
         ),
         (
             "a missing config map",
@@ -188,7 +228,10 @@ fn cases() -> Vec<Case> {
         ),
         (
             "containers that start in order, at their barrier",
-            ordered("CreateContainerConfigError", "couldn't find key p_0 in ConfigMap default/web-a-barrier"),
+            ordered(
+                "CreateContainerConfigError",
+                "couldn't find key p_0 in ConfigMap default/web-a-barrier",
+            ),
             json!({}),
             60,
             "PodNotReady",
@@ -210,7 +253,12 @@ fn cases() -> Vec<Case> {
             json!({}),
             0,
             "ContainerCrashLooping",
-            &["container main", "\"web:1\"", "exit code 137 (OOMKilled)", "-c main --previous`"],
+            &[
+                "container main",
+                "\"web:1\"",
+                "exit code 137 (OOMKilled)",
+                "-c main --previous`",
+            ],
         ),
         (
             "an init container",
@@ -222,7 +270,9 @@ fn cases() -> Vec<Case> {
         ),
         (
             "a native sidecar whose new image is not there",
-            native(json!({"image": "mesh:1", "state": {"waiting": {"reason": "ImagePullBackOff"}}})),
+            native(
+                json!({"image": "mesh:1", "state": {"waiting": {"reason": "ImagePullBackOff"}}}),
+            ),
             json!({}),
             0,
             "ImageUnavailable",
@@ -242,7 +292,11 @@ fn cases() -> Vec<Case> {
             json!({}),
             60,
             "PodNotReady",
-            &["since 2026-01-01T00:00:00Z", "container main", "readiness probe"],
+            &[
+                "since 2026-01-01T00:00:00Z",
+                "container main",
+                "readiness probe",
+            ],
         ),
         (
             "no room",
@@ -325,8 +379,14 @@ fn every_cause_is_told_in_time_with_pod_and_remedy() {
         let mut snapshot = snapshot(&pod, &spec);
         if after > 0 {
             // A spec with hooks may be refused; nobody is told of the pod before its time.
-            assert_eq!(told(&mut snapshot, &Outcome::default(), 0).filter(|c| c.reason == reason), None, "{what}");
-            let wait = decide(&snapshot, at(0)).look_again.unwrap_or_else(|| panic!("{what}: nobody looks again"));
+            assert_eq!(
+                told(&mut snapshot, &Outcome::default(), 0).filter(|c| c.reason == reason),
+                None,
+                "{what}"
+            );
+            let wait = decide(&snapshot, at(0))
+                .look_again
+                .unwrap_or_else(|| panic!("{what}: nobody looks again"));
             assert!(wait.as_secs() <= after, "{what}: {wait:?}");
         }
         let told = told(&mut snapshot, &Outcome::default(), after);
@@ -336,9 +396,16 @@ fn every_cause_is_told_in_time_with_pod_and_remedy() {
             continue;
         };
         assert_eq!(told.status, "True", "{what}");
-        let missing: Vec<_> =
-            ["CloneSet default/web", "pod web-a"].iter().chain(words).filter(|w| !told.message.contains(**w)).collect();
-        assert!(missing.is_empty(), "{what}: {missing:?} not in {}", told.message);
+        let missing: Vec<_> = ["CloneSet default/web", "pod web-a"]
+            .iter()
+            .chain(words)
+            .filter(|w| !told.message.contains(**w))
+            .collect();
+        assert!(
+            missing.is_empty(),
+            "{what}: {missing:?} not in {}",
+            told.message
+        );
     }
 }
 
@@ -349,9 +416,15 @@ fn a_condition_rests_and_goes() {
             json!({"restartCount": 3, "state": state, "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}),
         )
     };
-    let mut set = snapshot(&crash(json!({"waiting": {"reason": "CrashLoopBackOff"}})), &json!({}));
+    let mut set = snapshot(
+        &crash(json!({"waiting": {"reason": "CrashLoopBackOff"}})),
+        &json!({}),
+    );
     let first = told(&mut set, &Outcome::default(), 0);
-    assert_eq!(first.as_ref().map(|c| &*c.reason), Some("ContainerCrashLooping"));
+    assert_eq!(
+        first.as_ref().map(|c| &*c.reason),
+        Some("ContainerCrashLooping")
+    );
     // It runs for a moment, until it ends again.
     let with = |set: &Snapshot, pod: &Value| {
         let mut next = snapshot(pod, &json!({}));
@@ -366,7 +439,10 @@ fn a_condition_rests_and_goes() {
     // A container that was restarted once and has still to get ready is no crash loop.
     set = with(&set, &crash(json!({"running": {}})));
     assert_eq!(told(&mut set, &Outcome::default(), 15), None);
-    assert_eq!(told(&mut set, &Outcome::default(), 60).map(|c| c.reason), Some("PodNotReady".to_owned()));
+    assert_eq!(
+        told(&mut set, &Outcome::default(), 60).map(|c| c.reason),
+        Some("PodNotReady".to_owned())
+    );
 }
 
 #[test]
@@ -384,7 +460,10 @@ fn numbers_that_run_change_nothing() {
 
 #[test]
 fn a_refused_write_is_told_at_once_and_the_peers_condition_with_it() {
-    let mut set = snapshot(&json!({"metadata": {"deletionTimestamp": BEGAN}}), &json!({}));
+    let mut set = snapshot(
+        &json!({"metadata": {"deletionTimestamp": BEGAN}}),
+        &json!({}),
+    );
     let quota = |pod: &str, used: u8| Outcome {
         failures: vec![Failure {
             deed: Deed::of(Verb::Create, PODS),
@@ -400,11 +479,26 @@ fn a_refused_write_is_told_at_once_and_the_peers_condition_with_it() {
     };
     let first = told(&mut set, &quota("web-abcde", 1), 0).unwrap();
     assert_eq!(first.reason, "QuotaExceeded");
-    assert!(first.message.contains("pods \"web-*\" is forbidden: exceeded quota: few"), "{}", first.message);
+    assert!(
+        first
+            .message
+            .contains("pods \"web-*\" is forbidden: exceeded quota: few"),
+        "{}",
+        first.message
+    );
     let conditions = |set: &Snapshot| set.set.status.clone().unwrap().conditions;
-    let scale = conditions(&set).into_iter().find(|c| c.type_ == "FailedScale").unwrap();
-    assert_eq!((&*scale.status, &*scale.reason, scale.last_update_time), ("True", "", None));
-    assert_eq!(scale.message, "pods \"web-abcde\" is forbidden: exceeded quota: few, used: pods=1");
+    let scale = conditions(&set)
+        .into_iter()
+        .find(|c| c.type_ == "FailedScale")
+        .unwrap();
+    assert_eq!(
+        (&*scale.status, &*scale.reason, scale.last_update_time),
+        ("True", "", None)
+    );
+    assert_eq!(
+        scale.message,
+        "pods \"web-abcde\" is forbidden: exceeded quota: few, used: pods=1"
+    );
     let before = conditions(&set);
     assert_eq!(told(&mut set, &quota("web-fghij", 1), 9), Some(first));
     assert_eq!(conditions(&set), before, "another name is no news");
@@ -414,9 +508,15 @@ fn a_refused_write_is_told_at_once_and_the_peers_condition_with_it() {
 
 #[test]
 fn what_only_the_author_can_mend_comes_first() {
-    let mut snapshot = snapshot(&container(json!({"state": {"waiting": {"reason": "ErrImagePull"}}})), &json!({}));
+    let mut snapshot = snapshot(
+        &container(json!({"state": {"waiting": {"reason": "ErrImagePull"}}})),
+        &json!({}),
+    );
     let plan = Plan {
-        refusal: Some(Refusal { reason: "InvalidSpec", message: "CloneSet default/web: spec.x: y".to_owned() }),
+        refusal: Some(Refusal {
+            reason: "InvalidSpec",
+            message: "CloneSet default/web: spec.x: y".to_owned(),
+        }),
         ..Plan::default()
     };
     let status = status(&snapshot, &plan, &Outcome::default(), at(0)).unwrap();
@@ -445,14 +545,25 @@ fn a_rollout_that_is_stopped_on_purpose_is_not_blocked() {
 
 #[test]
 fn numbers_that_let_nothing_happen_are_named() {
-    let mut world = World::settled(2, template("web:1"), json!({"rollingUpdate": {"maxUnavailable": 0}}));
+    let mut world = World::settled(
+        2,
+        template("web:1"),
+        json!({"rollingUpdate": {"maxUnavailable": 0}}),
+    );
     assert_eq!(world.status().conditions, []);
     world.set_template(template("web:2"));
     world.step();
     world.step();
     let told = world.status().conditions;
-    assert_eq!(told.iter().map(|c| &*c.reason).collect::<Vec<_>>(), ["NoBudget"]);
-    assert!(told[0].message.contains("maxUnavailable: 0 and maxSurge"), "{}", told[0].message);
+    assert_eq!(
+        told.iter().map(|c| &*c.reason).collect::<Vec<_>>(),
+        ["NoBudget"]
+    );
+    assert!(
+        told[0].message.contains("maxUnavailable: 0 and maxSurge"),
+        "{}",
+        told[0].message
+    );
 }
 
 #[test]
@@ -461,9 +572,20 @@ fn overlapping_selectors_are_told_once_by_an_event() {
     let mut snapshot = world.snapshot();
     snapshot.overlapping = vec!["other".to_owned()];
     let plan = decide(&snapshot, world.now());
-    assert_eq!(plan.events.iter().map(|event| event.reason).collect::<Vec<_>>(), ["OverlappingSelector"]);
+    assert_eq!(
+        plan.events
+            .iter()
+            .map(|event| event.reason)
+            .collect::<Vec<_>>(),
+        ["OverlappingSelector"]
+    );
     let told = told(&mut snapshot, &Outcome::default(), 0).unwrap();
-    assert!(told.message.contains("\"app=web\" overlaps with that of CloneSet other"), "{}", told.message);
+    assert!(
+        told.message
+            .contains("\"app=web\" overlaps with that of CloneSet other"),
+        "{}",
+        told.message
+    );
     assert_eq!(decide(&snapshot, world.now()).events, []);
 }
 
@@ -471,13 +593,20 @@ fn overlapping_selectors_are_told_once_by_an_event() {
 fn images_that_joining_nodes_cannot_pull_are_told_and_hold_nothing_up() {
     let world = World::settled(1, template("web:1"), json!({}));
     let mut snapshot = world.snapshot();
-    for (value, reason, says) in
-        [("true", "NotPrepulled", "set ImagePullJobGate=true"), ("yes", "InvalidSpec", "\"yes\" is neither")]
-    {
-        let annotations = Arc::make_mut(&mut snapshot.set).metadata.annotations.get_or_insert_default();
+    for (value, reason, says) in [
+        ("true", "NotPrepulled", "set ImagePullJobGate=true"),
+        ("yes", "InvalidSpec", "\"yes\" is neither"),
+    ] {
+        let annotations = Arc::make_mut(&mut snapshot.set)
+            .metadata
+            .annotations
+            .get_or_insert_default();
         annotations.insert(PREPULL_ON_JOIN.to_owned(), value.to_owned());
         let told = told(&mut snapshot, &Outcome::default(), 0).unwrap();
-        assert!(told.reason == reason && told.message.contains(says), "{told:?}");
+        assert!(
+            told.reason == reason && told.message.contains(says),
+            "{told:?}"
+        );
     }
 }
 

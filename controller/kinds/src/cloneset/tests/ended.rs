@@ -27,12 +27,19 @@ fn names(world: &World) -> Vec<String> {
 }
 
 fn claims(world: &World) -> BTreeSet<String> {
-    world.claims.seen().iter().map(|claim| claim.metadata.name.to_string()).collect()
+    world
+        .claims
+        .seen()
+        .iter()
+        .map(|claim| claim.metadata.name.to_string())
+        .collect()
 }
 
 /// Verbs and kinds of what a plan writes.
 fn writes(plan: &Plan) -> Vec<String> {
-    plan.actions().map(|action| action.deed().to_string()).collect()
+    plan.actions()
+        .map(|action| action.deed().to_string())
+        .collect()
 }
 
 fn count(plan: &Plan, write: &str) -> usize {
@@ -41,15 +48,36 @@ fn count(plan: &Plan, write: &str) -> usize {
 
 fn why(plan: &Plan, pod: &str) -> String {
     let waiting = plan.waiting.iter().filter(|waiting| waiting.pod == pod);
-    waiting.map(|waiting| waiting.reason.clone()).collect::<Vec<_>>().join("; ")
+    waiting
+        .map(|waiting| waiting.reason.clone())
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 #[test]
 fn ended_pod_goes_and_its_claim_as_reuse_says() {
     let table = [
-        ("Failed", "Evicted", "it has ended (Failed: Evicted)", "RecreatingFailedPod", " has failed (Evicted): "),
-        ("Failed", "", "it has ended (Failed)", "RecreatingFailedPod", " has failed: "),
-        ("Succeeded", "", "it has ended (Succeeded)", "SuccessfulDelete", "succeed to delete pod "),
+        (
+            "Failed",
+            "Evicted",
+            "it has ended (Failed: Evicted)",
+            "RecreatingFailedPod",
+            " has failed (Evicted): ",
+        ),
+        (
+            "Failed",
+            "",
+            "it has ended (Failed)",
+            "RecreatingFailedPod",
+            " has failed: ",
+        ),
+        (
+            "Succeeded",
+            "",
+            "it has ended (Succeeded)",
+            "SuccessfulDelete",
+            "succeed to delete pod ",
+        ),
     ];
     for (phase, reason, told, event, words) in table {
         for reuse in [false, true] {
@@ -58,18 +86,38 @@ fn ended_pod_goes_and_its_claim_as_reuse_says() {
             let (pods, kept) = (names(&world), claims(&world));
             world.end(&pods[0], phase, reason);
             let plan = world.step();
-            let step = plan.stages.iter().flat_map(|stage| &stage.steps).find(|step| step.reason.contains(told));
+            let step = plan
+                .stages
+                .iter()
+                .flat_map(|stage| &stage.steps)
+                .find(|step| step.reason.contains(told));
             let step = step.unwrap_or_else(|| panic!("{case}: {plan:?}"));
             let done = step.done.as_ref().unwrap();
-            assert_eq!((done.reason, done.message.contains(words)), (event, true), "{case}: {}", done.message);
+            assert_eq!(
+                (done.reason, done.message.contains(words)),
+                (event, true),
+                "{case}: {}",
+                done.message
+            );
             assert_eq!(count(&plan, "DeletePod"), 1, "{case}");
             assert!(!world.pods.contains_key(&pods[0]), "{case}");
             world.settle();
             let (status, now) = (world.status(), names(&world));
-            assert_eq!((status.replicas, status.available_replicas, now.len()), (3, 3, 3), "{case}");
-            assert!(pods[1..].iter().all(|pod| now.contains(pod)), "{case}: others stay");
+            assert_eq!(
+                (status.replicas, status.available_replicas, now.len()),
+                (3, 3, 3),
+                "{case}"
+            );
+            assert!(
+                pods[1..].iter().all(|pod| now.contains(pod)),
+                "{case}: others stay"
+            );
             // The next one has the claim, and its id, or neither.
-            assert_eq!((claims(&world) == kept, now == pods), (reuse, reuse), "{case}");
+            assert_eq!(
+                (claims(&world) == kept, now == pods),
+                (reuse, reuse),
+                "{case}"
+            );
             assert_eq!(claims(&world).len(), 3, "{case}");
         }
     }
@@ -82,7 +130,11 @@ fn ended_pods_are_no_replicas() {
     Arc::make_mut(&mut world.set).spec.replicas = Some(2);
     world.end(&pods[1], "Failed", "Evicted");
     let plan = world.step();
-    assert_eq!((count(&plan, "DeletePod"), count(&plan, "CreatePod")), (1, 0), "the others are as many as wanted");
+    assert_eq!(
+        (count(&plan, "DeletePod"), count(&plan, "CreatePod")),
+        (1, 0),
+        "the others are as many as wanted"
+    );
     assert_eq!(names(&world), [pods[0].clone(), pods[2].clone()]);
     assert_eq!((world.status().replicas, claims(&world).len()), (2, 2));
 }
@@ -101,11 +153,22 @@ fn piled_up_pods_of_takeover_go_in_portions() {
         world.end(&name, "Failed", "Evicted");
     }
     let first = world.step();
-    assert_eq!((count(&first, "DeletePod"), count(&first, "CreatePod")), (256, 0));
+    assert_eq!(
+        (count(&first, "DeletePod"), count(&first, "CreatePod")),
+        (256, 0)
+    );
     assert!(first.look_again.is_some_and(|wait| wait.as_secs() <= 1));
-    assert_eq!(count(&world.step(), "DeletePod"), 44, "they are not the next ones of the others");
+    assert_eq!(
+        count(&world.step(), "DeletePod"),
+        44,
+        "they are not the next ones of the others"
+    );
     world.settle();
-    assert_eq!((world.identities(), world.containers()), before, "nothing else is touched");
+    assert_eq!(
+        (world.identities(), world.containers()),
+        before,
+        "nothing else is touched"
+    );
 }
 
 #[test]
@@ -120,15 +183,28 @@ fn pods_that_fail_at_once_are_made_ever_more_rarely() {
             }
             let plan = world.step();
             made += count(&plan, "CreatePod");
-            let ended = world.pods.values().filter(|pod| pod["status"]["phase"] == "Failed").count();
+            let ended = world
+                .pods
+                .values()
+                .filter(|pod| pod["status"]["phase"] == "Failed")
+                .count();
             let most = usize::try_from(replicas).unwrap();
-            assert!(ended <= most && world.pods.len() <= most, "{case}: {ended} of {}", world.pods.len());
+            assert!(
+                ended <= most && world.pods.len() <= most,
+                "{case}: {ended} of {}",
+                world.pods.len()
+            );
             world.pass(plan.look_again.map_or(1, |wait| wait.as_secs().max(1)));
         }
         // 1 + 2 + 4 + … s between two of each place.
         let most = 13 * usize::try_from(replicas).unwrap();
         assert!((8..=most).contains(&made), "{case}: {made} pods in an hour");
-        let told = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
+        let told = world
+            .status()
+            .conditions
+            .into_iter()
+            .find(|c| c.type_ == "Blocked")
+            .unwrap();
         assert_eq!(told.reason, "PodsFail", "{case}");
         let words = "pods fail one after the other; node node says: OutOfcpu; make room on the node, or change";
         assert!(told.message.contains(words), "{case}: {}", told.message);
@@ -136,9 +212,17 @@ fn pods_that_fail_at_once_are_made_ever_more_rarely() {
         world.set_template(template("web:2"));
         world.step();
         let plan = world.step();
-        assert_eq!(count(&plan, "DeletePod"), usize::try_from(replicas).unwrap(), "{case}");
+        assert_eq!(
+            count(&plan, "DeletePod"),
+            usize::try_from(replicas).unwrap(),
+            "{case}"
+        );
         world.settle();
-        assert_eq!((world.status().available_replicas, world.status().conditions), (replicas, vec![]), "{case}");
+        assert_eq!(
+            (world.status().available_replicas, world.status().conditions),
+            (replicas, vec![]),
+            "{case}"
+        );
     }
 }
 
@@ -148,7 +232,11 @@ fn pods_that_end_for_themselves_go_at_once() {
     for pod in names(&world) {
         world.end(&pod, "Failed", "Terminated");
         let plan = world.step();
-        assert_eq!((count(&plan, "DeletePod"), count(&plan, "CreatePod")), (1, 1), "{pod}");
+        assert_eq!(
+            (count(&plan, "DeletePod"), count(&plan, "CreatePod")),
+            (1, 1),
+            "{pod}"
+        );
         world.run_kubelets();
         world.pass(1);
     }
@@ -168,17 +256,33 @@ fn resting_pod_holds_its_own_place_alone() {
             world.settle();
         }
         // The youngest is the next one of those before it.
-        let youngest = world.pods().into_iter().max_by_key(|pod| pod.metadata.creation_timestamp).unwrap();
+        let youngest = world
+            .pods()
+            .into_iter()
+            .max_by_key(|pod| pod.metadata.creation_timestamp)
+            .unwrap();
         world.end(&youngest.metadata.name, "Failed", "Evicted");
         Arc::make_mut(&mut world.set).spec.replicas = Some(4);
         let plan = world.step();
-        assert_eq!((count(&plan, "CreatePod"), count(&plan, "DeletePod")), (2, 0), "reuse {reuse}: {plan:?}");
+        assert_eq!(
+            (count(&plan, "CreatePod"), count(&plan, "DeletePod")),
+            (2, 0),
+            "reuse {reuse}: {plan:?}"
+        );
         let said = why(&plan, &youngest.metadata.name);
-        assert!(said.starts_with("is replaced in ") && said.contains("(Failed: Evicted) soon after others"), "{said}");
+        assert!(
+            said.starts_with("is replaced in ")
+                && said.contains("(Failed: Evicted) soon after others"),
+            "{said}"
+        );
         assert!(plan.look_again.is_some(), "reuse {reuse}");
         world.settle();
         let now = world.now();
-        let serving = world.pods().iter().filter(|pod| availability(pod, 0, now).is_available()).count();
+        let serving = world
+            .pods()
+            .iter()
+            .filter(|pod| availability(pod, 0, now).is_available())
+            .count();
         assert_eq!((serving, world.pods.len()), (4, 4), "reuse {reuse}");
     }
 }
@@ -191,7 +295,10 @@ fn hook_holds_ended_pod_and_it_counts_once() {
     world.label(0, "x.io/hook", "on");
     world.end(&pods[0], "Failed", "Evicted");
     let plan = world.step();
-    assert!(writes(&plan).contains(&"PatchPodStatus".to_owned()) && count(&plan, "CreatePod") == 1, "{plan:?}");
+    assert!(
+        writes(&plan).contains(&"PatchPodStatus".to_owned()) && count(&plan, "CreatePod") == 1,
+        "{plan:?}"
+    );
     assert_eq!(world.ended.unwrap().count.times, 1);
     for _ in 0..3 {
         let plan = world.step();
@@ -202,11 +309,22 @@ fn hook_holds_ended_pod_and_it_counts_once() {
         );
         world.run_kubelets();
     }
-    assert_eq!((world.status().replicas, world.pods.len()), (2, 3), "it is no replica");
+    assert_eq!(
+        (world.status().replicas, world.pods.len()),
+        (2, 3),
+        "it is no replica"
+    );
     world.label(0, "x.io/hook", "off");
     assert_eq!(count(&world.step(), "DeletePod"), 1);
     world.settle();
-    assert_eq!((world.ended.unwrap().count.times, world.pods.len(), claims(&world).len()), (1, 2, 2));
+    assert_eq!(
+        (
+            world.ended.unwrap().count.times,
+            world.pods.len(),
+            claims(&world).len()
+        ),
+        (1, 2, 2)
+    );
 }
 
 #[test]
@@ -219,6 +337,10 @@ fn pod_that_is_going_is_not_deleted_again() {
     metadata["deletionTimestamp"] = json!(now);
     metadata["finalizers"] = json!(["x.io/held"]);
     let plan = world.step();
-    assert_eq!((count(&plan, "DeletePod"), count(&plan, "CreatePod")), (0, 1), "{plan:?}");
+    assert_eq!(
+        (count(&plan, "DeletePod"), count(&plan, "CreatePod")),
+        (0, 1),
+        "{plan:?}"
+    );
     assert_eq!(world.ended, None);
 }

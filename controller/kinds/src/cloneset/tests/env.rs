@@ -18,7 +18,11 @@ fn reading(image: &str, tier: &str, note: &str) -> Value {
 }
 
 fn settled(more: Value) -> World {
-    World::settled(2, reading("web:1", "a", "x"), strategy("InPlaceIfPossible", more))
+    World::settled(
+        2,
+        reading("web:1", "a", "x"),
+        strategy("InPlaceIfPossible", more),
+    )
 }
 
 #[test]
@@ -31,11 +35,22 @@ fn the_container_that_reads_it_restarts_and_no_other() {
         assert_eq!(world.identities(), before, "the same pods");
         assert_eq!(world.environments("main"), vec![json!({"TIER": tier}); 2]);
         assert_eq!(world.environments("side"), vec![json!({"NOTE": note}); 2]);
-        assert_eq!((world.restarts("main"), world.restarts("side")), (vec![restarts.0; 2], vec![restarts.1; 2]));
+        assert_eq!(
+            (world.restarts("main"), world.restarts("side")),
+            (vec![restarts.0; 2], vec![restarts.1; 2])
+        );
         assert_eq!(world.status().updated_available_replicas, 2);
     }
-    let meta: Value = serde_json::from_str(world.annotations(RUNTIME_CONTAINERS_META)[0].as_str().unwrap()).unwrap();
-    assert_eq!(meta["containers"][0]["containerID"], world.containers()[0].trim_matches('"'));
+    let meta: Value = serde_json::from_str(
+        world.annotations(RUNTIME_CONTAINERS_META)[0]
+            .as_str()
+            .unwrap(),
+    )
+    .unwrap();
+    assert_eq!(
+        meta["containers"][0]["containerID"],
+        world.containers()[0].trim_matches('"')
+    );
 }
 
 #[test]
@@ -47,9 +62,20 @@ fn the_pod_is_out_of_service_until_the_node_has_proven_it() {
     for _ in 0..5 {
         world.run_kubelets();
         world.pass(1);
-        assert!(world.step().is_idle(), "nothing restarts it but its node's daemon");
+        assert!(
+            world.step().is_idle(),
+            "nothing restarts it but its node's daemon"
+        );
     }
-    assert!(world.plan().waiting.iter().any(|w| w.reason.contains("another TIER")), "{:?}", world.plan().waiting);
+    assert!(
+        world
+            .plan()
+            .waiting
+            .iter()
+            .any(|w| w.reason.contains("another TIER")),
+        "{:?}",
+        world.plan().waiting
+    );
     world.run_daemons();
     assert!(world.step().is_idle());
     world.settle();
@@ -62,7 +88,11 @@ fn the_grace_period_comes_first() {
     let mut world = settled(grace);
     world.set_template(reading("web:1", "b", "x"));
     world.step();
-    assert_eq!(kinds(&world.step()), ["PatchPodStatus"; 2], "out of service");
+    assert_eq!(
+        kinds(&world.step()),
+        ["PatchPodStatus"; 2],
+        "out of service"
+    );
     world.run_daemons();
     world.pass(31);
     assert_eq!(kinds(&world.step()), ["PatchPod"; 2]);
@@ -93,7 +123,10 @@ fn back_while_the_daemon_stops_it_waits_for_the_new_container() {
     for _ in 0..4 {
         world.pass(1);
         world.step();
-        assert!(world.pods().iter().all(|pod| steps::is_under_way(pod)), "the container is about to end");
+        assert!(
+            world.pods().iter().all(|pod| steps::is_under_way(pod)),
+            "the container is about to end"
+        );
     }
     world.settle();
     assert_eq!(world.environments("main"), vec![json!({"TIER": "a"}); 2]);

@@ -14,7 +14,11 @@ use super::{kinds, strategy};
 /// So many pods, all of them out of service, with another image that no kubelet has seen.
 fn patched(pods: i32) -> World {
     let all_at_once = json!({"maxUnavailable": "100%"});
-    let mut world = World::settled(pods, template("web:1"), strategy("InPlaceIfPossible", all_at_once));
+    let mut world = World::settled(
+        pods,
+        template("web:1"),
+        strategy("InPlaceIfPossible", all_at_once),
+    );
     world.set_template(template("web:2"));
     world.step();
     world.step();
@@ -23,18 +27,34 @@ fn patched(pods: i32) -> World {
 
 fn events(plan: &Plan) -> Vec<&'static str> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.filter_map(|step| step.done.as_ref()).map(|event| event.reason).collect()
+    steps
+        .filter_map(|step| step.done.as_ref())
+        .map(|event| event.reason)
+        .collect()
 }
 
 #[test]
 fn gate_opens_when_the_kubelet_has_seen_the_image_and_the_pod_counts_when_it_is_proven() {
     let mut world = patched(1);
-    assert_eq!(kinds(&world.step()), [""; 0], "the kubelet has not seen the image");
+    assert_eq!(
+        kinds(&world.step()),
+        [""; 0],
+        "the kubelet has not seen the image"
+    );
     world.acknowledge(0);
     assert_eq!(kinds(&world.step()), ["PatchPodStatus"]);
     let (pods, available) = (world.pods(), world.tally().available);
-    assert!(pods[0].is_true("InPlaceUpdateReady") && !pods[0].is_true("Ready"), "the old container still runs");
-    assert_eq!((pods[0].metadata.label("lifecycle.apps.kruise.io/state"), available), (Some("Updating"), 0));
+    assert!(
+        pods[0].is_true("InPlaceUpdateReady") && !pods[0].is_true("Ready"),
+        "the old container still runs"
+    );
+    assert_eq!(
+        (
+            pods[0].metadata.label("lifecycle.apps.kruise.io/state"),
+            available
+        ),
+        (Some("Updating"), 0)
+    );
     assert_eq!(kinds(&world.step()), [""; 0], "the gate is opened once");
     world.run_kubelets();
     assert!(world.pods()[0].is_true("Ready"));
@@ -83,7 +103,11 @@ fn gate_closes_again_when_the_pod_is_ready_with_its_old_container() {
     assert_eq!(events(&plan), ["ReadyWithOldContainer"]);
     assert!(!world.pods()[0].is_true("Ready") && !world.pods()[0].is_true("InPlaceUpdateReady"));
     world.acknowledge(0);
-    assert_eq!(kinds(&world.step()), [""; 0], "it stays closed until the update is proven");
+    assert_eq!(
+        kinds(&world.step()),
+        [""; 0],
+        "it stays closed until the update is proven"
+    );
     world.run_kubelets();
     assert_eq!(kinds(&world.step()), ["PatchPodStatus"]);
     assert_eq!(world.state()["berthGateWaits"], json!(null));
@@ -98,13 +122,27 @@ fn pod_that_is_ready_and_not_proven_is_not_updated_and_ready() {
     world.step();
     world.run_kubelets();
     let status = world.status();
-    assert_eq!((status.ready_replicas, status.updated_ready_replicas, status.available_replicas), (1, 0, 0));
+    assert_eq!(
+        (
+            status.ready_replicas,
+            status.updated_ready_replicas,
+            status.available_replicas
+        ),
+        (1, 0, 0)
+    );
     world.settle();
-    assert_eq!((world.status().updated_ready_replicas, world.status().available_replicas), (1, 1));
+    assert_eq!(
+        (
+            world.status().updated_ready_replicas,
+            world.status().available_replicas
+        ),
+        (1, 1)
+    );
 }
 
 #[test]
-fn pod_held_before_its_deletion_behind_an_open_gate_goes_on_with_its_update_when_it_is_wanted_again() {
+fn pod_held_before_its_deletion_behind_an_open_gate_goes_on_with_its_update_when_it_is_wanted_again()
+ {
     let mut world = patched(1);
     world.hold(0, true, false);
     world.set_lifecycle(json!({"preDelete": {"labelsHandler": {LABEL: "on"}}}));
@@ -117,7 +155,10 @@ fn pod_held_before_its_deletion_behind_an_open_gate_goes_on_with_its_update_when
     world.step();
     assert_eq!(world.states(), [UPDATING], "its containers are not proven");
     world.settle();
-    assert_eq!((world.states(), world.state()["berthVerifiedBy"].clone()), (vec![NORMAL.to_owned()], json!("node")));
+    assert_eq!(
+        (world.states(), world.state()["berthVerifiedBy"].clone()),
+        (vec![NORMAL.to_owned()], json!("node"))
+    );
 }
 
 #[test]
@@ -159,7 +200,11 @@ fn gate_that_was_closed_again_stays_closed_when_labels_change() {
 #[test]
 fn pod_that_only_a_silent_node_can_prove_is_told_of_behind_an_open_gate() {
     let all_at_once = json!({"maxUnavailable": "100%"});
-    let mut world = World::settled(1, template("same:1"), strategy("InPlaceIfPossible", all_at_once));
+    let mut world = World::settled(
+        1,
+        template("same:1"),
+        strategy("InPlaceIfPossible", all_at_once),
+    );
     world.daemons = false;
     world.set_template(template("same:2"));
     world.step();
@@ -170,6 +215,11 @@ fn pod_that_only_a_silent_node_can_prove_is_told_of_behind_an_open_gate() {
     assert!(world.pods()[0].is_true("Ready"), "two tags of one digest");
     world.pass(90);
     world.step();
-    let blocked = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
+    let blocked = world
+        .status()
+        .conditions
+        .into_iter()
+        .find(|c| c.type_ == "Blocked")
+        .unwrap();
     assert_eq!(blocked.reason, "DaemonSilent");
 }

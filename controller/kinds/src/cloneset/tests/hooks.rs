@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_workload::gates::Gate;
-use berth_workload::lifecycle::{self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED};
+use berth_workload::lifecycle::{
+    self, NORMAL, PREPARING_DELETE, PREPARING_NORMAL, PREPARING_UPDATE, UPDATED,
+};
 use berth_workload::plan::{Action, Plan};
 use berth_workload::pod::{Pod, availability, unready};
 use proptest::prelude::*;
@@ -38,12 +40,17 @@ fn held(replicas: i32, rolling: Value, lifecycle: Value) -> World {
 
 fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
+    steps
+        .flat_map(|step| &step.actions)
+        .map(|action| action.deed().to_string())
+        .collect()
 }
 
 fn at(world: &World, state: &str) -> Vec<usize> {
     let states = world.states();
-    (0..states.len()).filter(|at| states[*at] == state).collect()
+    (0..states.len())
+        .filter(|at| states[*at] == state)
+        .collect()
 }
 
 fn one(world: &World, state: &str) -> usize {
@@ -53,7 +60,12 @@ fn one(world: &World, state: &str) -> usize {
 }
 
 fn waits(world: &World) -> String {
-    world.plan().waiting.iter().map(|w| format!("{}: {}\n", w.pod, w.reason)).collect()
+    world
+        .plan()
+        .waiting
+        .iter()
+        .map(|w| format!("{}: {}\n", w.pod, w.reason))
+        .collect()
 }
 
 fn scale(world: &mut World, replicas: i32) {
@@ -65,9 +77,16 @@ fn a_new_pod_begins_in_preparing_normal_and_says_when() {
     let mut world = World::new(1, template("web:1"), strategy(json!({})));
     world.step();
     let plan = world.step();
-    let Some(Action::CreatePod { body }) = plan.stages.last().map(|stage| &stage.steps[0].actions[0]) else { panic!() };
+    let Some(Action::CreatePod { body }) =
+        plan.stages.last().map(|stage| &stage.steps[0].actions[0])
+    else {
+        panic!()
+    };
     let body = body.value();
-    assert_eq!(body["metadata"]["labels"][lifecycle::STATE_LABEL], PREPARING_NORMAL);
+    assert_eq!(
+        body["metadata"]["labels"][lifecycle::STATE_LABEL],
+        PREPARING_NORMAL
+    );
     assert!(body["metadata"]["annotations"][lifecycle::TIMESTAMP_ANNOTATION].is_string());
 }
 
@@ -91,7 +110,10 @@ fn a_new_pod_is_available_once_it_has_all_of_pre_normal() {
     );
     world.hold(0, true, true);
     assert_eq!(kinds(&world.step()), ["PatchPodStatus"]);
-    assert_eq!((world.states(), world.status().available_replicas), (vec![NORMAL.to_owned()], 1));
+    assert_eq!(
+        (world.states(), world.status().available_replicas),
+        (vec![NORMAL.to_owned()], 1)
+    );
 }
 
 #[test]
@@ -102,9 +124,16 @@ fn a_pod_beyond_the_replicas_waits_for_pre_delete_and_comes_back() {
     assert_eq!(kinds(&plan), ["PatchPodStatus"]);
     let held = one(&world, PREPARING_DELETE);
     world.settle();
-    assert_eq!((world.pods().len(), world.states()[held].as_str()), (3, PREPARING_DELETE), "no other pod goes for it");
+    assert_eq!(
+        (world.pods().len(), world.states()[held].as_str()),
+        (3, PREPARING_DELETE),
+        "no other pod goes for it"
+    );
     assert!(world.pods()[held].is_true("Ready"), "it serves meanwhile");
-    assert!(waits(&world).contains("waits for hook preDelete: as long as the pod has label x.io/hook=on"));
+    assert!(
+        waits(&world)
+            .contains("waits for hook preDelete: as long as the pod has label x.io/hook=on")
+    );
     assert_eq!(world.status().available_replicas, 2);
     // Wanted again: it is the very pod that comes back, and none is created.
     let before = world.identities();
@@ -118,13 +147,20 @@ fn a_pod_beyond_the_replicas_waits_for_pre_delete_and_comes_back() {
     world.hold(one(&world, PREPARING_DELETE), false, false);
     assert_eq!(kinds(&world.step()), ["DeletePod"]);
     world.settle();
-    assert_eq!((world.pods().len(), world.status().available_replicas), (2, 2));
+    assert_eq!(
+        (world.pods().len(), world.status().available_replicas),
+        (2, 2)
+    );
 }
 
 #[test]
 fn a_pod_that_comes_back_waits_for_pre_normal_again() {
     let pre_normal = json!({"labelsHandler": {LABEL: "back"}});
-    let mut world = held(2, json!({}), json!({"preDelete": by_label(false), "preNormal": pre_normal}));
+    let mut world = held(
+        2,
+        json!({}),
+        json!({"preDelete": by_label(false), "preNormal": pre_normal}),
+    );
     scale(&mut world, 1);
     world.settle();
     scale(&mut world, 2);
@@ -150,12 +186,26 @@ fn what_is_marked_not_ready_never_comes_back() {
         }
         scale(&mut world, 3);
         world.settle();
-        assert_eq!((world.pods().len(), world.states()[held].as_str()), (3, PREPARING_DELETE), "{which}");
+        assert_eq!(
+            (world.pods().len(), world.states()[held].as_str()),
+            (3, PREPARING_DELETE),
+            "{which}"
+        );
         // It counts as long as it is there; once it is let go it is replaced.
         world.hold(held, false, false);
         world.settle();
-        assert_eq!((world.pods().len(), world.status().available_replicas), (3, 3), "{which}");
-        assert!(world.pods().iter().all(|left| left.metadata.uid != pod.metadata.uid), "{which}");
+        assert_eq!(
+            (world.pods().len(), world.status().available_replicas),
+            (3, 3),
+            "{which}"
+        );
+        assert!(
+            world
+                .pods()
+                .iter()
+                .all(|left| left.metadata.uid != pod.metadata.uid),
+            "{which}"
+        );
     }
 }
 
@@ -169,14 +219,29 @@ fn a_pod_asked_to_go_never_comes_back_and_is_replaced_as_the_strategy_says() {
         scale.exclude_preparing_delete = exclude;
         world.settle();
         let state = |world: &World| {
-            world.pods().iter().find(|p| *p.metadata.name == *name).map(|p| lifecycle::state(p).to_owned())
+            world
+                .pods()
+                .iter()
+                .find(|p| *p.metadata.name == *name)
+                .map(|p| lifecycle::state(p).to_owned())
         };
         assert_eq!(state(&world).as_deref(), Some(PREPARING_DELETE));
         assert_eq!(world.pods().len(), if exclude { 4 } else { 3 });
-        let held = world.pods().iter().position(|pod| *pod.metadata.name == *name).unwrap();
+        let held = world
+            .pods()
+            .iter()
+            .position(|pod| *pod.metadata.name == *name)
+            .unwrap();
         world.hold(held, false, false);
         world.settle();
-        assert_eq!((state(&world), world.pods().len(), world.status().available_replicas), (None, 3, 3));
+        assert_eq!(
+            (
+                state(&world),
+                world.pods().len(),
+                world.status().available_replicas
+            ),
+            (None, 3, 3)
+        );
     }
 }
 
@@ -186,29 +251,63 @@ fn an_update_in_place_waits_for_its_hook_before_and_after() {
         let mut world = held(2, json!({}), json!({"inPlaceUpdate": by_label(mark)}));
         world.set_template(template("web:2"));
         world.step();
-        assert_eq!(kinds(&world.step()), ["PatchPodStatus"], "state, reason and Ready in one write");
+        assert_eq!(
+            kinds(&world.step()),
+            ["PatchPodStatus"],
+            "state, reason and Ready in one write"
+        );
         let first = one(&world, PREPARING_UPDATE);
         world.settle();
-        assert_eq!(at(&world, PREPARING_UPDATE), [first], "it counts in maxUnavailable, marked not ready or not");
+        assert_eq!(
+            at(&world, PREPARING_UPDATE),
+            [first],
+            "it counts in maxUnavailable, marked not ready or not"
+        );
         assert_eq!(world.images(), ["web:1", "web:1"]);
         assert_eq!(world.pods()[first].is_true("Ready"), !mark);
         let (status, ready) = (world.status(), if mark { 1 } else { 2 });
-        assert_eq!((status.ready_replicas, status.available_replicas), (ready, 1));
-        assert!(waits(&world).contains("waits for hook inPlaceUpdate: as long as the pod has label x.io/hook=on"));
+        assert_eq!(
+            (status.ready_replicas, status.available_replicas),
+            (ready, 1)
+        );
+        assert!(
+            waits(&world).contains(
+                "waits for hook inPlaceUpdate: as long as the pod has label x.io/hook=on"
+            )
+        );
 
         world.hold(first, false, false);
         assert_eq!(kinds(&world.step()), ["PatchPodStatus", "PatchPod"]);
         world.settle();
-        assert_eq!((world.images()[first].as_str(), one(&world, UPDATED)), ("web:2", first));
-        assert!(world.pods()[first].is_true("Ready"), "ready again once it is updated");
+        assert_eq!(
+            (world.images()[first].as_str(), one(&world, UPDATED)),
+            ("web:2", first)
+        );
+        assert!(
+            world.pods()[first].is_true("Ready"),
+            "ready again once it is updated"
+        );
         assert_eq!(world.status().available_replicas, 1, "but not available");
-        assert!(waits(&world).contains("waits for hook inPlaceUpdate: until the pod has again label x.io/hook=on"));
+        assert!(
+            waits(&world).contains(
+                "waits for hook inPlaceUpdate: until the pod has again label x.io/hook=on"
+            )
+        );
 
         world.hold(first, true, false);
         world.step();
-        assert_eq!((world.states()[first].as_str(), world.status().available_replicas), (NORMAL, 2));
+        assert_eq!(
+            (
+                world.states()[first].as_str(),
+                world.status().available_replicas
+            ),
+            (NORMAL, 2)
+        );
         world.settle_with_owner();
-        assert_eq!((world.images(), world.status().updated_available_replicas), (vec!["web:2".to_owned(); 2], 2));
+        assert_eq!(
+            (world.images(), world.status().updated_available_replicas),
+            (vec!["web:2".to_owned(); 2], 2)
+        );
     }
 }
 
@@ -224,11 +323,20 @@ fn an_updated_pod_that_is_to_be_updated_again_is_held_again() {
     world.set_template(template("web:3"));
     world.settle();
     let pod = world.pods()[0].clone();
-    assert_eq!((lifecycle::state(&pod), pod.metadata.label(LABEL)), (PREPARING_UPDATE, Some("on")));
-    assert_eq!((&*pod.metadata.finalizers, pod.is_true("Ready")), (&[FINALIZER.into()][..], false));
+    assert_eq!(
+        (lifecycle::state(&pod), pod.metadata.label(LABEL)),
+        (PREPARING_UPDATE, Some("on"))
+    );
+    assert_eq!(
+        (&*pod.metadata.finalizers, pod.is_true("Ready")),
+        (&[FINALIZER.into()][..], false)
+    );
     assert_eq!(world.images(), ["web:2"]);
     world.settle_with_owner();
-    assert_eq!((world.images(), world.states()), (vec!["web:3".to_owned()], vec![NORMAL.to_owned()]));
+    assert_eq!(
+        (world.images(), world.states()),
+        (vec!["web:3".to_owned()], vec![NORMAL.to_owned()])
+    );
 }
 
 #[test]
@@ -236,8 +344,12 @@ fn an_update_that_is_not_wanted_any_more_is_undone() {
     type Edit = fn(&mut World);
     let edits: [(&str, Edit); 3] = [
         ("rolled back", |world| world.set_template(template("web:1"))),
-        ("inside the partition", |world| world.edit_rolling_update("partition", json!(2))),
-        ("paused", |world| world.edit_rolling_update("paused", json!(true))),
+        ("inside the partition", |world| {
+            world.edit_rolling_update("partition", json!(2))
+        }),
+        ("paused", |world| {
+            world.edit_rolling_update("paused", json!(true))
+        }),
     ];
     for (what, edit) in edits {
         for (label, state) in [(true, NORMAL), (false, UPDATED)] {
@@ -249,7 +361,10 @@ fn an_update_that_is_not_wanted_any_more_is_undone() {
             edit(&mut world);
             world.settle();
             assert_eq!(world.states()[first], state, "{what}");
-            assert!(world.pods()[first].is_true("Ready"), "{what}: no reason is left behind");
+            assert!(
+                world.pods()[first].is_true("Ready"),
+                "{what}: no reason is left behind"
+            );
             assert_eq!(world.images(), ["web:1", "web:1"], "{what}");
         }
     }
@@ -269,31 +384,53 @@ fn labels_alone_are_held_as_well_and_restart_nothing() {
     world.settle();
     assert_eq!(world.states(), [UPDATED]);
     world.settle_with_owner();
-    assert_eq!((world.states(), world.containers()), (vec![NORMAL.to_owned()], containers));
+    assert_eq!(
+        (world.states(), world.containers()),
+        (vec![NORMAL.to_owned()], containers)
+    );
     assert_eq!(world.pods()[0].metadata.label("tier"), Some("front"));
 }
 
 #[test]
 fn a_pod_that_is_replaced_waits_for_pre_delete_and_for_nothing_else() {
-    let mut world = held(2, json!({"podUpdatePolicy": "ReCreate"}), json!({"preDelete": by_label(false)}));
+    let mut world = held(
+        2,
+        json!({"podUpdatePolicy": "ReCreate"}),
+        json!({"preDelete": by_label(false)}),
+    );
     world.set_template(template("web:2"));
     world.step();
     assert_eq!(kinds(&world.step()), ["PatchPodStatus"]);
     let first = one(&world, PREPARING_DELETE);
-    assert_eq!(world.pods()[first].metadata.label(SPECIFIED_DELETE), Some("true"), "it does not come back");
+    assert_eq!(
+        world.pods()[first].metadata.label(SPECIFIED_DELETE),
+        Some("true"),
+        "it does not come back"
+    );
     assert_eq!(world.settle(), 0);
     assert_eq!(at(&world, PREPARING_DELETE), [first]);
     world.settle_with_owner();
-    assert_eq!((world.images(), world.status().available_replicas), (vec!["web:2".to_owned(); 2], 2));
+    assert_eq!(
+        (world.images(), world.status().available_replicas),
+        (vec!["web:2".to_owned(); 2], 2)
+    );
 }
 
 #[test]
 fn a_pod_held_in_the_middle_of_its_update_goes_on_with_it_when_it_comes_back() {
-    let mut world = held(2, json!({"maxUnavailable": 2}), json!({"preDelete": by_label(false)}));
+    let mut world = held(
+        2,
+        json!({"maxUnavailable": 2}),
+        json!({"preDelete": by_label(false)}),
+    );
     world.set_template(template("web:2"));
     world.step();
     world.step();
-    assert_eq!(world.images(), ["web:2", "web:2"], "patched, but no kubelet has run");
+    assert_eq!(
+        world.images(),
+        ["web:2", "web:2"],
+        "patched, but no kubelet has run"
+    );
     scale(&mut world, 1);
     world.step();
     let held = one(&world, PREPARING_DELETE);
@@ -301,17 +438,30 @@ fn a_pod_held_in_the_middle_of_its_update_goes_on_with_it_when_it_comes_back() {
     world.step();
     assert_eq!(world.states()[held], lifecycle::UPDATING);
     world.settle();
-    assert_eq!((world.status().updated_available_replicas, at(&world, NORMAL).len()), (2, 2));
+    assert_eq!(
+        (
+            world.status().updated_available_replicas,
+            at(&world, NORMAL).len()
+        ),
+        (2, 2)
+    );
 }
 
 #[test]
 fn a_pod_that_prepares_its_update_scales_as_the_gate_says() {
     let stays = |gate: bool, partition: i32| {
-        let mut world = held(3, json!({"partition": 2}), json!({"inPlaceUpdate": by_label(false)}));
+        let mut world = held(
+            3,
+            json!({"partition": 2}),
+            json!({"inPlaceUpdate": by_label(false)}),
+        );
         world.gates = world.gates.with(Gate::PreparingUpdateAsUpdate, gate);
         world.set_template(template("web:2"));
         world.settle();
-        let held = world.pods()[one(&world, PREPARING_UPDATE)].metadata.uid.clone();
+        let held = world.pods()[one(&world, PREPARING_UPDATE)]
+            .metadata
+            .uid
+            .clone();
         world.edit_rolling_update("partition", json!(partition));
         scale(&mut world, 2);
         world.step();
@@ -320,7 +470,11 @@ fn a_pod_that_prepares_its_update_scales_as_the_gate_says() {
     };
     // As an updated pod it is one too many, or the only one.
     assert_eq!((stays(true, 2), stays(true, 1)), (false, true));
-    assert_eq!(stays(false, 2), stays(false, 1), "as an old one it is one of three");
+    assert_eq!(
+        stays(false, 2),
+        stays(false, 1),
+        "as an old one it is one of three"
+    );
 }
 
 #[test]
@@ -328,7 +482,10 @@ fn the_reasons_of_others_are_kept() {
     let mut world = held(1, json!({}), json!({"inPlaceUpdate": by_label(true)}));
     world.set_template(template("web:2"));
     world.settle();
-    let other = unready::Reason { user_agent: "Other".into(), key: "why".into() };
+    let other = unready::Reason {
+        user_agent: "Other".into(),
+        key: "why".into(),
+    };
     world.add_reason(0, &other);
     world.settle_with_owner();
     assert_eq!(world.states(), [NORMAL]);
@@ -349,7 +506,11 @@ fn hooks_that_are_taken_out_of_the_spec_hold_nothing() {
         world.set_lifecycle(Value::Null);
         world.settle();
         let replicas = if scaled { 2 } else { 3 };
-        assert_eq!(world.status().updated_available_replicas, replicas, "{mark} {scaled}");
+        assert_eq!(
+            world.status().updated_available_replicas,
+            replicas,
+            "{mark} {scaled}"
+        );
     }
 }
 
@@ -390,17 +551,29 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn apply(world: &mut World, change: &Change) {
     match change {
-        Change::Image(n) => world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(format!("web:{n}"))),
-        Change::Env(n) => {
-            world.edit_template(|t| t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": n.to_string()}]));
+        Change::Image(n) => {
+            world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(format!("web:{n}")))
         }
-        Change::Label(n) => world.edit_template(|t| t["metadata"]["labels"]["tier"] = json!(n.to_string())),
+        Change::Env(n) => {
+            world.edit_template(|t| {
+                t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": n.to_string()}])
+            });
+        }
+        Change::Label(n) => {
+            world.edit_template(|t| t["metadata"]["labels"]["tier"] = json!(n.to_string()))
+        }
         Change::Replicas(n) => scale(world, *n),
         Change::Partition(n) => world.edit_rolling_update("partition", json!(n)),
         Change::Pause(paused) => world.edit_rolling_update("paused", json!(paused)),
         Change::Ask(at) => {
-            let name = world.pods().get(*at).map(|pod| pod.metadata.name.to_string());
-            Arc::make_mut(&mut world.set).spec.scale_strategy.pods_to_delete = name.into_iter().collect();
+            let name = world
+                .pods()
+                .get(*at)
+                .map(|pod| pod.metadata.name.to_string());
+            Arc::make_mut(&mut world.set)
+                .spec
+                .scale_strategy
+                .pods_to_delete = name.into_iter().collect();
         }
         Change::Kubelets => world.run_kubelets(),
         Change::OneKubelet(at) => world.run_kubelet(*at),
@@ -434,13 +607,25 @@ fn hooks() -> impl Strategy<Value = Value> {
 fn tally(world: &World) -> (usize, usize, usize) {
     let pods = world.pods();
     let active = |pod: &&Arc<Pod>| pod.is_active();
-    let available = pods.iter().filter(active).filter(|pod| availability(pod, 0, world.now()).is_available()).count();
+    let available = pods
+        .iter()
+        .filter(active)
+        .filter(|pod| availability(pod, 0, world.now()).is_available())
+        .count();
     let updated = world.status().update_revision;
     let old = |pod: &&Arc<Pod>| {
-        let label = pod.metadata.label(berth_workload::revision::REVISION_LABEL).unwrap_or_default();
-        lifecycle::state(pod) != PREPARING_DELETE && !berth_workload::revision::same(label, &updated)
+        let label = pod
+            .metadata
+            .label(berth_workload::revision::REVISION_LABEL)
+            .unwrap_or_default();
+        lifecycle::state(pod) != PREPARING_DELETE
+            && !berth_workload::revision::same(label, &updated)
     };
-    (pods.iter().filter(active).count(), available, pods.iter().filter(active).filter(old).count())
+    (
+        pods.iter().filter(active).count(),
+        available,
+        pods.iter().filter(active).filter(old).count(),
+    )
 }
 
 proptest! {

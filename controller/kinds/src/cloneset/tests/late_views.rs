@@ -124,19 +124,31 @@ impl Hooks {
 fn given(planted: Planted) -> impl Strategy<Value = Given> {
     let limits = prop_oneof![(1usize..4, 0usize..3), (Just(0), 1usize..3)];
     let policy = prop::sample::select(vec!["InPlaceIfPossible", "ReCreate"]);
-    let hooks = prop::sample::select(vec![Hooks::None, Hooks::None, Hooks::Labels, Hooks::Finalizers]);
+    let hooks = prop::sample::select(vec![
+        Hooks::None,
+        Hooks::None,
+        Hooks::Labels,
+        Hooks::Finalizers,
+    ]);
     let claims = prop::sample::select(vec![None, None, Some(false), Some(true)]);
-    (policy, limits, prop::sample::select(vec![0, 3]), hooks, claims).prop_map(
-        move |(policy, (max_unavailable, max_surge), grace, hooks, claims)| Given {
-            policy,
-            max_unavailable,
-            max_surge,
-            grace,
-            hooks,
-            claims,
-            planted,
-        },
+    (
+        policy,
+        limits,
+        prop::sample::select(vec![0, 3]),
+        hooks,
+        claims,
     )
+        .prop_map(
+            move |(policy, (max_unavailable, max_surge), grace, hooks, claims)| Given {
+                policy,
+                max_unavailable,
+                max_surge,
+                grace,
+                hooks,
+                claims,
+                planted,
+            },
+        )
 }
 
 impl Given {
@@ -172,21 +184,30 @@ struct History {
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What comes of itself at the end tells less than what led there.
-        self.told.iter().take(80).try_for_each(|line| write!(f, "\n    {line}"))
+        self.told
+            .iter()
+            .take(80)
+            .try_for_each(|line| write!(f, "\n    {line}"))
     }
 }
 
 impl History {
     fn begin(given: Given) -> Self {
         let views = Views::of(given.world(), given.planted);
-        Self { views, given, told: Vec::new() }
+        Self {
+            views,
+            given,
+            told: Vec::new(),
+        }
     }
 
     fn take(&mut self, step: &Step) -> Result<(), TestCaseError> {
         self.told.push(format!("{step:?}"));
         let world = &mut self.views.world;
         match step {
-            Step::Image(image) => world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(image)),
+            Step::Image(image) => {
+                world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(image))
+            }
             Step::Replicas(n) => Arc::make_mut(&mut world.set).spec.replicas = Some(*n),
             Step::Partition(n) => world.edit_rolling_update("partition", Value::from(*n)),
             Step::AskToGo(at) => world.ask_to_go(*at),
@@ -220,11 +241,25 @@ impl History {
         }
         let world = &self.views.world;
         let claims = world.claims.seen();
-        let sound: BTreeSet<&str> = claims.iter().filter(|c| !c.is_going()).map(|c| &*c.metadata.name).collect();
-        for pod in world.pods.values().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
+        let sound: BTreeSet<&str> = claims
+            .iter()
+            .filter(|c| !c.is_going())
+            .map(|c| &*c.metadata.name)
+            .collect();
+        for pod in world
+            .pods
+            .values()
+            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+        {
             for volume in pod["spec"]["volumes"].as_array().into_iter().flatten() {
-                let claim = volume["persistentVolumeClaim"]["claimName"].as_str().unwrap_or_default();
-                prop_assert!(sound.contains(claim), "a pod lacks {claim} under {:?}:{self}", self.given);
+                let claim = volume["persistentVolumeClaim"]["claimName"]
+                    .as_str()
+                    .unwrap_or_default();
+                prop_assert!(
+                    sound.contains(claim),
+                    "a pod lacks {claim} under {:?}:{self}",
+                    self.given
+                );
             }
         }
         Ok(())
@@ -232,29 +267,63 @@ impl History {
 
     /// Every write is held against the limits, of the spec that the controller sees or any later one.
     fn act(&mut self, writes: usize) -> Result<(), TestCaseError> {
-        let replicas = || self.views.specs().map(|set| usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0));
+        let replicas = || {
+            self.views
+                .specs()
+                .map(|set| usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or(0))
+        };
         // Nobody can make up for what another has taken away unseen.
         let lost = self.views.unseen_strays();
-        let floor = replicas().min().unwrap_or(0).saturating_sub(self.given.max_unavailable + lost);
+        let floor = replicas()
+            .min()
+            .unwrap_or(0)
+            .saturating_sub(self.given.max_unavailable + lost);
         let ceiling = replicas().max().unwrap_or(0) + self.given.max_surge;
         let most = replicas().max().unwrap_or(0);
-        let kept = self.views.specs().map(partition).min().unwrap_or(0).saturating_sub(lost);
+        let kept = self
+            .views
+            .specs()
+            .map(partition)
+            .min()
+            .unwrap_or(0)
+            .saturating_sub(lost);
         let mut before = self.views.tally();
         for (action, after) in self.views.act(writes) {
             self.told.push(format!("  {action}: {after}"));
-            prop_assert!(after.available >= before.available.min(floor), "maxUnavailable of {:?}:{self}", self.given);
-            prop_assert!(after.pods <= before.pods.max(ceiling), "maxSurge of {:?}:{self}", self.given);
-            let splits = before.pods < most || after.old >= before.old.min(kept) || after.asked < before.asked;
-            prop_assert!(splits, "partition of {:?}, {kept} stay: {before}, then{self}", self.given);
+            prop_assert!(
+                after.available >= before.available.min(floor),
+                "maxUnavailable of {:?}:{self}",
+                self.given
+            );
+            prop_assert!(
+                after.pods <= before.pods.max(ceiling),
+                "maxSurge of {:?}:{self}",
+                self.given
+            );
+            let splits = before.pods < most
+                || after.old >= before.old.min(kept)
+                || after.asked < before.asked;
+            prop_assert!(
+                splits,
+                "partition of {:?}, {kept} stay: {before}, then{self}",
+                self.given
+            );
             before = after;
         }
-        prop_assert!(self.views.faults.is_empty(), "{:?} under {:?}:{self}", self.views.faults, self.given);
+        prop_assert!(
+            self.views.faults.is_empty(),
+            "{:?} under {:?}:{self}",
+            self.views.faults,
+            self.given
+        );
         Ok(())
     }
 
     /// Everything is told, and nothing more is wanted than this: a last template, or that of now.
     fn settle(&mut self, replicas: i32, renews: bool) -> Result<(), TestCaseError> {
-        self.told.push(format!("{replicas} replicas, no partition, another template: {renews}"));
+        self.told.push(format!(
+            "{replicas} replicas, no partition, another template: {renews}"
+        ));
         if renews {
             self.views.world.set_template(template(LAST));
         }
@@ -262,7 +331,9 @@ impl History {
         self.views.world.edit_rolling_update("partition", json!(0));
         self.views.record();
         for _ in 0..200 {
-            Kind::ALL.into_iter().for_each(|kind| self.views.tell(kind, usize::MAX));
+            Kind::ALL
+                .into_iter()
+                .for_each(|kind| self.views.tell(kind, usize::MAX));
             self.act(usize::MAX)?;
             let before = self.views.world.pods.clone();
             self.views.world.serve_hooks();
@@ -277,7 +348,10 @@ impl History {
                 return self.check(replicas);
             }
         }
-        Err(TestCaseError::fail(format!("it does not come to rest under {:?}:{self}", self.given)))
+        Err(TestCaseError::fail(format!(
+            "it does not come to rest under {:?}:{self}",
+            self.given
+        )))
     }
 
     fn check(&self, replicas: i32) -> Result<(), TestCaseError> {
@@ -291,14 +365,30 @@ impl History {
         );
         let wanted = world.template_image();
         let exact = world.created_from().iter().all(|image| *image == wanted);
-        prop_assert!(exact, "what runs is what the spec says under {:?}:{self}", self.given);
+        prop_assert!(
+            exact,
+            "what runs is what the spec says under {:?}:{self}",
+            self.given
+        );
         let tally = world.tally();
-        prop_assert_eq!(tally.available, tally.pods, "all are back in service under {:?}:{}", self.given, self);
+        prop_assert_eq!(
+            tally.available,
+            tally.pods,
+            "all are back in service under {:?}:{}",
+            self.given,
+            self
+        );
         if self.given.claims == Some(false) {
             let claims = world.claims.seen();
             let of_a_pod = |id: &str| world.pods.contains_key(&format!("web-{id}"));
-            let left = claims.iter().find(|claim| !of_a_pod(instance(&claim.metadata)));
-            prop_assert!(left.is_none(), "{left:?} is left behind under {:?}:{self}", self.given);
+            let left = claims
+                .iter()
+                .find(|claim| !of_a_pod(instance(&claim.metadata)));
+            prop_assert!(
+                left.is_none(),
+                "{left:?} is left behind under {:?}:{self}",
+                self.given
+            );
         }
         Ok(())
     }
@@ -308,7 +398,11 @@ impl History {
 /// form. The seed says which histories.
 fn run(planted: Planted, histories: u32, least: usize, seed: u64) -> (usize, Option<String>) {
     let taken = Cell::new(0);
-    let config = Config { cases: histories, failure_persistence: None, ..Config::default() };
+    let config = Config {
+        cases: histories,
+        failure_persistence: None,
+        ..Config::default()
+    };
     let long = u32::from(planted == Planted::Nothing);
     let steps = prop_oneof![
         2 => prop::collection::vec(step(), 1..SHORT),
@@ -322,13 +416,16 @@ fn run(planted: Planted, histories: u32, least: usize, seed: u64) -> (usize, Opt
         bytes[8..16].copy_from_slice(&batch.to_le_bytes());
         batch += 1;
         let chance = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-        let ran = TestRunner::new_with_rng(config.clone(), chance).run(&drawn, |(steps, given, replicas, renews)| {
-            let mut history = History::begin(given);
-            steps.iter().try_for_each(|step| history.take(step))?;
-            history.settle(replicas, renews)?;
-            taken.set(taken.get() + steps.len());
-            Ok(())
-        });
+        let ran = TestRunner::new_with_rng(config.clone(), chance).run(
+            &drawn,
+            |(steps, given, replicas, renews)| {
+                let mut history = History::begin(given);
+                steps.iter().try_for_each(|step| history.take(step))?;
+                history.settle(replicas, renews)?;
+                taken.set(taken.get() + steps.len());
+                Ok(())
+            },
+        );
         found = match ran {
             Ok(()) => None,
             Err(TestError::Fail(reason, _)) => Some(reason.message().to_owned()),
@@ -343,13 +440,23 @@ fn run(planted: Planted, histories: u32, least: usize, seed: u64) -> (usize, Opt
 const SEED: u64 = 18;
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "how long a test goes on is no decision")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "how long a test goes on is no decision"
+)]
 fn whatever_is_seen_late_the_promises_hold() {
-    let number = |name| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
+    let number = |name| {
+        std::env::var(name)
+            .ok()
+            .map(|number| number.parse::<u64>().unwrap())
+    };
     let asked = number("BERTH_MODEL_STEPS").map(|steps| usize::try_from(steps).unwrap());
     let seed = number("BERTH_MODEL_SEED").unwrap_or_else(|| asked.map_or(SEED, |_| any_number()));
     let (taken, found) = run(Planted::Nothing, 100, asked.unwrap_or(STEPS), seed);
-    assert_eq!(found, None, "after {taken} steps of BERTH_MODEL_SEED={seed}");
+    assert_eq!(
+        found, None,
+        "after {taken} steps of BERTH_MODEL_SEED={seed}"
+    );
     println!("BERTH_MODEL_SEED={seed}: {taken} steps, nothing found");
 }
 
@@ -362,12 +469,18 @@ fn assert_found(planted: Planted, laws: &[&str]) {
 
 #[test]
 fn a_controller_that_knows_only_its_own_life_is_found() {
-    assert_found(Planted::KnowsOnlyItsLife, &["back in service", "come to rest"]);
+    assert_found(
+        Planted::KnowsOnlyItsLife,
+        &["back in service", "come to rest"],
+    );
 }
 
 #[test]
 fn a_controller_that_does_not_wait_for_its_own_writes_is_found() {
-    assert_found(Planted::SeesNotItsOwn, &["maxSurge", "maxUnavailable", "partition of"]);
+    assert_found(
+        Planted::SeesNotItsOwn,
+        &["maxSurge", "maxUnavailable", "partition of"],
+    );
 }
 
 #[test]
@@ -377,7 +490,10 @@ fn a_controller_that_misses_deletions_is_found() {
 
 #[test]
 fn a_controller_that_believes_the_uid_of_an_owner_is_found() {
-    assert_found(Planted::BelievesUids, &["maxUnavailable", "maxSurge", "pods under", "come to rest"]);
+    assert_found(
+        Planted::BelievesUids,
+        &["maxUnavailable", "maxSurge", "pods under", "come to rest"],
+    );
 }
 
 /// Another one in every run.

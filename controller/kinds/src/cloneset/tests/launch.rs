@@ -16,7 +16,11 @@ fn template(priorities: [Option<&str>; 3]) -> Value {
         let variable = |value: &str| json!({"name": env::CONTAINER_PRIORITY, "value": value});
         json!({"name": name, "image": format!("{name}:1"), "env": priority.into_iter().map(variable).collect::<Vec<_>>()})
     };
-    let containers: Vec<Value> = ["a", "b", "c"].into_iter().zip(priorities).map(container).collect();
+    let containers: Vec<Value> = ["a", "b", "c"]
+        .into_iter()
+        .zip(priorities)
+        .map(container)
+        .collect();
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers}})
 }
 
@@ -30,11 +34,18 @@ fn ordered() -> Value {
 #[test]
 fn who_has_which_priority() {
     let mut single = template([Some("5"), None, None]);
-    single["spec"]["containers"].as_array_mut().unwrap().truncate(1);
+    single["spec"]["containers"]
+        .as_array_mut()
+        .unwrap()
+        .truncate(1);
     let table = [
         ("none", template([None; 3]), Ok(None)),
         ("all the same", template([Some("3"); 3]), Ok(None)),
-        ("some", template([None, Some("10"), Some("-1")]), Ok(Some(vec![0, 10, -1]))),
+        (
+            "some",
+            template([None, Some("10"), Some("-1")]),
+            Ok(Some(vec![0, 10, -1])),
+        ),
         ("as listed", ordered(), Ok(Some(vec![0, -1, -2]))),
         ("one container", single, Ok(None)),
         (
@@ -46,7 +57,10 @@ fn who_has_which_priority() {
     for (what, template, expected) in table {
         match (priorities(&template), expected) {
             (Err((field, why)), Err(part)) => {
-                assert!(field == "template.spec.containers" && why.contains(part), "{what}: {why}");
+                assert!(
+                    field == "template.spec.containers" && why.contains(part),
+                    "{what}: {why}"
+                );
             }
             (found, expected) => assert_eq!(found.ok(), expected.ok(), "{what}"),
         }
@@ -57,14 +71,22 @@ fn who_has_which_priority() {
 fn a_priority_that_is_no_number_is_refused() {
     let mut world = World::new(1, template([Some("first"), None, None]), strategy());
     let plan = world.step();
-    assert!(plan.refusal.unwrap().message.contains("spec.template.spec.containers"));
+    assert!(
+        plan.refusal
+            .unwrap()
+            .message
+            .contains("spec.template.spec.containers")
+    );
 }
 
 #[test]
 fn containers_start_in_order() {
     for (template, order) in [
         (ordered(), [&["a"][..], &["a", "b"], &["a", "b", "c"]]),
-        (template([Some("-1"), Some("7"), None]), [&["b"], &["b", "c"], &["a", "b", "c"]]),
+        (
+            template([Some("-1"), Some("7"), None]),
+            [&["b"], &["b", "c"], &["a", "b", "c"]],
+        ),
     ] {
         let mut world = World::new(2, template, strategy());
         world.slow = true;
@@ -73,7 +95,10 @@ fn containers_start_in_order() {
         }
         for started in order {
             world.run_kubelets();
-            assert_eq!(world.started(), vec![started.iter().map(ToString::to_string).collect::<Vec<_>>(); 2]);
+            assert_eq!(
+                world.started(),
+                vec![started.iter().map(ToString::to_string).collect::<Vec<_>>(); 2]
+            );
             assert!(world.step().is_idle(), "they run and are not ready");
             world.run_kubelets();
             assert_eq!(
@@ -100,9 +125,17 @@ fn three_writes_and_the_first_two_may_be_repeated() {
     assert_eq!(gates.deed().to_string(), "PatchPodStatus");
     world.write_some(&[gates]);
     let plan = world.plan();
-    let stage = plan.stages.iter().find(|stage| stage.name == "launch order").unwrap();
+    let stage = plan
+        .stages
+        .iter()
+        .find(|stage| stage.name == "launch order")
+        .unwrap();
     let [
-        Action::Create { resource: CONFIG_MAPS, body, if_exists: IfExists::IsFine },
+        Action::Create {
+            resource: CONFIG_MAPS,
+            body,
+            if_exists: IfExists::IsFine,
+        },
         Action::OpenBarrier { keys, .. },
         Action::PatchPod { patch, .. },
     ] = stage.steps[0].actions.as_slice()
@@ -111,11 +144,21 @@ fn three_writes_and_the_first_two_may_be_repeated() {
     };
     assert_eq!(body["metadata"]["ownerReferences"][0]["kind"], "Pod");
     assert_eq!(keys, &["p_0"]);
-    assert_eq!(patch.annotations[annotation::LAUNCHED_PRIORITY].as_deref(), Some("0"));
+    assert_eq!(
+        patch.annotations[annotation::LAUNCHED_PRIORITY].as_deref(),
+        Some("0")
+    );
     // The controller ends after the first or the second write: the next one plans the same.
     for writes in [1, 2] {
         world.write_some(&stage.steps[0].actions[..writes]);
-        assert_eq!(world.plan().stages.iter().find(|s| s.name == "launch order"), Some(stage));
+        assert_eq!(
+            world
+                .plan()
+                .stages
+                .iter()
+                .find(|s| s.name == "launch order"),
+            Some(stage)
+        );
     }
     world.settle();
 }

@@ -12,7 +12,11 @@ fn scale(world: &mut World, replicas: i32) {
 
 /// Two pods, of which one is updated in place: its new container runs, and nobody has said so yet.
 fn about_to_serve() -> World {
-    let mut world = World::settled(2, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        2,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     world.set_template(template("web:2"));
     world.step();
     assert_eq!(kinds(&world.step()), ["PatchPodStatus", "PatchPod"]);
@@ -24,7 +28,11 @@ fn about_to_serve() -> World {
 fn a_pod_that_is_deleted_is_not_put_back_into_service_before() {
     let mut world = about_to_serve();
     assert_eq!(kinds(&world.plan())[0], "PatchPodStatus", "it would be");
-    let updated = world.images().iter().position(|image| image == "web:2").unwrap();
+    let updated = world
+        .images()
+        .iter()
+        .position(|image| image == "web:2")
+        .unwrap();
     world.ask_to_go(updated);
     // It serves nobody, so the limits let it go.
     assert_eq!(kinds(&world.plan()), ["DeletePod"]);
@@ -34,8 +42,16 @@ fn a_pod_that_is_deleted_is_not_put_back_into_service_before() {
     }
     world.set_lifecycle(json!({"preDelete": {"labelsHandler": {"x.io/hook": "on"}}}));
     let plan = world.plan();
-    let Action::PatchPodStatus { patch, conditions, .. } = &plan.stages[0].steps[0].actions[0] else { panic!() };
-    assert_eq!(patch.labels[lifecycle::STATE_LABEL].as_deref(), Some(lifecycle::PREPARING_DELETE));
+    let Action::PatchPodStatus {
+        patch, conditions, ..
+    } = &plan.stages[0].steps[0].actions[0]
+    else {
+        panic!()
+    };
+    assert_eq!(
+        patch.labels[lifecycle::STATE_LABEL].as_deref(),
+        Some(lifecycle::PREPARING_DELETE)
+    );
     assert_eq!((kinds(&plan).len(), conditions.len()), (1, 0));
 }
 
@@ -43,7 +59,11 @@ fn a_pod_that_is_deleted_is_not_put_back_into_service_before() {
 fn a_pod_that_somebody_else_deletes_is_left_alone() {
     let mut world = about_to_serve();
     let now = world.now();
-    let updated = world.pods.values_mut().find(|pod| pod["spec"]["containers"][0]["image"] == "web:2").unwrap();
+    let updated = world
+        .pods
+        .values_mut()
+        .find(|pod| pod["spec"]["containers"][0]["image"] == "web:2")
+        .unwrap();
     updated["metadata"]["deletionTimestamp"] = json!(now);
     assert_eq!(kinds(&world.plan()), ["CreatePod"]);
 }
@@ -55,16 +75,28 @@ fn pods_that_are_asked_to_go_do_so_within_max_unavailable() {
         let mut world = World::settled(5, template("web:1"), strategy("InPlaceIfPossible", more));
         (0..3).for_each(|at| world.ask_to_go(at));
         let plan = world.plan();
-        assert_eq!(kinds(&plan), vec!["DeletePod"; now], "maxUnavailable {max_unavailable}");
+        assert_eq!(
+            kinds(&plan),
+            vec!["DeletePod"; now],
+            "maxUnavailable {max_unavailable}"
+        );
         let waits = "is to be deleted (its deletion was asked for), and waits for maxUnavailable";
-        let waiting = plan.waiting.iter().filter(|waiting| waiting.reason == waits).count();
+        let waiting = plan
+            .waiting
+            .iter()
+            .filter(|waiting| waiting.reason == waits)
+            .count();
         assert_eq!(waiting, 3 - now, "maxUnavailable {max_unavailable}");
     }
 }
 
 #[test]
 fn what_serves_nobody_goes_whatever_max_unavailable_says() {
-    let mut world = World::settled(4, template("web:1"), strategy("InPlaceIfPossible", json!({"maxUnavailable": 1})));
+    let mut world = World::settled(
+        4,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({"maxUnavailable": 1})),
+    );
     (0..3).for_each(|at| world.ask_to_go(at));
     world.break_pod(0);
     world.break_pod(1);
@@ -77,7 +109,11 @@ fn the_pods_that_stay_are_spread_as_the_template_says() {
     let mut spread = template("web:1");
     spread["spec"]["topologySpreadConstraints"] =
         json!([{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}]);
-    let mut world = World::settled(3, spread, strategy("InPlaceIfPossible", json!({"maxUnavailable": 3})));
+    let mut world = World::settled(
+        3,
+        spread,
+        strategy("InPlaceIfPossible", json!({"maxUnavailable": 3})),
+    );
     scale(&mut world, 2);
     let zones = [("n1", "east"), ("n2", "east"), ("n3", "west")];
     // Whichever pod is alone in its zone, it stays.
@@ -85,7 +121,11 @@ fn the_pods_that_stay_are_spread_as_the_template_says() {
         let mut snapshot = world.snapshot();
         let mut others = ["n1", "n2"].into_iter();
         for (at, pod) in snapshot.pods.iter_mut().enumerate() {
-            let node = if at == alone { "n3" } else { others.next().unwrap() };
+            let node = if at == alone {
+                "n3"
+            } else {
+                others.next().unwrap()
+            };
             Arc::make_mut(pod).spec.node_name = node.into();
         }
         let host = |(name, zone): (&str, &str)| -> (Box<str>, Arc<Node>) {
@@ -102,6 +142,9 @@ fn the_pods_that_stay_are_spread_as_the_template_says() {
             })
             .collect();
         assert_eq!(gone.len(), 1, "{plan:?}");
-        assert_ne!(*gone[0], *snapshot.pods[alone].metadata.name, "it is alone in its zone");
+        assert_ne!(
+            *gone[0], *snapshot.pods[alone].metadata.name,
+            "it is alone in its zone"
+        );
     }
 }

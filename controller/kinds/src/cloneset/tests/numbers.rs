@@ -32,11 +32,17 @@ fn patched(plan: &Plan) -> Vec<String> {
 
 fn count(plan: &Plan, kind: &str) -> usize {
     let actions = plan.actions();
-    actions.filter(|action| action.deed().to_string() == kind).count()
+    actions
+        .filter(|action| action.deed().to_string() == kind)
+        .count()
 }
 
 fn names(world: &World) -> Vec<String> {
-    world.pods().iter().map(|pod| pod.metadata.name.to_string()).collect()
+    world
+        .pods()
+        .iter()
+        .map(|pod| pod.metadata.name.to_string())
+        .collect()
 }
 
 /// The template changes, and its revision is written: the next decision may update.
@@ -48,38 +54,67 @@ fn roll_out(world: &mut World, image: &str) {
 #[test]
 fn a_raised_partition_brings_pods_back_in_place() {
     for (on, expected) in [(true, 1), (false, 3)] {
-        let mut world = World::settled(5, template("web:1"), in_place(json!({"maxUnavailable": 1, "partition": 2})));
+        let mut world = World::settled(
+            5,
+            template("web:1"),
+            in_place(json!({"maxUnavailable": 1, "partition": 2})),
+        );
         world.gates = world.gates.with(Gate::CloneSetPartitionRollback, on);
         let before = world.identities();
         world.set_template(template("web:2"));
         world.settle();
         assert_eq!(world.status().updated_replicas, 3);
         world.edit_rolling_update("partition", json!(4));
-        assert_eq!(patched(&world.plan()).len(), usize::from(on), "one at a time, if at all");
+        assert_eq!(
+            patched(&world.plan()).len(),
+            usize::from(on),
+            "one at a time, if at all"
+        );
         world.settle();
         assert_eq!(world.status().updated_replicas, expected, "rollback {on}");
         assert_eq!(world.identities(), before, "the same pods");
         assert_eq!(
-            world.images().iter().filter(|image| *image == "web:1").count(),
+            world
+                .images()
+                .iter()
+                .filter(|image| *image == "web:1")
+                .count(),
             5 - usize::try_from(expected).unwrap()
         );
-        assert_eq!(world.images(), world.created_from(), "what runs is what the spec says");
+        assert_eq!(
+            world.images(),
+            world.created_from(),
+            "what runs is what the spec says"
+        );
     }
 }
 
 #[test]
 fn a_raised_partition_replaces_pods_where_there_is_no_other_way_back() {
-    let mut world =
-        World::settled(4, template("web:1"), strategy(json!({"maxUnavailable": 0, "maxSurge": 1, "partition": 1})));
+    let mut world = World::settled(
+        4,
+        template("web:1"),
+        strategy(json!({"maxUnavailable": 0, "maxSurge": 1, "partition": 1})),
+    );
     world.gates = world.gates.with(Gate::CloneSetPartitionRollback, true);
     world.set_template(template("web:2"));
     world.settle();
-    assert_eq!((world.status().updated_replicas, world.status().replicas), (3, 4));
+    assert_eq!(
+        (world.status().updated_replicas, world.status().replicas),
+        (3, 4)
+    );
     world.edit_rolling_update("partition", json!("100%"));
     let plan = world.plan();
-    assert_eq!((count(&plan, "CreatePod"), count(&plan, "DeletePod")), (1, 0), "the new pod first");
+    assert_eq!(
+        (count(&plan, "CreatePod"), count(&plan, "DeletePod")),
+        (1, 0),
+        "the new pod first"
+    );
     world.settle();
-    assert_eq!((world.status().updated_replicas, world.status().replicas), (0, 4));
+    assert_eq!(
+        (world.status().updated_replicas, world.status().replicas),
+        (0, 4)
+    );
     assert!(world.images().iter().all(|image| image == "web:1"));
 }
 
@@ -117,11 +152,34 @@ fn broken_pods_wait_while_the_new_revision_fails() {
     world.break_pod(1);
     let plan = world.step();
     assert!(patched(&plan).is_empty());
-    let waits = plan.waiting.iter().find(|waiting| waiting.pod == names(&world)[1]).unwrap();
-    assert!(waits.reason.contains("is broken, and waits: 1 pods of web-"), "{waits:?}");
-    let serves = plan.waiting.iter().find(|waiting| waiting.pod == names(&world)[2]).unwrap();
-    assert_eq!(serves.reason, "is to be updated, and waits for maxUnavailable");
-    assert_eq!(world.images().iter().filter(|image| *image == "bad:2").count(), 1);
+    let waits = plan
+        .waiting
+        .iter()
+        .find(|waiting| waiting.pod == names(&world)[1])
+        .unwrap();
+    assert!(
+        waits
+            .reason
+            .contains("is broken, and waits: 1 pods of web-"),
+        "{waits:?}"
+    );
+    let serves = plan
+        .waiting
+        .iter()
+        .find(|waiting| waiting.pod == names(&world)[2])
+        .unwrap();
+    assert_eq!(
+        serves.reason,
+        "is to be updated, and waits for maxUnavailable"
+    );
+    assert_eq!(
+        world
+            .images()
+            .iter()
+            .filter(|image| *image == "bad:2")
+            .count(),
+        1
+    );
     // The repair is not held up by either.
     roll_out(&mut world, "web:3");
     assert_eq!(patched(&world.step()).len(), 2);
@@ -141,21 +199,37 @@ fn priority_and_scatter_say_who_is_next() {
         let mut order = Vec::new();
         for _ in 0..60 {
             let plan = world.step();
-            order.extend(patched(&plan).iter().map(|name| all.iter().position(|n| n == name).unwrap()));
+            order.extend(
+                patched(&plan)
+                    .iter()
+                    .map(|name| all.iter().position(|n| n == name).unwrap()),
+            );
             world.run_kubelets();
             world.pass(1);
         }
         assert_eq!(order.len(), 7);
         order
     };
-    let by_key = order(json!({"maxUnavailable": 1, "priorityStrategy": {"orderPriority": [{"orderedKey": "wave"}]}}));
-    assert_eq!(by_key[4], 4, "{by_key:?}: those without the label, the highest number, the rest");
+    let by_key = order(
+        json!({"maxUnavailable": 1, "priorityStrategy": {"orderPriority": [{"orderedKey": "wave"}]}}),
+    );
+    assert_eq!(
+        by_key[4], 4,
+        "{by_key:?}: those without the label, the highest number, the rest"
+    );
     let weight = json!({"weight": 10, "matchSelector": {"matchLabels": {"wave": "w-2"}}});
-    let by_weight = order(json!({"maxUnavailable": 1, "priorityStrategy": {"weightPriority": [weight]}}));
-    assert!(by_weight[..2].contains(&1) && by_weight[..2].contains(&6), "{by_weight:?}");
+    let by_weight =
+        order(json!({"maxUnavailable": 1, "priorityStrategy": {"weightPriority": [weight]}}));
+    assert!(
+        by_weight[..2].contains(&1) && by_weight[..2].contains(&6),
+        "{by_weight:?}"
+    );
     let scatter = json!([{"key": "wave", "value": "w-2"}]);
     let scattered = order(json!({"maxUnavailable": 1, "scatterStrategy": scatter}));
-    assert!([1, 6].contains(&scattered[0]) && [1, 6].contains(&scattered[6]), "{scattered:?}");
+    assert!(
+        [1, 6].contains(&scattered[0]) && [1, 6].contains(&scattered[6]),
+        "{scattered:?}"
+    );
 }
 
 #[test]
@@ -177,7 +251,10 @@ fn who_is_asked_to_go_by_case() {
             down.into_iter().for_each(|at| world.break_pod(at));
             if by_name {
                 let name = names(&world)[asked].clone();
-                Arc::make_mut(&mut world.set).spec.scale_strategy.pods_to_delete = vec![name];
+                Arc::make_mut(&mut world.set)
+                    .spec
+                    .scale_strategy
+                    .pods_to_delete = vec![name];
             } else {
                 world.ask_to_go(asked);
             }
@@ -199,16 +276,27 @@ fn who_is_asked_to_go_by_case() {
 
 #[test]
 fn a_pod_that_is_asked_to_go_is_replaced_first_under_on_delete_too() {
-    let strategy = json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
+    let strategy =
+        json!({"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}});
     let mut world = World::settled(3, template("web:1"), strategy);
     world.set_template(template("web:2"));
     world.settle();
-    assert_eq!((world.status().updated_replicas, world.pods().len()), (0, 3), "nobody is updated, and none is added");
+    assert_eq!(
+        (world.status().updated_replicas, world.pods().len()),
+        (0, 3),
+        "nobody is updated, and none is added"
+    );
     world.ask_to_go(0);
     let plan = world.plan();
-    assert_eq!((count(&plan, "CreatePod"), count(&plan, "DeletePod")), (1, 0));
+    assert_eq!(
+        (count(&plan, "CreatePod"), count(&plan, "DeletePod")),
+        (1, 0)
+    );
     world.settle();
-    assert_eq!((world.status().updated_replicas, world.pods().len()), (1, 3));
+    assert_eq!(
+        (world.status().updated_replicas, world.pods().len()),
+        (1, 3)
+    );
 }
 
 #[test]
@@ -250,8 +338,15 @@ fn percentages_are_rounded_as_the_limits_say() {
             available = available.min(world.tally().available);
         }
         let status = world.status();
-        assert_eq!((status.updated_replicas, status.expected_updated_replicas), (updated, updated), "{case}");
-        assert!(pods <= most && available >= least, "{case}: {pods} pods, {available} available");
+        assert_eq!(
+            (status.updated_replicas, status.expected_updated_replicas),
+            (updated, updated),
+            "{case}"
+        );
+        assert!(
+            pods <= most && available >= least,
+            "{case}: {pods} pods, {available} available"
+        );
     }
 }
 
@@ -279,7 +374,15 @@ fn partition_keeps_current_revision_over_zero_pods() {
             world.settle();
             world.edit_rolling_update("partition", then.clone());
         }
-        assert_eq!(world.images().iter().filter(|image| *image == "web:1").count(), old, "{case}");
+        assert_eq!(
+            world
+                .images()
+                .iter()
+                .filter(|image| *image == "web:1")
+                .count(),
+            old,
+            "{case}"
+        );
     }
 }
 
@@ -301,10 +404,27 @@ fn pods_beyond_the_bytes_of_a_plan_are_created_by_the_next_one() {
     world.step();
     let plan = world.step();
     assert_eq!(count(&plan, "CreatePod"), 8, "of a MiB each");
-    let waits = |plan: &Plan| plan.waiting.iter().any(|waiting| waiting.reason.contains("more pods are created"));
-    assert!(waits(&plan) && plan.look_again.is_some(), "{:?}", plan.waiting);
-    assert_eq!([count(&world.step(), "CreatePod"), count(&world.step(), "CreatePod")], [8, 4]);
-    assert_eq!((count(&world.step(), "CreatePod"), waits(&world.plan())), (0, false));
+    let waits = |plan: &Plan| {
+        plan.waiting
+            .iter()
+            .any(|waiting| waiting.reason.contains("more pods are created"))
+    };
+    assert!(
+        waits(&plan) && plan.look_again.is_some(),
+        "{:?}",
+        plan.waiting
+    );
+    assert_eq!(
+        [
+            count(&world.step(), "CreatePod"),
+            count(&world.step(), "CreatePod")
+        ],
+        [8, 4]
+    );
+    assert_eq!(
+        (count(&world.step(), "CreatePod"), waits(&world.plan())),
+        (0, false)
+    );
 }
 
 #[test]
@@ -313,5 +433,8 @@ fn a_pod_beyond_the_bytes_of_a_plan_is_created_alone() {
     large["metadata"]["annotations"] = json!({"note": "x".repeat(9 << 20)});
     let mut world = World::new(2, large, strategy(json!({})));
     world.step();
-    assert_eq!([1, 1, 0].map(|_| count(&world.step(), "CreatePod")), [1, 1, 0]);
+    assert_eq!(
+        [1, 1, 0].map(|_| count(&world.step(), "CreatePod")),
+        [1, 1, 0]
+    );
 }

@@ -8,17 +8,27 @@ use super::*;
 
 #[test]
 fn what_the_node_image_of_another_node_says_of_a_pod_is_no_proof() {
-    let mut world = World::settled(1, template("web:1"), strategy("InPlaceIfPossible", json!({})));
+    let mut world = World::settled(
+        1,
+        template("web:1"),
+        strategy("InPlaceIfPossible", json!({})),
+    );
     world.set_template(template("web:2"));
     world.settle();
     let own = world.snapshot();
     let pod = own.pods[0].clone();
-    assert!(!own.scene().facts(&pod).created.is_empty(), "its own node's daemon is believed");
+    assert!(
+        !own.scene().facts(&pod).created.is_empty(),
+        "its own node's daemon is believed"
+    );
 
     // The same words, in the NodeImage of another node.
     let said = own.node_images[&pod.spec.node_name].clone();
     let nodes = |name: &str| BTreeMap::from([(Box::from(name), said.clone())]);
-    let elsewhere = Snapshot { node_images: nodes("another"), ..own.clone() };
+    let elsewhere = Snapshot {
+        node_images: nodes("another"),
+        ..own.clone()
+    };
     assert_eq!(elsewhere.scene().facts(&pod), NodeFacts::default());
 
     // A pod that has no node yet is spoken of by nobody.

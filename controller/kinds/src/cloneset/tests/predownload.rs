@@ -24,14 +24,19 @@ fn strategy(more: Value) -> Value {
 
 fn world(replicas: i32, more: Value) -> World {
     let mut world = World::settled(replicas, template("web:1"), strategy(more));
-    world.gates = world.gates.with(Gate::PreDownloadImageForInPlaceUpdate, true);
+    world.gates = world
+        .gates
+        .with(Gate::PreDownloadImageForInPlaceUpdate, true);
     world
 }
 
 fn annotate(world: &mut World, value: &str) {
     let set = Arc::make_mut(&mut world.set);
     let key = annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE.to_owned();
-    set.metadata.annotations.get_or_insert_default().insert(key, value.to_owned());
+    set.metadata
+        .annotations
+        .get_or_insert_default()
+        .insert(key, value.to_owned());
 }
 
 /// The plan after the one that writes the revision.
@@ -43,7 +48,10 @@ fn rollout(world: &mut World, image: &str) -> Plan {
 
 fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
+    steps
+        .flat_map(|step| &step.actions)
+        .map(|action| action.deed().to_string())
+        .collect()
 }
 
 /// What the daemon of the one node says about an image.
@@ -61,29 +69,53 @@ fn a_new_revision_gets_a_job_for_each_image_and_its_label_with_the_last() {
     let mut new = template("web:2");
     new["metadata"]["annotations"] = json!({"note": "x"});
     new["spec"]["imagePullSecrets"] = json!([{"name": "registry"}]);
-    world.edit_template(|old| old["spec"]["imagePullSecrets"] = new["spec"]["imagePullSecrets"].clone());
+    world.edit_template(|old| {
+        old["spec"]["imagePullSecrets"] = new["spec"]["imagePullSecrets"].clone()
+    });
     world.settle();
     world.set_template(new);
     world.step();
     let plan = world.step();
-    let ahead = plan.stages.iter().find(|stage| stage.name == "pull ahead").unwrap();
-    let actions = ahead.steps.last().unwrap().actions.iter().map(|action| action.deed().to_string());
-    assert_eq!(actions.collect::<Vec<_>>(), ["CreateImagePullJob", "PatchControllerRevision"]);
+    let ahead = plan
+        .stages
+        .iter()
+        .find(|stage| stage.name == "pull ahead")
+        .unwrap();
+    let actions = ahead
+        .steps
+        .last()
+        .unwrap()
+        .actions
+        .iter()
+        .map(|action| action.deed().to_string());
+    assert_eq!(
+        actions.collect::<Vec<_>>(),
+        ["CreateImagePullJob", "PatchControllerRevision"]
+    );
     let updated = world.status().update_revision;
     let hash = short(&updated).to_owned();
     let job = &world.jobs[&format!("{updated}-main")];
     let expected = [
         ("/spec/image", json!("web:2")),
         ("/spec/parallelism", json!("50%")),
-        ("/spec/pullPolicy", json!({"backoffLimit": 1, "timeoutSeconds": 60})),
-        ("/spec/completionPolicy", json!({"type": "Always", "ttlSecondsAfterFinished": 600})),
+        (
+            "/spec/pullPolicy",
+            json!({"backoffLimit": 1, "timeoutSeconds": 60}),
+        ),
+        (
+            "/spec/completionPolicy",
+            json!({"type": "Always", "ttlSecondsAfterFinished": 600}),
+        ),
         ("/spec/pullSecrets", json!(["registry"])),
         ("/spec/podSelector/matchLabels", json!({"app": "web"})),
         (
             "/spec/podSelector/matchExpressions",
             json!([{"key": "controller-revision-hash", "operator": "NotIn", "values": [updated, hash]}]),
         ),
-        ("/metadata/labels", json!({"app": "web", "controller.kubernetes.io/hash": hash})),
+        (
+            "/metadata/labels",
+            json!({"app": "web", "controller.kubernetes.io/hash": hash}),
+        ),
         (
             "/spec/sandboxConfig",
             json!({"labels": {"app": "web", "controller.kubernetes.io/hash": hash}, "annotations": {"note": "x"}}),
@@ -93,7 +125,10 @@ fn a_new_revision_gets_a_job_for_each_image_and_its_label_with_the_last() {
     for (pointer, value) in expected {
         assert_eq!(job.pointer(pointer), Some(&value), "{pointer}");
     }
-    assert_eq!(world.revision_labels(label::IMAGE_PREDOWNLOAD_CREATED), [updated]);
+    assert_eq!(
+        world.revision_labels(label::IMAGE_PREDOWNLOAD_CREATED),
+        [updated]
+    );
     world.settle();
     assert!(world.jobs.is_empty(), "every pod has the image");
     assert_eq!(world.status().updated_available_replicas, 4);
@@ -101,8 +136,12 @@ fn a_new_revision_gets_a_job_for_each_image_and_its_label_with_the_last() {
 
 #[test]
 fn a_job_is_within_the_limits_of_jobs_whatever_the_cloneset_says() {
-    let mut world = world(4, json!({"inPlaceUpdateStrategy": {"imagePreDownloadTimeoutSeconds": i32::MAX}}));
-    let annotations = json!({"large": "x".repeat(20_000), "small": "y", "wide": "z".repeat(16_000)});
+    let mut world = world(
+        4,
+        json!({"inPlaceUpdateStrategy": {"imagePreDownloadTimeoutSeconds": i32::MAX}}),
+    );
+    let annotations =
+        json!({"large": "x".repeat(20_000), "small": "y", "wide": "z".repeat(16_000)});
     world.edit_template(|old| old["metadata"]["annotations"] = annotations.clone());
     world.settle();
     let mut new = template("web:2");
@@ -111,8 +150,15 @@ fn a_job_is_within_the_limits_of_jobs_whatever_the_cloneset_says() {
     world.step();
     world.step();
     let job = &world.jobs[&format!("{}-main", world.status().update_revision)];
-    assert_eq!(job.pointer("/spec/pullPolicy/timeoutSeconds"), Some(&json!(3600)));
-    let kept: Vec<_> = job["spec"]["sandboxConfig"]["annotations"].as_object().unwrap().keys().collect();
+    assert_eq!(
+        job.pointer("/spec/pullPolicy/timeoutSeconds"),
+        Some(&json!(3600))
+    );
+    let kept: Vec<_> = job["spec"]["sandboxConfig"]["annotations"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
     assert_eq!(kept, ["small", "wide"]);
     let job: ImagePullJob = serde_json::from_value(job.clone()).unwrap();
     assert_eq!(crate::imagepulljob::validate(&job), Ok(()));
@@ -122,23 +168,50 @@ fn a_job_is_within_the_limits_of_jobs_whatever_the_cloneset_says() {
 fn what_is_not_worth_it_is_ignored_and_said_so_on_the_revision() {
     let small = (3, json!({}), "3 replicas");
     let at_once = (4, json!({"maxUnavailable": "100%"}), "at once");
-    let recreated = (4, json!({"podUpdatePolicy": "ReCreate"}), "not updated in place");
+    let recreated = (
+        4,
+        json!({"podUpdatePolicy": "ReCreate"}),
+        "not updated in place",
+    );
     for (replicas, more, why) in [small, at_once, recreated] {
         let mut world = world(replicas, more);
         let plan = rollout(&mut world, "web:2");
-        let reasons: Vec<_> = plan.stages.iter().flat_map(|stage| &stage.steps).map(|step| &step.reason).collect();
-        assert!(reasons.iter().any(|reason| reason.contains(why)), "{why}: {reasons:?}");
+        let reasons: Vec<_> = plan
+            .stages
+            .iter()
+            .flat_map(|stage| &stage.steps)
+            .map(|step| &step.reason)
+            .collect();
+        assert!(
+            reasons.iter().any(|reason| reason.contains(why)),
+            "{why}: {reasons:?}"
+        );
         assert!(world.jobs.is_empty(), "{why}");
-        assert_eq!(world.revision_labels(label::IMAGE_PREDOWNLOAD_IGNORED).len(), 1, "{why}");
+        assert_eq!(
+            world
+                .revision_labels(label::IMAGE_PREDOWNLOAD_IGNORED)
+                .len(),
+            1,
+            "{why}"
+        );
         world.settle();
     }
     // Not in place; and nothing to pull.
-    for change in [json!({"spec": {"hostname": "h"}}), json!({"metadata": {"labels": {"tier": "x"}}})] {
+    for change in [
+        json!({"spec": {"hostname": "h"}}),
+        json!({"metadata": {"labels": {"tier": "x"}}}),
+    ] {
         let mut world = world(5, json!({}));
         world.edit_template(|template| crate::model::apiserver::merge(template, &change));
         world.step();
         world.step();
-        assert_eq!(world.revision_labels(label::IMAGE_PREDOWNLOAD_IGNORED).len(), 1, "{change}");
+        assert_eq!(
+            world
+                .revision_labels(label::IMAGE_PREDOWNLOAD_IGNORED)
+                .len(),
+            1,
+            "{change}"
+        );
         assert!(world.jobs.is_empty());
     }
 }
@@ -155,20 +228,37 @@ fn a_part_of_one_batch_is_pulled_for() {
 #[test]
 fn without_the_gate_or_the_kind_nothing_is_pulled_ahead() {
     let mut off = world(5, json!({}));
-    off.gates = off.gates.with(Gate::PreDownloadImageForInPlaceUpdate, false);
+    off.gates = off
+        .gates
+        .with(Gate::PreDownloadImageForInPlaceUpdate, false);
     assert!(!kinds(&rollout(&mut off, "web:2")).contains(&"PatchControllerRevision".to_owned()));
     let mut world = world(5, json!({}));
     world.set_template(template("web:2"));
     world.step();
-    let snapshot = Snapshot { jobs: None, ..world.snapshot() };
-    assert!(!kinds(&crate::cloneset::decide(&snapshot, world.now())).contains(&"CreateImagePullJob".to_owned()));
+    let snapshot = Snapshot {
+        jobs: None,
+        ..world.snapshot()
+    };
+    assert!(
+        !kinds(&crate::cloneset::decide(&snapshot, world.now()))
+            .contains(&"CreateImagePullJob".to_owned())
+    );
 }
 
 #[test]
 fn some_pods_must_be_updated_and_ready_first() {
-    let mut world = world(5, json!({"inPlaceUpdateStrategy": {"imagePreDownloadMinUpdatedReadyPods": 2}}));
+    let mut world = world(
+        5,
+        json!({"inPlaceUpdateStrategy": {"imagePreDownloadMinUpdatedReadyPods": 2}}),
+    );
     let plan = rollout(&mut world, "web:2");
-    assert!(plan.waiting.iter().any(|waiting| waiting.reason.contains("once 2 pods")), "{:?}", plan.waiting);
+    assert!(
+        plan.waiting
+            .iter()
+            .any(|waiting| waiting.reason.contains("once 2 pods")),
+        "{:?}",
+        plan.waiting
+    );
     assert!(world.jobs.is_empty());
     for _ in 0..20 {
         if !world.jobs.is_empty() {
@@ -191,11 +281,18 @@ fn jobs_go_with_their_revision_and_come_again_with_it() {
     assert_eq!(world.jobs.len(), 1);
     assert!(!world.jobs.contains_key(&first[0]));
     rollout(&mut world, "web:2");
-    assert!(world.jobs.contains_key(&first[0]), "pulled ahead again: {:?}", world.jobs.keys());
+    assert!(
+        world.jobs.contains_key(&first[0]),
+        "pulled ahead again: {:?}",
+        world.jobs.keys()
+    );
     rollout(&mut world, "web:1");
     assert!(world.jobs.is_empty(), "back where it was");
     world.settle();
-    assert_eq!(world.revision_labels(label::IMAGE_PREDOWNLOAD_CREATED), [""; 0]);
+    assert_eq!(
+        world.revision_labels(label::IMAGE_PREDOWNLOAD_CREATED),
+        [""; 0]
+    );
 }
 
 #[test]
@@ -208,7 +305,13 @@ fn a_job_that_is_going_is_waited_for() {
     world.jobs.insert(name.clone(), job);
     let plan = rollout(&mut world, "web:2");
     assert!(!kinds(&plan).contains(&"CreateImagePullJob".to_owned()));
-    assert!(plan.waiting.iter().any(|waiting| waiting.reason.contains("is being deleted")), "{:?}", plan.waiting);
+    assert!(
+        plan.waiting
+            .iter()
+            .any(|waiting| waiting.reason.contains("is being deleted")),
+        "{:?}",
+        plan.waiting
+    );
     world.jobs.clear();
     world.step();
     assert!(world.jobs.contains_key(&name));
@@ -217,13 +320,22 @@ fn a_job_that_is_going_is_waited_for() {
 #[test]
 fn names_of_jobs_are_cut_where_an_objects_name_ends() {
     let revision = |name: &str| Revision {
-        metadata: berth_workload::pod::Metadata { name: name.into(), ..berth_workload::pod::Metadata::default() },
+        metadata: berth_workload::pod::Metadata {
+            name: name.into(),
+            ..berth_workload::pod::Metadata::default()
+        },
         revision: 1,
         data: berth_api::text::JsonText::default(),
     };
     assert_eq!(job_name(&revision("web-6d5f"), "main"), "web-6d5f-main");
-    let long = job_name(&revision(&format!("{}-6d5f", "w".repeat(220))), &"c".repeat(63));
-    assert!(long.len() <= LONGEST_NAME && long.ends_with(&format!("-6d5f-{}", "c".repeat(63))), "{long}");
+    let long = job_name(
+        &revision(&format!("{}-6d5f", "w".repeat(220))),
+        &"c".repeat(63),
+    );
+    assert!(
+        long.len() <= LONGEST_NAME && long.ends_with(&format!("-6d5f-{}", "c".repeat(63))),
+        "{long}"
+    );
 }
 
 #[test]
@@ -232,25 +344,43 @@ fn an_update_waits_for_its_image_and_not_longer_than_told() {
     let mut world = world(2, json!({"maxUnavailable": 2}));
     annotate(&mut world, "5m");
     let plan = rollout(&mut world, "web:2");
-    assert_eq!(kinds(&plan), ["CreateImagePullJob", "PatchControllerRevision"], "nothing before the job is there");
+    assert_eq!(
+        kinds(&plan),
+        ["CreateImagePullJob", "PatchControllerRevision"],
+        "nothing before the job is there"
+    );
     let plan = world.step();
     assert!(plan.is_idle());
     assert_eq!(plan.look_again.map(|wait| wait.as_secs()), Some(300));
-    let waits =
-        |plan: &Plan| plan.waiting.iter().filter(|w| w.reason.contains("waits for image web:2 on node node")).count();
+    let waits = |plan: &Plan| {
+        plan.waiting
+            .iter()
+            .filter(|w| w.reason.contains("waits for image web:2 on node node"))
+            .count()
+    };
     assert_eq!(waits(&plan), 2, "{:?}", plan.waiting);
     world.pass(100);
     pulled(&mut world, "2", "Pulling");
-    assert_eq!(world.step().look_again.map(|wait| wait.as_secs()), Some(200), "counted from the job's beginning");
+    assert_eq!(
+        world.step().look_again.map(|wait| wait.as_secs()),
+        Some(200),
+        "counted from the job's beginning"
+    );
     pulled(&mut world, "2", "Succeeded");
-    assert_eq!(kinds(&world.step()), ["PatchPodStatus", "PatchPod", "PatchPodStatus", "PatchPod"]);
+    assert_eq!(
+        kinds(&world.step()),
+        ["PatchPodStatus", "PatchPod", "PatchPodStatus", "PatchPod"]
+    );
 
     let mut world = self::world(2, json!({"maxUnavailable": 2}));
     annotate(&mut world, "5m");
     rollout(&mut world, "web:2");
     pulled(&mut world, "2", "Failed");
     world.pass(299);
-    assert!(world.step().is_idle(), "a pull that failed is not there either");
+    assert!(
+        world.step().is_idle(),
+        "a pull that failed is not there either"
+    );
     world.pass(1);
     assert_eq!(kinds(&world.step()).len(), 4, "the time is over");
 }
@@ -261,9 +391,15 @@ fn the_longest_wait_from_a_time_to_come_is_no_panic() {
     let mut world = world(2, json!({}));
     annotate(&mut world, "2562047788015215h");
     rollout(&mut world, "web:2");
-    world.jobs.values_mut().for_each(|job| job["metadata"]["creationTimestamp"] = json!("2100-01-01T00:00:00Z"));
+    world
+        .jobs
+        .values_mut()
+        .for_each(|job| job["metadata"]["creationTimestamp"] = json!("2100-01-01T00:00:00Z"));
     let plan = world.step();
-    assert!(plan.is_idle() && plan.look_again.is_some_and(|wait| wait.is_positive()), "{plan:?}");
+    assert!(
+        plan.is_idle() && plan.look_again.is_some_and(|wait| wait.is_positive()),
+        "{plan:?}"
+    );
 }
 
 #[test]
@@ -275,9 +411,15 @@ fn a_rollback_waits_as_well_and_a_job_that_cannot_be_made_holds_nothing_up() {
     world.set_template(template("web:1"));
     let plan = world.plan();
     // One write to the revision that becomes the newest; the next is for the round after.
-    assert_eq!(kinds(&plan), ["RenumberControllerRevision", "PatchControllerRevision"]);
+    assert_eq!(
+        kinds(&plan),
+        ["RenumberControllerRevision", "PatchControllerRevision"]
+    );
     world.step();
-    assert_eq!(kinds(&world.step()), ["CreateImagePullJob", "PatchControllerRevision"]);
+    assert_eq!(
+        kinds(&world.step()),
+        ["CreateImagePullJob", "PatchControllerRevision"]
+    );
     assert!(world.step().is_idle());
 
     let mut world = self::world(5, json!({}));
@@ -286,18 +428,25 @@ fn a_rollback_waits_as_well_and_a_job_that_cannot_be_made_holds_nothing_up() {
     world.step();
     assert!(!kinds(&world.plan()).contains(&"PatchPod".to_owned()));
     world.pass(300);
-    assert!(kinds(&world.plan()).contains(&"PatchPod".to_owned()), "it was never made, but the time is over");
+    assert!(
+        kinds(&world.plan()).contains(&"PatchPod".to_owned()),
+        "it was never made, but the time is over"
+    );
 }
 
 #[test]
 fn nobody_waits_where_nobody_pulls() {
     let mut world = world(4, json!({}));
-    world.gates = world.gates.with(Gate::PreDownloadImageForInPlaceUpdate, false);
+    world.gates = world
+        .gates
+        .with(Gate::PreDownloadImageForInPlaceUpdate, false);
     annotate(&mut world, "5m");
     assert!(kinds(&rollout(&mut world, "web:2")).contains(&"PatchPod".to_owned()));
     // But for an image that somebody else asks the node for.
     let mut world = self::world(4, json!({}));
-    world.gates = world.gates.with(Gate::PreDownloadImageForInPlaceUpdate, false);
+    world.gates = world
+        .gates
+        .with(Gate::PreDownloadImageForInPlaceUpdate, false);
     annotate(&mut world, "5m");
     pulled(&mut world, "2", "Pulling");
     assert!(rollout(&mut world, "web:2").is_idle());
@@ -313,8 +462,17 @@ fn a_time_that_is_none_is_refused_by_name() {
     let mut world = world(4, json!({}));
     annotate(&mut world, "soon");
     let refusal = world.plan().refusal.unwrap();
-    for part in ["default/web", annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE, "\"soon\"", "5m"] {
-        assert!(refusal.message.contains(part), "{part}: {}", refusal.message);
+    for part in [
+        "default/web",
+        annotation::INPLACE_UPDATE_WAIT_FOR_IMAGE,
+        "\"soon\"",
+        "5m",
+    ] {
+        assert!(
+            refusal.message.contains(part),
+            "{part}: {}",
+            refusal.message
+        );
     }
 }
 

@@ -33,8 +33,10 @@ enum Change {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    let partition =
-        prop_oneof![(0i32..7).prop_map(|n| json!(n)), (0u8..12).prop_map(|n| json!(format!("{}%", n * 10)))];
+    let partition = prop_oneof![
+        (0i32..7).prop_map(|n| json!(n)),
+        (0u8..12).prop_map(|n| json!(format!("{}%", n * 10)))
+    ];
     let image = prop::sample::select(vec!["web:0", "web:1", "web:2", "bad:1", "bad:2"]);
     prop_oneof![
         4 => image.prop_map(Change::Image),
@@ -53,9 +55,13 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn apply(world: &mut World, change: &Change) {
     match change {
-        Change::Image(image) => world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(image)),
+        Change::Image(image) => {
+            world.edit_template(|t| t["spec"]["containers"][0]["image"] = json!(image))
+        }
         Change::Env(n) => {
-            world.edit_template(|t| t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": n.to_string()}]));
+            world.edit_template(|t| {
+                t["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": n.to_string()}])
+            });
         }
         Change::Replicas(n) => Arc::make_mut(&mut world.set).spec.replicas = Some(*n),
         Change::Partition(value) => world.edit_rolling_update("partition", value.clone()),
@@ -82,15 +88,21 @@ struct Given {
 fn given() -> impl Strategy<Value = Given> {
     let limits = prop_oneof![(1usize..4, 0usize..3), (Just(0), 1usize..3)];
     let policy = prop::sample::select(vec!["InPlaceIfPossible", "ReCreate"]);
-    (policy, limits, prop::sample::select(vec![0, 3]), any::<bool>()).prop_map(
-        |(policy, (max_unavailable, max_surge), grace, rolls_back)| Given {
-            policy,
-            max_unavailable,
-            max_surge,
-            grace,
-            rolls_back,
-        },
+    (
+        policy,
+        limits,
+        prop::sample::select(vec![0, 3]),
+        any::<bool>(),
     )
+        .prop_map(
+            |(policy, (max_unavailable, max_surge), grace, rolls_back)| Given {
+                policy,
+                max_unavailable,
+                max_surge,
+                grace,
+                rolls_back,
+            },
+        )
 }
 
 impl Given {
@@ -99,9 +111,14 @@ impl Given {
             "podUpdatePolicy": self.policy, "maxUnavailable": self.max_unavailable, "maxSurge": self.max_surge,
             "inPlaceUpdateStrategy": {"gracePeriodSeconds": self.grace},
         });
-        let mut world =
-            World::settled(4, template("web:0"), json!({"type": "RollingUpdate", "rollingUpdate": rolling}));
-        world.gates = world.gates.with(Gate::CloneSetPartitionRollback, self.rolls_back);
+        let mut world = World::settled(
+            4,
+            template("web:0"),
+            json!({"type": "RollingUpdate", "rollingUpdate": rolling}),
+        );
+        world.gates = world
+            .gates
+            .with(Gate::CloneSetPartitionRollback, self.rolls_back);
         world.traced = true;
         world
     }
@@ -114,7 +131,9 @@ struct Story(Vec<String>);
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let skipped = self.0.len().saturating_sub(40);
-        self.0[skipped..].iter().try_for_each(|line| write!(f, "\n    {line}"))
+        self.0[skipped..]
+            .iter()
+            .try_for_each(|line| write!(f, "\n    {line}"))
     }
 }
 
@@ -122,18 +141,26 @@ impl Story {
     /// One decision, with every write of it held against the limits.
     fn step(&mut self, world: &mut World, given: &Given) -> Result<Plan, TestCaseError> {
         let replicas = world.replicas();
-        let (floor, ceiling) = (replicas.saturating_sub(given.max_unavailable), replicas + given.max_surge);
+        let (floor, ceiling) = (
+            replicas.saturating_sub(given.max_unavailable),
+            replicas + given.max_surge,
+        );
         let partition = world.partition();
         let mut before = world.tally();
         let plan = world.step();
         for (action, after) in world.trace.drain(..) {
             self.0.push(format!("{action}: {after}"));
             let held = [
-                ("maxUnavailable", after.available >= before.available.min(floor)),
+                (
+                    "maxUnavailable",
+                    after.available >= before.available.min(floor),
+                ),
                 ("maxSurge", after.pods <= before.pods.max(ceiling)),
                 (
                     "partition",
-                    before.pods < replicas || after.old >= before.old.min(partition) || after.asked < before.asked,
+                    before.pods < replicas
+                        || after.old >= before.old.min(partition)
+                        || after.asked < before.asked,
                 ),
             ];
             for (limit, held) in held {
@@ -148,7 +175,11 @@ impl Story {
     }
 
     /// Decides until nothing is left to do. Says how often each pod got an image, and how often it was taken out of service.
-    fn settle(&mut self, world: &mut World, given: &Given) -> Result<BTreeMap<String, (usize, usize)>, TestCaseError> {
+    fn settle(
+        &mut self,
+        world: &mut World,
+        given: &Given,
+    ) -> Result<BTreeMap<String, (usize, usize)>, TestCaseError> {
         let mut touched: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for _ in 0..300 {
             let plan = self.step(world, given)?;
@@ -157,8 +188,11 @@ impl Story {
                     Action::PatchPod { target, patch } if !patch.images.is_empty() => {
                         touched.entry(target.name.clone()).or_default().0 += 1;
                     }
-                    Action::PatchPodStatus { target, conditions, .. }
-                        if conditions.iter().any(|c| &*c.type_ == IN_PLACE_UPDATE_READY && &*c.status == "False") =>
+                    Action::PatchPodStatus {
+                        target, conditions, ..
+                    } if conditions
+                        .iter()
+                        .any(|c| &*c.type_ == IN_PLACE_UPDATE_READY && &*c.status == "False") =>
                     {
                         touched.entry(target.name.clone()).or_default().1 += 1;
                     }
@@ -171,13 +205,20 @@ impl Story {
                 return Ok(touched);
             }
         }
-        Err(TestCaseError::fail(format!("it does not come to rest under {given:?}:{self}\n{:#?}", world.plan())))
+        Err(TestCaseError::fail(format!(
+            "it does not come to rest under {given:?}:{self}\n{:#?}",
+            world.plan()
+        )))
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} pods, {} available, {} old", self.pods, self.available, self.old)
+        write!(
+            f,
+            "{} pods, {} available, {} old",
+            self.pods, self.available, self.old
+        )
     }
 }
 

@@ -15,7 +15,10 @@ fn a_pod_that_loses_a_label_of_the_selector_is_released_and_replaced() {
     assert_eq!(world.status().replicas, 2, "it is not counted");
     // The pod of nobody is left alone, whatever becomes of it.
     world.settle();
-    assert_eq!((world.pods.len(), world.status().available_replicas), (3, 2));
+    assert_eq!(
+        (world.pods.len(), world.status().available_replicas),
+        (3, 2)
+    );
     world.label(0, "app", "web");
     assert!(world.step().is_idle());
 }
@@ -34,13 +37,26 @@ fn a_pod_that_is_being_deleted_is_not_released() {
 fn expressions_count_and_a_selector_that_cannot_be_read_releases_nobody() {
     let world = World::settled(2, template("web:1"), json!({}));
     for (selector, strays) in [
-        (json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}), 0),
-        (json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}), 2),
-        (json!({"matchExpressions": [{"key": "app", "operator": "Odd"}]}), 0),
+        (
+            json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}),
+            0,
+        ),
+        (
+            json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}),
+            2,
+        ),
+        (
+            json!({"matchExpressions": [{"key": "app", "operator": "Odd"}]}),
+            0,
+        ),
         (json!({}), 0),
     ] {
         let mut set = (*world.set).clone();
         set.spec.selector = serde_json::from_value(selector.clone()).unwrap();
-        assert_eq!(split_by_selector(&set.spec.selector, world.pods()).1.len(), strays, "{selector}");
+        assert_eq!(
+            split_by_selector(&set.spec.selector, world.pods()).1.len(),
+            strays,
+            "{selector}"
+        );
     }
 }

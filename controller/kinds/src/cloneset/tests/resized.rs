@@ -13,7 +13,8 @@ use crate::cloneset::simulation::{self, World};
 
 fn template(image: &str, cpu: &str) -> Value {
     let mut template = simulation::template(image);
-    template["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": cpu, "memory": "64Mi"}});
+    template["spec"]["containers"][0]["resources"] =
+        json!({"requests": {"cpu": cpu, "memory": "64Mi"}});
     template
 }
 
@@ -22,7 +23,11 @@ fn world(template: Value, more: Value) -> World {
     for (key, value) in more.as_object().unwrap() {
         rolling[key] = value.clone();
     }
-    let mut world = World::new(3, template, json!({"type": "RollingUpdate", "rollingUpdate": rolling}));
+    let mut world = World::new(
+        3,
+        template,
+        json!({"type": "RollingUpdate", "rollingUpdate": rolling}),
+    );
     world.resize = Ability::On;
     world.settle();
     world
@@ -30,12 +35,20 @@ fn world(template: Value, more: Value) -> World {
 
 fn kinds(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    steps.flat_map(|step| &step.actions).map(|action| action.deed().to_string()).collect()
+    steps
+        .flat_map(|step| &step.actions)
+        .map(|action| action.deed().to_string())
+        .collect()
 }
 
 /// Why it is stuck, if it is.
 fn blocked(world: &World) -> Option<String> {
-    world.status().conditions.into_iter().find(|c| c.type_ == condition::BLOCKED).map(|c| c.reason)
+    world
+        .status()
+        .conditions
+        .into_iter()
+        .find(|c| c.type_ == condition::BLOCKED)
+        .map(|c| c.reason)
 }
 
 /// Cpu in the spec and in the status, in thousandths.
@@ -43,26 +56,61 @@ fn cpu(pod: &Pod) -> (i64, i64) {
     let of = |resources: &Option<Box<berth_workload::pod::resources::Resources>>| {
         resources.as_ref().map_or(0, |r| r.requests.cpu)
     };
-    (of(&pod.spec.containers[0].resources), pod.container_status("main").map_or(0, |status| of(&status.resources)))
+    (
+        of(&pod.spec.containers[0].resources),
+        pod.container_status("main")
+            .map_or(0, |status| of(&status.resources)),
+    )
 }
 
 #[test]
 fn cpu_alone_goes_in_place_in_service_with_three_writes_per_pod() {
-    let mut world = world(template("web:1", "100m"), json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 30}}));
+    let mut world = world(
+        template("web:1", "100m"),
+        json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 30}}),
+    );
     let (pods, containers) = (world.identities(), world.containers());
     world.set_template(template("web:1", "200m"));
     world.step();
-    assert_eq!(kinds(&world.step()), ["PatchPod", "ResizePod"], "one pod at a time, and no time of grace");
-    let under_way: Vec<_> = world.pods().into_iter().filter(|pod| steps::is_under_way(pod)).collect();
-    assert!(under_way[0].is_true("Ready") && under_way[0].is_true("InPlaceUpdateReady"), "it goes on serving");
-    assert_eq!(world.status().updated_available_replicas, 0, "but it is not updated before that is proven");
+    assert_eq!(
+        kinds(&world.step()),
+        ["PatchPod", "ResizePod"],
+        "one pod at a time, and no time of grace"
+    );
+    let under_way: Vec<_> = world
+        .pods()
+        .into_iter()
+        .filter(|pod| steps::is_under_way(pod))
+        .collect();
+    assert!(
+        under_way[0].is_true("Ready") && under_way[0].is_true("InPlaceUpdateReady"),
+        "it goes on serving"
+    );
+    assert_eq!(
+        world.status().updated_available_replicas,
+        0,
+        "but it is not updated before that is proven"
+    );
     world.run_kubelets();
     assert!(world.step().is_idle());
-    assert!(world.plan().waiting.iter().any(|w| w.reason.contains("is being resized on node node")));
+    assert!(
+        world
+            .plan()
+            .waiting
+            .iter()
+            .any(|w| w.reason.contains("is being resized on node node"))
+    );
     let writes = 2 + world.settle();
-    assert_eq!((world.identities(), world.containers()), (pods, containers), "the same pods, and nothing restarted");
+    assert_eq!(
+        (world.identities(), world.containers()),
+        (pods, containers),
+        "the same pods, and nothing restarted"
+    );
     assert!(world.pods().iter().all(|pod| cpu(pod) == (200, 200)));
-    assert_eq!((writes, world.status().updated_available_replicas), (3 * 3, 3));
+    assert_eq!(
+        (writes, world.status().updated_available_replicas),
+        (3 * 3, 3)
+    );
 }
 
 #[test]
@@ -73,12 +121,22 @@ fn with_an_image_and_with_a_policy_that_restarts_the_pod_leaves_service() {
             json!([{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]);
         template
     };
-    for (old, new) in [(template("web:1", "1"), template("web:2", "2")), (restarting("1"), restarting("2"))] {
-        let mut world = world(old, json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 5}}));
+    for (old, new) in [
+        (template("web:1", "1"), template("web:2", "2")),
+        (restarting("1"), restarting("2")),
+    ] {
+        let mut world = world(
+            old,
+            json!({"inPlaceUpdateStrategy": {"gracePeriodSeconds": 5}}),
+        );
         let (pods, containers) = (world.identities(), world.containers());
         world.set_template(new);
         world.step();
-        assert_eq!(kinds(&world.step()), ["PatchPodStatus"], "out of service for the time of grace");
+        assert_eq!(
+            kinds(&world.step()),
+            ["PatchPodStatus"],
+            "out of service for the time of grace"
+        );
         world.run_kubelets();
         world.pass(5);
         assert_eq!(kinds(&world.step()), ["PatchPod", "ResizePod"]);
@@ -86,7 +144,10 @@ fn with_an_image_and_with_a_policy_that_restarts_the_pod_leaves_service() {
         world.settle();
         assert_eq!(world.identities(), pods);
         let now = world.containers();
-        assert!(now.iter().all(|id| !containers.contains(id)), "each was restarted");
+        assert!(
+            now.iter().all(|id| !containers.contains(id)),
+            "each was restarted"
+        );
         assert!(world.pods().iter().all(|pod| cpu(pod) == (2000, 2000)));
         assert_eq!(world.status().updated_available_replicas, 3);
     }
@@ -98,10 +159,18 @@ fn a_resize_that_was_not_written_is_written() {
     world.set_template(template("web:1", "2"));
     world.step();
     let mut plan = world.plan();
-    let step = &mut plan.stages.iter_mut().flat_map(|stage| &mut stage.steps).next().unwrap();
+    let step = &mut plan
+        .stages
+        .iter_mut()
+        .flat_map(|stage| &mut stage.steps)
+        .next()
+        .unwrap();
     step.actions.truncate(1);
     world.execute(&plan, usize::MAX);
-    assert!(world.pods().iter().all(|pod| cpu(pod) == (1000, 1000)), "the controller died between the two writes");
+    assert!(
+        world.pods().iter().all(|pod| cpu(pod) == (1000, 1000)),
+        "the controller died between the two writes"
+    );
     assert_eq!(kinds(&world.plan()), ["ResizePod"]);
     world.settle();
     assert!(world.pods().iter().all(|pod| cpu(pod) == (2000, 2000)));
@@ -117,7 +186,11 @@ fn rounds(world: &mut World) -> (Vec<Event>, BTreeSet<String>) {
             Action::ResizePod { target, .. } => Some(target.name.clone()),
             _ => None,
         }));
-        events.extend(plan.events.into_iter().filter(|event| event.reason.starts_with("Resize")));
+        events.extend(
+            plan.events
+                .into_iter()
+                .filter(|event| event.reason.starts_with("Resize")),
+        );
         world.run_kubelets();
         world.pass(1);
     }
@@ -143,22 +216,44 @@ fn infeasible_resize_has_one_reason_for_both_sources() {
         world.refuses = refuses;
         world.set_template(template("web:1", "9"));
         let (events, tried) = rounds(&mut world);
-        assert_eq!(tried.len(), 1, "{who}: one pod is tried, as maxUnavailable says");
+        assert_eq!(
+            tried.len(),
+            1,
+            "{who}: one pod is tried, as maxUnavailable says"
+        );
         let pod = tried.first().unwrap();
         let conditions = world.status().conditions;
-        let told = conditions.iter().find(|c| c.type_ == condition::BLOCKED).unwrap();
+        let told = conditions
+            .iter()
+            .find(|c| c.type_ == condition::BLOCKED)
+            .unwrap();
         let words = format!(
             "CloneSet default/web: pod {pod} cannot be resized on node node (container main, requests.cpu from 1 to 9); the {who} says: "
         );
         assert_eq!(told.reason, "ResizeInfeasible", "{who}");
-        assert!(told.message.starts_with(&words) && told.message.ends_with("for its successor"), "{}", told.message);
+        assert!(
+            told.message.starts_with(&words) && told.message.ends_with("for its successor"),
+            "{}",
+            told.message
+        );
         assert_eq!(events.len(), 1, "{who}: the event comes once: {events:?}");
-        assert!(events[0].warning && events[0].message == told.message, "{events:?}");
-        assert_eq!(updated(&world), [0, 0, 0, 2], "{who}: the pod has its old resources");
+        assert!(
+            events[0].warning && events[0].message == told.message,
+            "{events:?}"
+        );
+        assert_eq!(
+            updated(&world),
+            [0, 0, 0, 2],
+            "{who}: the pod has its old resources"
+        );
         // The template goes back.
         world.set_template(template("web:1", "1"));
         world.settle();
-        assert_eq!((world.containers(), blocked(&world)), (containers, None), "{who}");
+        assert_eq!(
+            (world.containers(), blocked(&world)),
+            (containers, None),
+            "{who}"
+        );
         assert_eq!(updated(&world), [3; 4], "{who}");
     }
 }
@@ -172,16 +267,29 @@ fn no_other_pod_is_resized_while_one_lacks_its_resources() {
         let (_, first) = rounds(&mut world);
         world.edit_rolling_update("maxUnavailable", json!("100%"));
         let (_, later) = rounds(&mut world);
-        assert!(later.is_subset(&first) && first.len() == 1, "{refuses}: {first:?}, then {later:?}");
-        let words = format!("waits for pod {}, which lacks its new resources", first.first().unwrap());
+        assert!(
+            later.is_subset(&first) && first.len() == 1,
+            "{refuses}: {first:?}, then {later:?}"
+        );
+        let words = format!(
+            "waits for pod {}, which lacks its new resources",
+            first.first().unwrap()
+        );
         let waiting = world.plan().waiting;
-        let others = waiting.iter().filter(|waiting| waiting.reason.contains(&words)).count();
+        let others = waiting
+            .iter()
+            .filter(|waiting| waiting.reason.contains(&words))
+            .count();
         assert_eq!(others, 2, "{refuses}: {waiting:?}");
         // Another template may fit.
         world.refuses = "";
         world.set_template(template("web:1", "2"));
         world.settle();
-        assert_eq!((updated(&world), blocked(&world)), ([3; 4], None), "{refuses}");
+        assert_eq!(
+            (updated(&world), blocked(&world)),
+            ([3; 4], None),
+            "{refuses}"
+        );
     }
 }
 
@@ -192,14 +300,28 @@ fn resize_that_a_webhook_refuses_is_an_update_refused() {
     world.set_template(template("web:1", "2"));
     let (events, tried) = rounds(&mut world);
     let conditions = world.status().conditions;
-    let told = conditions.iter().find(|c| c.type_ == condition::BLOCKED).unwrap();
-    let words = format!("CloneSet default/web: pod {} cannot be resized; the apiserver says: ", tried.first().unwrap());
+    let told = conditions
+        .iter()
+        .find(|c| c.type_ == condition::BLOCKED)
+        .unwrap();
+    let words = format!(
+        "CloneSet default/web: pod {} cannot be resized; the apiserver says: ",
+        tried.first().unwrap()
+    );
     assert_eq!(told.reason, "UpdateRefused");
-    assert!(told.message.starts_with(&words) && told.message.contains("\"no-resizes\" denied"), "{}", told.message);
+    assert!(
+        told.message.starts_with(&words) && told.message.contains("\"no-resizes\" denied"),
+        "{}",
+        told.message
+    );
     assert_eq!((events, updated(&world)), (vec![], [0, 0, 0, 2]));
     world.refuses = "";
     world.settle();
-    assert_eq!((updated(&world), blocked(&world)), ([3; 4], None), "it is tried again");
+    assert_eq!(
+        (updated(&world), blocked(&world)),
+        ([3; 4], None),
+        "it is tried again"
+    );
 }
 
 #[test]
@@ -212,11 +334,17 @@ fn infeasible_resize_is_told_after_a_death_at_any_write() {
         world.die_after(writes);
         let (events, tried) = rounds(&mut world);
         assert_eq!((events.len(), tried.len()), (1, 1), "after {writes} writes");
-        assert_eq!((blocked(&world).as_deref(), updated(&world)), (Some("ResizeInfeasible"), [0, 0, 0, 2]));
+        assert_eq!(
+            (blocked(&world).as_deref(), updated(&world)),
+            (Some("ResizeInfeasible"), [0, 0, 0, 2])
+        );
         // Another life goes by the pods and the status alone.
         world.die_after(0);
         let (events, again) = rounds(&mut world);
-        assert_eq!((events, again, blocked(&world).as_deref()), (vec![], tried, Some("ResizeInfeasible")));
+        assert_eq!(
+            (events, again, blocked(&world).as_deref()),
+            (vec![], tried, Some("ResizeInfeasible"))
+        );
     }
 }
 
@@ -235,11 +363,18 @@ fn what_is_put_off_is_done_later() {
     world.refuses = "Deferred";
     world.set_template(template("web:1", "2"));
     world.settle();
-    assert_eq!(blocked(&world).as_deref(), Some("ResizeDeferred"), "for a while now");
+    assert_eq!(
+        blocked(&world).as_deref(),
+        Some("ResizeDeferred"),
+        "for a while now"
+    );
     world.refuses = "";
     world.run_kubelets();
     world.settle();
-    assert_eq!((world.status().updated_available_replicas, blocked(&world)), (3, None));
+    assert_eq!(
+        (world.status().updated_available_replicas, blocked(&world)),
+        (3, None)
+    );
 }
 
 #[test]
@@ -251,7 +386,10 @@ fn a_cluster_without_the_subresource_recreates_and_says_so() {
     let plan = world.step();
     assert_eq!(kinds(&plan), ["DeletePod"]);
     let reason = &plan.stages[0].steps[0].reason;
-    assert!(reason.contains("containers[main].resources (this cluster has no pods/resize"), "{reason}");
+    assert!(
+        reason.contains("containers[main].resources (this cluster has no pods/resize"),
+        "{reason}"
+    );
 }
 
 /// What a user does, what the cluster does, and time.

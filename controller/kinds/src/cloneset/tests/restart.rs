@@ -16,7 +16,10 @@ fn two_containers(image: &str, at: Option<&str>) -> Value {
     if let Some(at) = at {
         template["metadata"]["annotations"][RESTARTED_AT] = json!(at);
     }
-    template["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "side", "image": "side:1"}));
+    template["spec"]["containers"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "side", "image": "side:1"}));
     template
 }
 
@@ -25,19 +28,34 @@ fn settled(policy: &str, more: Value) -> World {
 }
 
 fn restarts(world: &World) -> Vec<(u64, u64)> {
-    world.restarts("main").into_iter().zip(world.restarts("side")).collect()
+    world
+        .restarts("main")
+        .into_iter()
+        .zip(world.restarts("side"))
+        .collect()
 }
 
 #[test]
 fn each_other_value_restarts_all_containers_once_with_three_writes_per_pod() {
     let mut world = settled("InPlaceOnly", json!({}));
     let before = world.identities();
-    for (at, times) in [(Some(FIRST), 1), (Some(SECOND), 2), (Some(FIRST), 3), (None, 4)] {
+    for (at, times) in [
+        (Some(FIRST), 1),
+        (Some(SECOND), 2),
+        (Some(FIRST), 3),
+        (None, 4),
+    ] {
         world.set_template(two_containers("web:1", at));
         assert_eq!(world.settle(), 3 * 3, "{at:?}");
         assert_eq!(world.identities(), before, "the same pods");
         assert_eq!(restarts(&world), [(times, times); 3], "{at:?}");
-        assert!(world.annotations(RESTARTED_AT).iter().all(|is| *is == json!(at)), "{at:?}");
+        assert!(
+            world
+                .annotations(RESTARTED_AT)
+                .iter()
+                .all(|is| *is == json!(at)),
+            "{at:?}"
+        );
         assert_eq!(world.status().updated_available_replicas, 3);
     }
     assert!(world.plan().is_idle(), "the same template restarts nothing");
@@ -49,16 +67,25 @@ fn the_plan_says_which_containers_and_what_it_waits_for() {
     world.set_template(two_containers("web:1", Some(FIRST)));
     world.step();
     let plan = world.step();
-    let words: Vec<_> = plan.stages.iter().flat_map(|stage| &stage.steps).map(|step| step.reason.clone()).collect();
+    let words: Vec<_> = plan
+        .stages
+        .iter()
+        .flat_map(|stage| &stage.steps)
+        .map(|step| step.reason.clone())
+        .collect();
     assert!(
-        words[0].contains("(out of service, and patched; apps.kruise.io/restarted-at restarts main, side)"),
+        words[0].contains(
+            "(out of service, and patched; apps.kruise.io/restarted-at restarts main, side)"
+        ),
         "{words:?}"
     );
     world.run_kubelets();
     let waiting = world.plan().waiting;
     let is_told = |words: &str| waiting.iter().any(|waiting| waiting.reason.contains(words));
     assert!(
-        is_told("container main is still the one of before, and is to be restarted; its node's daemon is asked"),
+        is_told(
+            "container main is still the one of before, and is to be restarted; its node's daemon is asked"
+        ),
         "{waiting:?}"
     );
 }
@@ -68,14 +95,33 @@ fn pods_that_the_partition_keeps_back_are_not_restarted_and_new_ones_need_not_be
     let mut world = settled("InPlaceIfPossible", json!({"partition": 2}));
     world.set_template(two_containers("web:1", Some(FIRST)));
     world.settle();
-    assert_eq!(restarts(&world).iter().filter(|restarts| **restarts == (1, 1)).count(), 1);
-    assert_eq!(restarts(&world).iter().filter(|restarts| **restarts == (0, 0)).count(), 2);
+    assert_eq!(
+        restarts(&world)
+            .iter()
+            .filter(|restarts| **restarts == (1, 1))
+            .count(),
+        1
+    );
+    assert_eq!(
+        restarts(&world)
+            .iter()
+            .filter(|restarts| **restarts == (0, 0))
+            .count(),
+        2
+    );
     world.edit_rolling_update("partition", json!(0));
     world.settle();
     assert_eq!(restarts(&world), [(1, 1); 3]);
     Arc::make_mut(&mut world.set).spec.replicas = Some(5);
     world.settle();
-    assert_eq!(restarts(&world).iter().filter(|restarts| **restarts == (0, 0)).count(), 2, "those are new");
+    assert_eq!(
+        restarts(&world)
+            .iter()
+            .filter(|restarts| **restarts == (0, 0))
+            .count(),
+        2,
+        "those are new"
+    );
 }
 
 #[test]
@@ -86,7 +132,11 @@ fn a_container_with_a_new_image_is_restarted_once_by_its_kubelet() {
     world.step();
     world.run_kubelets();
     world.run_daemons();
-    assert_eq!(restarts(&world), [(1, 0); 3], "the daemon leaves the new container alone");
+    assert_eq!(
+        restarts(&world),
+        [(1, 0); 3],
+        "the daemon leaves the new container alone"
+    );
     world.settle();
     assert_eq!(restarts(&world), [(1, 1); 3]);
     assert!(world.images().iter().all(|image| image == "web:2"));
@@ -110,7 +160,10 @@ fn the_grace_period_comes_first_and_what_is_taken_back_in_it_restarts_nothing() 
         world.set_template(two_containers("web:1", Some(FIRST)));
         world.step();
         world.step();
-        assert!(world.pods().iter().all(|pod| steps::is_under_way(pod)), "out of service");
+        assert!(
+            world.pods().iter().all(|pod| steps::is_under_way(pod)),
+            "out of service"
+        );
         world.run_daemons();
         world.run_kubelets();
         world.pass(20);
@@ -136,14 +189,24 @@ fn pods_are_out_of_service_until_each_container_is_another_and_no_more_than_may_
     for _ in 0..5 {
         world.run_kubelets();
         world.pass(1);
-        assert!(world.step().is_idle(), "nothing restarts them but the node's daemon");
+        assert!(
+            world.step().is_idle(),
+            "nothing restarts them but the node's daemon"
+        );
     }
     assert_eq!(world.status().available_replicas, 2);
     assert_eq!(world.status().updated_ready_replicas, 0);
     // The first one dies of itself: that is as good as stopped, and the daemon leaves the next one alone.
-    let out = world.pods().iter().position(|pod| steps::is_under_way(pod)).unwrap();
+    let out = world
+        .pods()
+        .iter()
+        .position(|pod| steps::is_under_way(pod))
+        .unwrap();
     world.crash(out);
-    assert!(world.step().is_idle(), "the other is still the one of before");
+    assert!(
+        world.step().is_idle(),
+        "the other is still the one of before"
+    );
     world.settle();
     assert_eq!(restarts(&world), [(1, 1); 3]);
     assert_eq!(world.status().updated_available_replicas, 3);
@@ -160,9 +223,16 @@ fn where_no_daemon_answers_it_is_told_whose_word_is_missing() {
         world.pass(1);
     }
     let status = world.status();
-    let condition = status.conditions.iter().find(|c| c.type_ == "Blocked").unwrap();
+    let condition = status
+        .conditions
+        .iter()
+        .find(|c| c.type_ == "Blocked")
+        .unwrap();
     assert_eq!(condition.reason, "DaemonSilent", "{condition:?}");
-    assert!(condition.message.contains("is to be restarted"), "{condition:?}");
+    assert!(
+        condition.message.contains("is to be restarted"),
+        "{condition:?}"
+    );
     assert_eq!(status.available_replicas, 2, "the others serve");
 }
 
@@ -179,17 +249,30 @@ fn without_daemons_pods_are_replaced_or_the_change_is_refused() {
     let (mut world, plan) = change("InPlaceIfPossible");
     assert_eq!(kinds(&plan), ["DeletePod"]);
     world.settle();
-    assert!(world.annotations(RESTARTED_AT).iter().all(|at| *at == FIRST));
+    assert!(
+        world
+            .annotations(RESTARTED_AT)
+            .iter()
+            .all(|at| *at == FIRST)
+    );
     assert_eq!(restarts(&world), [(0, 0); 3]);
     let (world, plan) = change("InPlaceOnly");
     assert!(plan.is_idle());
     let message = plan.refusal.unwrap().message;
-    for part in
-        ["spec.template.metadata.annotations[apps.kruise.io/restarted-at]", "KruiseDaemon is off", "InPlaceIfPossible"]
-    {
+    for part in [
+        "spec.template.metadata.annotations[apps.kruise.io/restarted-at]",
+        "KruiseDaemon is off",
+        "InPlaceIfPossible",
+    ] {
         assert!(message.contains(part), "{message}");
     }
-    assert!(world.status().conditions.iter().any(|c| c.type_ == "Blocked"));
+    assert!(
+        world
+            .status()
+            .conditions
+            .iter()
+            .any(|c| c.type_ == "Blocked")
+    );
 }
 
 #[test]
@@ -199,10 +282,16 @@ fn hooks_hold_a_pod_before_its_restart_and_after() {
     world.set_lifecycle(json!({"inPlaceUpdate": {"labelsHandler": {LABEL: "on"}}}));
     world.set_template(two_containers("web:1", Some(FIRST)));
     world.settle();
-    assert_eq!((world.states(), restarts(&world)), (vec!["PreparingUpdate".to_owned(); 3], vec![(0, 0); 3]));
+    assert_eq!(
+        (world.states(), restarts(&world)),
+        (vec!["PreparingUpdate".to_owned(); 3], vec![(0, 0); 3])
+    );
     (0..3).for_each(|at| world.hold(at, false, false));
     world.settle();
-    assert_eq!((world.states(), restarts(&world)), (vec!["Updated".to_owned(); 3], vec![(1, 1); 3]));
+    assert_eq!(
+        (world.states(), restarts(&world)),
+        (vec!["Updated".to_owned(); 3], vec![(1, 1); 3])
+    );
     (0..3).for_each(|at| world.hold(at, true, false));
     world.settle();
     assert_eq!(world.states(), ["Normal"; 3]);
@@ -213,10 +302,15 @@ fn hooks_hold_a_pod_before_its_restart_and_after() {
 fn containers_of_a_launch_order_are_restarted_in_it() {
     let ordered = |at: Option<&str>| {
         let mut template = two_containers("web:1", at);
-        template["metadata"]["annotations"]["apps.kruise.io/container-launch-priority"] = json!("Ordered");
+        template["metadata"]["annotations"]["apps.kruise.io/container-launch-priority"] =
+            json!("Ordered");
         template
     };
-    let mut world = World::new(2, ordered(None), strategy("InPlaceOnly", json!({"maxUnavailable": 2})));
+    let mut world = World::new(
+        2,
+        ordered(None),
+        strategy("InPlaceOnly", json!({"maxUnavailable": 2})),
+    );
     world.slow = true;
     world.settle();
     world.set_template(ordered(Some(FIRST)));
@@ -226,13 +320,31 @@ fn containers_of_a_launch_order_are_restarted_in_it() {
         world.run_daemons();
         world.run_kubelets();
     }
-    assert_eq!(restarts(&world), [(1, 0); 2], "the turn of the second comes with a write");
+    assert_eq!(
+        restarts(&world),
+        [(1, 0); 2],
+        "the turn of the second comes with a write"
+    );
     assert_eq!(kinds(&world.step()), ["PatchPod"; 2]);
     // Another restart while the second container's is under way: the first again, and then the second.
     world.set_template(ordered(Some(SECOND)));
     world.settle();
-    assert!(restarts(&world).iter().all(|(main, side)| *main == 2 && (1..=2).contains(side)), "{:?}", restarts(&world));
-    assert!(world.restarted_at().iter().flatten().all(|at| *at == SECOND), "{:?}", world.restarted_at());
+    assert!(
+        restarts(&world)
+            .iter()
+            .all(|(main, side)| *main == 2 && (1..=2).contains(side)),
+        "{:?}",
+        restarts(&world)
+    );
+    assert!(
+        world
+            .restarted_at()
+            .iter()
+            .flatten()
+            .all(|at| *at == SECOND),
+        "{:?}",
+        world.restarted_at()
+    );
     assert_eq!(world.status().updated_available_replicas, 2);
 }
 
@@ -266,9 +378,18 @@ struct Causes(std::collections::BTreeMap<String, [u64; 2]>);
 impl Causes {
     fn note(&mut self, plan: &Plan) {
         for action in plan.actions() {
-            let Action::PatchPod { target, patch } = action else { continue };
-            for (count, name) in self.0.entry(target.name.clone()).or_default().iter_mut().zip(["main", "side"]) {
-                *count += u64::from(patch.restarted.contains(name) || patch.images.contains_key(name));
+            let Action::PatchPod { target, patch } = action else {
+                continue;
+            };
+            for (count, name) in self
+                .0
+                .entry(target.name.clone())
+                .or_default()
+                .iter_mut()
+                .zip(["main", "side"])
+            {
+                *count +=
+                    u64::from(patch.restarted.contains(name) || patch.images.contains_key(name));
             }
         }
     }

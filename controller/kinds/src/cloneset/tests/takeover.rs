@@ -71,7 +71,11 @@ fn status(updated: i32, expected: i32, current: &str) -> Value {
 
 /// A pod at rest, created at revision 11 of `web:1`, or brought to 22 of `web:2` in place.
 fn pod(id: &str, updated: bool) -> Value {
-    let (hash, image) = if updated { ("22", "web:2") } else { ("11", "web:1") };
+    let (hash, image) = if updated {
+        ("22", "web:2")
+    } else {
+        ("11", "web:1")
+    };
     let ready = |type_: &str| json!({"type": type_, "status": "True", "lastTransitionTime": "1970-01-02T00:00:00Z"});
     let mut pod = json!({
         "metadata": {
@@ -110,7 +114,8 @@ fn record(pod: &mut Value, last: &Value) {
         "revision": "web-22", "updateTimestamp": "1970-01-12T13:46:40Z", "lastContainerStatuses": last,
         "updateImages": true,
     });
-    pod["metadata"]["annotations"]["apps.kruise.io/inplace-update-state"] = json!(record.to_string());
+    pod["metadata"]["annotations"]["apps.kruise.io/inplace-update-state"] =
+        json!(record.to_string());
 }
 
 /// The update of a pod to revision 22 begins.
@@ -166,22 +171,45 @@ fn what_is_at_rest_is_left_alone() {
     // Pods from before the gates and the lifecycle label existed, too.
     let mut ancient = pod("c", true);
     ancient["spec"]["readinessGates"] = json!([]);
-    ancient["metadata"]["labels"].as_object_mut().unwrap().remove("lifecycle.apps.kruise.io/state");
+    ancient["metadata"]["labels"]
+        .as_object_mut()
+        .unwrap()
+        .remove("lifecycle.apps.kruise.io/state");
     let partition = json!({"partition": 2});
     let table = [
-        (set("web:2", json!({}), status(3, 3, "web-22")), [pod("a", true), pod("b", true), pod("c", true)]),
-        (set("web:2", json!({}), status(3, 3, "web-22")), [pod("a", true), pod("b", true), ancient]),
-        (set("web:2", partition, status(1, 1, "web-11")), [pod("a", true), pod("b", false), pod("c", false)]),
         (
-            set("web:2", json!({"podUpdatePolicy": "ReCreate"}), status(3, 3, "web-22")),
+            set("web:2", json!({}), status(3, 3, "web-22")),
+            [pod("a", true), pod("b", true), pod("c", true)],
+        ),
+        (
+            set("web:2", json!({}), status(3, 3, "web-22")),
+            [pod("a", true), pod("b", true), ancient],
+        ),
+        (
+            set("web:2", partition, status(1, 1, "web-11")),
+            [pod("a", true), pod("b", false), pod("c", false)],
+        ),
+        (
+            set(
+                "web:2",
+                json!({"podUpdatePolicy": "ReCreate"}),
+                status(3, 3, "web-22"),
+            ),
             [pod("a", true), pod("b", true), pod("c", true)],
         ),
     ];
     for (set, pods) in table {
         let world = World::of(set.clone(), revisions(), pods.to_vec());
         let plan = world.plan();
-        assert!(plan.is_idle() && plan.events.is_empty() && plan.refusal.is_none(), "{plan:#?}");
-        assert_eq!(serde_json::to_value(world.status()).unwrap(), set["status"], "no status is written either");
+        assert!(
+            plan.is_idle() && plan.events.is_empty() && plan.refusal.is_none(),
+            "{plan:#?}"
+        );
+        assert_eq!(
+            serde_json::to_value(world.status()).unwrap(),
+            set["status"],
+            "no status is written either"
+        );
     }
 }
 
@@ -189,13 +217,30 @@ fn what_is_at_rest_is_left_alone() {
 fn a_template_without_the_defaults_changes_labels_only() {
     // kubectl replaces the list of containers by one without the defaults that OpenKruise's webhook wrote.
     for policy in ["InPlaceIfPossible", "InPlaceOnly", "ReCreate"] {
-        let mut bare = set("web:2", json!({"podUpdatePolicy": policy}), status(3, 3, "web-22"));
-        bare["spec"]["template"]["spec"] = json!({"containers": [{"name": "main", "image": "web:2"}]});
-        let mut world = World::of(bare, revisions(), vec![pod("a", true), pod("b", true), pod("c", true)]);
+        let mut bare = set(
+            "web:2",
+            json!({"podUpdatePolicy": policy}),
+            status(3, 3, "web-22"),
+        );
+        bare["spec"]["template"]["spec"] =
+            json!({"containers": [{"name": "main", "image": "web:2"}]});
+        let mut world = World::of(
+            bare,
+            revisions(),
+            vec![pod("a", true), pod("b", true), pod("c", true)],
+        );
         let before = (world.identities(), world.containers());
         world.settle();
-        assert_eq!((world.identities(), world.containers()), before, "{policy}: no pod was replaced or restarted");
-        assert_eq!((world.status().updated_available_replicas, world.revisions()), (3, 3), "{policy}");
+        assert_eq!(
+            (world.identities(), world.containers()),
+            before,
+            "{policy}: no pod was replaced or restarted"
+        );
+        assert_eq!(
+            (world.status().updated_available_replicas, world.revisions()),
+            (3, 3),
+            "{policy}"
+        );
     }
 }
 
@@ -203,7 +248,11 @@ fn a_template_without_the_defaults_changes_labels_only() {
 fn an_image_changed_by_kubectl_goes_in_place() {
     let mut bare = set("web:2", json!({}), status(3, 3, "web-22"));
     bare["spec"]["template"]["spec"]["containers"] = json!([{"name": "main", "image": "web:3"}]);
-    let mut world = World::of(bare, revisions(), vec![pod("a", true), pod("b", true), pod("c", true)]);
+    let mut world = World::of(
+        bare,
+        revisions(),
+        vec![pod("a", true), pod("b", true), pod("c", true)],
+    );
     let before = world.identities();
     world.settle();
     assert_eq!(world.identities(), before, "the same pods");
@@ -219,15 +268,25 @@ fn an_update_in_its_grace_period_is_finished_as_it_was_begun() {
     assert_eq!(plan.look_again, Some(SignedDuration::from_secs(100)));
     world.pass(100);
     let patch = patches(&world).remove(0);
-    assert_eq!(patch.images, [("main".to_owned(), "web:2".to_owned())].into());
+    assert_eq!(
+        patch.images,
+        [("main".to_owned(), "web:2".to_owned())].into()
+    );
     assert_eq!(patch.annotations["gone"], None);
     assert_eq!(patch.annotations["kept"].as_deref(), Some("2"));
     assert_eq!(patch.annotations["new"].as_deref(), Some("<3"));
-    assert_eq!(patch.annotations["apps.kruise.io/inplace-update-grace"], None);
+    assert_eq!(
+        patch.annotations["apps.kruise.io/inplace-update-grace"],
+        None
+    );
     let before = world.identities();
     world.settle();
     assert_eq!(world.identities(), before);
-    assert!(world.created_from().iter().all(|image| image == "web:2"), "{:?}", world.created_from());
+    assert!(
+        world.created_from().iter().all(|image| image == "web:2"),
+        "{:?}",
+        world.created_from()
+    );
     assert_eq!(world.status().updated_available_replicas, 3);
 }
 
@@ -236,7 +295,11 @@ fn a_rollback_in_that_grace_period_ends_too() {
     let mut world = world(in_grace());
     world.set_template(template("web:1"));
     world.settle();
-    assert!(world.created_from().iter().all(|image| image == "web:1"), "{:?}", world.created_from());
+    assert!(
+        world.created_from().iter().all(|image| image == "web:1"),
+        "{:?}",
+        world.created_from()
+    );
     assert_eq!(world.status().updated_available_replicas, 3);
 }
 
@@ -250,13 +313,21 @@ fn a_grace_period_under_its_old_name_or_unreadable_ends_as_well() {
     };
     let mut ancient = in_grace();
     rename(&mut ancient, key, "inplace-update-grace");
-    rename(&mut ancient, "apps.kruise.io/inplace-update-state", "inplace-update-state");
+    rename(
+        &mut ancient,
+        "apps.kruise.io/inplace-update-state",
+        "inplace-update-state",
+    );
     let mut broken = in_grace();
     broken["metadata"]["annotations"][key] = json!("{");
     for (what, pod) in [("old", ancient), ("broken", broken)] {
         let mut world = world(pod);
         world.settle();
-        assert!(world.created_from().iter().all(|image| image == "web:2"), "{what}: {:?}", world.created_from());
+        assert!(
+            world.created_from().iter().all(|image| image == "web:2"),
+            "{what}: {:?}",
+            world.created_from()
+        );
         assert_eq!(world.status().updated_available_replicas, 3, "{what}");
         assert!(world.plan().is_idle(), "{what}");
     }
@@ -277,10 +348,17 @@ fn an_update_that_was_written_is_proven() {
         }
         let containers = world.containers();
         if !seen {
-            assert!(world.plan().is_idle(), "nothing is believed before the kubelet has acted");
+            assert!(
+                world.plan().is_idle(),
+                "nothing is believed before the kubelet has acted"
+            );
         }
         world.settle();
-        assert_eq!(world.containers() == containers, seen, "no restart but that of the update");
+        assert_eq!(
+            world.containers() == containers,
+            seen,
+            "no restart but that of the update"
+        );
         assert!(world.created_from().iter().all(|image| image == "web:2"));
         assert_eq!(world.status().updated_available_replicas, 3);
     }
@@ -304,10 +382,13 @@ fn what_is_written_is_recognised_by_openkruise() {
     let mut world = world(pod("c", true));
     world.set_template(template("web:3"));
     let plan = world.plan();
-    let body = plan.stages[0].steps[0].actions.iter().find_map(|action| match action {
-        Action::CreateRevision { body } => Some(body.value()),
-        _ => None,
-    });
+    let body = plan.stages[0].steps[0]
+        .actions
+        .iter()
+        .find_map(|action| match action {
+            Action::CreateRevision { body } => Some(body.value()),
+            _ => None,
+        });
     let body = body.unwrap();
     let text = r#"{"spec":{"template":{"$patch":"replace","metadata":{"annotations":{"note":"a \u003c b"},"creationTimestamp":null,"labels":{"app":"web"}},"spec":{"containers":[{"image":"web:3","imagePullPolicy":"Always","name":"main","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}}}"#;
     assert_eq!(berth_workload::revision::form::text(&body["data"]), text);
@@ -315,7 +396,10 @@ fn what_is_written_is_recognised_by_openkruise() {
     assert_eq!(body["metadata"]["ownerReferences"], owner("v1beta1"));
     let hash = berth_workload::revision::hash(&body["data"], 0);
     assert_eq!(body["metadata"]["name"], format!("web-{hash}"));
-    assert_eq!(body["metadata"]["labels"], json!({"app": "web", "controller.kubernetes.io/hash": hash}));
+    assert_eq!(
+        body["metadata"]["labels"],
+        json!({"app": "web", "controller.kubernetes.io/hash": hash})
+    );
     world.settle();
 }
 
@@ -325,9 +409,11 @@ fn between_batches(image: &str, side: &str, ready: bool) -> World {
         let mut container = template["spec"]["containers"][0].clone();
         container["name"] = json!("side");
         container["image"] = json!(image);
-        container["env"] =
-            json!([{"name": "TIER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['tier']"}}}]);
-        template["spec"]["containers"].as_array_mut().unwrap().push(container);
+        container["env"] = json!([{"name": "TIER", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['tier']"}}}]);
+        template["spec"]["containers"]
+            .as_array_mut()
+            .unwrap()
+            .push(container);
     };
     let mut set = set(image, json!({}), status(3, 3, "web-22"));
     add(&mut set["spec"]["template"], side);
@@ -342,7 +428,10 @@ fn between_batches(image: &str, side: &str, ready: bool) -> World {
         status["name"] = json!("side");
         status["containerID"] = json!(format!("containerd://side-{image}"));
         pod["created"]["side"] = json!({"image": image, "env": {}});
-        pod["status"]["containerStatuses"].as_array_mut().unwrap().push(status);
+        pod["status"]["containerStatuses"]
+            .as_array_mut()
+            .unwrap()
+            .push(status);
     }
     let last = &mut pods[2];
     begin(last);
@@ -352,23 +441,40 @@ fn between_batches(image: &str, side: &str, ready: bool) -> World {
         "lastContainerStatuses": {"main": {"imageID": "sha256:web:1"}},
         "nextContainerImages": {"side": "side:2"}, "preCheckBeforeNext": {"containersRequiredReady": ["main"]},
     });
-    last["metadata"]["annotations"]["apps.kruise.io/inplace-update-state"] = json!(record.to_string());
+    last["metadata"]["annotations"]["apps.kruise.io/inplace-update-state"] =
+        json!(record.to_string());
     World::of(set, revisions, pods.to_vec())
 }
 
 #[test]
 fn an_update_between_two_batches_goes_on() {
     let waiting = between_batches("web:2", "side:2", false).plan();
-    assert!(waiting.is_idle() && waiting.waiting[0].reason.contains("main is to be ready"), "{waiting:#?}");
+    assert!(
+        waiting.is_idle() && waiting.waiting[0].reason.contains("main is to be ready"),
+        "{waiting:#?}"
+    );
     let world = between_batches("web:2", "side:2", true);
     let patch = patches(&world).remove(0);
-    assert_eq!(patch.images, [("side".to_owned(), "side:2".to_owned())].into());
-    let record: Value =
-        serde_json::from_str(patch.annotations["apps.kruise.io/inplace-update-state"].as_deref().unwrap()).unwrap();
+    assert_eq!(
+        patch.images,
+        [("side".to_owned(), "side:2".to_owned())].into()
+    );
+    let record: Value = serde_json::from_str(
+        patch.annotations["apps.kruise.io/inplace-update-state"]
+            .as_deref()
+            .unwrap(),
+    )
+    .unwrap();
     assert_eq!(record["nextContainerImages"], Value::Null);
     let (mut world, before) = (world, between_batches("web:2", "side:2", true).identities());
     world.settle();
-    assert_eq!((world.identities(), world.status().updated_available_replicas), (before, 3));
+    assert_eq!(
+        (
+            world.identities(),
+            world.status().updated_available_replicas
+        ),
+        (before, 3)
+    );
 }
 
 #[test]
@@ -377,7 +483,8 @@ fn a_revision_that_comes_between_two_batches_takes_the_rest_along() {
     let mut world = between_batches("web:3", "side:2", false);
     world.step();
     let images: Vec<_> = patches_of(&world, "web-c");
-    let expected = [("main", "web:3"), ("side", "side:2")].map(|(name, image)| (name.to_owned(), image.to_owned()));
+    let expected = [("main", "web:3"), ("side", "side:2")]
+        .map(|(name, image)| (name.to_owned(), image.to_owned()));
     assert_eq!(images, [expected.into()]);
 }
 
@@ -392,13 +499,20 @@ fn a_label_that_was_left_for_later_restarts_its_readers() {
         let record = &mut pod["metadata"]["annotations"]["apps.kruise.io/inplace-update-state"];
         let mut left: Value = serde_json::from_str(record.as_str().unwrap()).unwrap();
         left.as_object_mut().unwrap().remove("nextContainerImages");
-        left["nextContainerRefMetadata"] = json!({"side": {"creationTimestamp": null, "labels": {"tier": "2"}}});
+        left["nextContainerRefMetadata"] =
+            json!({"side": {"creationTimestamp": null, "labels": {"tier": "2"}}});
         *record = json!(left.to_string());
         world.settle();
         assert_eq!(world.restarts("side"), [0, 0, 1], "{image}");
-        assert_eq!(world.environments("side")[2], json!({"TIER": "2"}), "{image}");
+        assert_eq!(
+            world.environments("side")[2],
+            json!({"TIER": "2"}),
+            "{image}"
+        );
         assert_eq!(world.status().updated_available_replicas, 3, "{image}");
-        let record = world.annotations("apps.kruise.io/inplace-update-state").remove(2);
+        let record = world
+            .annotations("apps.kruise.io/inplace-update-state")
+            .remove(2);
         let record: Value = serde_json::from_str(record.as_str().unwrap()).unwrap();
         assert_eq!(record["nextContainerRefMetadata"], Value::Null, "{image}");
     }
@@ -418,13 +532,21 @@ fn patches_of(world: &World, pod: &str) -> Vec<std::collections::BTreeMap<String
 #[test]
 fn a_pod_that_a_hook_holds_stays_held_until_it_is_let_go() {
     let mut set = set("web:2", json!({}), status(2, 3, "web-22"));
-    set["spec"]["lifecycle"] = json!({"inPlaceUpdate": {"labelsHandler": {"example.com/hooked": "true"}}});
+    set["spec"]["lifecycle"] =
+        json!({"inPlaceUpdate": {"labelsHandler": {"example.com/hooked": "true"}}});
     let mut last = pod("c", false);
     last["metadata"]["labels"]["example.com/hooked"] = json!("true");
     last["metadata"]["labels"]["lifecycle.apps.kruise.io/state"] = json!("PreparingUpdate");
-    let held = World::of(set.clone(), revisions(), vec![pod("a", true), pod("b", true), last.clone()]);
+    let held = World::of(
+        set.clone(),
+        revisions(),
+        vec![pod("a", true), pod("b", true), last.clone()],
+    );
     assert!(held.plan().is_idle(), "{:#?}", held.plan());
-    last["metadata"]["labels"].as_object_mut().unwrap().remove("example.com/hooked");
+    last["metadata"]["labels"]
+        .as_object_mut()
+        .unwrap()
+        .remove("example.com/hooked");
     let mut free = World::of(set, revisions(), vec![pod("a", true), pod("b", true), last]);
     let before = free.identities();
     free.settle();

@@ -6,14 +6,21 @@ use crate::model::unknown;
 
 fn of(number: i32) -> Value {
     let mut template = template("web:1");
-    merge(&mut template, &unknown::template("web:1", &unknown::value(number)));
+    merge(
+        &mut template,
+        &unknown::template("web:1", &unknown::value(number)),
+    );
     template
 }
 
 #[test]
 fn unknown_fields_reach_each_pod() {
     let world = World::settled(2, of(1), strategy("InPlaceIfPossible", json!({})));
-    let lacking: Vec<_> = world.pods.values().map(|pod| unknown::lacking(pod, &unknown::value(1))).collect();
+    let lacking: Vec<_> = world
+        .pods
+        .values()
+        .map(|pod| unknown::lacking(pod, &unknown::value(1)))
+        .collect();
     assert_eq!(lacking, [[""; 0]; 2]);
 }
 

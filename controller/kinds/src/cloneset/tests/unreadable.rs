@@ -9,7 +9,11 @@ use super::super::simulation::{World, template};
 use super::super::{decide, status};
 
 fn unreadable(kind: &'static str, name: &str) -> Unreadable {
-    Unreadable { kind, name: name.to_owned(), error: "invalid type".to_owned() }
+    Unreadable {
+        kind,
+        name: name.to_owned(),
+        error: "invalid type".to_owned(),
+    }
 }
 
 #[test]
@@ -26,13 +30,26 @@ fn a_set_with_an_object_that_cannot_be_read_creates_updates_and_deletes_no_pod()
             let plan = decide(&snapshot, world.now());
             assert!(plan.is_idle(), "{plan:#?}");
             let told = status(&snapshot, &plan, &Outcome::default(), world.now()).unwrap();
-            let blocked = told.conditions.iter().find(|c| c.type_ == condition::BLOCKED).unwrap();
+            let blocked = told
+                .conditions
+                .iter()
+                .find(|c| c.type_ == condition::BLOCKED)
+                .unwrap();
             assert_eq!(blocked.reason, "Unreadable");
-            assert!(blocked.message.contains(&format!("{kind} odd cannot be read")), "{}", blocked.message);
+            assert!(
+                blocked
+                    .message
+                    .contains(&format!("{kind} odd cannot be read")),
+                "{}",
+                blocked.message
+            );
             assert_eq!(told.replicas, 2, "what was counted stays");
             snapshot.set = world.set.clone();
             snapshot.unreadable.clear();
-            assert!(!decide(&snapshot, world.now()).is_idle(), "it goes on when it can be read");
+            assert!(
+                !decide(&snapshot, world.now()).is_idle(),
+                "it goes on when it can be read"
+            );
         }
     }
 }

@@ -6,39 +6,75 @@ use super::*;
 fn only_that_containers_have_stopped_may_wait_to_be_told() {
     let status = |phase: &str, app: Value, message: &str| -> ContainerRecreateRequestStatus {
         let states = json!([app, {"name": "side", "phase": "Pending"}]);
-        serde_json::from_value(json!({"phase": phase, "containerRecreateStates": states, "message": message})).unwrap()
+        serde_json::from_value(
+            json!({"phase": phase, "containerRecreateStates": states, "message": message}),
+        )
+        .unwrap()
     };
-    let state = |phase: &str, killed: bool| json!({"name": "app", "phase": phase, "isKilled": killed});
+    let state =
+        |phase: &str, killed: bool| json!({"name": "app", "phase": phase, "isKilled": killed});
     let old = status("Recreating", state("Pending", false), "");
     let seen = |mut status: ContainerRecreateRequestStatus| {
-        let snapshot = json!([{"name": "app", "ready": false, "restartCount": 1, "containerID": "c://b"}]);
+        let snapshot =
+            json!([{"name": "app", "ready": false, "restartCount": 1, "containerID": "c://b"}]);
         status.container_status_snapshot = serde_json::from_value(snapshot).unwrap();
         status
     };
     for (what, new, may_wait) in [
         ("nothing", old.clone(), false),
-        ("stopped", status("Recreating", state("Recreating", true), ""), true),
-        ("stopped, and the next one is there", seen(status("Recreating", state("Recreating", true), "")), true),
-        ("restarted", status("Recreating", state("Succeeded", true), ""), false),
-        ("failed", status("Recreating", state("Failed", false), ""), false),
-        ("over", status("Completed", state("Recreating", true), ""), false),
-        ("something else besides", status("Recreating", state("Recreating", true), "held"), false),
+        (
+            "stopped",
+            status("Recreating", state("Recreating", true), ""),
+            true,
+        ),
+        (
+            "stopped, and the next one is there",
+            seen(status("Recreating", state("Recreating", true), "")),
+            true,
+        ),
+        (
+            "restarted",
+            status("Recreating", state("Succeeded", true), ""),
+            false,
+        ),
+        (
+            "failed",
+            status("Recreating", state("Failed", false), ""),
+            false,
+        ),
+        (
+            "over",
+            status("Completed", state("Recreating", true), ""),
+            false,
+        ),
+        (
+            "something else besides",
+            status("Recreating", state("Recreating", true), "held"),
+            false,
+        ),
     ] {
         assert_eq!(tells_stops_alone(&old, &new), may_wait, "{what}");
     }
     // Even where one that was stopped before is told again.
     let restarted = status("Recreating", state("Succeeded", true), "");
-    assert!(!tells_stops_alone(&status("Recreating", state("Recreating", true), ""), &restarted));
+    assert!(!tells_stops_alone(
+        &status("Recreating", state("Recreating", true), ""),
+        &restarted
+    ));
 }
 
 #[test]
 fn late_stop_of_a_completed_request_is_told_at_once() {
     let status = |phase: &str, killed: bool| -> ContainerRecreateRequestStatus {
-        let states =
-            [json!({"name": "app", "phase": phase, "isKilled": killed}), json!({"name": "side", "phase": "Pending"})];
-        let completed =
-            json!({"phase": "Completed", "completionTime": "2026-11-29T12:00:03Z", "containerRecreateStates": states});
+        let states = [
+            json!({"name": "app", "phase": phase, "isKilled": killed}),
+            json!({"name": "side", "phase": "Pending"}),
+        ];
+        let completed = json!({"phase": "Completed", "completionTime": "2026-11-29T12:00:03Z", "containerRecreateStates": states});
         serde_json::from_value(completed).unwrap()
     };
-    assert!(!tells_stops_alone(&status("Pending", false), &status("Recreating", true)));
+    assert!(!tells_stops_alone(
+        &status("Pending", false),
+        &status("Recreating", true)
+    ));
 }

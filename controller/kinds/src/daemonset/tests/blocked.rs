@@ -11,11 +11,16 @@ use super::super::{decide, status};
 
 fn blocked(world: &World) -> Option<(String, String)> {
     let mut conditions = world.status().conditions.into_iter();
-    conditions.find(|condition| condition.type_ == "Blocked").map(|blocked| (blocked.reason, blocked.message))
+    conditions
+        .find(|condition| condition.type_ == "Blocked")
+        .map(|blocked| (blocked.reason, blocked.message))
 }
 
 fn waits(plan: &Plan) -> Vec<&str> {
-    plan.waiting.iter().map(|waiting| &*waiting.reason).collect()
+    plan.waiting
+        .iter()
+        .map(|waiting| &*waiting.reason)
+        .collect()
 }
 
 fn change(world: &mut World, pod: &str, status: &Value) {
@@ -29,7 +34,11 @@ fn change(world: &mut World, pod: &str, status: &Value) {
 fn refuse(world: &mut World) {
     let pod = world.pod_of("n0");
     world.end(&pod, "Failed");
-    change(world, &pod, &json!({"reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}));
+    change(
+        world,
+        &pod,
+        &json!({"reason": "OutOfcpu", "message": "Node didn't have enough resource: cpu"}),
+    );
     world.step();
 }
 
@@ -53,15 +62,22 @@ fn pods_that_a_node_refuses_again_and_again_are_told_of_until_one_runs() {
         assert_eq!(told.is_some(), times >= 2, "after {times} others: {told:?}");
         if let Some((reason, message)) = told {
             assert_eq!(reason, "PodsFail");
-            for words in ["pods on node n0", "OutOfcpu: Node didn't have enough resource: cpu", "make room on the node"]
-            {
+            for words in [
+                "pods on node n0",
+                "OutOfcpu: Node didn't have enough resource: cpu",
+                "make room on the node",
+            ] {
                 assert!(message.contains(words), "{message}");
             }
         }
         let refused = world.pod_of("n0");
         replace(&mut world, &refused);
         world.step();
-        assert_eq!(blocked(&world).is_some(), times >= 2, "the next one is on its way");
+        assert_eq!(
+            blocked(&world).is_some(),
+            times >= 2,
+            "the next one is on its way"
+        );
     }
     // A controller that has just begun knows of no others, and the cause stays told.
     world.ended.clear();
@@ -73,7 +89,10 @@ fn pods_that_a_node_refuses_again_and_again_are_told_of_until_one_runs() {
 
 #[test]
 fn a_set_that_no_node_fits_says_so_and_is_not_blocked() {
-    let mut world = World::settled(2, json!({"template": {"spec": {"nodeSelector": {"disk": "fast"}}}}));
+    let mut world = World::settled(
+        2,
+        json!({"template": {"spec": {"nodeSelector": {"disk": "fast"}}}}),
+    );
     world.change_node(
         "n1",
         &json!({"metadata": {"labels": {"disk": "fast"}}, "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}),
@@ -81,7 +100,10 @@ fn a_set_that_no_node_fits_says_so_and_is_not_blocked() {
     world.settle();
     let plan = world.plan();
     let words = "no node is to have a pod: of 2, 1 are kept out by a taint, or by their cordon, and 1 by nodeName";
-    assert!(waits(&plan).iter().any(|reason| reason.starts_with(words)), "{plan:?}");
+    assert!(
+        waits(&plan).iter().any(|reason| reason.starts_with(words)),
+        "{plan:?}"
+    );
     assert_eq!(blocked(&world), None);
 }
 
@@ -90,34 +112,62 @@ fn a_pod_whose_node_is_away_is_not_looked_for_in_its_log() {
     let mut world = World::settled(2, json!({}));
     let (pod, since) = (world.pod_of("n1"), json!(world.now()));
     let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "lastTransitionTime": since});
-    let conditions =
-        json!([condition("ContainersReady", "True"), condition("KruisePodReady", "True"), condition("Ready", "False")]);
+    let conditions = json!([
+        condition("ContainersReady", "True"),
+        condition("KruisePodReady", "True"),
+        condition("Ready", "False")
+    ]);
     world.set_ready("n1", false);
     change(&mut world, &pod, &json!({"conditions": conditions}));
     let plan = world.step();
-    assert!(waits(&plan).iter().any(|reason| reason.contains("when its node n1 is not Ready")), "{plan:?}");
+    assert!(
+        waits(&plan)
+            .iter()
+            .any(|reason| reason.contains("when its node n1 is not Ready")),
+        "{plan:?}"
+    );
     world.pass(61);
     world.step();
     let (reason, message) = blocked(&world).unwrap();
-    assert!(reason == "PodNotReady" && message.ends_with("see whether the node is up"), "{message}");
+    assert!(
+        reason == "PodNotReady" && message.ends_with("see whether the node is up"),
+        "{message}"
+    );
 }
 
 #[test]
 fn a_pod_that_a_hook_keeps_from_its_deletion_is_waited_for() {
     let labels = json!({"labels": {"app": "log", "keep": "true"}});
     let hook = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
-    let mut world = World::settled(2, json!({"lifecycle": hook, "template": {"metadata": labels}}));
-    world.change_node("n0", &json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]}}));
+    let mut world = World::settled(
+        2,
+        json!({"lifecycle": hook, "template": {"metadata": labels}}),
+    );
+    world.change_node(
+        "n0",
+        &json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]}}),
+    );
     world.settle();
     let plan = world.plan();
-    assert_eq!(waits(&plan), ["is to be deleted (none may run on node n0), and hook preDelete holds it"]);
+    assert_eq!(
+        waits(&plan),
+        ["is to be deleted (none may run on node n0), and hook preDelete holds it"]
+    );
 }
 
 /// The scheduler has no node for the pods that are not bound.
 fn find_no_room(world: &mut World) {
     let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
-    for pod in world.all_pods().iter().filter(|pod| pod.spec.node_name.is_empty()) {
-        change(world, &pod.metadata.name, &json!({"conditions": [condition]}));
+    for pod in world
+        .all_pods()
+        .iter()
+        .filter(|pod| pod.spec.node_name.is_empty())
+    {
+        change(
+            world,
+            &pod.metadata.name,
+            &json!({"conditions": [condition]}),
+        );
     }
 }
 
@@ -125,14 +175,20 @@ fn find_no_room(world: &mut World) {
 fn a_pod_that_has_ended_and_that_a_hook_keeps_from_its_deletion_is_told_of() {
     let labels = json!({"labels": {"app": "log", "keep": "true"}});
     let hook = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
-    let mut world = World::settled(2, json!({"lifecycle": hook, "template": {"metadata": labels}}));
+    let mut world = World::settled(
+        2,
+        json!({"lifecycle": hook, "template": {"metadata": labels}}),
+    );
     let ended = world.pod_of("n0");
     world.end(&ended, "Failed");
     world.settle();
     world.pass(120);
     world.settle();
     let (reason, message) = blocked(&world).unwrap();
-    assert!(reason == "HookNotReleased" && message.contains(&ended), "{message}");
+    assert!(
+        reason == "HookNotReleased" && message.contains(&ended),
+        "{message}"
+    );
     world.label(&ended, "keep", "no");
     world.settle();
     assert_eq!(blocked(&world), None);
@@ -143,13 +199,43 @@ fn a_port_of_the_host_is_told_of_where_a_surge_would_need_it_twice() {
     let with_port = json!({"ports": [{"containerPort": 80, "hostPort": 8080}]});
     let on_host = json!({"ports": [{"containerPort": 9100}]});
     let table = [
-        (json!({"maxSurge": 1}), false, with_port.clone(), Some("port 8080 of the host")),
-        (json!({"maxSurge": "40%"}), false, with_port.clone(), Some("port 8080 of the host")),
-        (json!({"maxSurge": 1}), true, on_host.clone(), Some("port 9100 of the host")),
+        (
+            json!({"maxSurge": 1}),
+            false,
+            with_port.clone(),
+            Some("port 8080 of the host"),
+        ),
+        (
+            json!({"maxSurge": "40%"}),
+            false,
+            with_port.clone(),
+            Some("port 8080 of the host"),
+        ),
+        (
+            json!({"maxSurge": 1}),
+            true,
+            on_host.clone(),
+            Some("port 9100 of the host"),
+        ),
         (json!({"maxSurge": 1}), false, on_host, None),
-        (json!({"maxSurge": 0, "maxUnavailable": 1}), false, with_port.clone(), None),
-        (json!({"maxSurge": "0%", "maxUnavailable": 1}), false, with_port.clone(), None),
-        (json!({"maxSurge": 1, "paused": true}), false, with_port.clone(), None),
+        (
+            json!({"maxSurge": 0, "maxUnavailable": 1}),
+            false,
+            with_port.clone(),
+            None,
+        ),
+        (
+            json!({"maxSurge": "0%", "maxUnavailable": 1}),
+            false,
+            with_port.clone(),
+            None,
+        ),
+        (
+            json!({"maxSurge": 1, "paused": true}),
+            false,
+            with_port.clone(),
+            None,
+        ),
     ];
     for (rolling, host_network, container, expected) in table {
         let mut template = template("log:0");
@@ -167,10 +253,14 @@ fn a_port_of_the_host_is_told_of_where_a_surge_would_need_it_twice() {
         assert_eq!(told.is_some(), expected.is_some(), "{rolling}: {told:?}");
         if let (Some((reason, message)), Some(words)) = (told, expected) {
             assert_eq!(reason, "HostPortWithSurge");
-            assert!(message.contains(words) && message.contains("use maxUnavailable"), "{message}");
+            assert!(
+                message.contains(words) && message.contains("use maxUnavailable"),
+                "{message}"
+            );
         }
     }
-    let on_delete = json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"maxSurge": 1}}});
+    let on_delete =
+        json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"maxSurge": 1}}});
     let mut world = World::settled(2, on_delete);
     let mut template = template("log:1");
     template["spec"]["containers"][0]["ports"] = with_port["ports"].clone();
@@ -187,11 +277,15 @@ fn a_port_of_the_host_is_told_of_where_a_surge_would_need_it_twice() {
 fn surging(nodes: usize) -> World {
     let mut template = template("log:0");
     template["spec"]["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": 8080}]);
-    World::new(nodes, json!({"updateStrategy": {"rollingUpdate": {"maxSurge": 1}}, "template": template}))
+    World::new(
+        nodes,
+        json!({"updateStrategy": {"rollingUpdate": {"maxSurge": 1}}, "template": template}),
+    )
 }
 
 fn set_image(world: &mut World, image: &str) {
-    let container = json!({"name": "main", "image": image, "ports": [{"containerPort": 80, "hostPort": 8080}]});
+    let container =
+        json!({"name": "main", "image": image, "ports": [{"containerPort": 80, "hostPort": 8080}]});
     world.merge(&json!({"template": {"spec": {"containers": [container]}}}));
 }
 
@@ -207,7 +301,11 @@ fn a_port_of_the_host_hides_no_other_cause_and_is_told_of_only_where_a_second_po
         change(&mut world, &pod, &json!({"containerStatuses": [container]}));
     }
     world.step();
-    assert_eq!(blocked(&world).map(|told| told.0).as_deref(), Some("ImageUnavailable"), "a first deployment");
+    assert_eq!(
+        blocked(&world).map(|told| told.0).as_deref(),
+        Some("ImageUnavailable"),
+        "a first deployment"
+    );
 
     let mut world = surging(2);
     world.settle();
@@ -229,17 +327,25 @@ fn a_port_of_the_host_hides_no_other_cause_and_is_told_of_only_where_a_second_po
     assert_eq!(blocked(&world), None, "the scheduler has yet to look");
     find_no_room(&mut world);
     world.step();
-    assert_eq!(blocked(&world).map(|told| told.0).as_deref(), Some("HostPortWithSurge"));
+    assert_eq!(
+        blocked(&world).map(|told| told.0).as_deref(),
+        Some("HostPortWithSurge")
+    );
 }
 
 /// Without the scheduler the kubelet refuses the second pod, which is made again and again: between two of them nothing is mended.
 #[test]
 fn a_port_of_the_host_stays_told_of_from_one_refused_pod_to_the_next() {
     let refuse_ports = |world: &mut World| {
-        let is_new = |pod: &&Arc<Pod>| !pod.spec.node_name.is_empty() && &*pod.status.phase != "Running";
+        let is_new =
+            |pod: &&Arc<Pod>| !pod.spec.node_name.is_empty() && &*pod.status.phase != "Running";
         for pod in world.all_pods().iter().filter(is_new) {
             world.end(&pod.metadata.name, "Failed");
-            change(world, &pod.metadata.name, &json!({"reason": "NodePorts", "message": "no free ports"}));
+            change(
+                world,
+                &pod.metadata.name,
+                &json!({"reason": "NodePorts", "message": "no free ports"}),
+            );
         }
     };
     let mut world = surging(2);
@@ -259,13 +365,21 @@ fn a_port_of_the_host_stays_told_of_from_one_refused_pod_to_the_next() {
     }
     assert!(pods.len() > 5, "pods are made again: {pods:?}");
     let first = told.iter().position(Option::is_some).unwrap();
-    assert!(told[first..].iter().all(|told| told.as_deref() == Some("HostPortWithSurge")), "{told:?}");
+    assert!(
+        told[first..]
+            .iter()
+            .all(|told| told.as_deref() == Some("HostPortWithSurge")),
+        "{told:?}"
+    );
     // Somebody makes room.
     for name in world.pods.keys().cloned().collect::<Vec<_>>() {
         world.delete(&name);
     }
     world.settle();
-    assert_eq!((world.images(), blocked(&world)), (vec!["n0 1".to_owned(), "n1 1".to_owned()], None));
+    assert_eq!(
+        (world.images(), blocked(&world)),
+        (vec!["n0 1".to_owned(), "n1 1".to_owned()], None)
+    );
 }
 
 #[test]
@@ -274,11 +388,22 @@ fn a_set_whose_selector_overlaps_with_that_of_an_older_one_says_so_and_tells_it_
     let mut snapshot = world.snapshot();
     snapshot.overlapping = vec!["other".to_owned()];
     let plan = decide(&snapshot, world.now());
-    assert_eq!(plan.events.iter().map(|event| event.reason).collect::<Vec<_>>(), ["OverlappingSelector"]);
+    assert_eq!(
+        plan.events
+            .iter()
+            .map(|event| event.reason)
+            .collect::<Vec<_>>(),
+        ["OverlappingSelector"]
+    );
     let status = status(&snapshot, &plan, &Outcome::default(), world.now()).unwrap();
     let told = &status.conditions[0];
     assert_eq!(told.reason, "OverlappingSelector");
-    assert!(told.message.contains("\"app=log\" overlaps with that of DaemonSet other"), "{}", told.message);
+    assert!(
+        told.message
+            .contains("\"app=log\" overlaps with that of DaemonSet other"),
+        "{}",
+        told.message
+    );
     Arc::make_mut(&mut snapshot.set).status = Some(status);
     assert_eq!(decide(&snapshot, world.now()).events, []);
 }

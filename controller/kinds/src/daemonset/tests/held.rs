@@ -15,7 +15,10 @@ fn selector() -> Value {
 }
 
 fn select(world: &mut World, node: &str, yes: bool) {
-    world.change_node(node, &json!({"metadata": {"labels": {"canary": if yes { "yes" } else { "no" }}}}));
+    world.change_node(
+        node,
+        &json!({"metadata": {"labels": {"canary": if yes { "yes" } else { "no" }}}}),
+    );
 }
 
 /// So many nodes, the first of them selected, that hold their revision.
@@ -42,7 +45,11 @@ fn a_node_that_is_left_out_keeps_its_revision_with_the_annotation_alone() {
     let mut world = World::settled(4, rolling(&json!({"partition": 3})));
     roll_to(&mut world, "log:1");
     evict(&mut world, "n0");
-    assert_eq!(world.images(), ["n0 1", "n1 0", "n2 0", "n3 1"], "without it, a pod that is made anew is new");
+    assert_eq!(
+        world.images(),
+        ["n0 1", "n1 0", "n2 0", "n3 1"],
+        "without it, a pod that is made anew is new"
+    );
     world.annotate(DAEMONSET_HOLD_REVISION, "true");
     evict(&mut world, "n1");
     assert_eq!(world.images()[1], "n1 0");
@@ -76,7 +83,8 @@ fn a_pod_that_goes_back_and_is_held_by_a_hook_counts_once() {
         world.settle();
         let pod = world.pod_of(node);
         assert_eq!(
-            world.pods[&pod]["metadata"]["labels"]["lifecycle.apps.kruise.io/state"], "PreparingDelete",
+            world.pods[&pod]["metadata"]["labels"]["lifecycle.apps.kruise.io/state"],
+            "PreparingDelete",
             "{node}"
         );
     }
@@ -85,13 +93,18 @@ fn a_pod_that_goes_back_and_is_held_by_a_hook_counts_once() {
 /// A rollback to what nodes have that it leaves out: nothing happens to them, and what is made anew there is the same.
 #[test]
 fn a_canary_that_is_rolled_back_reaches_no_node_that_never_had_it() {
-    for (fields, canary) in
-        [(selector(), ["n0 1", "n1 0", "n2 0"]), (json!({"partition": 2}), ["n0 0", "n1 0", "n2 1"])]
-    {
+    for (fields, canary) in [
+        (selector(), ["n0 1", "n1 0", "n2 0"]),
+        (json!({"partition": 2}), ["n0 0", "n1 0", "n2 1"]),
+    ] {
         let mut world = holding(3, &fields);
         roll_to(&mut world, "log:1");
         assert_eq!(world.images(), canary, "{fields}");
-        let left_out: Vec<_> = canary.iter().filter(|one| one.ends_with('0')).map(|one| &one[..2]).collect();
+        let left_out: Vec<_> = canary
+            .iter()
+            .filter(|one| one.ends_with('0'))
+            .map(|one| &one[..2])
+            .collect();
         let before: Vec<_> = left_out.iter().map(|node| world.pod_of(node)).collect();
         roll_to(&mut world, "log:0");
         assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0"], "{fields}");
@@ -99,7 +112,11 @@ fn a_canary_that_is_rolled_back_reaches_no_node_that_never_had_it() {
         assert_eq!(after, before, "{fields}: they are not touched");
         for node in left_out {
             evict(&mut world, node);
-            assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0"], "{fields}: {node} was evicted");
+            assert_eq!(
+                world.images(),
+                ["n0 0", "n1 0", "n2 0"],
+                "{fields}: {node} was evicted"
+            );
         }
     }
 }
@@ -145,7 +162,11 @@ fn a_partition_or_a_selector_after_the_end_of_a_rollout_takes_nothing_back() {
         let before: Vec<_> = world.pods.keys().cloned().collect();
         world.merge(&rolling(&fields));
         world.settle();
-        assert_eq!(world.pods.keys().cloned().collect::<Vec<_>>(), before, "{fields}");
+        assert_eq!(
+            world.pods.keys().cloned().collect::<Vec<_>>(),
+            before,
+            "{fields}"
+        );
         evict(&mut world, "n1");
         assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1"], "{fields}");
     }
@@ -156,11 +177,17 @@ fn a_partition_or_a_selector_after_the_end_of_a_rollout_takes_nothing_back() {
 fn a_selector_after_the_end_takes_nothing_back_where_one_node_was_away() {
     let mut world = holding(4, &json!({"partition": 1}));
     roll_to(&mut world, "log:1");
-    world.merge(&rolling(&json!({"partition": 0, "selector": {"matchLabels": {"canary": "none"}}})));
+    world.merge(&rolling(
+        &json!({"partition": 0, "selector": {"matchLabels": {"canary": "none"}}}),
+    ));
     world.settle();
     assert_eq!(world.images(), ["n0 0", "n1 1", "n2 1", "n3 1"]);
     evict(&mut world, "n0");
-    assert_eq!(world.images()[0], "n0 1", "the others are all that is left to go by");
+    assert_eq!(
+        world.images()[0],
+        "n0 1",
+        "the others are all that is left to go by"
+    );
 }
 
 #[test]
@@ -179,37 +206,75 @@ fn of_several_revisions_the_one_from_before_that_most_have_is_kept() {
 #[test]
 fn a_node_that_only_the_update_is_for_stays_empty_until_the_update_reaches_it() {
     let in_zone = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
-    let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [in_zone]}});
+    let terms =
+        json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [in_zone]}});
     let tolerates = json!([{"key": "cp", "operator": "Exists"}]);
-    let strategies =
-        [json!({}), json!({"maxSurge": 1, "maxUnavailable": 0}), json!({"rollingUpdateType": "InPlaceIfPossible"})];
+    let strategies = [
+        json!({}),
+        json!({"maxSurge": 1, "maxUnavailable": 0}),
+        json!({"rollingUpdateType": "InPlaceIfPossible"}),
+    ];
     for (before, after) in [
         (json!({}), json!({"tolerations": tolerates})),
-        (json!({"tolerations": tolerates, "nodeSelector": {"zone": "a"}}), json!({"nodeSelector": null})),
-        (json!({"tolerations": tolerates, "affinity": {"nodeAffinity": terms}}), json!({"affinity": null})),
+        (
+            json!({"tolerations": tolerates, "nodeSelector": {"zone": "a"}}),
+            json!({"nodeSelector": null}),
+        ),
+        (
+            json!({"tolerations": tolerates, "affinity": {"nodeAffinity": terms}}),
+            json!({"affinity": null}),
+        ),
     ] {
         for strategy in &strategies {
             let mut world = World::new(3, rolling(strategy));
             world.merge(&json!({"template": {"spec": before}}));
             world.annotate(DAEMONSET_HOLD_REVISION, "true");
-            world.change_node("n0", &json!({"spec": {"taints": [{"key": "cp", "effect": "NoSchedule"}]}}));
+            world.change_node(
+                "n0",
+                &json!({"spec": {"taints": [{"key": "cp", "effect": "NoSchedule"}]}}),
+            );
             for node in ["n1", "n2"] {
                 world.change_node(node, &json!({"metadata": {"labels": {"zone": "a"}}}));
             }
             world.settle();
-            assert_eq!(world.images(), ["n0", "n1 0", "n2 0"], "{before} {strategy}");
+            assert_eq!(
+                world.images(),
+                ["n0", "n1 0", "n2 0"],
+                "{before} {strategy}"
+            );
             world.merge(&rolling(&json!({"partition": 2})));
             world.merge(&json!({"template": {"spec": after}}));
             roll_to(&mut world, "log:1");
-            assert_eq!(world.images(), ["n0", "n1 0", "n2 1"], "{before} {strategy}");
-            assert!(world.status().conditions.is_empty(), "{:?}", world.status().conditions);
+            assert_eq!(
+                world.images(),
+                ["n0", "n1 0", "n2 1"],
+                "{before} {strategy}"
+            );
+            assert!(
+                world.status().conditions.is_empty(),
+                "{:?}",
+                world.status().conditions
+            );
             let waits = world.plan().waiting;
-            assert!(waits.iter().any(|one| one.reason.starts_with("1 nodes get no pod before")), "{waits:?}");
+            assert!(
+                waits
+                    .iter()
+                    .any(|one| one.reason.starts_with("1 nodes get no pod before")),
+                "{waits:?}"
+            );
             evict(&mut world, "n1");
-            assert_eq!(world.images(), ["n0", "n1 0", "n2 1"], "{before} {strategy}");
+            assert_eq!(
+                world.images(),
+                ["n0", "n1 0", "n2 1"],
+                "{before} {strategy}"
+            );
             world.merge(&rolling(&json!({"partition": 0})));
             world.settle();
-            assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1"], "{before} {strategy}");
+            assert_eq!(
+                world.images(),
+                ["n0 1", "n1 1", "n2 1"],
+                "{before} {strategy}"
+            );
         }
     }
 }
@@ -247,10 +312,21 @@ fn what_is_made_anew_of_the_revision_of_before_is_not_numbered_as_the_update() {
         world.annotate(DAEMONSET_TEMPLATE_GENERATION, "4");
         for (node, image, number) in [("n0", "n0 0", None), ("n2", "n2 1", Some("4"))] {
             evict(&mut world, node);
-            assert!(world.images().iter().any(|one| one == image), "{:?}", world.images());
+            assert!(
+                world.images().iter().any(|one| one == image),
+                "{:?}",
+                world.images()
+            );
             let pods = world.all_pods();
-            let made = pods.iter().find(|pod| *pod.metadata.name == *world.pod_of(node)).unwrap();
-            assert_eq!(made.metadata.label("pod-template-generation"), number, "{node} {labels}");
+            let made = pods
+                .iter()
+                .find(|pod| *pod.metadata.name == *world.pod_of(node))
+                .unwrap();
+            assert_eq!(
+                made.metadata.label("pod-template-generation"),
+                number,
+                "{node} {labels}"
+            );
         }
         assert_eq!(world.status().updated_number_scheduled, 1, "{labels}");
         world.merge(&rolling(&json!({"partition": 0})));
@@ -265,9 +341,16 @@ fn revisions_that_nodes_keep_are_those_of_its_pods_or_the_newest_where_there_are
     let mut world = holding(3, &json!({"partition": 2}));
     let of = |world: &World| {
         let snapshot = world.snapshot();
-        let templates: Vec<_> =
-            kept(&snapshot.pods, &snapshot.revisions).iter().map(|revision| revision.template()).collect();
-        let image = |template: &Value| template["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
+        let templates: Vec<_> = kept(&snapshot.pods, &snapshot.revisions)
+            .iter()
+            .map(|revision| revision.template())
+            .collect();
+        let image = |template: &Value| {
+            template["spec"]["containers"][0]["image"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
         templates.iter().map(image).collect::<Vec<_>>()
     };
     assert_eq!(of(&world), ["log:0"]);

@@ -19,7 +19,10 @@ fn world(fields: Value, number: i64) -> World {
 fn writes(plan: &Plan) -> Vec<String> {
     let of = |action: &Action| match action {
         Action::PatchPod { target, patch } => {
-            assert!(!patch.restarts() && target.resource_version.is_some(), "{patch:?}");
+            assert!(
+                !patch.restarts() && target.resource_version.is_some(),
+                "{patch:?}"
+            );
             let label = patch.labels[LABEL].clone().unwrap_or_default();
             format!("{} is {label}", target.name)
         }
@@ -34,7 +37,11 @@ fn names(world: &World) -> Vec<&str> {
 }
 
 fn labels(world: &World) -> Vec<String> {
-    world.all_pods().iter().map(|pod| pod.metadata.label(LABEL).unwrap_or_default().to_owned()).collect()
+    world
+        .all_pods()
+        .iter()
+        .map(|pod| pod.metadata.label(LABEL).unwrap_or_default().to_owned())
+        .collect()
 }
 
 #[test]
@@ -44,16 +51,37 @@ fn pods_get_the_label_of_the_newest_of_two_and_then_the_other_goes() {
         let mut world = world(fields, 7);
         let pods: Vec<_> = world.pods.keys().cloned().collect();
         let first = world.step();
-        assert_eq!(writes(&first), pods.iter().map(|pod| format!("{pod} is twin")).collect::<Vec<_>>(), "{kind}");
+        assert_eq!(
+            writes(&first),
+            pods.iter()
+                .map(|pod| format!("{pod} is twin"))
+                .collect::<Vec<_>>(),
+            "{kind}"
+        );
         let second = world.step();
-        let [deleted] = &writes(&second)[..] else { panic!("{second:#?}") };
-        assert!(deleted.starts_with("deletes log-") && deleted != "deletes log-twin", "{deleted}");
+        let [deleted] = &writes(&second)[..] else {
+            panic!("{second:#?}")
+        };
+        assert!(
+            deleted.starts_with("deletes log-") && deleted != "deletes log-twin",
+            "{deleted}"
+        );
         world.settle();
         assert_eq!(names(&world), ["log-twin"], "{kind}");
         assert_eq!(labels(&world), ["twin"; 3]);
-        assert_eq!(world.pods.keys().cloned().collect::<Vec<_>>(), pods, "no pod was made anew");
+        assert_eq!(
+            world.pods.keys().cloned().collect::<Vec<_>>(),
+            pods,
+            "no pod was made anew"
+        );
         let status = world.status();
-        assert_eq!((status.update_revision.as_str(), status.updated_number_scheduled), ("twin", 3));
+        assert_eq!(
+            (
+                status.update_revision.as_str(),
+                status.updated_number_scheduled
+            ),
+            ("twin", 3)
+        );
     }
 }
 
@@ -72,7 +100,11 @@ fn a_rollout_goes_on_from_pods_of_both() {
     let pod = world.pod_of("n1");
     world.label(&pod, LABEL, "twin");
     world.set_image("log:1");
-    assert_eq!(writes(&world.step()).len(), 2, "before anything is replaced");
+    assert_eq!(
+        writes(&world.step()).len(),
+        2,
+        "before anything is replaced"
+    );
     world.settle();
     assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1"]);
     assert_eq!(world.revisions.len(), 2, "the new one, and one of before");
@@ -88,15 +120,24 @@ fn a_controller_that_ends_between_two_writes_leaves_nothing_undone() {
             world.label(&pod, LABEL, "twin");
         }
         let left = writes(&world.step());
-        assert_eq!(left.len(), if written == 3 { 1 } else { 3 - written }, "{left:?}");
+        assert_eq!(
+            left.len(),
+            if written == 3 { 1 } else { 3 - written },
+            "{left:?}"
+        );
         world.settle();
-        assert_eq!((names(&world), labels(&world)), (vec!["log-twin"], vec!["twin".to_owned(); 3]), "{written}");
+        assert_eq!(
+            (names(&world), labels(&world)),
+            (vec!["log-twin"], vec!["twin".to_owned(); 3]),
+            "{written}"
+        );
     }
 }
 
 #[test]
 fn an_update_that_is_under_way_is_proven_for_the_revision_that_is_kept() {
-    let fields = json!({"updateStrategy": {"rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible"}}});
+    let fields =
+        json!({"updateStrategy": {"rollingUpdate": {"rollingUpdateType": "InPlaceIfPossible"}}});
     let mut world = World::settled(1, fields);
     world.set_image("log:1");
     let pod = world.pod_of("n0");
@@ -109,16 +150,26 @@ fn an_update_that_is_under_way_is_proven_for_the_revision_that_is_kept() {
     assert!(is_patched(&world));
     world.duplicate_revision(7, "log-twin");
     assert_eq!(writes(&world.step()), [format!("{pod} is twin")]);
-    let record = world.pods[&pod]["metadata"]["annotations"][INPLACE_UPDATE_STATE].as_str().unwrap().to_owned();
-    assert_eq!(serde_json::from_str::<Value>(&record).unwrap()["revision"], "log-twin");
+    let record = world.pods[&pod]["metadata"]["annotations"][INPLACE_UPDATE_STATE]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(
+        serde_json::from_str::<Value>(&record).unwrap()["revision"],
+        "log-twin"
+    );
     let created = world.pods[&pod]["metadata"]["uid"].clone();
     world.settle();
     assert_eq!(world.pods[&pod]["metadata"]["uid"], created);
-    assert_eq!((world.status().updated_number_scheduled, world.available()), (1, 1));
+    assert_eq!(
+        (world.status().updated_number_scheduled, world.available()),
+        (1, 1)
+    );
 }
 
 #[test]
-fn what_a_pod_names_that_is_not_the_sets_yet_or_in_a_grace_of_openkruise_stays_and_holds_nothing_up() {
+fn what_a_pod_names_that_is_not_the_sets_yet_or_in_a_grace_of_openkruise_stays_and_holds_nothing_up()
+ {
     type Edit = fn(&mut World, &str);
     let edits: [(&str, Edit); 2] = [
         ("another DaemonSet of this name has it", |world, pod| {
@@ -142,7 +193,10 @@ fn what_a_pod_names_that_is_not_the_sets_yet_or_in_a_grace_of_openkruise_stays_a
         world.add_node("n2");
         let plan = world.step();
         assert_eq!(world.revisions.len(), revisions, "{what}");
-        assert!(writes(&plan).contains(&"CreatePod".to_owned()), "{what}: {plan:#?}");
+        assert!(
+            writes(&plan).contains(&"CreatePod".to_owned()),
+            "{what}: {plan:#?}"
+        );
     }
 }
 

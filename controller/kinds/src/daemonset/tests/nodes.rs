@@ -14,16 +14,37 @@ fn each_node_has_one_pod_and_the_status_counts_nodes() {
     let world = World::settled(3, json!({}));
     assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0"]);
     let status = world.status();
-    let counts = (status.desired_number_scheduled, status.current_number_scheduled, status.number_ready);
+    let counts = (
+        status.desired_number_scheduled,
+        status.current_number_scheduled,
+        status.number_ready,
+    );
     assert_eq!(counts, (3, 3, 3));
-    assert_eq!((status.updated_number_scheduled, status.number_available, status.number_unavailable), (3, 3, 0));
-    assert_eq!((status.number_misscheduled, status.observed_generation), (0, 1));
+    assert_eq!(
+        (
+            status.updated_number_scheduled,
+            status.number_available,
+            status.number_unavailable
+        ),
+        (3, 3, 0)
+    );
+    assert_eq!(
+        (status.number_misscheduled, status.observed_generation),
+        (0, 1)
+    );
     let pods = world.all_pods();
     let label = pods[0].metadata.label("controller-revision-hash").unwrap();
     assert_eq!(label, status.update_revision, "the label is the short hash");
     let revision = world.revisions.values().next().unwrap();
-    assert_eq!(revision["metadata"]["labels"]["controller-revision-hash"], label);
-    assert!(pods.iter().all(|pod| pod.spec.readiness_gates.len() == 1), "{:?}", pods[0].spec.readiness_gates);
+    assert_eq!(
+        revision["metadata"]["labels"]["controller-revision-hash"],
+        label
+    );
+    assert!(
+        pods.iter().all(|pod| pod.spec.readiness_gates.len() == 1),
+        "{:?}",
+        pods[0].spec.readiness_gates
+    );
 }
 
 #[test]
@@ -54,7 +75,10 @@ fn a_taint_keeps_new_pods_away_and_one_of_no_execute_ends_those_that_run() {
     world.settle();
     assert_eq!(world.images(), ["n0 0", "n1 0"]);
     let status = world.status();
-    assert_eq!((status.desired_number_scheduled, status.number_misscheduled), (1, 1));
+    assert_eq!(
+        (status.desired_number_scheduled, status.number_misscheduled),
+        (1, 1)
+    );
     world.delete(&world.pod_of("n0"));
     world.settle();
     assert_eq!(world.images(), ["n0", "n1 0"]);
@@ -83,8 +107,11 @@ fn a_label_that_the_template_asks_for_decides_and_its_loss_ends_the_pod() {
 fn a_cordoned_node_gets_its_pod_back_unless_the_annotation_leaves_it_out() {
     let mut world = World::settled(2, json!({}));
     let cordon = |yes: bool| {
-        let taints =
-            if yes { json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]) } else { json!([]) };
+        let taints = if yes {
+            json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}])
+        } else {
+            json!([])
+        };
         json!({"spec": {"unschedulable": yes, "taints": taints}})
     };
     world.change_node("n0", &cordon(true));
@@ -134,7 +161,10 @@ fn a_pod_that_ended_is_replaced_later_each_time_and_not_while_its_node_is_away()
             world.run_kubelets();
             world.run_kubelets();
         }
-        assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]) && waits[3] > waits[0], "{phase}: {waits:?}");
+        assert!(
+            waits.windows(2).all(|pair| pair[0] <= pair[1]) && waits[3] > waits[0],
+            "{phase}: {waits:?}"
+        );
         world.set_ready("n0", false);
         let pod = world.pod_of("n0");
         world.end(&pod, phase);
@@ -157,7 +187,11 @@ fn pods_are_created_and_deleted_a_burst_at_a_time() {
     world.merge(&json!({"template": {"spec": {"nodeSelector": {"no": "where"}}}}));
     world.step();
     world.step();
-    let going = world.all_pods().iter().filter(|pod| pod.metadata.deletion_timestamp.is_some()).count();
+    let going = world
+        .all_pods()
+        .iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_some())
+        .count();
     assert_eq!(going, 2);
     world.settle();
     assert_eq!(world.pods.len(), 0);
@@ -174,7 +208,11 @@ fn partitioned_scaling_creates_by_name_as_far_as_the_partition_lets_it() {
         assert_eq!(world.images(), ["n0 0", "n1", "n2", "n3"], "holds: {holds}");
         world.merge(&partition(1));
         world.settle();
-        assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0", "n3"], "holds: {holds}");
+        assert_eq!(
+            world.images(),
+            ["n0 0", "n1 0", "n2 0", "n3"],
+            "holds: {holds}"
+        );
     }
 }
 
@@ -195,8 +233,7 @@ fn partitioned_scaling_keeps_no_node_empty_that_gets_the_revision_of_before() {
 
 #[test]
 fn nodes_that_partitioned_scaling_keeps_empty_use_up_no_budget() {
-    let fields =
-        json!({"scaleStrategy": {"partitionedScaling": true}, "updateStrategy": {"rollingUpdate": {"partition": 3}}});
+    let fields = json!({"scaleStrategy": {"partitionedScaling": true}, "updateStrategy": {"rollingUpdate": {"partition": 3}}});
     let mut world = World::settled(4, fields);
     assert_eq!(world.images(), ["n0 0", "n1", "n2", "n3"]);
     let first = world.pod_of("n0");
@@ -229,11 +266,17 @@ fn a_deletion_that_was_asked_for_where_no_pod_belongs_costs_nothing() {
 fn a_hook_holds_every_deletion_and_a_held_pod_does_not_come_back() {
     let labels = json!({"labels": {"app": "log", "keep": "true"}});
     let hook = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
-    let mut world = World::settled(2, json!({"lifecycle": hook, "template": {"metadata": labels}}));
+    let mut world = World::settled(
+        2,
+        json!({"lifecycle": hook, "template": {"metadata": labels}}),
+    );
     world.change_node("n0", &taint("NoExecute"));
     world.settle();
     let held = world.pod_of("n0");
-    assert_eq!(world.pods[&held]["metadata"]["labels"]["lifecycle.apps.kruise.io/state"], "PreparingDelete");
+    assert_eq!(
+        world.pods[&held]["metadata"]["labels"]["lifecycle.apps.kruise.io/state"],
+        "PreparingDelete"
+    );
     world.change_node("n0", &json!({"spec": {"taints": []}}));
     world.settle();
     assert_eq!(world.pod_of("n0"), held, "it is held");
@@ -245,11 +288,21 @@ fn a_hook_holds_every_deletion_and_a_held_pod_does_not_come_back() {
         world.end(&ended, phase);
         world.settle();
         let labels = &world.pods[&ended]["metadata"]["labels"];
-        assert_eq!(labels["lifecycle.apps.kruise.io/state"], "PreparingDelete", "{phase}");
-        assert_eq!(world.pod_of("n1"), ended, "{phase}: no other comes before it is let go");
+        assert_eq!(
+            labels["lifecycle.apps.kruise.io/state"], "PreparingDelete",
+            "{phase}"
+        );
+        assert_eq!(
+            world.pod_of("n1"),
+            ended,
+            "{phase}: no other comes before it is let go"
+        );
         world.label(&ended, "keep", "no");
         world.settle();
-        assert!(!world.pods.contains_key(&ended) && world.images() == ["n0 0", "n1 0"], "{phase}");
+        assert!(
+            !world.pods.contains_key(&ended) && world.images() == ["n0 0", "n1 0"],
+            "{phase}"
+        );
     }
 }
 
@@ -260,7 +313,8 @@ fn a_revision_that_fails_reaches_no_node_that_is_away() {
         (true, ["n0 0", "n1 0", "n2 0", "n3 0", "n4 0", "n5 1"]),
         (false, ["n0 0", "n1 (0)", "n2 (0)", "n3 0", "n4 0", "n5 1"]),
     ] {
-        let rolling = |fields: serde_json::Value| json!({"updateStrategy": {"rollingUpdate": fields}});
+        let rolling =
+            |fields: serde_json::Value| json!({"updateStrategy": {"rollingUpdate": fields}});
         let mut world = World::settled(6, rolling(json!({"maxUnavailable": 2, "partition": 5})));
         world.set_image("log:1");
         world.settle();

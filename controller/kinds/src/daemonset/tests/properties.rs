@@ -105,7 +105,10 @@ fn apply(world: &mut World, change: &Change) {
         Change::Strategy(fields) => world.merge(&rolling(fields)),
         Change::Partition(value) => world.merge(&rolling(&json!({"partition": value}))),
         Change::Pause(paused) => world.merge(&rolling(&json!({"paused": paused}))),
-        Change::Hold(holds) => world.annotate(DAEMONSET_HOLD_REVISION, if *holds { "true" } else { "false" }),
+        Change::Hold(holds) => world.annotate(
+            DAEMONSET_HOLD_REVISION,
+            if *holds { "true" } else { "false" },
+        ),
         Change::Select(zone) => {
             let labels = zone.map(|zone| json!({"matchLabels": {"zone": zone}}));
             world.merge(&rolling(&json!({"selector": labels})));
@@ -122,10 +125,15 @@ fn apply(world: &mut World, change: &Change) {
         Change::NodeGoes(at) => drop(world.nodes.remove(&node(at))),
         Change::NodeReady(at, ready) => world.set_ready(&node(at), *ready),
         Change::Taint(at, effect) => {
-            let taints: Vec<_> = effect.iter().map(|effect| json!({"key": "k", "effect": effect})).collect();
+            let taints: Vec<_> = effect
+                .iter()
+                .map(|effect| json!({"key": "k", "effect": effect}))
+                .collect();
             world.change_node(&node(at), &json!({"spec": {"taints": taints}}));
         }
-        Change::AskToGo(at) => world.label(&pod(world, at), "apps.kruise.io/specified-delete", "true"),
+        Change::AskToGo(at) => {
+            world.label(&pod(world, at), "apps.kruise.io/specified-delete", "true")
+        }
         Change::Break(at) => world.break_pod(&pod(world, at)),
         Change::End(at) => world.end(&pod(world, at), "Failed"),
         Change::Delete(at) => world.delete(&pod(world, at)),
@@ -167,19 +175,41 @@ fn by_node(world: &World) -> BTreeMap<String, (usize, usize)> {
 }
 
 /// Nodes that the update leaves out where they keep what they have, each with the revisions of all their pods.
-fn of_left_out<'a>(world: &World, places: &Places<'a>, settings: &Settings) -> BTreeMap<&'a str, Vec<String>> {
+fn of_left_out<'a>(
+    world: &World,
+    places: &Places<'a>,
+    settings: &Settings,
+) -> BTreeMap<&'a str, Vec<String>> {
     let annotations = world.set.metadata.annotations.as_ref();
-    if annotations.and_then(|all| all.get(DAEMONSET_HOLD_REVISION)).is_none_or(|value| value != "true") {
+    if annotations
+        .and_then(|all| all.get(DAEMONSET_HOLD_REVISION))
+        .is_none_or(|value| value != "true")
+    {
         return BTreeMap::new();
     }
-    let is_selected =
-        |node: &Node| settings.selector.as_ref().is_none_or(|it| it.matches(|key| node.metadata.label(key)));
-    let selected = places.wanted().rev().filter(|(_, place)| is_selected(place.node)).map(|(name, _)| name);
-    let allowed: Vec<_> = selected.take(places.wanted().count() - settings.partition).collect();
+    let is_selected = |node: &Node| {
+        settings
+            .selector
+            .as_ref()
+            .is_none_or(|it| it.matches(|key| node.metadata.label(key)))
+    };
+    let selected = places
+        .wanted()
+        .rev()
+        .filter(|(_, place)| is_selected(place.node))
+        .map(|(name, _)| name);
+    let allowed: Vec<_> = selected
+        .take(places.wanted().count() - settings.partition)
+        .collect();
     let left_out = || places.wanted().filter(|(name, _)| !allowed.contains(name));
     let pods = left_out().flat_map(|(_, place)| place.active());
-    let revisions: Vec<_> = pods.filter_map(|pod| pod.metadata.label(REVISION_LABEL)).map(str::to_owned).collect();
-    left_out().map(|(name, _)| (name, revisions.clone())).collect()
+    let revisions: Vec<_> = pods
+        .filter_map(|pod| pod.metadata.label(REVISION_LABEL))
+        .map(str::to_owned)
+        .collect();
+    left_out()
+        .map(|(name, _)| (name, revisions.clone()))
+        .collect()
 }
 
 /// What a plan may do in this world.
@@ -188,7 +218,11 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
     let template = snapshot.set.spec.template.value();
     let places = Places::new(&snapshot, &template);
     let settings = settings(&snapshot, &template, places.wanted().count()).unwrap();
-    let pods: BTreeMap<_, _> = snapshot.pods.iter().map(|pod| (pod.metadata.uid.to_string(), pod)).collect();
+    let pods: BTreeMap<_, _> = snapshot
+        .pods
+        .iter()
+        .map(|pod| (pod.metadata.uid.to_string(), pod))
+        .collect();
     let before = by_node(world);
     let of_left_out = of_left_out(world, &places, &settings);
     let mut made = Vec::new();
@@ -198,20 +232,36 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
             Action::CreatePod { body } => {
                 let pod: Pod = body.read().unwrap();
                 let place = &places.by_node[node_of(&pod)];
-                prop_assert_eq!(place.fit, Fit::Wanted, "a pod for a node that shall have none");
+                prop_assert_eq!(
+                    place.fit,
+                    Fit::Wanted,
+                    "a pod for a node that shall have none"
+                );
                 let own = Placement::of_daemons(&body.value()).fit(place.node);
                 prop_assert_eq!(own, Fit::Wanted, "a pod of a revision that has none there");
                 made.push(node_of(&pod).to_owned());
                 let most = usize::from(settings.max_surge > 0);
                 let there = before.get(node_of(&pod)).map_or(0, |(active, _)| *active);
-                prop_assert!(there <= most && place.pods.len() <= most, "{} has {} pods", node_of(&pod), there);
+                prop_assert!(
+                    there <= most && place.pods.len() <= most,
+                    "{} has {} pods",
+                    node_of(&pod),
+                    there
+                );
                 let is_kept = of_left_out.get(node_of(&pod)).is_none_or(|known| {
                     known.is_empty()
-                        || known
-                            .iter()
-                            .any(|one| revision::same(one, pod.metadata.label(REVISION_LABEL).unwrap_or_default()))
+                        || known.iter().any(|one| {
+                            revision::same(
+                                one,
+                                pod.metadata.label(REVISION_LABEL).unwrap_or_default(),
+                            )
+                        })
                 });
-                prop_assert!(is_kept, "{} is left out, and gets what no such node has", node_of(&pod));
+                prop_assert!(
+                    is_kept,
+                    "{} is left out, and gets what no such node has",
+                    node_of(&pod)
+                );
             }
             // A label costs nothing.
             Action::PatchPod { patch, .. } if !patch.restarts() => {}
@@ -219,7 +269,9 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
                 let pod = pods[&target.uid];
                 let place = places.by_node.get(node_of(pod));
                 let is_wanted = place.is_some_and(|place| place.is_wanted());
-                let alone = before.get(node_of(pod)).is_some_and(|(active, _)| *active == 1);
+                let alone = before
+                    .get(node_of(pod))
+                    .is_some_and(|(active, _)| *active == 1);
                 let is_ready = availability(pod, 0, world.now()).is_ready();
                 taken += usize::from(is_wanted && alone && is_ready);
             }
@@ -227,17 +279,26 @@ fn check(world: &World, plan: &Plan) -> Result<(), TestCaseError> {
         }
     }
     let is_away = |pods: &[&std::sync::Arc<Pod>]| {
-        !pods.iter().any(|pod| availability(pod, settings.min_ready_seconds, world.now()).is_available())
+        !pods
+            .iter()
+            .any(|pod| availability(pod, settings.min_ready_seconds, world.now()).is_available())
     };
     // One that is left out, and that what such nodes have is not for, stays empty as long as it is.
     let stays_empty = |name: &str, pods: &[&std::sync::Arc<Pod>]| {
         pods.is_empty() && of_left_out.contains_key(name) && !made.iter().any(|node| node == name)
     };
-    let is_counted = |name: &str, pods: &[&std::sync::Arc<Pod>]| is_away(pods) && !stays_empty(name, pods);
-    let away = places.wanted().filter(|(name, place)| is_counted(name, &place.pods)).count();
+    let is_counted =
+        |name: &str, pods: &[&std::sync::Arc<Pod>]| is_away(pods) && !stays_empty(name, pods);
+    let away = places
+        .wanted()
+        .filter(|(name, place)| is_counted(name, &place.pods))
+        .count();
     // A deletion that somebody asked for is one at a time where only a surge is allowed.
     let most = settings.max_unavailable.max(1);
-    prop_assert!(taken == 0 || away + taken <= most, "{taken} taken, {away} are away already, {most} may be");
+    prop_assert!(
+        taken == 0 || away + taken <= most,
+        "{taken} taken, {away} are away already, {most} may be"
+    );
     Ok(())
 }
 

@@ -21,8 +21,13 @@ fn told(world: &World) -> Vec<(String, u64)> {
     of_nodes.sort();
     let of = |node: &&String| {
         let pod = &world.pods[&world.pod_of(node)];
-        let restarts = pod["status"]["containerStatuses"][0]["restartCount"].as_u64().unwrap();
-        (pod["metadata"]["uid"].as_str().unwrap().to_owned(), restarts)
+        let restarts = pod["status"]["containerStatuses"][0]["restartCount"]
+            .as_u64()
+            .unwrap();
+        (
+            pod["metadata"]["uid"].as_str().unwrap().to_owned(),
+            restarts,
+        )
     };
     of_nodes.iter().map(of).collect()
 }
@@ -33,7 +38,12 @@ fn it_goes_node_by_node_down_to_the_partition_and_leaves_the_pods_where_they_are
     let before = told(&world);
     world.merge(&restarted("2026-11-26T12:00:00Z"));
     world.settle();
-    let restarts = |world: &World| told(world).into_iter().map(|(_, restarts)| restarts).collect::<Vec<_>>();
+    let restarts = |world: &World| {
+        told(world)
+            .into_iter()
+            .map(|(_, restarts)| restarts)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(restarts(&world), [0, 0, 1]);
     world.merge(&json!({"updateStrategy": {"rollingUpdate": {"partition": 0}}}));
     for _ in 0..60 {
@@ -44,7 +54,13 @@ fn it_goes_node_by_node_down_to_the_partition_and_leaves_the_pods_where_they_are
         world.pass(1);
     }
     assert_eq!(restarts(&world), [1, 1, 1]);
-    assert!(before.iter().zip(told(&world)).all(|((uid, _), (now, _))| *uid == now), "the same pods");
+    assert!(
+        before
+            .iter()
+            .zip(told(&world))
+            .all(|((uid, _), (now, _))| *uid == now),
+        "the same pods"
+    );
     assert_eq!(world.status().updated_number_scheduled, 3);
 }
 
@@ -55,7 +71,13 @@ fn standard_makes_new_pods_as_for_any_change() {
     world.merge(&restarted("2026-11-26T12:00:00Z"));
     world.settle();
     let after = told(&world);
-    assert!(before.iter().zip(&after).all(|((uid, _), (now, restarts))| uid != now && *restarts == 0), "{after:?}");
+    assert!(
+        before
+            .iter()
+            .zip(&after)
+            .all(|((uid, _), (now, restarts))| uid != now && *restarts == 0),
+        "{after:?}"
+    );
 }
 
 #[test]
@@ -64,6 +86,9 @@ fn on_a_node_that_is_not_ready_no_restart_begins() {
     world.set_ready("n1", false);
     world.merge(&restarted("2026-11-26T12:00:00Z"));
     world.settle();
-    let restarts: Vec<_> = told(&world).into_iter().map(|(_, restarts)| restarts).collect();
+    let restarts: Vec<_> = told(&world)
+        .into_iter()
+        .map(|(_, restarts)| restarts)
+        .collect();
     assert_eq!(restarts, [1, 0, 1]);
 }

@@ -16,7 +16,11 @@ fn a_surge_makes_the_new_pod_before_the_old_one_goes() {
     let all = history(&mut world);
     assert_eq!(all[1], "n0 0, n1 0, n2 0 1");
     assert_eq!(all.last().unwrap(), "n0 1, n1 1, n2 1");
-    assert!(all.iter().all(|images| images.split(", ").all(|one| one.len() > 2)), "none is ever without: {all:?}");
+    assert!(
+        all.iter()
+            .all(|images| images.split(", ").all(|one| one.len() > 2)),
+        "none is ever without: {all:?}"
+    );
     let both = |images: &String| images.split(", ").filter(|one| one.len() > 4).count();
     assert!(all.iter().all(|images| both(images) <= 1), "{all:?}");
 }
@@ -30,8 +34,17 @@ fn a_second_update_during_a_surge_leaves_at_most_two_pods_on_a_node() {
     world.set_image("log:2");
     let all = history(&mut world);
     assert_eq!(all.last().unwrap(), "n0 2, n1 2");
-    let active = |one: &str| one.split(' ').skip(1).filter(|image| !image.starts_with('(')).count();
-    assert!(all.iter().all(|images| images.split(", ").all(|one| active(one) <= 2)), "{all:?}");
+    let active = |one: &str| {
+        one.split(' ')
+            .skip(1)
+            .filter(|image| !image.starts_with('('))
+            .count()
+    };
+    assert!(
+        all.iter()
+            .all(|images| images.split(", ").all(|one| active(one) <= 2)),
+        "{all:?}"
+    );
 }
 
 #[test]
@@ -40,10 +53,20 @@ fn a_node_that_is_away_takes_no_surge_where_it_does_not_count() {
     fields["lifecycle"] = json!({"preDelete": {"labelsHandler": {"keep": "true"}}});
     fields["template"] = json!({"metadata": {"labels": {"app": "log", "keep": "true"}}});
     let mut world = World::settled(3, fields);
-    let counts = |world: &World| world.images().iter().map(|one| one.split(' ').count() - 1).collect::<Vec<_>>();
+    let counts = |world: &World| {
+        world
+            .images()
+            .iter()
+            .map(|one| one.split(' ').count() - 1)
+            .collect::<Vec<_>>()
+    };
     world.set_image("log:1");
     history(&mut world);
-    assert_eq!(counts(&world), [1, 1, 2], "the old pod is held, and keeps the one place");
+    assert_eq!(
+        counts(&world),
+        [1, 1, 2],
+        "the old pod is held, and keeps the one place"
+    );
     world.set_ready("n2", false);
     history(&mut world);
     assert_eq!(counts(&world), [1, 1, 2]);
@@ -59,16 +82,27 @@ fn a_node_that_is_away_keeps_both_pods_of_a_surge_until_it_is_back() {
         world.set_image(image);
         world.step();
         world.step();
-        assert!(world.images()[1].split(' ').count() == 3, "a new one that is not ready beside: {:?}", world.images());
+        assert!(
+            world.images()[1].split(' ').count() == 3,
+            "a new one that is not ready beside: {:?}",
+            world.images()
+        );
     };
     two_of_last(&mut world, "log:1");
     let both = world.images().join(", ");
     let all: Vec<_> = world.pods.keys().cloned().collect();
     for pod in all {
-        set_condition(world.pods.get_mut(&pod).unwrap(), json!({"type": "ContainersReady", "status": "True"}));
+        set_condition(
+            world.pods.get_mut(&pod).unwrap(),
+            json!({"type": "ContainersReady", "status": "True"}),
+        );
     }
     world.set_ready("n1", false);
-    assert_eq!(history(&mut world), std::slice::from_ref(&both), "the old one serves, or will when its node is back");
+    assert_eq!(
+        history(&mut world),
+        std::slice::from_ref(&both),
+        "the old one serves, or will when its node is back"
+    );
     // Its kubelet says of the node that it is back before it says so of the pods.
     world.set_ready("n1", true);
     world.step();
@@ -77,7 +111,8 @@ fn a_node_that_is_away_keeps_both_pods_of_a_surge_until_it_is_back() {
 }
 
 #[test]
-fn an_old_pod_of_a_surge_that_is_not_ready_goes_after_15_s_and_at_once_where_its_kubelet_says_nothing() {
+fn an_old_pod_of_a_surge_that_is_not_ready_goes_after_15_s_and_at_once_where_its_kubelet_says_nothing()
+ {
     for (told, rest) in [
         (Some(json!({"status": "False", "ago": 0})), 15),
         (Some(json!({"status": "False", "ago": 14})), 1),
@@ -91,11 +126,18 @@ fn an_old_pod_of_a_surge_that_is_not_ready_goes_after_15_s_and_at_once_where_its
         world.set_image("log:1");
         world.step();
         world.step();
-        assert_eq!(world.images()[1].split(' ').count(), 3, "a new one that is not ready beside: {:?}", world.images());
+        assert_eq!(
+            world.images()[1].split(' ').count(),
+            3,
+            "a new one that is not ready beside: {:?}",
+            world.images()
+        );
         world.break_pod(&old);
         let now = world.now();
         if let Some(told) = &told {
-            let since = told["ago"].as_i64().map(|ago| now - SignedDuration::from_secs(ago));
+            let since = told["ago"]
+                .as_i64()
+                .map(|ago| now - SignedDuration::from_secs(ago));
             // A gate that is not open keeps the pod whose containers are ready from being so.
             let pod = world.pods.get_mut(&old).unwrap();
             pod["spec"]["readinessGates"] = json!([{"conditionType": "never"}]);
@@ -111,7 +153,10 @@ fn an_old_pod_of_a_surge_that_is_not_ready_goes_after_15_s_and_at_once_where_its
         let (is_going, again) = goes(&mut world);
         assert_eq!(is_going, rest == 0, "{told:?}");
         if rest > 0 {
-            assert!(again.is_some_and(|again| again <= SignedDuration::from_secs(rest)), "{told:?} {again:?}");
+            assert!(
+                again.is_some_and(|again| again <= SignedDuration::from_secs(rest)),
+                "{told:?} {again:?}"
+            );
             world.pass(rest);
             assert!(goes(&mut world).0, "{told:?}");
         }
@@ -122,16 +167,23 @@ fn an_old_pod_of_a_surge_that_is_not_ready_goes_after_15_s_and_at_once_where_its
 fn unknown_fields_reach_pods_and_replace_them() {
     for limits in [json!({"maxSurge": 1}), json!({"maxUnavailable": 1})] {
         let mut rolling = rolling(limits.clone());
-        rolling["updateStrategy"]["rollingUpdate"]["rollingUpdateType"] = json!("InPlaceIfPossible");
+        rolling["updateStrategy"]["rollingUpdate"]["rollingUpdateType"] =
+            json!("InPlaceIfPossible");
         let mut world = World::settled(2, rolling);
         for number in [1, 2] {
             let before: Vec<_> = world.pods.keys().cloned().collect();
             world.merge(&json!({"template": unknown::template("log:0", &unknown::value(number))}));
             history(&mut world);
-            let lacking: Vec<_> =
-                world.pods.values().map(|pod| unknown::lacking(pod, &unknown::value(number))).collect();
+            let lacking: Vec<_> = world
+                .pods
+                .values()
+                .map(|pod| unknown::lacking(pod, &unknown::value(number)))
+                .collect();
             assert_eq!(lacking, [[""; 0]; 2], "{limits}");
-            assert!(world.pods.keys().all(|name| !before.contains(name)), "{limits}: other pods");
+            assert!(
+                world.pods.keys().all(|name| !before.contains(name)),
+                "{limits}: other pods"
+            );
         }
     }
 }

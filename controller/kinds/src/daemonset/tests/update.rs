@@ -36,9 +36,16 @@ fn standard_replaces_pods_one_by_one_from_the_last_node() {
     let mut world = World::settled(3, json!({}));
     world.set_image("log:1");
     let all = history(&mut world);
-    assert_eq!(all[..3], ["n0 0, n1 0, n2 0", "n0 0, n1 0, n2", "n0 0, n1 0, n2 1"]);
+    assert_eq!(
+        all[..3],
+        ["n0 0, n1 0, n2 0", "n0 0, n1 0, n2", "n0 0, n1 0, n2 1"]
+    );
     assert_eq!(all.last().unwrap(), "n0 1, n1 1, n2 1");
-    assert!(all.iter().all(|images| images.split(", ").filter(|one| one.len() == 2).count() <= 1), "{all:?}");
+    assert!(
+        all.iter()
+            .all(|images| images.split(", ").filter(|one| one.len() == 2).count() <= 1),
+        "{all:?}"
+    );
 }
 
 #[test]
@@ -47,14 +54,24 @@ fn a_pod_that_goes_for_a_new_one_is_told_of_as_any_deletion() {
     world.set_image("log:1");
     world.step();
     let plan = world.step();
-    let told: Vec<_> =
-        plan.stages.iter().flat_map(|stage| &stage.steps).filter_map(|step| step.done.as_ref()).collect();
-    assert_eq!(told.iter().map(|event| event.reason).collect::<Vec<_>>(), ["SuccessfulDelete"]);
+    let told: Vec<_> = plan
+        .stages
+        .iter()
+        .flat_map(|stage| &stage.steps)
+        .filter_map(|step| step.done.as_ref())
+        .collect();
+    assert_eq!(
+        told.iter().map(|event| event.reason).collect::<Vec<_>>(),
+        ["SuccessfulDelete"]
+    );
 }
 
 #[test]
 fn in_place_keeps_the_pods_and_replaces_what_has_no_gate() {
-    let mut world = World::settled(3, rolling(json!({"rollingUpdateType": "InPlaceIfPossible"})));
+    let mut world = World::settled(
+        3,
+        rolling(json!({"rollingUpdateType": "InPlaceIfPossible"})),
+    );
     let before: Vec<_> = world.pods.keys().cloned().collect();
     world.set_image("log:1");
     world.settle();
@@ -73,7 +90,10 @@ fn in_place_keeps_the_pods_and_replaces_what_has_no_gate() {
 #[test]
 fn a_partition_leaves_the_first_nodes_and_raised_it_takes_nothing_back() {
     for type_ in ["Standard", "InPlaceIfPossible"] {
-        let mut world = World::settled(3, rolling(json!({"partition": 2, "rollingUpdateType": type_})));
+        let mut world = World::settled(
+            3,
+            rolling(json!({"partition": 2, "rollingUpdateType": type_})),
+        );
         world.set_image("log:1");
         world.settle();
         assert_eq!(world.images(), ["n0 0", "n1 0", "n2 1"]);
@@ -90,7 +110,9 @@ fn a_partition_leaves_the_first_nodes_and_raised_it_takes_nothing_back() {
 fn a_selector_limits_the_update_to_its_nodes() {
     let mut world = World::settled(3, json!({}));
     world.change_node("n0", &json!({"metadata": {"labels": {"canary": "yes"}}}));
-    world.merge(&rolling(json!({"selector": {"matchLabels": {"canary": "yes"}}})));
+    world.merge(&rolling(
+        json!({"selector": {"matchLabels": {"canary": "yes"}}}),
+    ));
     world.set_image("log:1");
     world.settle();
     assert_eq!(world.images(), ["n0 1", "n1 0", "n2 0"]);
@@ -98,7 +120,10 @@ fn a_selector_limits_the_update_to_its_nodes() {
 
 #[test]
 fn paused_and_on_delete_update_nobody_and_a_deleted_pod_is_new() {
-    for strategy in [json!({"type": "OnDelete"}), json!({"rollingUpdate": {"paused": true}})] {
+    for strategy in [
+        json!({"type": "OnDelete"}),
+        json!({"rollingUpdate": {"paused": true}}),
+    ] {
         let mut world = World::settled(2, json!({"updateStrategy": strategy}));
         world.set_image("log:1");
         world.settle();
@@ -157,12 +182,14 @@ fn broken_pods_are_replaced_first_and_a_revision_that_fails_stops() {
 fn a_pod_that_is_not_ready_holds_no_rollout_up() {
     for type_ in ["Standard", "InPlaceIfPossible"] {
         let mut fields = rolling(json!({"rollingUpdateType": type_}));
-        fields["template"] = json!({"spec": {"readinessGates": [{"conditionType": "example.com/open"}]}});
+        fields["template"] =
+            json!({"spec": {"readinessGates": [{"conditionType": "example.com/open"}]}});
         let mut world = World::new(3, fields);
         history(&mut world);
         for node in ["n1", "n2"] {
             let (pod, now) = (world.pod_of(node), world.now());
-            let open = json!({"type": "example.com/open", "status": "True", "lastTransitionTime": now});
+            let open =
+                json!({"type": "example.com/open", "status": "True", "lastTransitionTime": now});
             set_condition(world.pods.get_mut(&pod).unwrap(), open);
         }
         world.run_kubelets();
@@ -182,12 +209,23 @@ fn a_revision_that_fails_gets_broken_pods_within_max_unavailable() {
     let table = [
         (1, vec!["n0"], ["n0 0", "n1 0", "n2 0", "n3 0", "n4 1"]),
         (2, vec!["n0"], ["n0 (0)", "n1 0", "n2 0", "n3 0", "n4 1"]),
-        (2, vec!["n0", "n1"], ["n0 0", "n1 (0)", "n2 0", "n3 0", "n4 1"]),
+        (
+            2,
+            vec!["n0", "n1"],
+            ["n0 0", "n1 (0)", "n2 0", "n3 0", "n4 1"],
+        ),
         (3, vec!["n0"], ["n0 (0)", "n1 0", "n2 0", "n3 (0)", "n4 1"]),
-        (3, vec!["n0", "n1"], ["n0 (0)", "n1 (0)", "n2 0", "n3 0", "n4 1"]),
+        (
+            3,
+            vec!["n0", "n1"],
+            ["n0 (0)", "n1 (0)", "n2 0", "n3 0", "n4 1"],
+        ),
     ];
     for (max_unavailable, broken, expected) in table {
-        let mut world = World::settled(5, rolling(json!({"maxUnavailable": max_unavailable, "partition": 4})));
+        let mut world = World::settled(
+            5,
+            rolling(json!({"maxUnavailable": max_unavailable, "partition": 4})),
+        );
         world.set_image("log:1");
         world.settle();
         for node in broken.iter().chain(&["n4"]) {
@@ -199,7 +237,11 @@ fn a_revision_that_fails_gets_broken_pods_within_max_unavailable() {
         for _ in 0..3 {
             world.step();
         }
-        assert_eq!(world.images(), expected, "maxUnavailable {max_unavailable}, {broken:?} are broken");
+        assert_eq!(
+            world.images(),
+            expected,
+            "maxUnavailable {max_unavailable}, {broken:?} are broken"
+        );
     }
 }
 
@@ -219,7 +261,10 @@ fn a_new_pod_on_a_node_that_is_away_keeps_no_broken_pod_from_its_repair() {
 
 #[test]
 fn a_node_that_is_away_uses_the_budget_up_and_blocked_names_it_and_the_remedy() {
-    let mut world = World::settled(3, rolling(json!({"rollingUpdateType": "InPlaceIfPossible"})));
+    let mut world = World::settled(
+        3,
+        rolling(json!({"rollingUpdateType": "InPlaceIfPossible"})),
+    );
     world.set_ready("n1", false);
     world.set_image("log:1");
     for _ in 0..10 {
@@ -230,7 +275,8 @@ fn a_node_that_is_away_uses_the_budget_up_and_blocked_names_it_and_the_remedy() 
     assert_eq!(world.images(), ["n0 0", "n1 0", "n2 0"]);
     let blocked = world.status().conditions;
     assert!(
-        blocked[0].message.contains("n1;") && blocked[0].message.contains(DAEMONSET_IGNORE_NOT_READY),
+        blocked[0].message.contains("n1;")
+            && blocked[0].message.contains(DAEMONSET_IGNORE_NOT_READY),
         "{blocked:?}"
     );
     world.annotate(DAEMONSET_IGNORE_NOT_READY, "true");
@@ -253,14 +299,27 @@ fn images_that_joining_nodes_cannot_pull_are_told_and_hold_nothing_up() {
     world.settle();
     assert_eq!(world.images(), ["n0 1", "n1 1"]);
     let told = world.status().conditions;
-    assert_eq!(told.iter().map(|c| &*c.reason).collect::<Vec<_>>(), ["NotPrepulled"]);
-    assert!(told[0].message.contains("set ImagePullJobGate=true"), "{}", told[0].message);
+    assert_eq!(
+        told.iter().map(|c| &*c.reason).collect::<Vec<_>>(),
+        ["NotPrepulled"]
+    );
+    assert!(
+        told[0].message.contains("set ImagePullJobGate=true"),
+        "{}",
+        told[0].message
+    );
     world.annotate(PREPULL_ON_JOIN, "false");
     world.step();
     assert!(world.status().conditions.is_empty());
     world.annotate(PREPULL_ON_JOIN, "yes");
     world.step();
-    assert!(world.status().conditions[0].message.contains("\"yes\" is neither"), "{:?}", world.status().conditions);
+    assert!(
+        world.status().conditions[0]
+            .message
+            .contains("\"yes\" is neither"),
+        "{:?}",
+        world.status().conditions
+    );
 }
 
 #[test]
@@ -274,11 +333,15 @@ fn zone_by_zone_the_next_one_begins_when_the_first_is_done() {
         world.set_image("log:1");
         for images in history(&mut world) {
             let is_touched = |nodes: [&str; 2], how: fn(&str) -> bool| {
-                images.split(", ").filter(|one| nodes.contains(&&one[..2])).any(how)
+                images
+                    .split(", ")
+                    .filter(|one| nodes.contains(&&one[..2]))
+                    .any(how)
             };
             let second_began = is_touched(["n0", "n2"], |one| &one[2..] != " 0");
-            let first_is_open =
-                is_touched(["n1", "n3"], |one| &one[2..] != " 1" && !one.ends_with("(0)") && one.len() < 5);
+            let first_is_open = is_touched(["n1", "n3"], |one| {
+                &one[2..] != " 1" && !one.ends_with("(0)") && one.len() < 5
+            });
             assert!(!(second_began && first_is_open), "{images}");
         }
         assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1", "n3 1"]);
@@ -295,13 +358,29 @@ fn a_node_that_is_away_holds_its_zone_up_only_where_it_counts() {
     world.annotate(UPDATE_TOPOLOGY_KEY, "zone");
     world.set_ready("n1", false);
     world.set_image("log:1");
-    assert_eq!(history(&mut world).last().unwrap(), "n0 0, n1 0, n2 0, n3 1");
+    assert_eq!(
+        history(&mut world).last().unwrap(),
+        "n0 0, n1 0, n2 0, n3 1"
+    );
     let told = world.status().conditions;
-    let words = "pods wait for the turn of their zone, which nodes that are not Ready hold up: n1; ";
-    assert!(told[0].reason == "NodesNotReady" && told[0].message.contains(words), "{told:?}");
+    let words =
+        "pods wait for the turn of their zone, which nodes that are not Ready hold up: n1; ";
+    assert!(
+        told[0].reason == "NodesNotReady" && told[0].message.contains(words),
+        "{told:?}"
+    );
     world.annotate(DAEMONSET_IGNORE_NOT_READY, "true");
-    assert_eq!(history(&mut world).last().unwrap(), "n0 1, n1 0, n2 1, n3 1");
-    assert!(world.status().conditions.iter().all(|told| told.reason != "NodesNotReady"));
+    assert_eq!(
+        history(&mut world).last().unwrap(),
+        "n0 1, n1 0, n2 1, n3 1"
+    );
+    assert!(
+        world
+            .status()
+            .conditions
+            .iter()
+            .all(|told| told.reason != "NodesNotReady")
+    );
     world.set_ready("n1", true);
     world.settle();
     assert_eq!(world.images(), ["n0 1", "n1 1", "n2 1", "n3 1"]);
@@ -314,7 +393,11 @@ fn a_node_that_is_away_is_told_of_only_where_another_zone_waits_for_it_alone() {
     let strategy = json!({"rollingUpdateType": "InPlaceIfPossible", "maxUnavailable": 3});
     let table: [(&str, Course, Option<&str>); 5] = [
         ("its zone goes on", |world| drop(world.step()), None),
-        ("its zone is done but for it", |world| drop(history(world)), Some("NodesNotReady")),
+        (
+            "its zone is done but for it",
+            |world| drop(history(world)),
+            Some("NodesNotReady"),
+        ),
         (
             "paused",
             |world| {
@@ -326,7 +409,9 @@ fn a_node_that_is_away_is_told_of_only_where_another_zone_waits_for_it_alone() {
         (
             "left out",
             |world| {
-                world.merge(&rolling(json!({"selector": {"matchLabels": {"zone": "a"}}})));
+                world.merge(&rolling(
+                    json!({"selector": {"matchLabels": {"zone": "a"}}}),
+                ));
                 history(world);
             },
             None,
@@ -344,7 +429,9 @@ fn a_node_that_is_away_is_told_of_only_where_another_zone_waits_for_it_alone() {
     ];
     for (what, then, expected) in table {
         let mut world = World::settled(4, rolling(strategy.clone()));
-        zones.iter().for_each(|(node, zone)| world.change_node(node, &json!({"metadata": {"labels": {"zone": zone}}})));
+        zones.iter().for_each(|(node, zone)| {
+            world.change_node(node, &json!({"metadata": {"labels": {"zone": zone}}}))
+        });
         world.annotate(UPDATE_TOPOLOGY_KEY, "zone");
         world.set_ready("n1", false);
         world.set_image("log:1");
@@ -352,7 +439,11 @@ fn a_node_that_is_away_is_told_of_only_where_another_zone_waits_for_it_alone() {
         then(&mut world);
         let told = world.status().conditions;
         let is_told = told.iter().find(|told| told.reason == "NodesNotReady");
-        assert_eq!(is_told.map(|told| &*told.reason), expected, "{what}: {told:?}");
+        assert_eq!(
+            is_told.map(|told| &*told.reason),
+            expected,
+            "{what}: {told:?}"
+        );
     }
 }
 
@@ -363,8 +454,15 @@ fn a_rollback_brings_the_old_revision_back_and_makes_none_anew() {
     world.settle();
     world.set_image("log:0");
     world.settle();
-    assert_eq!((world.images(), world.revisions.len()), (vec!["n0 0".to_owned(), "n1 0".to_owned()], 2));
-    let newest = world.revisions.values().map(|revision| revision["revision"].as_i64().unwrap()).max();
+    assert_eq!(
+        (world.images(), world.revisions.len()),
+        (vec!["n0 0".to_owned(), "n1 0".to_owned()], 2)
+    );
+    let newest = world
+        .revisions
+        .values()
+        .map(|revision| revision["revision"].as_i64().unwrap())
+        .max();
     assert_eq!(newest, Some(3));
 }
 
@@ -378,12 +476,18 @@ fn pods_of_kubernetes_own_daemonset_stay_where_its_generation_is_named() {
     let before = world.pods.clone();
     world.annotate(DAEMONSET_TEMPLATE_GENERATION, "4");
     world.settle();
-    assert_eq!(world.pods.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+    assert_eq!(
+        world.pods.keys().collect::<Vec<_>>(),
+        before.keys().collect::<Vec<_>>()
+    );
     assert_eq!(world.status().updated_number_scheduled, 2);
     world.add_node("n9");
     world.settle();
     let new = world.pod_of("n9");
-    assert_eq!(world.pods[&new]["metadata"]["labels"]["pod-template-generation"], "4");
+    assert_eq!(
+        world.pods[&new]["metadata"]["labels"]["pod-template-generation"],
+        "4"
+    );
 }
 
 /// Its owner references name v1alpha1 (#2520), its revisions have one label, and its templates the field that Go never leaves out.
@@ -395,10 +499,14 @@ fn a_set_of_openkruise_is_taken_over_without_a_write_at_rest_and_in_the_middle_o
         world.set_image("log:1");
         world.settle();
         for object in world.pods.values_mut().chain(world.revisions.values_mut()) {
-            object["metadata"]["ownerReferences"][0]["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+            object["metadata"]["ownerReferences"][0]["apiVersion"] =
+                json!("apps.kruise.io/v1alpha1");
         }
         for revision in world.revisions.values_mut() {
-            revision["metadata"]["labels"].as_object_mut().unwrap().remove("controller.kubernetes.io/hash");
+            revision["metadata"]["labels"]
+                .as_object_mut()
+                .unwrap()
+                .remove("controller.kubernetes.io/hash");
             revision["data"]["spec"]["template"]["metadata"]["creationTimestamp"] = json!(null);
         }
         assert!(world.plan().is_idle(), "{:?}", world.plan());
@@ -406,7 +514,10 @@ fn a_set_of_openkruise_is_taken_over_without_a_write_at_rest_and_in_the_middle_o
         world.merge(&rolling(json!({"partition": 0})));
         world.settle();
         assert_eq!(
-            (world.images(), world.pods.keys().cloned().collect::<Vec<_>>()),
+            (
+                world.images(),
+                world.pods.keys().cloned().collect::<Vec<_>>()
+            ),
             (vec!["n0 1".to_owned(), "n1 1".to_owned()], before)
         );
     }
@@ -422,7 +533,13 @@ fn as_long_as_another_set_of_its_name_has_a_pod_on_a_node_none_is_made_there() {
     }
     world.settle();
     assert_eq!(world.pods.keys().cloned().collect::<Vec<_>>(), before);
-    assert!(world.plan().waiting.iter().any(|waiting| waiting.reason.contains("--cascade=orphan")));
+    assert!(
+        world
+            .plan()
+            .waiting
+            .iter()
+            .any(|waiting| waiting.reason.contains("--cascade=orphan"))
+    );
     for pod in world.pods.values_mut() {
         pod["metadata"]["ownerReferences"] = json!([]);
     }
@@ -440,7 +557,12 @@ fn orphans_are_taken_over_and_nothing_is_made_beside_them() {
     let before: Vec<_> = world.pods.keys().cloned().collect();
     world.settle();
     assert_eq!(world.pods.keys().cloned().collect::<Vec<_>>(), before);
-    assert!(world.all_pods().iter().all(|pod| pod.metadata.controller().is_some()));
+    assert!(
+        world
+            .all_pods()
+            .iter()
+            .all(|pod| pod.metadata.controller().is_some())
+    );
 }
 
 #[test]
@@ -455,7 +577,12 @@ fn the_revision_of_a_pod_that_is_left_is_waited_for_but_not_for_long() {
         let late = std::mem::take(&mut world.revisions);
         let plan = world.step();
         assert!(plan.is_idle() && plan.look_again.is_some(), "{plan:?}");
-        assert!(plan.waiting.iter().any(|waiting| waiting.reason.contains("the revision of pod")), "{plan:?}");
+        assert!(
+            plan.waiting
+                .iter()
+                .any(|waiting| waiting.reason.contains("the revision of pod")),
+            "{plan:?}"
+        );
         if is_deleted {
             world.pass(10);
         } else {
@@ -464,7 +591,10 @@ fn the_revision_of_a_pod_that_is_left_is_waited_for_but_not_for_long() {
         world.settle();
         assert_eq!(world.revisions.len(), 1);
         assert_eq!(world.status().number_available, 2);
-        assert!(is_deleted || world.pods.keys().eq(&before), "they are taken over");
+        assert!(
+            is_deleted || world.pods.keys().eq(&before),
+            "they are taken over"
+        );
     }
 }
 
@@ -473,7 +603,11 @@ fn pod_without_its_resources_is_not_updated() {
     let mut world = World::settled(2, json!({}));
     let counts = |world: &World| {
         let status = world.status();
-        [status.updated_number_scheduled, status.number_ready, status.number_available]
+        [
+            status.updated_number_scheduled,
+            status.number_ready,
+            status.number_available,
+        ]
     };
     assert_eq!(counts(&world), [2; 3]);
     let name = world.pod_of("n1");

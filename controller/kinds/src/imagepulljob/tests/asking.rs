@@ -13,7 +13,10 @@ fn full() -> Value {
 }
 
 fn says(plan: &Plan) -> Vec<&str> {
-    plan.waiting.iter().map(|waiting| &*waiting.reason).collect()
+    plan.waiting
+        .iter()
+        .map(|waiting| &*waiting.reason)
+        .collect()
 }
 
 #[test]
@@ -28,39 +31,69 @@ fn a_job_is_protected_once_and_beside_the_finalizers_of_others() {
         let mut world = World::new(1);
         world.create("job", &json!({}));
         let mut snapshot = world.snapshot("job");
-        Arc::make_mut(&mut snapshot.job).metadata.finalizers = serde_json::from_value(finalizers.clone()).unwrap();
+        Arc::make_mut(&mut snapshot.job).metadata.finalizers =
+            serde_json::from_value(finalizers.clone()).unwrap();
         let plan = decide(&snapshot, world.now);
         let protect = plan.stages.iter().find(|stage| stage.name == "protect");
         let patches = protect.map(|stage| match &stage.steps[0].actions[..] {
-            [Action::Patch { resource: IMAGE_PULL_JOBS, patch, .. }] => patch["metadata"]["finalizers"].clone(),
+            [
+                Action::Patch {
+                    resource: IMAGE_PULL_JOBS,
+                    patch,
+                    ..
+                },
+            ] => patch["metadata"]["finalizers"].clone(),
             other => panic!("{other:?}"),
         });
         assert_eq!(patches, expected, "{finalizers}");
-        assert!(protect.is_none_or(|stage| stage.required), "no node is asked before: {finalizers}");
+        assert!(
+            protect.is_none_or(|stage| stage.required),
+            "no node is asked before: {finalizers}"
+        );
     }
 }
 
 #[test]
 fn only_so_many_of_those_who_pull_are_named() {
-    for (parallelism, named, more) in [(19, 19, None), (20, 20, None), (21, 20, Some(1)), (24, 20, Some(4))] {
+    for (parallelism, named, more) in [
+        (19, 19, None),
+        (20, 20, None),
+        (21, 20, Some(1)),
+        (24, 20, Some(4)),
+    ] {
         let mut world = World::new(25);
         world.create("job", &json!({"parallelism": parallelism}));
         world.step("job");
         let plan = world.plan("job");
         let says = says(&plan);
-        let count =
-            |end: &str| says.iter().filter(|reason| reason.starts_with("node n") && reason.ends_with(end)).count();
+        let count = |end: &str| {
+            says.iter()
+                .filter(|reason| reason.starts_with("node n") && reason.ends_with(end))
+                .count()
+        };
         assert_eq!(count("is asked to pull"), named, "{parallelism}");
-        let others = says.iter().find_map(|reason| reason.strip_suffix(" more nodes are asked to pull"));
-        assert_eq!(others.map(|count| count.parse().unwrap()), more, "{parallelism}");
-        let later =
-            format!("{} nodes wait for spec.parallelism, which lets {parallelism} pull at a time", 25 - parallelism);
+        let others = says
+            .iter()
+            .find_map(|reason| reason.strip_suffix(" more nodes are asked to pull"));
+        assert_eq!(
+            others.map(|count| count.parse().unwrap()),
+            more,
+            "{parallelism}"
+        );
+        let later = format!(
+            "{} nodes wait for spec.parallelism, which lets {parallelism} pull at a time",
+            25 - parallelism
+        );
         assert!(says.contains(&&*later), "{says:?}");
     }
     let mut world = World::new(2);
     world.create("job", &json!({"parallelism": 2}));
     world.step("job");
-    assert_eq!(says(&world.plan("job")), ["node n0 is asked to pull", "node n1 is asked to pull"], "nobody else waits");
+    assert_eq!(
+        says(&world.plan("job")),
+        ["node n0 is asked to pull", "node n1 is asked to pull"],
+        "nobody else waits"
+    );
 }
 
 #[test]
@@ -70,10 +103,20 @@ fn the_end_by_a_deadline_says_how_many_are_not_done() {
     for node in ["n2", "n3"] {
         world.daemons.insert(node.to_owned(), Daemon::Silent);
     }
-    world.create("job", &json!({"parallelism": 5, "completionPolicy": {"activeDeadlineSeconds": 30}}));
+    world.create(
+        "job",
+        &json!({"parallelism": 5, "completionPolicy": {"activeDeadlineSeconds": 30}}),
+    );
     world.run(40);
-    let told: Vec<_> = world.events.iter().filter(|event| event.starts_with("DeadlineExceeded")).collect();
-    assert_eq!(told, ["DeadlineExceeded: activeDeadlineSeconds have passed: 2 of 5 nodes are not done"]);
+    let told: Vec<_> = world
+        .events
+        .iter()
+        .filter(|event| event.starts_with("DeadlineExceeded"))
+        .collect();
+    assert_eq!(
+        told,
+        ["DeadlineExceeded: activeDeadlineSeconds have passed: 2 of 5 nodes are not done"]
+    );
 }
 
 #[test]
@@ -98,7 +141,10 @@ fn an_entry_that_is_wanted_stays_where_a_stray_goes() {
         let mut entry = node["spec"]["images"]["app"]["tags"][0].clone();
         node["spec"]["images"]["other"]["tags"] = json!([entry]);
         entry["tag"] = json!("2");
-        node["spec"]["images"]["app"]["tags"].as_array_mut().unwrap().push(entry);
+        node["spec"]["images"]["app"]["tags"]
+            .as_array_mut()
+            .unwrap()
+            .push(entry);
     });
     // The entries are looked through once the job was edited.
     world.edit("job", &json!({"parallelism": 2}));
@@ -114,9 +160,15 @@ fn the_message_says_how_far_it_is_and_what_holds_it_up() {
     world.daemons.insert("n2".to_owned(), Daemon::Silent);
     world.create("job", &json!({"parallelism": 3}));
     world.step("job");
-    assert_eq!(message(&world), "0 of 3 nodes have the image, 3 are pulling");
+    assert_eq!(
+        message(&world),
+        "0 of 3 nodes have the image, 3 are pulling"
+    );
     world.run(4);
-    assert_eq!(message(&world), "1 of 3 nodes have the image, 1 failed, 1 are pulling");
+    assert_eq!(
+        message(&world),
+        "1 of 3 nodes have the image, 1 failed, 1 are pulling"
+    );
 
     // What was asked goes on; nobody is left whom a pause would concern.
     let mut world = World::new(1);
@@ -124,22 +176,40 @@ fn the_message_says_how_far_it_is_and_what_holds_it_up() {
     world.step("job");
     world.edit("job", &json!({"parallelism": 0}));
     world.step("job");
-    assert_eq!(message(&world), "0 of 1 nodes have the image, 1 are pulling");
+    assert_eq!(
+        message(&world),
+        "0 of 1 nodes have the image, 1 are pulling"
+    );
 
     let mut world = World::new(1);
     world.create("job", &json!({"parallelism": 0}));
     world.step("job");
-    assert_eq!(message(&world), "0 of 1 nodes have the image; paused by parallelism 0");
+    assert_eq!(
+        message(&world),
+        "0 of 1 nodes have the image; paused by parallelism 0"
+    );
     world.edit_node("n0", |node| node["spec"]["images"] = full());
     world.step("job");
     let no_room = "no more images fit into NodeImage n0";
-    assert_eq!(message(&world), format!("0 of 1 nodes have the image; paused by parallelism 0; {no_room}"));
+    assert_eq!(
+        message(&world),
+        format!("0 of 1 nodes have the image; paused by parallelism 0; {no_room}")
+    );
     world.edit("job", &json!({"parallelism": 1}));
     world.step("job");
-    assert_eq!(message(&world), format!("0 of 1 nodes have the image; {no_room}"));
+    assert_eq!(
+        message(&world),
+        format!("0 of 1 nodes have the image; {no_room}")
+    );
 
     let mut world = World::new(1);
-    world.create("job", &json!({"selector": {"names": ["n0", "n1", "n2", "n3", "n4"]}, "parallelism": 9}));
+    world.create(
+        "job",
+        &json!({"selector": {"names": ["n0", "n1", "n2", "n3", "n4"]}, "parallelism": 9}),
+    );
     world.run(3);
-    assert_eq!(message(&world), "1 of 1 nodes have the image; completed; there is no NodeImage n1, n2, n3 and 1 more");
+    assert_eq!(
+        message(&world),
+        "1 of 1 nodes have the image; completed; there is no NodeImage n1, n2, n3 and 1 more"
+    );
 }

@@ -21,9 +21,23 @@ fn after_with(
 ) -> Value {
     let node = image(&json!({}), spec, status);
     let owner = serde_json::from_value(owner("job")).unwrap();
-    let secrets: Vec<_> = secrets.iter().map(|secret| serde_json::from_value(secret.clone()).unwrap()).collect();
-    let limits = ImageTagPullPolicy { timeout_seconds: Some(60), ..ImageTagPullPolicy::default() };
-    let ask_for = Ask { image: "app", tag: "1", owner: &owner, limits, policy, secrets: &secrets, sandbox };
+    let secrets: Vec<_> = secrets
+        .iter()
+        .map(|secret| serde_json::from_value(secret.clone()).unwrap())
+        .collect();
+    let limits = ImageTagPullPolicy {
+        timeout_seconds: Some(60),
+        ..ImageTagPullPolicy::default()
+    };
+    let ask_for = Ask {
+        image: "app",
+        tag: "1",
+        owner: &owner,
+        limits,
+        policy,
+        secrets: &secrets,
+        sandbox,
+    };
     let patch = ask(&node, &ask_for, now());
     let mut after = json!(node.spec);
     merge(&mut after, &patch["spec"]);
@@ -37,9 +51,13 @@ fn the_owner_of_an_entry_by_hand_is_the_nodeimage_itself() {
     let node = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "NodeImage", "name": "n1", "uid": "image"});
     assert_eq!(entry["ownerReferences"], json!([node, owner("job")]));
     // One that somebody asked for is theirs.
-    let spec = json!({"images": {"app": {"tags": [{"tag": "1", "ownerReferences": [owner("other")]}]}}});
+    let spec =
+        json!({"images": {"app": {"tags": [{"tag": "1", "ownerReferences": [owner("other")]}]}}});
     let entry = &after(&spec, &json!({}), ImagePullPolicy::IfNotPresent, &[])["tags"][0];
-    assert_eq!(entry["ownerReferences"], json!([owner("other"), owner("job")]));
+    assert_eq!(
+        entry["ownerReferences"],
+        json!([owner("other"), owner("job")])
+    );
 }
 
 #[test]
@@ -48,8 +66,14 @@ fn each_secret_is_there_once() {
     let spec = json!({"images": {"app": {"pullSecrets": [secret("default", "a")], "tags": []}}});
     let table = [
         (vec![secret("default", "a")], vec![secret("default", "a")]),
-        (vec![secret("default", "b")], vec![secret("default", "a"), secret("default", "b")]),
-        (vec![secret("other", "a")], vec![secret("default", "a"), secret("other", "a")]),
+        (
+            vec![secret("default", "b")],
+            vec![secret("default", "a"), secret("default", "b")],
+        ),
+        (
+            vec![secret("other", "a")],
+            vec![secret("default", "a"), secret("other", "a")],
+        ),
         (vec![], vec![secret("default", "a")]),
     ];
     for (asked, expected) in table {
@@ -77,7 +101,11 @@ fn another_round_begins_for_what_is_over_or_is_to_be_asked_anew() {
         (status("Succeeded", 7), ImagePullPolicy::Always, 8),
     ];
     for (status, policy, version) in table {
-        assert_eq!(after(&spec, &status, policy, &[])["tags"][0]["version"], version, "{status} {policy:?}");
+        assert_eq!(
+            after(&spec, &status, policy, &[])["tags"][0]["version"],
+            version,
+            "{status} {policy:?}"
+        );
     }
 }
 
@@ -90,7 +118,10 @@ fn nobody_is_cut_short_by_who_asks_besides() {
     let spec = json!({"images": {"app": {"tags": [entry]}}});
     let entry = &after(&spec, &json!({}), ImagePullPolicy::IfNotPresent, &[])["tags"][0];
     // The newcomer has 60 s for a try, three more of them, and neither a deadline nor a time to live.
-    assert_eq!(entry["pullPolicy"], json!({"timeoutSeconds": 90, "backoffLimit": 3}));
+    assert_eq!(
+        entry["pullPolicy"],
+        json!({"timeoutSeconds": 90, "backoffLimit": 3})
+    );
     assert_eq!(entry["createdAt"], ago(0));
 }
 
@@ -104,30 +135,87 @@ fn a_node_is_given_up_when_it_has_had_all_its_tries_and_ten_minutes_more() {
     let pulling = json!({"phase": "Pulling", "version": 1, "startTime": ago(0)});
     let table = [
         // Three tries of 60 s, after each a pause of 30 s.
-        ("it pulls", limits(json!({})), pulling.clone(), Some(3 * 90 + 600)),
-        ("it pulls, with a deadline", limits(json!({"activeDeadlineSeconds": 100})), pulling.clone(), Some(700)),
-        ("the deadline comes later", limits(json!({"activeDeadlineSeconds": 9999})), pulling, Some(870)),
+        (
+            "it pulls",
+            limits(json!({})),
+            pulling.clone(),
+            Some(3 * 90 + 600),
+        ),
+        (
+            "it pulls, with a deadline",
+            limits(json!({"activeDeadlineSeconds": 100})),
+            pulling.clone(),
+            Some(700),
+        ),
+        (
+            "the deadline comes later",
+            limits(json!({"activeDeadlineSeconds": 9999})),
+            pulling,
+            Some(870),
+        ),
         // It may wait for others of its node for as long as they take.
-        ("it has not begun", limits(json!({})), json!({"phase": "Waiting", "version": 1}), None),
-        ("it has said nothing", limits(json!({})), Value::Null, Some(600)),
-        ("nothing of this round", limits(json!({})), json!({"phase": "Succeeded", "version": 0}), Some(600)),
+        (
+            "it has not begun",
+            limits(json!({})),
+            json!({"phase": "Waiting", "version": 1}),
+            None,
+        ),
+        (
+            "it has said nothing",
+            limits(json!({})),
+            Value::Null,
+            Some(600),
+        ),
+        (
+            "nothing of this round",
+            limits(json!({})),
+            json!({"phase": "Succeeded", "version": 0}),
+            Some(600),
+        ),
     ];
     for (what, limits, status, seconds) in table {
         let entry = json!({
             "tag": "1", "version": 1, "createdAt": ago(0), "pullPolicy": limits, "ownerReferences": [owner("job")],
         });
-        let mut tags = if status.is_null() { json!([]) } else { json!([status]) };
-        tags.as_array_mut().unwrap().iter_mut().for_each(|tag| tag["tag"] = json!("1"));
+        let mut tags = if status.is_null() {
+            json!([])
+        } else {
+            json!([status])
+        };
+        tags.as_array_mut()
+            .unwrap()
+            .iter_mut()
+            .for_each(|tag| tag["tag"] = json!("1"));
         let status = json!({"imageStatuses": {"app": {"tags": tags}}});
-        let node = image(&json!({}), &json!({"images": {"app": {"tags": [entry]}}}), &status);
-        let after = |seconds: i64| standing(&node, "app", "1", "job", now() + SignedDuration::from_secs(seconds));
+        let node = image(
+            &json!({}),
+            &json!({"images": {"app": {"tags": [entry]}}}),
+            &status,
+        );
+        let after = |seconds: i64| {
+            standing(
+                &node,
+                "app",
+                "1",
+                "job",
+                now() + SignedDuration::from_secs(seconds),
+            )
+        };
         let silent_from = seconds.map(|seconds| now() + SignedDuration::from_secs(seconds));
         let last = seconds.map_or(1_000_000, |seconds| seconds - 1);
         assert_eq!(after(last), Standing::Active { silent_from }, "{what}");
         if let Some(seconds) = seconds {
-            assert!(matches!(after(seconds), Standing::Failed(_)), "{what}: {:?}", after(seconds));
+            assert!(
+                matches!(after(seconds), Standing::Failed(_)),
+                "{what}: {:?}",
+                after(seconds)
+            );
         }
-        assert_eq!(standing(&node, "app", "1", "stranger", now()), Standing::NotAsked, "{what}");
+        assert_eq!(
+            standing(&node, "app", "1", "stranger", now()),
+            Standing::NotAsked,
+            "{what}"
+        );
     }
 }
 
@@ -139,11 +227,22 @@ fn a_sandbox_config_is_its_tags_and_of_the_one_who_began_the_pull() {
         merge(&mut tag, &own);
         json!({"images": {"app": {"sandboxConfig": sandbox("hand"), "tags": [tag, {"tag": "2"}]}}})
     };
-    let status = |phase: &str| json!({"imageStatuses": {"app": {"tags": [{"tag": "1", "phase": phase}]}}});
+    let status =
+        |phase: &str| json!({"imageStatuses": {"app": {"tags": [{"tag": "1", "phase": phase}]}}});
     let own = json!({"sandboxConfig": sandbox("other")});
     let table = [
-        ("under way", entry(own.clone()), status("Pulling"), sandbox("other")),
-        ("under way without any", entry(json!({})), status("Pulling"), Value::Null),
+        (
+            "under way",
+            entry(own.clone()),
+            status("Pulling"),
+            sandbox("other"),
+        ),
+        (
+            "under way without any",
+            entry(json!({})),
+            status("Pulling"),
+            Value::Null,
+        ),
         ("over", entry(own), status("Succeeded"), sandbox("job")),
         (
             "new",
@@ -157,8 +256,16 @@ fn a_sandbox_config_is_its_tags_and_of_the_one_who_began_the_pull() {
             let wanted = serde_json::from_value(sandbox("job")).unwrap();
             let after = after_with(&spec, &status, policy, &[], Some(&wanted));
             let tags = after["tags"].as_array().unwrap();
-            assert_eq!(tags.iter().find(|tag| tag["tag"] == "1").unwrap()["sandboxConfig"], expected, "{what}");
-            assert_eq!(tags.iter().find(|tag| tag["tag"] == "2").unwrap()["sandboxConfig"], Value::Null, "{what}");
+            assert_eq!(
+                tags.iter().find(|tag| tag["tag"] == "1").unwrap()["sandboxConfig"],
+                expected,
+                "{what}"
+            );
+            assert_eq!(
+                tags.iter().find(|tag| tag["tag"] == "2").unwrap()["sandboxConfig"],
+                Value::Null,
+                "{what}"
+            );
             assert_eq!(after["sandboxConfig"], sandbox("hand"), "{what}");
         }
     }

@@ -29,11 +29,17 @@ fn workload(kind: &str, name: &str, pod: Value) -> Value {
 }
 
 fn clone_set(name: &str, pod: Value) -> (Arc<CloneSet>, Option<Arc<Revision>>) {
-    (Arc::new(serde_json::from_value(workload("CloneSet", name, pod)).unwrap()), None)
+    (
+        Arc::new(serde_json::from_value(workload("CloneSet", name, pod)).unwrap()),
+        None,
+    )
 }
 
 fn daemon_set(name: &str, pod: Value) -> (Arc<DaemonSet>, Vec<Arc<Revision>>) {
-    (Arc::new(serde_json::from_value(workload("DaemonSet", name, pod)).unwrap()), Vec::new())
+    (
+        Arc::new(serde_json::from_value(workload("DaemonSet", name, pod)).unwrap()),
+        Vec::new(),
+    )
 }
 
 fn revision(name: &str, pod: Value) -> Arc<Revision> {
@@ -52,9 +58,17 @@ fn with(pod: Value, more: Value) -> Value {
 }
 
 fn joins(join: Join) -> Snapshot {
-    let snapshot =
-        snapshot(Some(node(&json!({"zone": "a"}))), Some(image(&json!({"zone": "a"}), &json!({}), &json!(null))));
-    Snapshot { join: Some(Join { gates: open(), ..join }), ..snapshot }
+    let snapshot = snapshot(
+        Some(node(&json!({"zone": "a"}))),
+        Some(image(&json!({"zone": "a"}), &json!({}), &json!(null))),
+    );
+    Snapshot {
+        join: Some(Join {
+            gates: open(),
+            ..join
+        }),
+        ..snapshot
+    }
 }
 
 /// The images that are asked for, each with its tags.
@@ -62,7 +76,8 @@ fn asked_for(patch: &Value) -> Vec<String> {
     let images = patch["spec"]["images"].as_object().into_iter().flatten();
     let tags = |(name, image): (&String, &Value)| -> Vec<String> {
         let tags = image["tags"].as_array().into_iter().flatten();
-        tags.map(|tag| format!("{name}:{}", tag["tag"].as_str().unwrap())).collect()
+        tags.map(|tag| format!("{name}:{}", tag["tag"].as_str().unwrap()))
+            .collect()
     };
     images.flat_map(tags).collect()
 }
@@ -72,14 +87,47 @@ fn a_node_that_has_nothing_to_pull_is_made_with_the_word_that_this_is_all() {
     let named = |name: &str| never("a", json!({"selector": {"names": [name]}}));
     let set = || clone_set("web", runs("web:1"));
     let table = [
-        ("nothing", Join::default(), json!({"firstPullsListed": true})),
-        ("a job of others", Join { jobs: vec![named("n2")], ..Join::default() }, json!({"firstPullsListed": true})),
-        ("a job", Join { jobs: vec![named("n1")], ..Join::default() }, json!({})),
-        ("a workload", Join { clone_sets: vec![set()], ..Join::default() }, json!({})),
+        (
+            "nothing",
+            Join::default(),
+            json!({"firstPullsListed": true}),
+        ),
+        (
+            "a job of others",
+            Join {
+                jobs: vec![named("n2")],
+                ..Join::default()
+            },
+            json!({"firstPullsListed": true}),
+        ),
+        (
+            "a job",
+            Join {
+                jobs: vec![named("n1")],
+                ..Join::default()
+            },
+            json!({}),
+        ),
+        (
+            "a workload",
+            Join {
+                clone_sets: vec![set()],
+                ..Join::default()
+            },
+            json!({}),
+        ),
     ];
     for (what, join, spec) in table {
-        let made = actions(&decide(&Snapshot { image: None, ..joins(join) }, now()));
-        let [Action::Create { body, .. }] = &made[..] else { panic!("{what}: {made:?}") };
+        let made = actions(&decide(
+            &Snapshot {
+                image: None,
+                ..joins(join)
+            },
+            now(),
+        ));
+        let [Action::Create { body, .. }] = &made[..] else {
+            panic!("{what}: {made:?}")
+        };
         assert_eq!(body["spec"], spec, "{what}");
     }
 }
@@ -88,25 +136,60 @@ fn a_node_that_has_nothing_to_pull_is_made_with_the_word_that_this_is_all() {
 fn a_node_waits_for_jobs_that_never_end_until_they_have_asked() {
     let leaving = || {
         let mut job = never("a", json!({}));
-        Arc::make_mut(&mut job).metadata.deletion_timestamp = serde_json::from_value(ago(1)).unwrap();
+        Arc::make_mut(&mut job).metadata.deletion_timestamp =
+            serde_json::from_value(ago(1)).unwrap();
         job
     };
     let table = [
         ("of all nodes", never("a", json!({})), true),
-        ("of its labels", never("a", json!({"selector": {"matchLabels": {"zone": "a"}}})), true),
-        ("of other labels", never("a", json!({"selector": {"matchLabels": {"zone": "b"}}})), false),
-        ("of pods", never("a", json!({"podSelector": {"matchLabels": {"a": "b"}}})), false),
-        ("a percentage", never("a", json!({"parallelism": "1%"})), true),
+        (
+            "of its labels",
+            never("a", json!({"selector": {"matchLabels": {"zone": "a"}}})),
+            true,
+        ),
+        (
+            "of other labels",
+            never("a", json!({"selector": {"matchLabels": {"zone": "b"}}})),
+            false,
+        ),
+        (
+            "of pods",
+            never("a", json!({"podSelector": {"matchLabels": {"a": "b"}}})),
+            false,
+        ),
+        (
+            "a percentage",
+            never("a", json!({"parallelism": "1%"})),
+            true,
+        ),
         ("paused", never("a", json!({"parallelism": 0})), false),
-        ("paused by a percentage", never("a", json!({"parallelism": "0%"})), false),
-        ("no sense", never("a", json!({"parallelism": "many"})), false),
+        (
+            "paused by a percentage",
+            never("a", json!({"parallelism": "0%"})),
+            false,
+        ),
+        (
+            "no sense",
+            never("a", json!({"parallelism": "many"})),
+            false,
+        ),
         ("one that ends", job("a", json!({}), json!(null)), false),
         ("leaving", leaving(), false),
     ];
     for (what, job, waits) in table {
-        let snapshot = joins(Join { jobs: vec![job], ..Join::default() });
-        assert_eq!(patch(&snapshot)["spec"]["firstPullsListed"].is_null(), waits, "{what}");
-        let says = decide(&snapshot, now()).waiting.iter().any(|one| one.reason.contains("default/a has yet to ask"));
+        let snapshot = joins(Join {
+            jobs: vec![job],
+            ..Join::default()
+        });
+        assert_eq!(
+            patch(&snapshot)["spec"]["firstPullsListed"].is_null(),
+            waits,
+            "{what}"
+        );
+        let says = decide(&snapshot, now())
+            .waiting
+            .iter()
+            .any(|one| one.reason.contains("default/a has yet to ask"));
         assert_eq!(says, waits, "{what}");
     }
     let entry = json!({"tag": "1", "pullPolicy": limits_of(&never("a", json!({}))), "ownerReferences": [owner("a")]});
@@ -114,18 +197,49 @@ fn a_node_waits_for_jobs_that_never_end_until_they_have_asked() {
     let snapshot = Snapshot {
         image: Some(image(&json!({"zone": "a"}), &asked, &json!(null))),
         jobs: vec![never("a", json!({}))],
-        ..joins(Join { jobs: vec![never("a", json!({}))], ..Join::default() })
+        ..joins(Join {
+            jobs: vec![never("a", json!({}))],
+            ..Join::default()
+        })
     };
-    assert_eq!(patch(&snapshot), json!({"spec": {"firstPullsListed": true}}), "it has asked");
+    assert_eq!(
+        patch(&snapshot),
+        json!({"spec": {"firstPullsListed": true}}),
+        "it has asked"
+    );
     let off = Snapshot {
-        join: Some(Join { jobs: vec![never("a", json!({}))], gates: Gates::default(), ..Join::default() }),
+        join: Some(Join {
+            jobs: vec![never("a", json!({}))],
+            gates: Gates::default(),
+            ..Join::default()
+        }),
         ..joins(Join::default())
     };
-    assert_eq!(patch(&off)["spec"]["firstPullsListed"], true, "nobody asks while the gate is off");
-    let full: serde_json::Map<_, _> = (0..256).map(|n| (format!("i{n}"), json!({"tags": [{"tag": "1"}]}))).collect();
-    let full = image(&json!({"zone": "a"}), &json!({"images": full}), &json!(null));
-    let full = Snapshot { image: Some(full), ..joins(Join { jobs: vec![never("a", json!({}))], ..Join::default() }) };
-    assert_eq!(patch(&full)["spec"]["firstPullsListed"], true, "there is no room for it");
+    assert_eq!(
+        patch(&off)["spec"]["firstPullsListed"],
+        true,
+        "nobody asks while the gate is off"
+    );
+    let full: serde_json::Map<_, _> = (0..256)
+        .map(|n| (format!("i{n}"), json!({"tags": [{"tag": "1"}]})))
+        .collect();
+    let full = image(
+        &json!({"zone": "a"}),
+        &json!({"images": full}),
+        &json!(null),
+    );
+    let full = Snapshot {
+        image: Some(full),
+        ..joins(Join {
+            jobs: vec![never("a", json!({}))],
+            ..Join::default()
+        })
+    };
+    assert_eq!(
+        patch(&full)["spec"]["firstPullsListed"],
+        true,
+        "there is no room for it"
+    );
 }
 
 #[test]
@@ -135,20 +249,33 @@ fn workloads_ask_where_their_pods_could_run() {
     ]);
     let tolerates = || json!({"tolerations": [{"key": "dedicated", "operator": "Exists"}]});
     let requires = |zone: &str| {
-        let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
+        let term =
+            json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
         json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}})
     };
     let of = |image: &str, more: Value| with(with(runs(image), tolerates()), more);
     let join = Join {
         clone_sets: vec![
-            clone_set("anywhere", of("here:1", json!({"initContainers": [{"image": "init:1"}]}))),
-            clone_set("by-label", of("label:1", json!({"nodeSelector": {"zone": "a"}}))),
-            clone_set("elsewhere", of("elsewhere:1", json!({"nodeSelector": {"zone": "b"}}))),
+            clone_set(
+                "anywhere",
+                of("here:1", json!({"initContainers": [{"image": "init:1"}]})),
+            ),
+            clone_set(
+                "by-label",
+                of("label:1", json!({"nodeSelector": {"zone": "a"}})),
+            ),
+            clone_set(
+                "elsewhere",
+                of("elsewhere:1", json!({"nodeSelector": {"zone": "b"}})),
+            ),
             clone_set("by-term", of("term:1", requires("a"))),
             clone_set("other-term", of("otherterm:1", requires("b"))),
             clone_set("intolerant", runs("intolerant:1")),
         ],
-        daemon_sets: vec![daemon_set("agent", of("agent:1", json!({}))), daemon_set("strict", runs("strict:1"))],
+        daemon_sets: vec![
+            daemon_set("agent", of("agent:1", json!({}))),
+            daemon_set("strict", runs("strict:1")),
+        ],
         ..Join::default()
     };
     let mut snapshot = joins(join);
@@ -156,17 +283,26 @@ fn workloads_ask_where_their_pods_could_run() {
     node["spec"] = json!({"taints": taints});
     snapshot.node = Some(Arc::new(serde_json::from_value(node).unwrap()));
     let patched = patch(&snapshot);
-    assert_eq!(asked_for(&patched), ["agent:1", "here:1", "init:1", "label:1", "term:1"]);
+    assert_eq!(
+        asked_for(&patched),
+        ["agent:1", "here:1", "init:1", "label:1", "term:1"]
+    );
     assert_eq!(patched["spec"]["firstPullsListed"], true, "in one write");
     let of_agent = &patched["spec"]["images"]["agent"]["tags"][0]["ownerReferences"][0];
-    assert_eq!((&of_agent["kind"], &of_agent["namespace"]), (&json!("DaemonSet"), &json!("shop")));
+    assert_eq!(
+        (&of_agent["kind"], &of_agent["namespace"]),
+        (&json!("DaemonSet"), &json!("shop"))
+    );
 }
 
 #[test]
 fn while_a_partition_lasts_new_pods_may_have_either_revision() {
     let (set, _) = clone_set("web", runs("web:2"));
     let current = revision("web-1", runs("web:1"));
-    let snapshot = joins(Join { clone_sets: vec![(set, Some(current))], ..Join::default() });
+    let snapshot = joins(Join {
+        clone_sets: vec![(set, Some(current))],
+        ..Join::default()
+    });
     assert_eq!(asked_for(&patch(&snapshot)), ["web:1", "web:2"]);
 }
 
@@ -175,30 +311,48 @@ fn while_a_partition_lasts_new_pods_may_have_either_revision() {
 fn where_nodes_keep_their_revision_one_that_joins_may_get_that_too() {
     let elsewhere = || with(runs("far:1"), json!({"nodeSelector": {"zone": "b"}}));
     for (update, kept, expected) in [
-        (runs("agent:2"), vec![runs("agent:2"), runs("agent:1")], vec!["agent:1", "agent:2"]),
+        (
+            runs("agent:2"),
+            vec![runs("agent:2"), runs("agent:1")],
+            vec!["agent:1", "agent:2"],
+        ),
         (runs("agent:2"), vec![elsewhere()], vec!["agent:2"]),
         (elsewhere(), vec![runs("agent:1")], vec!["agent:1"]),
     ] {
         let (set, _) = daemon_set("agent", update);
-        let kept = kept.into_iter().map(|pod| revision("agent-1", pod)).collect();
-        let snapshot = joins(Join { daemon_sets: vec![(set, kept)], ..Join::default() });
+        let kept = kept
+            .into_iter()
+            .map(|pod| revision("agent-1", pod))
+            .collect();
+        let snapshot = joins(Join {
+            daemon_sets: vec![(set, kept)],
+            ..Join::default()
+        });
         assert_eq!(asked_for(&patch(&snapshot)), expected);
     }
 }
 
 #[test]
 fn nothing_is_listed_before_the_node_has_its_labels_and_nothing_twice() {
-    let join = || Join { clone_sets: vec![clone_set("web", runs("web:1"))], ..Join::default() };
-    let other_labels = Snapshot { image: Some(image(&json!({}), &json!({}), &json!(null))), ..joins(join()) };
+    let join = || Join {
+        clone_sets: vec![clone_set("web", runs("web:1"))],
+        ..Join::default()
+    };
+    let other_labels = Snapshot {
+        image: Some(image(&json!({}), &json!({}), &json!(null))),
+        ..joins(join())
+    };
     assert_eq!(
         patch(&other_labels),
         json!({"metadata": {"labels": {"zone": "a"}}}),
         "those of the NodeImage come first"
     );
     let mut uninitialized = node(&json!({"zone": "a"}));
-    uninitialized["spec"] =
-        json!({"taints": [{"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"}]});
-    let by_cloud = Snapshot { node: Some(Arc::new(serde_json::from_value(uninitialized).unwrap())), ..joins(join()) };
+    uninitialized["spec"] = json!({"taints": [{"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"}]});
+    let by_cloud = Snapshot {
+        node: Some(Arc::new(serde_json::from_value(uninitialized).unwrap())),
+        ..joins(join())
+    };
     assert_eq!(patch(&by_cloud), Value::Null, "a cloud has yet to label it");
 
     let first = patch(&joins(join()));
@@ -216,20 +370,32 @@ fn nothing_is_listed_before_the_node_has_its_labels_and_nothing_twice() {
         "what was asked stays"
     );
     let told = json!({"desired": 0, "firstSyncStatus": {"status": "Succeeded"}});
-    assert_eq!(patch(&again(&json!({}), told.clone())), Value::Null, "a node that joined before there was this word");
+    assert_eq!(
+        patch(&again(&json!({}), told.clone())),
+        Value::Null,
+        "a node that joined before there was this word"
+    );
     assert!(!is_joining(Some(&*image(&json!({}), &json!({}), &told))) && is_joining(None));
 }
 
 #[test]
 fn a_nodeimage_of_an_earlier_node_of_its_name_is_made_anew() {
     let made = |at: i64, object: &mut Value| object["metadata"]["creationTimestamp"] = ago(at);
-    for (node_age, image_age, expected) in [(60, 61, vec!["DeleteNodeImage"]), (60, 60, vec![]), (60, 59, vec![])] {
+    for (node_age, image_age, expected) in [
+        (60, 61, vec!["DeleteNodeImage"]),
+        (60, 60, vec![]),
+        (60, 59, vec![]),
+    ] {
         let mut node = node(&json!({}));
         made(node_age, &mut node);
         let mut old = (*image(&json!({}), &json!({}), &json!(null))).clone();
         old.metadata.creation_timestamp = serde_json::from_value(ago(image_age)).unwrap();
         let old = Arc::new(old);
-        assert_eq!(kinds(&snapshot(Some(node), Some(old))), expected, "{node_age} {image_age}");
+        assert_eq!(
+            kinds(&snapshot(Some(node), Some(old))),
+            expected,
+            "{node_age} {image_age}"
+        );
     }
 }
 
@@ -242,9 +408,18 @@ fn only_what_may_end_a_wait_for_a_job_wakes_those_who_wait() {
     };
     let waits = never("a", json!({}));
     assert!(may_end_a_wait(&waits, None));
-    assert!(may_end_a_wait(&generation(&waits, 1), Some(&generation(&waits, 2))));
+    assert!(may_end_a_wait(
+        &generation(&waits, 1),
+        Some(&generation(&waits, 2))
+    ));
     let mut beat = generation(&waits, 1);
     beat.status = Some(Default::default());
-    assert!(!may_end_a_wait(&generation(&waits, 1), Some(&beat)), "a status");
-    assert!(!may_end_a_wait(&job("a", json!({}), json!(null)), None), "one that ends");
+    assert!(
+        !may_end_a_wait(&generation(&waits, 1), Some(&beat)),
+        "a status"
+    );
+    assert!(
+        !may_end_a_wait(&job("a", json!({}), json!(null)), None),
+        "one that ends"
+    );
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use berth_api::IntOrString;
 use berth_api::v1beta1::PodUnavailableBudget;
-use berth_api::v1beta1::podunavailablebudget::{LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation};
+use berth_api::v1beta1::podunavailablebudget::{
+    LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation,
+};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::ledger::{Request, Verdict, draw, name_pods, withdraw};
 use berth_workload::budget::{Amount, Rules};
@@ -38,8 +40,11 @@ const GIVEN_UP: u64 = 60;
 const SAME_REQUEST: u64 = 10;
 /// So many seconds the clock of the second replica is ahead.
 const AHEAD: u64 = 60;
-const OPERATIONS: [ProtectedOperation; 3] =
-    [ProtectedOperation::Delete, ProtectedOperation::Evict, ProtectedOperation::Update];
+const OPERATIONS: [ProtectedOperation; 3] = [
+    ProtectedOperation::Delete,
+    ProtectedOperation::Evict,
+    ProtectedOperation::Update,
+];
 
 /// A fault that the history must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +154,13 @@ struct Seen {
 }
 
 /// An entry of the ledger: the uid, the operation, when, its name, and of which generation of the pod.
-type Granted = (String, ProtectedOperation, Timestamp, Option<String>, Option<i64>);
+type Granted = (
+    String,
+    ProtectedOperation,
+    Timestamp,
+    Option<String>,
+    Option<i64>,
+);
 
 /// A change of a pod, as a replica remembers it: the uid, the operation, and of which generation of the pod.
 type Change = (String, ProtectedOperation, Option<i64>);
@@ -210,8 +221,18 @@ impl World {
         };
         let rules = Rules::of(&serde_json::from_value(spec).unwrap()).unwrap();
         let desired = rules.amount.desired(PODS).unwrap();
-        let pod = |name: usize| SimPod { name, uid: name as u64, ready: true, going: false, generation: 1, version: 1 };
-        let none = Seen { version: 0, status: PodUnavailableBudgetStatus::default() };
+        let pod = |name: usize| SimPod {
+            name,
+            uid: name as u64,
+            ready: true,
+            going: false,
+            generation: 1,
+            version: 1,
+        };
+        let none = Seen {
+            version: 0,
+            status: PodUnavailableBudgetStatus::default(),
+        };
         Self {
             planted,
             rules,
@@ -244,16 +265,39 @@ impl World {
 
     fn force(&mut self, status: PodUnavailableBudgetStatus) {
         self.version += 1;
-        self.budget = Seen { version: self.version, status };
+        self.budget = Seen {
+            version: self.version,
+            status,
+        };
     }
 
     fn take(&mut self, step: &Step) {
         match *step {
-            Step::Ask { replica, pod, operation, has_other, is_own } => {
-                if let Some(pod) = self.pods.get(pod).filter(|pod| (pod.ready || is_own) && !pod.going).cloned() {
+            Step::Ask {
+                replica,
+                pod,
+                operation,
+                has_other,
+                is_own,
+            } => {
+                if let Some(pod) = self
+                    .pods
+                    .get(pod)
+                    .filter(|pod| (pod.ready || is_own) && !pod.going)
+                    .cloned()
+                {
                     let operation = OPERATIONS[operation];
                     let (granted, drawn, began) = (None, None, self.now);
-                    self.requests.push(InFlight { replica, pod, operation, granted, began, has_other, is_own, drawn });
+                    self.requests.push(InFlight {
+                        replica,
+                        pod,
+                        operation,
+                        granted,
+                        began,
+                        has_other,
+                        is_own,
+                        drawn,
+                    });
                 }
             }
             Step::TakeBack(request) => self.take_back(request),
@@ -262,7 +306,9 @@ impl World {
             Step::See(who) => self.seen[who] = self.budget.clone(),
             Step::SeePods(leader) => {
                 self.leaders[leader].pods = self.pods.clone();
-                self.leaders[leader].known.extend(self.pods.iter().map(|pod| pod.uid));
+                self.leaders[leader]
+                    .known
+                    .extend(self.pods.iter().map(|pod| pod.uid));
                 self.leaders[leader].position = self.version;
             }
             Step::Count(leader) => self.count(leader),
@@ -288,15 +334,27 @@ impl World {
             Step::Restart(leader) => {
                 let (pods, position) = (self.pods.clone(), self.version);
                 let known = pods.iter().map(|pod| pod.uid).collect();
-                self.leaders[leader] = Leader { pods, known, position, ..Leader::default() };
+                self.leaders[leader] = Leader {
+                    pods,
+                    known,
+                    position,
+                    ..Leader::default()
+                };
                 self.seen[2 + leader] = self.budget.clone();
             }
         }
     }
 
     fn validate(&mut self, request: usize) {
-        let Some(InFlight { replica, pod, operation, began, has_other, is_own: is_of_owner, .. }) =
-            self.requests.get(request)
+        let Some(InFlight {
+            replica,
+            pod,
+            operation,
+            began,
+            has_other,
+            is_own: is_of_owner,
+            ..
+        }) = self.requests.get(request)
         else {
             return;
         };
@@ -306,7 +364,8 @@ impl World {
         if self.now - began > GIVEN_UP {
             return;
         }
-        let (replica, operation, pod, is_of_owner) = (*replica, *operation, pod.clone(), *is_of_owner);
+        let (replica, operation, pod, is_of_owner) =
+            (*replica, *operation, pod.clone(), *is_of_owner);
         // The apiserver shows the pod as it is now.
         let current = self.pods.iter().find(|now| now.uid == pod.uid);
         let is_available = current.is_some_and(|pod| pod.ready && !pod.going);
@@ -317,7 +376,9 @@ impl World {
             operation,
             holder: "somebody".to_owned(),
             is_available,
-            generation: current.filter(|_| operation.is_change()).map(|pod| pod.generation),
+            generation: current
+                .filter(|_| operation.is_change())
+                .map(|pod| pod.generation),
             container_ids: Vec::new(),
             resizes: false,
             grant,
@@ -329,7 +390,10 @@ impl World {
         let mut view = self.seen[replica].clone();
         for _ in 0..2 {
             let mut next = view.status.clone();
-            let asked = Request { is_again: self.is_again(replica, &view, &asked, clock), ..asked.clone() };
+            let asked = Request {
+                is_again: self.is_again(replica, &view, &asked, clock),
+                ..asked.clone()
+            };
             let verdict = draw(&mut next, (&self.rules, 1), &asked, clock);
             let is_new = verdict == Verdict::Drawn && asked.grant.is_none() && !asked.is_again;
             let granted = match verdict {
@@ -343,7 +407,8 @@ impl World {
             };
             if granted {
                 if is_new {
-                    self.entered[replica].insert((asked.uid.clone(), operation, asked.generation), self.now);
+                    self.entered[replica]
+                        .insert((asked.uid.clone(), operation, asked.generation), self.now);
                 }
                 self.requests[request].granted = Some(current_version);
                 self.requests[request].drawn = Some(asked);
@@ -357,17 +422,24 @@ impl World {
     fn is_again(&self, replica: usize, view: &Seen, asked: &Request, clock: Timestamp) -> bool {
         if self.planted == Planted::TellsByClocks {
             let mut entries = view.status.ledger.iter().flat_map(|ledger| &ledger.entries);
-            let is_young =
-                |entry: &LedgerEntry| clock.as_second() - entry.time.0.as_second() < SAME_REQUEST.cast_signed();
+            let is_young = |entry: &LedgerEntry| {
+                clock.as_second() - entry.time.0.as_second() < SAME_REQUEST.cast_signed()
+            };
             return entries.any(|entry| entry.uid == asked.uid && is_young(entry));
         }
         let change = (asked.uid.clone(), asked.operation, asked.generation);
-        self.entered[replica].get(&change).is_some_and(|since| self.now - since < SAME_REQUEST)
+        self.entered[replica]
+            .get(&change)
+            .is_some_and(|since| self.now - since < SAME_REQUEST)
     }
 
     /// Whoever asked is refused, whatever this budget has said before.
     fn take_back(&mut self, request: usize) {
-        if !self.requests.get(request).is_some_and(|request| request.has_other && request.drawn.is_some()) {
+        if !self
+            .requests
+            .get(request)
+            .is_some_and(|request| request.has_other && request.drawn.is_some())
+        {
             return;
         }
         if let Some(drawn) = self.requests.remove(request).drawn {
@@ -378,7 +450,12 @@ impl World {
     }
 
     fn land(&mut self, request: usize, lost: bool) {
-        let Some(InFlight { granted: Some(_), .. }) = self.requests.get(request) else { return };
+        let Some(InFlight {
+            granted: Some(_), ..
+        }) = self.requests.get(request)
+        else {
+            return;
+        };
         let may_land = self.may_land(&self.requests[request]);
         let InFlight { pod, operation, .. } = self.requests.remove(request);
         if lost || !may_land {
@@ -386,7 +463,11 @@ impl World {
         }
         self.version += 1;
         let version = self.version;
-        if let Some(now) = self.pods.iter_mut().find(|now| now.uid == pod.uid && !now.going) {
+        if let Some(now) = self
+            .pods
+            .iter_mut()
+            .find(|now| now.uid == pod.uid && !now.going)
+        {
             now.version = version;
             if operation.is_change() {
                 now.generation += 1;
@@ -402,11 +483,19 @@ impl World {
         let current = self.pods.iter().find(|pod| pod.uid == request.pod.uid);
         let is_as_shown = current.is_some_and(|pod| request.granted == Some(pod.version));
         let is_bound = request.operation != ProtectedOperation::Evict;
-        request.granted.is_some() && self.now - request.began <= GIVEN_UP && (!is_bound || is_as_shown)
+        request.granted.is_some()
+            && self.now - request.began <= GIVEN_UP
+            && (!is_bound || is_as_shown)
     }
 
     fn kubelet(&mut self, pod: usize) {
-        let Some(at) = self.pods.iter().position(|now| now.name == pod && (now.going || !now.ready)) else { return };
+        let Some(at) = self
+            .pods
+            .iter()
+            .position(|now| now.name == pod && (now.going || !now.ready))
+        else {
+            return;
+        };
         self.version += 1;
         if self.pods[at].going {
             self.pods.remove(at);
@@ -428,9 +517,16 @@ impl World {
         let mut next = status(&snapshot, self.time());
         if self.planted == Planted::NamesForUids {
             let known = &self.leaders[leader].pods;
-            let is_replaced =
-                |entry: &LedgerEntry| known.iter().any(|pod| format!("web-{}", pod.name) == entry.pod && pod.ready);
-            next.ledger.as_mut().unwrap().entries.retain(|entry| !is_replaced(entry));
+            let is_replaced = |entry: &LedgerEntry| {
+                known
+                    .iter()
+                    .any(|pod| format!("web-{}", pod.name) == entry.pod && pod.ready)
+            };
+            next.ledger
+                .as_mut()
+                .unwrap()
+                .entries
+                .retain(|entry| !is_replaced(entry));
             name_pods(&mut next);
         }
         if next != seen.status {
@@ -440,19 +536,42 @@ impl World {
 
     fn snapshot(&mut self, leader: usize, seen: &Seen, entries: &[LedgerEntry]) -> Snapshot {
         let (now, version, planted) = (self.now, self.version, self.planted);
-        let Leader { since, position, known, .. } = &mut self.leaders[leader];
+        let Leader {
+            since,
+            position,
+            known,
+            ..
+        } = &mut self.leaders[leader];
         let is_unseen = |entry: &&LedgerEntry| {
             planted != Planted::UnseenIsGone && known.iter().all(|uid| uid.to_string() != entry.uid)
         };
-        let unseen = entries.iter().filter(is_unseen).map(|entry| entry.uid.clone()).collect();
-        let patience = if planted == Planted::ExpiresEarly { Duration::from_secs(20) } else { PATIENCE };
+        let unseen = entries
+            .iter()
+            .filter(is_unseen)
+            .map(|entry| entry.uid.clone())
+            .collect();
+        let patience = if planted == Planted::ExpiresEarly {
+            Duration::from_secs(20)
+        } else {
+            PATIENCE
+        };
         let seen_for = entries.iter().map(|entry| {
-            let key = (entry.uid.clone(), entry.operation, entry.time.0, entry.grant.clone(), entry.generation);
+            let key = (
+                entry.uid.clone(),
+                entry.operation,
+                entry.time.0,
+                entry.grant.clone(),
+                entry.generation,
+            );
             let (first, needed) = since.entry(key).or_insert((now, None));
             let seen_for = Duration::from_secs(now - *first);
             // Whatever came of it is in the newest version by now.
             let is_seen = seen_for < patience || *position >= *needed.get_or_insert(version);
-            if is_seen || planted == Planted::ExpiresUnseen { seen_for } else { Duration::ZERO }
+            if is_seen || planted == Planted::ExpiresUnseen {
+                seen_for
+            } else {
+                Duration::ZERO
+            }
         });
         let seen_for = seen_for.collect();
         let budget: PodUnavailableBudget = serde_json::from_value(json!({
@@ -481,8 +600,13 @@ impl World {
     /// Where a number says how many pods must stay, no workload says how many it wants.
     fn expected(&self) -> Result<Expected, Unknown> {
         match &self.rules.amount {
-            Amount::MaxUnavailable(_) => Ok(Expected { total: PODS, selector: None }),
-            Amount::MinAvailable(_) => Err(Unknown { message: "has no scale".to_owned() }),
+            Amount::MaxUnavailable(_) => Ok(Expected {
+                total: PODS,
+                selector: None,
+            }),
+            Amount::MinAvailable(_) => Err(Unknown {
+                message: "has no scale".to_owned(),
+            }),
         }
     }
 
@@ -497,11 +621,22 @@ impl World {
     /// No pod fails by itself here. So those that serve, less those that may still go by what was granted, are as many as the budget
     /// wants.
     fn check(&self) -> Result<(), String> {
-        let may_go =
-            |pod: &SimPod| self.requests.iter().any(|request| request.pod.uid == pod.uid && self.may_land(request));
-        let safe = self.pods.iter().filter(|pod| pod.ready && !pod.going && !may_go(pod)).count();
+        let may_go = |pod: &SimPod| {
+            self.requests
+                .iter()
+                .any(|request| request.pod.uid == pod.uid && self.may_land(request))
+        };
+        let safe = self
+            .pods
+            .iter()
+            .filter(|pod| pod.ready && !pod.going && !may_go(pod))
+            .count();
         if safe < self.desired {
-            Err(format!("{safe} of {} pods stay, {} must", self.pods.len(), self.desired))
+            Err(format!(
+                "{safe} of {} pods stay, {} must",
+                self.pods.len(),
+                self.desired
+            ))
         } else {
             Ok(())
         }
@@ -521,9 +656,19 @@ fn history(planted: Planted, amount: &Amount, steps: &[Step]) -> Result<(), Stri
     Ok(())
 }
 
-fn histories(planted: Planted, cases: u32, steps_in_all: &Cell<usize>) -> Option<(Vec<Step>, String)> {
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+fn histories(
+    planted: Planted,
+    cases: u32,
+    steps_in_all: &Cell<usize>,
+) -> Option<(Vec<Step>, String)> {
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..Config::default()
+    };
+    let mut runner =
+        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let least = |least: i32| Amount::MinAvailable(IntOrString::Int(least));
     let amount = prop_oneof![(1i32..3).prop_map(most), (1i32..4).prop_map(least)];
     let strategy = (amount, prop::collection::vec(step(), 20..LONGEST));
@@ -539,9 +684,14 @@ fn histories(planted: Planted, cases: u32, steps_in_all: &Cell<usize>) -> Option
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "how long a test goes on is no decision")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "how long a test goes on is no decision"
+)]
 fn at_any_interleaving_as_many_pods_stay_as_the_budget_wants() {
-    let asked = std::env::var("BERTH_BUDGET_STEPS").ok().map(|steps| steps.parse().unwrap());
+    let asked = std::env::var("BERTH_BUDGET_STEPS")
+        .ok()
+        .map(|steps| steps.parse().unwrap());
     let steps: usize = asked.unwrap_or(STEPS);
     let taken = Cell::new(0);
     let cases = u32::try_from(steps / (LONGEST / 2 + 10)).unwrap();
@@ -560,21 +710,44 @@ fn planted_faults_are_found() {
         Planted::NamesForUids,
         Planted::SharedEntries,
     ] {
-        assert!(histories(planted, ENOUGH, &Cell::new(0)).is_some(), "{planted:?} is not found");
+        assert!(
+            histories(planted, ENOUGH, &Cell::new(0)).is_some(),
+            "{planted:?} is not found"
+        );
     }
 }
 
 /// So long a history is hardly ever drawn.
 #[test]
 fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
-    let ask = |pod| Step::Ask { replica: 0, pod, operation: 0, has_other: false, is_own: false };
+    let ask = |pod| Step::Ask {
+        replica: 0,
+        pod,
+        operation: 0,
+        has_other: false,
+        is_own: false,
+    };
     let count = || [Step::See(2), Step::Count(0), Step::See(0)];
     let mut steps = vec![Step::SeePods(0)];
     steps.extend(count());
     // One goes, and another comes in its place, which the leader does not see yet.
-    steps.extend([ask(0), Step::Validate(0), Step::Land { request: 0, lost: false }, Step::SeePods(0)]);
+    steps.extend([
+        ask(0),
+        Step::Validate(0),
+        Step::Land {
+            request: 0,
+            lost: false,
+        },
+        Step::SeePods(0),
+    ]);
     steps.extend(count());
-    steps.extend([Step::Kubelet(0), Step::Replace, Step::Kubelet(0), ask(3), Step::Validate(0)]);
+    steps.extend([
+        Step::Kubelet(0),
+        Step::Replace,
+        Step::Kubelet(0),
+        ask(3),
+        Step::Validate(0),
+    ]);
     steps.extend(count());
     steps.extend([ask(0), Step::Validate(1), Step::SeePods(0)]);
     steps.extend(count());
@@ -586,14 +759,32 @@ fn a_pod_that_a_leader_sees_late_is_charged_all_the_while() {
 /// Nor is this one.
 #[test]
 fn a_request_by_way_of_a_replica_with_another_clock_is_charged_as_long_as_it_may_be_carried_out() {
-    let ask = |replica, pod| Step::Ask { replica, pod, operation: 1, has_other: false, is_own: false };
+    let ask = |replica, pod| Step::Ask {
+        replica,
+        pod,
+        operation: 1,
+        has_other: false,
+        is_own: false,
+    };
     let count = || [Step::SeePods(0), Step::See(2), Step::Count(0)];
     let mut steps: Vec<_> = count().into();
     // One that is ahead grants an eviction of which nothing comes.
-    steps.extend([ask(1, 0), Step::Validate(0), Step::Land { request: 0, lost: true }]);
+    steps.extend([
+        ask(1, 0),
+        Step::Validate(0),
+        Step::Land {
+            request: 0,
+            lost: true,
+        },
+    ]);
     steps.extend(count());
     // The drain tries again by way of the other, and that may be carried out for a minute.
-    steps.extend([Step::Time(AHEAD + 5), ask(0, 0), Step::Validate(0), Step::Time(11)]);
+    steps.extend([
+        Step::Time(AHEAD + 5),
+        ask(0, 0),
+        Step::Validate(0),
+        Step::Time(11),
+    ]);
     steps.extend(count());
     steps.extend([ask(0, 1), Step::Validate(1)]);
     assert_eq!(history(Planted::Nothing, &most(1), &steps), Ok(()));

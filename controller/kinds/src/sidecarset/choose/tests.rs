@@ -22,7 +22,8 @@ fn on_its_way(name: &str, hash: &str, failing: bool) -> Value {
     }});
     pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(state.to_string());
     if failing {
-        pod["status"]["containerStatuses"][1]["state"] = json!({"waiting": {"reason": "ImagePullBackOff"}});
+        pod["status"]["containerStatuses"][1]["state"] =
+            json!({"waiting": {"reason": "ImagePullBackOff"}});
         pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
     }
     pod
@@ -32,13 +33,48 @@ fn on_its_way(name: &str, hash: &str, failing: bool) -> Value {
 fn a_pod_on_its_way_to_an_earlier_form_counts_and_one_that_fails_there_is_updated_again() {
     let old = || pod("b", "h1", true);
     for (what, max_unavailable, pods, expected) in [
-        ("it is under way", 1, vec![on_its_way("a", "h1", false), old()], vec![]),
-        ("one more may be away", 2, vec![on_its_way("a", "h1", false), old()], vec!["b"]),
-        ("it fails, and is updated again", 1, vec![on_its_way("a", "h1", true), old()], vec!["a"]),
-        ("it fails, and takes no room twice", 2, vec![on_its_way("a", "h1", true), old()], vec!["a", "b"]),
-        ("nobody else may be away", 0, vec![on_its_way("a", "h1", true)], vec!["a"]),
-        ("never while the new image fails", 1, vec![on_its_way("a", "h1", true), on_its_way("c", "h2", true)], vec![]),
-        ("who does not serve goes before who does", 1, vec![pod("a", "h1", false), old()], vec!["a"]),
+        (
+            "it is under way",
+            1,
+            vec![on_its_way("a", "h1", false), old()],
+            vec![],
+        ),
+        (
+            "one more may be away",
+            2,
+            vec![on_its_way("a", "h1", false), old()],
+            vec!["b"],
+        ),
+        (
+            "it fails, and is updated again",
+            1,
+            vec![on_its_way("a", "h1", true), old()],
+            vec!["a"],
+        ),
+        (
+            "it fails, and takes no room twice",
+            2,
+            vec![on_its_way("a", "h1", true), old()],
+            vec!["a", "b"],
+        ),
+        (
+            "nobody else may be away",
+            0,
+            vec![on_its_way("a", "h1", true)],
+            vec!["a"],
+        ),
+        (
+            "never while the new image fails",
+            1,
+            vec![on_its_way("a", "h1", true), on_its_way("c", "h2", true)],
+            vec![],
+        ),
+        (
+            "who does not serve goes before who does",
+            1,
+            vec![pod("a", "h1", false), old()],
+            vec!["a"],
+        ),
     ] {
         let strategy = json!({"/spec/updateStrategy": {"maxUnavailable": max_unavailable}});
         let plan = decide(&snapshot(&strategy, &pods), Timestamp::UNIX_EPOCH);
@@ -56,19 +92,37 @@ fn maxunavailable_counts_pods_by_their_sidecars_alone() {
     let sick = || pod("z", "h2", false);
     let unproven = |was_ready: bool| {
         let mut pod = on_its_way("z", "h2", false);
-        let state = pod["metadata"]["annotations"][INPLACE_UPDATE_STATE].as_str().unwrap().to_owned();
-        let state = state.replace("\"berthWasReady\":true", &format!("\"berthWasReady\":{was_ready}"));
+        let state = pod["metadata"]["annotations"][INPLACE_UPDATE_STATE]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let state = state.replace(
+            "\"berthWasReady\":true",
+            &format!("\"berthWasReady\":{was_ready}"),
+        );
         pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(state);
         pod
     };
     for (what, pod_, counts) in [
         ("new, and never patched", sick(), false),
-        ("its own container is never ready", own_is_sick(patched(sick(), 1, true)), false),
-        ("so it was before", own_is_sick(patched(sick(), 1, false)), false),
+        (
+            "its own container is never ready",
+            own_is_sick(patched(sick(), 1, true)),
+            false,
+        ),
+        (
+            "so it was before",
+            own_is_sick(patched(sick(), 1, false)),
+            false,
+        ),
         ("its sidecar is not ready", patched(sick(), 600, true), true),
         ("it was not Ready before", patched(sick(), 299, false), true),
         ("nor for five minutes", patched(sick(), 300, false), false),
-        ("by a clock that is ahead", patched(sick(), -300, false), false),
+        (
+            "by a clock that is ahead",
+            patched(sick(), -300, false),
+            false,
+        ),
         ("its new image is not proven", unproven(true), true),
         ("not proven, and not Ready before", unproven(false), true),
         ("patched without a time", patched(sick(), 0, true), true),
@@ -79,14 +133,21 @@ fn maxunavailable_counts_pods_by_their_sidecars_alone() {
         assert_eq!(updated(&plan), expected, "{what}: {plan:#?}");
         let says = "maxUnavailable: 1 of 1 that may be are out of service, default/z among them";
         assert_eq!(
-            plan.waiting.iter().any(|waiting| waiting.reason.contains(says)),
+            plan.waiting
+                .iter()
+                .any(|waiting| waiting.reason.contains(says)),
             counts,
             "{what}: {:?}",
             plan.waiting
         );
     }
-    let plan =
-        decide(&snapshot(&json!({}), &[patched(sick(), 299, false), pod("a", "h1", true)]), Timestamp::UNIX_EPOCH);
+    let plan = decide(
+        &snapshot(
+            &json!({}),
+            &[patched(sick(), 299, false), pod("a", "h1", true)],
+        ),
+        Timestamp::UNIX_EPOCH,
+    );
     assert_eq!(plan.look_again, Some(jiff::SignedDuration::from_secs(1)));
 }
 
@@ -97,22 +158,39 @@ fn patch_records_whether_the_pod_was_ready() {
         if ready {
             pod["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
         }
-        let state = pod["metadata"]["annotations"][INPLACE_UPDATE_STATE].as_str().unwrap();
-        let state = state.replace("\"berthWasReady\":true", &format!("\"berthWasReady\":{was_ready}"));
+        let state = pod["metadata"]["annotations"][INPLACE_UPDATE_STATE]
+            .as_str()
+            .unwrap();
+        let state = state.replace(
+            "\"berthWasReady\":true",
+            &format!("\"berthWasReady\":{was_ready}"),
+        );
         pod["metadata"]["annotations"][INPLACE_UPDATE_STATE] = json!(state);
         pod
     };
     for (what, pod, expected) in [
         ("it is", pod("a", "h1", true), true),
         ("it is not", pod("a", "h1", false), false),
-        ("it was until an update that is under way", again(false, true), true),
+        (
+            "it was until an update that is under way",
+            again(false, true),
+            true,
+        ),
         ("nor before that", again(false, false), false),
         ("it is again", again(true, false), true),
     ] {
         let plan = decide(&snapshot(&json!({}), &[pod]), Timestamp::UNIX_EPOCH);
-        let Some(Action::PatchPod { patch, .. }) = plan.actions().next() else { panic!("{what}: {plan:#?}") };
-        let state: Value = serde_json::from_str(patch.annotations[INPLACE_UPDATE_STATE].as_ref().unwrap()).unwrap();
-        assert_eq!(state["log"]["berthWasReady"] == true, expected, "{what}: {state}");
+        let Some(Action::PatchPod { patch, .. }) = plan.actions().next() else {
+            panic!("{what}: {plan:#?}")
+        };
+        let state: Value =
+            serde_json::from_str(patch.annotations[INPLACE_UPDATE_STATE].as_ref().unwrap())
+                .unwrap();
+        assert_eq!(
+            state["log"]["berthWasReady"] == true,
+            expected,
+            "{what}: {state}"
+        );
     }
 }
 
@@ -164,7 +242,15 @@ impl World {
         });
         let strategy = json!({"maxUnavailable": max_unavailable, "partition": partition});
         let (taken_out, pods) = (BTreeSet::new(), pods.collect());
-        Self { pods, image: 1, strategy, max_unavailable, partition, taken_out, containers: 0 }
+        Self {
+            pods,
+            image: 1,
+            strategy,
+            max_unavailable,
+            partition,
+            taken_out,
+            containers: 0,
+        }
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -181,12 +267,21 @@ impl World {
 
     /// Are the containers that run those of the spec?
     fn is_new(&self, at: usize) -> bool {
-        self.pods[at]["status"]["containerStatuses"][1]["image"] == self.pods[at]["spec"]["containers"][1]["image"]
+        self.pods[at]["status"]["containerStatuses"][1]["image"]
+            == self.pods[at]["spec"]["containers"][1]["image"]
     }
 
     fn outdated(&self) -> usize {
         let hash = format!("\"hash\":\"h{}\"", self.image);
-        self.pods.iter().filter(|pod| !pod["metadata"]["annotations"][HASH].as_str().unwrap().contains(&hash)).count()
+        self.pods
+            .iter()
+            .filter(|pod| {
+                !pod["metadata"]["annotations"][HASH]
+                    .as_str()
+                    .unwrap()
+                    .contains(&hash)
+            })
+            .count()
     }
 
     /// Decides and writes, and holds it against the limits.
@@ -194,7 +289,9 @@ impl World {
         let (before, snapshot) = (self.outdated(), self.snapshot());
         let mut takes_out = false;
         for action in decide(&snapshot, Timestamp::UNIX_EPOCH).actions() {
-            let Action::PatchPod { target, patch } = action else { continue };
+            let Action::PatchPod { target, patch } = action else {
+                continue;
+            };
             let at: usize = target.name[1..].parse().unwrap();
             if !patch.images.is_empty() && self.is_ready(at) && self.taken_out.insert(at) {
                 takes_out = true;
@@ -208,8 +305,14 @@ impl World {
             }
         }
         let out = &self.taken_out;
-        assert!(!takes_out || out.len() <= self.max_unavailable, "{out:?} are out of service at once");
-        assert!(self.outdated() >= before.min(self.partition), "the partition is not kept");
+        assert!(
+            !takes_out || out.len() <= self.max_unavailable,
+            "{out:?} are out of service at once"
+        );
+        assert!(
+            self.outdated() >= before.min(self.partition),
+            "the partition is not kept"
+        );
     }
 
     fn happens(&mut self, happening: Happening) {
@@ -221,7 +324,10 @@ impl World {
                 let at = within(at, self);
                 self.containers += 1;
                 let id = format!("c://new-{}", self.containers);
-                let image = self.pods[at]["spec"]["containers"][1]["image"].as_str().unwrap().to_owned();
+                let image = self.pods[at]["spec"]["containers"][1]["image"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned();
                 let status = json!({"name": "agent", "ready": false, "image": image, "imageID": format!("id-{image}"), "containerID": id});
                 self.pods[at]["status"]["containerStatuses"][1] = status;
                 self.set_ready(at, false);

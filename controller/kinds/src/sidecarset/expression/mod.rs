@@ -37,7 +37,11 @@ impl Variable {
         let decimal = canonical(format!("{thousandths}m"));
         let binary = canonical(format!("{}Ki", thousandths / 1_024_000));
         let is_binary = self == Self::Memory && thousandths != 0 && thousandths % 1_024_000 == 0;
-        if is_binary && binary.len() <= decimal.len() { binary } else { decimal }
+        if is_binary && binary.len() <= decimal.len() {
+            binary
+        } else {
+            decimal
+        }
     }
 }
 
@@ -103,11 +107,19 @@ impl Expression {
     /// # Errors
     /// A result below zero, or beyond what there can be.
     pub fn evaluate(&self, thousandths: i128) -> Result<i128, String> {
-        let result = self.root.value(thousandths)?.into_amount().ok_or(ratio::TOO_LONG)?;
+        let result = self
+            .root
+            .value(thousandths)?
+            .into_amount()
+            .ok_or(ratio::TOO_LONG)?;
         if result.is_negative() {
             return Err(NEGATIVE.to_owned());
         }
-        let unit = if self.variable == Variable::Memory { 1000 } else { 1 };
+        let unit = if self.variable == Variable::Memory {
+            1000
+        } else {
+            1
+        };
         let whole = result.floor() / unit * unit;
         if whole > MOST {
             Err("the result is larger than 8 Pi, which is more than there can be".to_owned())
@@ -159,7 +171,9 @@ impl Node {
                 Worth::Number(number) => Worth::Number(number.negative()),
                 Worth::Amount(amount) => Worth::Amount(amount.negative()),
             },
-            Self::Two(operation, left, right) => operation.of(left.value(variable)?, right.value(variable)?)?,
+            Self::Two(operation, left, right) => {
+                operation.of(left.value(variable)?, right.value(variable)?)?
+            }
         })
     }
 }
@@ -171,25 +185,34 @@ impl Operation {
             Self::Multiply => {
                 let product = || left.ratio().times(right.ratio()).ok_or(ratio::TOO_LONG);
                 match (left, right) {
-                    (Amount(_), Amount(_)) => {
-                        Err("two amounts cannot be multiplied; make one of them a number, such as \
+                    (Amount(_), Amount(_)) => Err(
+                        "two amounts cannot be multiplied; make one of them a number, such as \
                          2 or 50%"
-                            .to_owned())
-                    }
+                            .to_owned(),
+                    ),
                     (Number(_), Number(_)) => Ok(Number(product()?)),
                     _ => Ok(Amount(product()?)),
                 }
             }
             Self::Divide => {
                 let Number(divisor) = right else {
-                    return Err("nothing can be divided by an amount; divide by a number, such as 2".to_owned());
+                    return Err(
+                        "nothing can be divided by an amount; divide by a number, such as 2"
+                            .to_owned(),
+                    );
                 };
                 let divisor = divisor.inverse().ok_or("nothing can be divided by zero")?;
                 let quotient = left.ratio().times(divisor).ok_or(ratio::TOO_LONG)?;
-                Ok(if matches!(left, Number(_)) { Number(quotient) } else { Amount(quotient) })
+                Ok(if matches!(left, Number(_)) {
+                    Number(quotient)
+                } else {
+                    Amount(quotient)
+                })
             }
             _ => match (left, right) {
-                (Number(left), Number(right)) => Ok(Number(self.of_alike(left, right).ok_or(ratio::TOO_LONG)?)),
+                (Number(left), Number(right)) => {
+                    Ok(Number(self.of_alike(left, right).ok_or(ratio::TOO_LONG)?))
+                }
                 _ => {
                     let both = left.into_amount().zip(right.into_amount());
                     let result = both.and_then(|(left, right)| self.of_alike(left, right));

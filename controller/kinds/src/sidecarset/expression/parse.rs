@@ -18,16 +18,27 @@ const UNITS: [&str; 11] = ["m", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti",
 
 pub(super) fn parse(text: &str, variable: Variable) -> Result<Node, String> {
     if text.len() > LONGEST {
-        return Err(format!("it has {} characters, and {LONGEST} are the most", text.len()));
+        return Err(format!(
+            "it has {} characters, and {LONGEST} are the most",
+            text.len()
+        ));
     }
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, variable, depth: 0 };
+    let mut parser = Parser {
+        tokens: tokens(text)?,
+        at: 0,
+        variable,
+        depth: 0,
+    };
     if parser.tokens.is_empty() {
         return Err("it is empty".to_owned());
     }
     let node = parser.sum()?;
     match parser.next() {
         None => Ok(node),
-        Some(token) => Err(format!("{:?} cannot follow what is before it", token.text())),
+        Some(token) => Err(format!(
+            "{:?} cannot follow what is before it",
+            token.text()
+        )),
     }
 }
 
@@ -82,7 +93,9 @@ fn number_end(text: &str) -> usize {
             other => other.is_ascii_alphanumeric(),
         }
     };
-    (1..bytes.len()).find(|at| !belongs(*at)).unwrap_or(bytes.len())
+    (1..bytes.len())
+        .find(|at| !belongs(*at))
+        .unwrap_or(bytes.len())
 }
 
 struct Parser<'a> {
@@ -109,7 +122,10 @@ impl<'a> Parser<'a> {
         if self.takes(sign) {
             return Ok(());
         }
-        let found = self.tokens.get(self.at).map_or("its end".to_owned(), |token| format!("{:?}", token.text()));
+        let found = self
+            .tokens
+            .get(self.at)
+            .map_or("its end".to_owned(), |token| format!("{:?}", token.text()));
         Err(format!("there must be {sign:?} in place of {found}"))
     }
 
@@ -140,7 +156,9 @@ impl<'a> Parser<'a> {
     fn factor(&mut self) -> Result<Node, String> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(format!("more than {DEEPEST} parentheses, functions or signs are in each other"));
+            return Err(format!(
+                "more than {DEEPEST} parentheses, functions or signs are in each other"
+            ));
         }
         let node = match self.next() {
             Some(Token::Sign('-')) => Node::Negative(Box::new(self.factor()?)),
@@ -187,8 +205,12 @@ fn two(operation: Operation, left: Node, right: Node) -> Node {
 /// A number, a percentage or an amount with a unit.
 fn number(text: &str) -> Result<Node, String> {
     let units = UNITS.join(", ");
-    let wrong = || format!("{text:?} is no number, no percentage, and no amount with one of the units {units}");
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let wrong = || {
+        format!("{text:?} is no number, no percentage, and no amount with one of the units {units}")
+    };
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     if UNITS.contains(&&text[end..]) {
         let thousandths = quantity::thousandths(text).ok_or_else(wrong)?;
         return Ok(Node::Amount(Ratio::whole(thousandths)));
@@ -199,9 +221,14 @@ fn number(text: &str) -> Result<Node, String> {
     let places = i32::try_from(fraction.len()).map_err(|_| wrong())?;
     let exponent: i32 = exponent.parse().map_err(|_| wrong())?;
     let digits = format!("{whole}{fraction}");
-    if digits.len() > MOST_DIGITS || exponent.abs() > LARGEST_EXPONENT || digits.bytes().any(|b| !b.is_ascii_digit()) {
+    if digits.len() > MOST_DIGITS
+        || exponent.abs() > LARGEST_EXPONENT
+        || digits.bytes().any(|b| !b.is_ascii_digit())
+    {
         return Err(wrong());
     }
     let digits: i128 = digits.parse().map_err(|_| wrong())?;
-    Ratio::decimal(digits, exponent - places + shift).map(Node::Number).ok_or_else(wrong)
+    Ratio::decimal(digits, exponent - places + shift)
+        .map(Node::Number)
+        .ok_or_else(wrong)
 }

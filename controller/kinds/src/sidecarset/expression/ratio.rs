@@ -5,7 +5,8 @@
 pub(super) struct Ratio(i128, i128);
 
 /// What is said where there is no result.
-pub(super) const TOO_LONG: &str = "it needs numbers of more than 38 digits; write it with shorter ones";
+pub(super) const TOO_LONG: &str =
+    "it needs numbers of more than 38 digits; write it with shorter ones";
 
 impl Ratio {
     pub(super) const fn whole(number: i128) -> Self {
@@ -21,11 +22,18 @@ impl Ratio {
     /// `digits * 10^exponent`.
     pub(super) fn decimal(digits: i128, exponent: i32) -> Option<Self> {
         let power = 10_i128.checked_pow(exponent.unsigned_abs())?;
-        if exponent < 0 { Self::of(digits, power) } else { Some(Self(digits.checked_mul(power)?, 1)) }
+        if exponent < 0 {
+            Self::of(digits, power)
+        } else {
+            Some(Self(digits.checked_mul(power)?, 1))
+        }
     }
 
     pub(super) fn plus(self, other: Self) -> Option<Self> {
-        let above = self.0.checked_mul(other.1)?.checked_add(other.0.checked_mul(self.1)?)?;
+        let above = self
+            .0
+            .checked_mul(other.1)?
+            .checked_add(other.0.checked_mul(self.1)?)?;
         Self::of(above, self.1.checked_mul(other.1)?)
     }
 

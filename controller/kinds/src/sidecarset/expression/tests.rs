@@ -16,7 +16,11 @@ fn expressions_come_to() {
         ("cpu*50%", "300m", "150m"),
         ("max(cpu*50%, 50m)", "60m", "50m"),
         ("Max(cpu*50%, 50m)", "600m", "300m"),
-        ("min(max(max(max(0.5,0.5*cpu),cpu-1.0),cpu-1.0),3.0)", "10", "3"),
+        (
+            "min(max(max(max(0.5,0.5*cpu),cpu-1.0),cpu-1.0),3.0)",
+            "10",
+            "3",
+        ),
         ("max(min(2*cpu,-cpu+3.0),2*cpu-3.0)", "1", "2"),
         ("cpu + 1", "500m", "1500m"),
         ("2", "0", "2"),
@@ -45,7 +49,11 @@ fn expressions_come_to() {
         ("1P", "0", "1P"),
     ];
     for (text, of, expected) in cpu {
-        assert_eq!(made(text, Variable::Cpu, of).as_deref(), Ok(expected), "{text} of {of}");
+        assert_eq!(
+            made(text, Variable::Cpu, of).as_deref(),
+            Ok(expected),
+            "{text} of {of}"
+        );
     }
     let memory = [
         ("memory*50%", "100Mi", "50Mi"),
@@ -62,7 +70,11 @@ fn expressions_come_to() {
         ("min(memory, 1.5Gi)", "2Gi", "1536Mi"),
     ];
     for (text, of, expected) in memory {
-        assert_eq!(made(text, Variable::Memory, of).as_deref(), Ok(expected), "{text} of {of}");
+        assert_eq!(
+            made(text, Variable::Memory, of).as_deref(),
+            Ok(expected),
+            "{text} of {of}"
+        );
     }
 }
 
@@ -81,7 +93,10 @@ fn what_is_wrong_is_said_when_it_is_read() {
         ("1/cpu", "nothing can be divided by an amount"),
         ("cpu/0", "nothing can be divided by zero"),
         ("max(cpu, cpu/(1-1))", "nothing can be divided by zero"),
-        ("memory", "\"memory\" is not known; there are the variable cpu and the functions max and min"),
+        (
+            "memory",
+            "\"memory\" is not known; there are the variable cpu and the functions max and min",
+        ),
         ("undefined_var", "\"undefined_var\" is not known"),
         ("avg(1, 2)", "\"avg\" is not known"),
         ("max()", "before ')' something is missing"),
@@ -111,7 +126,10 @@ fn what_is_wrong_is_said_when_it_is_read() {
         ("10u", "\"10u\" is no number"),
         ("123456789012345678901", "is no number"),
         ("1e19", "is no number"),
-        ("cpu*0.1234567890123456789*0.1234567890123456789", "numbers of more than 38 digits"),
+        (
+            "cpu*0.1234567890123456789*0.1234567890123456789",
+            "numbers of more than 38 digits",
+        ),
         (deep.as_str(), "more than 32 parentheses"),
         (long.as_str(), "it has 257 characters, and 256 are the most"),
     ];
@@ -123,8 +141,15 @@ fn what_is_wrong_is_said_when_it_is_read() {
 
 #[test]
 fn what_depends_on_the_amount_is_said_when_it_is_calculated() {
-    assert_eq!(made("cpu - 100m", Variable::Cpu, "50m"), Err(NEGATIVE.to_owned()));
-    assert!(made("cpu * 1e9", Variable::Cpu, "1P").unwrap_err().contains("larger than 8 Pi"));
+    assert_eq!(
+        made("cpu - 100m", Variable::Cpu, "50m"),
+        Err(NEGATIVE.to_owned())
+    );
+    assert!(
+        made("cpu * 1e9", Variable::Cpu, "1P")
+            .unwrap_err()
+            .contains("larger than 8 Pi")
+    );
 }
 
 proptest! {

@@ -10,8 +10,15 @@ type Fields = Map<String, Value>;
 
 /// Fills in a container's own fields.
 pub(super) fn fill(container: &mut Fields) {
-    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
-    let pull_policy = if is_latest(image) { "Always" } else { "IfNotPresent" };
+    let image = container
+        .get("image")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let pull_policy = if is_latest(image) {
+        "Always"
+    } else {
+        "IfNotPresent"
+    };
     text(container, "imagePullPolicy", pull_policy);
     text(container, "terminationMessagePath", "/dev/termination-log");
     text(container, "terminationMessagePolicy", "File");
@@ -19,29 +26,42 @@ pub(super) fn fill(container: &mut Fields) {
         text(port, "protocol", "TCP");
     }
     for variable in objects(container, "env") {
-        if let Some(field) = object(variable, "valueFrom").and_then(|source| object(source, "fieldRef")) {
+        if let Some(field) =
+            object(variable, "valueFrom").and_then(|source| object(source, "fieldRef"))
+        {
             text(field, "apiVersion", "v1");
         }
     }
     for amounts in ["limits", "requests"] {
-        let amounts = object(container, "resources").and_then(|resources| object(resources, amounts));
+        let amounts =
+            object(container, "resources").and_then(|resources| object(resources, amounts));
         for amount in amounts.into_iter().flat_map(|amounts| amounts.values_mut()) {
             *amount = quantity::rounded(amount);
         }
     }
     for probe in ["livenessProbe", "readinessProbe"] {
-        let Some(probe) = object(container, probe) else { continue };
-        for (name, value) in
-            [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
-        {
-            if probe.get(name).is_none_or(|value| value.is_null() || value.as_i64() == Some(0)) {
+        let Some(probe) = object(container, probe) else {
+            continue;
+        };
+        for (name, value) in [
+            ("timeoutSeconds", 1),
+            ("periodSeconds", 10),
+            ("successThreshold", 1),
+            ("failureThreshold", 3),
+        ] {
+            if probe
+                .get(name)
+                .is_none_or(|value| value.is_null() || value.as_i64() == Some(0))
+            {
                 probe.insert(name.to_owned(), json!(value));
             }
         }
         http(probe);
     }
     for hook in ["postStart", "preStop"] {
-        if let Some(hook) = object(container, "lifecycle").and_then(|lifecycle| object(lifecycle, hook)) {
+        if let Some(hook) =
+            object(container, "lifecycle").and_then(|lifecycle| object(lifecycle, hook))
+        {
             http(hook);
         }
     }
@@ -49,7 +69,9 @@ pub(super) fn fill(container: &mut Fields) {
 
 /// The same of shared volumes. Of shared devices there is none: that policy is a pointer there, and empty it stays empty.
 pub(super) fn share_volume_policy(policy: &ShareVolumePolicy) -> ShareVolumePolicy {
-    ShareVolumePolicy { type_: Some(policy.type_.unwrap_or_default()) }
+    ShareVolumePolicy {
+        type_: Some(policy.type_.unwrap_or_default()),
+    }
 }
 
 /// The same of variables that are taken over.
@@ -58,8 +80,11 @@ pub(super) fn transfer_env(variables: &[TransferEnvVar]) -> Vec<TransferEnvVar> 
     for variable in &mut variables {
         let source = variable.source_container_name_from.as_mut();
         if let Some(field) = source.and_then(|source| source.field_ref.as_mut()) {
-            field.api_version =
-                field.api_version.take().filter(|version| !version.is_empty()).or(Some("v1".to_owned()));
+            field.api_version = field
+                .api_version
+                .take()
+                .filter(|version| !version.is_empty())
+                .or(Some("v1".to_owned()));
         }
     }
     variables
@@ -81,7 +106,10 @@ fn http(handler: &mut Fields) {
 }
 
 fn text(fields: &mut Fields, name: &str, default: &str) {
-    if fields.get(name).is_none_or(|value| value.is_null() || value == "") {
+    if fields
+        .get(name)
+        .is_none_or(|value| value.is_null() || value == "")
+    {
         fields.insert(name.to_owned(), json!(default));
     }
 }
@@ -91,7 +119,12 @@ fn object<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
 }
 
 fn objects<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'a mut Fields> {
-    fields.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+    fields
+        .get_mut(name)
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_object_mut)
 }
 
 /// Whether a reference means the tag `latest`. One that cannot be read means nothing.
@@ -100,7 +133,10 @@ fn is_latest(image: &str) -> bool {
     let is_word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     tag.as_deref() == Some("latest")
         && path.split('/').all(|part| {
-            let ends = part.bytes().next().is_some_and(is_word) && part.bytes().next_back().is_some_and(is_word);
-            ends && part.bytes().all(|b| is_word(b) || matches!(b, b'.' | b'_' | b'-'))
+            let ends = part.bytes().next().is_some_and(is_word)
+                && part.bytes().next_back().is_some_and(is_word);
+            ends && part
+                .bytes()
+                .all(|b| is_word(b) || matches!(b, b'.' | b'_' | b'-'))
         })
 }

@@ -11,8 +11,8 @@ mod order;
 mod tests;
 
 use berth_api::v1beta1::sidecarset::{
-    PodInjectPolicy, ResourcesPolicy, ShareVolumePolicy, SidecarContainer, SidecarContainerUpgradeStrategy,
-    SidecarSetSpec, TransferEnvVar,
+    PodInjectPolicy, ResourcesPolicy, ShareVolumePolicy, SidecarContainer,
+    SidecarContainerUpgradeStrategy, SidecarSetSpec, TransferEnvVar,
 };
 use berth_workload::revision::{form, safe};
 use serde::Serialize;
@@ -32,7 +32,10 @@ pub struct Hashes {
 
 /// The hashes of the containers of a spec, whatever its annotations say.
 pub fn hashes(spec: &SidecarSetSpec) -> Hashes {
-    Hashes { hash: hashed(&written(spec, Images::Kept)), without_image: hashed(&written(spec, Images::Emptied)) }
+    Hashes {
+        hash: hashed(&written(spec, Images::Kept)),
+        without_image: hashed(&written(spec, Images::Emptied)),
+    }
 }
 
 /// What a revision keeps of a spec, as OpenKruise writes it.
@@ -43,7 +46,13 @@ pub(super) fn kept(spec: &SidecarSetSpec) -> Value {
         }
         serde_json::from_str(&list(containers, place, Images::Kept)).unwrap_or_default()
     };
-    let some = |value: Value| if value.as_array().is_some_and(Vec::is_empty) { Value::Null } else { value };
+    let some = |value: Value| {
+        if value.as_array().is_some_and(Vec::is_empty) {
+            Value::Null
+        } else {
+            value
+        }
+    };
     let mut template = form::canonical(&json!({"spec": {"volumes": spec.volumes}}));
     json!({
         "$patch": "replace",
@@ -81,7 +90,10 @@ fn list(containers: &[SidecarContainer], list: List, images: Images) -> String {
     if containers.is_empty() {
         return "null".to_owned();
     }
-    let containers: Vec<String> = containers.iter().map(|of| container(of, list, images)).collect();
+    let containers: Vec<String> = containers
+        .iter()
+        .map(|of| container(of, list, images))
+        .collect();
     format!("[{}]", containers.join(","))
 }
 
@@ -124,7 +136,10 @@ fn container(of: &SidecarContainer, list: List, images: Images) -> String {
     if images == Images::Emptied {
         container.remove("image");
     }
-    let (kept, own) = (text(&container), serde_json::to_string(&own).unwrap_or_default());
+    let (kept, own) = (
+        text(&container),
+        serde_json::to_string(&own).unwrap_or_default(),
+    );
     match (kept.strip_suffix('}'), own.strip_prefix('{')) {
         (Some(kept), Some(own)) => format!("{kept},{own}"),
         _ => kept,

@@ -32,14 +32,23 @@ const CONTAINER: &[(&str, Inner)] = &[
     ("envFrom", Object(ENV_FROM)),
     ("env", Object(ENV)),
     ("resources", Object(RESOURCES)),
-    ("resizePolicy", Object(&[("resourceName", Plain), ("restartPolicy", Plain)])),
+    (
+        "resizePolicy",
+        Object(&[("resourceName", Plain), ("restartPolicy", Plain)]),
+    ),
     ("restartPolicy", Plain),
     ("volumeMounts", Object(VOLUME_MOUNT)),
-    ("volumeDevices", Object(&[("name", Plain), ("devicePath", Plain)])),
+    (
+        "volumeDevices",
+        Object(&[("name", Plain), ("devicePath", Plain)]),
+    ),
     ("livenessProbe", Object(PROBE)),
     ("readinessProbe", Object(PROBE)),
     ("startupProbe", Object(PROBE)),
-    ("lifecycle", Object(&[("postStart", Object(HOOK)), ("preStop", Object(HOOK))])),
+    (
+        "lifecycle",
+        Object(&[("postStart", Object(HOOK)), ("preStop", Object(HOOK))]),
+    ),
     ("terminationMessagePath", Plain),
     ("terminationMessagePolicy", Plain),
     ("imagePullPolicy", Plain),
@@ -48,10 +57,18 @@ const CONTAINER: &[(&str, Inner)] = &[
     ("stdinOnce", Plain),
     ("tty", Plain),
 ];
-const PORT: &[(&str, Inner)] =
-    &[("name", Plain), ("hostPort", Plain), ("containerPort", Plain), ("protocol", Plain), ("hostIP", Plain)];
-const ENV_FROM: &[(&str, Inner)] =
-    &[("prefix", Plain), ("configMapRef", Object(REFERENCE)), ("secretRef", Object(REFERENCE))];
+const PORT: &[(&str, Inner)] = &[
+    ("name", Plain),
+    ("hostPort", Plain),
+    ("containerPort", Plain),
+    ("protocol", Plain),
+    ("hostIP", Plain),
+];
+const ENV_FROM: &[(&str, Inner)] = &[
+    ("prefix", Plain),
+    ("configMapRef", Object(REFERENCE)),
+    ("secretRef", Object(REFERENCE)),
+];
 const REFERENCE: &[(&str, Inner)] = &[("name", Plain), ("key", Plain), ("optional", Plain)];
 const ENV: &[(&str, Inner)] = &[
     ("name", Plain),
@@ -59,15 +76,28 @@ const ENV: &[(&str, Inner)] = &[
     (
         "valueFrom",
         Object(&[
-            ("fieldRef", Object(&[("apiVersion", Plain), ("fieldPath", Plain)])),
-            ("resourceFieldRef", Object(&[("containerName", Plain), ("resource", Plain), ("divisor", Plain)])),
+            (
+                "fieldRef",
+                Object(&[("apiVersion", Plain), ("fieldPath", Plain)]),
+            ),
+            (
+                "resourceFieldRef",
+                Object(&[
+                    ("containerName", Plain),
+                    ("resource", Plain),
+                    ("divisor", Plain),
+                ]),
+            ),
             ("configMapKeyRef", Object(REFERENCE)),
             ("secretKeyRef", Object(REFERENCE)),
         ]),
     ),
 ];
-const RESOURCES: &[(&str, Inner)] =
-    &[("limits", Plain), ("requests", Plain), ("claims", Object(&[("name", Plain), ("request", Plain)]))];
+const RESOURCES: &[(&str, Inner)] = &[
+    ("limits", Plain),
+    ("requests", Plain),
+    ("claims", Object(&[("name", Plain), ("request", Plain)])),
+];
 const VOLUME_MOUNT: &[(&str, Inner)] = &[
     ("name", Plain),
     ("readOnly", Plain),
@@ -98,12 +128,24 @@ const PROBE: &[(&str, Inner)] = &[
     ("failureThreshold", Plain),
     ("terminationGracePeriodSeconds", Plain),
 ];
-const HOOK: &[(&str, Inner)] =
-    &[("exec", EXEC), ("httpGet", HTTP_GET), ("tcpSocket", TCP_SOCKET), ("sleep", Object(&[("seconds", Plain)]))];
+const HOOK: &[(&str, Inner)] = &[
+    ("exec", EXEC),
+    ("httpGet", HTTP_GET),
+    ("tcpSocket", TCP_SOCKET),
+    ("sleep", Object(&[("seconds", Plain)])),
+];
 const SECURITY_CONTEXT: &[(&str, Inner)] = &[
     ("capabilities", Object(&[("add", Plain), ("drop", Plain)])),
     ("privileged", Plain),
-    ("seLinuxOptions", Object(&[("user", Plain), ("role", Plain), ("type", Plain), ("level", Plain)])),
+    (
+        "seLinuxOptions",
+        Object(&[
+            ("user", Plain),
+            ("role", Plain),
+            ("type", Plain),
+            ("level", Plain),
+        ]),
+    ),
     (
         "windowsOptions",
         Object(&[
@@ -155,7 +197,9 @@ fn ordered<'a>(
     fields: &'static [(&'static str, Inner)],
     map: &'a Map<String, Value>,
 ) -> impl Iterator<Item = (&'a str, Inner, &'a Value)> {
-    let known = fields.iter().filter_map(|(name, inner)| Some((*name, *inner, map.get(*name)?)));
+    let known = fields
+        .iter()
+        .filter_map(|(name, inner)| Some((*name, *inner, map.get(*name)?)));
     let is_unknown = |name: &String| !fields.iter().any(|(known, _)| known == name);
     let others = map.iter().filter(move |(name, _)| is_unknown(name));
     known.chain(others.map(|(name, value)| (name.as_str(), Plain, value)))

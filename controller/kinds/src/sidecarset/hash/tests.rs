@@ -25,8 +25,16 @@ fn hashes_are_those_of_openkruise_byte_for_byte() {
     let facts = facts();
     assert!(facts.len() >= 40, "the table is read");
     for fact in facts {
-        assert_eq!(written(&fact.spec, Images::Kept), fact.text, "{}", fact.what);
-        let expected = Hashes { hash: fact.hash, without_image: fact.hash_without_image };
+        assert_eq!(
+            written(&fact.spec, Images::Kept),
+            fact.text,
+            "{}",
+            fact.what
+        );
+        let expected = Hashes {
+            hash: fact.hash,
+            without_image: fact.hash_without_image,
+        };
         assert_eq!(hashes(&fact.spec), expected, "{}", fact.what);
     }
 }
@@ -35,7 +43,9 @@ fn hashes_are_those_of_openkruise_byte_for_byte() {
 fn what_a_revision_keeps_of_a_spec_has_the_same_hashes() {
     for fact in facts() {
         let mut kept = kept(&fact.spec);
-        kept.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        kept.as_object_mut()
+            .unwrap()
+            .retain(|_, value| !value.is_null());
         let read: SidecarSetSpec = serde_json::from_value(kept).unwrap();
         assert_eq!(hashes(&read), hashes(&fact.spec), "{}", fact.what);
     }
@@ -43,11 +53,18 @@ fn what_a_revision_keeps_of_a_spec_has_the_same_hashes() {
 
 #[test]
 fn an_image_is_in_the_first_hash_only() {
-    for mut fact in facts().into_iter().filter(|fact| !fact.spec.containers.is_empty()) {
+    for mut fact in facts()
+        .into_iter()
+        .filter(|fact| !fact.spec.containers.is_empty())
+    {
         // The default of the pull policy looks at the tag.
-        fact.spec.containers[0].container.insert("imagePullPolicy".to_owned(), json!("Never"));
+        fact.spec.containers[0]
+            .container
+            .insert("imagePullPolicy".to_owned(), json!("Never"));
         let before = hashes(&fact.spec);
-        fact.spec.containers[0].container.insert("image".to_owned(), json!("other:2"));
+        fact.spec.containers[0]
+            .container
+            .insert("image".to_owned(), json!("other:2"));
         let after = hashes(&fact.spec);
         assert_ne!(before.hash, after.hash, "{}", fact.what);
         assert_eq!(before.without_image, after.without_image, "{}", fact.what);
@@ -74,13 +91,34 @@ fn unknown_field_is_in_both_hashes_and_is_kept() {
         container.pointer_mut(place).unwrap()["isNew"] = field;
         container
     };
-    let places = ["", "/lifecycle", "/env/0", "/env/0/valueFrom", "/env/0/valueFrom/fileKeyRef", "/volumeMounts/0"];
-    for (place, list) in places.iter().flat_map(|place| ["containers", "initContainers"].map(|list| (place, list))) {
-        let spec =
-            |field: Value| -> SidecarSetSpec { serde_json::from_value(json!({(list): [of(place, field)]})).unwrap() };
-        let fields =
-            [json!(null), json!(false), json!(0), json!(""), json!({}), json!([{"a": ""}]), json!([{"a": "b"}])];
-        let all: Vec<_> = fields.iter().map(|field| hashes(&spec(field.clone()))).collect();
+    let places = [
+        "",
+        "/lifecycle",
+        "/env/0",
+        "/env/0/valueFrom",
+        "/env/0/valueFrom/fileKeyRef",
+        "/volumeMounts/0",
+    ];
+    for (place, list) in places
+        .iter()
+        .flat_map(|place| ["containers", "initContainers"].map(|list| (place, list)))
+    {
+        let spec = |field: Value| -> SidecarSetSpec {
+            serde_json::from_value(json!({(list): [of(place, field)]})).unwrap()
+        };
+        let fields = [
+            json!(null),
+            json!(false),
+            json!(0),
+            json!(""),
+            json!({}),
+            json!([{"a": ""}]),
+            json!([{"a": "b"}]),
+        ];
+        let all: Vec<_> = fields
+            .iter()
+            .map(|field| hashes(&spec(field.clone())))
+            .collect();
         for (at, one) in all.iter().enumerate() {
             for other in &all[at + 1..] {
                 assert_ne!(one.hash, other.hash, "{list}{place}");
@@ -89,7 +127,11 @@ fn unknown_field_is_in_both_hashes_and_is_kept() {
         }
         for field in &fields[1..] {
             let kept = &kept(&spec(field.clone()))[list][0];
-            assert_eq!(kept.pointer(place).unwrap()["isNew"], *field, "{list}{place}");
+            assert_eq!(
+                kept.pointer(place).unwrap()["isNew"],
+                *field,
+                "{list}{place}"
+            );
         }
     }
 }

@@ -6,7 +6,8 @@ use berth_api::v1beta1::sidecarset::{PodInjectPolicy, SidecarContainer, SidecarS
 use serde_json::Value;
 
 use super::super::names::{
-    HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, REPLACED, VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER,
+    HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, REPLACED, VERSION_ALT_PREFIX, VERSION_PREFIX,
+    WORKING_HOT_CONTAINER,
 };
 use super::super::records::{self, Record};
 use super::super::replaced::{self, Replaced};
@@ -47,7 +48,13 @@ impl Brought {
     ///
     /// # Errors
     /// Why the pod cannot have it.
-    pub(super) fn add(&mut self, set: &Matched<'_>, pod: &Value, own: &Own<'_>, now: &str) -> Result<(), Reason> {
+    pub(super) fn add(
+        &mut self,
+        set: &Matched<'_>,
+        pod: &Value,
+        own: &Own<'_>,
+        now: &str,
+    ) -> Result<(), Reason> {
         let mut any = false;
         for (sidecar, in_list) in sidecar::all(set.spec) {
             any = true;
@@ -56,30 +63,59 @@ impl Brought {
         if !any {
             return Ok(());
         }
-        self.pull_secrets.extend(set.spec.image_pull_secrets.iter().map(|secret| secret.name.clone()));
+        self.pull_secrets.extend(
+            set.spec
+                .image_pull_secrets
+                .iter()
+                .map(|secret| secret.name.clone()),
+        );
         let names = records::list(self.annotation(pod, INJECTED_LIST).as_deref(), [set.name]);
         self.annotations.insert(INJECTED_LIST.to_owned(), names);
         self.record(set, (HASH, &set.hashes.hash, set.revision), pod, now);
-        self.record(set, (HASH_WITHOUT_IMAGE, &set.hashes.without_image, ""), pod, now);
+        self.record(
+            set,
+            (HASH_WITHOUT_IMAGE, &set.hashes.without_image, ""),
+            pod,
+            now,
+        );
         Ok(())
     }
 
     /// Writes the record of the containers into an annotation. An equal record keeps its time.
-    fn record(&mut self, set: &Matched<'_>, (key, hash, revision): (&str, &str, &str), pod: &Value, now: &str) {
+    fn record(
+        &mut self,
+        set: &Matched<'_>,
+        (key, hash, revision): (&str, &str, &str),
+        pod: &Value,
+        now: &str,
+    ) {
         let old = self.annotation(pod, key);
-        let mut record = Record::new(set.name, (hash, revision), &sidecar::lasting_names(set.spec), now);
+        let mut record = Record::new(
+            set.name,
+            (hash, revision),
+            &sidecar::lasting_names(set.spec),
+            now,
+        );
         if let Some(known) = records::read(old.as_deref()).remove(set.name) {
             let time = known.update_timestamp.clone();
-            let at_that_time = Record { update_timestamp: time, ..record.clone() };
+            let at_that_time = Record {
+                update_timestamp: time,
+                ..record.clone()
+            };
             record = if known == at_that_time { known } else { record };
         }
-        self.annotations.insert(key.to_owned(), records::noted(old.as_deref(), record).0);
+        self.annotations
+            .insert(key.to_owned(), records::noted(old.as_deref(), record).0);
     }
 
     /// An annotation as those before have left it.
     fn annotation(&self, pod: &Value, key: &str) -> Option<String> {
         let old = pod["metadata"]["annotations"][key].as_str();
-        self.annotations.get(key).map(String::as_str).or(old).map(str::to_owned)
+        self.annotations
+            .get(key)
+            .map(String::as_str)
+            .or(old)
+            .map(str::to_owned)
     }
 
     /// Adds one container, or a pair. One of the pod with its name is replaced.
@@ -93,7 +129,10 @@ impl Brought {
         let is_hot = sidecar::is_hot(sidecar, list);
         let before = sidecar::place(sidecar, list) == PodInjectPolicy::BeforeAppContainer;
         // The first of a pair works.
-        let images = [None, Some(sidecar.upgrade_strategy.hot_upgrade_empty_image.as_str())];
+        let images = [
+            None,
+            Some(sidecar.upgrade_strategy.hot_upgrade_empty_image.as_str()),
+        ];
         for (name, image) in sidecar::names_in_pod(sidecar, list).into_iter().zip(images) {
             self.take_name(set, &name, list, pod)?;
             let (container, without_result) = container::made(sidecar, (&name, image), is_hot, own);
@@ -107,14 +146,24 @@ impl Brought {
             if let Some(found) = at.map(|at| &pod["spec"][list.name()][at]) {
                 let is_own = !own::is_injected(found);
                 if is_own || found["image"] != container["image"] {
-                    self.warnings
-                        .push(format!("container {name:?} of the pod is replaced by that of SidecarSet {set:?}"));
+                    self.warnings.push(format!(
+                        "container {name:?} of the pod is replaced by that of SidecarSet {set:?}"
+                    ));
                 }
                 if is_own {
-                    self.replaced.entry(set.to_owned()).or_default().insert(name.clone());
+                    self.replaced
+                        .entry(set.to_owned())
+                        .or_default()
+                        .insert(name.clone());
                 }
             }
-            self.containers.push(Container { list, before, at, name, container });
+            self.containers.push(Container {
+                list,
+                before,
+                at,
+                name,
+                container,
+            });
         }
         if is_hot {
             self.begin_pair(sidecar::name(sidecar), pod);
@@ -126,17 +175,27 @@ impl Brought {
     pub(super) fn note_replaced<'a>(&mut self, pod: &Value, sets: impl Iterator<Item = &'a str>) {
         let text = pod["metadata"]["annotations"][REPLACED].as_str();
         let noted = replaced::noted(text, sets, std::mem::take(&mut self.replaced));
-        self.annotations.extend(noted.map(|text| (REPLACED.to_owned(), text)));
+        self.annotations
+            .extend(noted.map(|text| (REPLACED.to_owned(), text)));
     }
 
     /// No two containers of a pod have one name.
-    fn take_name(&mut self, set: &Matched<'_>, name: &str, list: List, pod: &Value) -> Result<(), Reason> {
+    fn take_name(
+        &mut self,
+        set: &Matched<'_>,
+        name: &str,
+        list: List,
+        pod: &Value,
+    ) -> Result<(), Reason> {
         if let Some(other) = self.names.insert(name.to_owned(), set.name.to_owned()) {
             return Err(Reason::of_set(format!(
                 "container {name:?}: SidecarSet {other:?} brings one of that name; rename it"
             )));
         }
-        match List::ALL.into_iter().find(|other| *other != list && position(pod, *other, name).is_some()) {
+        match List::ALL
+            .into_iter()
+            .find(|other| *other != list && position(pod, *other, name).is_some())
+        {
             Some(other) => {
                 let other = other.name();
                 Err(Reason::of_pod(format!(
@@ -150,15 +209,19 @@ impl Brought {
     /// The annotations of a new pair: the first works, the second is empty.
     fn begin_pair(&mut self, name: &str, pod: &Value) {
         let working = self.annotation(pod, WORKING_HOT_CONTAINER);
-        let mut working: BTreeMap<String, String> =
-            working.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let mut working: BTreeMap<String, String> = working
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default();
         let [first, second] = sidecar::hot_pair(name);
         working.insert(name.to_owned(), first.clone());
         let working = serde_json::to_string(&working).unwrap_or_default();
-        self.annotations.insert(WORKING_HOT_CONTAINER.to_owned(), working);
+        self.annotations
+            .insert(WORKING_HOT_CONTAINER.to_owned(), working);
         for (name, version, other) in [(first, "1", "0"), (second, "0", "1")] {
-            self.annotations.insert(format!("{VERSION_PREFIX}{name}"), version.to_owned());
-            self.annotations.insert(format!("{VERSION_ALT_PREFIX}{name}"), other.to_owned());
+            self.annotations
+                .insert(format!("{VERSION_PREFIX}{name}"), version.to_owned());
+            self.annotations
+                .insert(format!("{VERSION_ALT_PREFIX}{name}"), other.to_owned());
         }
     }
 
@@ -170,8 +233,12 @@ impl Brought {
             if self.volumes.iter().any(|volume| is_it(volume.get("name"))) {
                 continue;
             }
-            let volume = spec.volumes.iter().rfind(|volume| is_it(volume.get("name")));
-            self.volumes.extend(volume.map(|volume| Value::Object(volume.clone())));
+            let volume = spec
+                .volumes
+                .iter()
+                .rfind(|volume| is_it(volume.get("name")));
+            self.volumes
+                .extend(volume.map(|volume| Value::Object(volume.clone())));
         }
     }
 
@@ -180,7 +247,10 @@ impl Brought {
     /// refuses the pod.
     pub(super) fn warn_of_volumes(&mut self, set: &Matched<'_>, pod: &Value) {
         let of_pod = pod["spec"]["volumes"].as_array().into_iter().flatten();
-        let names: Vec<&Value> = of_pod.chain(&self.volumes).map(|volume| &volume["name"]).collect();
+        let names: Vec<&Value> = of_pod
+            .chain(&self.volumes)
+            .map(|volume| &volume["name"])
+            .collect();
         for (sidecar, _) in sidecar::all(set.spec) {
             if let Some(volume) = used_volumes(sidecar).find(|used| !names.contains(used)) {
                 let (name, set) = (sidecar::name(sidecar), set.name);
@@ -194,11 +264,25 @@ impl Brought {
 
 /// The names of the volumes that a container of a SidecarSet mounts, has as devices, or reads variables from.
 fn used_volumes(sidecar: &SidecarContainer) -> impl Iterator<Item = &Value> {
-    let list = |key: &str| sidecar.container.get(key).and_then(Value::as_array).into_iter().flatten();
-    let mounts = list("volumeMounts").chain(list("volumeDevices")).filter_map(|mount| mount.get("name"));
-    mounts.chain(list("env").filter_map(|variable| variable.pointer("/valueFrom/fileKeyRef/volumeName")))
+    let list = |key: &str| {
+        sidecar
+            .container
+            .get(key)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+    };
+    let mounts = list("volumeMounts")
+        .chain(list("volumeDevices"))
+        .filter_map(|mount| mount.get("name"));
+    mounts.chain(
+        list("env").filter_map(|variable| variable.pointer("/valueFrom/fileKeyRef/volumeName")),
+    )
 }
 
 fn position(pod: &Value, list: List, name: &str) -> Option<usize> {
-    pod["spec"][list.name()].as_array()?.iter().position(|container| container["name"] == name)
+    pod["spec"][list.name()]
+        .as_array()?
+        .iter()
+        .position(|container| container["name"] == name)
 }

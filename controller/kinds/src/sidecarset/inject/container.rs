@@ -6,7 +6,9 @@ use berth_api::names::env::CONTAINER_PRIORITY;
 use berth_api::v1beta1::sidecarset::{ShareVolumePolicy, ShareVolumePolicyType, SidecarContainer};
 use serde_json::{Map, Value, json};
 
-use super::super::names::{IS_INJECTED, VERSION_ALT_PREFIX, VERSION_ALT_VARIABLE, VERSION_PREFIX, VERSION_VARIABLE};
+use super::super::names::{
+    IS_INJECTED, VERSION_ALT_PREFIX, VERSION_ALT_VARIABLE, VERSION_PREFIX, VERSION_VARIABLE,
+};
 use super::super::resources;
 use super::own::{self, Own};
 use super::place::taken;
@@ -29,7 +31,9 @@ pub(super) fn made(
     if let Some(policy) = &sidecar.resources_policy {
         let targets: Vec<&Value> = own.natives.iter().chain(&own.containers).copied().collect();
         match resources::resources(policy, &targets) {
-            Ok(resources) => drop(container.insert("resources".to_owned(), Value::Object(resources))),
+            Ok(resources) => {
+                drop(container.insert("resources".to_owned(), Value::Object(resources)))
+            }
             Err(why) => without_result = Some(why),
         }
     }
@@ -41,11 +45,16 @@ pub(super) fn made(
     }
     share(sidecar, own, &mut container, &mut variables);
     if is_hot {
-        for (variable, prefix) in [(VERSION_VARIABLE, VERSION_PREFIX), (VERSION_ALT_VARIABLE, VERSION_ALT_PREFIX)] {
+        for (variable, prefix) in [
+            (VERSION_VARIABLE, VERSION_PREFIX),
+            (VERSION_ALT_VARIABLE, VERSION_ALT_PREFIX),
+        ] {
             let path = format!("metadata.annotations['{prefix}{name}']");
             let wanted = json!({"name": variable, "valueFrom": {"fieldRef": {"fieldPath": path}}});
             // The apiserver adds its default to it.
-            variables.set(wanted, |variable| variable["valueFrom"]["fieldRef"]["fieldPath"] == *path);
+            variables.set(wanted, |variable| {
+                variable["valueFrom"]["fieldRef"]["fieldPath"] == *path
+            });
         }
     }
     container.insert("env".to_owned(), Value::Array(variables.list));
@@ -73,9 +82,13 @@ impl Variables {
 
     /// Makes a variable the only one of its name.
     fn set(&mut self, wanted: Value, is_it: impl Fn(&Value) -> bool) {
-        let mut of_name = self.list.iter().filter(|variable| variable["name"] == wanted["name"]);
+        let mut of_name = self
+            .list
+            .iter()
+            .filter(|variable| variable["name"] == wanted["name"]);
         if !(of_name.next().is_some_and(is_it) && of_name.next().is_none()) {
-            self.list.retain(|variable| variable["name"] != wanted["name"]);
+            self.list
+                .retain(|variable| variable["name"] != wanted["name"]);
             self.names.insert(named(&wanted).to_owned());
             self.list.push(wanted);
         }
@@ -87,50 +100,90 @@ fn named(variable: &Value) -> &str {
 }
 
 /// The variables that it takes over, as far as the pod has them.
-fn transferred<'a>(sidecar: &'a SidecarContainer, own: &'a Own<'_>) -> impl Iterator<Item = &'a Value> {
+fn transferred<'a>(
+    sidecar: &'a SidecarContainer,
+    own: &'a Own<'_>,
+) -> impl Iterator<Item = &'a Value> {
     sidecar.transfer_env.iter().flat_map(move |of| {
-        let field = of.source_container_name_from.as_ref().and_then(|source| source.field_ref.as_ref());
+        let field = of
+            .source_container_name_from
+            .as_ref()
+            .and_then(|source| source.field_ref.as_ref());
         let source = match field {
             Some(field) => own.text(&field.field_path).unwrap_or_default(),
             None => &of.source_container_name,
         };
         let single = Some(&of.env_name).filter(|name| !name.is_empty());
         let names: BTreeSet<&String> = single.into_iter().chain(&of.env_names).collect();
-        names.into_iter().filter_map(move |name| own.variable(source, name))
+        names
+            .into_iter()
+            .filter_map(move |name| own.variable(source, name))
     })
 }
 
 /// Adds mounts and devices of the pod's own containers, and the variables that the paths in those
 /// volumes are made of. What lies at, below or above a path of the sidecar's own is left out:
 /// otherwise the pod's creator could put its own files in place of the sidecar's.
-fn share(sidecar: &SidecarContainer, own: &Own<'_>, container: &mut Map<String, Value>, variables: &mut Variables) {
-    let is_enabled = |policy: &ShareVolumePolicy| policy.type_ == Some(ShareVolumePolicyType::Enabled);
+fn share(
+    sidecar: &SidecarContainer,
+    own: &Own<'_>,
+    container: &mut Map<String, Value>,
+    variables: &mut Variables,
+) {
+    let is_enabled =
+        |policy: &ShareVolumePolicy| policy.type_ == Some(ShareVolumePolicyType::Enabled);
     let mut mounts = taken(container, "volumeMounts");
     let mut devices = taken(container, "volumeDevices");
     let path = |of: &Value, key: &str| of[key].as_str().map(cleaned);
-    let mut kept: Vec<String> = mounts.iter().filter_map(|mount| path(mount, "mountPath")).collect();
-    kept.extend(devices.iter().filter_map(|device| path(device, "devicePath")));
+    let mut kept: Vec<String> = mounts
+        .iter()
+        .filter_map(|mount| path(mount, "mountPath"))
+        .collect();
+    kept.extend(
+        devices
+            .iter()
+            .filter_map(|device| path(device, "devicePath")),
+    );
     let mut shared = BTreeSet::new();
     let mut is_free = |item: &Value, key: &str| {
-        let Some(path) = path(item, key) else { return false };
-        !kept.iter().any(|kept| kept.starts_with(&path) || path.starts_with(kept)) && shared.insert(path)
+        let Some(path) = path(item, key) else {
+            return false;
+        };
+        !kept
+            .iter()
+            .any(|kept| kept.starts_with(&path) || path.starts_with(kept))
+            && shared.insert(path)
     };
     let list = |of: &'_ Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
     if is_enabled(&sidecar.share_volume_policy) {
         for of in &own.containers {
-            let new: Vec<Value> =
-                list(of, "volumeMounts").into_iter().filter(|mount| is_free(mount, "mountPath")).collect();
-            let mut used: BTreeSet<&str> =
-                new.iter().filter_map(|mount| mount["subPathExpr"].as_str()).flat_map(variables_in).collect();
+            let new: Vec<Value> = list(of, "volumeMounts")
+                .into_iter()
+                .filter(|mount| is_free(mount, "mountPath"))
+                .collect();
+            let mut used: BTreeSet<&str> = new
+                .iter()
+                .filter_map(|mount| mount["subPathExpr"].as_str())
+                .flat_map(variables_in)
+                .collect();
             // The pod's creator gives a sidecar no place in the order in which containers start.
             used.remove(CONTAINER_PRIORITY);
             let known = own::variables(of);
-            used.iter().filter_map(|name| known.get(name)).for_each(|variable| variables.add(variable));
+            used.iter()
+                .filter_map(|name| known.get(name))
+                .for_each(|variable| variables.add(variable));
             mounts.extend(new);
         }
     }
-    if sidecar.share_volume_device_policy.as_ref().is_some_and(is_enabled) {
-        let all = own.containers.iter().flat_map(|of| list(of, "volumeDevices"));
+    if sidecar
+        .share_volume_device_policy
+        .as_ref()
+        .is_some_and(is_enabled)
+    {
+        let all = own
+            .containers
+            .iter()
+            .flat_map(|of| list(of, "volumeDevices"));
         devices.extend(all.filter(|device| is_free(device, "devicePath")));
     }
     for (name, list) in [("volumeMounts", mounts), ("volumeDevices", devices)] {
@@ -151,7 +204,9 @@ fn cleaned(path: &str) -> String {
             _ => parts.push(part),
         }
     }
-    parts.iter().fold("/".to_owned(), |path, part| path + part + "/")
+    parts
+        .iter()
+        .fold("/".to_owned(), |path, part| path + part + "/")
 }
 
 /// The variables in a text: `$(NAME)`, but not `$$(NAME)`, which means the text `$(NAME)`.
@@ -162,7 +217,9 @@ fn variables_in(text: &str) -> Vec<&str> {
         rest = match after.strip_prefix('(') {
             Some(after) => {
                 // Without an end there is none further on, either.
-                let Some((name, after)) = after.split_once(')') else { break };
+                let Some((name, after)) = after.split_once(')') else {
+                    break;
+                };
                 names.push(name);
                 after
             }

@@ -23,25 +23,39 @@ pub(super) fn patch(
     settings: &Settings<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<(), Reason> {
-    if set.spec.patch_pod_metadata.iter().all(|patch| patch.annotations.is_empty()) {
+    if set
+        .spec
+        .patch_pod_metadata
+        .iter()
+        .all(|patch| patch.annotations.is_empty())
+    {
         return Ok(());
     }
     let metadata = pod.as_object_mut().and_then(|pod| map(pod, "metadata"));
-    let Some(annotations) = metadata.and_then(|metadata| map(metadata, "annotations")) else { return Ok(()) };
+    let Some(annotations) = metadata.and_then(|metadata| map(metadata, "annotations")) else {
+        return Ok(());
+    };
     for patch in &set.spec.patch_pod_metadata {
         for (key, wanted) in &patch.annotations {
             if is_ours(key) || !(settings.allows)(set.name, key) {
                 let set = set.name;
-                warnings
-                    .push(format!("SidecarSet {set:?} may not set the annotation {key:?}: the pod does not get it"));
+                warnings.push(format!(
+                    "SidecarSet {set:?} may not set the annotation {key:?}: the pod does not get it"
+                ));
                 continue;
             }
             let old = annotations.get(key).and_then(Value::as_str);
             let new = annotation(old, wanted, patch.patch_policy);
             let reason = |problem: String| {
-                let created = created["metadata"]["annotations"][key].as_str().filter(|text| !text.is_empty());
-                let is_of_pod = created.is_some_and(|text| object(text).is_err()) && object(wanted).is_ok();
-                Reason { text: format!("annotation {key:?}: {problem}"), is_of_pod }
+                let created = created["metadata"]["annotations"][key]
+                    .as_str()
+                    .filter(|text| !text.is_empty());
+                let is_of_pod =
+                    created.is_some_and(|text| object(text).is_err()) && object(wanted).is_ok();
+                Reason {
+                    text: format!("annotation {key:?}: {problem}"),
+                    is_of_pod,
+                }
             };
             if let Some(new) = new.map_err(reason)? {
                 annotations.insert(key.clone(), Value::String(new));
@@ -100,23 +114,66 @@ mod tests {
             (Some(""), "new", Retain, None),
             (None, "new", Overwrite, Some("new")),
             (Some("old"), "new", Overwrite, Some("new")),
-            (None, r#"{"b":1, "a":2}"#, MergePatchJson, Some(r#"{"b":1, "a":2}"#)),
+            (
+                None,
+                r#"{"b":1, "a":2}"#,
+                MergePatchJson,
+                Some(r#"{"b":1, "a":2}"#),
+            ),
             (Some(""), r#"{"a":1}"#, MergePatchJson, Some(r#"{"a":1}"#)),
-            (None, r#"{"a":1,"b":null}"#, MergePatchJson, Some(r#"{"a":1}"#)),
-            (Some(r#"{"log":1}"#), r#"{"mesh":"<2"}"#, MergePatchJson, Some(r#"{"log":1,"mesh":"\u003c2"}"#)),
-            (Some(r#"{"a":{"b":1,"c":2}}"#), r#"{"a":{"b":null}}"#, MergePatchJson, Some(r#"{"a":{"c":2}}"#)),
-            (Some(r#"{"a":[1]}"#), r#"{"a":{"b":1}}"#, MergePatchJson, Some(r#"{"a":{"b":1}}"#)),
-            (Some(r#"{ "b":1, "a":2 }"#), r#"{"a":2}"#, MergePatchJson, None),
+            (
+                None,
+                r#"{"a":1,"b":null}"#,
+                MergePatchJson,
+                Some(r#"{"a":1}"#),
+            ),
+            (
+                Some(r#"{"log":1}"#),
+                r#"{"mesh":"<2"}"#,
+                MergePatchJson,
+                Some(r#"{"log":1,"mesh":"\u003c2"}"#),
+            ),
+            (
+                Some(r#"{"a":{"b":1,"c":2}}"#),
+                r#"{"a":{"b":null}}"#,
+                MergePatchJson,
+                Some(r#"{"a":{"c":2}}"#),
+            ),
+            (
+                Some(r#"{"a":[1]}"#),
+                r#"{"a":{"b":1}}"#,
+                MergePatchJson,
+                Some(r#"{"a":{"b":1}}"#),
+            ),
+            (
+                Some(r#"{ "b":1, "a":2 }"#),
+                r#"{"a":2}"#,
+                MergePatchJson,
+                None,
+            ),
         ];
         for (old, wanted, policy, expected) in table {
             let new = annotation(old, wanted, policy).unwrap();
             assert_eq!(new.as_deref(), expected, "{old:?} {wanted} {policy:?}");
             let again = new.as_deref().or(old);
             let twice = annotation(again, wanted, policy).unwrap();
-            assert_eq!(twice.as_deref().or(again), again, "{old:?} {wanted} {policy:?}: twice is once");
+            assert_eq!(
+                twice.as_deref().or(again),
+                again,
+                "{old:?} {wanted} {policy:?}: twice is once"
+            );
         }
-        for (old, wanted) in [(Some("old"), "{}"), (None, "new"), (Some("[]"), "{}"), (Some("{}"), "")] {
-            assert!(annotation(old, wanted, MergePatchJson).unwrap_err().contains("is no JSON object"));
+        for (old, wanted) in [
+            (Some("old"), "{}"),
+            (None, "new"),
+            (Some("[]"), "{}"),
+            (Some("{}"), ""),
+        ] {
+            assert!(
+                annotation(old, wanted, MergePatchJson)
+                    .unwrap_err()
+                    .contains("is no JSON object")
+            );
         }
     }
 }

@@ -45,7 +45,11 @@ pub struct Matched<'a> {
 
 impl Matched<'_> {
     fn refusal(&self, Reason { text, is_of_pod }: Reason) -> Refusal {
-        Refusal { sidecar_set: self.name.to_owned(), reason: text, is_of_pod }
+        Refusal {
+            sidecar_set: self.name.to_owned(),
+            reason: text,
+            is_of_pod,
+        }
     }
 }
 
@@ -90,11 +94,17 @@ struct Reason {
 
 impl Reason {
     fn of_set(text: String) -> Self {
-        Self { text, is_of_pod: false }
+        Self {
+            text,
+            is_of_pod: false,
+        }
     }
 
     fn of_pod(text: String) -> Self {
-        Self { text, is_of_pod: true }
+        Self {
+            text,
+            is_of_pod: true,
+        }
     }
 }
 
@@ -112,7 +122,9 @@ pub fn inject(pod: &Value, sets: &[Matched<'_>], settings: &Settings<'_>, now: &
         // brought are no fault of the pod.
         let known = std::mem::take(&mut injected.refusals);
         let refused = |mut of: Refusal| {
-            let known = known.iter().find(|known| known.sidecar_set == of.sidecar_set)?;
+            let known = known
+                .iter()
+                .find(|known| known.sidecar_set == of.sidecar_set)?;
             of.is_of_pod &= known.is_of_pod;
             Some(of)
         };
@@ -120,19 +132,34 @@ pub fn inject(pod: &Value, sets: &[Matched<'_>], settings: &Settings<'_>, now: &
         if again.pod == injected.pod {
             break;
         }
-        let new: Vec<String> = again.warnings.into_iter().filter(|new| !injected.warnings.contains(new)).collect();
+        let new: Vec<String> = again
+            .warnings
+            .into_iter()
+            .filter(|new| !injected.warnings.contains(new))
+            .collect();
         injected.warnings.extend(new);
         injected.pod = again.pod;
     }
     injected
 }
 
-fn without_refused(pod: &Value, sets: &[Matched<'_>], settings: &Settings<'_>, now: &str) -> Injected {
+fn without_refused(
+    pod: &Value,
+    sets: &[Matched<'_>],
+    settings: &Settings<'_>,
+    now: &str,
+) -> Injected {
     let mut sets = sets.to_vec();
     let mut refusals = Vec::new();
     loop {
         match all_of(pod, &sets, settings, now) {
-            Ok((pod, warnings)) => return Injected { pod, warnings, refusals },
+            Ok((pod, warnings)) => {
+                return Injected {
+                    pod,
+                    warnings,
+                    refusals,
+                };
+            }
             Err(refusal) => {
                 sets.retain(|set| set.name != refusal.sidecar_set);
                 refusals.push(refusal);
@@ -156,7 +183,8 @@ fn all_of(
     // Before the containers, which may look at annotations.
     for set in sets {
         own::check(&new).map_err(|reason| set.refusal(Reason::of_pod(reason)))?;
-        metadata::patch(&mut new, (pod, set), settings, &mut warnings).map_err(|reason| set.refusal(reason))?;
+        metadata::patch(&mut new, (pod, set), settings, &mut warnings)
+            .map_err(|reason| set.refusal(reason))?;
     }
     let own = own::Own::of(&new, sets);
     let mut brought = Brought::default();
@@ -165,11 +193,17 @@ fn all_of(
     }
     for set in sets {
         brought.warn_of_volumes(set, &new);
-        brought.add(set, &new, &own, now).map_err(|reason| set.refusal(reason))?;
+        brought
+            .add(set, &new, &own, now)
+            .map_err(|reason| set.refusal(reason))?;
     }
     brought.note_replaced(pod, sets.iter().map(|set| set.name));
     warnings.append(&mut brought.warnings);
-    let names: BTreeSet<String> = brought.containers.iter().map(|of| of.name.clone()).collect();
+    let names: BTreeSet<String> = brought
+        .containers
+        .iter()
+        .map(|of| of.name.clone())
+        .collect();
     brought.place(&mut new, settings);
     if !names.is_empty() {
         order::order(&mut new, &names, settings.suffix, &mut warnings);

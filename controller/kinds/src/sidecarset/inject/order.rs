@@ -17,32 +17,57 @@ const LONGEST_BASE: usize = 58;
 
 /// Orders the containers, of which SidecarSets brought those of `brought`. A pod whose name is yet to be generated gets it here,
 /// `suffix` behind, for the variables need it.
-pub(super) fn order(pod: &mut Value, brought: &BTreeSet<String>, suffix: &str, warnings: &mut Vec<String>) {
+pub(super) fn order(
+    pod: &mut Value,
+    brought: &BTreeSet<String>,
+    suffix: &str,
+    warnings: &mut Vec<String>,
+) {
     let priorities = match launch::priorities(pod) {
         Ok(Some(priorities)) => priorities,
         Ok(None) => return,
         Err((_, problem)) => {
-            warnings.push(format!("sidecars have no place in the order in which containers start: {problem}"));
+            warnings.push(format!(
+                "sidecars have no place in the order in which containers start: {problem}"
+            ));
             return;
         }
     };
-    let containers = pod["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
+    let containers = pod["spec"]["containers"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
     let priorities = without_held(containers, brought, &priorities);
-    let Some(name) = name(&pod["metadata"], suffix) else { return };
+    let Some(name) = name(&pod["metadata"], suffix) else {
+        return;
+    };
     if launch::order(pod, &name, priorities) {
         pod["metadata"]["name"] = json!(name);
     } else {
-        warnings.push("containers start in no order: the pod's name is too long for that of its ConfigMap".to_owned());
+        warnings.push(
+            "containers start in no order: the pod's name is too long for that of its ConfigMap"
+                .to_owned(),
+        );
     }
 }
 
 /// The priorities without those of sidecars that would wait for a container of the pod's own,
 /// unless the SidecarSet itself writes the priority. Otherwise the pod's creator could keep a
 /// sidecar from starting by a container that is never ready.
-fn without_held(containers: &[Value], brought: &BTreeSet<String>, priorities: &[i32]) -> Vec<Option<i32>> {
-    let is_brought = |container: &Value| container["name"].as_str().is_some_and(|name| brought.contains(name));
+fn without_held(
+    containers: &[Value],
+    brought: &BTreeSet<String>,
+    priorities: &[i32],
+) -> Vec<Option<i32>> {
+    let is_brought = |container: &Value| {
+        container["name"]
+            .as_str()
+            .is_some_and(|name| brought.contains(name))
+    };
     let all = || containers.iter().zip(priorities);
-    let highest = all().filter(|(container, _)| !is_brought(container)).map(|(_, priority)| *priority).max();
+    let highest = all()
+        .filter(|(container, _)| !is_brought(container))
+        .map(|(_, priority)| *priority)
+        .max();
     let of = |(container, priority): (&Value, &i32)| {
         let waits = highest.is_some_and(|highest| *priority < highest);
         let is_asked = variable(container, CONTAINER_PRIORITY).is_some();
@@ -53,6 +78,13 @@ fn without_held(containers: &[Value], brought: &BTreeSet<String>, priorities: &[
 
 fn name(metadata: &Value, suffix: &str) -> Option<String> {
     let text = |field: &str| metadata[field].as_str().filter(|text| !text.is_empty());
-    let generated = |base: &str| format!("{}{suffix}", &base[..base.floor_char_boundary(LONGEST_BASE)]);
-    text("name").map(str::to_owned).or_else(|| text("generateName").map(generated))
+    let generated = |base: &str| {
+        format!(
+            "{}{suffix}",
+            &base[..base.floor_char_boundary(LONGEST_BASE)]
+        )
+    };
+    text("name")
+        .map(str::to_owned)
+        .or_else(|| text("generateName").map(generated))
 }

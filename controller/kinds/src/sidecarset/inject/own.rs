@@ -21,15 +21,25 @@ pub(super) struct Own<'a> {
 impl<'a> Own<'a> {
     pub(super) fn of(pod: &'a Value, sets: &[Matched<'_>]) -> Self {
         let sidecars = sets.iter().flat_map(|set| sidecar::all(set.spec));
-        let sidecars: BTreeSet<String> = sidecars.flat_map(|(of, list)| sidecar::names_in_pod(of, list)).collect();
+        let sidecars: BTreeSet<String> = sidecars
+            .flat_map(|(of, list)| sidecar::names_in_pod(of, list))
+            .collect();
         let own = |list: List| {
             let containers = pod["spec"][list.name()].as_array().into_iter().flatten();
-            let is_own = |container: &&Value| container["name"].as_str().is_none_or(|name| !sidecars.contains(name));
+            let is_own = |container: &&Value| {
+                container["name"]
+                    .as_str()
+                    .is_none_or(|name| !sidecars.contains(name))
+            };
             containers.filter(is_own).collect::<Vec<_>>()
         };
         let mut natives = own(List::Init);
         natives.retain(|container| container["restartPolicy"] == "Always");
-        Self { containers: own(List::Main), natives, metadata: &pod["metadata"] }
+        Self {
+            containers: own(List::Main),
+            natives,
+            metadata: &pod["metadata"],
+        }
     }
 
     /// The text that a field path such as `metadata.labels['app']` names. Others than labels and annotations name none.
@@ -45,19 +55,26 @@ impl<'a> Own<'a> {
 
     /// A variable of one of its containers. Of several of one name the last counts, as it does for the container.
     pub(super) fn variable(&self, container: &str, name: &str) -> Option<&'a Value> {
-        variable(self.containers.iter().find(|of| of["name"] == container)?, name)
+        variable(
+            self.containers.iter().find(|of| of["name"] == container)?,
+            name,
+        )
     }
 }
 
 /// A variable of a container.
 pub(super) fn variable<'a>(container: &'a Value, name: &str) -> Option<&'a Value> {
-    container["env"].as_array()?.iter().rfind(|variable| variable["name"] == name)
+    container["env"]
+        .as_array()?
+        .iter()
+        .rfind(|variable| variable["name"] == name)
 }
 
 /// The variables of a container by name.
 pub(super) fn variables(container: &Value) -> BTreeMap<&str, &Value> {
     let all = container["env"].as_array().into_iter().flatten();
-    all.filter_map(|variable| Some((variable["name"].as_str()?, variable))).collect()
+    all.filter_map(|variable| Some((variable["name"].as_str()?, variable)))
+        .collect()
 }
 
 /// Whether a container says that a SidecarSet brought it.
@@ -68,9 +85,22 @@ pub(super) fn is_injected(container: &Value) -> bool {
 /// Whether there are lists and maps where a pod has them. The apiserver's pods do.
 pub(super) fn check(pod: &Value) -> Result<(), String> {
     let (spec, metadata) = (&pod["spec"], &pod["metadata"]);
-    let lists = ["initContainers", "containers", "volumes", "imagePullSecrets"];
+    let lists = [
+        "initContainers",
+        "containers",
+        "volumes",
+        "imagePullSecrets",
+    ];
     let annotations = &metadata["annotations"];
-    let are_lists = lists.iter().all(|list| spec[*list].is_null() || spec[*list].is_array());
-    let are_maps = spec.is_object() && metadata.is_object() && (annotations.is_null() || annotations.is_object());
-    if are_lists && are_maps { Ok(()) } else { Err("the object is no pod".to_owned()) }
+    let are_lists = lists
+        .iter()
+        .all(|list| spec[*list].is_null() || spec[*list].is_array());
+    let are_maps = spec.is_object()
+        && metadata.is_object()
+        && (annotations.is_null() || annotations.is_object());
+    if are_lists && are_maps {
+        Ok(())
+    } else {
+        Err("the object is no pod".to_owned())
+    }
 }

@@ -9,13 +9,18 @@ use super::brought::{Brought, Container};
 impl Brought {
     /// Puts all of it into a pod, whose lists and maps were checked.
     pub(super) fn place(self, pod: &mut Value, settings: &Settings<'_>) {
-        let Some(pod) = pod.as_object_mut() else { return };
+        let Some(pod) = pod.as_object_mut() else {
+            return;
+        };
         if let Some(spec) = map(pod, "spec") {
-            let (inits, containers): (Vec<_>, Vec<_>) =
-                self.containers.into_iter().partition(|of| of.list == List::Init);
-            for (mut brought, list, is_sorted) in
-                [(inits, List::Init, true), (containers, List::Main, settings.sort_containers_by_name)]
-            {
+            let (inits, containers): (Vec<_>, Vec<_>) = self
+                .containers
+                .into_iter()
+                .partition(|of| of.list == List::Init);
+            for (mut brought, list, is_sorted) in [
+                (inits, List::Init, true),
+                (containers, List::Main, settings.sort_containers_by_name),
+            ] {
                 if is_sorted {
                     brought.sort_by(|one, other| one.name.cmp(&other.name));
                 }
@@ -25,19 +30,30 @@ impl Brought {
             add_named(
                 spec,
                 "imagePullSecrets",
-                self.pull_secrets.into_iter().map(|name| json!({"name": name})).collect(),
+                self.pull_secrets
+                    .into_iter()
+                    .map(|name| json!({"name": name}))
+                    .collect(),
             );
         }
         if !self.annotations.is_empty()
-            && let Some(annotations) = map(pod, "metadata").and_then(|metadata| map(metadata, "annotations"))
+            && let Some(annotations) =
+                map(pod, "metadata").and_then(|metadata| map(metadata, "annotations"))
         {
-            annotations.extend(self.annotations.into_iter().map(|(key, value)| (key, Value::String(value))));
+            annotations.extend(
+                self.annotations
+                    .into_iter()
+                    .map(|(key, value)| (key, Value::String(value))),
+            );
         }
     }
 }
 
 /// The map in a field, made where there is none. `None` where something else is in its place.
-pub(super) fn map<'a>(holder: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut Map<String, Value>> {
+pub(super) fn map<'a>(
+    holder: &'a mut Map<String, Value>,
+    name: &str,
+) -> Option<&'a mut Map<String, Value>> {
     let map = holder.entry(name).or_insert(Value::Null);
     if map.is_null() {
         *map = Value::Object(Map::new());
@@ -52,7 +68,13 @@ fn place_containers(spec: &mut Map<String, Value>, list: &str, brought: Vec<Cont
     }
     let mut old = taken(spec, list);
     let (mut all, mut behind) = (Vec::new(), Vec::new());
-    for Container { before, at, container, .. } in brought {
+    for Container {
+        before,
+        at,
+        container,
+        ..
+    } in brought
+    {
         match at.and_then(|at| old.get_mut(at)) {
             Some(place) => *place = container,
             None if before => all.push(container),

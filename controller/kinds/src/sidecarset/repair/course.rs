@@ -23,7 +23,11 @@ const LONGEST_END: SignedDuration = SignedDuration::from_mins(10);
 fn ends_after(pod: &Pod, now: Timestamp) -> Option<SignedDuration> {
     let left = pod.metadata.deletion_timestamp?.duration_since(now);
     let given = SignedDuration::from_secs(pod.spec.termination_grace_period_seconds.max(0));
-    let left = if given > LONGEST_END { left.saturating_sub(given.saturating_sub(LONGEST_END)) } else { left };
+    let left = if given > LONGEST_END {
+        left.saturating_sub(given.saturating_sub(LONGEST_END))
+    } else {
+        left
+    };
     left.is_positive().then_some(left)
 }
 
@@ -34,19 +38,32 @@ pub(super) fn go_on<'a>(
     (unavailable, most): (usize, usize),
 ) -> Turn<'a> {
     let name = format!("{}/{}", record.namespace, record.pod);
-    let repaired = snapshot.repaired.as_ref().filter(|pod| *pod.metadata.uid == *record.uid);
+    let repaired = snapshot
+        .repaired
+        .as_ref()
+        .filter(|pod| *pod.metadata.uid == *record.uid);
     if let Some(left) = repaired.and_then(|pod| ends_after(pod, now)) {
         return Turn::UnderWay(format!("pod {name} ends"), Some(left));
     }
     match repaired {
         Some(pod) if pod.is_active() => {
-            let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
-            let Some((pod, lack)) = found else { return Turn::Over };
+            let found = lacking
+                .iter()
+                .find(|(known, _)| known.metadata.uid == pod.metadata.uid);
+            let Some((pod, lack)) = found else {
+                return Turn::Over;
+            };
             // A budget may have had it taken from its ReplicaSet, which has made another since.
-            let how = if is_leftover(pod) { Ok(How::Eviction) } else { How::of(pod) };
+            let how = if is_leftover(pod) {
+                Ok(How::Eviction)
+            } else {
+                How::of(pod)
+            };
             let Ok(how) = how else { return Turn::Over };
             if how == How::Label && pod.metadata.label(SPECIFIED_DELETE).is_some() {
-                let what = format!("pod {name} is to be deleted by its workload, by the label {SPECIFIED_DELETE}");
+                let what = format!(
+                    "pod {name} is to be deleted by its workload, by the label {SPECIFIED_DELETE}"
+                );
                 return lost::waits(record, what, lost::OF_WORKLOAD, now);
             }
             // A canary may have come since.
@@ -74,7 +91,12 @@ pub(super) fn go_on<'a>(
 
 /// What follows a failed try of this turn; `None` where the pod is tried now. The pod is as it was,
 /// because a round begins when all that the controller wrote is seen.
-fn after_failure<'a>(snapshot: &Snapshot, record: &SidecarSetRepair, pod: &Pod, now: Timestamp) -> Option<Turn<'a>> {
+fn after_failure<'a>(
+    snapshot: &Snapshot,
+    record: &SidecarSetRepair,
+    pod: &Pod,
+    now: Timestamp,
+) -> Option<Turn<'a>> {
     let name = format!("{}/{}", record.namespace, record.pod);
     let since = record.since.as_ref().map(|since| since.0);
     let failed = snapshot.turns.failed_since(&pod.metadata.uid, since);
@@ -103,15 +125,22 @@ fn successor<'a>(
 ) -> Turn<'a> {
     let name = format!("{}/{}", record.namespace, record.pod);
     let newest = record.newest.as_ref().map(|newest| newest.0);
-    let is_new =
-        |pod: &&Arc<Pod>| pod.is_active() && *pod.metadata.uid != *record.uid && is_later(pod, &record.pod, newest);
-    let mut new = pods_of(snapshot, &record.namespace, &record.owner).filter(is_new).peekable();
+    let is_new = |pod: &&Arc<Pod>| {
+        pod.is_active() && *pod.metadata.uid != *record.uid && is_later(pod, &record.pod, newest)
+    };
+    let mut new = pods_of(snapshot, &record.namespace, &record.owner)
+        .filter(is_new)
+        .peekable();
     if new.peek().is_none() {
-        let what = format!("its workload has made no other in place of pod {name} yet: see the workload's events");
+        let what = format!(
+            "its workload has made no other in place of pod {name} yet: see the workload's events"
+        );
         return lost::waits(record, what, lost::PATIENCE, now);
     }
     for pod in new {
-        let found = lacking.iter().find(|(known, _)| known.metadata.uid == pod.metadata.uid);
+        let found = lacking
+            .iter()
+            .find(|(known, _)| known.metadata.uid == pod.metadata.uid);
         let of_pod = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
         if let Some((_, lack)) = found {
             return Turn::Stops(format!(
@@ -121,7 +150,9 @@ fn successor<'a>(
                 lack.words()
             ));
         }
-        let member = members.iter().find(|member| member.pod.metadata.uid == pod.metadata.uid);
+        let member = members
+            .iter()
+            .find(|member| member.pod.metadata.uid == pod.metadata.uid);
         // Of one that a canary has taken nothing more is to come here.
         if member.is_none() && snapshot.taken.contains_key(&pod.metadata.uid) {
             continue;

@@ -65,14 +65,37 @@ pub(in crate::sidecarset) fn stopped(record: SidecarSetRepair, now: Timestamp) -
     noted(record, |before| (Some(Time(now)), before.saturating_add(1)))
 }
 
-fn noted(mut record: SidecarSetRepair, stop: impl FnOnce(i32) -> (Option<Time>, i32)) -> SidecarSetRepair {
-    let SidecarSetRepair { namespace, pod, owner, newest, .. } = record.clone();
+fn noted(
+    mut record: SidecarSetRepair,
+    stop: impl FnOnce(i32) -> (Option<Time>, i32),
+) -> SidecarSetRepair {
+    let SidecarSetRepair {
+        namespace,
+        pod,
+        owner,
+        newest,
+        ..
+    } = record.clone();
     let is_its = |lost: &SidecarSetLostPod| lost.namespace == namespace && lost.owner == owner;
-    let before = record.lost.iter().find(|lost| is_its(lost)).map_or(0, |lost| lost.stops);
+    let before = record
+        .lost
+        .iter()
+        .find(|lost| is_its(lost))
+        .map_or(0, |lost| lost.stops);
     record.lost.retain(|lost| !is_its(lost));
     let (stopped, stops) = stop(before);
-    record.lost.push(SidecarSetLostPod { namespace, pod, owner, newest, stopped, stops });
-    SidecarSetRepair { over: true, ..record }
+    record.lost.push(SidecarSetLostPod {
+        namespace,
+        pod,
+        owner,
+        newest,
+        stopped,
+        stops,
+    });
+    SidecarSetRepair {
+        over: true,
+        ..record
+    }
 }
 
 /// The pods in whose place their workloads have made no other to this day that serves and has the
@@ -91,7 +114,9 @@ pub(in crate::sidecarset) fn still_lost(
     let lacks: BTreeSet<_> = lacking.iter().map(|(pod, _)| &*pod.metadata.uid).collect();
     let has_come = |lost: &SidecarSetLostPod| {
         let newest = lost.newest.as_ref().map(|newest| newest.0);
-        let serves = |pod: &Arc<Pod>| pod.is_active() && pod.is_true("Ready") && !lacks.contains(&*pod.metadata.uid);
+        let serves = |pod: &Arc<Pod>| {
+            pod.is_active() && pod.is_true("Ready") && !lacks.contains(&*pod.metadata.uid)
+        };
         let mut all = pods_of(snapshot, &lost.namespace, &lost.owner);
         all.any(|pod| serves(pod) && is_later(pod, &lost.pod, newest))
     };
@@ -99,13 +124,19 @@ pub(in crate::sidecarset) fn still_lost(
         let mut wanted = lacking.iter().filter(|(_, lack)| scope.has(*lack));
         wanted.any(|(pod, _)| is_of(pod, &lost.namespace, &lost.owner))
     };
-    known.iter().filter(|lost| matters(lost) && !has_come(lost)).cloned().collect()
+    known
+        .iter()
+        .filter(|lost| matters(lost) && !has_come(lost))
+        .cloned()
+        .collect()
 }
 
 /// The rest of the pause of a stopped workload; `None` after the pause, or where it has not
 /// stopped.
 fn left(lost: &SidecarSetLostPod, now: Timestamp) -> Option<SignedDuration> {
-    let doubled = 1_i32.checked_shl(lost.stops.saturating_sub(1).clamp(0, 16).unsigned_abs()).unwrap_or(i32::MAX);
+    let doubled = 1_i32
+        .checked_shl(lost.stops.saturating_sub(1).clamp(0, 16).unsigned_abs())
+        .unwrap_or(i32::MAX);
     let pause = FIRST.saturating_mul(doubled).min(LONGEST);
     // A clock that is set back must not lengthen the wait.
     let left = pause.saturating_sub(now.duration_since(lost.stopped.as_ref()?.0).abs());
@@ -114,7 +145,9 @@ fn left(lost: &SidecarSetLostPod, now: Timestamp) -> Option<SignedDuration> {
 
 /// Does repair try another pod of a workload that has stopped?
 pub(super) fn is_tried_again(lost: &[SidecarSetLostPod], pod: &Pod, now: Timestamp) -> bool {
-    let its = lost.iter().find(|lost| is_of(pod, &lost.namespace, &lost.owner));
+    let its = lost
+        .iter()
+        .find(|lost| is_of(pod, &lost.namespace, &lost.owner));
     its.is_some_and(|its| its.stopped.is_some() && left(its, now).is_none())
 }
 
@@ -123,8 +156,12 @@ pub(super) fn stays(lost: &[SidecarSetLostPod], pod: &Pod, now: Timestamp) -> Op
     if is_tried_again(lost, pod, now) {
         return None;
     }
-    let again = format!("to try again at once, set metadata.annotations[{REPAIR}] to None and back");
-    if let Some(its) = lost.iter().find(|lost| is_of(pod, &lost.namespace, &lost.owner)) {
+    let again =
+        format!("to try again at once, set metadata.annotations[{REPAIR}] to None and back");
+    if let Some(its) = lost
+        .iter()
+        .find(|lost| is_of(pod, &lost.namespace, &lost.owner))
+    {
         let of_its = &its.pod;
         return Some(if its.stopped.is_some() {
             format!(
@@ -137,14 +174,20 @@ pub(super) fn stays(lost: &[SidecarSetLostPod], pod: &Pod, now: Timestamp) -> Op
             )
         });
     }
-    let of_namespace = lost.iter().filter(|lost| *lost.namespace == *pod.metadata.namespace).count();
+    let of_namespace = lost
+        .iter()
+        .filter(|lost| *lost.namespace == *pod.metadata.namespace)
+        .count();
     (of_namespace >= MOST_OF_NAMESPACE).then(|| {
         format!("stays, because {of_namespace} workloads of its namespace have made no other pod with the containers; {again}")
     })
 }
 
 /// The time until the first stopped workload is tried again.
-pub(in crate::sidecarset) fn next_try(lost: &[SidecarSetLostPod], now: Timestamp) -> Option<SignedDuration> {
+pub(in crate::sidecarset) fn next_try(
+    lost: &[SidecarSetLostPod],
+    now: Timestamp,
+) -> Option<SignedDuration> {
     lost.iter().filter_map(|lost| left(lost, now)).min()
 }
 
@@ -171,9 +214,19 @@ pub(super) fn missing_everywhere(lost: &[SidecarSetLostPod]) -> Option<String> {
 
 /// The number of namespaces with lost workloads of a kind, if it is at least `many`, and the first
 /// pod.
-fn namespaces(lost: &[SidecarSetLostPod], is_stopped: bool, many: usize) -> Option<(usize, String)> {
-    let such = || lost.iter().filter(|lost| lost.stopped.is_some() == is_stopped);
-    let namespaces = such().map(|lost| &lost.namespace).collect::<BTreeSet<_>>().len();
+fn namespaces(
+    lost: &[SidecarSetLostPod],
+    is_stopped: bool,
+    many: usize,
+) -> Option<(usize, String)> {
+    let such = || {
+        lost.iter()
+            .filter(|lost| lost.stopped.is_some() == is_stopped)
+    };
+    let namespaces = such()
+        .map(|lost| &lost.namespace)
+        .collect::<BTreeSet<_>>()
+        .len();
     let first = such().next().filter(|_| namespaces >= many)?;
     Some((namespaces, format!("{}/{}", first.namespace, first.pod)))
 }

@@ -19,7 +19,10 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 fn bare(name: &str, owner: &str) -> Value {
     let mut bare = pod(name, "h2", true);
     bare["metadata"]["annotations"] = json!({});
-    bare["spec"]["containers"].as_array_mut().unwrap().truncate(1);
+    bare["spec"]["containers"]
+        .as_array_mut()
+        .unwrap()
+        .truncate(1);
     owned(bare, owner)
 }
 
@@ -38,7 +41,9 @@ fn asked(scope: &str, fields: Value, status: &Value, pods: &[Value]) -> Snapshot
     fields["/status"] = status.clone();
     let mut snapshot = snapshot(&fields, pods);
     snapshot.repaired = record(&snapshot).and_then(|record| {
-        let is_it = |pod: &&Arc<Pod>| *pod.metadata.name == *record.pod && *pod.metadata.namespace == *record.namespace;
+        let is_it = |pod: &&Arc<Pod>| {
+            *pod.metadata.name == *record.pod && *pod.metadata.namespace == *record.namespace
+        };
         snapshot.pods.iter().find(is_it).cloned()
     });
     snapshot
@@ -47,7 +52,9 @@ fn asked(scope: &str, fields: Value, status: &Value, pods: &[Value]) -> Snapshot
 /// What is done for repair: the verb, and the pod.
 fn done(plan: &Plan) -> Vec<String> {
     let stages = plan.stages.iter().filter(|stage| stage.name == "repair");
-    let actions = stages.flat_map(|stage| &stage.steps).flat_map(|step| &step.actions);
+    let actions = stages
+        .flat_map(|stage| &stage.steps)
+        .flat_map(|step| &step.actions);
     let words = |action: &Action| match action {
         Action::EvictPod { target } => format!("evict {}", target.uid),
         Action::PatchPod { target, patch } => format!("{:?} {}", patch.labels, target.uid),
@@ -64,14 +71,28 @@ fn round(snapshot: &Snapshot, outcome: &Outcome) -> (Vec<String>, Value) {
 
 /// Two rounds from the beginning: what the second does.
 fn replaced(scope: &str, fields: &Value, pods: &[Value]) -> Vec<String> {
-    let (first, status) = round(&asked(scope, fields.clone(), &Value::Null, pods), &Outcome::default());
-    assert!(first.is_empty(), "nothing is done before it is noted: {first:?}");
-    round(&asked(scope, fields.clone(), &status, pods), &Outcome::default()).0
+    let (first, status) = round(
+        &asked(scope, fields.clone(), &Value::Null, pods),
+        &Outcome::default(),
+    );
+    assert!(
+        first.is_empty(),
+        "nothing is done before it is noted: {first:?}"
+    );
+    round(
+        &asked(scope, fields.clone(), &status, pods),
+        &Outcome::default(),
+    )
+    .0
 }
 
 fn condition(status: &Value) -> (String, String) {
     let all = status["conditions"].as_array().into_iter().flatten();
-    let found = all.into_iter().find(|known| known["type"] == REPAIRING).cloned().unwrap_or_default();
+    let found = all
+        .into_iter()
+        .find(|known| known["type"] == REPAIRING)
+        .cloned()
+        .unwrap_or_default();
     let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
     (text("reason"), text("message"))
 }
@@ -92,11 +113,24 @@ fn a_pod_is_replaced_as_the_kind_of_its_controller_does_it() {
         ("", None),
     ] {
         let pods = [bare("a", owner)];
-        assert_eq!(replaced("Missed", &json!({}), &pods), Vec::from_iter(expected), "{owner}");
+        assert_eq!(
+            replaced("Missed", &json!({}), &pods),
+            Vec::from_iter(expected),
+            "{owner}"
+        );
         let told = decide(&asked("Missed", json!({}), &Value::Null, &pods), NOW).waiting;
-        let says =
-            |words: &str| told.iter().any(|waiting| waiting.pod == "default/a" && waiting.reason.contains(words));
-        assert!(says(if expected.is_some() { "in its turn" } else { "by hand" }), "{owner}: {told:#?}");
+        let says = |words: &str| {
+            told.iter()
+                .any(|waiting| waiting.pod == "default/a" && waiting.reason.contains(words))
+        };
+        assert!(
+            says(if expected.is_some() {
+                "in its turn"
+            } else {
+                "by hand"
+            }),
+            "{owner}: {told:#?}"
+        );
     }
 }
 
@@ -106,7 +140,8 @@ fn what_is_replaced_is_what_is_asked_for_and_nothing_while_it_is_held() {
     let mut old = missed();
     old["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
     let mut outdated = owned(pod("a", "h1", true), "apps/v1 ReplicaSet");
-    outdated["metadata"]["annotations"][HASH_WITHOUT_IMAGE] = json!(json!({"log": {"hash": "x"}}).to_string());
+    outdated["metadata"]["annotations"][HASH_WITHOUT_IMAGE] =
+        json!(json!({"log": {"hash": "x"}}).to_string());
     let strategy = |value: Value| json!({"/spec/updateStrategy": value});
     let injection = |value: Value| json!({"/spec/injectionStrategy": value});
     for (what, scope, fields, pod, is_replaced) in [
@@ -115,9 +150,27 @@ fn what_is_replaced_is_what_is_asked_for_and_nothing_while_it_is_held() {
         ("of all", "All", json!({}), missed(), true),
         ("an older one", "Missed", json!({}), old.clone(), false),
         ("an older one of all", "All", json!({}), old, true),
-        ("one that is not upgradable", "Missed", json!({}), outdated.clone(), false),
-        ("one of all that is not upgradable", "All", json!({}), outdated.clone(), true),
-        ("that is kept back", "All", strategy(json!({"partition": 1})), outdated.clone(), false),
+        (
+            "one that is not upgradable",
+            "Missed",
+            json!({}),
+            outdated.clone(),
+            false,
+        ),
+        (
+            "one of all that is not upgradable",
+            "All",
+            json!({}),
+            outdated.clone(),
+            true,
+        ),
+        (
+            "that is kept back",
+            "All",
+            strategy(json!({"partition": 1})),
+            outdated.clone(),
+            false,
+        ),
         (
             "that is not selected",
             "All",
@@ -125,7 +178,13 @@ fn what_is_replaced_is_what_is_asked_for_and_nothing_while_it_is_held() {
             outdated.clone(),
             false,
         ),
-        ("that is not to be updated", "All", strategy(json!({"type": "NotUpdate"})), outdated.clone(), false),
+        (
+            "that is not to be updated",
+            "All",
+            strategy(json!({"type": "NotUpdate"})),
+            outdated.clone(),
+            false,
+        ),
         (
             "whose successor would be pinned",
             "All",
@@ -140,24 +199,63 @@ fn what_is_replaced_is_what_is_asked_for_and_nothing_while_it_is_held() {
             missed(),
             true,
         ),
-        ("paused", "Missed", strategy(json!({"paused": true})), missed(), false),
-        ("injection is paused", "Missed", injection(json!({"paused": true})), missed(), false),
-        ("0 may be away", "Missed", strategy(json!({"maxUnavailable": 0})), missed(), false),
-        ("a share of those that are selected", "Missed", strategy(json!({"maxUnavailable": "10%"})), missed(), true),
+        (
+            "paused",
+            "Missed",
+            strategy(json!({"paused": true})),
+            missed(),
+            false,
+        ),
+        (
+            "injection is paused",
+            "Missed",
+            injection(json!({"paused": true})),
+            missed(),
+            false,
+        ),
+        (
+            "0 may be away",
+            "Missed",
+            strategy(json!({"maxUnavailable": 0})),
+            missed(),
+            false,
+        ),
+        (
+            "a share of those that are selected",
+            "Missed",
+            strategy(json!({"maxUnavailable": "10%"})),
+            missed(),
+            true,
+        ),
     ] {
-        assert_eq!(replaced(scope, &fields, &[pod]).len(), usize::from(is_replaced), "{what}");
+        assert_eq!(
+            replaced(scope, &fields, &[pod]).len(),
+            usize::from(is_replaced),
+            "{what}"
+        );
     }
     let pods = [missed()];
-    let unasked = Snapshot { asked: Asked::NotYet, ..asked("Missed", json!({}), &Value::Null, &pods) };
+    let unasked = Snapshot {
+        asked: Asked::NotYet,
+        ..asked("Missed", json!({}), &Value::Null, &pods)
+    };
     let (_, status) = round(&unasked, &Outcome::default());
-    assert!(status["repair"].is_null() && condition(&status).1.contains("InjectionReady"), "{status:#}");
+    assert!(
+        status["repair"].is_null() && condition(&status).1.contains("InjectionReady"),
+        "{status:#}"
+    );
 }
 
 #[test]
 fn the_next_one_goes_when_the_successor_is_ready() {
     let owner = "apps/v1 ReplicaSet";
     let (a, b) = (bare("a", owner), bare("b", owner));
-    let step = |status: &Value, pods: &[Value]| round(&asked("Missed", json!({}), status, pods), &Outcome::default());
+    let step = |status: &Value, pods: &[Value]| {
+        round(
+            &asked("Missed", json!({}), status, pods),
+            &Outcome::default(),
+        )
+    };
     let (_, begun) = step(&Value::Null, &[a.clone(), b.clone()]);
     assert_eq!(begun["repair"]["pod"], "a");
     assert_eq!(step(&begun, &[a.clone(), b.clone()]).0, ["evict a"]);
@@ -169,13 +267,18 @@ fn the_next_one_goes_when_the_successor_is_ready() {
         new["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
         new
     };
-    for (pods, is_missing) in
-        [(vec![ending, b.clone()], false), (vec![b.clone()], true), (vec![new(false), b.clone()], true)]
-    {
+    for (pods, is_missing) in [
+        (vec![ending, b.clone()], false),
+        (vec![b.clone()], true),
+        (vec![new(false), b.clone()], true),
+    ] {
         let (done, mut status) = step(&begun, &pods);
         let missing = status["repair"].as_object_mut().unwrap().remove("missing");
         assert_eq!(missing.is_some(), is_missing);
-        assert_eq!((done.len(), &status["repair"], condition(&status).0.as_str()), (0, &begun["repair"], "Replacing"));
+        assert_eq!(
+            (done.len(), &status["repair"], condition(&status).0.as_str()),
+            (0, &begun["repair"], "Replacing")
+        );
     }
     let (_, over) = step(&begun, &[new(true), b.clone()]);
     assert_eq!(over["repair"]["over"], true);
@@ -184,7 +287,10 @@ fn the_next_one_goes_when_the_successor_is_ready() {
     assert_eq!(step(&next, &[new(true), b.clone()]).0, ["evict b"]);
     // Nobody asks any more: nothing is left of it.
     let (done, off) = round(&asked("None", json!({}), &next, &[b]), &Outcome::default());
-    assert!(done.is_empty() && off["repair"].is_null() && condition(&off).0.is_empty(), "{off:#}");
+    assert!(
+        done.is_empty() && off["repair"].is_null() && condition(&off).0.is_empty(),
+        "{off:#}"
+    );
 }
 
 #[test]
@@ -192,18 +298,32 @@ fn a_turn_begins_when_no_successor_could_be_as_old_as_the_newest_pod() {
     let owner = "apps/v1 ReplicaSet";
     let mut newest = owned(pod("b", "h2", true), owner);
     newest["metadata"]["creationTimestamp"] = json!("2026-01-04T00:00:00Z");
-    let snapshot = asked("Missed", json!({}), &Value::Null, &[bare("a", owner), newest]);
+    let snapshot = asked(
+        "Missed",
+        json!({}),
+        &Value::Null,
+        &[bare("a", owner), newest],
+    );
     let at = |millis| {
-        let now = "2026-01-04T00:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_millis(millis);
+        let now = "2026-01-04T00:00:00Z".parse::<Timestamp>().unwrap()
+            + SignedDuration::from_millis(millis);
         let plan = decide(&snapshot, now);
         let status = json!(status(&snapshot, &plan, &Outcome::default(), now));
-        (plan.look_again.map(|wait| wait.as_millis()), status["repair"]["pod"].clone(), condition(&status).0)
+        (
+            plan.look_again.map(|wait| wait.as_millis()),
+            status["repair"]["pod"].clone(),
+            condition(&status).0,
+        )
     };
     let waits = |millis: i128| (Some(millis), Value::Null, "Replacing".to_owned());
     assert_eq!(at(100), waits(1900));
     assert_eq!(at(1999), waits(1));
     assert_eq!(at(2000), (None, json!("a"), "Replacing".to_owned()));
-    assert_eq!(at(-60_000).1, json!("a"), "a clock that is behind makes nobody wait");
+    assert_eq!(
+        at(-60_000).1,
+        json!("a"),
+        "a clock that is behind makes nobody wait"
+    );
 }
 
 /// A pod without the containers, of the ReplicaSet with this uid.
@@ -233,44 +353,80 @@ fn successor_of(name: &str, uid: &str, ready: bool) -> Value {
 fn pod_stays_whose_successor_would_lack_containers() {
     let pods = [bare_of("a", "rs"), bare_of("b", "rs")];
     let begun = round_at(0, &Value::Null, &pods).1;
-    let snapshot = Snapshot { fruitless: Some("volume x".to_owned()), ..asked("Missed", json!({}), &begun, &pods) };
+    let snapshot = Snapshot {
+        fruitless: Some("volume x".to_owned()),
+        ..asked("Missed", json!({}), &begun, &pods)
+    };
     let (done, status) = round(&snapshot, &Outcome::default());
-    assert!(done.is_empty() && condition(&status).1.contains("volume x"), "{status:#}");
+    assert!(
+        done.is_empty() && condition(&status).1.contains("volume x"),
+        "{status:#}"
+    );
     assert_eq!(decide(&snapshot, NOW).look_again, Some(REFUSED));
-    assert_eq!(round_at(10, &status, &pods).1["repair"]["pod"], "b", "another one is next");
+    assert_eq!(
+        round_at(10, &status, &pods).1["repair"]["pod"],
+        "b",
+        "another one is next"
+    );
 }
 
 #[test]
 fn no_pod_goes_before_calls_are_answered() {
     let pods = [bare_of("a", "rs")];
     let begun = round_at(0, &Value::Null, &pods).1;
-    let ready = json!({"type": "InjectionReady", "status": "True", "reason": "Asked", "message": "m"});
+    let ready =
+        json!({"type": "InjectionReady", "status": "True", "reason": "Asked", "message": "m"});
     for (what, calls, status) in [
         ("too few dry runs failed", Asked::Unknown, "True"),
-        ("dry runs fail", Asked::Unanswered("no answer".to_owned()), "False"),
+        (
+            "dry runs fail",
+            Asked::Unanswered("no answer".to_owned()),
+            "False",
+        ),
         ("the entry is not written", Asked::NotYet, "False"),
     ] {
         let mut before = begun.clone();
         before["conditions"] = json!([ready]);
-        let snapshot = Snapshot { asked: calls, ..asked("Missed", json!({}), &before, &pods) };
+        let snapshot = Snapshot {
+            asked: calls,
+            ..asked("Missed", json!({}), &before, &pods)
+        };
         let (done, now) = round(&snapshot, &Outcome::default());
         let conditions = now["conditions"].as_array().unwrap();
-        let found = conditions.iter().find(|known| known["type"] == "InjectionReady").unwrap();
-        assert!(done.is_empty() && found["status"] == status, "{what}: {now:#}");
+        let found = conditions
+            .iter()
+            .find(|known| known["type"] == "InjectionReady")
+            .unwrap();
+        assert!(
+            done.is_empty() && found["status"] == status,
+            "{what}: {now:#}"
+        );
     }
 }
 
 /// A round at this second: the plan, and the status that comes of it.
 fn round_at(second: i64, status: &Value, pods: &[Value]) -> (Plan, Value) {
-    let (snapshot, now) = (asked("Missed", json!({}), status, pods), Timestamp::from_second(second).unwrap());
+    let (snapshot, now) = (
+        asked("Missed", json!({}), status, pods),
+        Timestamp::from_second(second).unwrap(),
+    );
     let plan = decide(&snapshot, now);
-    let status = json!(super::super::status(&snapshot, &plan, &Outcome::default(), now));
+    let status = json!(super::super::status(
+        &snapshot,
+        &plan,
+        &Outcome::default(),
+        now
+    ));
     (plan, status)
 }
 
 #[test]
 fn a_pod_in_whose_place_nothing_comes_holds_up_others_for_a_minute() {
-    let (a, b, c) = (bare_of("a", "rs"), bare_of("b", "rs"), bare_of("c", "other"));
+    let (a, b, c) = (
+        bare_of("a", "rs"),
+        bare_of("b", "rs"),
+        bare_of("c", "other"),
+    );
     let begun = round_at(0, &Value::Null, &[a.clone(), b.clone(), c.clone()]).1;
     assert_eq!(begun["repair"]["pod"], "a");
     let ending = |given: i64, until: &str| {
@@ -286,25 +442,54 @@ fn a_pod_in_whose_place_nothing_comes_holds_up_others_for_a_minute() {
     for (what, gone, ends) in [
         ("it is gone", vec![], 0),
         ("it has failed, and is there", vec![failed], 0),
-        ("its node is gone, so that it never ends", vec![ending(30, "1970-01-01T00:01:40Z")], 100),
-        ("it has a day to end", vec![ending(86_400, "1970-01-02T00:00:00Z")], 600),
+        (
+            "its node is gone, so that it never ends",
+            vec![ending(30, "1970-01-01T00:01:40Z")],
+            100,
+        ),
+        (
+            "it has a day to end",
+            vec![ending(86_400, "1970-01-02T00:00:00Z")],
+            600,
+        ),
     ] {
         let pods = [gone.as_slice(), &others].concat();
         if ends > 0 {
             let (plan, status) = round_at(ends - 10, &begun, &pods);
-            assert_eq!((wait(&plan), &status["repair"]), (Some(10), &begun["repair"]), "{what}");
+            assert_eq!(
+                (wait(&plan), &status["repair"]),
+                (Some(10), &begun["repair"]),
+                "{what}"
+            );
         }
         let (plan, waits) = round_at(ends, &begun, &pods);
         assert_eq!((wait(&plan), plan.events.len()), (Some(60), 0), "{what}");
-        assert_eq!(waits["repair"]["missing"], json!(Time(Timestamp::from_second(ends).unwrap())), "{what}");
+        assert_eq!(
+            waits["repair"]["missing"],
+            json!(Time(Timestamp::from_second(ends).unwrap())),
+            "{what}"
+        );
         let (plan, later) = round_at(ends + 59, &waits, &pods);
-        assert_eq!((wait(&plan), &later), (Some(1), &waits), "{what}: nothing is written meanwhile");
+        assert_eq!(
+            (wait(&plan), &later),
+            (Some(1), &waits),
+            "{what}: nothing is written meanwhile"
+        );
         assert!(super::super::tests::updated(&plan).is_empty(), "{what}");
         let (plan, over) = round_at(ends + 60, &waits, &pods);
-        assert!(plan.events.iter().any(|event| event.warning && event.reason == "NoSuccessor"), "{what}: {plan:#?}");
+        assert!(
+            plan.events
+                .iter()
+                .any(|event| event.warning && event.reason == "NoSuccessor"),
+            "{what}: {plan:#?}"
+        );
         assert_eq!(over["repair"]["over"], true, "{what}");
         let (plan, _) = round_at(ends + 61, &over, &pods);
-        assert_eq!(super::super::tests::updated(&plan), ["d"], "{what}: updates go on");
+        assert_eq!(
+            super::super::tests::updated(&plan),
+            ["d"],
+            "{what}: updates go on"
+        );
     }
 }
 
@@ -316,7 +501,12 @@ fn workload_gets_no_more_time_by_pods_that_come_and_go() {
     let came = round_at(50, &waits, &[b.clone(), successor_of("e", "rs", false)]).1;
     assert_eq!(came["repair"]["missing"], waits["repair"]["missing"]);
     let (plan, lost) = round_at(70, &came, std::slice::from_ref(&b));
-    assert!(plan.events.iter().any(|event| event.reason == "NoSuccessor"), "{plan:#?}");
+    assert!(
+        plan.events
+            .iter()
+            .any(|event| event.reason == "NoSuccessor"),
+        "{plan:#?}"
+    );
     assert_eq!(lost["repair"]["over"], true);
 }
 
@@ -331,20 +521,37 @@ fn workload_that_does_nothing_holds_the_turn_five_minutes() {
         let begun = round_at(0, &Value::Null, &[a.clone(), other.clone()]).1;
         let mut asked_to_go = a;
         asked_to_go["metadata"]["labels"] = label.clone();
-        let stays = if owner.contains("CloneSet") { asked_to_go } else { successor_of("b", "rs", false) };
+        let stays = if owner.contains("CloneSet") {
+            asked_to_go
+        } else {
+            successor_of("b", "rs", false)
+        };
         let pods = [stays, other];
         let waits = round_at(10, &begun, &pods).1;
         assert_eq!(waits["repair"]["over"], Value::Null, "{what}");
-        assert_eq!(round_at(309, &waits, &pods).1["repair"]["over"], Value::Null, "{what}");
+        assert_eq!(
+            round_at(309, &waits, &pods).1["repair"]["over"],
+            Value::Null,
+            "{what}"
+        );
         let over = round_at(310, &waits, &pods).1;
         assert_eq!(over["repair"]["over"], true, "{what}: {over:#}");
-        assert_eq!(round_at(311, &over, &pods).1["repair"]["pod"], "c", "{what}");
+        assert_eq!(
+            round_at(311, &over, &pods).1["repair"]["pod"],
+            "c",
+            "{what}"
+        );
     }
 }
 
 #[test]
 fn no_second_pod_is_taken_of_a_workload_that_made_no_other_until_it_has_made_one() {
-    let (a, b, c, d) = (bare_of("a", "rs"), bare_of("b", "rs"), bare_of("c", "other"), bare_of("d", "other"));
+    let (a, b, c, d) = (
+        bare_of("a", "rs"),
+        bare_of("b", "rs"),
+        bare_of("c", "other"),
+        bare_of("d", "other"),
+    );
     let begun = round_at(0, &Value::Null, &[a, b.clone(), c.clone(), d.clone()]).1;
     let waits = round_at(0, &begun, &[b.clone(), c.clone(), d.clone()]).1;
     let lost = round_at(60, &waits, &[b.clone(), c.clone(), d.clone()]).1;
@@ -352,25 +559,50 @@ fn no_second_pod_is_taken_of_a_workload_that_made_no_other_until_it_has_made_one
     assert_eq!(kept(&lost), "a");
     // The other workload's go on, one after the other, and then nothing does.
     let next = round_at(61, &lost, &[b.clone(), c, d.clone()]).1;
-    assert_eq!((&next["repair"]["pod"], kept(&next)), (&json!("c"), json!("a")));
+    assert_eq!(
+        (&next["repair"]["pod"], kept(&next)),
+        (&json!("c"), json!("a"))
+    );
     let new = [b.clone(), d, successor_of("e", "other", true)];
     let over = round_at(62, &next, &new).1;
     let next = round_at(63, &over, &new).1;
-    assert_eq!((&next["repair"]["pod"], kept(&next)), (&json!("d"), json!("a")));
+    assert_eq!(
+        (&next["repair"]["pod"], kept(&next)),
+        (&json!("d"), json!("a"))
+    );
     let mut last = successor_of("f", "other", true);
     last["metadata"]["creationTimestamp"] = json!("2026-01-05T00:00:00Z");
     let new = [b.clone(), new[2].clone(), last];
     let over = round_at(64, &next, &new).1;
     let (plan, idle) = round_at(65, &over, &new);
-    assert_eq!((condition(&idle).0.as_str(), kept(&idle)), ("Idle", json!("a")));
-    assert!(condition(&idle).1.contains("its workload has made no other in place of pod a"), "{idle:#}");
-    assert!(plan.waiting.iter().any(|waiting| waiting.pod == "default/b" && waiting.reason.contains("place of pod a")));
-    assert_eq!(round_at(66, &idle, &new).1, idle, "nothing is written twice");
+    assert_eq!(
+        (condition(&idle).0.as_str(), kept(&idle)),
+        ("Idle", json!("a"))
+    );
+    assert!(
+        condition(&idle)
+            .1
+            .contains("its workload has made no other in place of pod a"),
+        "{idle:#}"
+    );
+    assert!(
+        plan.waiting
+            .iter()
+            .any(|waiting| waiting.pod == "default/b" && waiting.reason.contains("place of pod a"))
+    );
+    assert_eq!(
+        round_at(66, &idle, &new).1,
+        idle,
+        "nothing is written twice"
+    );
     // One that does not serve is none yet.
     for (ready, expected) in [(false, &idle["repair"]["pod"]), (true, &json!("b"))] {
         let pods = [new.as_slice(), &[successor_of("g", "rs", ready)]].concat();
         let next = round_at(67, &idle, &pods).1;
-        assert_eq!((&next["repair"]["pod"], kept(&next).is_null()), (expected, ready));
+        assert_eq!(
+            (&next["repair"]["pod"], kept(&next).is_null()),
+            (expected, ready)
+        );
     }
     // Where nothing is left that could be taken, nothing is kept.
     let over = round_at(66, &idle, &new[1..]).1;
@@ -381,7 +613,10 @@ fn no_second_pod_is_taken_of_a_workload_that_made_no_other_until_it_has_made_one
 fn one_that_is_not_let_go_holds_up_no_other() {
     let owner = "apps/v1 ReplicaSet";
     let pods = [bare("a", owner), bare("b", owner)];
-    let (_, begun) = round(&asked("Missed", json!({}), &Value::Null, &pods), &Outcome::default());
+    let (_, begun) = round(
+        &asked("Missed", json!({}), &Value::Null, &pods),
+        &Outcome::default(),
+    );
     let failure = |permanent| Failure {
         deed: Deed::of(Verb::Evict, PODS),
         namespace: "default".to_owned(),
@@ -394,18 +629,33 @@ fn one_that_is_not_let_go_holds_up_no_other() {
         infeasible: false,
     };
     let after = |permanent| {
-        let outcome = Outcome { failures: vec![failure(permanent)] };
+        let outcome = Outcome {
+            failures: vec![failure(permanent)],
+        };
         round(&asked("Missed", json!({}), &begun, &pods), &outcome).1
     };
-    assert_eq!(after(false)["repair"], begun["repair"], "it may be gone: nobody knows");
+    assert_eq!(
+        after(false)["repair"],
+        begun["repair"],
+        "it may be gone: nobody knows"
+    );
     let refused = after(true);
-    assert!(condition(&refused).1.contains("disruption budget"), "{refused:#}");
-    assert_eq!((&refused["repair"]["over"], &refused["repair"]["refused"]), (&json!(true), &json!(true)));
+    assert!(
+        condition(&refused).1.contains("disruption budget"),
+        "{refused:#}"
+    );
+    assert_eq!(
+        (&refused["repair"]["over"], &refused["repair"]["refused"]),
+        (&json!(true), &json!(true))
+    );
     let snapshot = asked("Missed", json!({}), &refused, &pods);
     let at = |seconds| {
         let now = Timestamp::from_second(seconds).unwrap();
         let plan = decide(&snapshot, now);
-        (plan.look_again.is_some(), json!(status(&snapshot, &plan, &Outcome::default(), now))["repair"]["pod"].clone())
+        (
+            plan.look_again.is_some(),
+            json!(status(&snapshot, &plan, &Outcome::default(), now))["repair"]["pod"].clone(),
+        )
     };
     assert_eq!(at(1), (true, json!("a")), "not at once");
     assert_eq!(at(11).1, json!("b"));
@@ -414,7 +664,10 @@ fn one_that_is_not_let_go_holds_up_no_other() {
 #[test]
 fn a_pod_that_lacks_nothing_any_more_or_is_not_selected_is_left() {
     let owner = "apps/v1 ReplicaSet";
-    let (_, begun) = round(&asked("Missed", json!({}), &Value::Null, &[bare("a", owner)]), &Outcome::default());
+    let (_, begun) = round(
+        &asked("Missed", json!({}), &Value::Null, &[bare("a", owner)]),
+        &Outcome::default(),
+    );
     // A tenant takes the label away, so the selectors do not match it; it is still there.
     let mut snapshot = asked("Missed", json!({}), &begun, &[]);
     snapshot.repaired = Some(Arc::new(serde_json::from_value(bare("a", owner)).unwrap()));
@@ -423,20 +676,38 @@ fn a_pod_that_lacks_nothing_any_more_or_is_not_selected_is_left() {
     // Another pod of that name is not it.
     let mut other = bare("a", owner);
     other["metadata"]["uid"] = json!("other");
-    let (done, status) = round(&asked("Missed", json!({}), &begun, &[other]), &Outcome::default());
-    assert_eq!((done.len(), &status["repair"]["lost"][0]["stops"]), (0, &json!(1)), "it is the successor");
+    let (done, status) = round(
+        &asked("Missed", json!({}), &begun, &[other]),
+        &Outcome::default(),
+    );
+    assert_eq!(
+        (done.len(), &status["repair"]["lost"][0]["stops"]),
+        (0, &json!(1)),
+        "it is the successor"
+    );
 }
 
 #[test]
 fn nothing_is_replaced_by_a_pod_of_a_canary_and_nothing_waits_for_one() {
     let owner = "apps/v1 ReplicaSet";
     let mut outdated = owned(pod("a", "h1", true), owner);
-    outdated["metadata"]["annotations"][HASH_WITHOUT_IMAGE] = json!(json!({"log": {"hash": "x"}}).to_string());
+    outdated["metadata"]["annotations"][HASH_WITHOUT_IMAGE] =
+        json!(json!({"log": {"hash": "x"}}).to_string());
     let with = |status: &Value, pods: &[Value], taken: &[Value]| {
-        let taken = taken.iter().map(|pod| serde_json::from_value::<Pod>(pod.clone()).unwrap());
-        let taken = taken.map(|pod| (pod.metadata.uid.clone(), Arc::new(pod))).collect();
-        let snapshot = Snapshot { taken, ..asked("All", json!({}), status, pods) };
-        (round(&snapshot, &Outcome::default()), decide(&snapshot, NOW).waiting)
+        let taken = taken
+            .iter()
+            .map(|pod| serde_json::from_value::<Pod>(pod.clone()).unwrap());
+        let taken = taken
+            .map(|pod| (pod.metadata.uid.clone(), Arc::new(pod)))
+            .collect();
+        let snapshot = Snapshot {
+            taken,
+            ..asked("All", json!({}), status, pods)
+        };
+        (
+            round(&snapshot, &Outcome::default()),
+            decide(&snapshot, NOW).waiting,
+        )
     };
     let pods = std::slice::from_ref(&outdated);
     let ((_, begun), _) = with(&Value::Null, pods, &[]);
@@ -444,8 +715,15 @@ fn nothing_is_replaced_by_a_pod_of_a_canary_and_nothing_waits_for_one() {
     assert_eq!(with(&begun, pods, &[]).0.0, ["evict a"]);
     // It is told, and no turn begins; one that has begun ends.
     let ((_, status), told) = with(&Value::Null, pods, pods);
-    assert!(status["repair"].is_null() && condition(&status).1.contains("canary"), "{status:#}");
-    assert!(told.iter().any(|waiting| waiting.pod == "default/a" && waiting.reason.contains("canary")), "{told:#?}");
+    assert!(
+        status["repair"].is_null() && condition(&status).1.contains("canary"),
+        "{status:#}"
+    );
+    assert!(
+        told.iter()
+            .any(|waiting| waiting.pod == "default/a" && waiting.reason.contains("canary")),
+        "{told:#?}"
+    );
     let ((done, over), _) = with(&begun, pods, pods);
     assert_eq!((done.len(), &over["repair"]["over"]), (0, &json!(true)));
     // It has gone, and what comes in its place has the canary's.
@@ -462,20 +740,34 @@ fn updates_and_repair_share_what_may_be_out_of_service() {
     let plan = decide(&snapshot, NOW);
     assert_eq!(super::super::tests::updated(&plan), ["b"]);
     let status = json!(status(&snapshot, &plan, &Outcome::default(), NOW));
-    assert!(status["repair"].is_null() && condition(&status).1.contains("1 of 1"), "{status:#}");
+    assert!(
+        status["repair"].is_null() && condition(&status).1.contains("1 of 1"),
+        "{status:#}"
+    );
     // The other way round.
     let begun = round(
-        &asked("Missed", json!({"/spec/updateStrategy": {"type": "NotUpdate"}}), &Value::Null, &pods),
+        &asked(
+            "Missed",
+            json!({"/spec/updateStrategy": {"type": "NotUpdate"}}),
+            &Value::Null,
+            &pods,
+        ),
         &Outcome::default(),
     )
     .1;
-    assert!(super::super::tests::updated(&decide(&asked("Missed", json!({}), &begun, &pods), NOW)).is_empty());
+    assert!(
+        super::super::tests::updated(&decide(&asked("Missed", json!({}), &begun, &pods), NOW))
+            .is_empty()
+    );
 }
 
 #[test]
 fn the_condition_names_a_pod_that_repair_leaves_alone() {
     let pods = [bare("b", "v1 ReplicaSet"), bare("a", "")];
-    let (done, status) = round(&asked("Missed", json!({}), &Value::Null, &pods), &Outcome::default());
+    let (done, status) = round(
+        &asked("Missed", json!({}), &Value::Null, &pods),
+        &Outcome::default(),
+    );
     assert!(done.is_empty(), "{done:?}");
     let left = "pod default/a: no workload makes another in its place, so repair leaves it: replace it by hand; 1 more stay as they are";
     assert_eq!(condition(&status), ("Idle".to_owned(), left.to_owned()));

@@ -11,11 +11,25 @@ fn the_first_list_of_a_pod_has_all_sets_of_which_it_has_records() {
     ] {
         let mut pod = pod("a", "h1", true);
         let annotations = pod["metadata"]["annotations"].as_object_mut().unwrap();
-        annotations.insert(HASH.to_owned(), json!(json!({"log": "h1", "mesh": "h5"}).to_string()));
+        annotations.insert(
+            HASH.to_owned(),
+            json!(json!({"log": "h1", "mesh": "h5"}).to_string()),
+        );
         annotations.remove(INJECTED_LIST);
         annotations.extend(list.map(|list| (INJECTED_LIST.to_owned(), json!(list))));
         let plan = decide(&snapshot(&json!({}), &[pod]), NOW);
-        let Some(Action::PatchPod { patch, .. }) = plan.actions().next() else { panic!("{what}: {plan:#?}") };
-        assert_eq!(patch.annotations.get(INJECTED_LIST).cloned().flatten().as_deref(), expected, "{what}");
+        let Some(Action::PatchPod { patch, .. }) = plan.actions().next() else {
+            panic!("{what}: {plan:#?}")
+        };
+        assert_eq!(
+            patch
+                .annotations
+                .get(INJECTED_LIST)
+                .cloned()
+                .flatten()
+                .as_deref(),
+            expected,
+            "{what}"
+        );
     }
 }

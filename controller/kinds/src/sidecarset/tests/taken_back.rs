@@ -3,8 +3,14 @@
 use super::natives::{images, one_patch};
 use super::*;
 
-const VERSIONS: [&str; 2] = ["version.sidecarset.kruise.io/mesh-1", "version.sidecarset.kruise.io/mesh-2"];
-const ALTS: [&str; 2] = ["versionalt.sidecarset.kruise.io/mesh-1", "versionalt.sidecarset.kruise.io/mesh-2"];
+const VERSIONS: [&str; 2] = [
+    "version.sidecarset.kruise.io/mesh-1",
+    "version.sidecarset.kruise.io/mesh-2",
+];
+const ALTS: [&str; 2] = [
+    "versionalt.sidecarset.kruise.io/mesh-1",
+    "versionalt.sidecarset.kruise.io/mesh-2",
+];
 
 /// A pod whose own container is not ready, and whose `mesh-2` has got `mesh:9`. By now `mesh:2` is wanted.
 fn halfway(first: &str, ready: [bool; 2]) -> Value {
@@ -19,13 +25,23 @@ fn an_older_container_that_has_the_image_becomes_the_empty_one_before_it_gets_it
     for (what, ready, strategy) in [
         ("both run", [true, true], json!({})),
         ("the older one fails", [false, true], json!({})),
-        ("updates are paused by now", [true, true], json!({"paused": true})),
+        (
+            "updates are paused by now",
+            [true, true],
+            json!({"paused": true}),
+        ),
     ] {
-        let patch = one_patch(&decide(&hot_snapshot(&[halfway("mesh:2", ready)], strategy), NOW));
+        let patch = one_patch(&decide(
+            &hot_snapshot(&[halfway("mesh:2", ready)], strategy),
+            NOW,
+        ));
         assert_eq!(patch.images, images("mesh-1", "empty:1"), "{what}");
         let versions = [VERSIONS[0], ALTS[1]].map(|key| patch.annotations[key].as_deref());
         assert_eq!(versions, [Some("0"), Some("0")], "{what}");
-        assert!(!patch.annotations.contains_key(WORKING) && !patch.annotations.contains_key(HASH), "{what}");
+        assert!(
+            !patch.annotations.contains_key(WORKING) && !patch.annotations.contains_key(HASH),
+            "{what}"
+        );
     }
 
     let mut emptied = halfway("empty:1", [true, true]);
@@ -34,12 +50,24 @@ fn an_older_container_that_has_the_image_becomes_the_empty_one_before_it_gets_it
     }
     let patch = one_patch(&decide(&hot_snapshot(&[emptied], json!({})), NOW));
     assert_eq!(patch.images, images("mesh-1", "mesh:2"));
-    let says = [WORKING, VERSIONS[0], ALTS[0], ALTS[1]].map(|key| patch.annotations[key].as_deref());
-    assert_eq!(says, [Some(r#"{"mesh":"mesh-1"}"#), Some("77"), Some("60"), Some("77")]);
+    let says =
+        [WORKING, VERSIONS[0], ALTS[0], ALTS[1]].map(|key| patch.annotations[key].as_deref());
+    assert_eq!(
+        says,
+        [
+            Some(r#"{"mesh":"mesh-1"}"#),
+            Some("77"),
+            Some("60"),
+            Some("77")
+        ]
+    );
 }
 
 #[test]
 fn as_long_as_the_new_container_does_not_serve_the_older_one_is_left_alone() {
-    let patch = one_patch(&decide(&hot_snapshot(&[halfway("mesh:2", [true, false])], json!({})), NOW));
+    let patch = one_patch(&decide(
+        &hot_snapshot(&[halfway("mesh:2", [true, false])], json!({})),
+        NOW,
+    ));
     assert_eq!(patch.images, images("mesh-2", "mesh:2"));
 }

@@ -21,27 +21,40 @@ const MOST_NAMED: usize = 10;
 /// Claims that are on their way out, of pods that are missing.
 pub(super) fn in_the_way(snapshot: &Snapshot) -> impl Iterator<Item = Cause> {
     let workload = snapshot.scene().workload;
-    let going =
-        snapshot.claims.values().filter(|claim| claim.is_going() && template(snapshot, &claim.metadata.name).is_some());
+    let going = snapshot
+        .claims
+        .values()
+        .filter(|claim| claim.is_going() && template(snapshot, &claim.metadata.name).is_some());
     going.map(move |claim| {
         let name = &claim.metadata.name;
         let held = if claim.metadata.finalizers.is_empty() {
             String::new()
         } else {
-            format!(", and its finalizers {} are still there", claim.metadata.finalizers.join(", "))
+            format!(
+                ", and its finalizers {} are still there",
+                claim.metadata.finalizers.join(", ")
+            )
         };
-        let message = format!("{workload}: claim {name} is being deleted{held}; its pod waits for its end");
-        lasting("ClaimTerminating", message, claim.metadata.deletion_timestamp)
+        let message =
+            format!("{workload}: claim {name} is being deleted{held}; its pod waits for its end");
+        lasting(
+            "ClaimTerminating",
+            message,
+            claim.metadata.deletion_timestamp,
+        )
     })
 }
 
 /// Claims that cannot become what their templates say.
 pub(super) fn differing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
     let growth = Growth::of(snapshot);
-    let differing = snapshot.pods.iter().find_map(|pod| match growth.stage(snapshot, pod) {
-        Stage::Differs(claim) => Some((pod, claim)),
-        _ => None,
-    });
+    let differing = snapshot
+        .pods
+        .iter()
+        .find_map(|pod| match growth.stage(snapshot, pod) {
+            Stage::Differs(claim) => Some((pod, claim)),
+            _ => None,
+        });
     let (pod, claim) = differing?;
     let message = format!(
         "{}: claim {claim} of pod {} is of another storage class than spec.volumeClaimTemplates says, which no claim can change; \
@@ -59,9 +72,18 @@ pub(super) fn without_consent(snapshot: &Snapshot, now: Timestamp) -> Option<Cau
     let first = names.first()?;
     let metadata = &snapshot.set.metadata;
     let set = metadata.name.as_deref().unwrap_or_default();
-    let listed = names.iter().take(MOST_NAMED).copied().collect::<Vec<_>>().join(" ");
+    let listed = names
+        .iter()
+        .take(MOST_NAMED)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(" ");
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
-    let claims = Named { resource: "persistentvolumeclaim", namespace, name: &listed };
+    let claims = Named {
+        resource: "persistentvolumeclaim",
+        namespace,
+        name: &listed,
+    };
     let message = format!(
         "{}: claim {first}: metadata.ownerReferences: names neither the StatefulSet nor its pod, as spec.persistentVolumeClaimRetentionPolicy \
          asks, because another creator made the claim, and an owner that goes takes the claim's data along ({} such claims); allow it with \
@@ -74,8 +96,13 @@ pub(super) fn without_consent(snapshot: &Snapshot, now: Timestamp) -> Option<Cau
 }
 
 /// Claims that the apiserver does not let grow, for their StorageClass does not; and what else was refused.
-pub(super) fn refused(snapshot: &Snapshot, outcome: &Outcome, now: Timestamp) -> (Vec<Cause>, Outcome) {
-    let (cannot_grow, failures): (Vec<_>, Vec<_>) = outcome.failures.iter().cloned().partition(is_of_class);
+pub(super) fn refused(
+    snapshot: &Snapshot,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> (Vec<Cause>, Outcome) {
+    let (cannot_grow, failures): (Vec<_>, Vec<_>) =
+        outcome.failures.iter().cloned().partition(is_of_class);
     let causes = cannot_grow.iter().map(|failure| {
         let claim = &failure.object;
         let known = snapshot.claims.get(&**claim);
@@ -111,10 +138,17 @@ fn field(snapshot: &Snapshot, claim: &str) -> String {
 /// Of which claim template it is.
 fn template<'a>(snapshot: &'a Snapshot, claim: &str) -> Option<&'a str> {
     let is_of = |template: &str| {
-        let pod = claim.strip_prefix(template).and_then(|rest| rest.strip_prefix('-'));
+        let pod = claim
+            .strip_prefix(template)
+            .and_then(|rest| rest.strip_prefix('-'));
         pod.is_some_and(|pod| ordinal_of(snapshot.scene().workload.name(), pod).is_some())
     };
-    let mut names = snapshot.set.spec.volume_claim_templates.iter().map(|template| template.name());
+    let mut names = snapshot
+        .set
+        .spec
+        .volume_claim_templates
+        .iter()
+        .map(|template| template.name());
     names.find(|name| is_of(name))
 }
 
@@ -128,11 +162,16 @@ pub(super) fn waiting_for_a_start<'a>(
     let workload = snapshot.scene().workload;
     let pods = snapshot.pods.iter().filter(|pod| pod.is_active());
     let waiting = pods.filter_map(move |pod| {
-        let claim = growth.lacking(snapshot, pod).find(|claim| claim.waits_for_its_file_system())?.clone();
+        let claim = growth
+            .lacking(snapshot, pod)
+            .find(|claim| claim.waits_for_its_file_system())?
+            .clone();
         Some((pod, claim))
     });
     let stays = move |pod: &Pod| {
-        update.is_none_or(|(revision, settings)| !is_about_to_be_updated(snapshot, settings, revision, pod))
+        update.is_none_or(|(revision, settings)| {
+            !is_about_to_be_updated(snapshot, settings, revision, pod)
+        })
     };
     waiting.filter(move |(pod, _)| stays(pod)).map(move |(pod, claim)| {
         let (pod, claim, since) = (&pod.metadata, &claim.metadata.name, claim.resizes_since());
@@ -146,13 +185,26 @@ pub(super) fn waiting_for_a_start<'a>(
 }
 
 /// Does an update come to the pod by itself? Where priorities say which pods stay at the partition, any may be one that does not.
-fn is_about_to_be_updated(snapshot: &Snapshot, settings: Option<&Settings>, update_revision: &str, pod: &Pod) -> bool {
+fn is_about_to_be_updated(
+    snapshot: &Snapshot,
+    settings: Option<&Settings>,
+    update_revision: &str,
+    pod: &Pod,
+) -> bool {
     let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
     if claims::is_updated(snapshot, revision::same(label, update_revision), pod) {
         return false;
     }
-    let Some(settings) = settings else { return false };
-    let Some(ordinal) = ordinal_of(snapshot.scene().workload.name(), &pod.metadata.name) else { return false };
-    let rank = if settings.order.is_some() { 0 } else { settings.ordinals.rank(ordinal) };
+    let Some(settings) = settings else {
+        return false;
+    };
+    let Some(ordinal) = ordinal_of(snapshot.scene().workload.name(), &pod.metadata.name) else {
+        return false;
+    };
+    let rank = if settings.order.is_some() {
+        0
+    } else {
+        settings.ordinals.rank(ordinal)
+    };
     settings.updates && rank >= settings.partition
 }

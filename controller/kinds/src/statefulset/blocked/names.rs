@@ -10,9 +10,19 @@ use super::LASTING;
 /// Pods of others that have names of ours.
 pub(super) fn taken(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = Cause> {
     let workload = snapshot.scene().workload;
-    snapshot.others.iter().filter(|(name, _)| !snapshot.orphans.has_pod(name)).map(move |(name, other)| {
-        let message = format!("{workload}: pod {name} cannot be made: {}; delete it", who_has_the_name(other));
-        let due = other.metadata.deletion_timestamp.and_then(|going| going.checked_add(LASTING).ok());
-        Cause::new(Grade::Failing, "NameTaken", message, due.unwrap_or(now))
-    })
+    snapshot
+        .others
+        .iter()
+        .filter(|(name, _)| !snapshot.orphans.has_pod(name))
+        .map(move |(name, other)| {
+            let message = format!(
+                "{workload}: pod {name} cannot be made: {}; delete it",
+                who_has_the_name(other)
+            );
+            let due = other
+                .metadata
+                .deletion_timestamp
+                .and_then(|going| going.checked_add(LASTING).ok());
+            Cause::new(Grade::Failing, "NameTaken", message, due.unwrap_or(now))
+        })
 }

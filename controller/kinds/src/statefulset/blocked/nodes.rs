@@ -19,7 +19,10 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service=nodeshutdown:NoE
 const MOST: usize = 20;
 
 /// The names of nodes that tell why one of these pods is not gone, or not scheduled.
-pub fn nodes_to_watch(pods: &[Arc<Pod>], records: Option<&PersistentPodState>) -> BTreeSet<Box<str>> {
+pub fn nodes_to_watch(
+    pods: &[Arc<Pod>],
+    records: Option<&PersistentPodState>,
+) -> BTreeSet<Box<str>> {
     let of = |pod: &Arc<Pod>| match &pod.metadata.deletion_timestamp {
         Some(_) => (!pod.spec.node_name.is_empty()).then(|| pod.spec.node_name.clone()),
         None => pinned_by(pod, records?).map(|record| record.node_name.as_str().into()),
@@ -29,13 +32,21 @@ pub fn nodes_to_watch(pods: &[Arc<Pod>], records: Option<&PersistentPodState>) -
 
 /// The pods that wait for a node, each with what it waits for.
 pub(super) fn causes(snapshot: &Snapshot) -> impl Iterator<Item = (&Arc<Pod>, Cause)> {
-    snapshot.pods.iter().filter_map(|pod| Some((pod, terminating(snapshot, pod).or_else(|| pinned(snapshot, pod))?)))
+    snapshot.pods.iter().filter_map(|pod| {
+        Some((
+            pod,
+            terminating(snapshot, pod).or_else(|| pinned(snapshot, pod))?,
+        ))
+    })
 }
 
 /// A pod that is to be gone, and whose node does not answer: there is no other of its name before it is known to have ended.
 fn terminating(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     let due = pod.metadata.deletion_timestamp?;
-    let node = snapshot.watched_nodes.get(&pod.spec.node_name).filter(|node| !node.ready)?;
+    let node = snapshot
+        .watched_nodes
+        .get(&pod.spec.node_name)
+        .filter(|node| !node.ready)?;
     if !pod.metadata.finalizers.is_empty() {
         return None;
     }
@@ -55,8 +66,15 @@ fn pinned(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     let record = pinned_by(pod, records)?;
     let (what, remedy) = no_place(snapshot, record)?;
     let (node, name) = (&record.node_name, &pod.metadata.name);
-    let (workload, state) = (snapshot.scene().workload, records.metadata.name.as_deref().unwrap_or_default());
-    let object = Named { resource: "persistentpodstate", namespace: workload.namespace(), name: state };
+    let (workload, state) = (
+        snapshot.scene().workload,
+        records.metadata.name.as_deref().unwrap_or_default(),
+    );
+    let object = Named {
+        resource: "persistentpodstate",
+        namespace: workload.namespace(),
+        name: state,
+    };
     let waiting = waiting(snapshot, records, name);
     let message = format!(
         "{workload}: pod {name} has no node: PersistentPodState {state} wants it to be where it was, on node {node}, which {what}; \
@@ -65,7 +83,9 @@ fn pinned(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
         commands::take_annotation(object, FORGET_POD_STATES)
     );
     let condition = pod.condition("PodScheduled");
-    let since = condition.and_then(|c| c.last_transition_time).or(pod.metadata.creation_timestamp);
+    let since = condition
+        .and_then(|c| c.last_transition_time)
+        .or(pod.metadata.creation_timestamp);
     Some(lasting("PinnedNodeUnavailable", message, since))
 }
 
@@ -82,8 +102,17 @@ fn no_place(snapshot: &Snapshot, record: &PodState) -> Option<(&'static str, &'s
 /// The names of the pods that wait for such a node, this one among them, with commas as the annotation has them: one value for all,
 /// because the next value takes the place of this one.
 fn waiting(snapshot: &Snapshot, records: &PersistentPodState, name: &str) -> String {
-    let waits = |pod: &&Arc<Pod>| pinned_by(pod, records).and_then(|record| no_place(snapshot, record)).is_some();
-    let others = snapshot.pods.iter().filter(waits).map(|pod| &*pod.metadata.name).filter(|other| *other != name);
+    let waits = |pod: &&Arc<Pod>| {
+        pinned_by(pod, records)
+            .and_then(|record| no_place(snapshot, record))
+            .is_some()
+    };
+    let others = snapshot
+        .pods
+        .iter()
+        .filter(waits)
+        .map(|pod| &*pod.metadata.name)
+        .filter(|other| *other != name);
     let mut names: Vec<_> = others.take(MOST - 1).chain([name]).collect();
     names.sort_unstable();
     names.join(",")
@@ -97,8 +126,19 @@ fn pinned_by<'a>(pod: &Pod, records: &'a PersistentPodState) -> Option<&'a PodSt
         return None;
     }
     let by = pod.metadata.annotation(INJECTED_PERSISTENT_POD_STATE)?;
-    records.metadata.name.as_deref().filter(|name| *name == by)?;
-    let record = records.status.as_ref()?.pod_states.get(&*pod.metadata.name)?;
+    records
+        .metadata
+        .name
+        .as_deref()
+        .filter(|name| *name == by)?;
+    let record = records
+        .status
+        .as_ref()?
+        .pod_states
+        .get(&*pod.metadata.name)?;
     let required = &records.spec.required_persistent_topology.as_ref()?.keys;
-    required.iter().any(|key| record.node_topology_labels.contains_key(key)).then_some(record)
+    required
+        .iter()
+        .any(|key| record.node_topology_labels.contains_key(key))
+        .then_some(record)
 }

@@ -27,13 +27,20 @@ fn with_pod(world: &World, name: &str, patch: &Value) -> Snapshot {
     merge(&mut pod, patch);
     let mut snapshot = world.snapshot();
     let pod: Pod = serde_json::from_value(pod).unwrap();
-    snapshot.pods.iter_mut().filter(|old| *old.metadata.name == *name).for_each(|old| *old = Arc::new(pod.clone()));
+    snapshot
+        .pods
+        .iter_mut()
+        .filter(|old| *old.metadata.name == *name)
+        .for_each(|old| *old = Arc::new(pod.clone()));
     snapshot
 }
 
 fn nodes(all: &[Value]) -> BTreeMap<Box<str>, Arc<Node>> {
     let of = |node: &Value| Arc::new(serde_json::from_value::<Node>(node.clone()).unwrap());
-    all.iter().map(of).map(|node| (node.metadata.name.clone(), node)).collect()
+    all.iter()
+        .map(of)
+        .map(|node| (node.metadata.name.clone(), node))
+        .collect()
 }
 
 fn node(name: &str, is_ready: bool, is_cordoned: bool) -> Value {
@@ -45,15 +52,27 @@ fn node(name: &str, is_ready: bool, is_cordoned: bool) -> Value {
 /// Reason and message after so many seconds.
 fn told(snapshot: &Snapshot, outcome: &Outcome, seconds: i64) -> Option<(String, String)> {
     let plan = decide(snapshot, at(seconds));
-    let conditions = status(snapshot, &plan, outcome, at(seconds)).unwrap().conditions;
-    conditions.into_iter().find(|c| c.type_ == "Blocked").map(|c| (c.reason, c.message))
+    let conditions = status(snapshot, &plan, outcome, at(seconds))
+        .unwrap()
+        .conditions;
+    conditions
+        .into_iter()
+        .find(|c| c.type_ == "Blocked")
+        .map(|c| (c.reason, c.message))
 }
 
 /// It counts after a minute, and the plan looks again by then.
 fn told_when_it_has_lasted(snapshot: &Snapshot, what: &str) -> (String, String) {
-    assert_eq!(told(snapshot, &Outcome::default(), 59), None, "{what}: it may pass by itself");
+    assert_eq!(
+        told(snapshot, &Outcome::default(), 59),
+        None,
+        "{what}: it may pass by itself"
+    );
     let again = decide(snapshot, at(30)).look_again;
-    assert!(again.is_some_and(|wait| wait <= SignedDuration::from_secs(30)), "{what}: {again:?}");
+    assert!(
+        again.is_some_and(|wait| wait <= SignedDuration::from_secs(30)),
+        "{what}: {again:?}"
+    );
     told(snapshot, &Outcome::default(), 60).unwrap_or_else(|| panic!("{what}: nothing is told"))
 }
 
@@ -77,8 +96,20 @@ fn a_pod_that_does_not_go_names_its_node_if_that_is_not_ready() {
             "NodeNotReady",
             ["node node, which is not ready", taint, "by force"],
         ),
-        ("up", &going, node("node", true, true), "PodTerminating", ["db-1", "see whether the node is up", "node node"]),
-        ("held", &held, node("node", false, false), "PodTerminating", ["db-1", "example.com/x", "take them off"]),
+        (
+            "up",
+            &going,
+            node("node", true, true),
+            "PodTerminating",
+            ["db-1", "see whether the node is up", "node node"],
+        ),
+        (
+            "held",
+            &held,
+            node("node", false, false),
+            "PodTerminating",
+            ["db-1", "example.com/x", "take them off"],
+        ),
     ] {
         let mut snapshot = with_pod(&world, "db-1", patch);
         let names: Vec<_> = nodes_to_watch(&snapshot.pods, None).into_iter().collect();
@@ -93,21 +124,30 @@ fn a_pod_that_does_not_go_names_its_node_if_that_is_not_ready() {
 #[test]
 fn a_node_that_is_lost_after_the_pod_was_told_is_told_in_its_place() {
     let world = World::settled(2, json!({}));
-    let mut snapshot = with_pod(&world, "db-1", &json!({"metadata": {"deletionTimestamp": SINCE}}));
+    let mut snapshot = with_pod(
+        &world,
+        "db-1",
+        &json!({"metadata": {"deletionTimestamp": SINCE}}),
+    );
     let plan = decide(&snapshot, at(61));
     let first = status(&snapshot, &plan, &Outcome::default(), at(61)).unwrap();
     assert_eq!(first.conditions[0].reason, "PodTerminating");
     Arc::make_mut(&mut snapshot.set).status = Some(first);
     snapshot.watched_nodes = nodes(&[node("node", false, false)]);
-    assert_eq!(told(&snapshot, &Outcome::default(), 90).unwrap().0, "NodeNotReady");
+    assert_eq!(
+        told(&snapshot, &Outcome::default(), 90).unwrap().0,
+        "NodeNotReady"
+    );
 }
 
 #[test]
 fn a_pod_that_is_bound_to_where_it_was_names_the_node_that_takes_none() {
     let world = World::settled(2, json!({}));
     let records = |required: Value| {
-        let state = json!({"nodeName": "n1", "nodeTopologyLabels": {"kubernetes.io/hostname": "n1"}});
-        let target = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db"});
+        let state =
+            json!({"nodeName": "n1", "nodeTopologyLabels": {"kubernetes.io/hostname": "n1"}});
+        let target =
+            json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "db"});
         let records = json!({
             "metadata": {"name": "keep"}, "spec": {"targetRef": target, "requiredPersistentTopology": required},
             "status": {"observedGeneration": 1, "podStates": {"db-1": state}},
@@ -131,7 +171,14 @@ fn a_pod_that_is_bound_to_where_it_was_names_the_node_that_takes_none() {
             "PinnedNodeUnavailable",
             ["n1, which is cordoned; uncordon it", forget],
         ),
-        ("gone", "keep", &hosts, vec![], "PinnedNodeUnavailable", ["n1, which is gone", forget]),
+        (
+            "gone",
+            "keep",
+            &hosts,
+            vec![],
+            "PinnedNodeUnavailable",
+            ["n1, which is gone", forget],
+        ),
         (
             "lost",
             "keep",
@@ -140,14 +187,39 @@ fn a_pod_that_is_bound_to_where_it_was_names_the_node_that_takes_none() {
             "PinnedNodeUnavailable",
             ["n1, which is not ready", forget],
         ),
-        ("full", "keep", &hosts, vec![node("n1", true, false)], "PodUnschedulable", ["0/3 nodes fit", "db-1"]),
-        ("bound by another", "other", &hosts, vec![], "PodUnschedulable", ["0/3 nodes fit", "db-1"]),
-        ("bound to nothing", "keep", &json!(null), vec![], "PodUnschedulable", ["0/3 nodes fit", "db-1"]),
+        (
+            "full",
+            "keep",
+            &hosts,
+            vec![node("n1", true, false)],
+            "PodUnschedulable",
+            ["0/3 nodes fit", "db-1"],
+        ),
+        (
+            "bound by another",
+            "other",
+            &hosts,
+            vec![],
+            "PodUnschedulable",
+            ["0/3 nodes fit", "db-1"],
+        ),
+        (
+            "bound to nothing",
+            "keep",
+            &json!(null),
+            vec![],
+            "PodUnschedulable",
+            ["0/3 nodes fit", "db-1"],
+        ),
     ] {
         let mut snapshot = with_pod(&world, "db-1", &unscheduled(by));
         snapshot.records = records(required.clone());
         let watched = nodes_to_watch(&snapshot.pods, snapshot.records.as_deref());
-        assert_eq!(watched.contains("n1"), by == "keep" && !required.is_null(), "{what}");
+        assert_eq!(
+            watched.contains("n1"),
+            by == "keep" && !required.is_null(),
+            "{what}"
+        );
         snapshot.watched_nodes = nodes(&all);
         let (told, message) = told_when_it_has_lasted(&snapshot, what);
         assert_eq!(told, reason, "{what}: {message}");
@@ -158,8 +230,7 @@ fn a_pod_that_is_bound_to_where_it_was_names_the_node_that_takes_none() {
 #[test]
 fn forgetting_names_all_pods_that_wait_and_its_end() {
     let state = json!({"nodeName": "n1", "nodeTopologyLabels": {"kubernetes.io/hostname": "n1"}});
-    let condition =
-        json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": SINCE});
+    let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": SINCE});
     let pinned = json!({"metadata": {"annotations": {"kruise.io/injected-persistent-pod-state": "keep"}},
                         "spec": {"nodeName": null}, "status": {"phase": "Pending", "conditions": [condition]}});
     let mut world = World::settled(4, json!({"podManagementPolicy": "Parallel"}));
@@ -231,7 +302,14 @@ fn a_file_system_that_grows_with_the_next_start_is_told_where_no_update_brings_o
         };
         let (told, message) = told_when_it_has_lasted(&snapshot, what);
         assert_eq!(told, reason, "{what}: {message}");
-        has_words(&message, &["claim data-db-1", "when pod db-1 starts next", "delete the pod, or wait"]);
+        has_words(
+            &message,
+            &[
+                "claim data-db-1",
+                "when pod db-1 starts next",
+                "delete the pod, or wait",
+            ],
+        );
     }
 }
 
@@ -267,11 +345,20 @@ fn a_claim_that_its_class_does_not_let_grow_names_the_class() {
         let mut claim = (*snapshot.claims["data-db-0"]).clone();
         claim.spec.resources.requests.storage = Some("1Gi".into());
         snapshot.claims.insert("data-db-0".into(), Arc::new(claim));
-        let (told, message) = told(&snapshot, &refused(deed, "data-db-0", code, message), 0).unwrap();
+        let (told, message) =
+            told(&snapshot, &refused(deed, "data-db-0", code, message), 0).unwrap();
         assert_eq!(told, reason, "{code} {message}");
         if reason == "ClassCannotExpand" {
-            let field = "spec.volumeClaimTemplates[data].spec.resources.requests.storage back to 1Gi";
-            has_words(&message, &["claim data-db-0", "allowVolumeExpansion: true in StorageClass fast", field]);
+            let field =
+                "spec.volumeClaimTemplates[data].spec.resources.requests.storage back to 1Gi";
+            has_words(
+                &message,
+                &[
+                    "claim data-db-0",
+                    "allowVolumeExpansion: true in StorageClass fast",
+                    field,
+                ],
+            );
         }
     }
 }
@@ -286,16 +373,35 @@ fn in_order_a_pod_that_the_others_wait_for_is_told_if_no_cause_of_its_own_is() {
     assert_eq!(reason, "PredecessorNotReady", "{message}");
     has_words(
         &message,
-        &["the others wait for pod db-1", "OrderedReady", "`kubectl describe pvc data-db-1 -n default`"],
+        &[
+            "the others wait for pod db-1",
+            "OrderedReady",
+            "`kubectl describe pvc data-db-1 -n default`",
+        ],
     );
     // Of a batch that may be larger, too: the next pods follow when all serve.
     let two = json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}});
-    let (reason, message) = told_when_it_has_lasted(&growing(3, &two, &resizes("Resizing")).snapshot(), "of two");
+    let (reason, message) =
+        told_when_it_has_lasted(&growing(3, &two, &resizes("Resizing")).snapshot(), "of two");
     assert_eq!(reason, "PredecessorNotReady", "{message}");
-    has_words(&message, &["the others wait for pod db-2", "`kubectl describe pvc data-db-2 -n default`"]);
-    let mut parallel = growing(2, &json!({"podManagementPolicy": "Parallel"}), &resizes("Resizing"));
+    has_words(
+        &message,
+        &[
+            "the others wait for pod db-2",
+            "`kubectl describe pvc data-db-2 -n default`",
+        ],
+    );
+    let mut parallel = growing(
+        2,
+        &json!({"podManagementPolicy": "Parallel"}),
+        &resizes("Resizing"),
+    );
     more(&mut parallel);
-    assert_eq!(told(&parallel.snapshot(), &Outcome::default(), 60), None, "all at once, nothing waits for it");
+    assert_eq!(
+        told(&parallel.snapshot(), &Outcome::default(), 60),
+        None,
+        "all at once, nothing waits for it"
+    );
     // One that is not ready has its own.
     let mut world = World::settled(2, json!({}));
     more(&mut world);
@@ -321,7 +427,15 @@ fn in_order_a_pod_that_has_ended_and_is_held_is_told() {
     });
     let (reason, message) = told_when_it_has_lasted(&with_pod(&world, "db-1", &state), "held");
     assert_eq!(reason, "HookNotReleased", "{message}");
-    has_words(&message, &["pod db-1", "PreparingDelete", "hook preDelete holds it", "example.com/in-use=true"]);
+    has_words(
+        &message,
+        &[
+            "pod db-1",
+            "PreparingDelete",
+            "hook preDelete holds it",
+            "example.com/in-use=true",
+        ],
+    );
 }
 
 #[test]
@@ -335,11 +449,23 @@ fn of_two_that_have_ended_and_are_to_go_the_lower_is_named() {
     assert_eq!(reason, "PredecessorNotReady");
     has_words(
         &message,
-        &["pod db-2 is beyond what is wanted", "pod db-1", "OrderedReady", "Failed", "delete pod db-1"],
+        &[
+            "pod db-2 is beyond what is wanted",
+            "pod db-1",
+            "OrderedReady",
+            "Failed",
+            "delete pod db-1",
+        ],
     );
     world.delete("db-1");
     world.settle();
-    assert_eq!((world.pods.len(), told(&world.snapshot(), &Outcome::default(), 0)), (1, None));
+    assert_eq!(
+        (
+            world.pods.len(),
+            told(&world.snapshot(), &Outcome::default(), 0)
+        ),
+        (1, None)
+    );
 }
 
 #[test]
@@ -356,22 +482,41 @@ fn refused_pod_of_old_revision_names_its_remedy() {
         &json!({"volumeClaimTemplates": [], "template": {"spec": {"containers": [{"name": "main", "image": "db:1"}]}}}),
     );
     world.settle();
-    let of_volume = "Pod \"db-0\" is invalid: spec.containers[0].volumeMounts[0].name: Not found: \"data\"";
+    let of_volume =
+        "Pod \"db-0\" is invalid: spec.containers[0].volumeMounts[0].name: Not found: \"data\"";
     let add = "add that volume to spec.volumeClaimTemplates again, or lower the partition";
     for (pod, message, words, others) in [
-        ("db-0", of_volume, [of_volume, "the pods are of revision db-", add], "spec.template,"),
+        (
+            "db-0",
+            of_volume,
+            [of_volume, "the pods are of revision db-", add],
+            "spec.template,",
+        ),
         (
             "db-0",
             "denied",
-            ["denied", "the pods are of revision db-", "change what refuses it, or lower"],
+            [
+                "denied",
+                "the pods are of revision db-",
+                "change what refuses it, or lower",
+            ],
             "spec.template,",
         ),
-        ("db-1", "denied", ["denied", "change spec.template, or what refuses it", ""], "revision"),
+        (
+            "db-1",
+            "denied",
+            ["denied", "change spec.template, or what refuses it", ""],
+            "revision",
+        ),
     ] {
         let mut snapshot = world.snapshot();
         snapshot.pods.retain(|own| *own.metadata.name != *pod);
         let plan = decide(&snapshot, world.now());
-        assert!(plan.actions().any(|action| matches!(action, Action::CreatePod { .. })), "{pod}");
+        assert!(
+            plan.actions()
+                .any(|action| matches!(action, Action::CreatePod { .. })),
+            "{pod}"
+        );
         let failure = Failure {
             deed: Deed::of(Verb::Create, PODS),
             namespace: "default".to_owned(),
@@ -383,11 +528,26 @@ fn refused_pod_of_old_revision_names_its_remedy() {
             taken: false,
             infeasible: false,
         };
-        let conditions =
-            status(&snapshot, &plan, &Outcome { failures: vec![failure] }, world.now()).unwrap().conditions;
-        let blocked = conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
+        let conditions = status(
+            &snapshot,
+            &plan,
+            &Outcome {
+                failures: vec![failure],
+            },
+            world.now(),
+        )
+        .unwrap()
+        .conditions;
+        let blocked = conditions
+            .into_iter()
+            .find(|c| c.type_ == "Blocked")
+            .unwrap();
         assert_eq!(blocked.reason, "CreateRefused");
         has_words(&blocked.message, &words);
-        assert!(!blocked.message.contains(others), "{others} is no remedy: {}", blocked.message);
+        assert!(
+            !blocked.message.contains(others),
+            "{others} is no remedy: {}",
+            blocked.message
+        );
     }
 }

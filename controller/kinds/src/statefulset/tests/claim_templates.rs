@@ -10,7 +10,10 @@ fn template(name: &str) -> Value {
 
 /// A set whose pods have a claim each, with another template since.
 fn with_one_more(replicas: i32, rolling: &Value, fields: &Value) -> World {
-    let mut world = World::new(replicas, json!({"volumeClaimTemplates": [template("data")]}));
+    let mut world = World::new(
+        replicas,
+        json!({"volumeClaimTemplates": [template("data")]}),
+    );
     world.merge(&json!({"updateStrategy": {"rollingUpdate": rolling}}));
     world.merge(fields);
     world.settle();
@@ -24,7 +27,11 @@ fn add_template(world: &mut World) {
 
 /// Which volumes of each pod are claims.
 fn mounted(world: &World) -> Vec<String> {
-    world.all_pods().iter().map(|pod| pod.spec.claim_volumes.join(" ")).collect()
+    world
+        .all_pods()
+        .iter()
+        .map(|pod| pod.spec.claim_volumes.join(" "))
+        .collect()
 }
 
 fn uids(world: &World) -> Vec<String> {
@@ -39,10 +46,25 @@ fn a_new_template_replaces_the_pods_without_its_volume_one_after_the_other() {
         let plan = world.plan();
         assert_eq!(told(&plan), ["DeletePod db-2"], "{policy}");
         let reason = &plan.stages.last().unwrap().steps[0].reason;
-        assert!(reason.contains("no volume of claim template log"), "{reason}");
+        assert!(
+            reason.contains("no volume of claim template log"),
+            "{reason}"
+        );
         let status = world.status();
-        assert_eq!((status.replicas, status.updated_replicas, status.updated_ready_replicas), (3, 0, 0), "{policy}");
-        assert_eq!((status.updated_available_replicas, status.current_replicas), (0, 3), "{policy}");
+        assert_eq!(
+            (
+                status.replicas,
+                status.updated_replicas,
+                status.updated_ready_replicas
+            ),
+            (3, 0, 0),
+            "{policy}"
+        );
+        assert_eq!(
+            (status.updated_available_replicas, status.current_replicas),
+            (0, 3),
+            "{policy}"
+        );
         for _ in 0..50 {
             world.step();
             assert!(world.available() >= 2, "{policy}");
@@ -53,9 +75,23 @@ fn a_new_template_replaces_the_pods_without_its_volume_one_after_the_other() {
         let expected = ["data log", "data log", "data log"];
         assert_eq!(mounted(&world), expected, "{policy}");
         let claims: Vec<_> = world.claims.stored().keys().cloned().collect();
-        assert_eq!(claims, ["data-db-0", "data-db-1", "data-db-2", "log-db-0", "log-db-1", "log-db-2"]);
+        assert_eq!(
+            claims,
+            [
+                "data-db-0",
+                "data-db-1",
+                "data-db-2",
+                "log-db-0",
+                "log-db-1",
+                "log-db-2"
+            ]
+        );
         let status = world.status();
-        assert_eq!((status.updated_replicas, status.update_revision), (3, revision), "{policy}");
+        assert_eq!(
+            (status.updated_replicas, status.update_revision),
+            (3, revision),
+            "{policy}"
+        );
     }
 }
 
@@ -69,9 +105,21 @@ fn a_new_template_keeps_to_what_holds_for_every_update() {
         (paused, json!({}), vec![]),
         (json!({}), on_delete, vec![]),
         (json!({"partition": 3}), json!({}), vec![]),
-        (json!({"partition": 2}), parallel.clone(), vec!["DeletePod db-2"]),
-        (json!({"maxUnavailable": 2}), parallel.clone(), vec!["DeletePod db-2", "DeletePod db-1"]),
-        (unordered, parallel, vec!["DeletePod db-2", "DeletePod db-1"]),
+        (
+            json!({"partition": 2}),
+            parallel.clone(),
+            vec!["DeletePod db-2"],
+        ),
+        (
+            json!({"maxUnavailable": 2}),
+            parallel.clone(),
+            vec!["DeletePod db-2", "DeletePod db-1"],
+        ),
+        (
+            unordered,
+            parallel,
+            vec!["DeletePod db-2", "DeletePod db-1"],
+        ),
     ] {
         let world = with_one_more(3, &rolling, &fields);
         assert_eq!(told(&world.plan()), expected, "{rolling} {fields}");
@@ -96,12 +144,18 @@ fn an_update_in_place_of_a_pod_without_the_volume_is_one_by_a_new_pod() {
     world.set_image("db:1");
     world.settle();
     assert!(uids(&world).iter().all(|uid| !before.contains(uid)));
-    assert_eq!((mounted(&world)[0].as_str(), world.images()[0].as_str()), ("data log", "db-0 1"));
+    assert_eq!(
+        (mounted(&world)[0].as_str(), world.images()[0].as_str()),
+        ("data log", "db-0 1")
+    );
     // Now that each has its volume, they are updated in place again.
     let before = uids(&world);
     world.set_image("db:2");
     world.settle();
-    assert_eq!((uids(&world), world.images()), (before, vec!["db-0 2".to_owned(), "db-1 2".to_owned()]));
+    assert_eq!(
+        (uids(&world), world.images()),
+        (before, vec!["db-0 2".to_owned(), "db-1 2".to_owned()])
+    );
 }
 
 #[test]
@@ -124,9 +178,18 @@ fn where_pods_are_updated_in_place_only_the_missing_volume_is_told() {
     let before = uids(&world);
     world.settle();
     assert_eq!(uids(&world), before);
-    let blocked = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
+    let blocked = world
+        .status()
+        .conditions
+        .into_iter()
+        .find(|c| c.type_ == "Blocked")
+        .unwrap();
     assert_eq!(blocked.reason, "InPlaceOnly");
-    for words in ["pod db-", "spec.volumeClaimTemplates[log]", "take the claim template back"] {
+    for words in [
+        "pod db-",
+        "spec.volumeClaimTemplates[log]",
+        "take the claim template back",
+    ] {
         assert!(blocked.message.contains(words), "{}", blocked.message);
     }
 }
@@ -146,10 +209,14 @@ fn a_claim_that_a_webhook_renamed_is_the_templates_nevertheless() {
     for _ in 0..2 {
         world.step();
     }
-    world.pods.get_mut("db-0").unwrap()["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = json!("other");
+    world.pods.get_mut("db-0").unwrap()["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] =
+        json!("other");
     let before = world.uid("db-0");
     world.settle();
-    assert_eq!((world.uid("db-0"), world.status().updated_replicas), (before, 2));
+    assert_eq!(
+        (world.uid("db-0"), world.status().updated_replicas),
+        (before, 2)
+    );
 }
 
 #[test]

@@ -17,8 +17,14 @@ fn claims(world: &mut World) -> Vec<String> {
 }
 
 fn owners(world: &mut World, claim: &str) -> Vec<String> {
-    let owners = world.claims.stored()[claim]["metadata"]["ownerReferences"].as_array().unwrap().clone();
-    owners.iter().map(|owner| owner["kind"].as_str().unwrap().to_owned()).collect()
+    let owners = world.claims.stored()[claim]["metadata"]["ownerReferences"]
+        .as_array()
+        .unwrap()
+        .clone();
+    owners
+        .iter()
+        .map(|owner| owner["kind"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -27,7 +33,10 @@ fn a_claim_is_made_before_its_pod_and_given_to_the_next_of_its_name() {
     world.step();
     world.step();
     assert_eq!(claims(&mut world), ["data-db-0"]);
-    assert_eq!(world.claims.stored()["data-db-0"]["metadata"]["labels"], json!({"app": "db"}));
+    assert_eq!(
+        world.claims.stored()["data-db-0"]["metadata"]["labels"],
+        json!({"app": "db"})
+    );
     world.settle();
     world.edit(|spec| spec.replicas = Some(1));
     world.settle();
@@ -46,7 +55,10 @@ fn a_pod_that_is_pending_gets_the_claim_that_somebody_deleted() {
     world.step();
     world.step();
     world.claims.stored().clear();
-    assert_eq!(told(&world.step()), ["CreatePersistentVolumeClaim data-db-0"]);
+    assert_eq!(
+        told(&world.step()),
+        ["CreatePersistentVolumeClaim data-db-0"]
+    );
 }
 
 #[test]
@@ -64,18 +76,35 @@ fn owners_of_claims_are_as_the_policy_wants() {
         world.edit(|spec| spec.replicas = Some(1));
         world.step();
         assert!(!world.pods["db-1"]["metadata"]["deletionTimestamp"].is_null());
-        assert_eq!(owners(&mut world, "data-db-1"), condemned, "before the pod is deleted: {policy}");
+        assert_eq!(
+            owners(&mut world, "data-db-1"),
+            condemned,
+            "before the pod is deleted: {policy}"
+        );
         world.settle();
-        let left = if scaled == "Delete" { vec!["data-db-0"] } else { vec!["data-db-0", "data-db-1"] };
+        let left = if scaled == "Delete" {
+            vec!["data-db-0"]
+        } else {
+            vec!["data-db-0", "data-db-1"]
+        };
         assert_eq!(claims(&mut world), left, "{policy}");
         world.merge(&json!({"persistentVolumeClaimRetentionPolicy": null}));
         world.settle();
-        assert_eq!(owners(&mut world, "data-db-0"), Vec::<String>::new(), "{policy}");
+        assert_eq!(
+            owners(&mut world, "data-db-0"),
+            Vec::<String>::new(),
+            "{policy}"
+        );
     }
 }
 
 fn blocked(world: &World) -> Option<String> {
-    world.status().conditions.into_iter().find(|condition| condition.type_ == "Blocked").map(|blocked| blocked.message)
+    world
+        .status()
+        .conditions
+        .into_iter()
+        .find(|condition| condition.type_ == "Blocked")
+        .map(|blocked| blocked.message)
 }
 
 /// As Kubernetes' StatefulSet made them, before the takeover.
@@ -88,8 +117,7 @@ fn claims_of_others_get_no_owner_until_annotated() {
     world.settle();
     assert_eq!(owners(&mut world, "data-db-0"), Vec::<String>::new());
     let blocked = blocked(&world).unwrap();
-    let command =
-        "`kubectl annotate --overwrite persistentvolumeclaim data-db-0 -n default apps.kruise.io/owned-by-asts=db`";
+    let command = "`kubectl annotate --overwrite persistentvolumeclaim data-db-0 -n default apps.kruise.io/owned-by-asts=db`";
     assert!(blocked.ends_with(command), "{blocked}");
     let annotations = json!({"apps.kruise.io/owned-by-asts": "db"});
     world.claims.stored().get_mut("data-db-0").unwrap()["metadata"]["annotations"] = annotations;
@@ -116,7 +144,10 @@ fn claims_that_the_set_owns_are_annotated_when_written() {
 fn no_claim_goes_with_a_pod_that_is_back_in_range() {
     let hook = json!({"preDelete": {"finalizersHandler": ["example.com/in-use"]}});
     let policy = json!({"whenScaled": "Delete"});
-    let mut world = with_claims(2, json!({"persistentVolumeClaimRetentionPolicy": policy, "lifecycle": hook}));
+    let mut world = with_claims(
+        2,
+        json!({"persistentVolumeClaimRetentionPolicy": policy, "lifecycle": hook}),
+    );
     world.settle();
     world.pods.get_mut("db-1").unwrap()["metadata"]["finalizers"] = json!(["example.com/in-use"]);
     world.edit(|spec| spec.replicas = Some(1));
@@ -124,7 +155,11 @@ fn no_claim_goes_with_a_pod_that_is_back_in_range() {
     assert_eq!(owners(&mut world, "data-db-1"), ["Pod"]);
     world.edit(|spec| spec.replicas = Some(2));
     let plan = world.step();
-    assert_eq!(told(&plan)[0], "PatchPersistentVolumeClaim data-db-1", "first of all");
+    assert_eq!(
+        told(&plan)[0],
+        "PatchPersistentVolumeClaim data-db-1",
+        "first of all"
+    );
     assert_eq!(owners(&mut world, "data-db-1"), Vec::<String>::new());
 }
 
@@ -132,18 +167,29 @@ fn no_claim_goes_with_a_pod_that_is_back_in_range() {
 fn nor_does_one_whose_template_was_taken_away_meanwhile() {
     let hook = json!({"preDelete": {"finalizersHandler": ["example.com/in-use"]}});
     let policy = json!({"whenScaled": "Delete", "whenDeleted": "Delete"});
-    let mut world = with_claims(2, json!({"persistentVolumeClaimRetentionPolicy": policy, "lifecycle": hook}));
+    let mut world = with_claims(
+        2,
+        json!({"persistentVolumeClaimRetentionPolicy": policy, "lifecycle": hook}),
+    );
     world.settle();
     world.pods.get_mut("db-1").unwrap()["metadata"]["finalizers"] = json!(["example.com/in-use"]);
     world.edit(|spec| spec.replicas = Some(1));
     world.step();
     world.merge(&json!({"volumeClaimTemplates": []}));
     world.step();
-    assert_eq!(owners(&mut world, "data-db-1"), ["Pod"], "it goes with its pod, as was decided");
+    assert_eq!(
+        owners(&mut world, "data-db-1"),
+        ["Pod"],
+        "it goes with its pod, as was decided"
+    );
     world.edit(|spec| spec.replicas = Some(2));
     world.step();
     assert_eq!(owners(&mut world, "data-db-1"), ["StatefulSet"]);
-    assert_eq!(owners(&mut world, "data-db-0"), ["StatefulSet"], "the others are as they were");
+    assert_eq!(
+        owners(&mut world, "data-db-0"),
+        ["StatefulSet"],
+        "the others are as they were"
+    );
 }
 
 #[test]
@@ -156,17 +202,27 @@ fn a_claim_that_goes_is_waited_for() {
     claim["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:46:40Z");
     let plan = world.plan();
     assert_eq!(told(&plan), Vec::<String>::new());
-    assert!(plan.waiting.iter().any(|w| w.reason.contains("data-db-1 is being deleted")), "{:?}", plan.waiting);
+    assert!(
+        plan.waiting
+            .iter()
+            .any(|w| w.reason.contains("data-db-1 is being deleted")),
+        "{:?}",
+        plan.waiting
+    );
     // One that goes with an earlier pod, too.
     let claim = world.claims.stored().get_mut("data-db-1").unwrap();
     claim["metadata"]["deletionTimestamp"] = Value::Null;
-    claim["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Pod", "name": "db-1", "uid": "gone"}]);
+    claim["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "Pod", "name": "db-1", "uid": "gone"}]);
     assert!(told(&world.plan()).is_empty());
 }
 
 #[test]
 fn a_claim_that_somebody_else_controls_is_never_written() {
-    let mut world = with_claims(1, json!({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}));
+    let mut world = with_claims(
+        1,
+        json!({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}),
+    );
     world.settle();
     let other = json!([{"apiVersion": "x.io/v1", "kind": "X", "name": "x", "uid": "x", "controller": true}]);
     world.claims.stored().get_mut("data-db-0").unwrap()["metadata"]["ownerReferences"] = other;
@@ -195,7 +251,12 @@ fn ask_for(world: &mut World, storage: &str) {
 }
 
 fn requests(world: &mut World) -> Vec<String> {
-    let of = |claim: &Value| claim["spec"]["resources"]["requests"]["storage"].as_str().unwrap().to_owned();
+    let of = |claim: &Value| {
+        claim["spec"]["resources"]["requests"]["storage"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     world.claims.stored().values().map(of).collect()
 }
 
@@ -204,13 +265,25 @@ fn claims_grow_pod_by_pod_and_a_size_alone_touches_no_pod() {
     let mut world = growing(2, json!({}));
     let before = [world.uid("db-0"), world.uid("db-1")];
     ask_for(&mut world, "2Gi");
-    assert_eq!(told(&world.step()), ["PatchPersistentVolumeClaim data-db-1"]);
-    assert!(told(&world.step()).is_empty(), "it has not grown yet, and the other waits");
+    assert_eq!(
+        told(&world.step()),
+        ["PatchPersistentVolumeClaim data-db-1"]
+    );
+    assert!(
+        told(&world.step()).is_empty(),
+        "it has not grown yet, and the other waits"
+    );
     let status = world.status();
     let claims = &status.volume_claims[0];
-    assert_eq!((claims.compatible_replicas, claims.compatible_ready_replicas), (1, 0));
+    assert_eq!(
+        (claims.compatible_replicas, claims.compatible_ready_replicas),
+        (1, 0)
+    );
     bind(&mut world);
-    assert_eq!(told(&world.step()), ["PatchPersistentVolumeClaim data-db-0"]);
+    assert_eq!(
+        told(&world.step()),
+        ["PatchPersistentVolumeClaim data-db-0"]
+    );
     bind(&mut world);
     world.settle();
     assert_eq!([world.uid("db-0"), world.uid("db-1")], before);
@@ -226,11 +299,17 @@ fn ordered_batch_grows_claims_of_all_its_pods() {
     let rolling = json!({"rollingUpdate": {"maxUnavailable": 2}});
     let mut world = growing(3, json!({"updateStrategy": rolling}));
     ask_for(&mut world, "2Gi");
-    let both = ["PatchPersistentVolumeClaim data-db-2", "PatchPersistentVolumeClaim data-db-1"];
+    let both = [
+        "PatchPersistentVolumeClaim data-db-2",
+        "PatchPersistentVolumeClaim data-db-1",
+    ];
     assert_eq!(told(&world.step()), both);
     assert!(told(&world.step()).is_empty(), "db-0 waits for both");
     bind(&mut world);
-    assert_eq!(told(&world.step()), ["PatchPersistentVolumeClaim data-db-0"]);
+    assert_eq!(
+        told(&world.step()),
+        ["PatchPersistentVolumeClaim data-db-0"]
+    );
 }
 
 #[test]
@@ -239,7 +318,10 @@ fn a_pod_is_updated_when_its_claims_have_grown_or_wait_for_its_next_start() {
     ask_for(&mut world, "2Gi");
     world.set_image("db:1");
     world.step();
-    assert_eq!(told(&world.step()), ["PatchPersistentVolumeClaim data-db-1"]);
+    assert_eq!(
+        told(&world.step()),
+        ["PatchPersistentVolumeClaim data-db-1"]
+    );
     assert!(told(&world.step()).is_empty());
     let pending = json!([{"type": "FileSystemResizePending", "status": "True"}]);
     world.claims.stored().get_mut("data-db-1").unwrap()["status"]["conditions"] = pending;
@@ -254,7 +336,10 @@ fn a_pod_is_updated_when_its_claims_have_grown_or_wait_for_its_next_start() {
     world.settle();
     assert_eq!(
         (world.images(), requests(&mut world)),
-        (vec!["db-0 1".into(), "db-1 1".into()], vec!["2Gi".into(), "2Gi".into()])
+        (
+            vec!["db-0 1".into(), "db-1 1".into()],
+            vec!["2Gi".into(), "2Gi".into()]
+        )
     );
 }
 
@@ -264,7 +349,11 @@ fn without_the_gate_or_the_strategy_no_claim_grows() {
     world.settle();
     ask_for(&mut world, "2Gi");
     assert!(world.plan().is_idle());
-    assert_eq!(world.status().volume_claims[0].compatible_replicas, 0, "and it is told");
+    assert_eq!(
+        world.status().volume_claims[0].compatible_replicas,
+        0,
+        "and it is told"
+    );
 }
 
 #[test]
@@ -275,6 +364,14 @@ fn a_claim_of_another_class_holds_its_pod_and_is_named() {
     world.merge(&json!({"volumeClaimTemplates": [template]}));
     world.set_image("db:1");
     world.settle();
-    let blocked = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
-    assert_eq!((world.images(), blocked.reason.as_str()), (vec!["db-0 0".to_owned()], "ClaimDiffers"));
+    let blocked = world
+        .status()
+        .conditions
+        .into_iter()
+        .find(|c| c.type_ == "Blocked")
+        .unwrap();
+    assert_eq!(
+        (world.images(), blocked.reason.as_str()),
+        (vec!["db-0 0".to_owned()], "ClaimDiffers")
+    );
 }

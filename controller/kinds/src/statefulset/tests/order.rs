@@ -11,14 +11,20 @@ fn names(world: &World) -> Vec<&str> {
 
 #[test]
 fn in_order_a_pod_is_made_when_all_lower_ones_are_available() {
-    let mut world = World::new(3, json!({"updateStrategy": {"rollingUpdate": {"minReadySeconds": 5}}}));
+    let mut world = World::new(
+        3,
+        json!({"updateStrategy": {"rollingUpdate": {"minReadySeconds": 5}}}),
+    );
     world.step();
     world.step();
     assert_eq!(names(&world), ["db-0"]);
     world.run_kubelets();
     world.step();
     world.run_kubelets();
-    assert!(world.step().look_again.is_some(), "it looks again when it is available");
+    assert!(
+        world.step().look_again.is_some(),
+        "it looks again when it is available"
+    );
     assert_eq!(names(&world), ["db-0"], "not ready for long enough");
     world.pass(6);
     world.step();
@@ -26,7 +32,14 @@ fn in_order_a_pod_is_made_when_all_lower_ones_are_available() {
     world.settle();
     assert_eq!(names(&world), ["db-0", "db-1", "db-2"]);
     let status = world.status();
-    assert_eq!((status.replicas, status.ready_replicas, status.available_replicas), (3, 3, 3));
+    assert_eq!(
+        (
+            status.replicas,
+            status.ready_replicas,
+            status.available_replicas
+        ),
+        (3, 3, 3)
+    );
     assert_eq!((status.current_replicas, status.updated_replicas), (3, 3));
     assert_eq!(status.current_revision, status.update_revision);
 }
@@ -52,7 +65,9 @@ fn in_parallel_no_more_are_made_than_may_be_unavailable_while_scaling() {
     world.settle();
     assert_eq!(world.pods.len(), 5);
     // One that has ended is made anew, whatever the number.
-    world.edit(|spec| spec.scale_strategy.as_mut().unwrap().max_unavailable = Some(berth_api::IntOrString::Int(1)));
+    world.edit(|spec| {
+        spec.scale_strategy.as_mut().unwrap().max_unavailable = Some(berth_api::IntOrString::Int(1))
+    });
     world.fail("db-3");
     world.settle();
     assert_eq!(world.available(), 5);
@@ -63,11 +78,19 @@ fn in_order_pods_go_from_the_highest_down_when_all_that_stay_are_available() {
     let mut world = World::settled(4, json!({}));
     world.break_pod("db-0");
     world.edit(|spec| spec.replicas = Some(2));
-    assert_eq!(told(&world.step()), Vec::<String>::new(), "db-0 is waited for");
+    assert_eq!(
+        told(&world.step()),
+        Vec::<String>::new(),
+        "db-0 is waited for"
+    );
     let mut world = World::settled(4, json!({}));
     world.edit(|spec| spec.replicas = Some(2));
     assert_eq!(told(&world.step()), ["DeletePod db-3"]);
-    assert_eq!(told(&world.step()), Vec::<String>::new(), "it has not ended yet");
+    assert_eq!(
+        told(&world.step()),
+        Vec::<String>::new(),
+        "it has not ended yet"
+    );
     world.run_kubelets();
     assert_eq!(told(&world.step()), ["DeletePod db-2"]);
 }
@@ -81,8 +104,16 @@ fn in_order_one_that_does_not_serve_goes_only_when_no_lower_one_waits_for_it() {
     both.break_pod("db-3");
     both.break_pod("db-2");
     both.edit(|spec| spec.replicas = Some(1));
-    assert_eq!(told(&both.step()), Vec::<String>::new(), "db-3 waits for db-2, and db-2 for its turn");
-    assert_eq!(told(&world.step()), ["DeletePod db-3"], "no lower one is unhealthy");
+    assert_eq!(
+        told(&both.step()),
+        Vec::<String>::new(),
+        "db-3 waits for db-2, and db-2 for its turn"
+    );
+    assert_eq!(
+        told(&world.step()),
+        ["DeletePod db-3"],
+        "no lower one is unhealthy"
+    );
 }
 
 #[test]
@@ -91,7 +122,11 @@ fn the_pod_of_a_reserved_ordinal_goes_after_another_was_made_for_it() {
     world.merge(&json!({"reserveOrdinals": [1, "5-9"]}));
     assert_eq!(told(&world.step()), ["CreatePod db-3"]);
     world.run_kubelets();
-    assert_eq!(told(&world.step()), ["PatchPodStatus db-3"], "its gates open");
+    assert_eq!(
+        told(&world.step()),
+        ["PatchPodStatus db-3"],
+        "its gates open"
+    );
     world.run_kubelets();
     assert_eq!(told(&world.step()), ["DeletePod db-1"]);
     world.settle();
@@ -109,7 +144,10 @@ fn what_has_ended_is_replaced() {
         world.fail("db-1");
         assert_eq!(told(&world.step()), ["DeletePod db-1"], "{policy}");
         world.settle();
-        assert!(world.available() == 3 && world.uid("db-1") != before, "{policy}");
+        assert!(
+            world.available() == 3 && world.uid("db-1") != before,
+            "{policy}"
+        );
     }
 }
 
@@ -124,20 +162,33 @@ fn a_pod_of_nobody_with_name_and_labels_is_adopted_and_one_without_is_let_go() {
     world.label("db-1", "app", "other");
     assert_eq!(told(&world.step()), ["ReleasePod db-1"]);
     world.step();
-    assert_eq!(told(&world.plan()), Vec::<String>::new(), "its name is taken");
-    let blocked = world.status().conditions.into_iter().find(|c| c.type_ == "Blocked").unwrap();
+    assert_eq!(
+        told(&world.plan()),
+        Vec::<String>::new(),
+        "its name is taken"
+    );
+    let blocked = world
+        .status()
+        .conditions
+        .into_iter()
+        .find(|c| c.type_ == "Blocked")
+        .unwrap();
     assert_eq!(blocked.reason, "NameTaken", "{}", blocked.message);
     world.pods.remove("db-1");
     world.settle();
-    assert_eq!((world.available(), world.status().conditions), (2, Vec::new()));
+    assert_eq!(
+        (world.available(), world.status().conditions),
+        (2, Vec::new())
+    );
 }
 
 #[test]
 fn a_set_that_is_being_deleted_does_nothing() {
     let mut world = World::settled(2, json!({}));
     let now = world.now();
-    std::sync::Arc::make_mut(&mut world.set).metadata.deletion_timestamp =
-        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+    std::sync::Arc::make_mut(&mut world.set)
+        .metadata
+        .deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
     world.delete("db-1");
     world.run_kubelets();
     assert!(world.plan().is_idle());
@@ -150,15 +201,26 @@ fn pods_have_their_identity() {
     let labels = &pod["metadata"]["labels"];
     assert_eq!(labels["statefulset.kubernetes.io/pod-name"], "db-0");
     assert_eq!(labels["apps.kubernetes.io/pod-index"], "0");
-    assert_eq!(labels["controller-revision-hash"], json!(world.status().update_revision));
+    assert_eq!(
+        labels["controller-revision-hash"],
+        json!(world.status().update_revision)
+    );
     assert_eq!(labels["lifecycle.apps.kruise.io/state"], "Normal");
     assert!(labels["pod-template-hash"].is_null());
-    assert_eq!((&pod["spec"]["hostname"], &pod["spec"]["subdomain"]), (&json!("db-0"), &json!("db")));
+    assert_eq!(
+        (&pod["spec"]["hostname"], &pod["spec"]["subdomain"]),
+        (&json!("db-0"), &json!("db"))
+    );
 }
 
 #[test]
 fn a_range_of_reserved_ordinals_that_leaves_none_is_refused() {
     let mut world = World::new(1, json!({"reserveOrdinals": ["0-2147483647"]}));
     let plan = world.step();
-    assert!(plan.refusal.unwrap().message.contains("spec.reserveOrdinals: leaves no 1 ordinals"));
+    assert!(
+        plan.refusal
+            .unwrap()
+            .message
+            .contains("spec.reserveOrdinals: leaves no 1 ordinals")
+    );
 }

@@ -37,7 +37,12 @@ const TEMPLATES: [&[&str]; 4] = [&[], &["data"], &["data", "log"], &["log", "mor
 
 fn change() -> impl Strategy<Value = Change> {
     let image = prop::sample::select(vec!["db:0", "db:1", "db:2", "bad:1"]);
-    let reserve = prop::sample::select(vec![json!([]), json!([1]), json!(["0-1"]), json!([0, "2-3"])]);
+    let reserve = prop::sample::select(vec![
+        json!([]),
+        json!([1]),
+        json!(["0-1"]),
+        json!([0, "2-3"]),
+    ]);
     let templates = prop::sample::select(TEMPLATES.to_vec());
     prop_oneof![
         4 => image.prop_map(Change::Image),
@@ -64,8 +69,7 @@ fn rolling(field: &str, value: &Value) -> Value {
 }
 
 fn set_templates(world: &mut World, names: &[&str]) {
-    let template =
-        |name: &&str| json!({"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}});
+    let template = |name: &&str| json!({"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}});
     world.merge(&json!({"volumeClaimTemplates": names.iter().map(template).collect::<Vec<_>>()}));
 }
 
@@ -110,9 +114,14 @@ struct Given {
 
 fn given() -> impl Strategy<Value = Given> {
     let policy = prop::sample::select(vec!["InPlaceIfPossible", "ReCreate"]);
-    (any::<bool>(), policy, 1usize..4, any::<bool>()).prop_map(|(is_parallel, policy, max_unavailable, retains)| {
-        Given { is_parallel, policy, max_unavailable, retains }
-    })
+    (any::<bool>(), policy, 1usize..4, any::<bool>()).prop_map(
+        |(is_parallel, policy, max_unavailable, retains)| Given {
+            is_parallel,
+            policy,
+            max_unavailable,
+            retains,
+        },
+    )
 }
 
 impl Given {
@@ -134,7 +143,10 @@ impl Given {
 /// The ordinals that are wanted, counted by hand.
 fn wanted(world: &World) -> Vec<i64> {
     let spec = &world.set.spec;
-    let reserved = spec.reserve_ordinals.iter().map(|entry| berth_api::ordinals::reserved(entry).unwrap());
+    let reserved = spec
+        .reserve_ordinals
+        .iter()
+        .map(|entry| berth_api::ordinals::reserved(entry).unwrap());
     let start = spec.ordinals.as_ref().map_or(0, |ordinals| ordinals.start);
     let replicas = usize::try_from(spec.replicas.unwrap()).unwrap();
     Ordinals::new(start, replicas, reserved).iter().collect()
@@ -142,13 +154,17 @@ fn wanted(world: &World) -> Vec<i64> {
 
 /// The pods of the wanted ordinals that serve.
 fn serving(world: &World, pods: &BTreeMap<i64, Pod>) -> Vec<i64> {
-    let serves = |ordinal: &i64| pods.get(ordinal).is_some_and(|pod| availability(pod, 0, world.now()).is_available());
+    let serves = |ordinal: &i64| {
+        pods.get(ordinal)
+            .is_some_and(|pod| availability(pod, 0, world.now()).is_available())
+    };
     wanted(world).into_iter().filter(serves).collect()
 }
 
 fn pods(world: &World) -> BTreeMap<i64, Pod> {
     let all = world.all_pods().into_iter();
-    all.filter_map(|pod| Some((ordinal_of("db", &pod.metadata.name)?, (*pod).clone()))).collect()
+    all.filter_map(|pod| Some((ordinal_of("db", &pod.metadata.name)?, (*pod).clone())))
+        .collect()
 }
 
 /// One decision, held against what may never happen.
@@ -161,10 +177,15 @@ fn step(world: &mut World, given: &Given, story: &str) -> Result<Plan, TestCaseE
     let mut comes = Vec::new();
     for action in plan.actions() {
         match action {
-            Action::CreatePod { body } => comes.push(ordinal(body.value()["metadata"]["name"].as_str().unwrap())),
+            Action::CreatePod { body } => {
+                comes.push(ordinal(body.value()["metadata"]["name"].as_str().unwrap()))
+            }
             Action::DeletePod { target } => goes.push(ordinal(&target.name)),
-            Action::PatchPodStatus { target, conditions, .. }
-                if conditions.iter().any(|c| &*c.type_ == "InPlaceUpdateReady" && &*c.status == "False") =>
+            Action::PatchPodStatus {
+                target, conditions, ..
+            } if conditions
+                .iter()
+                .any(|c| &*c.type_ == "InPlaceUpdateReady" && &*c.status == "False") =>
             {
                 goes.push(ordinal(&target.name));
             }
@@ -176,32 +197,59 @@ fn step(world: &mut World, given: &Given, story: &str) -> Result<Plan, TestCaseE
         comes.iter().all(|ordinal| wanted.contains(ordinal)),
         "only what is wanted is made: {comes:?} {story}"
     );
-    let taken = goes.iter().filter(|ordinal| serving.contains(ordinal)).count();
+    let taken = goes
+        .iter()
+        .filter(|ordinal| serving.contains(ordinal))
+        .count();
     let left = serving.len() - taken;
     let floor = wanted.len().saturating_sub(given.max_unavailable);
-    prop_assert!(taken == 0 || left >= floor, "{left} are left of {}: {goes:?} {story}", wanted.len());
+    prop_assert!(
+        taken == 0 || left >= floor,
+        "{left} are left of {}: {goes:?} {story}",
+        wanted.len()
+    );
     if !given.is_parallel {
         prop_assert!(comes.len() <= 1, "{comes:?} {story}");
         if let Some(new) = comes.first() {
             let lower = wanted.iter().filter(|ordinal| *ordinal < new);
-            prop_assert!(lower.clone().all(|ordinal| serving.contains(ordinal)), "{new} {lower:?} {serving:?} {story}");
+            prop_assert!(
+                lower.clone().all(|ordinal| serving.contains(ordinal)),
+                "{new} {lower:?} {serving:?} {story}"
+            );
         }
         // A batch of an update begins while all pods serve, and nothing else begins with it.
         let has_batch = taken > 0 && goes.iter().all(|ordinal| wanted.contains(ordinal));
         let motions = comes.len() + if has_batch { 1 } else { goes.len() };
-        prop_assert!(motions <= 1 || taken == 0 && given.max_unavailable > 1, "{goes:?} {comes:?} {story}");
+        prop_assert!(
+            motions <= 1 || taken == 0 && given.max_unavailable > 1,
+            "{goes:?} {comes:?} {story}"
+        );
         let is_whole = serving.len() == wanted.len() && before.len() == wanted.len();
         prop_assert!(!has_batch || is_whole, "{goes:?} of {serving:?} {story}");
     }
     world.step();
-    let templates: Vec<_> = world.set.spec.volume_claim_templates.iter().map(|t| t.name().into()).collect();
+    let templates: Vec<_> = world
+        .set
+        .spec
+        .volume_claim_templates
+        .iter()
+        .map(|t| t.name().into())
+        .collect();
     for (ordinal, pod) in pods(world) {
-        for claim in templates.iter().chain(&pod.spec.claim_volumes).map(|template| format!("{template}-db-{ordinal}"))
+        for claim in templates
+            .iter()
+            .chain(&pod.spec.claim_volumes)
+            .map(|template| format!("{template}-db-{ordinal}"))
         {
-            let Some(stored) = world.claims.stored().get(&claim) else { continue };
+            let Some(stored) = world.claims.stored().get(&claim) else {
+                continue;
+            };
             let owners = stored["metadata"]["ownerReferences"].as_array().unwrap();
             let goes_along = owners.iter().any(|owner| owner["uid"] == *pod.metadata.uid);
-            prop_assert!(!goes_along || !wanted.contains(&ordinal), "{claim} goes with a pod in range: {story}");
+            prop_assert!(
+                !goes_along || !wanted.contains(&ordinal),
+                "{claim} goes with a pod in range: {story}"
+            );
         }
     }
     Ok(plan)

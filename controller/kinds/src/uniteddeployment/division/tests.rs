@@ -3,7 +3,8 @@ use proptest::prelude::*;
 
 use super::Mode::{Adaptive, Fixed, Reserve};
 use super::Reason::{
-    EvenShare, Max, Min, NothingLeft, Ready, Rest, Specified, Substitutes, TooFewReplicas, Unschedulable,
+    EvenShare, Max, Min, NothingLeft, Ready, Rest, Specified, Substitutes, TooFewReplicas,
+    Unschedulable,
 };
 use super::*;
 
@@ -26,31 +27,69 @@ impl Owned {
     fn of(index: usize, spec: &str, state: &str) -> Self {
         let value = |text: &str| match text.parse() {
             Ok(number) => Some(IntOrString::Int(number)),
-            Err(_) => Some(IntOrString::String(text.to_owned())).filter(|_| !["", "-"].contains(&text)),
+            Err(_) => {
+                Some(IntOrString::String(text.to_owned())).filter(|_| !["", "-"].contains(&text))
+            }
         };
         let (replicas, (min, max)) = match spec.split_once("..") {
             Some((min, max)) => (None, (value(min), value(max))),
             None => (value(spec), (None, None)),
         };
-        let (present, reserved) = state.trim_end_matches(['!', 'm']).split_once('/').unwrap_or((state, "0"));
+        let (present, reserved) = state
+            .trim_end_matches(['!', 'm'])
+            .split_once('/')
+            .unwrap_or((state, "0"));
         let present: i32 = present.trim_end_matches(['!', 'm']).parse().unwrap();
         let reserved: i32 = reserved.parse().unwrap();
         let schedulable = reserved == 0 && !state.contains('!');
         let marked = reserved > 0 || state.contains('m');
         let name = format!("subset-{index}");
-        Self { name, replicas, min, max, present, ready: (present - reserved).max(0), reserved, schedulable, marked }
+        Self {
+            name,
+            replicas,
+            min,
+            max,
+            present,
+            ready: (present - reserved).max(0),
+            reserved,
+            schedulable,
+            marked,
+        }
     }
 
     fn all(specs: &str, states: &str) -> Vec<Self> {
         let pairs = specs.split_whitespace().zip(states.split_whitespace());
-        pairs.enumerate().map(|(index, (spec, state))| Self::of(index, spec, state)).collect()
+        pairs
+            .enumerate()
+            .map(|(index, (spec, state))| Self::of(index, spec, state))
+            .collect()
     }
 
     fn subset(&self) -> Subset<'_> {
-        let Self { name, replicas, min, max, present, ready, reserved, schedulable, marked } = self;
+        let Self {
+            name,
+            replicas,
+            min,
+            max,
+            present,
+            ready,
+            reserved,
+            schedulable,
+            marked,
+        } = self;
         let (replicas, min, max) = (replicas.as_ref(), min.as_ref(), max.as_ref());
         let (present, ready, reserved) = (*present, *ready, *reserved);
-        Subset { name, replicas, min, max, present, ready, reserved, schedulable: *schedulable, marked: *marked }
+        Subset {
+            name,
+            replicas,
+            min,
+            max,
+            present,
+            ready,
+            reserved,
+            schedulable: *schedulable,
+            marked: *marked,
+        }
     }
 
     /// What of the present pods serves, as the division counts.
@@ -60,7 +99,12 @@ impl Owned {
 }
 
 fn division(mode: Mode, replicas: impl Into<Option<i32>>, subsets: &[Owned]) -> Division {
-    divide(mode, replicas.into(), &subsets.iter().map(Owned::subset).collect::<Vec<_>>()).unwrap()
+    divide(
+        mode,
+        replicas.into(),
+        &subsets.iter().map(Owned::subset).collect::<Vec<_>>(),
+    )
+    .unwrap()
 }
 
 fn replicas(division: &Division) -> Vec<i32> {
@@ -72,7 +116,11 @@ fn reasons(division: &Division) -> Vec<Reason> {
 }
 
 fn sum(division: &Division) -> i64 {
-    division.shares.iter().map(|share| i64::from(share.replicas)).sum()
+    division
+        .shares
+        .iter()
+        .map(|share| i64::from(share.replicas))
+        .sum()
 }
 
 type Case = (i32, &'static str, &'static str, &'static [i32]);
@@ -80,7 +128,11 @@ type Case = (i32, &'static str, &'static str, &'static [i32]);
 fn check(mode: Mode, cases: &[Case]) {
     for (total, specs, states, expected) in cases {
         let division = division(mode, *total, &Owned::all(specs, states));
-        assert_eq!(replicas(&division), *expected, "{total} over {specs} at {states}");
+        assert_eq!(
+            replicas(&division),
+            *expected,
+            "{total} over {specs} at {states}"
+        );
         assert_eq!(division.findings, [], "{total} over {specs} at {states}");
     }
 }
@@ -233,28 +285,89 @@ fn division_says_why_each_subset_gets_its_share() {
         (Fixed, 1, "- -", "0 0", &[EvenShare, EvenShare]),
         (Fixed, 3, "2 2", "0 0", &[Specified, TooFewReplicas]),
         (Fixed, 5, "2 2", "0 0", &[EvenShare, Specified]),
-        (Fixed, 7, "1..2 1..4 3.. ..1 ..", "0 0 0 0 0", &[Max, Rest, Min, NothingLeft, NothingLeft]),
-        (Fixed, 2, "1..1 2..4 ..0 ..", "0 0 0 0", &[Max, TooFewReplicas, Max, NothingLeft]),
+        (
+            Fixed,
+            7,
+            "1..2 1..4 3.. ..1 ..",
+            "0 0 0 0 0",
+            &[Max, Rest, Min, NothingLeft, NothingLeft],
+        ),
+        (
+            Fixed,
+            2,
+            "1..1 2..4 ..0 ..",
+            "0 0 0 0",
+            &[Max, TooFewReplicas, Max, NothingLeft],
+        ),
         (Fixed, 4, "3..50% ..", "0 0", &[Min, Rest]),
-        (Adaptive, 7, "..2 .. .. ..", "2 1! 3 0", &[Max, Unschedulable, Rest, NothingLeft]),
-        (Adaptive, 3, ".. .. ..", "0! 3 0", &[Unschedulable, Ready, NothingLeft]),
-        (Reserve, 3, ".. .. ..", "2/1 1 0", &[Unschedulable, Substitutes(1), NothingLeft]),
-        (Reserve, 4, ".. .. ..", "2/2 2/2 0", &[Unschedulable, Unschedulable, Substitutes(4)]),
-        (Reserve, 4, ".. 1.. ..", "4 1/1 0", &[Substitutes(1), Unschedulable, NothingLeft]),
+        (
+            Adaptive,
+            7,
+            "..2 .. .. ..",
+            "2 1! 3 0",
+            &[Max, Unschedulable, Rest, NothingLeft],
+        ),
+        (
+            Adaptive,
+            3,
+            ".. .. ..",
+            "0! 3 0",
+            &[Unschedulable, Ready, NothingLeft],
+        ),
+        (
+            Reserve,
+            3,
+            ".. .. ..",
+            "2/1 1 0",
+            &[Unschedulable, Substitutes(1), NothingLeft],
+        ),
+        (
+            Reserve,
+            4,
+            ".. .. ..",
+            "2/2 2/2 0",
+            &[Unschedulable, Unschedulable, Substitutes(4)],
+        ),
+        (
+            Reserve,
+            4,
+            ".. 1.. ..",
+            "4 1/1 0",
+            &[Substitutes(1), Unschedulable, NothingLeft],
+        ),
         (Reserve, 2, "..4 ..", "0m 2", &[Rest, Substitutes(2)]),
     ];
     for (mode, total, specs, states, expected) in cases {
         let division = division(*mode, *total, &Owned::all(specs, states));
-        assert_eq!(reasons(&division), *expected, "{total} over {specs} at {states}");
+        assert_eq!(
+            reasons(&division),
+            *expected,
+            "{total} over {specs} at {states}"
+        );
     }
 }
 
 #[test]
 fn share_has_bounds_and_reserved_pods() {
     let division = division(Reserve, 8, &Owned::all("25%..50% ..", "3/2 5"));
-    let [first, second] = division.shares[..] else { panic!("{division:?}") };
-    assert_eq!((first.replicas, first.reserved, first.bounds), (3, 2, Bounds { min: 2, max: Some(4) }));
-    assert_eq!((second.replicas, second.reserved, second.bounds), (7, 0, Bounds { min: 0, max: None }));
+    let [first, second] = division.shares[..] else {
+        panic!("{division:?}")
+    };
+    assert_eq!(
+        (first.replicas, first.reserved, first.bounds),
+        (
+            3,
+            2,
+            Bounds {
+                min: 2,
+                max: Some(4)
+            }
+        )
+    );
+    assert_eq!(
+        (second.replicas, second.reserved, second.bounds),
+        (7, 0, Bounds { min: 0, max: None })
+    );
 }
 
 #[test]
@@ -266,10 +379,26 @@ fn numbers_that_do_not_fit_are_divided_in_order() {
         (Fixed, (8, "6 6 -", "0 0 0", &[6, 2, 0]), sum(12, 8)),
         (Fixed, (10, "33% 33% 33%", "0 0 0", &[4, 3, 3]), sum(9, 10)),
         (Fixed, (9, "2 2", "0 0", &[5, 4]), sum(4, 9)),
-        (Fixed, (4, "3..50% ..", "0 0", &[3, 1]), Finding::MinAboveMax { subset: 0, min: 3, max: 2 }),
+        (
+            Fixed,
+            (4, "3..50% ..", "0 0", &[3, 1]),
+            Finding::MinAboveMax {
+                subset: 0,
+                min: 3,
+                max: 2,
+            },
+        ),
         (Fixed, (9, "1..2 ..3", "0 0", &[2, 3]), Finding::Unplaced(4)),
-        (Adaptive, (4, "..2 ..", "2 0!", &[2, 0]), Finding::Unplaced(2)),
-        (Reserve, (4, ".. ..", "2/2 1/1", &[2, 1]), Finding::Unplaced(4)),
+        (
+            Adaptive,
+            (4, "..2 ..", "2 0!", &[2, 0]),
+            Finding::Unplaced(2),
+        ),
+        (
+            Reserve,
+            (4, ".. ..", "2/2 1/1", &[2, 1]),
+            Finding::Unplaced(4),
+        ),
         (Fixed, (3, "", "", &[]), Finding::Unplaced(3)),
     ];
     for (mode, (total, specs, states, expected), finding) in cases {
@@ -281,12 +410,24 @@ fn numbers_that_do_not_fit_are_divided_in_order() {
 
 #[test]
 fn missing_replicas_are_the_sum_of_numbers_or_one() {
-    let cases: &[(&str, &[i32])] =
-        &[("2 3", &[2, 3]), ("2 -", &[1, 0]), ("50% 3", &[1, 0]), ("1..2 ..", &[1, 0]), ("- -", &[0, 1])];
+    let cases: &[(&str, &[i32])] = &[
+        ("2 3", &[2, 3]),
+        ("2 -", &[1, 0]),
+        ("50% 3", &[1, 0]),
+        ("1..2 ..", &[1, 0]),
+        ("- -", &[0, 1]),
+    ];
     for (specs, expected) in cases {
-        assert_eq!(replicas(&division(Fixed, None, &Owned::all(specs, "0 0"))), *expected, "{specs}");
+        assert_eq!(
+            replicas(&division(Fixed, None, &Owned::all(specs, "0 0"))),
+            *expected,
+            "{specs}"
+        );
     }
-    assert_eq!(division(Fixed, None, &Owned::all("2 3", "0 0")).findings, []);
+    assert_eq!(
+        division(Fixed, None, &Owned::all("2 3", "0 0")).findings,
+        []
+    );
 }
 
 #[test]
@@ -301,7 +442,10 @@ fn malformed_numbers_name_their_field() {
     ];
     for (spec, says) in cases {
         let message = divide(Fixed, Some(10), &[Owned::of(0, spec, "0").subset()]).unwrap_err();
-        assert!(message.starts_with(&format!("spec.topology.{says} ")), "{message}");
+        assert!(
+            message.starts_with(&format!("spec.topology.{says} ")),
+            "{message}"
+        );
     }
 }
 
@@ -310,7 +454,10 @@ fn pods() -> impl Strategy<Value = i32> {
 }
 
 fn value() -> impl Strategy<Value = IntOrString> {
-    prop_oneof![pods().prop_map(IntOrString::Int), (0..=100).prop_map(|part| IntOrString::String(format!("{part}%")))]
+    prop_oneof![
+        pods().prop_map(IntOrString::Int),
+        (0..=100).prop_map(|part| IntOrString::String(format!("{part}%")))
+    ]
 }
 
 prop_compose! {
@@ -345,9 +492,18 @@ fn settled(mode: Mode, subsets: &[Owned], division: &Division) -> Vec<Owned> {
     let next = subsets.iter().zip(&division.shares).map(|(subset, share)| {
         let present = share.replicas;
         let held = !subset.schedulable || (mode == Reserve && subset.marked);
-        let serving = if mode == Reserve { subset.serving() } else { subset.ready };
+        let serving = if mode == Reserve {
+            subset.serving()
+        } else {
+            subset.ready
+        };
         let ready = if held { present.min(serving) } else { present };
-        Owned { present, ready, reserved: if mode == Reserve { present - ready } else { 0 }, ..subset.clone() }
+        Owned {
+            present,
+            ready,
+            reserved: if mode == Reserve { present - ready } else { 0 },
+            ..subset.clone()
+        }
     });
     next.collect()
 }

@@ -51,17 +51,38 @@ fn deployment() -> Fact {
 }
 
 fn of_kind(field: &str) -> Fact {
-    facts().into_iter().find(|fact| fact.template[field].is_object()).unwrap()
+    facts()
+        .into_iter()
+        .find(|fact| fact.template[field].is_object())
+        .unwrap()
 }
 
 fn named(name: &str, number: i64, template: &Value) -> Arc<Revision> {
-    let metadata = Metadata { name: name.into(), ..Metadata::default() };
+    let metadata = Metadata {
+        name: name.into(),
+        ..Metadata::default()
+    };
     let data = serde_json::from_value(data(template)).unwrap();
-    Arc::new(Revision { metadata, revision: number, data })
+    Arc::new(Revision {
+        metadata,
+        revision: number,
+        data,
+    })
 }
 
-fn history<'a>(template: &'a Value, revisions: &'a [Arc<Revision>], in_use: &'a BTreeSet<&'a str>) -> History<'a> {
-    History { namespace: "shop", name: "web", template, revisions, in_use, collisions: 0 }
+fn history<'a>(
+    template: &'a Value,
+    revisions: &'a [Arc<Revision>],
+    in_use: &'a BTreeSet<&'a str>,
+) -> History<'a> {
+    History {
+        namespace: "shop",
+        name: "web",
+        template,
+        revisions,
+        in_use,
+        collisions: 0,
+    }
 }
 
 fn recognised(template: &Value, revisions: &[Arc<Revision>], in_use: &[&str]) -> Recognised {
@@ -91,7 +112,12 @@ fn data_and_name_are_openkruise_s() {
     for fact in facts() {
         let data = data(&fact.template);
         assert_eq!(revision::form::text(&data), fact.data, "{}", fact.what);
-        assert_eq!(revision::revision_name(&fact.workload, &revision::hash(&data, 0)), fact.name, "{}", fact.what);
+        assert_eq!(
+            revision::revision_name(&fact.workload, &revision::hash(&data, 0)),
+            fact.name,
+            "{}",
+            fact.what
+        );
     }
 }
 
@@ -121,7 +147,12 @@ fn another_template_is_a_new_revision() {
     let facts = facts();
     for (at, fact) in facts.iter().enumerate() {
         // Those of 1.9.0 and HEAD can mean the same, and so do templates with zeros written out.
-        let is_like = |other: &Fact| meaning::same(&form::written(&other.stored()), &form::written(&fact.stored()));
+        let is_like = |other: &Fact| {
+            meaning::same(
+                &form::written(&other.stored()),
+                &form::written(&fact.stored()),
+            )
+        };
         let revisions: Vec<_> = facts
             .iter()
             .enumerate()
@@ -129,7 +160,12 @@ fn another_template_is_a_new_revision() {
             .map(|(_, it)| it.revision(7))
             .collect();
         assert!(revisions.len() + 4 > facts.len(), "{}", fact.what);
-        assert_eq!(recognised(&fact.stored(), &revisions, &[]), Recognised::New(8), "{}", fact.what);
+        assert_eq!(
+            recognised(&fact.stored(), &revisions, &[]),
+            Recognised::New(8),
+            "{}",
+            fact.what
+        );
     }
 }
 
@@ -143,8 +179,14 @@ fn harmless(field: &str) -> Vec<(&'static str, Value)> {
         ("/spec/template/spec/restartPolicy", json!("Always")),
         ("/spec/template/spec/dnsPolicy", json!("ClusterFirst")),
         ("/spec/template/spec/securityContext", json!({})),
-        ("/spec/template/spec/containers/0/imagePullPolicy", json!("IfNotPresent")),
-        ("/spec/template/spec/containers/0/terminationMessagePath", json!("/dev/termination-log")),
+        (
+            "/spec/template/spec/containers/0/imagePullPolicy",
+            json!("IfNotPresent"),
+        ),
+        (
+            "/spec/template/spec/containers/0/terminationMessagePath",
+            json!("/dev/termination-log"),
+        ),
         ("/spec/template/metadata/creationTimestamp", Value::Null),
         ("/metadata/creationTimestamp", Value::Null),
         ("/metadata/annotations", json!({})),
@@ -157,22 +199,37 @@ fn harmless(field: &str) -> Vec<(&'static str, Value)> {
     all.extend(match field {
         "deploymentTemplate" => vec![
             ("/spec/strategy/type", json!("RollingUpdate")),
-            ("/spec/strategy/rollingUpdate", json!({"maxSurge": "25%", "maxUnavailable": "25%"})),
+            (
+                "/spec/strategy/rollingUpdate",
+                json!({"maxSurge": "25%", "maxUnavailable": "25%"}),
+            ),
             ("/spec/progressDeadlineSeconds", json!(600)),
             ("/spec/paused", json!(false)),
         ],
         "cloneSetTemplate" => vec![
             claims,
             ("/spec/updateStrategy/type", json!("RollingUpdate")),
-            ("/spec/updateStrategy/rollingUpdate", json!({"partition": 3, "maxSurge": 0, "maxUnavailable": "20%"})),
-            ("/spec/updateStrategy/rollingUpdate/podUpdatePolicy", json!("ReCreate")),
+            (
+                "/spec/updateStrategy/rollingUpdate",
+                json!({"partition": 3, "maxSurge": 0, "maxUnavailable": "20%"}),
+            ),
+            (
+                "/spec/updateStrategy/rollingUpdate/podUpdatePolicy",
+                json!("ReCreate"),
+            ),
             ("/spec/scaleStrategy", json!({"enablePVCReuse": false})),
             ("/spec/lifecycle", json!({})),
         ],
         field => {
             let advanced = [
-                ("/spec/updateStrategy/rollingUpdate/podUpdatePolicy", json!("ReCreate")),
-                ("/spec/updateStrategy/rollingUpdate/minReadySeconds", json!(0)),
+                (
+                    "/spec/updateStrategy/rollingUpdate/podUpdatePolicy",
+                    json!("ReCreate"),
+                ),
+                (
+                    "/spec/updateStrategy/rollingUpdate/minReadySeconds",
+                    json!(0),
+                ),
                 ("/spec/volumeClaimUpdateStrategy/type", json!("OnDelete")),
                 ("/spec/reserveOrdinals", json!([])),
             ];
@@ -181,14 +238,19 @@ fn harmless(field: &str) -> Vec<(&'static str, Value)> {
                 ("/spec/podManagementPolicy", json!("OrderedReady")),
                 ("/spec/serviceName", json!("")),
                 ("/spec/ordinals", json!({"start": 0})),
-                ("/spec/updateStrategy/rollingUpdate", json!({"partition": 3, "maxUnavailable": 1})),
+                (
+                    "/spec/updateStrategy/rollingUpdate",
+                    json!({"partition": 3, "maxUnavailable": 1}),
+                ),
                 (
                     "/spec/persistentVolumeClaimRetentionPolicy",
                     json!({"whenDeleted": "Retain", "whenScaled": "Retain"}),
                 ),
             ];
             let is_advanced = field == "advancedStatefulSetTemplate";
-            both.into_iter().chain(advanced.into_iter().filter(|_| is_advanced)).collect()
+            both.into_iter()
+                .chain(advanced.into_iter().filter(|_| is_advanced))
+                .collect()
         }
     });
     all
@@ -202,7 +264,10 @@ fn changes(field: &str) -> Vec<(&'static str, Value)> {
         ("/spec/revisionHistoryLimit", json!(9)),
         ("/spec/template/metadata/labels/tier", json!("back")),
         ("/spec/template/spec/containers/0/image", json!("web:v2")),
-        ("/spec/template/spec/terminationGracePeriodSeconds", json!(31)),
+        (
+            "/spec/template/spec/terminationGracePeriodSeconds",
+            json!(31),
+        ),
         ("/spec/newField", json!(false)),
         ("/spec/template/spec/newField", json!({"a": 1})),
     ];
@@ -215,10 +280,16 @@ fn changes(field: &str) -> Vec<(&'static str, Value)> {
             ("/spec/paused", json!(true)),
         ],
         "cloneSetTemplate" => vec![
-            ("/spec/volumeClaimTemplates/0/spec/resources/requests/storage", json!("2Gi")),
+            (
+                "/spec/volumeClaimTemplates/0/spec/resources/requests/storage",
+                json!("2Gi"),
+            ),
             ("/spec/progressDeadlineSeconds", json!(600)),
             ("/spec/updateStrategy/type", json!("OnDelete")),
-            ("/spec/updateStrategy/rollingUpdate/maxUnavailable", json!(1)),
+            (
+                "/spec/updateStrategy/rollingUpdate/maxUnavailable",
+                json!(1),
+            ),
             ("/spec/scaleStrategy/enablePVCReuse", json!(true)),
             ("/spec/lifecycle/preDelete/markPodNotReady", json!(true)),
         ],
@@ -227,15 +298,22 @@ fn changes(field: &str) -> Vec<(&'static str, Value)> {
             ("/spec/podManagementPolicy", json!("Parallel")),
             ("/spec/serviceName", json!("web")),
             ("/spec/ordinals/start", json!(1)),
-            ("/spec/updateStrategy/rollingUpdate/maxUnavailable", json!(2)),
+            (
+                "/spec/updateStrategy/rollingUpdate/maxUnavailable",
+                json!(2),
+            ),
             ("/spec/updateStrategy/type", json!("OnDelete")),
         ],
     });
     all
 }
 
-const KINDS: [&str; 4] =
-    ["statefulSetTemplate", "advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate"];
+const KINDS: [&str; 4] = [
+    "statefulSetTemplate",
+    "advancedStatefulSetTemplate",
+    "cloneSetTemplate",
+    "deploymentTemplate",
+];
 
 /// The bare template of a kind, with a claim where it can have one, and the paths below it.
 fn bare(field: &str) -> Value {
@@ -244,7 +322,11 @@ fn bare(field: &str) -> Value {
     if field == "deploymentTemplate" {
         template
     } else {
-        with(&template, &format!("/{field}/spec/volumeClaimTemplates"), claim)
+        with(
+            &template,
+            &format!("/{field}/spec/volumeClaimTemplates"),
+            claim,
+        )
     }
 }
 
@@ -263,7 +345,11 @@ fn default_keeps_revision_and_change_makes_one() {
         }
         for (path, value) in changes(field) {
             let changed = with(&template, &format!("/{field}{path}"), value);
-            assert_eq!(recognised(&changed, &revisions, &[]), Recognised::New(4), "{field}{path}");
+            assert_eq!(
+                recognised(&changed, &revisions, &[]),
+                Recognised::New(4),
+                "{field}{path}"
+            );
         }
     }
 }
@@ -302,7 +388,11 @@ fn workload_s_revision_comes_before_newer_one() {
     let spelt = with(&template, "/deploymentTemplate/spec/paused", json!(false));
     let spelt = with(&spelt, "/deploymentTemplate/spec/replicas", json!(2));
     let other = with(&template, "/deploymentTemplate/spec/paused", json!(true));
-    let revisions = [named("web-a", 1, &template), named("web-b", 2, &spelt), named("web-c", 3, &other)];
+    let revisions = [
+        named("web-a", 1, &template),
+        named("web-b", 2, &spelt),
+        named("web-c", 3, &other),
+    ];
     let older = |at: usize| Recognised::Older(revisions[at].clone(), 4);
     let table: [(&[&str], Recognised); 5] = [
         (&["web-a"], older(0)),
@@ -312,31 +402,64 @@ fn workload_s_revision_comes_before_newer_one() {
         (&[], older(1)),
     ];
     for (in_use, expected) in table {
-        assert_eq!(recognised(&template, &revisions, in_use), expected, "{in_use:?}");
+        assert_eq!(
+            recognised(&template, &revisions, in_use),
+            expected,
+            "{in_use:?}"
+        );
     }
-    assert_eq!(recognised(&other, &revisions, &["web-a"]), Recognised::Newest(revisions[2].clone()));
+    assert_eq!(
+        recognised(&other, &revisions, &["web-a"]),
+        Recognised::Newest(revisions[2].clone())
+    );
 }
 
 #[test]
 fn new_revision_has_form_of_newest() {
     // A v1alpha1 template without `updateStrategy.type` is stored with the default's name.
     let is_whole = |fact: &Fact| {
-        fact.version == "v1beta1" || fact.template.pointer("/cloneSetTemplate/spec/updateStrategy").is_some()
+        fact.version == "v1beta1"
+            || fact
+                .template
+                .pointer("/cloneSetTemplate/spec/updateStrategy")
+                .is_some()
     };
-    for fact in facts().into_iter().filter(|fact| fact.workload == "web" && is_whole(fact)) {
+    for fact in facts()
+        .into_iter()
+        .filter(|fact| fact.workload == "web" && is_whole(fact))
+    {
         // The newest has another image, and tells the form alone.
         let fields = fact.template.as_object().unwrap();
-        let (field, _) = fields.iter().find(|(_, template)| template.is_object()).unwrap();
+        let (field, _) = fields
+            .iter()
+            .find(|(_, template)| template.is_object())
+            .unwrap();
         let image = format!("/{field}/spec/template/spec/containers/0/image");
-        let newest = Fact { template: with(&fact.template, &image, json!("old:1")), ..fact.clone() };
-        let newest = Fact { data: revision::form::text(&data(&newest.template)), name: "web-old".to_owned(), ..newest };
+        let newest = Fact {
+            template: with(&fact.template, &image, json!("old:1")),
+            ..fact.clone()
+        };
+        let newest = Fact {
+            data: revision::form::text(&data(&newest.template)),
+            name: "web-old".to_owned(),
+            ..newest
+        };
         let (stored, revisions, in_use) = (fact.stored(), [newest.revision(3)], BTreeSet::new());
         let body = history(&stored, &revisions, &in_use).new_revision(owner(), 4);
         let metadata = &body["metadata"];
         let api_version = format!("apps.kruise.io/{}", fact.version);
-        assert_eq!(revision::form::text(&body["data"]), fact.data, "{}", fact.what);
+        assert_eq!(
+            revision::form::text(&body["data"]),
+            fact.data,
+            "{}",
+            fact.what
+        );
         assert_eq!(metadata["name"], fact.name, "{}", fact.what);
-        assert_eq!(metadata["ownerReferences"][0]["apiVersion"], api_version, "{}", fact.what);
+        assert_eq!(
+            metadata["ownerReferences"][0]["apiVersion"], api_version,
+            "{}",
+            fact.what
+        );
         let written: Arc<Revision> = Arc::new(serde_json::from_value(body).unwrap());
         assert_eq!(
             recognised(&stored, std::slice::from_ref(&written), &[]),
@@ -354,34 +477,56 @@ fn new_revision_is_labelled_as_openkruise_s() {
         let in_use = BTreeSet::new();
         let body = history(&template, &[], &in_use).new_revision(owner(), 1);
         let hash = revision::short(body["metadata"]["name"].as_str().unwrap()).to_owned();
-        let labels = if expected { json!({"app": "web", HASH_LABEL: hash}) } else { json!({HASH_LABEL: hash}) };
+        let labels = if expected {
+            json!({"app": "web", HASH_LABEL: hash})
+        } else {
+            json!({HASH_LABEL: hash})
+        };
         assert_eq!(body["metadata"]["labels"], labels, "{field}");
         assert_eq!(body["metadata"]["namespace"], "shop");
-        assert_eq!((&body["revision"], &body["metadata"]["ownerReferences"]), (&json!(1), &json!([owner()])));
+        assert_eq!(
+            (&body["revision"], &body["metadata"]["ownerReferences"]),
+            (&json!(1), &json!([owner()]))
+        );
     }
 }
 
 #[test]
 fn taken_name_gives_next_one() {
     let fact = deployment();
-    let other = with(&fact.template, "/deploymentTemplate/spec/paused", json!(true));
+    let other = with(
+        &fact.template,
+        "/deploymentTemplate/spec/paused",
+        json!(true),
+    );
     let (data, in_use) = (data(&fact.template), BTreeSet::new());
     let name = |collisions| revision::revision_name("web", &revision::hash(&data, collisions));
     let revisions = [named(&name(0), 1, &other), named(&name(1), 2, &other)];
     for (collisions, expected) in [(0, 2), (1, 2), (3, 3)] {
-        let history = History { collisions, ..history(&fact.template, &revisions, &in_use) };
-        assert_eq!(history.new_revision(owner(), 3)["metadata"]["name"], name(expected), "{collisions}");
+        let history = History {
+            collisions,
+            ..history(&fact.template, &revisions, &in_use)
+        };
+        assert_eq!(
+            history.new_revision(owner(), 3)["metadata"]["name"],
+            name(expected),
+            "{collisions}"
+        );
     }
 }
 
 #[test]
 fn live_revisions_stay_beyond_limit() {
     let template = deployment().template;
-    let revisions: Vec<_> = (1..=6).map(|number| named(&format!("web-{number}"), number, &template)).collect();
+    let revisions: Vec<_> = (1..=6)
+        .map(|number| named(&format!("web-{number}"), number, &template))
+        .collect();
     let in_use = ["web-1"].into();
     let names = |limit| {
         let gone = history(&template, &revisions, &in_use).beyond_limit(limit, &["web-3", "web-6"]);
-        gone.iter().map(|one| one.metadata.name.to_string()).collect::<Vec<_>>()
+        gone.iter()
+            .map(|one| one.metadata.name.to_string())
+            .collect::<Vec<_>>()
     };
     assert_eq!(names(2), ["web-2"]);
     assert_eq!(names(0), ["web-2", "web-4", "web-5"]);
@@ -400,12 +545,28 @@ fn data_of_any_shape_is_read() {
         r#"{"spec":{"template":{"cloneSetTemplate":{"metadata":1,"spec":"x"}}}}"#,
     ] {
         for version in ["v1alpha1", "v1beta1"] {
-            let fact = Fact { data: text.to_owned(), version: version.to_owned(), ..deployment() };
-            assert_eq!(recognised(&template, &[fact.revision(2)], &[]), Recognised::New(3), "{text}");
+            let fact = Fact {
+                data: text.to_owned(),
+                version: version.to_owned(),
+                ..deployment()
+            };
+            assert_eq!(
+                recognised(&template, &[fact.revision(2)], &[]),
+                Recognised::New(3),
+                "{text}"
+            );
         }
     }
-    for odd in [json!(null), json!([]), json!({"deploymentTemplate": {"spec": {"template": 3, "selector": []}}})] {
+    for odd in [
+        json!(null),
+        json!([]),
+        json!({"deploymentTemplate": {"spec": {"template": 3, "selector": []}}}),
+    ] {
         let revision = named("web-a", 1, &odd);
-        assert_eq!(recognised(&odd, std::slice::from_ref(&revision), &[]), Recognised::Newest(revision), "{odd}");
+        assert_eq!(
+            recognised(&odd, std::slice::from_ref(&revision), &[]),
+            Recognised::Newest(revision),
+            "{odd}"
+        );
     }
 }

@@ -19,20 +19,32 @@ fn orphan_of_another_is_not_adopted() {
     let table = [
         (json!({}), true),
         (json!({"labels": {"app": "db"}}), false),
-        (json!({"labels": {"apps.kruise.io/subset-name": null}}), false),
+        (
+            json!({"labels": {"apps.kruise.io/subset-name": null}}),
+            false,
+        ),
         (json!({"labels": {"apps.kruise.io/subset-name": ""}}), false),
-        (json!({"labels": {"apps.kruise.io/subset-name": "x86"}}), false),
+        (
+            json!({"labels": {"apps.kruise.io/subset-name": "x86"}}),
+            false,
+        ),
         (json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), false),
         (
             json!({"ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x", "controller": true}]}),
             false,
         ),
-        (json!({"ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x"}]}), true),
+        (
+            json!({"ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x"}]}),
+            true,
+        ),
     ];
     for (change, wanted) in table {
         let orphan = metadata(change.clone());
         assert_eq!(is_orphan_of(&selector, "arm", &orphan), wanted, "{change}");
     }
     let all = Selector::parse("").unwrap();
-    assert!(!is_orphan_of(&all, "arm", &metadata(json!({}))), "an empty selector");
+    assert!(
+        !is_orphan_of(&all, "arm", &metadata(json!({}))),
+        "an empty selector"
+    );
 }

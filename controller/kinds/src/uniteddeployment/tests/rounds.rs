@@ -11,23 +11,48 @@ fn names(count: usize) -> Value {
     json!({"subsets": (0..count).map(subset).collect::<Vec<_>>()})
 }
 
-const FIELDS: [&str; 4] =
-    ["statefulSetTemplate", "advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate"];
+const FIELDS: [&str; 4] = [
+    "statefulSetTemplate",
+    "advancedStatefulSetTemplate",
+    "cloneSetTemplate",
+    "deploymentTemplate",
+];
 
 #[test]
 fn united_deployment_of_each_kind_scales() {
     for field in FIELDS {
         let mut world = World::new(field, 7, names(3));
-        world.set("/spec/topology/subsets/0", json!({"name": "subset-0", "minReplicas": 1, "maxReplicas": 2}));
-        world.set("/spec/topology/subsets/1", json!({"name": "subset-1", "minReplicas": 1, "maxReplicas": 2}));
-        world.set("/spec/topology/subsets/2", json!({"name": "subset-2", "minReplicas": 1}));
-        for (replicas, wanted) in [(7, [2, 2, 3]), (3, [1, 1, 1]), (1, [1, 0, 0]), (7, [2, 2, 3])] {
+        world.set(
+            "/spec/topology/subsets/0",
+            json!({"name": "subset-0", "minReplicas": 1, "maxReplicas": 2}),
+        );
+        world.set(
+            "/spec/topology/subsets/1",
+            json!({"name": "subset-1", "minReplicas": 1, "maxReplicas": 2}),
+        );
+        world.set(
+            "/spec/topology/subsets/2",
+            json!({"name": "subset-2", "minReplicas": 1}),
+        );
+        for (replicas, wanted) in [
+            (7, [2, 2, 3]),
+            (3, [1, 1, 1]),
+            (1, [1, 0, 0]),
+            (7, [2, 2, 3]),
+        ] {
             world.set("/spec/replicas", json!(replicas));
             world.rest();
             assert_eq!(world.by_subset(), wanted, "{field} {replicas}");
             let status = world.status();
-            assert_eq!((status.replicas, status.ready_replicas), (replicas, replicas), "{field}");
-            assert_eq!(status.observed_generation, world.united["metadata"]["generation"].as_i64().unwrap());
+            assert_eq!(
+                (status.replicas, status.ready_replicas),
+                (replicas, replicas),
+                "{field}"
+            );
+            assert_eq!(
+                status.observed_generation,
+                world.united["metadata"]["generation"].as_i64().unwrap()
+            );
         }
     }
 }
@@ -41,14 +66,23 @@ fn rollout_stops_at_the_partitions() {
         world.set("/spec", {
             let mut spec = world.united["spec"].clone();
             spec["updateStrategy"] = json!({"manualUpdate": {"partitions": {"subset-0": 2}}});
-            spec["template"][field]["spec"]["template"]["spec"]["containers"][0]["image"] = json!("web:2");
+            spec["template"][field]["spec"]["template"]["spec"]["containers"][0]["image"] =
+                json!("web:2");
             spec
         });
         let before = world.writes;
         world.rest();
-        assert_eq!(world.writes - before, 2, "{field}: one write to each workload");
+        assert_eq!(
+            world.writes - before,
+            2,
+            "{field}: one write to each workload"
+        );
         let status = world.status();
-        assert_eq!((status.updated_replicas, &status.current_revision), (4, &first), "{field}");
+        assert_eq!(
+            (status.updated_replicas, &status.current_revision),
+            (4, &first),
+            "{field}"
+        );
         let held = world.writes;
         world.rest();
         assert_eq!(world.writes, held, "{field}: a held rollout writes nothing");
@@ -67,24 +101,44 @@ fn patch_rolls_its_subset_alone() {
     world.rest();
     let (before, revisions) = (world.writes, world.revisions.len());
     let patch = json!({"spec": {"containers": [{"name": "web", "image": "web:arm"}]}});
-    world.set("/spec/topology/subsets/1", json!({"name": "subset-1", "patch": patch}));
+    world.set(
+        "/spec/topology/subsets/1",
+        json!({"name": "subset-1", "patch": patch}),
+    );
     world.rest();
-    assert_eq!((world.writes - before, world.revisions.len()), (1, revisions));
-    let image = |at: usize| world.workloads[at].1.pointer("/spec/template/spec/containers/0/image").cloned();
-    assert_eq!((image(0), image(1)), (Some(json!("web:1")), Some(json!("web:arm"))));
+    assert_eq!(
+        (world.writes - before, world.revisions.len()),
+        (1, revisions)
+    );
+    let image = |at: usize| {
+        world.workloads[at]
+            .1
+            .pointer("/spec/template/spec/containers/0/image")
+            .cloned()
+    };
+    assert_eq!(
+        (image(0), image(1)),
+        (Some(json!("web:1")), Some(json!("web:arm")))
+    );
 }
 
 #[test]
 fn adaptive_gives_away_what_finds_no_node() {
     let mut topology = names(2);
-    topology["scheduleStrategy"] =
-        json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 10, "unschedulableDuration": 20}});
+    topology["scheduleStrategy"] = json!({"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 10, "unschedulableDuration": 20}});
     let mut world = World::new("cloneSetTemplate", 3, topology);
-    world.set("/spec/topology/subsets/0", json!({"name": "subset-0", "maxReplicas": 2}));
+    world.set(
+        "/spec/topology/subsets/0",
+        json!({"name": "subset-0", "maxReplicas": 2}),
+    );
     world.cut_off.insert("subset-0");
     world.rest();
     assert_eq!(world.by_subset(), [0, 3]);
-    let schedulable = |world: &World| world.status().subset_statuses[0].conditions[0].status.clone();
+    let schedulable = |world: &World| {
+        world.status().subset_statuses[0].conditions[0]
+            .status
+            .clone()
+    };
     // Nothing waits any more, so the subset recovers, and keeps what others serve.
     assert_eq!(schedulable(&world), "True");
     world.cut_off.clear();
@@ -106,21 +160,45 @@ fn reserved_pods_have_substitutes_until_they_serve() {
     for field in ["cloneSetTemplate", "deploymentTemplate"] {
         let mut world = reserving(field);
         world.cut_off.extend(["subset-0", "subset-1"]);
-        for (replicas, wanted) in [(2, [2, 2, 2]), (4, [2, 2, 4]), (2, [2, 2, 2]), (4, [2, 2, 4])] {
+        for (replicas, wanted) in [
+            (2, [2, 2, 2]),
+            (4, [2, 2, 4]),
+            (2, [2, 2, 2]),
+            (4, [2, 2, 4]),
+        ] {
             world.set("/spec/replicas", json!(replicas));
             world.rest();
             assert_eq!(world.by_subset(), wanted, "{field} {replicas}");
-            assert_eq!((world.reserved(), world.status().replicas), (4, replicas), "{field}");
+            assert_eq!(
+                (world.reserved(), world.status().replicas),
+                (4, replicas),
+                "{field}"
+            );
         }
         let image = format!("/spec/template/{field}/spec/template/spec/containers/0/image");
         world.set(&image, json!("web:2"));
         world.rest();
-        assert_eq!((world.by_subset(), world.reserved()), (vec![2, 2, 4], 4), "{field}");
+        assert_eq!(
+            (world.by_subset(), world.reserved()),
+            (vec![2, 2, 4], 4),
+            "{field}"
+        );
         assert_eq!(world.status().updated_replicas, 8, "{field}");
         world.cut_off.remove("subset-0");
         world.rest();
-        assert_eq!((world.by_subset(), world.reserved()), (vec![4, 0, 0], 0), "{field}");
-        assert!(world.status().subset_statuses.iter().all(|subset| subset.conditions[0].status == "True"), "{field}");
+        assert_eq!(
+            (world.by_subset(), world.reserved()),
+            (vec![4, 0, 0], 0),
+            "{field}"
+        );
+        assert!(
+            world
+                .status()
+                .subset_statuses
+                .iter()
+                .all(|subset| subset.conditions[0].status == "True"),
+            "{field}"
+        );
     }
 }
 
@@ -132,10 +210,19 @@ fn reserved_minimum_stays_while_unschedulable() {
         world.set(&format!("/spec/topology/subsets/{at}"), subset);
     }
     world.cut_off.extend(["subset-0", "subset-1"]);
-    for (replicas, wanted) in [(2, [1, 1, 2]), (4, [1, 1, 4]), (2, [1, 1, 2]), (4, [1, 1, 4])] {
+    for (replicas, wanted) in [
+        (2, [1, 1, 2]),
+        (4, [1, 1, 4]),
+        (2, [1, 1, 2]),
+        (4, [1, 1, 4]),
+    ] {
         world.set("/spec/replicas", json!(replicas));
         world.rest();
-        assert_eq!((world.by_subset(), world.reserved()), (wanted.to_vec(), 2), "{replicas}");
+        assert_eq!(
+            (world.by_subset(), world.reserved()),
+            (wanted.to_vec(), 2),
+            "{replicas}"
+        );
     }
     world.cut_off.remove("subset-0");
     world.rest();
@@ -155,7 +242,11 @@ fn substitutes_serve_all_the_while() {
     for _ in 0..60 {
         world.round();
         let snapshot = world.snapshot();
-        let serving = snapshot.pods.iter().filter(|pod| pod.is_true("Ready")).count();
+        let serving = snapshot
+            .pods
+            .iter()
+            .filter(|pod| pod.is_true("Ready"))
+            .count();
         assert!(serving >= 4, "{serving} at {}", world.now);
         world.rest_one_second();
     }
@@ -170,7 +261,10 @@ fn changed_kind_replaces_subset_by_subset() {
         spec["template"] = json!({to: template});
         spec
     };
-    for (from, to) in [("cloneSetTemplate", "deploymentTemplate"), ("statefulSetTemplate", "cloneSetTemplate")] {
+    for (from, to) in [
+        ("cloneSetTemplate", "deploymentTemplate"),
+        ("statefulSetTemplate", "cloneSetTemplate"),
+    ] {
         let mut world = World::new(from, 4, names(2));
         world.rest();
         let new = spec(&world, to, from);
@@ -181,10 +275,23 @@ fn changed_kind_replaces_subset_by_subset() {
             world.rest_one_second();
             least = least.min(world.pods.len());
         }
-        assert_eq!((world.by_subset(), world.workloads.len()), (vec![2, 2], 2), "{from} {to}");
-        assert!(world.workloads.iter().all(|(kind, _)| kind.template_field() == to));
+        assert_eq!(
+            (world.by_subset(), world.workloads.len()),
+            (vec![2, 2], 2),
+            "{from} {to}"
+        );
+        assert!(
+            world
+                .workloads
+                .iter()
+                .all(|(kind, _)| kind.template_field() == to)
+        );
         // Pods with identities never run twice; others serve until the new ones do.
-        assert_eq!(least >= 4, from == "cloneSetTemplate", "{from} {to}: {least}");
+        assert_eq!(
+            least >= 4,
+            from == "cloneSetTemplate",
+            "{from} {to}: {least}"
+        );
     }
 }
 
@@ -204,34 +311,58 @@ fn workload_of_another_is_left_alone() {
     let foreign = |name: &str, labels: Value, owner: Option<&str>| {
         let owners = owner.map(|uid| json!([{"apiVersion": "apps.kruise.io/v1beta1", "kind": "UnitedDeployment", "name": "x", "uid": uid, "controller": true}]));
         let metadata = json!({"name": name, "namespace": "default", "uid": name, "generation": 1, "labels": labels, "ownerReferences": owners});
-        (SubsetKind::CloneSet, json!({"metadata": metadata, "spec": {"replicas": 1}}))
+        (
+            SubsetKind::CloneSet,
+            json!({"metadata": metadata, "spec": {"replicas": 1}}),
+        )
     };
     let of_subset = json!({"app": "web", "apps.kruise.io/subset-name": "subset-0"});
-    world.workloads.push(foreign("other", of_subset.clone(), Some("another")));
-    world.workloads.push(foreign("unlabelled", json!({"app": "web"}), None));
+    world
+        .workloads
+        .push(foreign("other", of_subset.clone(), Some("another")));
+    world
+        .workloads
+        .push(foreign("unlabelled", json!({"app": "web"}), None));
     world.round();
     world.round();
-    let mine = world.workloads.iter().filter(|(_, it)| it["metadata"]["name"].as_str().unwrap().starts_with("web-"));
+    let mine = world
+        .workloads
+        .iter()
+        .filter(|(_, it)| it["metadata"]["name"].as_str().unwrap().starts_with("web-"));
     assert_eq!((mine.count(), world.workloads.len()), (1, 3));
     let mut world = World::new("cloneSetTemplate", 2, names(1));
     world.workloads.push(foreign("orphan", of_subset, None));
     world.round();
     world.round();
     let owners = &world.workloads[0].1["metadata"]["ownerReferences"];
-    assert_eq!((world.workloads.len(), &owners[0]["uid"]), (1, &json!("united")));
+    assert_eq!(
+        (world.workloads.len(), &owners[0]["uid"]),
+        (1, &json!("united"))
+    );
 }
 
 #[test]
 fn division_that_differs_is_told_and_done() {
     let mut world = World::new("cloneSetTemplate", 3, names(2));
     for at in [0, 1] {
-        world.set(&format!("/spec/topology/subsets/{at}"), json!({"name": format!("subset-{at}"), "replicas": 2}));
+        world.set(
+            &format!("/spec/topology/subsets/{at}"),
+            json!({"name": format!("subset-{at}"), "replicas": 2}),
+        );
     }
     world.rest();
     assert_eq!(world.by_subset(), [2, 1]);
     let status = world.status();
-    let blocked = status.conditions.iter().find(|condition| condition.type_ == "Blocked").unwrap();
-    assert!(blocked.message.contains("come to 4 and spec.replicas is 3"), "{}", blocked.message);
+    let blocked = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == "Blocked")
+        .unwrap();
+    assert!(
+        blocked.message.contains("come to 4 and spec.replicas is 3"),
+        "{}",
+        blocked.message
+    );
 }
 
 #[test]
@@ -242,10 +373,22 @@ fn revision_of_an_earlier_namesake_is_adopted() {
     left["metadata"]["ownerReferences"] = json!([]);
     left["metadata"]["uid"] = json!("revision");
     let mut snapshot = world.snapshot();
-    snapshot.orphans.push(Arc::new(serde_json::from_value(left.clone()).unwrap()));
-    let actions = |snapshot: &Snapshot| decide(snapshot, world.now).actions().cloned().collect::<Vec<_>>();
-    assert!(matches!(&actions(&snapshot)[..], [Action::AdoptRevision { target, .. }] if target.uid == "revision"));
+    snapshot
+        .orphans
+        .push(Arc::new(serde_json::from_value(left.clone()).unwrap()));
+    let actions = |snapshot: &Snapshot| {
+        decide(snapshot, world.now)
+            .actions()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert!(
+        matches!(&actions(&snapshot)[..], [Action::AdoptRevision { target, .. }] if target.uid == "revision")
+    );
     left["data"]["spec"]["template"]["cloneSetTemplate"]["spec"]["minReadySeconds"] = json!(5);
     snapshot.orphans[0] = Arc::new(serde_json::from_value(left).unwrap());
-    assert!(matches!(&actions(&snapshot)[..], [Action::CreateRevision { .. }]), "other data");
+    assert!(
+        matches!(&actions(&snapshot)[..], [Action::CreateRevision { .. }]),
+        "other data"
+    );
 }

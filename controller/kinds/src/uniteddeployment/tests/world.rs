@@ -47,7 +47,16 @@ impl World {
         });
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         let (cut_off, writes, made) = (BTreeSet::new(), 0, 0);
-        Self { united, workloads: vec![], revisions: vec![], pods: vec![], cut_off, now, writes, made }
+        Self {
+            united,
+            workloads: vec![],
+            revisions: vec![],
+            pods: vec![],
+            cut_off,
+            now,
+            writes,
+            made,
+        }
     }
 
     pub(super) fn set(&mut self, pointer: &str, value: Value) {
@@ -63,18 +72,28 @@ impl World {
             .revisions
             .iter()
             .map(|revision| {
-                Arc::new(serde_json::from_value::<berth_workload::revision::Revision>(revision.clone()).unwrap())
+                Arc::new(
+                    serde_json::from_value::<berth_workload::revision::Revision>(revision.clone())
+                        .unwrap(),
+                )
             })
             .collect();
         berth_workload::revision::sort(&mut revisions);
         Snapshot {
             united: Arc::new(serde_json::from_value(self.united.clone()).unwrap()),
             workloads: workloads
-                .map(|(kind, it)| SubsetWorkload { kind: *kind, object: Arc::new(object(it)) })
+                .map(|(kind, it)| SubsetWorkload {
+                    kind: *kind,
+                    object: Arc::new(object(it)),
+                })
                 .collect(),
             revisions,
             orphans: Vec::new(),
-            pods: self.pods.iter().map(|(_, pod)| Arc::new(serde_json::from_value(pod.clone()).unwrap())).collect(),
+            pods: self
+                .pods
+                .iter()
+                .map(|(_, pod)| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
+                .collect(),
         }
     }
 
@@ -120,42 +139,66 @@ impl World {
                 body["metadata"]["creationTimestamp"] = json!(self.now.to_string());
                 self.revisions.push(body);
             }
-            Action::RenumberRevision { target, revision, .. } => {
-                let it = self.revisions.iter_mut().find(|it| it["metadata"]["name"] == target.name).unwrap();
+            Action::RenumberRevision {
+                target, revision, ..
+            } => {
+                let it = self
+                    .revisions
+                    .iter_mut()
+                    .find(|it| it["metadata"]["name"] == target.name)
+                    .unwrap();
                 it["revision"] = json!(revision);
             }
-            Action::DeleteRevision { target } => self.revisions.retain(|it| it["metadata"]["name"] != target.name),
+            Action::DeleteRevision { target } => self
+                .revisions
+                .retain(|it| it["metadata"]["name"] != target.name),
             Action::Create { resource, body, .. } => {
                 self.writes += 1;
-                let kind = SubsetKind::ALL.into_iter().find(|kind| kind.resource() == *resource).unwrap();
+                let kind = SubsetKind::ALL
+                    .into_iter()
+                    .find(|kind| kind.resource() == *resource)
+                    .unwrap();
                 let mut body = body.clone();
-                body["metadata"]["uid"] = json!(format!("uid-{}-{}", body["metadata"]["name"], self.now));
+                body["metadata"]["uid"] =
+                    json!(format!("uid-{}-{}", body["metadata"]["name"], self.now));
                 body["metadata"]["generation"] = json!(1);
                 self.workloads.push((kind, body));
             }
-            Action::Patch { resource, target, patch } => {
+            Action::Patch {
+                resource,
+                target,
+                patch,
+            } => {
                 self.writes += 1;
                 let is_it = |(kind, it): &&mut (SubsetKind, Value)| {
                     kind.resource() == *resource && it["metadata"]["name"] == target.name
                 };
                 let (_, it) = self.workloads.iter_mut().find(is_it).unwrap();
                 json_patch::merge(it, patch);
-                it["metadata"]["generation"] = json!(it["metadata"]["generation"].as_i64().unwrap() + 1);
+                it["metadata"]["generation"] =
+                    json!(it["metadata"]["generation"].as_i64().unwrap() + 1);
             }
             Action::Delete { resource, target } => {
                 self.writes += 1;
-                self.workloads
-                    .retain(|(kind, it)| kind.resource() != *resource || it["metadata"]["name"] != target.name);
+                self.workloads.retain(|(kind, it)| {
+                    kind.resource() != *resource || it["metadata"]["name"] != target.name
+                });
                 self.pods.retain(|(workload, _)| *workload != target.name);
             }
             Action::PatchPod { target, patch } => {
-                let (_, pod) = self.pods.iter_mut().find(|(_, pod)| pod["metadata"]["name"] == target.name).unwrap();
+                let (_, pod) = self
+                    .pods
+                    .iter_mut()
+                    .find(|(_, pod)| pod["metadata"]["name"] == target.name)
+                    .unwrap();
                 for (key, value) in &patch.labels {
                     pod["metadata"]["labels"][key] = json!(value);
                 }
             }
             Action::Confirm { .. } => {}
-            Action::DeletePod { target } => self.pods.retain(|(_, pod)| pod["metadata"]["name"] != target.name),
+            Action::DeletePod { target } => self
+                .pods
+                .retain(|(_, pod)| pod["metadata"]["name"] != target.name),
             other => panic!("{other:?}"),
         }
     }
@@ -165,14 +208,27 @@ impl World {
         for at in 0..self.workloads.len() {
             let (kind, it) = self.workloads[at].clone();
             let name = it["metadata"]["name"].as_str().unwrap().to_owned();
-            let subset = it["metadata"]["labels"][SUBSET_NAME].as_str().unwrap().to_owned();
+            let subset = it["metadata"]["labels"][SUBSET_NAME]
+                .as_str()
+                .unwrap()
+                .to_owned();
             let replicas = usize::try_from(it["spec"]["replicas"].as_i64().unwrap()).unwrap();
-            let partition = SubsetKind::partition(&it["spec"]).and_then(|p| usize::try_from(p).ok()).unwrap_or(0);
+            let partition = SubsetKind::partition(&it["spec"])
+                .and_then(|p| usize::try_from(p).ok())
+                .unwrap_or(0);
             let labels = &it["spec"]["template"]["metadata"]["labels"];
             let revision = |labels: &Value| labels[KRUISE_CONTROLLER_REVISION_HASH].clone();
             let is_old = |pod: &Value| revision(&pod["metadata"]["labels"]) != revision(labels);
-            let old = self.pods.iter().filter(|(of, pod)| *of == name && is_old(pod)).count();
-            let mut surplus = old.saturating_sub(if kind == SubsetKind::Deployment { 0 } else { partition });
+            let old = self
+                .pods
+                .iter()
+                .filter(|(of, pod)| *of == name && is_old(pod))
+                .count();
+            let mut surplus = old.saturating_sub(if kind == SubsetKind::Deployment {
+                0
+            } else {
+                partition
+            });
             self.pods.retain(|(of, pod)| {
                 let goes = *of == name && is_old(pod) && surplus > 0;
                 surplus -= usize::from(goes);
@@ -181,24 +237,40 @@ impl World {
             while self.of(&name).count() < replicas {
                 self.made += 1;
                 let fits = !self.cut_off.contains(subset.as_str());
-                self.pods.push((name.clone(), pod(&it, kind, self.made, labels, fits, self.now)));
+                self.pods.push((
+                    name.clone(),
+                    pod(&it, kind, self.made, labels, fits, self.now),
+                ));
             }
             // Pods that wait for a node go first, then the youngest.
             while self.of(&name).count() > replicas {
                 let waits = |pod: &Value| pod["status"]["phase"] == "Pending";
-                let own = self.pods.iter().enumerate().filter(|(_, (of, _))| *of == name);
-                let at = own.max_by_key(|(at, (_, pod))| (waits(pod), *at)).map(|(at, _)| at).unwrap();
+                let own = self
+                    .pods
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, (of, _))| *of == name);
+                let at = own
+                    .max_by_key(|(at, (_, pod))| (waits(pod), *at))
+                    .map(|(at, _)| at)
+                    .unwrap();
                 self.pods.remove(at);
             }
             let fits = !self.cut_off.contains(subset.as_str());
-            for (_, pod) in self.pods.iter_mut().filter(|(of, pod)| *of == name && pod["status"]["phase"] == "Pending")
+            for (_, pod) in self
+                .pods
+                .iter_mut()
+                .filter(|(of, pod)| *of == name && pod["status"]["phase"] == "Pending")
             {
                 if fits {
                     pod["spec"]["nodeName"] = json!("node");
                     pod["status"] = running(self.now);
                 }
             }
-            let ready = self.of(&name).filter(|pod| pod["status"]["phase"] == "Running").count();
+            let ready = self
+                .of(&name)
+                .filter(|pod| pod["status"]["phase"] == "Running")
+                .count();
             let generation = it["metadata"]["generation"].clone();
             self.workloads[at].1["status"] = json!({
                 "observedGeneration": generation, "replicas": replicas, "readyReplicas": ready, "availableReplicas": ready,
@@ -207,18 +279,35 @@ impl World {
     }
 
     fn of(&self, name: &str) -> impl Iterator<Item = &Value> {
-        self.pods.iter().filter(move |(of, _)| of == name).map(|(_, pod)| pod)
+        self.pods
+            .iter()
+            .filter(move |(of, _)| of == name)
+            .map(|(_, pod)| pod)
     }
 
     /// Pods by subset, in the order of the spec.
     pub(super) fn by_subset(&self) -> Vec<usize> {
-        let subsets = self.united["spec"]["topology"]["subsets"].as_array().unwrap().iter();
-        let is_of = |subset: &Value, pod: &Value| pod["metadata"]["labels"][SUBSET_NAME] == subset["name"];
-        subsets.map(|subset| self.pods.iter().filter(|(_, pod)| is_of(subset, pod)).count()).collect()
+        let subsets = self.united["spec"]["topology"]["subsets"]
+            .as_array()
+            .unwrap()
+            .iter();
+        let is_of =
+            |subset: &Value, pod: &Value| pod["metadata"]["labels"][SUBSET_NAME] == subset["name"];
+        subsets
+            .map(|subset| {
+                self.pods
+                    .iter()
+                    .filter(|(_, pod)| is_of(subset, pod))
+                    .count()
+            })
+            .collect()
     }
 
     pub(super) fn reserved(&self) -> usize {
-        self.pods.iter().filter(|(_, pod)| pod["metadata"]["labels"][RESERVED_POD] == "true").count()
+        self.pods
+            .iter()
+            .filter(|(_, pod)| pod["metadata"]["labels"][RESERVED_POD] == "true")
+            .count()
     }
 
     pub(super) fn status(&self) -> UnitedDeploymentStatus {
@@ -226,7 +315,14 @@ impl World {
     }
 }
 
-fn pod(workload: &Value, kind: SubsetKind, number: usize, labels: &Value, fits: bool, now: Timestamp) -> Value {
+fn pod(
+    workload: &Value,
+    kind: SubsetKind,
+    number: usize,
+    labels: &Value,
+    fits: bool,
+    now: Timestamp,
+) -> Value {
     let name = workload["metadata"]["name"].as_str().unwrap();
     let mut labels = labels.clone();
     let owner = if kind == SubsetKind::Deployment {

@@ -5,13 +5,20 @@ use super::*;
 use crate::client::refusal;
 
 fn patch() -> Write {
-    let target = Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
-    Write::of(&Action::PatchPod { target, patch: PodPatch::default() })
+    let target = Target {
+        namespace: "ns".into(),
+        name: "a".into(),
+        uid: "u1".into(),
+        resource_version: None,
+    };
+    Write::of(&Action::PatchPod {
+        target,
+        patch: PodPatch::default(),
+    })
 }
 
 fn pod(owner_uid: Option<&str>) -> Value {
-    let owner =
-        |uid| json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "uid": uid, "controller": true});
+    let owner = |uid| json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "uid": uid, "controller": true});
     let owners: Vec<_> = owner_uid.into_iter().map(owner).collect();
     json!({"metadata": {"namespace": "ns", "name": "a", "ownerReferences": owners}})
 }
@@ -21,8 +28,16 @@ fn existing(write: &Write, object: &Value) -> Result<(), Failed> {
 }
 
 fn failed(code: u16, message: &str, causes: &[(&str, &str)]) -> Failed {
-    let causes = causes.iter().map(|(field, message)| ((*field).to_owned(), (*message).to_owned())).collect();
-    Failed { code, message: message.into(), causes, ..Failed::default() }
+    let causes = causes
+        .iter()
+        .map(|(field, message)| ((*field).to_owned(), (*message).to_owned()))
+        .collect();
+    Failed {
+        code,
+        message: message.into(),
+        causes,
+        ..Failed::default()
+    }
 }
 
 #[test]
@@ -30,8 +45,16 @@ fn what_is_permanent() {
     for (code, message, permanent) in [
         (400, "bad", true),
         (403, "forbidden: user cannot patch", true),
-        (403, "pods \"a\" is forbidden: exceeded quota: q, requested: pods=1", false),
-        (403, "unable to create new content in namespace ns because it is being terminated", false),
+        (
+            403,
+            "pods \"a\" is forbidden: exceeded quota: q, requested: pods=1",
+            false,
+        ),
+        (
+            403,
+            "unable to create new content in namespace ns because it is being terminated",
+            false,
+        ),
         (404, "not found", false),
         (409, "modified", false),
         (422, "invalid", true),
@@ -39,14 +62,26 @@ fn what_is_permanent() {
         (500, "oh", false),
         (0, "connection refused", false),
     ] {
-        assert_eq!(failure(&patch(), failed(code, message, &[])).permanent, permanent, "{code} {message}");
+        assert_eq!(
+            failure(&patch(), failed(code, message, &[])).permanent,
+            permanent,
+            "{code} {message}"
+        );
     }
 }
 
 #[test]
 fn resize_is_infeasible_by_the_type_of_the_cause() {
-    let target = || Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
-    let resize = Write::of(&Action::ResizePod { target: target(), resources: Default::default() });
+    let target = || Target {
+        namespace: "ns".into(),
+        name: "a".into(),
+        uid: "u1".into(),
+        resource_version: None,
+    };
+    let resize = Write::of(&Action::ResizePod {
+        target: target(),
+        resources: Default::default(),
+    });
     let answer = |reason: &str| {
         let causes = json!([{"reason": reason}]);
         let status = json!({"message": "no room", "reason": "Forbidden", "code": 403, "details": {"causes": causes}});
@@ -56,25 +91,49 @@ fn resize_is_infeasible_by_the_type_of_the_cause() {
         (&resize, answer("NodeCapacity"), true),
         (&resize, answer("UnsupportedPlatform"), true),
         (&resize, answer("Other"), false),
-        (&resize, failed(403, "node didn't have enough allocatable resources", &[]), false),
-        (&resize, failed(422, "invalid", &[("NodeCapacity", "")]), false),
+        (
+            &resize,
+            failed(403, "node didn't have enough allocatable resources", &[]),
+            false,
+        ),
+        (
+            &resize,
+            failed(422, "invalid", &[("NodeCapacity", "")]),
+            false,
+        ),
         (&patch(), answer("NodeCapacity"), false),
     ] {
         let failure = failure(write, answer);
-        assert_eq!((failure.infeasible, failure.permanent), (infeasible, true), "{failure:?}");
+        assert_eq!(
+            (failure.infeasible, failure.permanent),
+            (infeasible, true),
+            "{failure:?}"
+        );
     }
 }
 
 #[test]
 fn an_eviction_that_a_disruption_budget_forbids_is_not_tried_again_at_once() {
-    let target = Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
+    let target = Target {
+        namespace: "ns".into(),
+        name: "a".into(),
+        uid: "u1".into(),
+        resource_version: None,
+    };
     let evict = Write::of(&Action::EvictPod { target });
     let two = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
-    for (code, message, permanent) in
-        [(429, "Cannot evict pod", true), (500, two, true), (500, "oh", false), (0, "connection refused", false)]
-    {
+    for (code, message, permanent) in [
+        (429, "Cannot evict pod", true),
+        (500, two, true),
+        (500, "oh", false),
+        (0, "connection refused", false),
+    ] {
         let failure = failure(&evict, failed(code, message, &[]));
-        assert_eq!((failure.permanent, failure.outdated), (permanent, false), "{code} {message}");
+        assert_eq!(
+            (failure.permanent, failure.outdated),
+            (permanent, false),
+            "{code} {message}"
+        );
     }
 }
 
@@ -82,17 +141,39 @@ fn an_eviction_that_a_disruption_budget_forbids_is_not_tried_again_at_once() {
 fn another_object_of_the_name_is_a_conflict() {
     let answer = failed(422, "invalid", &[("metadata.uid", "field is immutable")]);
     let failure = failure(&patch(), answer);
-    assert_eq!((failure.code, failure.permanent, failure.outdated), (409, false, true));
-    assert!(failure.message.contains("\"a\"") && failure.message.contains("u1"), "{}", failure.message);
+    assert_eq!(
+        (failure.code, failure.permanent, failure.outdated),
+        (409, false, true)
+    );
+    assert!(
+        failure.message.contains("\"a\"") && failure.message.contains("u1"),
+        "{}",
+        failure.message
+    );
 }
 
 #[test]
 fn an_object_that_is_not_as_it_was_seen_is_no_failure() {
-    let target = Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
+    let target = Target {
+        namespace: "ns".into(),
+        name: "a".into(),
+        uid: "u1".into(),
+        resource_version: None,
+    };
     let delete = Write::of(&Action::DeletePod { target });
-    let create = Write::of(&Action::CreatePod { body: Body::from(&pod(Some("o1"))) });
-    let target = Target { namespace: "ns".into(), name: "a".into(), uid: "u1".into(), resource_version: None };
-    let barrier = Write::of(&Action::OpenBarrier { pod: target, keys: vec!["p_1".to_owned()] });
+    let create = Write::of(&Action::CreatePod {
+        body: Body::from(&pod(Some("o1"))),
+    });
+    let target = Target {
+        namespace: "ns".into(),
+        name: "a".into(),
+        uid: "u1".into(),
+        resource_version: None,
+    };
+    let barrier = Write::of(&Action::OpenBarrier {
+        pod: target,
+        keys: vec!["p_1".to_owned()],
+    });
     for (write, code, outdated) in [
         // That of the pod of this name before it.
         (barrier, 422, true),
@@ -106,7 +187,11 @@ fn an_object_that_is_not_as_it_was_seen_is_no_failure() {
     ] {
         let failure = failure(&write, failed(code, "no", &[]));
         assert_eq!(failure.outdated, outdated, "{} {code}", write.deed);
-        assert!(!(failure.outdated && failure.permanent), "{} {code}", write.deed);
+        assert!(
+            !(failure.outdated && failure.permanent),
+            "{} {code}",
+            write.deed
+        );
     }
 }
 
@@ -122,24 +207,41 @@ fn a_taken_name_is_no_failure_of_a_revision_alone() {
         let write = Write::of(&action);
         let refusal = existing(&write, &pod(Some("another"))).unwrap_err();
         let failure = failure(&write, refusal);
-        assert_eq!((failure.taken, failure.outdated, failure.permanent), (true, outdated, false), "{}", write.deed);
+        assert_eq!(
+            (failure.taken, failure.outdated, failure.permanent),
+            (true, outdated, false),
+            "{}",
+            write.deed
+        );
     }
 }
 
 #[test]
 fn template_errors_name_the_workloads_fields() {
-    let write = Write::of(&Action::ValidateTemplate { namespace: "ns".into(), template: Body::from(&json!({})) });
-    let causes =
-        [("template.spec.containers[0].image", "Required value"), ("template.spec.restartPolicy", "Unsupported value")];
-    let failure = failure(&write, failed(422, "PodTemplate \"berth-validate-x\" is invalid", &causes));
-    let expected =
-        "spec.template.spec.containers[0].image: Required value; spec.template.spec.restartPolicy: Unsupported value";
-    assert_eq!((failure.message.as_str(), failure.permanent), (expected, true));
+    let write = Write::of(&Action::ValidateTemplate {
+        namespace: "ns".into(),
+        template: Body::from(&json!({})),
+    });
+    let causes = [
+        ("template.spec.containers[0].image", "Required value"),
+        ("template.spec.restartPolicy", "Unsupported value"),
+    ];
+    let failure = failure(
+        &write,
+        failed(422, "PodTemplate \"berth-validate-x\" is invalid", &causes),
+    );
+    let expected = "spec.template.spec.containers[0].image: Required value; spec.template.spec.restartPolicy: Unsupported value";
+    assert_eq!(
+        (failure.message.as_str(), failure.permanent),
+        (expected, true)
+    );
 }
 
 #[test]
 fn an_existing_pod_is_ours_or_in_the_way() {
-    let create = Write::of(&Action::CreatePod { body: Body::from(&pod(Some("o1"))) });
+    let create = Write::of(&Action::CreatePod {
+        body: Body::from(&pod(Some("o1"))),
+    });
     assert!(existing(&create, &pod(Some("o1"))).is_ok());
     for (object, word) in [(pod(Some("o2")), "o2"), (pod(None), "nobody")] {
         let failed = existing(&create, &object).unwrap_err();
@@ -154,7 +256,20 @@ fn an_existing_pod_is_ours_or_in_the_way() {
     }
     let mut going = pod(Some("o1"));
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    assert!(existing(&create, &going).unwrap_err().message.contains("being deleted"));
+    assert!(
+        existing(&create, &going)
+            .unwrap_err()
+            .message
+            .contains("being deleted")
+    );
     // Nobody's object never equals nobody's wish.
-    assert!(existing(&Write::of(&Action::CreatePod { body: Body::from(&pod(None)) }), &pod(None)).is_err());
+    assert!(
+        existing(
+            &Write::of(&Action::CreatePod {
+                body: Body::from(&pod(None))
+            }),
+            &pod(None)
+        )
+        .is_err()
+    );
 }

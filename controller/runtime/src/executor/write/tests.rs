@@ -8,12 +8,21 @@ use crate::object::{CLAIMS, CONFIG_MAPS, PODS};
 use crate::object::{IMAGE_PULL_JOBS, NODE_IMAGES};
 
 fn target(version: Option<&str>) -> Target {
-    Target { namespace: "ns".into(), name: "a".into(), uid: "u".into(), resource_version: version.map(Into::into) }
+    Target {
+        namespace: "ns".into(),
+        name: "a".into(),
+        uid: "u".into(),
+        resource_version: version.map(Into::into),
+    }
 }
 
 fn patch() -> PodPatch {
     PodPatch {
-        labels: [("l".to_owned(), Some("1".to_owned())), ("gone".to_owned(), None)].into(),
+        labels: [
+            ("l".to_owned(), Some("1".to_owned())),
+            ("gone".to_owned(), None),
+        ]
+        .into(),
         annotations: [("n".to_owned(), Some("2".to_owned()))].into(),
         finalizers: Vec::new(),
         images: [("main".to_owned(), "x:2".to_owned())].into(),
@@ -23,7 +32,10 @@ fn patch() -> PodPatch {
 
 #[test]
 fn a_pod_patch_is_strategic_and_carries_its_preconditions() {
-    let write = Write::of(&Action::PatchPod { target: target(Some("7")), patch: patch() });
+    let write = Write::of(&Action::PatchPod {
+        target: target(Some("7")),
+        patch: patch(),
+    });
     assert_eq!(
         write.body,
         json!({
@@ -32,30 +44,58 @@ fn a_pod_patch_is_strategic_and_carries_its_preconditions() {
         })
     );
     assert_eq!((write.method(), write.content), (Method::PATCH, STRATEGIC));
-    assert_eq!(write.uri("m", 900).unwrap(), "/api/v1/namespaces/ns/pods/a?timeout=900ms&fieldManager=m");
+    assert_eq!(
+        write.uri("m", 900).unwrap(),
+        "/api/v1/namespaces/ns/pods/a?timeout=900ms&fieldManager=m"
+    );
 }
 
 #[test]
 fn images_of_native_sidecars_are_written_among_the_init_containers() {
     let images = |name: &str| [(name.to_owned(), "x:2".to_owned())].into();
-    let both = PodPatch { images: images("main"), native_images: images("mesh"), ..PodPatch::default() };
-    let native = PodPatch { native_images: images("mesh"), ..PodPatch::default() };
-    let (main, mesh) = (json!([{"name": "main", "image": "x:2"}]), json!([{"name": "mesh", "image": "x:2"}]));
+    let both = PodPatch {
+        images: images("main"),
+        native_images: images("mesh"),
+        ..PodPatch::default()
+    };
+    let native = PodPatch {
+        native_images: images("mesh"),
+        ..PodPatch::default()
+    };
+    let (main, mesh) = (
+        json!([{"name": "main", "image": "x:2"}]),
+        json!([{"name": "mesh", "image": "x:2"}]),
+    );
     for (patch, spec) in [
         (both, json!({"containers": main, "initContainers": mesh})),
         (native, json!({"initContainers": mesh})),
         (PodPatch::default(), Value::Null),
     ] {
-        let write = Write::of(&Action::PatchPod { target: target(None), patch });
+        let write = Write::of(&Action::PatchPod {
+            target: target(None),
+            patch,
+        });
         assert_eq!(write.body["spec"], spec);
     }
 }
 
 #[test]
 fn a_status_patch_may_carry_labels() {
-    let condition = Condition { type_: "InPlaceUpdateReady".into(), status: "False".into(), ..Condition::default() };
-    let patch = PodPatch { images: Default::default(), annotations: Default::default(), ..patch() };
-    let write = Write::of(&Action::PatchPodStatus { target: target(None), conditions: vec![condition], patch });
+    let condition = Condition {
+        type_: "InPlaceUpdateReady".into(),
+        status: "False".into(),
+        ..Condition::default()
+    };
+    let patch = PodPatch {
+        images: Default::default(),
+        annotations: Default::default(),
+        ..patch()
+    };
+    let write = Write::of(&Action::PatchPodStatus {
+        target: target(None),
+        conditions: vec![condition],
+        patch,
+    });
     assert_eq!(
         write.body,
         json!({
@@ -64,113 +104,260 @@ fn a_status_patch_may_carry_labels() {
             "status": {"conditions": [{"type": "InPlaceUpdateReady", "status": "False", "reason": "", "message": ""}]},
         })
     );
-    assert_eq!(write.uri("m", 1).unwrap(), "/api/v1/namespaces/ns/pods/a/status?timeout=1ms&fieldManager=m");
+    assert_eq!(
+        write.uri("m", 1).unwrap(),
+        "/api/v1/namespaces/ns/pods/a/status?timeout=1ms&fieldManager=m"
+    );
 }
 
 #[test]
 fn a_resize_carries_resources_alone() {
     let cpu = |amount: &str| [("cpu".to_owned(), amount.to_owned())].into();
-    let resize = Resize { requests: cpu("1"), limits: cpu("2"), restarts: true, sidecar: false };
-    let mesh = Resize { requests: cpu("3"), sidecar: true, ..Resize::default() };
+    let resize = Resize {
+        requests: cpu("1"),
+        limits: cpu("2"),
+        restarts: true,
+        sidecar: false,
+    };
+    let mesh = Resize {
+        requests: cpu("3"),
+        sidecar: true,
+        ..Resize::default()
+    };
     let resources = [("main".to_owned(), resize), ("mesh".to_owned(), mesh)].into();
-    let write = Write::of(&Action::ResizePod { target: target(None), resources });
+    let write = Write::of(&Action::ResizePod {
+        target: target(None),
+        resources,
+    });
     let resources = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}});
     let sidecar = json!({"name": "mesh", "resources": {"requests": {"cpu": "3"}, "limits": {}}});
     let spec = json!({"containers": [{"name": "main", "resources": resources}], "initContainers": [sidecar]});
     assert_eq!(write.body, json!({"metadata": {"uid": "u"}, "spec": spec}));
     assert_eq!((write.method(), write.content), (Method::PATCH, STRATEGIC));
-    assert_eq!(write.uri("m", 1).unwrap(), "/api/v1/namespaces/ns/pods/a/resize?timeout=1ms&fieldManager=m");
+    assert_eq!(
+        write.uri("m", 1).unwrap(),
+        "/api/v1/namespaces/ns/pods/a/resize?timeout=1ms&fieldManager=m"
+    );
 }
 
 #[test]
 fn a_delete_has_preconditions_and_no_grace_period_of_its_own() {
-    let write = Write::of(&Action::DeletePod { target: target(Some("7")) });
+    let write = Write::of(&Action::DeletePod {
+        target: target(Some("7")),
+    });
     let preconditions = json!({"uid": "u", "resourceVersion": "7"});
-    assert_eq!(write.body, json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}));
+    assert_eq!(
+        write.body,
+        json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions})
+    );
     assert_eq!((write.method(), write.uid.as_str()), (Method::DELETE, "u"));
-    let any_version = Write::of(&Action::DeletePod { target: target(None) });
+    let any_version = Write::of(&Action::DeletePod {
+        target: target(None),
+    });
     assert_eq!(any_version.body["preconditions"], json!({"uid": "u"}));
-    assert_eq!(write.uri("m", 5).unwrap(), "/api/v1/namespaces/ns/pods/a?timeout=5ms");
+    assert_eq!(
+        write.uri("m", 5).unwrap(),
+        "/api/v1/namespaces/ns/pods/a?timeout=5ms"
+    );
 }
 
 #[test]
 fn an_eviction_is_of_the_very_pod_that_is_meant() {
-    let write = Write::of(&Action::EvictPod { target: target(None) });
+    let write = Write::of(&Action::EvictPod {
+        target: target(None),
+    });
     let eviction = json!({
         "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": "ns", "name": "a"},
         "deleteOptions": {"preconditions": {"uid": "u"}},
     });
-    assert_eq!((&write.body, write.method(), write.content), (&eviction, Method::POST, JSON));
-    assert_eq!(write.uri("m", 5).unwrap(), "/api/v1/namespaces/ns/pods/a/eviction?timeout=5ms&fieldManager=m");
+    assert_eq!(
+        (&write.body, write.method(), write.content),
+        (&eviction, Method::POST, JSON)
+    );
+    assert_eq!(
+        write.uri("m", 5).unwrap(),
+        "/api/v1/namespaces/ns/pods/a/eviction?timeout=5ms&fieldManager=m"
+    );
 }
 
 #[test]
 fn a_template_is_validated_by_a_dry_run() {
     let template = json!({"spec": {"containers": []}});
-    let write = Write::of(&Action::ValidateTemplate { namespace: "ns".into(), template: Body::from(&template) });
+    let write = Write::of(&Action::ValidateTemplate {
+        namespace: "ns".into(),
+        template: Body::from(&template),
+    });
     let sent: Value = serde_json::from_str(&write.text()).unwrap();
     let metadata = json!({"generateName": "berth-validate-", "namespace": "ns"});
     let whole = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template});
     assert_eq!(sent, whole);
-    assert_eq!(write.uri("m", 5).unwrap(), "/api/v1/namespaces/ns/podtemplates?timeout=5ms&fieldManager=m&dryRun=All");
+    assert_eq!(
+        write.uri("m", 5).unwrap(),
+        "/api/v1/namespaces/ns/podtemplates?timeout=5ms&fieldManager=m&dryRun=All"
+    );
     assert_eq!((write.method(), write.kind), (Method::POST, Kind::DryRun));
 }
 
 #[test]
 fn merge_patches_keep_their_own_metadata() {
     let body = json!({"metadata": {"finalizers": null}});
-    let write = Write::of(&Action::Patch { resource: IMAGE_PULL_JOBS, target: target(Some("7")), patch: body });
-    assert_eq!(write.body, json!({"metadata": {"finalizers": null, "uid": "u", "resourceVersion": "7"}}));
+    let write = Write::of(&Action::Patch {
+        resource: IMAGE_PULL_JOBS,
+        target: target(Some("7")),
+        patch: body,
+    });
+    assert_eq!(
+        write.body,
+        json!({"metadata": {"finalizers": null, "uid": "u", "resourceVersion": "7"}})
+    );
     assert_eq!(write.content, MERGE);
-    let cluster = Target { namespace: String::new(), ..target(Some("7")) };
-    let write =
-        Write::of(&Action::Patch { resource: NODE_IMAGES, target: cluster, patch: json!({"spec": {"images": {}}}) });
+    let cluster = Target {
+        namespace: String::new(),
+        ..target(Some("7"))
+    };
+    let write = Write::of(&Action::Patch {
+        resource: NODE_IMAGES,
+        target: cluster,
+        patch: json!({"spec": {"images": {}}}),
+    });
     assert_eq!(write.body["spec"], json!({"images": {}}));
-    assert_eq!(write.uri("m", 5).unwrap(), "/apis/apps.kruise.io/v1beta1/nodeimages/a?timeout=5ms&fieldManager=m");
+    assert_eq!(
+        write.uri("m", 5).unwrap(),
+        "/apis/apps.kruise.io/v1beta1/nodeimages/a?timeout=5ms&fieldManager=m"
+    );
 }
 
 #[test]
 fn every_action_names_its_resource() {
     let body = json!({"metadata": {"namespace": "ns", "name": "a"}});
-    let barrier = Write::of(&Action::OpenBarrier { pod: target(None), keys: vec!["p_1".to_owned()] });
-    assert_eq!((barrier.deed.resource, barrier.name.as_str(), barrier.content), (CONFIG_MAPS, "a-barrier", JSON_PATCH));
+    let barrier = Write::of(&Action::OpenBarrier {
+        pod: target(None),
+        keys: vec!["p_1".to_owned()],
+    });
+    assert_eq!(
+        (
+            barrier.deed.resource,
+            barrier.name.as_str(),
+            barrier.content
+        ),
+        (CONFIG_MAPS, "a-barrier", JSON_PATCH)
+    );
     let keys = json!({"op": "add", "path": "/data", "value": {"p_1": "true"}});
     assert_eq!(barrier.body[1], keys);
     assert_eq!(barrier.body[0]["path"], "/metadata/ownerReferences/0/uid");
     let target = target(None);
     let patch = json!({});
     for (action, kind, resource) in [
-        (Action::CreateRevision { body: Body::from(&body) }, Kind::Create, CONTROLLER_REVISIONS),
         (
-            Action::RenumberRevision { target: target.clone(), revision: 3, annotations: BTreeMap::new() },
+            Action::CreateRevision {
+                body: Body::from(&body),
+            },
+            Kind::Create,
+            CONTROLLER_REVISIONS,
+        ),
+        (
+            Action::RenumberRevision {
+                target: target.clone(),
+                revision: 3,
+                annotations: BTreeMap::new(),
+            },
             Kind::Patch,
             CONTROLLER_REVISIONS,
         ),
-        (Action::CreateClaim { body: Body::from(&body) }, Kind::Create, CLAIMS),
-        (Action::PatchClaim { target: target.clone(), patch: patch.clone() }, Kind::Patch, CLAIMS),
-        (Action::DeleteClaim { target: target.clone() }, Kind::Delete, CLAIMS),
-        (Action::DeleteRevision { target: target.clone() }, Kind::Delete, CONTROLLER_REVISIONS),
-        (Action::CreatePod { body: Body::from(&body) }, Kind::Create, PODS),
         (
-            Action::Patch { resource: NODE_IMAGES, target: target.clone(), patch: patch.clone() },
+            Action::CreateClaim {
+                body: Body::from(&body),
+            },
+            Kind::Create,
+            CLAIMS,
+        ),
+        (
+            Action::PatchClaim {
+                target: target.clone(),
+                patch: patch.clone(),
+            },
+            Kind::Patch,
+            CLAIMS,
+        ),
+        (
+            Action::DeleteClaim {
+                target: target.clone(),
+            },
+            Kind::Delete,
+            CLAIMS,
+        ),
+        (
+            Action::DeleteRevision {
+                target: target.clone(),
+            },
+            Kind::Delete,
+            CONTROLLER_REVISIONS,
+        ),
+        (
+            Action::CreatePod {
+                body: Body::from(&body),
+            },
+            Kind::Create,
+            PODS,
+        ),
+        (
+            Action::Patch {
+                resource: NODE_IMAGES,
+                target: target.clone(),
+                patch: patch.clone(),
+            },
             Kind::Patch,
             NODE_IMAGES,
         ),
         (
-            Action::Create { resource: CONFIG_MAPS, body: body.clone(), if_exists: IfExists::IsFine },
+            Action::Create {
+                resource: CONFIG_MAPS,
+                body: body.clone(),
+                if_exists: IfExists::IsFine,
+            },
             Kind::Ensure,
             CONFIG_MAPS,
         ),
         (
-            Action::Create { resource: IMAGE_PULL_JOBS, body, if_exists: IfExists::IsOfSameOwner },
+            Action::Create {
+                resource: IMAGE_PULL_JOBS,
+                body,
+                if_exists: IfExists::IsOfSameOwner,
+            },
             Kind::Create,
             IMAGE_PULL_JOBS,
         ),
-        (Action::Delete { resource: NODE_IMAGES, target: target.clone() }, Kind::Delete, NODE_IMAGES),
-        (Action::Patch { resource: IMAGE_PULL_JOBS, target: target.clone(), patch }, Kind::Patch, IMAGE_PULL_JOBS),
-        (Action::Delete { resource: IMAGE_PULL_JOBS, target }, Kind::Delete, IMAGE_PULL_JOBS),
+        (
+            Action::Delete {
+                resource: NODE_IMAGES,
+                target: target.clone(),
+            },
+            Kind::Delete,
+            NODE_IMAGES,
+        ),
+        (
+            Action::Patch {
+                resource: IMAGE_PULL_JOBS,
+                target: target.clone(),
+                patch,
+            },
+            Kind::Patch,
+            IMAGE_PULL_JOBS,
+        ),
+        (
+            Action::Delete {
+                resource: IMAGE_PULL_JOBS,
+                target,
+            },
+            Kind::Delete,
+            IMAGE_PULL_JOBS,
+        ),
     ] {
         let write = Write::of(&action);
-        assert_eq!((write.kind, write.deed.resource, write.name.as_str()), (kind, resource, "a"), "{action:?}");
+        assert_eq!(
+            (write.kind, write.deed.resource, write.name.as_str()),
+            (kind, resource, "a"),
+            "{action:?}"
+        );
     }
 }

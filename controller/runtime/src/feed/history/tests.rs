@@ -24,7 +24,10 @@ fn server(version: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
         let is_small = accept.contains("PartialObjectMetadataList");
         noted.lock().unwrap().push(request.uri().to_string());
         let answer: Response<Body> = match is_small {
-            true => fake::answer(StatusCode::OK, &json!({"metadata": {"resourceVersion": version}, "items": []})),
+            true => fake::answer(
+                StatusCode::OK,
+                &json!({"metadata": {"resourceVersion": version}, "items": []}),
+            ),
             false => fake::answer(StatusCode::BAD_REQUEST, &json!({})),
         };
         std::future::ready(answer)
@@ -33,22 +36,39 @@ fn server(version: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
 }
 
 fn feed(client: Client) -> Feed<Pod> {
-    let options = Options { namespace: "ns".to_owned(), labels: "app=web".to_owned(), ..Options::default() };
+    let options = Options {
+        namespace: "ns".to_owned(),
+        labels: "app=web".to_owned(),
+        ..Options::default()
+    };
     Feed::new(client, Store::new(&[]), options)
 }
 
 #[tokio::test]
 async fn a_watch_that_was_cut_short_goes_on_unless_the_server_is_behind_it() {
-    let table = [("50", false), ("51", false), ("49", true), ("9", true), ("not a number", false)];
+    let table = [
+        ("50", false),
+        ("51", false),
+        ("49", true),
+        ("9", true),
+        ("not a number", false),
+    ];
     for (version, again) in table {
         let (client, asked) = server(version);
         let mut feed = feed(client);
         feed.doubt = true;
         let looked = feed.look_back(Some("50")).await;
-        assert_eq!(matches!(looked, Err(End::Expired)), again, "{version}: {looked:?}");
+        assert_eq!(
+            matches!(looked, Err(End::Expired)),
+            again,
+            "{version}: {looked:?}"
+        );
         assert_eq!((feed.force, feed.doubt), (again, false), "{version}");
         // Any object: with our labels the server would read all of them to find one.
-        assert_eq!(*asked.lock().unwrap(), ["/api/v1/namespaces/ns/pods?limit=1"]);
+        assert_eq!(
+            *asked.lock().unwrap(),
+            ["/api/v1/namespaces/ns/pods?limit=1"]
+        );
     }
 }
 
@@ -59,16 +79,24 @@ async fn a_server_is_asked_only_in_doubt_and_of_a_watch_that_is_to_go_on() {
         let mut feed = feed(client);
         feed.doubt = doubt;
         assert!(feed.look_back(position).await.is_ok());
-        assert!(asked.lock().unwrap().is_empty() && !feed.doubt, "{doubt} {position:?}");
+        assert!(
+            asked.lock().unwrap().is_empty() && !feed.doubt,
+            "{doubt} {position:?}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_is_asked_again() {
-    let client = fake::apiserver(|_| std::future::ready(fake::answer(StatusCode::SERVICE_UNAVAILABLE, &json!({}))));
+    let client = fake::apiserver(|_| {
+        std::future::ready(fake::answer(StatusCode::SERVICE_UNAVAILABLE, &json!({})))
+    });
     let mut feed = feed(client);
     feed.doubt = true;
-    assert!(matches!(feed.look_back(Some("50")).await, Err(End::Failed(_))));
+    assert!(matches!(
+        feed.look_back(Some("50")).await,
+        Err(End::Failed(_))
+    ));
     assert!(feed.doubt && !feed.force);
 }
 

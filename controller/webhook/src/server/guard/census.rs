@@ -46,7 +46,11 @@ pub(in crate::server) enum Unlisted {
     Silent(String),
     /// The answer is no.
     #[error("the apiserver answers a list of {path} with {code} {message}")]
-    Refused { path: String, code: u16, message: String },
+    Refused {
+        path: String,
+        code: u16,
+        message: String,
+    },
     /// The answer is no list.
     #[error("the apiserver's list of {path} cannot be read: {why}")]
     Unreadable { path: String, why: String },
@@ -123,7 +127,9 @@ impl Listing {
                 return Ok(living);
             }
         }
-        Err(Unlisted::Many { path: self.path.clone() })
+        Err(Unlisted::Many {
+            path: self.path.clone(),
+        })
     }
 
     /// What lives on a page.
@@ -135,15 +141,24 @@ impl Listing {
         let living = || page.items.iter().flatten().filter(lives);
         Living {
             count: living().count(),
-            has_more: page.metadata.token.as_ref().is_some_and(|token| !token.is_empty()),
-            names: living().take(SHOWN).map(|item| self.name(&item.metadata)).collect(),
+            has_more: page
+                .metadata
+                .token
+                .as_ref()
+                .is_some_and(|token| !token.is_empty()),
+            names: living()
+                .take(SHOWN)
+                .map(|item| self.name(&item.metadata))
+                .collect(),
         }
     }
 
     /// With its namespace, unless that is the one that is listed.
     fn name(&self, object: &Meta) -> String {
         match &object.namespace {
-            Some(namespace) if !self.path.contains("/namespaces/") => format!("{namespace}/{}", object.name),
+            Some(namespace) if !self.path.contains("/namespaces/") => {
+                format!("{namespace}/{}", object.name)
+            }
             _ => object.name.clone(),
         }
     }
@@ -156,21 +171,38 @@ impl Listing {
             ..ListParams::default()
         };
         let request = Request::new(&*self.path);
-        let request = if self.is_bound { request.list(&params) } else { request.list_metadata(&params) };
+        let request = if self.is_bound {
+            request.list(&params)
+        } else {
+            request.list_metadata(&params)
+        };
         let silent = |error: &dyn std::fmt::Display| Unlisted::Silent(error.to_string());
-        let request = request.map_err(|error| silent(&error))?.map(kube::client::Body::from);
+        let request = request
+            .map_err(|error| silent(&error))?
+            .map(kube::client::Body::from);
         let response = client.send(request).await.map_err(|error| silent(&error))?;
         let (path, code) = (self.path.clone(), response.status());
-        let body = Limited::new(response.into_body(), LARGEST_PAGE).collect().await;
+        let body = Limited::new(response.into_body(), LARGEST_PAGE)
+            .collect()
+            .await;
         let body = match body {
             Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<http_body_util::LengthLimitError>() => return Err(Unlisted::Large { path }),
+            Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+                return Err(Unlisted::Large { path });
+            }
             Err(error) => return Err(silent(&error)),
         };
         if !code.is_success() {
-            return Err(Unlisted::Refused { path, code: code.as_u16(), message: reason(&body) });
+            return Err(Unlisted::Refused {
+                path,
+                code: code.as_u16(),
+                message: reason(&body),
+            });
         }
-        serde_json::from_slice(&body).map_err(|error| Unlisted::Unreadable { path, why: error.to_string() })
+        serde_json::from_slice(&body).map_err(|error| Unlisted::Unreadable {
+            path,
+            why: error.to_string(),
+        })
     }
 }
 
@@ -180,7 +212,8 @@ fn reason(body: &[u8]) -> String {
     struct Said {
         message: String,
     }
-    let said = serde_json::from_slice(body).map_or_else(|_| String::new(), |Said { message }| message);
+    let said =
+        serde_json::from_slice(body).map_or_else(|_| String::new(), |Said { message }| message);
     said.chars().take(LONGEST_REASON).collect()
 }
 
@@ -191,7 +224,13 @@ mod tests {
     use super::*;
 
     fn listing(path: &str, is_bound: bool) -> Listing {
-        Listing { one: "object", many: "objects", path: path.to_owned(), fields: None, is_bound }
+        Listing {
+            one: "object",
+            many: "objects",
+            path: path.to_owned(),
+            fields: None,
+            is_bound,
+        }
     }
 
     fn item(namespace: &str, name: &str, is_terminating: bool, phase: &str) -> Value {
@@ -209,32 +248,65 @@ mod tests {
         ];
         let of_namespace = "/api/v1/namespaces/a/things";
         for (path, is_bound, token, items, expected) in [
-            (of_namespace, false, None, &items[..], (3, false, vec!["x", "z", "v"])),
-            (of_namespace, true, Some(""), &items[..], (2, false, vec!["x", "v"])),
-            ("/apis/g/v1/things", true, Some("more"), &items[..1], (1, true, vec!["a/x"])),
+            (
+                of_namespace,
+                false,
+                None,
+                &items[..],
+                (3, false, vec!["x", "z", "v"]),
+            ),
+            (
+                of_namespace,
+                true,
+                Some(""),
+                &items[..],
+                (2, false, vec!["x", "v"]),
+            ),
+            (
+                "/apis/g/v1/things",
+                true,
+                Some("more"),
+                &items[..1],
+                (1, true, vec!["a/x"]),
+            ),
             (of_namespace, true, None, &items[1..3], (0, false, vec![])),
         ] {
             let page = json!({"metadata": {"continue": token}, "items": items});
             let found = listing(path, is_bound).living(&serde_json::from_value(page).unwrap());
             let names = found.names.iter().map(String::as_str).collect();
-            assert_eq!((found.count, found.has_more, names), expected, "{path} {is_bound} {items:?}");
+            assert_eq!(
+                (found.count, found.has_more, names),
+                expected,
+                "{path} {is_bound} {items:?}"
+            );
         }
         let none: Page = serde_json::from_value(json!({"metadata": {}, "items": null})).unwrap();
-        assert_eq!(listing("/apis/g/v1/things", false).living(&none), Living::default());
+        assert_eq!(
+            listing("/apis/g/v1/things", false).living(&none),
+            Living::default()
+        );
     }
 
     #[test]
     fn of_many_three_are_named() {
-        let items: Vec<_> = (0..PAGE).map(|index| item("a", &index.to_string(), false, "")).collect();
+        let items: Vec<_> = (0..PAGE)
+            .map(|index| item("a", &index.to_string(), false, ""))
+            .collect();
         let page = serde_json::from_value(json!({"metadata": {}, "items": items})).unwrap();
         let found = listing("/api/v1/namespaces/a/pods", false).living(&page);
-        assert_eq!((found.count, &*found.names), (25, &["0", "1", "2"].map(str::to_owned)[..]));
+        assert_eq!(
+            (found.count, &*found.names),
+            (25, &["0", "1", "2"].map(str::to_owned)[..])
+        );
     }
 
     #[test]
     fn the_apiservers_words_are_told_as_far_as_there_are_some() {
         assert_eq!(reason(br#"{"kind": "Status", "message": "no"}"#), "no");
         assert_eq!(reason(b"<html>"), "");
-        assert_eq!(reason(json!({"message": "x".repeat(1000)}).to_string().as_bytes()).len(), LONGEST_REASON);
+        assert_eq!(
+            reason(json!({"message": "x".repeat(1000)}).to_string().as_bytes()).len(),
+            LONGEST_REASON
+        );
     }
 }

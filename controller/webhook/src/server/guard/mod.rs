@@ -129,7 +129,15 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
         #[serde(borrow)]
         request: Raw<'a>,
     }
-    let Review { request: Raw { uid, resource, user_info, old_object } } = serde_json::from_slice(body)?;
+    let Review {
+        request:
+            Raw {
+                uid,
+                resource,
+                user_info,
+                old_object,
+            },
+    } = serde_json::from_slice(body)?;
     let Object { metadata, spec } = old_object;
     let kind = match (&*resource.group, &*resource.resource) {
         ("", "namespaces") => Some(Kind::Namespace),
@@ -140,8 +148,16 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
     let uid = uid.into_owned();
     match kind.filter(|_| is_guarded && metadata.deletion_timestamp.is_none()) {
         Some(kind) => {
-            let guarded = Guarded { kind, name: metadata.name, spec };
-            Ok(Look::Asks(Question { uid, user: user_info.username, guarded }))
+            let guarded = Guarded {
+                kind,
+                name: metadata.name,
+                spec,
+            };
+            Ok(Look::Asks(Question {
+                uid,
+                user: user_info.username,
+                guarded,
+            }))
         }
         None => Answer::to(&uid).written().map(Look::Answer),
     }
@@ -150,7 +166,11 @@ pub(super) fn look(body: &[u8]) -> Result<Look<Question>, serde_json::Error> {
 impl Question {
     /// The namespace that is to be deleted; empty for a definition, which is in none.
     pub(super) fn namespace(&self) -> &str {
-        if self.guarded.kind == Kind::Namespace { &self.guarded.name } else { "" }
+        if self.guarded.kind == Kind::Namespace {
+            &self.guarded.name
+        } else {
+            ""
+        }
     }
 
     /// What lives in it, of each sort that counts.
@@ -169,7 +189,11 @@ impl Question {
     ///
     /// # Errors
     /// None that a review could cause.
-    pub(super) fn answer(self, counted: Counted, judge: &Judge) -> Result<Vec<u8>, serde_json::Error> {
+    pub(super) fn answer(
+        self,
+        counted: Counted,
+        judge: &Judge,
+    ) -> Result<Vec<u8>, serde_json::Error> {
         let mut answer = Answer::to(&self.uid);
         if let Some(message) = words::refusal(&self.guarded, &counted) {
             let refused = match self.guarded.kind {
@@ -206,13 +230,25 @@ impl Guarded {
                 Ok(vec![pods, claims])
             }
             Kind::Definition => {
-                let Spec { group, names, versions } = &self.spec;
+                let Spec {
+                    group,
+                    names,
+                    versions,
+                } = &self.spec;
                 let served = || versions.iter().filter(|version| version.served);
-                let version = served().find(|version| version.storage).or_else(|| served().next());
+                let version = served()
+                    .find(|version| version.storage)
+                    .or_else(|| served().next());
                 let version = version.ok_or(Unlisted::Unserved)?;
                 let (group, version) = (Name::parse(group)?, Name::parse(&version.name)?);
                 let path = format!("/apis/{group}/{version}/{}", Name::parse(&names.plural)?);
-                Ok(vec![Listing { one: "object", many: "objects", path, fields: None, is_bound: false }])
+                Ok(vec![Listing {
+                    one: "object",
+                    many: "objects",
+                    path,
+                    fields: None,
+                    is_bound: false,
+                }])
             }
         }
     }

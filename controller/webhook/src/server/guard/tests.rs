@@ -23,15 +23,22 @@ async fn apiserver(answers: Vec<(String, u16, String)>) -> Client {
                 head.push(stream.read_u8().await.unwrap());
             }
             let head = String::from_utf8(head).unwrap();
-            let found = answers.iter().find(|(path, ..)| head.starts_with(&format!("GET {path}")));
+            let found = answers
+                .iter()
+                .find(|(path, ..)| head.starts_with(&format!("GET {path}")));
             let (code, body) = found.map_or((404, "{}"), |(_, code, body)| (*code, &**body));
             let length = body.len();
-            let answer = format!("HTTP/1.1 {code} x\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+            let answer = format!(
+                "HTTP/1.1 {code} x\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            );
             // Who reads too much hangs up.
             let _ = stream.write_all(answer.as_bytes()).await;
         }
     });
-    Client::try_from(kube::Config::new(format!("http://{address}").parse().unwrap())).unwrap()
+    Client::try_from(kube::Config::new(
+        format!("http://{address}").parse().unwrap(),
+    ))
+    .unwrap()
 }
 
 fn page(path: &str, names: &[&str], token: &str) -> (String, u16, String) {
@@ -42,7 +49,11 @@ fn page(path: &str, names: &[&str], token: &str) -> (String, u16, String) {
             json!({"metadata": {"name": name, "namespace": "a", "deletionTimestamp": ends}, "status": {"phase": "Bound"}})
         })
         .collect();
-    (path.to_owned(), 200, json!({"metadata": {"continue": token}, "items": items}).to_string())
+    (
+        path.to_owned(),
+        200,
+        json!({"metadata": {"continue": token}, "items": items}).to_string(),
+    )
 }
 
 fn review(resource: (&str, &str), name: &str, change: impl FnOnce(&mut Value)) -> Vec<u8> {
@@ -60,9 +71,13 @@ fn of_namespace() -> Vec<u8> {
 }
 
 fn of_widgets(versions: Value) -> Vec<u8> {
-    review(("apiextensions.k8s.io", "customresourcedefinitions"), "widgets.example.com", |object| {
-        object["spec"] = json!({"group": "example.com", "names": {"plural": "widgets"}, "versions": versions});
-    })
+    review(
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        "widgets.example.com",
+        |object| {
+            object["spec"] = json!({"group": "example.com", "names": {"plural": "widgets"}, "versions": versions});
+        },
+    )
 }
 
 fn versions() -> Value {
@@ -91,13 +106,24 @@ fn what_is_not_guarded_or_goes_already_is_let_through_unasked() {
     let through = |body: Vec<u8>| matches!(look(&body).unwrap(), Look::Answer(_));
     let namespace = ("", "namespaces");
     assert!(!through(of_namespace()) && !through(of_widgets(versions())));
-    assert!(through(review(namespace, "shop", |object| object["metadata"]["labels"] = json!({}))));
-    assert!(through(review(namespace, "shop", |object| object["metadata"]["labels"][LABEL] = json!("Always"))));
+    assert!(through(review(
+        namespace,
+        "shop",
+        |object| object["metadata"]["labels"] = json!({})
+    )));
+    assert!(through(review(
+        namespace,
+        "shop",
+        |object| object["metadata"]["labels"][LABEL] = json!("Always")
+    )));
     assert!(through(review(namespace, "shop", |object| {
         object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     })));
     assert!(through(review(("", "services"), "shop", |_| {})));
-    for body in ["{}", r#"{"request": {"uid": "u", "resource": {}, "oldObject": null}}"#] {
+    for body in [
+        "{}",
+        r#"{"request": {"uid": "u", "resource": {}, "oldObject": null}}"#,
+    ] {
         assert!(look(body.as_bytes()).is_err(), "{body}");
     }
 }
@@ -105,13 +131,26 @@ fn what_is_not_guarded_or_goes_already_is_let_through_unasked() {
 #[test]
 fn of_a_definition_the_stored_version_is_listed_and_what_changes_a_path_is_not() {
     let path = |body: Vec<u8>| {
-        let Look::Asks(question) = look(&body).unwrap() else { panic!("it is not asked") };
-        question.guarded.listings().map(|listings| listings[0].path.clone()).map_err(|error| error.to_string())
+        let Look::Asks(question) = look(&body).unwrap() else {
+            panic!("it is not asked")
+        };
+        question
+            .guarded
+            .listings()
+            .map(|listings| listings[0].path.clone())
+            .map_err(|error| error.to_string())
     };
     assert_eq!(path(of_widgets(versions())), Ok(WIDGETS.to_owned()));
-    let unserved = json!([{"name": "v1", "served": true}, {"name": "v2", "served": false, "storage": true}]);
-    assert_eq!(path(of_widgets(unserved)), Ok("/apis/example.com/v1/widgets".to_owned()));
-    assert_eq!(path(of_widgets(json!([{"name": "v1"}]))), Err("none of its versions is served".to_owned()));
+    let unserved =
+        json!([{"name": "v1", "served": true}, {"name": "v2", "served": false, "storage": true}]);
+    assert_eq!(
+        path(of_widgets(unserved)),
+        Ok("/apis/example.com/v1/widgets".to_owned())
+    );
+    assert_eq!(
+        path(of_widgets(json!([{"name": "v1"}]))),
+        Err("none of its versions is served".to_owned())
+    );
     assert!(path(of_widgets(json!([{"name": "v1/secrets?", "served": true}]))).is_err());
     assert!(path(review(("", "namespaces"), "shop/../x", |_| {})).is_err());
 }
@@ -123,9 +162,21 @@ async fn a_namespace_stays_for_its_pods_and_claims_and_says_which() {
     let tail = "; to delete it all the same, take the label off: `kubectl label namespace shop \
                 policy.kruise.io/delete-protection-`";
     for (pods, claims, said) in [
-        (page(PODS, &["going-1"], ""), page(CLAIMS, &["going-2"], ""), None),
-        (page(PODS, &["web-1"], ""), page(CLAIMS, &[], ""), Some("1 active pod (web-1)")),
-        (page(PODS, &[], ""), page(CLAIMS, &["data", "going"], ""), Some("1 bound claim (data)")),
+        (
+            page(PODS, &["going-1"], ""),
+            page(CLAIMS, &["going-2"], ""),
+            None,
+        ),
+        (
+            page(PODS, &["web-1"], ""),
+            page(CLAIMS, &[], ""),
+            Some("1 active pod (web-1)"),
+        ),
+        (
+            page(PODS, &[], ""),
+            page(CLAIMS, &["data", "going"], ""),
+            Some("1 bound claim (data)"),
+        ),
         (
             page(PODS, &["a", "b", "c", "d"], ""),
             page(CLAIMS, &["x"], "more"),
@@ -142,29 +193,61 @@ async fn a_namespace_stays_for_its_pods_and_claims_and_says_which() {
 async fn what_lives_behind_a_page_that_goes_is_found() {
     let next = format!("{WIDGETS}?&limit=25&continue=t");
     let answers = vec![page(&next, &["live"], ""), page(WIDGETS, &["going"], "t")];
-    let refused = refusal(&of_widgets(versions()), &Judge::asking(apiserver(answers).await)).await.unwrap();
-    assert!(refused.contains("has the label policy.kruise.io/delete-protection=Cascading and 1 object (a/live)"));
+    let refused = refusal(
+        &of_widgets(versions()),
+        &Judge::asking(apiserver(answers).await),
+    )
+    .await
+    .unwrap();
+    assert!(refused.contains(
+        "has the label policy.kruise.io/delete-protection=Cascading and 1 object (a/live)"
+    ));
     assert!(
-        refused.ends_with("`kubectl label crd widgets.example.com policy.kruise.io/delete-protection-`"),
+        refused.ends_with(
+            "`kubectl label crd widgets.example.com policy.kruise.io/delete-protection-`"
+        ),
         "{refused}"
     );
     let endless = vec![page(WIDGETS, &["going"], "t")];
-    let refused = refusal(&of_widgets(versions()), &Judge::asking(apiserver(endless).await)).await.unwrap();
-    assert!(refused.contains("/apis/example.com/v2/widgets has more than 5000 objects that do not count"), "{refused}");
+    let refused = refusal(
+        &of_widgets(versions()),
+        &Judge::asking(apiserver(endless).await),
+    )
+    .await
+    .unwrap();
+    assert!(
+        refused
+            .contains("/apis/example.com/v2/widgets has more than 5000 objects that do not count"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
 async fn what_cannot_be_listed_stays_and_says_why() {
-    let no = |path: &str, code| (path.to_owned(), code, json!({"message": "no way"}).to_string());
+    let no = |path: &str, code| {
+        (
+            path.to_owned(),
+            code,
+            json!({"message": "no way"}).to_string(),
+        )
+    };
     let text = |path: &str, text: String| (path.to_owned(), 200, text);
     for (review, answers, said) in [
-        (of_namespace(), vec![], "and what is in it is not counted: the apiserver answers a list of"),
+        (
+            of_namespace(),
+            vec![],
+            "and what is in it is not counted: the apiserver answers a list of",
+        ),
         (
             of_namespace(),
             vec![page(PODS, &[], ""), no(CLAIMS, 403)],
             "persistentvolumeclaims with 403 no way; to delete",
         ),
-        (of_namespace(), vec![page(CLAIMS, &[], ""), text(PODS, "[]".to_owned())], "pods cannot be read"),
+        (
+            of_namespace(),
+            vec![page(CLAIMS, &[], ""), text(PODS, "[]".to_owned())],
+            "pods cannot be read",
+        ),
         (
             of_namespace(),
             vec![page(CLAIMS, &[], ""), text(PODS, "x".repeat(9 << 20))],
@@ -175,16 +258,32 @@ async fn what_cannot_be_listed_stays_and_says_why() {
             vec![no(WIDGETS, 403)],
             "the controller may not list its objects: add example.com to the chart's value deletionProtection.crdGroups",
         ),
-        (of_widgets(versions()), vec![no(WIDGETS, 500)], "with 500 no way"),
-        (of_widgets(json!([])), vec![], "none of its versions is served"),
+        (
+            of_widgets(versions()),
+            vec![no(WIDGETS, 500)],
+            "with 500 no way",
+        ),
+        (
+            of_widgets(json!([])),
+            vec![],
+            "none of its versions is served",
+        ),
     ] {
         let judge = Judge::asking(apiserver(answers).await);
         let refused = refusal(&review, &judge).await.unwrap();
-        assert!(refused.contains(said) && refused.contains("take the label off"), "{refused:?} does not say {said:?}");
+        assert!(
+            refused.contains(said) && refused.contains("take the label off"),
+            "{refused:?} does not say {said:?}"
+        );
     }
     let away = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-    let refused = refusal(&of_namespace(), &Judge::asking(away)).await.unwrap();
-    assert!(refused.contains("the apiserver does not answer: "), "{refused}");
+    let refused = refusal(&of_namespace(), &Judge::asking(away))
+        .await
+        .unwrap();
+    assert!(
+        refused.contains("the apiserver does not answer: "),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
@@ -197,13 +296,19 @@ async fn refusals_are_counted_and_deletions_are_not() {
     assert!(refusal(&of_namespace(), &judge).await.is_some());
     assert!(refusal(&of_widgets(versions()), &widgets).await.is_none());
     assert!(refusal(&of_widgets(json!([])), &widgets).await.is_some());
-    let (mut registry, mut text) = (prometheus_client::registry::Registry::default(), String::new());
+    let (mut registry, mut text) = (
+        prometheus_client::registry::Registry::default(),
+        String::new(),
+    );
     judge.refused_deletions.register(&mut registry);
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
     for line in [
         r#"namespace_deletion_protection{name="shop",username="admin"} 1"#,
         r#"crd_deletion_protection{name="widgets.example.com",username="admin"} 1"#,
     ] {
-        assert!(text.lines().any(|found| found == line), "{line} is not in {text}");
+        assert!(
+            text.lines().any(|found| found == line),
+            "{line} is not in {text}"
+        );
     }
 }

@@ -10,7 +10,11 @@ use super::{Counted, Guarded, Kind};
 pub(super) fn refusal(guarded: &Guarded, counted: &Counted) -> Option<String> {
     let why = match counted {
         Ok(counted) => {
-            let living: Vec<_> = counted.iter().filter(|(_, living)| living.count > 0).map(told).collect();
+            let living: Vec<_> = counted
+                .iter()
+                .filter(|(_, living)| living.count > 0)
+                .map(told)
+                .collect();
             if living.is_empty() {
                 return None;
             }
@@ -31,15 +35,34 @@ pub(super) fn refusal(guarded: &Guarded, counted: &Counted) -> Option<String> {
         "forbidden by ResourcesProtectionDeletion: {kind} {name} has the label {label}={}{why}; to delete it all the same, take \
          the label off: {}",
         delete_protection::CASCADING,
-        commands::take_label(Named { resource, namespace: "", name }, label)
+        commands::take_label(
+            Named {
+                resource,
+                namespace: "",
+                name
+            },
+            label
+        )
     ))
 }
 
 /// Such as `25 or more active pods (web-1, web-2, web-3, …)`.
 fn told((listing, living): &(Listing, Living)) -> String {
-    let Living { count, has_more, names } = living;
+    let Living {
+        count,
+        has_more,
+        names,
+    } = living;
     let more = if *has_more { " or more" } else { "" };
-    let noun = if *count == 1 && !has_more { listing.one } else { listing.many };
-    let rest = if *has_more || *count > names.len() { ", …" } else { "" };
+    let noun = if *count == 1 && !has_more {
+        listing.one
+    } else {
+        listing.many
+    };
+    let rest = if *has_more || *count > names.len() {
+        ", …"
+    } else {
+        ""
+    };
     format!("{count}{more} {noun} ({}{rest})", names.join(", "))
 }

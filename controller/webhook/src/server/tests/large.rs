@@ -12,7 +12,10 @@ struct Notes(Mutex<Vec<String>>);
 
 impl Notes {
     fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -23,15 +26,22 @@ impl Injector for Notes {
 
     fn inject(&self, namespace: &str, _: Option<&Labels>, _: &Value) -> Result<Injected, Lacks> {
         std::thread::sleep(Duration::from_millis(30));
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(namespace.to_owned());
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(namespace.to_owned());
         Ok(Injected::default())
     }
 }
 
 /// A server that asks this injector, and the path of its reviews.
 async fn injecting(notes: &Arc<Notes>) -> (Served, String) {
-    let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-    let judge = Judge { injector: Some(notes.clone()), ..Judge::asking(client) };
+    let client =
+        Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+    let judge = Judge {
+        injector: Some(notes.clone()),
+        ..Judge::asking(client)
+    };
     judge.secret_path.learn("key", 1);
     let path = told(INJECT_PATH, &judge.secret_path.newest().unwrap());
     (Served::start_with(judge).await, path)
@@ -39,10 +49,15 @@ async fn injecting(notes: &Arc<Notes>) -> (Served, String) {
 
 /// As the apiserver writes it: the uid and the namespace come before the object.
 fn review(namespace: &str, value: &str) -> String {
-    let env =
-        json!([{"name": "A", "value": ""}]).to_string().replace(r#""value":"""#, &format!(r#""value":"{value}""#));
-    let object = format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"containers":[{{"name":"main","env":{env}}}]}}}}"#);
-    format!(r#"{{"request":{{"uid":"u-{namespace}","namespace":"{namespace}","object":{object}}}}}"#)
+    let env = json!([{"name": "A", "value": ""}])
+        .to_string()
+        .replace(r#""value":"""#, &format!(r#""value":"{value}""#));
+    let object = format!(
+        r#"{{"metadata":{{"name":"a"}},"spec":{{"containers":[{{"name":"main","env":{env}}}]}}}}"#
+    );
+    format!(
+        r#"{{"request":{{"uid":"u-{namespace}","namespace":"{namespace}","object":{object}}}}}"#
+    )
 }
 
 /// The AdmissionReview in an answer.
@@ -68,11 +83,24 @@ async fn review_of_a_pod_too_large_to_be_read_is_refused() {
     // 1.45 MB of such characters, as the apiserver writes them.
     let answer = answered(&served, &path, &review("t1", &r"\u003c".repeat(1_450_000))).await;
     let response = &answer["response"];
-    assert_eq!((&response["uid"], &response["allowed"]), (&json!("u-t1"), &json!(false)));
+    assert_eq!(
+        (&response["uid"], &response["allowed"]),
+        (&json!("u-t1"), &json!(false))
+    );
     let message = response["status"]["message"].as_str().unwrap();
-    assert!(message.contains("its review has more than 8388608 bytes"), "{message}");
-    assert_eq!(served.kinds.new_pods.bodies.left(), 16 << 20, "it needs no memory");
-    assert_eq!(answered(&served, &path, &review("t1", "x")).await["response"]["allowed"], true);
+    assert!(
+        message.contains("its review has more than 8388608 bytes"),
+        "{message}"
+    );
+    assert_eq!(
+        served.kinds.new_pods.bodies.left(),
+        16 << 20,
+        "it needs no memory"
+    );
+    assert_eq!(
+        answered(&served, &path, &review("t1", "x")).await["response"]["allowed"],
+        true
+    );
     assert_eq!(notes.all(), ["t1"]);
 }
 
@@ -83,7 +111,9 @@ async fn large_reviews_of_a_neighbour_come_between() {
     let (served, path) = (Arc::new(served), Arc::<str>::from(path));
     let asks = |namespace: &'static str, size: usize| {
         let (served, path) = (served.clone(), path.clone());
-        tokio::spawn(async move { answered(&served, &path, &review(namespace, &"x".repeat(size))).await })
+        tokio::spawn(async move {
+            answered(&served, &path, &review(namespace, &"x".repeat(size))).await
+        })
     };
     let flood: Vec<_> = (0..24).map(|_| asks("t1", 1_300_000)).collect();
     while notes.all().is_empty() {
@@ -91,7 +121,14 @@ async fn large_reviews_of_a_neighbour_come_between() {
     }
     let neighbour = asks("t2", 70_000).await.unwrap();
     assert_eq!(neighbour["response"]["allowed"], true);
-    let before = notes.all().iter().take_while(|namespace| *namespace != "t2").count();
-    assert!(before < 12, "{before} of 24 reviews of another namespace were before");
+    let before = notes
+        .all()
+        .iter()
+        .take_while(|namespace| *namespace != "t2")
+        .count();
+    assert!(
+        before < 12,
+        "{before} of 24 reviews of another namespace were before"
+    );
     flood.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -42,7 +42,8 @@ impl Budgets for Knows {
     }
 
     fn beside(&self, resource: &str, _: &str) -> Option<String> {
-        (resource == "podunavailablebudgets").then(|| "of-a-victim may hold the same pods".to_owned())
+        (resource == "podunavailablebudgets")
+            .then(|| "of-a-victim may hold the same pods".to_owned())
     }
 
     fn known_uid(&self, _: &str, _: &str) -> Option<String> {
@@ -55,7 +56,8 @@ impl Budgets for Knows {
 }
 
 fn judge() -> Judge {
-    let client = Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
+    let client =
+        Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
     let knows = Arc::new(Knows);
     let judge = Judge {
         records: Some(knows.clone()),
@@ -82,16 +84,37 @@ async fn whoever_does_not_know_the_path_is_answered_nothing_that_tells_of_other_
     ];
     for path in below {
         let whole = told(path, &seed);
-        let guessed = [path.to_owned(), format!("{path}/"), format!("{path}/guess"), format!("{whole}/x")];
-        for guessed in guessed.into_iter().chain([whole.replacen(path, "/validate", 1), format!("{path}/{seed}")]) {
+        let guessed = [
+            path.to_owned(),
+            format!("{path}/"),
+            format!("{path}/guess"),
+            format!("{whole}/x"),
+        ];
+        for guessed in guessed.into_iter().chain([
+            whole.replacen(path, "/validate", 1),
+            format!("{path}/{seed}"),
+        ]) {
             assert!(route(&guessed, &judge).is_none(), "{guessed}");
         }
-        assert!(route(&whole, &judge).is_some_and(|(counted_as, _)| counted_as == path), "{path}");
+        assert!(
+            route(&whole, &judge).is_some_and(|(counted_as, _)| counted_as == path),
+            "{path}"
+        );
     }
-    for open in ["/convert".to_owned(), "/validate".to_owned(), told("/validate", &seed)] {
+    for open in [
+        "/convert".to_owned(),
+        "/validate".to_owned(),
+        told("/validate", &seed),
+    ] {
         assert!(route(&open, &judge).is_some(), "{open}");
     }
-    for nowhere in [told("", &seed), told("/convert", &seed), seed, String::new(), "/".to_owned()] {
+    for nowhere in [
+        told("", &seed),
+        told("/convert", &seed),
+        seed,
+        String::new(),
+        "/".to_owned(),
+    ] {
         assert!(route(&nowhere, &judge).is_none(), "{nowhere}");
     }
 }
@@ -99,9 +122,16 @@ async fn whoever_does_not_know_the_path_is_answered_nothing_that_tells_of_other_
 #[tokio::test]
 async fn eviction_is_bound_by_the_store_when_late() {
     let judge = judge();
-    let review = json!({"request": {"uid": "u", "namespace": "a", "object": {"metadata": {"name": "web"}}}});
-    for (asked, is_bound) in [(Err(NotYet("pods")), true), (Ok(Some("x".to_owned())), true), (Ok(None), false)] {
-        let Look::Asks(question) = evict::look(review.to_string().as_bytes()).unwrap() else { panic!("it is asked") };
+    let review =
+        json!({"request": {"uid": "u", "namespace": "a", "object": {"metadata": {"name": "web"}}}});
+    for (asked, is_bound) in [
+        (Err(NotYet("pods")), true),
+        (Ok(Some("x".to_owned())), true),
+        (Ok(None), false),
+    ] {
+        let Look::Asks(question) = evict::look(review.to_string().as_bytes()).unwrap() else {
+            panic!("it is asked")
+        };
         let answer = String::from_utf8(question.answer(asked, &judge).unwrap()).unwrap();
         assert_eq!(answer.contains("\"patch\""), is_bound, "{answer}");
     }
@@ -121,7 +151,11 @@ async fn token_is_no_other_than_the_one_that_is_set() {
     ] {
         let token = Token::new(token.map(str::to_owned));
         let shown = shown.map(|shown| (http::header::AUTHORIZATION, shown.parse().unwrap()));
-        assert_eq!(token.is_shown(&shown.clone().into_iter().collect()), expected, "{shown:?}");
+        assert_eq!(
+            token.is_shown(&shown.clone().into_iter().collect()),
+            expected,
+            "{shown:?}"
+        );
     }
 }
 
@@ -132,13 +166,29 @@ async fn of_other_objects_an_author_is_told_by_the_apiserver_alone() {
     let selector = json!({"matchLabels": {"app": "db"}});
     let containers = json!([{"name": "agent", "image": "agent:1"}]);
     for (resource, group, kind, spec) in [
-        ("persistentpodstates", "apps", "PersistentPodState", json!({"targetRef": target})),
-        ("sidecarsets", "apps", "SidecarSet", json!({"selector": selector, "containers": containers})),
-        ("podunavailablebudgets", "policy", "PodUnavailableBudget", json!({"selector": selector, "maxUnavailable": 1})),
+        (
+            "persistentpodstates",
+            "apps",
+            "PersistentPodState",
+            json!({"targetRef": target}),
+        ),
+        (
+            "sidecarsets",
+            "apps",
+            "SidecarSet",
+            json!({"selector": selector, "containers": containers}),
+        ),
+        (
+            "podunavailablebudgets",
+            "policy",
+            "PodUnavailableBudget",
+            json!({"selector": selector, "maxUnavailable": 1}),
+        ),
     ] {
         let metadata = json!({"name": "own", "namespace": "victim"});
         let version = format!("{group}.kruise.io/v1beta1");
-        let object = json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec});
+        let object =
+            json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec});
         let request = json!({"uid": "u", "resource": {"resource": resource}, "namespace": "victim", "object": object});
         let review = json!({"request": request}).to_string();
         let answered = async |asker: Asker| -> Value {
@@ -149,8 +199,15 @@ async fn of_other_objects_an_author_is_told_by_the_apiserver_alone() {
             serde_json::from_slice::<Value>(&answer).unwrap()["response"].take()
         };
         let told = answered(Asker::Apiserver).await;
-        assert!(told.to_string().contains("of-a-victim"), "{resource}: {told}");
-        assert_eq!(answered(Asker::Anybody).await, json!({"uid": "u", "allowed": true}), "{resource}");
+        assert!(
+            told.to_string().contains("of-a-victim"),
+            "{resource}: {told}"
+        );
+        assert_eq!(
+            answered(Asker::Anybody).await,
+            json!({"uid": "u", "allowed": true}),
+            "{resource}"
+        );
     }
 }
 
@@ -161,8 +218,7 @@ async fn for_anybody_the_apiserver_is_asked_nothing() {
     let pod = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}});
     let spec = json!({"selector": {"matchLabels": labels}, "template": pod});
     let metadata = json!({"name": "own", "namespace": "victim"});
-    let object =
-        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": metadata, "spec": spec});
+    let object = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "metadata": metadata, "spec": spec});
     let resource = json!({"resource": "clonesets"});
     let review = json!({"request": {"uid": "u", "resource": resource, "namespace": "victim", "object": object}});
     for (asker, is_asked) in [(Asker::Apiserver, true), (Asker::Anybody, false)] {

@@ -7,9 +7,13 @@ use super::*;
 
 #[test]
 fn line_serves_namespaces_in_turn() {
-    for (places, comes, expected) in
-        [(1, "aaab", "aba"), (1, "aabbcc", "abcbc"), (1, "abab", "bab"), (2, "aabc", "bc"), (4, "aaaaab", "aa")]
-    {
+    for (places, comes, expected) in [
+        (1, "aaab", "aba"),
+        (1, "aabbcc", "abcbc"),
+        (1, "abab", "bab"),
+        (2, "aabc", "bc"),
+        (4, "aaaaab", "aa"),
+    ] {
         let mut line = Line::new(places);
         let mut taken = VecDeque::new();
         for namespace in comes.chars() {
@@ -32,14 +36,27 @@ fn line_serves_namespaces_in_turn() {
 #[test]
 fn flood_leaves_a_place_to_each_other_namespace() {
     let mut line = Line::new(8);
-    let flood = (0..100).map(|number| line.enter("t1", number)).collect::<Vec<_>>();
+    let flood = (0..100)
+        .map(|number| line.enter("t1", number))
+        .collect::<Vec<_>>();
     let count = |is: fn(&Entry) -> bool| flood.iter().filter(|entry| is(entry)).count();
     assert_eq!(count(|entry| *entry == Entry::Taken), 6);
-    assert_eq!(count(|entry| *entry == Entry::Full), 100 - 6 - MOST_OF_NAMESPACE);
-    assert_eq!(["a", "b"].map(|one| line.enter(one, 0)), [Entry::Taken, Entry::Taken]);
+    assert_eq!(
+        count(|entry| *entry == Entry::Full),
+        100 - 6 - MOST_OF_NAMESPACE
+    );
+    assert_eq!(
+        ["a", "b"].map(|one| line.enter(one, 0)),
+        [Entry::Taken, Entry::Taken]
+    );
     // The line is full when others come, and they find room in it.
     let others = (0..30).map(|number| line.enter(&format!("n{number}"), 0));
-    assert!(others.collect::<Vec<_>>().iter().all(|entry| matches!(entry, Entry::Waits(_))));
+    assert!(
+        others
+            .collect::<Vec<_>>()
+            .iter()
+            .all(|entry| matches!(entry, Entry::Waits(_)))
+    );
     assert_eq!(line.waiting(), MOST);
 }
 

@@ -8,24 +8,49 @@ use super::{ALLOWED, COLLECTED, FOR_REAL, PROTECTED, Row, Rows, Try};
 use crate::stage::NAMESPACE;
 
 pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
-    let World { lease: held, replica, .. } = world;
+    let World {
+        lease: held,
+        replica,
+        ..
+    } = world;
     of_revisions(all, world);
     let (here, there) = ("default", "kube-system");
-    let mut rows = |group: &'static str, version: &'static str, resource: &'static str, rows: Vec<Try<'_>>| {
-        let mut of = Rows { all: &mut *all, group, version, resource };
-        rows.into_iter().for_each(|(verb, at, what, body, says)| of.add(verb, at, what, body, says));
-    };
+    let mut rows =
+        |group: &'static str, version: &'static str, resource: &'static str, rows: Vec<Try<'_>>| {
+            let mut of = Rows {
+                all: &mut *all,
+                group,
+                version,
+                resource,
+            };
+            rows.into_iter()
+                .for_each(|(verb, at, what, body, says)| of.add(verb, at, what, body, says));
+        };
     let set = |path: &str, value: Value| json!([{"op": "add", "path": path, "value": value}]);
     let mut two = of_budget("v1beta1", "new");
-    two.as_array_mut().into_iter().for_each(|owners| owners.push(second_owner()));
+    two.as_array_mut()
+        .into_iter()
+        .for_each(|owners| owners.push(second_owner()));
     let fewer = json!([{"op": "replace", "path": "/spec/minAvailable", "value": 0}]);
     rows(
         "policy",
         "v1",
         "poddisruptionbudgets",
         vec![
-            ("create", (here, ""), "of a budget of its name", budget("new", &of_budget("v1beta1", "new")), ALLOWED),
-            ("create", (here, ""), "of another name", budget("x", &of_budget("v1beta1", "new")), "may write those"),
+            (
+                "create",
+                (here, ""),
+                "of a budget of its name",
+                budget("new", &of_budget("v1beta1", "new")),
+                ALLOWED,
+            ),
+            (
+                "create",
+                (here, ""),
+                "of another name",
+                budget("x", &of_budget("v1beta1", "new")),
+                "may write those",
+            ),
             (
                 "create",
                 (here, ""),
@@ -33,11 +58,35 @@ pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
                 budget("new", &of_budget("v9", "new")),
                 "may write those",
             ),
-            ("create", (there, ""), "of a budget of its name", budget("new", &of_budget("v1beta1", "new")), PROTECTED),
-            ("create", (here, ""), "of two owners", budget("new", &two), COLLECTED),
-            ("create", (here, ""), "with a finalizer", kept(budget("new", &of_budget("v1beta1", "new"))), COLLECTED),
+            (
+                "create",
+                (there, ""),
+                "of a budget of its name",
+                budget("new", &of_budget("v1beta1", "new")),
+                PROTECTED,
+            ),
+            (
+                "create",
+                (here, ""),
+                "of two owners",
+                budget("new", &two),
+                COLLECTED,
+            ),
+            (
+                "create",
+                (here, ""),
+                "with a finalizer",
+                kept(budget("new", &of_budget("v1beta1", "new"))),
+                COLLECTED,
+            ),
             ("patch", (here, "web"), "", fewer.clone(), ALLOWED),
-            ("patch", (here, "theirs"), "", fewer.clone(), "may write those"),
+            (
+                "patch",
+                (here, "theirs"),
+                "",
+                fewer.clone(),
+                "may write those",
+            ),
             ("patch", (there, "theirs"), "", fewer, PROTECTED),
             ("delete", (here, "web"), "", json!({}), ALLOWED),
             ("delete", (here, "theirs"), "", json!({}), "may write those"),
@@ -46,8 +95,20 @@ pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
     );
     let template = json!({"metadata": {"generateName": "x-"}, "template": {"spec": {"containers": [{"name": "a", "image": "a"}]}}});
     let templates = vec![
-        ("create", (there, ""), "as a dry run", template.clone(), ALLOWED),
-        ("create", (here, ""), FOR_REAL, template, "by dry runs alone"),
+        (
+            "create",
+            (there, ""),
+            "as a dry run",
+            template.clone(),
+            ALLOWED,
+        ),
+        (
+            "create",
+            (here, ""),
+            FOR_REAL,
+            template,
+            "by dry runs alone",
+        ),
     ];
     rows("", "v1", "podtemplates", templates);
     rows(
@@ -63,12 +124,19 @@ pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
                        {"op": "remove", "path": "/spec/taints/0"}]),
                 ALLOWED,
             ),
-            ("patch", ("", "n"), "its cordon", set("/spec/unschedulable", json!(false)), "of nodes kruise-manager"),
+            (
+                "patch",
+                ("", "n"),
+                "its cordon",
+                set("/spec/unschedulable", json!(false)),
+                "of nodes kruise-manager",
+            ),
         ],
     );
     let secret = |name: &str, kind: &str| {
         let mut secret = named(name, &json!([]), &json!({"type": kind}));
-        secret["metadata"]["annotations"] = json!({"kubernetes.io/service-account.name": "kruise-manager"});
+        secret["metadata"]["annotations"] =
+            json!({"kubernetes.io/service-account.name": "kruise-manager"});
         secret
     };
     rows(
@@ -76,18 +144,51 @@ pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
         "v1",
         "secrets",
         vec![
-            ("create", (NAMESPACE, ""), "of another name", secret("x", "Opaque"), "of Secrets kruise-manager"),
+            (
+                "create",
+                (NAMESPACE, ""),
+                "of another name",
+                secret("x", "Opaque"),
+                "of Secrets kruise-manager",
+            ),
             (
                 "create",
                 (NAMESPACE, ""),
                 "a token",
-                secret("kruise-webhook-certs", "kubernetes.io/service-account-token"),
+                secret(
+                    "kruise-webhook-certs",
+                    "kubernetes.io/service-account-token",
+                ),
                 "of Secrets kruise-manager",
             ),
-            ("create", (NAMESPACE, ""), "", secret("kruise-webhook-certs", "Opaque"), ALLOWED),
-            ("create", (NAMESPACE, ""), "with a finalizer", kept(secret("kruise-webhook-certs", "Opaque")), COLLECTED),
-            ("update", (NAMESPACE, "kruise-webhook-certs"), "", secret("kruise-webhook-certs", "Opaque"), ALLOWED),
-            ("update", (NAMESPACE, "x"), "", secret("x", "Opaque"), "cannot update resource"),
+            (
+                "create",
+                (NAMESPACE, ""),
+                "",
+                secret("kruise-webhook-certs", "Opaque"),
+                ALLOWED,
+            ),
+            (
+                "create",
+                (NAMESPACE, ""),
+                "with a finalizer",
+                kept(secret("kruise-webhook-certs", "Opaque")),
+                COLLECTED,
+            ),
+            (
+                "update",
+                (NAMESPACE, "kruise-webhook-certs"),
+                "",
+                secret("kruise-webhook-certs", "Opaque"),
+                ALLOWED,
+            ),
+            (
+                "update",
+                (NAMESPACE, "x"),
+                "",
+                secret("x", "Opaque"),
+                "cannot update resource",
+            ),
         ],
     );
     let lease = |name: &str| named(name, &json!([]), &json!({"spec": {"holderIdentity": "y"}}));
@@ -96,13 +197,55 @@ pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
         "v1",
         "leases",
         vec![
-            ("create", (NAMESPACE, ""), "of another name", lease("x"), "of Leases kruise-manager"),
-            ("create", (NAMESPACE, ""), "", lease("kruise-manager"), ALLOWED),
-            ("patch", (NAMESPACE, "x"), "", json!([]), "cannot patch resource"),
-            ("update", (NAMESPACE, "x"), "", lease("x"), "cannot update resource"),
-            ("patch", (NAMESPACE, "kruise-manager"), "", set("/spec/holderIdentity", json!("y")), ALLOWED),
-            ("patch", (NAMESPACE, "kruise-manager"), "a finalizer", set("/metadata/finalizers", forever()), COLLECTED),
-            ("update", (NAMESPACE, "kruise-manager"), "", held.clone(), ALLOWED),
+            (
+                "create",
+                (NAMESPACE, ""),
+                "of another name",
+                lease("x"),
+                "of Leases kruise-manager",
+            ),
+            (
+                "create",
+                (NAMESPACE, ""),
+                "",
+                lease("kruise-manager"),
+                ALLOWED,
+            ),
+            (
+                "patch",
+                (NAMESPACE, "x"),
+                "",
+                json!([]),
+                "cannot patch resource",
+            ),
+            (
+                "update",
+                (NAMESPACE, "x"),
+                "",
+                lease("x"),
+                "cannot update resource",
+            ),
+            (
+                "patch",
+                (NAMESPACE, "kruise-manager"),
+                "",
+                set("/spec/holderIdentity", json!("y")),
+                ALLOWED,
+            ),
+            (
+                "patch",
+                (NAMESPACE, "kruise-manager"),
+                "a finalizer",
+                set("/metadata/finalizers", forever()),
+                COLLECTED,
+            ),
+            (
+                "update",
+                (NAMESPACE, "kruise-manager"),
+                "",
+                held.clone(),
+                ALLOWED,
+            ),
         ],
     );
     let slice = |uid: &str| {
@@ -118,11 +261,41 @@ pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
         "v1",
         "endpointslices",
         vec![
-            ("create", (NAMESPACE, ""), "in the name of its pod", slice(replica), ALLOWED),
-            ("create", (NAMESPACE, ""), "in another pod's name", slice("u2"), "to which its token is bound"),
-            ("create", (NAMESPACE, ""), "with a finalizer", kept(slice(replica)), COLLECTED),
-            ("delete", (NAMESPACE, "kruise-webhook-service-early-u"), "", json!({}), ALLOWED),
-            ("delete", (NAMESPACE, "theirs"), "of Kubernetes", json!({}), "EndpointSlices kruise-manager may create"),
+            (
+                "create",
+                (NAMESPACE, ""),
+                "in the name of its pod",
+                slice(replica),
+                ALLOWED,
+            ),
+            (
+                "create",
+                (NAMESPACE, ""),
+                "in another pod's name",
+                slice("u2"),
+                "to which its token is bound",
+            ),
+            (
+                "create",
+                (NAMESPACE, ""),
+                "with a finalizer",
+                kept(slice(replica)),
+                COLLECTED,
+            ),
+            (
+                "delete",
+                (NAMESPACE, "kruise-webhook-service-early-u"),
+                "",
+                json!({}),
+                ALLOWED,
+            ),
+            (
+                "delete",
+                (NAMESPACE, "theirs"),
+                "of Kubernetes",
+                json!({}),
+                "EndpointSlices kruise-manager may create",
+            ),
         ],
     );
     let crd = CLONE_SET.crd();
@@ -133,7 +306,13 @@ pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
         "v1",
         "customresourcedefinitions",
         vec![
-            ("patch", ("", &crd), "its conversion", set("/spec/conversion", conversion), ALLOWED),
+            (
+                "patch",
+                ("", &crd),
+                "its conversion",
+                set("/spec/conversion", conversion),
+                ALLOWED,
+            ),
             (
                 "patch",
                 ("", &crd),
@@ -148,7 +327,13 @@ pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
         "v1",
         "customresourcedefinitions/status",
         vec![
-            ("patch", ("", &crd), "the end of a migration", set("/status/storedVersions", json!(["v1beta1"])), ALLOWED),
+            (
+                "patch",
+                ("", &crd),
+                "the end of a migration",
+                set("/status/storedVersions", json!(["v1beta1"])),
+                ALLOWED,
+            ),
             (
                 "patch",
                 ("", &crd),
@@ -160,17 +345,38 @@ pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
     );
     let webhook = json!([{"name": "x.y.z", "admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": {"url": "https://x.y/"}}]);
     for (resource, name) in [
-        ("mutatingwebhookconfigurations", "kruise-mutating-webhook-configuration"),
-        ("validatingwebhookconfigurations", "kruise-validating-webhook-configuration"),
-        ("validatingwebhookconfigurations", "kruise-budget-webhook-configuration"),
+        (
+            "mutatingwebhookconfigurations",
+            "kruise-mutating-webhook-configuration",
+        ),
+        (
+            "validatingwebhookconfigurations",
+            "kruise-validating-webhook-configuration",
+        ),
+        (
+            "validatingwebhookconfigurations",
+            "kruise-budget-webhook-configuration",
+        ),
     ] {
         rows(
             "admissionregistration.k8s.io",
             "v1",
             resource,
             vec![
-                ("patch", ("", name), "no entries", set("/webhooks", json!([])), ALLOWED),
-                ("patch", ("", name), "an address", set("/webhooks", webhook.clone()), "no other Service"),
+                (
+                    "patch",
+                    ("", name),
+                    "no entries",
+                    set("/webhooks", json!([])),
+                    ALLOWED,
+                ),
+                (
+                    "patch",
+                    ("", name),
+                    "an address",
+                    set("/webhooks", webhook.clone()),
+                    "no other Service",
+                ),
                 (
                     "patch",
                     ("", name),
@@ -185,22 +391,57 @@ pub(super) fn of_others(all: &mut Vec<Row>, world: &World) {
     let rule = json!({"apiGroups": ["apps.kruise.io"], "apiVersions": ["v1beta1"], "operations": ["CREATE"], "resources": ["clonesets"]});
     let entry = json!({"name": "validate.apps.kruise.io", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore",
                        "timeoutSeconds": 5, "clientConfig": of_kinds, "rules": [rule]});
-    let mut of =
-        Rows { all, group: "admissionregistration.k8s.io", version: "v1", resource: "validatingwebhookconfigurations" };
+    let mut of = Rows {
+        all,
+        group: "admissionregistration.k8s.io",
+        version: "v1",
+        resource: "validatingwebhookconfigurations",
+    };
     let name = "kruise-validating-webhook-configuration";
     for (what, field, value, says) in [
         ("its entry", "/timeoutSeconds", json!(5), ALLOWED),
-        ("a long wait", "/timeoutSeconds", json!(30), "objects of its own kinds"),
-        ("subresources", "/rules/0/resources", json!(["*/*"]), "objects of its own kinds"),
-        ("another group", "/rules/0/apiGroups", json!(["apps"]), "objects of its own kinds"),
-        ("writes that wait for it", "/failurePolicy", json!("Fail"), "objects of its own kinds"),
-        ("another port", "/clientConfig/service/port", json!(9443), "no other Service"),
+        (
+            "a long wait",
+            "/timeoutSeconds",
+            json!(30),
+            "objects of its own kinds",
+        ),
+        (
+            "subresources",
+            "/rules/0/resources",
+            json!(["*/*"]),
+            "objects of its own kinds",
+        ),
+        (
+            "another group",
+            "/rules/0/apiGroups",
+            json!(["apps"]),
+            "objects of its own kinds",
+        ),
+        (
+            "writes that wait for it",
+            "/failurePolicy",
+            json!("Fail"),
+            "objects of its own kinds",
+        ),
+        (
+            "another port",
+            "/clientConfig/service/port",
+            json!(9443),
+            "no other Service",
+        ),
     ] {
         let mut entry = entry.clone();
         if let Some(place) = entry.pointer_mut(field) {
             *place = value;
         }
-        of.add("patch", ("", name), what, set("/webhooks", json!([entry])), says);
+        of.add(
+            "patch",
+            ("", name),
+            what,
+            set("/webhooks", json!([entry])),
+            says,
+        );
     }
 }
 
@@ -220,22 +461,60 @@ pub(super) fn kept(mut object: Value) -> Value {
     object
 }
 
-fn of_revisions(all: &mut Vec<Row>, World { owner, united: [united, united_there], sidecars, .. }: &World) {
+fn of_revisions(
+    all: &mut Vec<Row>,
+    World {
+        owner,
+        united: [united, united_there],
+        sidecars,
+        ..
+    }: &World,
+) {
     let (here, there) = ("default", "kube-system");
-    let mut of = Rows { all, group: "apps", version: "v1", resource: "controllerrevisions" };
+    let mut of = Rows {
+        all,
+        group: "apps",
+        version: "v1",
+        resource: "controllerrevisions",
+    };
     let revision = |owners: Value| named("new", &owners, &json!({"revision": 1, "data": {}}));
     let alone = "alone controls, before and after";
     let map = second_owner();
     for (namespace, what, object, says) in [
         (here, "of a CloneSet", revision(json!([owner])), ALLOWED),
-        (here, "of a UnitedDeployment", revision(json!([united])), ALLOWED),
+        (
+            here,
+            "of a UnitedDeployment",
+            revision(json!([united])),
+            ALLOWED,
+        ),
         (here, "of nobody", revision(json!([])), alone),
-        (here, "of two owners", revision(json!([owner, map])), COLLECTED),
+        (
+            here,
+            "of two owners",
+            revision(json!([owner, map])),
+            COLLECTED,
+        ),
         (here, "of a SidecarSet", revision(json!([sidecars])), alone),
-        (here, "with a finalizer", kept(revision(json!([owner]))), COLLECTED),
+        (
+            here,
+            "with a finalizer",
+            kept(revision(json!([owner]))),
+            COLLECTED,
+        ),
         (there, "of a CloneSet", revision(json!([owner])), PROTECTED),
-        (there, "of a UnitedDeployment", revision(json!([united_there])), PROTECTED),
-        (NAMESPACE, "of a SidecarSet", revision(json!([sidecars])), ALLOWED),
+        (
+            there,
+            "of a UnitedDeployment",
+            revision(json!([united_there])),
+            PROTECTED,
+        ),
+        (
+            NAMESPACE,
+            "of a SidecarSet",
+            revision(json!([sidecars])),
+            ALLOWED,
+        ),
         (NAMESPACE, "of a CloneSet", revision(json!([owner])), alone),
     ] {
         of.add("create", (namespace, ""), what, object, says);
@@ -246,20 +525,62 @@ fn of_revisions(all: &mut Vec<Row>, World { owner, united: [united, united_there
     for (namespace, name, what, patch, says) in [
         (here, "ours", "its number", number.clone(), ALLOWED),
         (here, "ours", "its release", owners(json!([])), alone),
-        (here, "ours", "another owner", owners(json!([united])), alone),
-        (here, "ours", "one more owner", owners(json!([owner, map])), alone),
+        (
+            here,
+            "ours",
+            "another owner",
+            owners(json!([united])),
+            alone,
+        ),
+        (
+            here,
+            "ours",
+            "one more owner",
+            owners(json!([owner, map])),
+            alone,
+        ),
         (here, "ours", "a finalizer", finalizers, COLLECTED),
         (here, "united", "its number", number.clone(), ALLOWED),
         (here, "united", "its release", owners(json!([])), alone),
-        (here, "orphan", "its adoption", owners(json!([owner])), ALLOWED),
-        (here, "orphan", "its adoption by two", owners(json!([owner, map])), alone),
+        (
+            here,
+            "orphan",
+            "its adoption",
+            owners(json!([owner])),
+            ALLOWED,
+        ),
+        (
+            here,
+            "orphan",
+            "its adoption by two",
+            owners(json!([owner, map])),
+            alone,
+        ),
         (here, "orphan", "its number", number.clone(), alone),
         (here, "theirs", "its number", number.clone(), alone),
         (there, "ours", "its number", number.clone(), PROTECTED),
-        (there, "theirs", "its adoption", owners(json!([owner])), PROTECTED),
+        (
+            there,
+            "theirs",
+            "its adoption",
+            owners(json!([owner])),
+            PROTECTED,
+        ),
         (NAMESPACE, "sidecars", "its number", number.clone(), ALLOWED),
-        (NAMESPACE, "sidecars", "its release", owners(json!([])), alone),
-        (NAMESPACE, "orphan", "its adoption", owners(json!([sidecars])), alone),
+        (
+            NAMESPACE,
+            "sidecars",
+            "its release",
+            owners(json!([])),
+            alone,
+        ),
+        (
+            NAMESPACE,
+            "orphan",
+            "its adoption",
+            owners(json!([sidecars])),
+            alone,
+        ),
         (NAMESPACE, "theirs", "its number", number, alone),
     ] {
         of.add("patch", (namespace, name), what, patch, says);

@@ -7,12 +7,23 @@ use super::world::{World, claim, named, pod};
 use super::{ALLOWED, COLLECTED, PROTECTED, Row, Rows, Try};
 use crate::stage::NAMESPACE;
 
-pub(super) fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World) {
+pub(super) fn of_pods(
+    all: &mut Vec<Row>,
+    World {
+        owner, pod: ours, ..
+    }: &World,
+) {
     let owners = json!([owner]);
     let (here, there) = ("default", "kube-system");
     let mut rows = |resource: &'static str, rows: Vec<Try<'_>>| {
-        let mut of = Rows { all: &mut *all, group: "", version: "v1", resource };
-        rows.into_iter().for_each(|(verb, at, what, body, says)| of.add(verb, at, what, body, says));
+        let mut of = Rows {
+            all: &mut *all,
+            group: "",
+            version: "v1",
+            resource,
+        };
+        rows.into_iter()
+            .for_each(|(verb, at, what, body, says)| of.add(verb, at, what, body, says));
     };
     let mut unserved = owner.clone();
     unserved["apiVersion"] = json!("apps.kruise.io/v9");
@@ -25,39 +36,166 @@ pub(super) fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World
     rows(
         "pods",
         vec![
-            ("create", (here, ""), "of a CloneSet", pod("new", &owners), ALLOWED),
-            ("create", (here, ""), "of nobody", pod("new", &json!([])), "controls"),
-            ("create", (here, ""), "of a version that is not served", pod("new", &json!([unserved])), "controls"),
-            ("create", (there, ""), "of a CloneSet", pod("new", &owners), PROTECTED),
+            (
+                "create",
+                (here, ""),
+                "of a CloneSet",
+                pod("new", &owners),
+                ALLOWED,
+            ),
+            (
+                "create",
+                (here, ""),
+                "of nobody",
+                pod("new", &json!([])),
+                "controls",
+            ),
+            (
+                "create",
+                (here, ""),
+                "of a version that is not served",
+                pod("new", &json!([unserved])),
+                "controls",
+            ),
+            (
+                "create",
+                (there, ""),
+                "of a CloneSet",
+                pod("new", &owners),
+                PROTECTED,
+            ),
             ("patch", (here, "ours"), "an image", image.clone(), ALLOWED),
-            ("patch", (here, "ours"), "a toleration", tolerate, "its containers alone"),
-            ("patch", (here, "theirs"), "an image", image.clone(), "controls"),
-            ("patch", (here, "theirs"), "a label of its release", label, "controls"),
-            ("patch", (there, "ours"), "an image", image.clone(), PROTECTED),
-            ("patch", (here, "of-deployment"), "the label of reserved pods", reserved.clone(), ALLOWED),
-            ("patch", (here, "stuck-0"), "the label of reserved pods", reserved.clone(), ALLOWED),
-            ("patch", (here, "plain-0"), "the label of reserved pods", reserved.clone(), "controls"),
-            ("patch", (there, "stuck-0"), "the label of reserved pods", reserved.clone(), PROTECTED),
-            ("patch", (here, "of-deployment"), "another label", json!([of_subset("a")]), "controls"),
-            ("patch", (here, "of-deployment"), "an annotation, too", json!([reserved[0], annotation]), "controls"),
-            ("patch", (here, "of-deployment"), "an image", image.clone(), "controls"),
+            (
+                "patch",
+                (here, "ours"),
+                "a toleration",
+                tolerate,
+                "its containers alone",
+            ),
+            (
+                "patch",
+                (here, "theirs"),
+                "an image",
+                image.clone(),
+                "controls",
+            ),
+            (
+                "patch",
+                (here, "theirs"),
+                "a label of its release",
+                label,
+                "controls",
+            ),
+            (
+                "patch",
+                (there, "ours"),
+                "an image",
+                image.clone(),
+                PROTECTED,
+            ),
+            (
+                "patch",
+                (here, "of-deployment"),
+                "the label of reserved pods",
+                reserved.clone(),
+                ALLOWED,
+            ),
+            (
+                "patch",
+                (here, "stuck-0"),
+                "the label of reserved pods",
+                reserved.clone(),
+                ALLOWED,
+            ),
+            (
+                "patch",
+                (here, "plain-0"),
+                "the label of reserved pods",
+                reserved.clone(),
+                "controls",
+            ),
+            (
+                "patch",
+                (there, "stuck-0"),
+                "the label of reserved pods",
+                reserved.clone(),
+                PROTECTED,
+            ),
+            (
+                "patch",
+                (here, "of-deployment"),
+                "another label",
+                json!([of_subset("a")]),
+                "controls",
+            ),
+            (
+                "patch",
+                (here, "of-deployment"),
+                "an annotation, too",
+                json!([reserved[0], annotation]),
+                "controls",
+            ),
+            (
+                "patch",
+                (here, "of-deployment"),
+                "an image",
+                image.clone(),
+                "controls",
+            ),
             ("delete", (here, "ours"), "", json!({}), ALLOWED),
-            ("delete", (here, "stuck-0"), "of a subset's StatefulSet", json!({}), ALLOWED),
-            ("delete", (here, "ready-0"), "of a subset's StatefulSet that does not wait for it", json!({}), "controls"),
-            ("delete", (here, "plain-0"), "of a StatefulSet, without the label of a revision", json!({}), "controls"),
-            ("delete", (here, "of-deployment"), "of a subset that is none", json!({}), "controls"),
+            (
+                "delete",
+                (here, "stuck-0"),
+                "of a subset's StatefulSet",
+                json!({}),
+                ALLOWED,
+            ),
+            (
+                "delete",
+                (here, "ready-0"),
+                "of a subset's StatefulSet that does not wait for it",
+                json!({}),
+                "controls",
+            ),
+            (
+                "delete",
+                (here, "plain-0"),
+                "of a StatefulSet, without the label of a revision",
+                json!({}),
+                "controls",
+            ),
+            (
+                "delete",
+                (here, "of-deployment"),
+                "of a subset that is none",
+                json!({}),
+                "controls",
+            ),
             ("delete", (here, "theirs"), "", json!({}), "controls"),
             ("delete", (there, "ours"), "", json!({}), PROTECTED),
-            ("delete", (there, "stuck-0"), "of a subset's StatefulSet", json!({}), PROTECTED),
+            (
+                "delete",
+                (there, "stuck-0"),
+                "of a subset's StatefulSet",
+                json!({}),
+                PROTECTED,
+            ),
         ],
     );
-    let status = |status: Value| json!([{"op": "add", "path": "/status/conditions/-", "value": status}]);
+    let status =
+        |status: Value| json!([{"op": "add", "path": "/status/conditions/-", "value": status}]);
     let closed = status(json!({"type": "InPlaceUpdateReady", "status": "False"}));
     let address = json!([{"op": "add", "path": "/status/podIP", "value": "10.0.0.99"}]);
     rows(
         "pods/status",
         vec![
-            ("patch", (here, "ours"), "a condition of ours", closed.clone(), ALLOWED),
+            (
+                "patch",
+                (here, "ours"),
+                "a condition of ours",
+                closed.clone(),
+                ALLOWED,
+            ),
             (
                 "patch",
                 (here, "ours"),
@@ -65,9 +203,27 @@ pub(super) fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World
                 status(json!({"type": "x", "status": "True"})),
                 "may write the conditions",
             ),
-            ("patch", (here, "ours"), "its address", address, "may write the conditions"),
-            ("patch", (here, "theirs"), "a condition of ours", closed.clone(), "may write conditions of pods that"),
-            ("patch", (there, "ours"), "a condition of ours", closed, PROTECTED),
+            (
+                "patch",
+                (here, "ours"),
+                "its address",
+                address,
+                "may write the conditions",
+            ),
+            (
+                "patch",
+                (here, "theirs"),
+                "a condition of ours",
+                closed.clone(),
+                "may write conditions of pods that",
+            ),
+            (
+                "patch",
+                (there, "ours"),
+                "a condition of ours",
+                closed,
+                PROTECTED,
+            ),
         ],
     );
     let more = json!([{"op": "replace", "path": "/spec/containers/0/resources/requests/cpu", "value": "20m"}]);
@@ -87,34 +243,112 @@ pub(super) fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World
     rows(
         "pods/eviction",
         vec![
-            ("create", (here, "ours"), "by its uid", evict(uid.clone()), ALLOWED),
-            ("create", (here, "ours"), "by its name", evict(json!({})), "by its uid"),
-            ("create", (there, "ours"), "by its uid", evict(uid), PROTECTED),
+            (
+                "create",
+                (here, "ours"),
+                "by its uid",
+                evict(uid.clone()),
+                ALLOWED,
+            ),
+            (
+                "create",
+                (here, "ours"),
+                "by its name",
+                evict(json!({})),
+                "by its uid",
+            ),
+            (
+                "create",
+                (there, "ours"),
+                "by its uid",
+                evict(uid),
+                PROTECTED,
+            ),
         ],
     );
     let mut allowed = claim("data-db-9", &json!([]));
     allowed["metadata"]["annotations"] = json!({"apps.kruise.io/owned-by-asts": "db"});
     let false_owner = json!([{"op": "add", "path": "/metadata/ownerReferences", "value": [
         {"apiVersion": "v1", "kind": "Pod", "name": "db-0", "uid": "gone"}]}]);
-    let consent =
-        json!([{"op": "add", "path": "/metadata/annotations", "value": {"apps.kruise.io/owned-by-asts": "db"}}]);
+    let consent = json!([{"op": "add", "path": "/metadata/annotations", "value": {"apps.kruise.io/owned-by-asts": "db"}}]);
     let label = json!([{"op": "add", "path": "/metadata/labels/a", "value": "b"}]);
-    let forever = json!([{"op": "add", "path": "/metadata/finalizers", "value": ["thief.example/forever"]}]);
+    let forever =
+        json!([{"op": "add", "path": "/metadata/finalizers", "value": ["thief.example/forever"]}]);
     rows(
         "persistentvolumeclaims",
         vec![
-            ("create", (here, ""), "of a StatefulSet", allowed.clone(), ALLOWED),
-            ("create", (here, ""), "of any name", claim("x", &json!([])), "claims of StatefulSets"),
-            ("create", (here, ""), "with a finalizer", kept(allowed.clone()), COLLECTED),
-            ("create", (there, ""), "of a StatefulSet", allowed, PROTECTED),
-            ("patch", (here, "data-db-0"), "a finalizer", forever.clone(), COLLECTED),
-            ("patch", (here, "ours"), "a finalizer", forever.clone(), COLLECTED),
+            (
+                "create",
+                (here, ""),
+                "of a StatefulSet",
+                allowed.clone(),
+                ALLOWED,
+            ),
+            (
+                "create",
+                (here, ""),
+                "of any name",
+                claim("x", &json!([])),
+                "claims of StatefulSets",
+            ),
+            (
+                "create",
+                (here, ""),
+                "with a finalizer",
+                kept(allowed.clone()),
+                COLLECTED,
+            ),
+            (
+                "create",
+                (there, ""),
+                "of a StatefulSet",
+                allowed,
+                PROTECTED,
+            ),
+            (
+                "patch",
+                (here, "data-db-0"),
+                "a finalizer",
+                forever.clone(),
+                COLLECTED,
+            ),
+            (
+                "patch",
+                (here, "ours"),
+                "a finalizer",
+                forever.clone(),
+                COLLECTED,
+            ),
             ("patch", (here, "ours"), "a label", label.clone(), ALLOWED),
-            ("patch", (here, "data-db-0"), "an owner that is gone", false_owner.clone(), "claims of StatefulSets"),
-            ("patch", (here, "data-db-0"), "what allows an owner", consent, "claims of StatefulSets"),
-            ("patch", (there, "data-db-0"), "an owner that is gone", false_owner, PROTECTED),
+            (
+                "patch",
+                (here, "data-db-0"),
+                "an owner that is gone",
+                false_owner.clone(),
+                "claims of StatefulSets",
+            ),
+            (
+                "patch",
+                (here, "data-db-0"),
+                "what allows an owner",
+                consent,
+                "claims of StatefulSets",
+            ),
+            (
+                "patch",
+                (there, "data-db-0"),
+                "an owner that is gone",
+                false_owner,
+                PROTECTED,
+            ),
             ("delete", (here, "ours"), "", json!({}), ALLOWED),
-            ("delete", (here, "data-db-0"), "", json!({}), "claims of StatefulSets"),
+            (
+                "delete",
+                (here, "data-db-0"),
+                "",
+                json!({}),
+                "claims of StatefulSets",
+            ),
             ("delete", (there, "ours"), "", json!({}), PROTECTED),
         ],
     );
@@ -123,14 +357,50 @@ pub(super) fn of_pods(all: &mut Vec<Row>, World { owner, pod: ours, .. }: &World
     rows(
         "configmaps",
         vec![
-            ("create", (here, ""), "of a pod", named("new-barrier", &its_pod, &json!({})), ALLOWED),
-            ("create", (here, ""), "of nobody", named("new-barrier", &json!([]), &json!({})), "which its pod owns"),
-            ("create", (there, ""), "of a pod", named("new-barrier", &its_pod, &json!({})), "which its pod owns"),
-            ("create", (here, ""), "with a finalizer", kept(named("new-barrier", &its_pod, &json!({}))), COLLECTED),
+            (
+                "create",
+                (here, ""),
+                "of a pod",
+                named("new-barrier", &its_pod, &json!({})),
+                ALLOWED,
+            ),
+            (
+                "create",
+                (here, ""),
+                "of nobody",
+                named("new-barrier", &json!([]), &json!({})),
+                "which its pod owns",
+            ),
+            (
+                "create",
+                (there, ""),
+                "of a pod",
+                named("new-barrier", &its_pod, &json!({})),
+                "which its pod owns",
+            ),
+            (
+                "create",
+                (here, ""),
+                "with a finalizer",
+                kept(named("new-barrier", &its_pod, &json!({}))),
+                COLLECTED,
+            ),
             ("patch", (here, "ours-barrier"), "", data.clone(), ALLOWED),
-            ("patch", (here, "ours-barrier"), "a finalizer", forever, COLLECTED),
+            (
+                "patch",
+                (here, "ours-barrier"),
+                "a finalizer",
+                forever,
+                COLLECTED,
+            ),
             ("patch", (NAMESPACE, "kruise-ca"), "", data.clone(), ALLOWED),
-            ("patch", (here, "theirs"), "", data.clone(), "which its pod owns"),
+            (
+                "patch",
+                (here, "theirs"),
+                "",
+                data.clone(),
+                "which its pod owns",
+            ),
             ("patch", (there, "theirs"), "", data, "which its pod owns"),
         ],
     );

@@ -1,7 +1,9 @@
 //! The objects that the rows are about, and objects that a thief would write.
 
 use anyhow::{Context, Result};
-use berth_api::kinds::{BROADCAST_JOB, CLONE_SET, KINDS, Kind, PERSISTENT_POD_STATE, UNITED_DEPLOYMENT};
+use berth_api::kinds::{
+    BROADCAST_JOB, CLONE_SET, KINDS, Kind, PERSISTENT_POD_STATE, UNITED_DEPLOYMENT,
+};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -37,11 +39,16 @@ pub(super) fn pod(name: &str, owners: &Value) -> Value {
     let resources = json!({"requests": {"cpu": "10m"}});
     let container = json!({"name": "main", "image": "web:1", "resources": resources});
     let gates = json!([{"conditionType": "InPlaceUpdateReady"}]);
-    named(name, owners, &json!({"spec": {"containers": [container], "readinessGates": gates}}))
+    named(
+        name,
+        owners,
+        &json!({"spec": {"containers": [container], "readinessGates": gates}}),
+    )
 }
 
 pub(super) fn claim(name: &str, owners: &Value) -> Value {
-    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}});
+    let spec =
+        json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}});
     named(name, owners, &json!({"spec": spec}))
 }
 
@@ -69,7 +76,9 @@ pub(super) fn spec(kind: &Kind) -> Value {
     let mut ending = template.clone();
     ending["spec"]["restartPolicy"] = json!("Never");
     match kind.kind {
-        "CloneSet" | "StatefulSet" => json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template}),
+        "CloneSet" | "StatefulSet" => {
+            json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template})
+        }
         "DaemonSet" => json!({"selector": {"matchLabels": labels}, "template": template}),
         "BroadcastJob" => {
             json!({"template": ending, "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": 1}})
@@ -105,50 +114,122 @@ pub(super) async fn world(admin: &Client) -> Result<World> {
     for namespace in ["default", "kube-system"] {
         let core = format!("/api/v1/namespaces/{namespace}");
         // A CloneSet of that namespace would be another: nobody collects what a dry run is about.
-        let owners = if namespace == "default" { &owners } else { &unknown };
-        let ours = admin.create(&format!("{core}/pods"), &pod("ours", owners)).await?;
-        admin.create(&format!("{core}/pods"), &pod("theirs", &unknown)).await?;
-        admin.create(&format!("{core}/persistentvolumeclaims"), &of_set("ours", owners)).await?;
-        admin.create(&format!("{core}/persistentvolumeclaims"), &claim("data-db-0", &json!([]))).await?;
+        let owners = if namespace == "default" {
+            &owners
+        } else {
+            &unknown
+        };
+        let ours = admin
+            .create(&format!("{core}/pods"), &pod("ours", owners))
+            .await?;
+        admin
+            .create(&format!("{core}/pods"), &pod("theirs", &unknown))
+            .await?;
+        admin
+            .create(
+                &format!("{core}/persistentvolumeclaims"),
+                &of_set("ours", owners),
+            )
+            .await?;
+        admin
+            .create(
+                &format!("{core}/persistentvolumeclaims"),
+                &claim("data-db-0", &json!([])),
+            )
+            .await?;
         let budgets = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets");
-        admin.create(&budgets, &budget("theirs", &json!([]))).await?;
+        admin
+            .create(&budgets, &budget("theirs", &json!([])))
+            .await?;
         let revisions = format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions");
-        let revision = |owners: &Value, name: &str| named(name, owners, &json!({"revision": 1, "data": {}}));
+        let revision =
+            |owners: &Value, name: &str| named(name, owners, &json!({"revision": 1, "data": {}}));
         admin.create(&revisions, &revision(owners, "ours")).await?;
-        admin.create(&revisions, &revision(&unknown, "theirs")).await?;
+        admin
+            .create(&revisions, &revision(&unknown, "theirs"))
+            .await?;
         if namespace == "default" {
             let barrier = json!({"apiVersion": "v1", "kind": "Pod", "name": "ours", "uid": ours["metadata"]["uid"]});
-            admin.create(&format!("{core}/configmaps"), &named("ours-barrier", &json!([barrier]), &json!({}))).await?;
+            admin
+                .create(
+                    &format!("{core}/configmaps"),
+                    &named("ours-barrier", &json!([barrier]), &json!({})),
+                )
+                .await?;
             made = ours;
         }
-        admin.create(&format!("{core}/configmaps"), &named("theirs", &json!([]), &json!({}))).await?;
+        admin
+            .create(
+                &format!("{core}/configmaps"),
+                &named("theirs", &json!([]), &json!({})),
+            )
+            .await?;
     }
     let of_release = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases");
     let lease = admin
-        .create(&of_release, &named("kruise-manager", &json!([]), &json!({"spec": {"holderIdentity": "x"}})))
+        .create(
+            &of_release,
+            &named(
+                "kruise-manager",
+                &json!([]),
+                &json!({"spec": {"holderIdentity": "x"}}),
+            ),
+        )
         .await?;
     let core = format!("/api/v1/namespaces/{NAMESPACE}");
     admin
-        .create(&format!("{core}/secrets"), &named("kruise-webhook-certs", &json!([]), &json!({"type": "Opaque"})))
+        .create(
+            &format!("{core}/secrets"),
+            &named(
+                "kruise-webhook-certs",
+                &json!([]),
+                &json!({"type": "Opaque"}),
+            ),
+        )
         .await?;
-    admin.create(&format!("{core}/configmaps"), &named("kruise-ca", &json!([]), &json!({}))).await?;
+    admin
+        .create(
+            &format!("{core}/configmaps"),
+            &named("kruise-ca", &json!([]), &json!({})),
+        )
+        .await?;
     let replica = json!({"metadata": {"name": "replica"}, "spec": {
         "serviceAccountName": "kruise-manager", "containers": [{"name": "manager", "image": "none"}]}});
     let replica = admin.create(&format!("{core}/pods"), &replica).await?;
     let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices");
     for name in ["theirs", "kruise-webhook-service-early-u"] {
-        admin.create(&slices, &named(name, &json!([]), &json!({"addressType": "IPv4", "endpoints": []}))).await?;
+        admin
+            .create(
+                &slices,
+                &named(
+                    name,
+                    &json!([]),
+                    &json!({"addressType": "IPv4", "endpoints": []}),
+                ),
+            )
+            .await?;
     }
     let taint = json!([{"key": "apps.kruise.io/images-not-ready", "effect": "NoSchedule"}]);
-    let node = named("n", &json!([]), &json!({"spec": {"taints": taint, "unschedulable": true}}));
+    let node = named(
+        "n",
+        &json!([]),
+        &json!({"spec": {"taints": taint, "unschedulable": true}}),
+    );
     admin.create("/api/v1/nodes", &node).await?;
     let (mut united, mut sidecars) = (Value::Null, Value::Null);
     for kind in KINDS.iter().filter(|kind| kind.kind != "CloneSet") {
-        let inside = if kind.namespaced { "/namespaces/default" } else { "" };
+        let inside = if kind.namespaced {
+            "/namespaces/default"
+        } else {
+            ""
+        };
         let (version, plural) = (kind.stored.name(), kind.plural);
         let object = own_object(kind, "web", spec(kind));
         let path = format!("/apis/{}/{version}{inside}/{plural}", kind.group);
-        let made = admin.create(&path, &object).await.with_context(|| kind.kind)?;
+        let made = admin
+            .create(&path, &object)
+            .await
+            .with_context(|| kind.kind)?;
         match kind.kind {
             "UnitedDeployment" => united = owned_by(&made),
             "SidecarSet" => sidecars = owned_by(&made),
@@ -157,14 +238,29 @@ pub(super) async fn world(admin: &Client) -> Result<World> {
         if kind.kind == "PodUnavailableBudget" {
             let mut owners = of_budget(version, "web");
             owners[0]["uid"] = made["metadata"]["uid"].clone();
-            admin.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", &budget("web", &owners)).await?;
+            admin
+                .create(
+                    "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+                    &budget("web", &owners),
+                )
+                .await?;
         }
     }
     what_stays(&admin).await?;
     let united = subsets(&admin, united).await?;
     revisions(&admin, (&united[0], &sidecars)).await?;
-    let replica = replica["metadata"]["uid"].as_str().context("a pod has a uid")?.to_owned();
-    Ok(World { owner, pod: made, lease, replica, united, sidecars })
+    let replica = replica["metadata"]["uid"]
+        .as_str()
+        .context("a pod has a uid")?
+        .to_owned();
+    Ok(World {
+        owner,
+        pod: made,
+        lease,
+        replica,
+        united,
+        sidecars,
+    })
 }
 
 /// The object as a controlling owner.
@@ -181,9 +277,11 @@ fn unknown() -> Value {
 /// A workload without replicas that may be a subset's.
 pub(super) fn workload(of: &Workload, name: &str, owners: &Value, subset: Option<&str>) -> Value {
     let (group, version, _, kind) = of;
-    let more = json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "spec": spec(&CLONE_SET)});
+    let more =
+        json!({"apiVersion": format!("{group}/{version}"), "kind": kind, "spec": spec(&CLONE_SET)});
     let mut workload = named(name, owners, &more);
-    workload["metadata"]["labels"] = subset.map_or_else(|| json!({}), |subset| json!({SUBSET: subset}));
+    workload["metadata"]["labels"] =
+        subset.map_or_else(|| json!({}), |subset| json!({SUBSET: subset}));
     workload
 }
 
@@ -203,7 +301,14 @@ pub(super) const WORKLOADS: [Workload; 4] = [
 async fn subsets(admin: &Caller, here: Value) -> Result<[Value; 2]> {
     let there = "/apis/apps.kruise.io/v1beta1/namespaces/kube-system";
     let made = own_object(&UNITED_DEPLOYMENT, "web", spec(&UNITED_DEPLOYMENT));
-    let united = [here, owned_by(&admin.create(&format!("{there}/uniteddeployments"), &made).await?)];
+    let united = [
+        here,
+        owned_by(
+            &admin
+                .create(&format!("{there}/uniteddeployments"), &made)
+                .await?,
+        ),
+    ];
     for (namespace, united) in ["default", "kube-system"].into_iter().zip(&united) {
         for of in &WORKLOADS {
             let (group, version, resource, _) = of;
@@ -214,7 +319,10 @@ async fn subsets(admin: &Caller, here: Value) -> Result<[Value; 2]> {
                 ("others", unknown(), Some("a")),
                 ("unlabelled", json!([]), None),
             ] {
-                admin.create(&path, &workload(of, name, &owners, subset)).await.with_context(|| path.clone())?;
+                admin
+                    .create(&path, &workload(of, name, &owners, subset))
+                    .await
+                    .with_context(|| path.clone())?;
             }
         }
         let pods = format!("/api/v1/namespaces/{namespace}/pods");
@@ -223,17 +331,34 @@ async fn subsets(admin: &Caller, here: Value) -> Result<[Value; 2]> {
         admin.create(&pods, &of_deployment).await?;
         // Their pods are Kubernetes' own controller's.
         let both = json!({SUBSET: "a", REVISION: "web-1"});
-        for (name, mut labels) in [("stuck", both.clone()), ("ready", both), ("plain", json!({SUBSET: "a"}))] {
+        for (name, mut labels) in [
+            ("stuck", both.clone()),
+            ("ready", both),
+            ("plain", json!({SUBSET: "a"})),
+        ] {
             labels["app"] = json!(name);
             let mut set = workload(&NATIVE, name, &json!([]), None);
-            (set["spec"]["replicas"], set["spec"]["selector"]["matchLabels"]) = (json!(1), labels.clone());
+            (
+                set["spec"]["replicas"],
+                set["spec"]["selector"]["matchLabels"],
+            ) = (json!(1), labels.clone());
             set["spec"]["template"]["metadata"]["labels"] = labels;
-            admin.create(&format!("/apis/apps/v1/namespaces/{namespace}/statefulsets"), &set).await?;
+            admin
+                .create(
+                    &format!("/apis/apps/v1/namespaces/{namespace}/statefulsets"),
+                    &set,
+                )
+                .await?;
             let pod = format!("{pods}/{name}-0");
-            until("the StatefulSet has its pod", async || Ok(admin.get(&pod).await.map(drop)?)).await?;
+            until("the StatefulSet has its pod", async || {
+                Ok(admin.get(&pod).await.map(drop)?)
+            })
+            .await?;
         }
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-        admin.merge(&format!("{pods}/ready-0/status"), &ready).await?;
+        admin
+            .merge(&format!("{pods}/ready-0/status"), &ready)
+            .await?;
     }
     Ok(united)
 }
@@ -248,7 +373,12 @@ async fn revisions(admin: &Caller, (united, sidecars): (&Value, &Value)) -> Resu
         (NAMESPACE, "theirs", unknown()),
     ] {
         let path = format!("/apis/apps/v1/namespaces/{namespace}/controllerrevisions");
-        admin.create(&path, &named(name, &owners, &json!({"revision": 1, "data": {}}))).await?;
+        admin
+            .create(
+                &path,
+                &named(name, &owners, &json!({"revision": 1, "data": {}})),
+            )
+            .await?;
     }
     Ok(())
 }
@@ -258,17 +388,44 @@ async fn what_stays(admin: &Caller) -> Result<()> {
     let own = "/apis/apps.kruise.io/v1beta1/namespaces/default";
     let mut job = spec(&BROADCAST_JOB);
     job["completionPolicy"] = json!({"type": "Always"});
-    admin.create(&format!("{own}/broadcastjobs"), &own_object(&BROADCAST_JOB, "kept", job)).await?;
+    admin
+        .create(
+            &format!("{own}/broadcastjobs"),
+            &own_object(&BROADCAST_JOB, "kept", job),
+        )
+        .await?;
     let mut set = spec(&CLONE_SET);
     set["serviceName"] = json!("db");
     let set = named("db", &json!([]), &json!({"spec": set}));
-    let set = admin.create("/apis/apps/v1/namespaces/default/statefulsets", &set).await?;
-    admin.create(&format!("{own}/persistentpodstates"), &state_of("db", &set["metadata"]["uid"])).await?;
+    let set = admin
+        .create("/apis/apps/v1/namespaces/default/statefulsets", &set)
+        .await?;
+    admin
+        .create(
+            &format!("{own}/persistentpodstates"),
+            &state_of("db", &set["metadata"]["uid"]),
+        )
+        .await?;
     let there = own.replace("default", "kube-system");
-    let (native, states) = (there.replace("apps.kruise.io/v1beta1", "apps/v1"), format!("{there}/persistentpodstates"));
-    let set = admin.create(&format!("{native}/statefulsets"), &workload(&NATIVE, "db", &json!([]), None)).await?;
-    admin.create(&states, &state_of("db", &set["metadata"]["uid"])).await?;
-    admin.create(&states, &own_object(&PERSISTENT_POD_STATE, "web", spec(&PERSISTENT_POD_STATE))).await?;
+    let (native, states) = (
+        there.replace("apps.kruise.io/v1beta1", "apps/v1"),
+        format!("{there}/persistentpodstates"),
+    );
+    let set = admin
+        .create(
+            &format!("{native}/statefulsets"),
+            &workload(&NATIVE, "db", &json!([]), None),
+        )
+        .await?;
+    admin
+        .create(&states, &state_of("db", &set["metadata"]["uid"]))
+        .await?;
+    admin
+        .create(
+            &states,
+            &own_object(&PERSISTENT_POD_STATE, "web", spec(&PERSISTENT_POD_STATE)),
+        )
+        .await?;
     Ok(())
 }
 

@@ -8,17 +8,27 @@ fn selector(value: Value) -> Selector {
 }
 
 fn selected(labels: &Value) -> Option<Held> {
-    Some(Held::Selected { selector: selector(json!({"matchLabels": labels})), ignored: None })
+    Some(Held::Selected {
+        selector: selector(json!({"matchLabels": labels})),
+        ignored: None,
+    })
 }
 
 fn member(cluster: &str, namespace: &str) -> Member {
-    Member { cluster: cluster.to_owned(), namespace: namespace.to_owned(), ..Member::default() }
+    Member {
+        cluster: cluster.to_owned(),
+        namespace: namespace.to_owned(),
+        ..Member::default()
+    }
 }
 
 /// Which contexts of the tests lead to one cluster.
 fn aliases(cluster: &str) -> BTreeSet<String> {
     // Either may be the one of which it is known.
-    (cluster == "oriental").then(|| "east".to_owned()).into_iter().collect()
+    (cluster == "oriental")
+        .then(|| "east".to_owned())
+        .into_iter()
+        .collect()
 }
 
 type One = (Member, Option<Held>, Result<Brings, Silence>);
@@ -33,14 +43,21 @@ fn once(all: Vec<One>) -> (Left, Sharing) {
 }
 
 fn once_of_kinds(mut all: Vec<One>, kinds: &[Option<MemberKind>]) -> (Left, Sharing) {
-    let elsewhere = all.iter().zip(kinds).map(|((member, held, _), kind)| Elsewhere {
-        kind: *kind,
-        held: held.clone(),
-        aliases: aliases(&member.cluster),
-    });
+    let elsewhere = all
+        .iter()
+        .zip(kinds)
+        .map(|((member, held, _), kind)| Elsewhere {
+            kind: *kind,
+            held: held.clone(),
+            aliases: aliases(&member.cluster),
+        });
     let elsewhere: Vec<_> = elsewhere.collect();
     let brought = all.iter_mut().zip(&elsewhere);
-    let brought = brought.map(|((member, _, brings), elsewhere)| Brought { member, elsewhere, brings });
+    let brought = brought.map(|((member, _, brings), elsewhere)| Brought {
+        member,
+        elsewhere,
+        brings,
+    });
     let sharing = count_once(&mut brought.collect::<Vec<_>>());
     let found = all.iter().map(|(_, _, brings)| match brings {
         Ok(brings) => (brings.healthy, Some(brings.expected)),
@@ -52,15 +69,26 @@ fn once_of_kinds(mut all: Vec<One>, kinds: &[Option<MemberKind>]) -> (Left, Shar
 #[test]
 fn budgets_of_another_cluster_that_may_hold_the_same_pods_count_as_the_largest_of_them() {
     let shop = || member("east", "shop");
-    let (web, db) = (|| selected(&json!({"app": "web"})), || selected(&json!({"app": "db"})));
+    let (web, db) = (
+        || selected(&json!({"app": "web"})),
+        || selected(&json!({"app": "db"})),
+    );
     let front = || selected(&json!({"tier": "front"}));
     let ignoring = |label: &str| {
         let ignored = Some(selector(json!({"matchLabels": {"ignored": label}})));
-        Some(Held::Selected { selector: selector(json!({"matchLabels": {"app": "web"}})), ignored })
+        Some(Held::Selected {
+            selector: selector(json!({"matchLabels": {"app": "web"}})),
+            ignored,
+        })
     };
     let unknown = || Some(Held::Unknown);
     let known = |healthy, expected| Ok(Brings { healthy, expected });
-    let keeps = |keeps| Err(Silence { keeps, ..Silence::of("is silent") });
+    let keeps = |keeps| {
+        Err(Silence {
+            keeps,
+            ..Silence::of("is silent")
+        })
+    };
     let table: [Case; 15] = [
         (
             "the very same",
@@ -82,67 +110,106 @@ fn budgets_of_another_cluster_that_may_hold_the_same_pods_count_as_the_largest_o
         ),
         (
             "one between them",
-            vec![(shop(), web(), known(3, 3)), (shop(), front(), known(2, 2)), (shop(), db(), known(4, 4))],
+            vec![
+                (shop(), web(), known(3, 3)),
+                (shop(), front(), known(2, 2)),
+                (shop(), db(), known(4, 4)),
+            ],
             vec![(3, Some(3)), (0, Some(2)), (1, Some(4))],
             vec![vec![0, 1, 2]],
         ),
         (
             "the one between them is the last",
-            vec![(shop(), web(), known(1, 1)), (shop(), db(), known(1, 1)), (shop(), front(), known(2, 2))],
+            vec![
+                (shop(), web(), known(1, 1)),
+                (shop(), db(), known(1, 1)),
+                (shop(), front(), known(2, 2)),
+            ],
             vec![(1, Some(1)), (0, Some(1)), (1, Some(2))],
             vec![vec![0, 1, 2]],
         ),
         (
             "another namespace",
-            vec![(shop(), web(), known(3, 3)), (member("east", "other"), web(), known(3, 3))],
+            vec![
+                (shop(), web(), known(3, 3)),
+                (member("east", "other"), web(), known(3, 3)),
+            ],
             vec![(3, Some(3)), (3, Some(3))],
             vec![],
         ),
         (
             "another cluster",
-            vec![(shop(), web(), known(3, 3)), (member("west", "shop"), web(), known(3, 3))],
+            vec![
+                (shop(), web(), known(3, 3)),
+                (member("west", "shop"), web(), known(3, 3)),
+            ],
             vec![(3, Some(3)), (3, Some(3))],
             vec![],
         ),
         (
             "another context of the same cluster",
-            vec![(shop(), web(), known(3, 3)), (member("oriental", "shop"), web(), known(4, 5))],
+            vec![
+                (shop(), web(), known(3, 3)),
+                (member("oriental", "shop"), web(), known(4, 5)),
+            ],
             vec![(3, Some(3)), (1, Some(5))],
             vec![vec![0, 1]],
         ),
         (
             "that context is named first",
-            vec![(member("oriental", "shop"), front(), known(2, 2)), (shop(), web(), known(1, 2))],
+            vec![
+                (member("oriental", "shop"), front(), known(2, 2)),
+                (shop(), web(), known(1, 2)),
+            ],
             vec![(2, Some(2)), (0, Some(2))],
             vec![vec![0, 1]],
         ),
         (
             "nobody knows which pods",
-            vec![(shop(), unknown(), known(3, 3)), (shop(), web(), known(1, 1)), (shop(), unknown(), known(4, 4))],
+            vec![
+                (shop(), unknown(), known(3, 3)),
+                (shop(), web(), known(1, 1)),
+                (shop(), unknown(), known(4, 4)),
+            ],
             vec![(3, Some(3)), (0, Some(1)), (1, Some(4))],
             vec![vec![0, 1, 2]],
         ),
         (
             "a floor",
-            vec![(shop(), web(), keeps(2)), (shop(), web(), known(3, 3)), (shop(), front(), keeps(1))],
+            vec![
+                (shop(), web(), keeps(2)),
+                (shop(), web(), known(3, 3)),
+                (shop(), front(), keeps(1)),
+            ],
             vec![(2, None), (1, Some(3)), (0, None)],
             vec![vec![0, 1, 2]],
         ),
         (
             "a silent one links no others",
-            vec![(shop(), web(), known(3, 3)), (shop(), unknown(), keeps(0)), (shop(), db(), known(2, 2))],
+            vec![
+                (shop(), web(), known(3, 3)),
+                (shop(), unknown(), keeps(0)),
+                (shop(), db(), known(2, 2)),
+            ],
             vec![(3, Some(3)), (0, None), (2, Some(2))],
             vec![],
         ),
         (
             "by the pods themselves",
-            vec![(shop(), None, known(3, 3)), (shop(), web(), known(3, 3)), (shop(), None, known(3, 3))],
+            vec![
+                (shop(), None, known(3, 3)),
+                (shop(), web(), known(3, 3)),
+                (shop(), None, known(3, 3)),
+            ],
             vec![(3, Some(3)), (3, Some(3)), (3, Some(3))],
             vec![],
         ),
         (
             "what is left out of one is of the other",
-            vec![(shop(), ignoring("a"), known(2, 3)), (shop(), ignoring("b"), known(2, 3))],
+            vec![
+                (shop(), ignoring("a"), known(2, 3)),
+                (shop(), ignoring("b"), known(2, 3)),
+            ],
             vec![(2, Some(3)), (0, Some(3))],
             vec![vec![0, 1]],
         ),
@@ -168,10 +235,21 @@ fn budgets_of_another_cluster_that_may_hold_the_same_pods_count_as_the_largest_o
 #[test]
 fn a_budget_that_is_named_once_more_by_another_context_brings_nothing() {
     use MemberKind::{DistributedPodDisruptionBudget as Ours, PodDisruptionBudget as Native};
-    let at = |cluster: &str, name: &str| Member { name: name.to_owned(), ..member(cluster, "shop") };
+    let at = |cluster: &str, name: &str| Member {
+        name: name.to_owned(),
+        ..member(cluster, "shop")
+    };
     let known = |healthy, expected| Ok(Brings { healthy, expected });
-    let keeps = |keeps| Err(Silence { keeps, ..Silence::of("is silent") });
-    let (web, db) = (|| selected(&json!({"app": "web"})), || selected(&json!({"app": "db"})));
+    let keeps = |keeps| {
+        Err(Silence {
+            keeps,
+            ..Silence::of("is silent")
+        })
+    };
+    let (web, db) = (
+        || selected(&json!({"app": "web"})),
+        || selected(&json!({"app": "db"})),
+    );
     let (east, again) = (|| at("east", "foo"), || at("oriental", "foo"));
     for (what, all, kinds, expected) in [
         (
@@ -188,13 +266,19 @@ fn a_budget_that_is_named_once_more_by_another_context_brings_nothing() {
         ),
         (
             "two clusters",
-            vec![(east(), web(), known(3, 3)), (at("west", "foo"), web(), known(3, 3))],
+            vec![
+                (east(), web(), known(3, 3)),
+                (at("west", "foo"), web(), known(3, 3)),
+            ],
             [Some(Ours); 2],
             vec![(3, Some(3)), (3, Some(3))],
         ),
         (
             "another name",
-            vec![(east(), web(), known(3, 3)), (at("oriental", "bar"), db(), known(3, 3))],
+            vec![
+                (east(), web(), known(3, 3)),
+                (at("oriental", "bar"), db(), known(3, 3)),
+            ],
             [Some(Ours); 2],
             vec![(3, Some(3)), (3, Some(3))],
         ),
@@ -221,12 +305,17 @@ fn a_budget_that_is_named_once_more_by_another_context_brings_nothing() {
         let (found, sharing) = once_of_kinds(all, &kinds);
         assert_eq!(found, expected, "{what}");
         for ((alone, counted), (left, _)) in alone.iter().zip(&sharing.counted).zip(&found) {
-            let alone = alone.as_ref().map_or_else(|silence| silence.keeps, |brings| brings.healthy);
+            let alone = alone
+                .as_ref()
+                .map_or_else(|silence| silence.keeps, |brings| brings.healthy);
             assert_eq!(alone, counted + left, "{what}");
         }
     }
     let why = super::again("east");
-    assert!(why.contains("context \"east\"") && why.contains("spec.federation"), "{why}");
+    assert!(
+        why.contains("context \"east\"") && why.contains("spec.federation"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -244,9 +333,21 @@ fn which_pods_a_budget_holds_is_what_its_object_says() {
         (json!({"selector": labels}), Value::Null, web()),
         (json!({"targetRef": target}), counted.clone(), web()),
         (json!({"targetRef": target}), Value::Null, Held::Unknown),
-        (json!({"targetRef": target}), json!({"ledger": {"counted": "7"}}), Held::Unknown),
-        (json!({"targetRef": target}), json!({"ledger": {"selector": "app in (web"}}), Held::Unknown),
-        (json!({"targetRef": target, "selector": labels}), counted, Held::Unknown),
+        (
+            json!({"targetRef": target}),
+            json!({"ledger": {"counted": "7"}}),
+            Held::Unknown,
+        ),
+        (
+            json!({"targetRef": target}),
+            json!({"ledger": {"selector": "app in (web"}}),
+            Held::Unknown,
+        ),
+        (
+            json!({"targetRef": target, "selector": labels}),
+            counted,
+            Held::Unknown,
+        ),
         (json!({}), Value::Null, Held::Unknown),
         (
             json!({"selector": labels, "ignoredPodSelector": ignored}),
@@ -257,16 +358,28 @@ fn which_pods_a_budget_holds_is_what_its_object_says() {
             },
         ),
     ] {
-        assert_eq!(unavailable(spec.clone(), status.clone()), expected, "{spec} {status}");
+        assert_eq!(
+            unavailable(spec.clone(), status.clone()),
+            expected,
+            "{spec} {status}"
+        );
     }
     let distributed = |selector: Value| {
         let budget = json!({"metadata": {"name": "web"}, "spec": {"selector": selector}});
         Held::of_distributed(&serde_json::from_value(budget).unwrap())
     };
     assert_eq!(distributed(labels.clone()), web());
-    assert_eq!(distributed(json!({"matchExpressions": [{"key": "app", "operator": "Like"}]})), Held::Unknown);
-    assert_eq!(distributed(json!({"matchLabels": {"app": "w".repeat(LARGEST)}})), Held::Unknown, "it is too large");
-    let native = |spec: Value| Held::of_native(&serde_json::from_value(json!({"spec": spec})).unwrap());
+    assert_eq!(
+        distributed(json!({"matchExpressions": [{"key": "app", "operator": "Like"}]})),
+        Held::Unknown
+    );
+    assert_eq!(
+        distributed(json!({"matchLabels": {"app": "w".repeat(LARGEST)}})),
+        Held::Unknown,
+        "it is too large"
+    );
+    let native =
+        |spec: Value| Held::of_native(&serde_json::from_value(json!({"spec": spec})).unwrap());
     assert_eq!(native(json!({"selector": labels})), Some(web()));
     assert_eq!(native(json!({"selector": {}})), selected(&json!({})));
     assert_eq!(native(json!({})), None);
@@ -275,28 +388,41 @@ fn which_pods_a_budget_holds_is_what_its_object_says() {
 const KEYS: [&str; 2] = ["a", "b"];
 const VALUES: [&str; 3] = ["1", "2", "3"];
 /// The last is the first by another context.
-const PLACES: [(&str, &str); 4] = [("east", "shop"), ("east", "other"), ("west", "shop"), ("oriental", "shop")];
+const PLACES: [(&str, &str); 4] = [
+    ("east", "shop"),
+    ("east", "other"),
+    ("west", "shop"),
+    ("oriental", "shop"),
+];
 
 /// Where it is, its labels by [`KEYS`], and whether it is healthy.
 type Placed = (usize, [Option<&'static str>; 2], bool);
 
 fn any_pod() -> impl Strategy<Value = Placed> {
     let label = || prop::option::of(prop::sample::select(VALUES.to_vec()));
-    (0..PLACES.len() - 1, label(), label(), any::<bool>()).prop_map(|(place, a, b, healthy)| (place, [a, b], healthy))
+    (0..PLACES.len() - 1, label(), label(), any::<bool>())
+        .prop_map(|(place, a, b, healthy)| (place, [a, b], healthy))
 }
 
 fn any_selector() -> impl Strategy<Value = Selector> {
     let values = prop::sample::subsequence(VALUES.to_vec(), 1..=VALUES.len());
-    let asked = (prop::sample::select(KEYS.to_vec()), 0..4_usize, values).prop_map(|(key, operator, values)| {
-        let operator = ["In", "NotIn", "Exists", "DoesNotExist"][operator];
-        let values = operator.ends_with("In").then_some(values);
-        json!({"key": key, "operator": operator, "values": values})
-    });
-    prop::collection::vec(asked, 0..3).prop_map(|asked| selector(json!({"matchExpressions": asked})))
+    let asked = (prop::sample::select(KEYS.to_vec()), 0..4_usize, values).prop_map(
+        |(key, operator, values)| {
+            let operator = ["In", "NotIn", "Exists", "DoesNotExist"][operator];
+            let values = operator.ends_with("In").then_some(values);
+            json!({"key": key, "operator": operator, "values": values})
+        },
+    );
+    prop::collection::vec(asked, 0..3)
+        .prop_map(|asked| selector(json!({"matchExpressions": asked})))
 }
 
 fn selects(selector: &Selector, labels: &[Option<&'static str>; 2]) -> bool {
-    selector.matches(|key| KEYS.iter().position(|known| *known == key).and_then(|at| labels[at]))
+    selector.matches(|key| {
+        KEYS.iter()
+            .position(|known| *known == key)
+            .and_then(|at| labels[at])
+    })
 }
 
 /// Where it is, which pods, whether anybody knows that, and whether it is silent and has a floor.
@@ -305,7 +431,13 @@ type Budget = (usize, Selector, Option<Selector>, bool, bool);
 fn any_budget() -> impl Strategy<Value = Budget> {
     let is_known = prop::bool::weighted(0.8);
     let is_silent = prop::bool::weighted(0.2);
-    (0..PLACES.len(), any_selector(), prop::option::weighted(0.2, any_selector()), is_known, is_silent)
+    (
+        0..PLACES.len(),
+        any_selector(),
+        prop::option::weighted(0.2, any_selector()),
+        is_known,
+        is_silent,
+    )
 }
 
 proptest! {

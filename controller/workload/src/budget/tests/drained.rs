@@ -35,7 +35,11 @@ fn pod(name: &str, fields: &Value) -> Pod {
 
 fn with_selector(fields: &Value) -> Value {
     let mut all = json!({"selector": {"matchLabels": {"app": "web"}}});
-    fields.as_object().unwrap().iter().for_each(|(key, value)| all[key] = value.clone());
+    fields
+        .as_object()
+        .unwrap()
+        .iter()
+        .for_each(|(key, value)| all[key] = value.clone());
     all
 }
 
@@ -48,14 +52,37 @@ fn distributed(fields: &Value) -> Result<Rules, Fault> {
 }
 
 /// A budget with so many of so many pods available.
-fn budget<'a>(name: &'a str, rules: &'a Result<Rules, Fault>, (available, total): (usize, usize)) -> Budget<'a> {
-    let ledger = Some(Ledger { counted: "7".to_owned(), ..Ledger::default() });
-    let mut status =
-        PodUnavailableBudgetStatus { observed_generation: 1, ledger, ..PodUnavailableBudgetStatus::default() };
-    let desired = rules.as_ref().map_or(0, |rules| rules.amount.desired(total).unwrap());
+fn budget<'a>(
+    name: &'a str,
+    rules: &'a Result<Rules, Fault>,
+    (available, total): (usize, usize),
+) -> Budget<'a> {
+    let ledger = Some(Ledger {
+        counted: "7".to_owned(),
+        ..Ledger::default()
+    });
+    let mut status = PodUnavailableBudgetStatus {
+        observed_generation: 1,
+        ledger,
+        ..PodUnavailableBudgetStatus::default()
+    };
+    let desired = rules
+        .as_ref()
+        .map_or(0, |rules| rules.amount.desired(total).unwrap());
     set_numbers(&mut status, available, total, desired);
-    let account = Account { name, rules, generation: 1, status, floor: None };
-    Budget { account, total: None, others: Vec::new(), asked: Asked::Always }
+    let account = Account {
+        name,
+        rules,
+        generation: 1,
+        status,
+        floor: None,
+    };
+    Budget {
+        account,
+        total: None,
+        others: Vec::new(),
+        asked: Asked::Always,
+    }
 }
 
 /// One that names another, which brought so many.
@@ -67,8 +94,15 @@ fn naming<'a>(
 ) -> Budget<'a> {
     let mut one = budget(name, rules, (available, available));
     one.account.floor = Some(0);
-    let brings = Ok(Brings { healthy: brought, expected: brought });
-    one.others = vec![Other { brings, shared: Shared::default(), place: Some(other) }];
+    let brings = Ok(Brings {
+        healthy: brought,
+        expected: brought,
+    });
+    one.others = vec![Other {
+        brings,
+        shared: Shared::default(),
+        place: Some(other),
+    }];
     one
 }
 
@@ -84,22 +118,47 @@ fn native(name: &str, allowed: i32, owner: Option<&str>) -> NativeBudget {
 }
 
 /// What becomes of pods, each with the budgets that hold it, in the words of the one that is `told`.
-fn words(budgets: Vec<Budget<'_>>, natives: Vec<NativeBudget>, told: usize, pods: &[(Pod, Vec<usize>)]) -> Vec<String> {
+fn words(
+    budgets: Vec<Budget<'_>>,
+    natives: Vec<NativeBudget>,
+    told: usize,
+    pods: &[(Pod, Vec<usize>)],
+) -> Vec<String> {
     let residents: Vec<_> = pods
         .iter()
-        .map(|(pod, holding)| Resident { pod, is_available: is_available(pod, true, now()), holding: holding.clone() })
+        .map(|(pod, holding)| Resident {
+            pod,
+            is_available: is_available(pod, true, now()),
+            holding: holding.clone(),
+        })
         .collect();
-    Drain { budgets, natives, told }.round(&residents, now()).iter().map(Fate::words).collect()
+    Drain {
+        budgets,
+        natives,
+        told,
+    }
+    .round(&residents, now())
+    .iter()
+    .map(Fate::words)
+    .collect()
 }
 
 fn serving(names: &[&str]) -> Vec<(Pod, Vec<usize>)> {
-    names.iter().map(|name| (pod(name, &json!({})), vec![0])).collect()
+    names
+        .iter()
+        .map(|name| (pod(name, &json!({})), vec![0]))
+        .collect()
 }
 
 #[test]
 fn each_pod_takes_from_what_those_before_it_have_left() {
     let rules = rules(&json!({"maxUnavailable": 2}));
-    let found = words(vec![budget(WEB, &rules, (5, 5))], Vec::new(), 0, &serving(&["a", "b", "c"]));
+    let found = words(
+        vec![budget(WEB, &rules, (5, 5))],
+        Vec::new(),
+        0,
+        &serving(&["a", "b", "c"]),
+    );
     let since = now();
     assert_eq!(
         found,
@@ -118,7 +177,12 @@ fn each_pod_takes_from_what_those_before_it_have_left() {
 #[test]
 fn budget_of_no_pod_is_refused_with_no_try_again() {
     let rules = rules(&json!({"maxUnavailable": 0}));
-    let found = words(vec![budget(WEB, &rules, (2, 2))], Vec::new(), 0, &serving(&["a", "b"]));
+    let found = words(
+        vec![budget(WEB, &rules, (2, 2))],
+        Vec::new(),
+        0,
+        &serving(&["a", "b"]),
+    );
     let said = format!(
         "would be refused: {WEB} allows no more pods to go: 2 of 2 are available and 2 must be (maxUnavailable 0); with these numbers it \
          never does: change its spec"
@@ -132,16 +196,36 @@ fn of_each_pod_that_takes_nothing_it_is_told_why() {
     let owned = |api_version: &str| json!([{"apiVersion": api_version, "kind": "DaemonSet", "controller": true}]);
     let one = json!({"maxUnavailable": 1});
     for (pod_is, spec, holding, expected) in [
-        (json!({}), one.clone(), vec![0], "would go, and no more may then"),
-        (json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"}), one.clone(), vec![0], "it is on its way out"),
-        (json!({"/status/phase": "Succeeded"}), one.clone(), vec![0], "it has ended"),
+        (
+            json!({}),
+            one.clone(),
+            vec![0],
+            "would go, and no more may then",
+        ),
+        (
+            json!({"/metadata/deletionTimestamp": "2026-01-01T00:00:00Z"}),
+            one.clone(),
+            vec![0],
+            "it is on its way out",
+        ),
+        (
+            json!({"/status/phase": "Succeeded"}),
+            one.clone(),
+            vec![0],
+            "it has ended",
+        ),
         (
             json!({"/metadata/annotations": {"kubernetes.io/config.mirror": "x"}}),
             one.clone(),
             vec![0],
             "would be left where it is: it is a mirror pod",
         ),
-        (json!({"/metadata/ownerReferences": owned("apps/v1")}), one.clone(), vec![0], "it is of a DaemonSet"),
+        (
+            json!({"/metadata/ownerReferences": owned("apps/v1")}),
+            one.clone(),
+            vec![0],
+            "it is of a DaemonSet",
+        ),
         (
             json!({"/metadata/ownerReferences": owned("apps.kruise.io/v1beta1")}),
             one.clone(),
@@ -173,11 +257,26 @@ fn of_each_pod_that_takes_nothing_it_is_told_why() {
             vec![0],
             "spec.protectOperations does not name EVICT",
         ),
-        (json!({}), json!({"minAvailable": 0}), vec![0], "no pod must stay"),
-        (json!({}), json!({"maxUnavailable": 1, "minAvailable": 1}), vec![0], "cannot be counted: spec.maxUnavailable"),
+        (
+            json!({}),
+            json!({"minAvailable": 0}),
+            vec![0],
+            "no pod must stay",
+        ),
+        (
+            json!({}),
+            json!({"maxUnavailable": 1, "minAvailable": 1}),
+            vec![0],
+            "cannot be counted: spec.maxUnavailable",
+        ),
     ] {
         let rules = rules(&spec);
-        let found = words(vec![budget(WEB, &rules, (3, 3))], Vec::new(), 0, &[(pod("a", &pod_is), holding)]);
+        let found = words(
+            vec![budget(WEB, &rules, (3, 3))],
+            Vec::new(),
+            0,
+            &[(pod("a", &pod_is), holding)],
+        );
         assert!(found[0].contains(expected), "{pod_is} {spec}: {}", found[0]);
     }
 }
@@ -186,9 +285,15 @@ fn of_each_pod_that_takes_nothing_it_is_told_why() {
 fn a_budget_about_which_nobody_is_asked_holds_nothing() {
     let rules = rules(&json!({"maxUnavailable": 0}));
     let asked = Asked::Never("feature gate PodWebhook is off: turn it on".to_owned());
-    let off = Budget { asked, ..budget(WEB, &rules, (3, 3)) };
+    let off = Budget {
+        asked,
+        ..budget(WEB, &rules, (3, 3))
+    };
     let found = words(vec![off], Vec::new(), 0, &serving(&["a"]));
-    assert_eq!(found, ["would go, and take nothing: feature gate PodWebhook is off: turn it on"]);
+    assert_eq!(
+        found,
+        ["would go, and take nothing: feature gate PodWebhook is off: turn it on"]
+    );
 }
 
 #[test]
@@ -197,25 +302,59 @@ fn a_budget_that_has_not_counted_lets_no_pod_go() {
     let mut new = budget(WEB, &rules, (3, 3));
     new.account.generation = 2;
     let found = words(vec![new], Vec::new(), 0, &serving(&["a"]));
-    assert!(found[0].contains("its pods are not counted yet: try again"), "{}", found[0]);
+    assert!(
+        found[0].contains("its pods are not counted yet: try again"),
+        "{}",
+        found[0]
+    );
 }
 
 #[test]
 fn what_a_pod_took_that_another_budget_refuses_is_given_back() {
-    let (web, all) = (rules(&json!({"maxUnavailable": 1})), rules(&json!({"minAvailable": 3})));
-    let budgets = vec![budget(WEB, &web, (5, 5)), budget("PodUnavailableBudget default/z", &all, (3, 3))];
-    let pods = [(pod("a", &json!({})), vec![0, 1]), (pod("b", &json!({})), vec![0]), (pod("c", &json!({})), vec![0])];
+    let (web, all) = (
+        rules(&json!({"maxUnavailable": 1})),
+        rules(&json!({"minAvailable": 3})),
+    );
+    let budgets = vec![
+        budget(WEB, &web, (5, 5)),
+        budget("PodUnavailableBudget default/z", &all, (3, 3)),
+    ];
+    let pods = [
+        (pod("a", &json!({})), vec![0, 1]),
+        (pod("b", &json!({})), vec![0]),
+        (pod("c", &json!({})), vec![0]),
+    ];
     let found = words(budgets, Vec::new(), 0, &pods);
-    assert!(found[0].contains("refused: PodUnavailableBudget default/z allows no more"), "{}", found[0]);
+    assert!(
+        found[0].contains("refused: PodUnavailableBudget default/z allows no more"),
+        "{}",
+        found[0]
+    );
     assert_eq!(found[1], "would go, and no more may then");
-    assert!(found[2].contains("used up by b (EVICT by this drain"), "{}", found[2]);
+    assert!(
+        found[2].contains("used up by b (EVICT by this drain"),
+        "{}",
+        found[2]
+    );
 }
 
 #[test]
 fn fewer_pods_that_are_wanted_by_now_let_more_go() {
     let rules = rules(&json!({"maxUnavailable": 0}));
-    for (total, expected) in [(None, "would be refused"), (Some(3), "would be refused"), (Some(2), "would go")] {
-        let found = words(vec![Budget { total, ..budget(WEB, &rules, (3, 3)) }], Vec::new(), 0, &serving(&["a"]));
+    for (total, expected) in [
+        (None, "would be refused"),
+        (Some(3), "would be refused"),
+        (Some(2), "would go"),
+    ] {
+        let found = words(
+            vec![Budget {
+                total,
+                ..budget(WEB, &rules, (3, 3))
+            }],
+            Vec::new(),
+            0,
+            &serving(&["a"]),
+        );
         assert!(found[0].starts_with(expected), "{total:?}: {}", found[0]);
     }
 }
@@ -225,15 +364,21 @@ fn a_pod_that_was_allowed_to_go_takes_nothing_and_the_room_of_a_replacement_is_t
     let rules = rules(&json!({"maxUnavailable": 1}));
     let time = "1970-01-12T13:40:00Z";
     let mut used = budget(WEB, &rules, (2, 3));
-    let entry = json!({"pod": "a", "uid": "a", "operation": "EVICT", "holder": "admin", "time": time});
-    used.account.status.ledger.as_mut().unwrap().entries = vec![serde_json::from_value(entry).unwrap()];
+    let entry =
+        json!({"pod": "a", "uid": "a", "operation": "EVICT", "holder": "admin", "time": time});
+    used.account.status.ledger.as_mut().unwrap().entries =
+        vec![serde_json::from_value(entry).unwrap()];
     let found = words(vec![used], Vec::new(), 0, &serving(&["a", "b"]));
-    assert_eq!(found[0], "would go, and take nothing: it was allowed to go already");
+    assert_eq!(
+        found[0],
+        "would go, and take nothing: it was allowed to go already"
+    );
     assert!(found[1].contains("used up by a (EVICT by"), "{}", found[1]);
 
     let mut surplus = budget(WEB, &rules, (3, 3));
     let replacement = json!({"pod": "b", "uid": "b", "holder": "admin", "time": time});
-    surplus.account.status.ledger.as_mut().unwrap().replacements = vec![serde_json::from_value(replacement).unwrap()];
+    surplus.account.status.ledger.as_mut().unwrap().replacements =
+        vec![serde_json::from_value(replacement).unwrap()];
     let found = words(vec![surplus], Vec::new(), 0, &serving(&["a", "b"]));
     assert!(found[0].starts_with("would be refused"), "{}", found[0]);
     assert_eq!(found[1], "would go, and no more may then");
@@ -247,50 +392,109 @@ fn native_budgets_speak_first_and_one_that_ours_keeps_leaves_the_word_to_it() {
              more are"
         )
     };
-    let (roomy, tight) = (rules(&json!({"maxUnavailable": 2})), rules(&json!({"maxUnavailable": 0})));
-    let found = |rules, natives| words(vec![budget(WEB, rules, (3, 3))], natives, 0, &serving(&["a", "b"]));
+    let (roomy, tight) = (
+        rules(&json!({"maxUnavailable": 2})),
+        rules(&json!({"maxUnavailable": 0})),
+    );
+    let found = |rules, natives| {
+        words(
+            vec![budget(WEB, rules, (3, 3))],
+            natives,
+            0,
+            &serving(&["a", "b"]),
+        )
+    };
     let one = found(&roomy, vec![native("other", 1, None)]);
-    assert_eq!(one, ["would go, and 1 more may then".to_owned(), refused("other")]);
-    let two = found(&roomy, vec![native("other", 1, None), native("third", 1, None)]);
-    assert!(two[0].contains("the apiserver evicts no pod that two of them hold"), "{}", two[0]);
+    assert_eq!(
+        one,
+        ["would go, and 1 more may then".to_owned(), refused("other")]
+    );
+    let two = found(
+        &roomy,
+        vec![native("other", 1, None), native("third", 1, None)],
+    );
+    assert!(
+        two[0].contains("the apiserver evicts no pod that two of them hold"),
+        "{}",
+        two[0]
+    );
     let ours = |allowed| vec![native("web", allowed, Some("PodUnavailableBudget"))];
     assert_eq!(found(&roomy, ours(0))[0], refused("web"));
-    assert!(found(&tight, ours(0))[0].contains(&format!("{WEB} allows no more pods to go: 3 of 3")));
+    assert!(
+        found(&tight, ours(0))[0].contains(&format!("{WEB} allows no more pods to go: 3 of 3"))
+    );
     assert!(found(&tight, ours(1))[0].contains(WEB));
     // Of one that has not started the eviction API asks no native budget.
     let pending = pod("a", &json!({"/status": {"phase": "Pending"}}));
-    let found = words(vec![budget(WEB, &tight, (3, 3))], vec![native("other", 0, None)], 0, &[(pending, vec![0])]);
+    let found = words(
+        vec![budget(WEB, &tight, (3, 3))],
+        vec![native("other", 0, None)],
+        0,
+        &[(pending, vec![0])],
+    );
     assert_eq!(found, ["would go, and take nothing: it is not available"]);
 }
 
 #[test]
 fn of_budgets_that_name_each_other_one_sees_what_went_from_the_other() {
-    let (foo, bar) = ("DistributedPodDisruptionBudget default/foo", "DistributedPodDisruptionBudget default/bar");
-    let (one, two) = (distributed(&json!({"minAvailable": 1})), distributed(&json!({"minAvailable": 2})));
-    let both = || vec![naming(bar, &one, 1, (Place::Ours(1), 1)), naming(foo, &one, 1, (Place::Ours(0), 1))];
-    let pods = [(pod("a", &json!({})), vec![0]), (pod("b", &json!({})), vec![1])];
+    let (foo, bar) = (
+        "DistributedPodDisruptionBudget default/foo",
+        "DistributedPodDisruptionBudget default/bar",
+    );
+    let (one, two) = (
+        distributed(&json!({"minAvailable": 1})),
+        distributed(&json!({"minAvailable": 2})),
+    );
+    let both = || {
+        vec![
+            naming(bar, &one, 1, (Place::Ours(1), 1)),
+            naming(foo, &one, 1, (Place::Ours(0), 1)),
+        ]
+    };
+    let pods = [
+        (pod("a", &json!({})), vec![0]),
+        (pod("b", &json!({})), vec![1]),
+    ];
     let found = words(both(), Vec::new(), 1, &pods);
     assert!(found[0].starts_with("would go"), "{}", found[0]);
-    let refused =
-        format!("refused: {foo} allows no more pods to go: 1 of 2 are available and 1 must be (minAvailable 1)");
+    let refused = format!(
+        "refused: {foo} allows no more pods to go: 1 of 2 are available and 1 must be (minAvailable 1)"
+    );
     assert!(found[1].contains(&refused), "{}", found[1]);
     // Of a pod that both hold, the second sees what the first gave, and the first is asked once more.
     let of_both = || [(pod("a", &json!({})), vec![0, 1])];
     let found = words(both(), Vec::new(), 1, &of_both());
     assert!(found[0].contains(&refused), "{}", found[0]);
-    let uneven = vec![naming(bar, &two, 2, (Place::Ours(1), 1)), naming(foo, &one, 1, (Place::Ours(0), 2))];
+    let uneven = vec![
+        naming(bar, &two, 2, (Place::Ours(1), 1)),
+        naming(foo, &one, 1, (Place::Ours(0), 2)),
+    ];
     let found = words(uneven, Vec::new(), 1, &of_both());
-    let refused = format!("refused: {bar} or a budget that it names has let another pod go at the same moment");
+    let refused = format!(
+        "refused: {bar} or a budget that it names has let another pod go at the same moment"
+    );
     assert!(found[0].contains(&refused), "{}", found[0]);
 }
 
 #[test]
 fn a_budget_brings_no_more_than_it_brought_though_it_has_more_pods() {
-    let (foo, bar) = ("DistributedPodDisruptionBudget default/foo", "DistributedPodDisruptionBudget default/bar");
-    let (some, none) = (distributed(&json!({"minAvailable": 3})), distributed(&json!({"minAvailable": 0})));
-    for (brought, expected) in [(0, "would be refused"), (1, "would be refused"), (2, "would go")] {
-        let budgets =
-            vec![naming(foo, &some, 2, (Place::Ours(1), brought)), naming(bar, &none, 3, (Place::Ours(0), 2))];
+    let (foo, bar) = (
+        "DistributedPodDisruptionBudget default/foo",
+        "DistributedPodDisruptionBudget default/bar",
+    );
+    let (some, none) = (
+        distributed(&json!({"minAvailable": 3})),
+        distributed(&json!({"minAvailable": 0})),
+    );
+    for (brought, expected) in [
+        (0, "would be refused"),
+        (1, "would be refused"),
+        (2, "would go"),
+    ] {
+        let budgets = vec![
+            naming(foo, &some, 2, (Place::Ours(1), brought)),
+            naming(bar, &none, 3, (Place::Ours(0), 2)),
+        ];
         let found = words(budgets, Vec::new(), 0, &serving(&["a"]));
         assert!(found[0].starts_with(expected), "{brought}: {}", found[0]);
     }
@@ -299,22 +503,41 @@ fn a_budget_brings_no_more_than_it_brought_though_it_has_more_pods() {
 #[test]
 fn one_that_goes_from_a_native_budget_is_missing_in_what_that_brings() {
     let rules = distributed(&json!({"minAvailable": 3}));
-    let foo = naming("DistributedPodDisruptionBudget default/foo", &rules, 1, (Place::Native(0), 3));
+    let foo = naming(
+        "DistributedPodDisruptionBudget default/foo",
+        &rules,
+        1,
+        (Place::Native(0), 3),
+    );
     let pods = |first: &str, second: &str| {
         let pod = |app: &str| pod(app, &json!({"/metadata/labels": {"app": app}}));
         let holding = |app: &str| if app == "foo" { vec![0] } else { Vec::new() };
         [first, second].map(|app| (pod(app), holding(app)))
     };
-    let found = |pods: &[(Pod, Vec<usize>)]| words(vec![foo.clone()], vec![native("web", 1, None)], 0, pods);
-    assert_eq!(found(&pods("foo", "web"))[0], "would go, and no more may then");
+    let found = |pods: &[(Pod, Vec<usize>)]| {
+        words(vec![foo.clone()], vec![native("web", 1, None)], 0, pods)
+    };
+    assert_eq!(
+        found(&pods("foo", "web"))[0],
+        "would go, and no more may then"
+    );
     let after = found(&pods("web", "foo"));
-    assert!(after[1].contains("3 of 4 are available, 2 of them of other budgets, and 3 must be"), "{}", after[1]);
+    assert!(
+        after[1].contains("3 of 4 are available, 2 of them of other budgets, and 3 must be"),
+        "{}",
+        after[1]
+    );
 }
 
 #[test]
 fn whoever_holds_a_pod_by_an_annotation_is_named() {
     let rules = distributed(&json!({"minAvailable": 0}));
-    let held = || pod("a", &json!({"/metadata/annotations": {"hold.policy.kruise.io/backup": "it is saved"}}));
+    let held = || {
+        pod(
+            "a",
+            &json!({"/metadata/annotations": {"hold.policy.kruise.io/backup": "it is saved"}}),
+        )
+    };
     for (floor, expected) in [
         (
             Some(0),
@@ -324,13 +547,20 @@ fn whoever_holds_a_pod_by_an_annotation_is_named() {
     ] {
         let mut foo = budget("DistributedPodDisruptionBudget default/foo", &rules, (3, 3));
         foo.account.floor = floor;
-        assert_eq!(words(vec![foo], Vec::new(), 0, &[(held(), vec![0])]), [expected]);
+        assert_eq!(
+            words(vec![foo], Vec::new(), 0, &[(held(), vec![0])]),
+            [expected]
+        );
     }
 }
 
 #[test]
 fn nodes_that_could_be_drained_at_once_are_named() {
-    let left = |node: &str, pods, refused| Remainder { node: node.to_owned(), pods, refused };
+    let left = |node: &str, pods, refused| Remainder {
+        node: node.to_owned(),
+        pods,
+        refused,
+    };
     assert_eq!(drainable(&[]), [""; 0]);
     assert_eq!(
         drainable(&[left("n1", 2, 0), left("n2", 2, 1), left("n3", 1, 0)]),
@@ -340,5 +570,9 @@ fn nodes_that_could_be_drained_at_once_are_named() {
         ]
     );
     let many: Vec<_> = (0..12).map(|at| left(&format!("n{at:02}"), 1, 0)).collect();
-    assert!(drainable(&many)[0].ends_with("n08, n09, 2 more"), "{:?}", drainable(&many));
+    assert!(
+        drainable(&many)[0].ends_with("n08, n09, 2 more"),
+        "{:?}",
+        drainable(&many)
+    );
 }

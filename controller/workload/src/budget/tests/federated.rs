@@ -7,8 +7,12 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
-use berth_api::v1alpha1::distributedpoddisruptionbudget::{DistributedPodDisruptionBudgetStatus, OwnPods};
-use berth_api::v1beta1::podunavailablebudget::{Ledger, PodUnavailableBudgetStatus, ProtectedOperation};
+use berth_api::v1alpha1::distributedpoddisruptionbudget::{
+    DistributedPodDisruptionBudgetStatus, OwnPods,
+};
+use berth_api::v1beta1::podunavailablebudget::{
+    Ledger, PodUnavailableBudgetStatus, ProtectedOperation,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 use serde_json::json;
@@ -137,7 +141,10 @@ impl World {
         let rules = Rules::of_distributed(&serde_json::from_value(spec).unwrap()).unwrap();
         let ledger = || PodUnavailableBudgetStatus {
             current_available: i32::try_from(PODS).unwrap(),
-            ledger: Some(Ledger { counted: "1".to_owned(), ..Ledger::default() }),
+            ledger: Some(Ledger {
+                counted: "1".to_owned(),
+                ..Ledger::default()
+            }),
             ..PodUnavailableBudgetStatus::default()
         };
         let pods = [0, 1, 2].map(|budget| [0, 1].map(|pod| Some(budget * PODS + pod)));
@@ -169,13 +176,20 @@ impl World {
         if self.is_cut[reader][of] {
             let (pods, until) = self.promises[reader][of];
             let keeps = if until > self.clock { pods } else { 0 };
-            return Err(Silence { keeps, ..Silence::of("does not answer") });
+            return Err(Silence {
+                keeps,
+                ..Silence::of("does not answer")
+            });
         }
         self.floors[of].status.get_or_insert_default().own.healthy = healthy;
         let promise = floor::promised(&self.floors[of]);
-        self.promises[reader][of] =
-            promise.map_or((0, 0), |promise| (promise.pods, self.clock + promise.lasts.as_secs()));
-        Ok(Brings { healthy: usize::try_from(healthy).unwrap(), expected: 0 })
+        self.promises[reader][of] = promise.map_or((0, 0), |promise| {
+            (promise.pods, self.clock + promise.lasts.as_secs())
+        });
+        Ok(Brings {
+            healthy: usize::try_from(healthy).unwrap(),
+            expected: 0,
+        })
     }
 
     fn whole(&mut self, budget: usize) -> Whole {
@@ -194,7 +208,13 @@ impl World {
     }
 
     fn request(&self, at: usize) -> Option<(usize, Request)> {
-        let Try { budget, pod, uid, grant, .. } = self.tries.get(at)?;
+        let Try {
+            budget,
+            pod,
+            uid,
+            grant,
+            ..
+        } = self.tries.get(at)?;
         let request = Request {
             pod: format!("web-{pod}"),
             uid: uid.to_string(),
@@ -234,13 +254,21 @@ impl World {
                 }
             }
             Step::LookAtOwn(at) => {
-                if let Some(Try { budget, seen: Some((version, _)), .. }) = self.tries.get_mut(at) {
+                if let Some(Try {
+                    budget,
+                    seen: Some((version, _)),
+                    ..
+                }) = self.tries.get_mut(at)
+                {
                     *version = self.versions[*budget];
                 }
             }
             Step::Reserve(at) => self.reserve(at),
             Step::LookAgain(at) => {
-                if let Some((budget, request)) = self.request(at).filter(|_| self.tries[at].state == State::Reserved) {
+                if let Some((budget, request)) = self
+                    .request(at)
+                    .filter(|_| self.tries[at].state == State::Reserved)
+                {
                     let ledger = &self.ledgers[budget];
                     let own = usize::try_from(ledger.current_available).unwrap();
                     self.tries[at].own = Some((own, stands(ledger, &request)));
@@ -249,8 +277,14 @@ impl World {
             Step::Confirm(at) => self.confirm(at),
             Step::TakeBack(at) => self.take_back(at),
             Step::Land(at) => {
-                if self.tries.get(at).is_some_and(|one| one.state == State::Granted) {
-                    let Try { budget, pod, uid, .. } = self.tries.remove(at);
+                if self
+                    .tries
+                    .get(at)
+                    .is_some_and(|one| one.state == State::Granted)
+                {
+                    let Try {
+                        budget, pod, uid, ..
+                    } = self.tries.remove(at);
                     let place = &mut self.pods[budget][pod];
                     *place = place.filter(|now| *now != uid);
                 }
@@ -280,18 +314,32 @@ impl World {
     }
 
     fn reserve(&mut self, at: usize) {
-        let Some((budget, request)) = self.request(at).filter(|_| self.tries[at].state == State::Asked) else { return };
-        let Some((version, others)) = self.tries[at].seen.clone() else { return };
+        let Some((budget, request)) = self
+            .request(at)
+            .filter(|_| self.tries[at].state == State::Asked)
+        else {
+            return;
+        };
+        let Some((version, others)) = self.tries[at].seen.clone() else {
+            return;
+        };
         if version != self.versions[budget] {
             return;
         }
         let floor = floor::binding(&self.floors[budget]);
-        let left = Whole::of(&self.rules.amount, (PODS, floor), &others).unwrap().left_to_own();
+        let left = Whole::of(&self.rules.amount, (PODS, floor), &others)
+            .unwrap()
+            .left_to_own();
         self.versions[budget] = version + 1;
         let ledger = &mut self.ledgers[budget];
         let own = usize::try_from(ledger.current_available).unwrap();
         set_numbers(ledger, own, PODS, left);
-        let verdict = draw(ledger, (&self.rules, 0), &request, "2026-01-01T00:00:00Z".parse().unwrap());
+        let verdict = draw(
+            ledger,
+            (&self.rules, 0),
+            &request,
+            "2026-01-01T00:00:00Z".parse().unwrap(),
+        );
         self.tries[at].state = match verdict {
             Verdict::Drawn if self.planted == Planted::ChecksBeforeReserving => State::Granted,
             Verdict::Drawn | Verdict::Passed(_) => State::Reserved,
@@ -304,17 +352,29 @@ impl World {
     }
 
     fn confirm(&mut self, at: usize) {
-        let Some((budget, _)) = self.request(at).filter(|_| self.tries[at].state == State::Reserved) else {
+        let Some((budget, _)) = self
+            .request(at)
+            .filter(|_| self.tries[at].state == State::Reserved)
+        else {
             return;
         };
-        let Some((own, is_there)) = self.tries[at].own else { return };
+        let Some((own, is_there)) = self.tries[at].own else {
+            return;
+        };
         let whole = self.whole(budget);
         let is_enough = own >= whole.left_to_own() && is_there;
-        self.tries[at].state = if is_enough { State::Granted } else { State::Refused };
+        self.tries[at].state = if is_enough {
+            State::Granted
+        } else {
+            State::Refused
+        };
     }
 
     fn take_back(&mut self, at: usize) {
-        let Some((budget, request)) = self.request(at).filter(|_| self.tries[at].state == State::Refused) else {
+        let Some((budget, request)) = self
+            .request(at)
+            .filter(|_| self.tries[at].state == State::Refused)
+        else {
             return;
         };
         withdraw(&mut self.ledgers[budget], &request);
@@ -324,35 +384,65 @@ impl World {
 
     /// The leader drops entries of pods that are gone, and counts the others.
     fn count(&mut self, budget: usize) {
-        let pods: Vec<_> = self.pods[budget].iter().flatten().map(ToString::to_string).collect();
+        let pods: Vec<_> = self.pods[budget]
+            .iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect();
         let ledger = self.ledgers[budget].ledger.as_mut().unwrap();
         ledger.entries.retain(|entry| pods.contains(&entry.uid));
-        let free = pods.iter().filter(|uid| ledger.entries.iter().all(|entry| entry.uid != **uid)).count();
+        let free = pods
+            .iter()
+            .filter(|uid| ledger.entries.iter().all(|entry| entry.uid != **uid))
+            .count();
         self.ledgers[budget].current_available = i32::try_from(free).unwrap();
         self.versions[budget] += 1;
     }
 
     /// Nobody is out of service but by a grant: so many serve, less those that may still go, as each budget wants.
     fn check(&self) -> Result<(), String> {
-        let may_go = |uid: usize| self.tries.iter().any(|one| one.uid == uid && one.state == State::Granted);
-        let safe = self.pods.iter().flatten().flatten().filter(|uid| !may_go(**uid)).count();
-        if safe < self.desired { Err(format!("{safe} stay, {} must", self.desired)) } else { Ok(()) }
+        let may_go = |uid: usize| {
+            self.tries
+                .iter()
+                .any(|one| one.uid == uid && one.state == State::Granted)
+        };
+        let safe = self
+            .pods
+            .iter()
+            .flatten()
+            .flatten()
+            .filter(|uid| !may_go(**uid))
+            .count();
+        if safe < self.desired {
+            Err(format!("{safe} stay, {} must", self.desired))
+        } else {
+            Ok(())
+        }
     }
 }
 
 fn histories(planted: Planted, cases: u32) -> Option<(Vec<Step>, String)> {
     let taken = Cell::new(0);
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let ran = runner.run(&(3usize..6, prop::collection::vec(step(), 20..120)), |(desired, steps)| {
-        let mut world = World::new(planted, desired);
-        for step in &steps {
-            world.take(*step);
-            taken.set(taken.get() + 1);
-            world.check().map_err(TestCaseError::fail)?;
-        }
-        Ok(())
-    });
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..Config::default()
+    };
+    let mut runner =
+        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let ran = runner.run(
+        &(3usize..6, prop::collection::vec(step(), 20..120)),
+        |(desired, steps)| {
+            let mut world = World::new(planted, desired);
+            for step in &steps {
+                world.take(*step);
+                taken.set(taken.get() + 1);
+                world.check().map_err(TestCaseError::fail)?;
+            }
+            Ok(())
+        },
+    );
     match ran {
         Ok(()) => None,
         Err(TestError::Fail(reason, (_, steps))) => Some((steps, reason.to_string())),
@@ -361,7 +451,10 @@ fn histories(planted: Planted, cases: u32) -> Option<(Vec<Step>, String)> {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "how long a test goes on is no decision")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "how long a test goes on is no decision"
+)]
 fn budgets_that_name_each_other_never_let_too_many_go_at_once() {
     const STEPS: u32 = 200_000;
     const OF_A_HISTORY: u32 = 70;
@@ -378,9 +471,19 @@ fn a_check_before_the_reservation_alone_is_found_to_let_too_many_go() {
 /// Every pod of a budget is evicted, one after the other, as far as may be.
 fn evicted(world: &mut World, budget: usize) -> Result<(), String> {
     for pod in 0..PODS {
-        let course =
-            [Step::Look(0), Step::Reserve(0), Step::LookAgain(0), Step::Confirm(0), Step::TakeBack(0), Step::Land(0)];
-        for step in [Step::Ask { budget, pod }].into_iter().chain(course).chain([Step::Count(budget)]) {
+        let course = [
+            Step::Look(0),
+            Step::Reserve(0),
+            Step::LookAgain(0),
+            Step::Confirm(0),
+            Step::TakeBack(0),
+            Step::Land(0),
+        ];
+        for step in [Step::Ask { budget, pod }]
+            .into_iter()
+            .chain(course)
+            .chain([Step::Count(budget)])
+        {
             world.take(step);
             world.check()?;
         }
@@ -392,7 +495,13 @@ fn evicted(world: &mut World, budget: usize) -> Result<(), String> {
 fn a_floor_that_is_lowered_binds_as_long_as_others_count_on_it() {
     for (planted, is_kept) in [(Planted::Nothing, true), (Planted::LowersAtOnce, false)] {
         let mut world = World::new(planted, 4);
-        for step in [Step::SetFloor(1, 2), Step::Lead(1), Step::Poll(0), Step::Cut(0, 1), Step::SetFloor(1, 0)] {
+        for step in [
+            Step::SetFloor(1, 2),
+            Step::Lead(1),
+            Step::Poll(0),
+            Step::Cut(0, 1),
+            Step::SetFloor(1, 0),
+        ] {
             world.take(step);
         }
         world.take(Step::Lead(1));
@@ -412,10 +521,18 @@ fn a_floor_that_is_lowered_binds_as_long_as_others_count_on_it() {
 #[test]
 fn what_another_try_stands_on_is_not_taken_back() {
     let mut world = World::new(Planted::Nothing, 3);
-    for step in [Step::Ask { budget: 0, pod: 0 }, Step::Look(0), Step::Reserve(0)] {
+    for step in [
+        Step::Ask { budget: 0, pod: 0 },
+        Step::Look(0),
+        Step::Reserve(0),
+    ] {
         world.take(step);
     }
-    for step in [Step::Ask { budget: 0, pod: 0 }, Step::Look(1), Step::Reserve(1)] {
+    for step in [
+        Step::Ask { budget: 0, pod: 0 },
+        Step::Look(1),
+        Step::Reserve(1),
+    ] {
         world.take(step);
     }
     let [(_, first), (_, second)] = [0, 1].map(|at| world.request(at).unwrap());
@@ -435,11 +552,19 @@ fn a_budget_brings_what_it_has_counted_less_what_it_granted() {
         budget.metadata.generation = Some(generation);
         budget.status = Some(DistributedPodDisruptionBudgetStatus {
             observed_generation: 1,
-            own: OwnPods { healthy: 3, expected: 4 },
-            ledger: Some(Ledger { counted: counted.to_owned(), ..Ledger::default() }),
+            own: OwnPods {
+                healthy: 3,
+                expected: 4,
+            },
+            ledger: Some(Ledger {
+                counted: counted.to_owned(),
+                ..Ledger::default()
+            }),
             ..DistributedPodDisruptionBudgetStatus::default()
         });
-        Brings::of_distributed(&budget).ok().map(|brings| (brings.healthy, brings.expected))
+        Brings::of_distributed(&budget)
+            .ok()
+            .map(|brings| (brings.healthy, brings.expected))
     };
     assert_eq!(budget(1, "7"), Some((3, 4)));
     assert_eq!(budget(2, "7"), None, "it has another spec than was counted");
@@ -452,9 +577,29 @@ fn a_budget_brings_what_it_has_counted_less_what_it_granted() {
     let counted = json!({"observedGeneration": 1, "currentHealthy": 3, "expectedPods": 3, "disruptedPods": {"a": "2026-01-01T00:00:00Z"}});
     assert_eq!(native(counted), Some((2, 3)));
     assert_eq!(native(json!({})), None);
-    let shared = Shared { pods: 2, expected: 1 };
-    assert_eq!(Brings { healthy: 3, expected: 5 }.without(shared), Brings { healthy: 1, expected: 4 });
-    assert_eq!(Brings { healthy: 1, expected: 0 }.without(shared), Brings::default());
+    let shared = Shared {
+        pods: 2,
+        expected: 1,
+    };
+    assert_eq!(
+        Brings {
+            healthy: 3,
+            expected: 5
+        }
+        .without(shared),
+        Brings {
+            healthy: 1,
+            expected: 4
+        }
+    );
+    assert_eq!(
+        Brings {
+            healthy: 1,
+            expected: 0
+        }
+        .without(shared),
+        Brings::default()
+    );
 }
 
 /// Which pods a budget of five own pods lets go beside a budget of another cluster that tells lies: its healthy pods, the
@@ -482,7 +627,11 @@ fn lying_cluster_frees_no_more_than_said() {
         (half, (100, 100), 4, 1),
     ] {
         let (healthy, pods) = told;
-        let other = Brings { healthy, expected: pods }.without_surplus();
+        let other = Brings {
+            healthy,
+            expected: pods,
+        }
+        .without_surplus();
         let whole = Whole::of(&amount, (5, floor), &[Ok(other)]).unwrap();
         assert_eq!(whole.allowed(5), expected, "{amount:?} {told:?} {floor}");
     }
@@ -490,35 +639,113 @@ fn lying_cluster_frees_no_more_than_said() {
 
 #[test]
 fn one_whose_pods_another_may_hold_brings_what_was_told_or_less() {
-    let origin = |uid: &str, generation: i64| Origin { uid: uid.to_owned(), generation };
+    let origin = |uid: &str, generation: i64| Origin {
+        uid: uid.to_owned(),
+        generation,
+    };
     let told = |may_share: bool, shared: usize, brought: Option<(usize, usize)>| Told {
-        shared: Shared { pods: shared, expected: shared },
+        shared: Shared {
+            pods: shared,
+            expected: shared,
+        },
         origin: origin("b", 1),
         brought: brought.map(|(healthy, expected)| Brings { healthy, expected }),
         may_share,
     };
-    let before = || Told { origin: Origin::default(), ..told(true, 0, Some((1, 2))) };
+    let before = || Told {
+        origin: Origin::default(),
+        ..told(true, 0, Some((1, 2)))
+    };
     for (what, told, of, now, expected) in [
-        ("nobody else may hold them", told(false, 0, None), origin("b", 1), (3, 3), Some((3, 3))),
-        ("what it has counted since is not told", told(true, 0, Some((0, 3))), origin("b", 1), (3, 3), Some((0, 3))),
-        ("it has granted one", told(true, 1, Some((3, 3))), origin("b", 1), (3, 4), Some((2, 3))),
-        ("it expects fewer", told(true, 1, Some((2, 4))), origin("b", 1), (3, 2), Some((2, 4))),
-        ("it expects more", told(true, 1, Some((2, 2))), origin("b", 1), (3, 5), Some((2, 4))),
-        ("nobody knew what it had", told(true, 0, None), origin("b", 1), (3, 3), None),
-        ("it was made again", told(true, 0, Some((3, 3))), origin("c", 1), (3, 3), None),
-        ("it has another spec", told(true, 0, Some((3, 3))), origin("b", 2), (3, 3), None),
-        ("a build before told no uid", before(), origin("b", 1), (3, 3), Some((1, 3))),
+        (
+            "nobody else may hold them",
+            told(false, 0, None),
+            origin("b", 1),
+            (3, 3),
+            Some((3, 3)),
+        ),
+        (
+            "what it has counted since is not told",
+            told(true, 0, Some((0, 3))),
+            origin("b", 1),
+            (3, 3),
+            Some((0, 3)),
+        ),
+        (
+            "it has granted one",
+            told(true, 1, Some((3, 3))),
+            origin("b", 1),
+            (3, 4),
+            Some((2, 3)),
+        ),
+        (
+            "it expects fewer",
+            told(true, 1, Some((2, 4))),
+            origin("b", 1),
+            (3, 2),
+            Some((2, 4)),
+        ),
+        (
+            "it expects more",
+            told(true, 1, Some((2, 2))),
+            origin("b", 1),
+            (3, 5),
+            Some((2, 4)),
+        ),
+        (
+            "nobody knew what it had",
+            told(true, 0, None),
+            origin("b", 1),
+            (3, 3),
+            None,
+        ),
+        (
+            "it was made again",
+            told(true, 0, Some((3, 3))),
+            origin("c", 1),
+            (3, 3),
+            None,
+        ),
+        (
+            "it has another spec",
+            told(true, 0, Some((3, 3))),
+            origin("b", 2),
+            (3, 3),
+            None,
+        ),
+        (
+            "a build before told no uid",
+            before(),
+            origin("b", 1),
+            (3, 3),
+            Some((1, 3)),
+        ),
     ] {
-        let brings = told.bring(&of, Brings { healthy: now.0, expected: now.1 }).ok();
-        assert_eq!(brings.map(|brings| (brings.healthy, brings.expected)), expected, "{what}");
+        let brings = told
+            .bring(
+                &of,
+                Brings {
+                    healthy: now.0,
+                    expected: now.1,
+                },
+            )
+            .ok();
+        assert_eq!(
+            brings.map(|brings| (brings.healthy, brings.expected)),
+            expected,
+            "{what}"
+        );
     }
 }
 
 // One Deployment of 2 is of both, another of 2 of the member alone.
 #[test]
 fn pods_that_have_ended_or_are_second_ones_make_no_room() {
-    let wanted =
-        |all: &[(&str, usize)]| -> Wanted { all.iter().map(|(uid, wanted)| ((*uid).to_owned(), *wanted)).collect() };
+    let wanted = |all: &[(&str, usize)]| -> Wanted {
+        all.iter()
+            .map(|(uid, wanted)| ((*uid).to_owned(), *wanted))
+            .collect()
+    };
     for (what, both, healthy, allowed) in [
         ("all serve", 2, 4, 1),
         ("those of the member alone fail", 2, 2, 0),
@@ -527,10 +754,26 @@ fn pods_that_have_ended_or_are_second_ones_make_no_room() {
     ] {
         let mut together = Together::default();
         together.add(2, wanted(&[("web", 2)]));
-        let shared = Shared { pods: both, expected: together.add(4, wanted(&[("web", 2), ("fe", 2)])) };
-        let brings = Brings { healthy, expected: 4 }.without(shared);
-        let whole = Whole::of(&Amount::MaxUnavailable(IntOrString::Int(1)), (2, 0), &[Ok(brings)]).unwrap();
-        assert_eq!((whole.expected, whole.allowed(2)), (4, allowed), "{what}: {brings:?}");
+        let shared = Shared {
+            pods: both,
+            expected: together.add(4, wanted(&[("web", 2), ("fe", 2)])),
+        };
+        let brings = Brings {
+            healthy,
+            expected: 4,
+        }
+        .without(shared);
+        let whole = Whole::of(
+            &Amount::MaxUnavailable(IntOrString::Int(1)),
+            (2, 0),
+            &[Ok(brings)],
+        )
+        .unwrap();
+        assert_eq!(
+            (whole.expected, whole.allowed(2)),
+            (4, allowed),
+            "{what}: {brings:?}"
+        );
     }
 }
 
@@ -540,23 +783,88 @@ fn what_is_left_to_own_pods_depends_on_what_others_bring() {
     let text = |text: &str| IntOrString::String(text.to_owned());
     let known = |healthy, expected| Ok(Brings { healthy, expected });
     let silent = || Err(Silence::of("does not exist"));
-    let keeps = |keeps| Err(Silence { keeps, ..Silence::of("is silent") });
+    let keeps = |keeps| {
+        Err(Silence {
+            keeps,
+            ..Silence::of("is silent")
+        })
+    };
     for (amount, own, others, left, allowed) in [
-        (Amount::MinAvailable(int(3)), 3, vec![keeps(2)], Some(1), Some(2)),
-        (Amount::MaxUnavailable(int(1)), 3, vec![keeps(2)], None, None),
+        (
+            Amount::MinAvailable(int(3)),
+            3,
+            vec![keeps(2)],
+            Some(1),
+            Some(2),
+        ),
+        (
+            Amount::MaxUnavailable(int(1)),
+            3,
+            vec![keeps(2)],
+            None,
+            None,
+        ),
         (Amount::MinAvailable(int(3)), 3, vec![], Some(3), Some(0)),
-        (Amount::MinAvailable(int(3)), 3, vec![known(2, 2)], Some(1), Some(2)),
-        (Amount::MinAvailable(int(3)), 3, vec![known(5, 5)], Some(0), Some(3)),
-        (Amount::MinAvailable(int(3)), 3, vec![silent()], Some(3), Some(0)),
-        (Amount::MaxUnavailable(int(1)), 3, vec![known(2, 3)], Some(3), Some(0)),
-        (Amount::MaxUnavailable(int(1)), 3, vec![known(3, 3)], Some(2), Some(1)),
-        (Amount::MaxUnavailable(int(1)), 3, vec![silent()], None, None),
-        (Amount::MinAvailable(text("50%")), 4, vec![known(4, 6)], Some(1), Some(3)),
+        (
+            Amount::MinAvailable(int(3)),
+            3,
+            vec![known(2, 2)],
+            Some(1),
+            Some(2),
+        ),
+        (
+            Amount::MinAvailable(int(3)),
+            3,
+            vec![known(5, 5)],
+            Some(0),
+            Some(3),
+        ),
+        (
+            Amount::MinAvailable(int(3)),
+            3,
+            vec![silent()],
+            Some(3),
+            Some(0),
+        ),
+        (
+            Amount::MaxUnavailable(int(1)),
+            3,
+            vec![known(2, 3)],
+            Some(3),
+            Some(0),
+        ),
+        (
+            Amount::MaxUnavailable(int(1)),
+            3,
+            vec![known(3, 3)],
+            Some(2),
+            Some(1),
+        ),
+        (
+            Amount::MaxUnavailable(int(1)),
+            3,
+            vec![silent()],
+            None,
+            None,
+        ),
+        (
+            Amount::MinAvailable(text("50%")),
+            4,
+            vec![known(4, 6)],
+            Some(1),
+            Some(3),
+        ),
     ] {
         let whole = Whole::of(&amount, (own, 0), &others).ok();
         let kept = Whole::of(&amount, (own, own), &others).ok();
-        assert!(kept.is_none_or(|kept| kept.allowed(own) == 0), "none goes below the floor: {amount:?} {others:?}");
-        let found = (whole.map(|whole| whole.left_to_own()), whole.map(|whole| whole.allowed(own)));
+        assert!(
+            kept.is_none_or(|kept| kept.allowed(own) == 0),
+            "none goes below the floor: {amount:?} {others:?}"
+        );
+        let found = (
+            whole.map(|whole| whole.left_to_own()),
+            whole.map(|whole| whole.allowed(own)),
+        );
         assert_eq!(found, (left, allowed), "{amount:?} {others:?}");
     }
 }

@@ -15,14 +15,20 @@ fn selector(labels: &Value) -> Selector {
 
 fn keeper(made: &str, name: &str, labels: &Value) -> Keeper {
     Keeper {
-        since: (made.to_owned(), "DistributedPodDisruptionBudget", name.to_owned()),
+        since: (
+            made.to_owned(),
+            "DistributedPodDisruptionBudget",
+            name.to_owned(),
+        ),
         selector: selector(labels),
         uid: name.to_owned(),
     }
 }
 
 fn native(name: &str, labels: &Value, owner: Option<&str>) -> NativeBudget {
-    let owners = owner.map(|uid| json!([{"kind": "DistributedPodDisruptionBudget", "uid": uid, "controller": true}]));
+    let owners = owner.map(
+        |uid| json!([{"kind": "DistributedPodDisruptionBudget", "uid": uid, "controller": true}]),
+    );
     serde_json::from_value(json!({
         "metadata": {"name": name, "ownerReferences": owners.unwrap_or(json!([]))}, "spec": {"selector": {"matchLabels": labels}},
     }))
@@ -32,20 +38,29 @@ fn native(name: &str, labels: &Value, owner: Option<&str>) -> NativeBudget {
 /// Whether each of these keeps a native one, by name.
 fn who_keeps(all: &[Keeper], natives: &[NativeBudget]) -> Vec<String> {
     let natives: Vec<_> = natives.iter().collect();
-    let kept = all.iter().filter(|keeper| keeps(keeper, all, &natives).is_ok());
+    let kept = all
+        .iter()
+        .filter(|keeper| keeps(keeper, all, &natives).is_ok());
     kept.map(|keeper| keeper.since.2.clone()).collect()
 }
 
 #[test]
 fn of_budgets_that_may_hold_the_same_pods_the_oldest_keeps_a_native_one() {
-    let (web, db, tier) = (json!({"app": "web"}), json!({"app": "db"}), json!({"tier": "front"}));
+    let (web, db, tier) = (
+        json!({"app": "web"}),
+        json!({"app": "db"}),
+        json!({"tier": "front"}),
+    );
     let apart = [keeper("1", "a", &web), keeper("2", "b", &db)];
     assert_eq!(who_keeps(&apart, &[]), ["a", "b"]);
     let beside = [keeper("2", "a", &web), keeper("1", "b", &tier)];
     assert_eq!(who_keeps(&beside, &[]), ["b"]);
     // The first excludes the second, which then is in nobody's way.
-    let chain =
-        [keeper("1", "a", &json!({"app": "web"})), keeper("2", "b", &tier), keeper("3", "c", &json!({"app": "db"}))];
+    let chain = [
+        keeper("1", "a", &json!({"app": "web"})),
+        keeper("2", "b", &tier),
+        keeper("3", "c", &json!({"app": "db"})),
+    ];
     assert_eq!(who_keeps(&chain, &[]), ["a", "c"]);
 }
 
@@ -55,7 +70,10 @@ fn a_native_budget_of_somebody_else_on_the_same_pods_goes_first() {
     let all = [keeper("1", "a", &web)];
     let others = native("other", &tier, None);
     let taken = native("a", &json!({"app": "db"}), None);
-    assert_eq!(keeps(&all[0], &all, &[&others]), Err(Without::Overlaps("PodDisruptionBudget other".to_owned())));
+    assert_eq!(
+        keeps(&all[0], &all, &[&others]),
+        Err(Without::Overlaps("PodDisruptionBudget other".to_owned()))
+    );
     assert_eq!(keeps(&all[0], &all, &[&taken]), Err(Without::Taken));
     let own = native("a", &web, Some("a"));
     assert_eq!(keeps(&all[0], &all, &[&own]), Ok(()));
@@ -69,39 +87,77 @@ fn a_native_budget_of_somebody_else_on_the_same_pods_goes_first() {
 #[test]
 fn a_native_budget_says_how_many_must_stay_and_whether_pods_that_do_not_serve_may_go() {
     use UnhealthyPodPolicy::{AlwaysAllow, IfHealthyBudget};
-    let owner = ObjectMeta { name: Some("a".to_owned()), uid: Some("a".to_owned()), ..ObjectMeta::default() };
-    let labels: LabelSelector = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
+    let owner = ObjectMeta {
+        name: Some("a".to_owned()),
+        uid: Some("a".to_owned()),
+        ..ObjectMeta::default()
+    };
+    let labels: LabelSelector =
+        serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
     let step = |unhealthy, found: Option<&NativeBudget>| {
         let resource = &POD_UNAVAILABLE_BUDGETS;
-        let wanted = Wanted { resource, owner: &owner, selector: &labels, min_available: 2, unhealthy };
+        let wanted = Wanted {
+            resource,
+            owner: &owner,
+            selector: &labels,
+            min_available: 2,
+            unhealthy,
+        };
         child::step(Some(&wanted), found, "a").map(|step| json!(step).to_string())
     };
     let said = |unhealthy| step(unhealthy, None).unwrap();
-    assert!(said(AlwaysAllow).contains(r#""unhealthyPodEvictionPolicy":"AlwaysAllow""#), "{}", said(AlwaysAllow));
+    assert!(
+        said(AlwaysAllow).contains(r#""unhealthyPodEvictionPolicy":"AlwaysAllow""#),
+        "{}",
+        said(AlwaysAllow)
+    );
     assert!(said(IfHealthyBudget).contains(r#""unhealthyPodEvictionPolicy":"IfHealthyBudget""#));
     for (policy, unhealthy, patched) in [
         (None, IfHealthyBudget, None),
-        (None, AlwaysAllow, Some(r#""unhealthyPodEvictionPolicy":"AlwaysAllow""#)),
+        (
+            None,
+            AlwaysAllow,
+            Some(r#""unhealthyPodEvictionPolicy":"AlwaysAllow""#),
+        ),
         (Some("AlwaysAllow"), AlwaysAllow, None),
-        (Some("AlwaysAllow"), IfHealthyBudget, Some(r#""unhealthyPodEvictionPolicy":"IfHealthyBudget""#)),
+        (
+            Some("AlwaysAllow"),
+            IfHealthyBudget,
+            Some(r#""unhealthyPodEvictionPolicy":"IfHealthyBudget""#),
+        ),
     ] {
         let mut found = native("a", &json!({"app": "web"}), Some("a"));
         found.spec.min_available = Some(json!(2));
         if let Some(policy) = policy {
-            found.spec.unhealthy_pod_eviction_policy = serde_json::from_value(json!(policy)).unwrap();
+            found.spec.unhealthy_pod_eviction_policy =
+                serde_json::from_value(json!(policy)).unwrap();
         }
         let patch = step(unhealthy, Some(&found));
-        assert_eq!(patch.is_some(), patched.is_some(), "{policy:?} {unhealthy:?}");
-        assert!(patch.unwrap_or_default().contains(patched.unwrap_or_default()), "{policy:?} {unhealthy:?}");
+        assert_eq!(
+            patch.is_some(),
+            patched.is_some(),
+            "{policy:?} {unhealthy:?}"
+        );
+        assert!(
+            patch
+                .unwrap_or_default()
+                .contains(patched.unwrap_or_default()),
+            "{policy:?} {unhealthy:?}"
+        );
     }
 }
 
 #[test]
 fn selectors_exclude_each_other_where_one_label_says_so() {
     let expression = |operator: &str, values: &[&str]| {
-        let values = if values.is_empty() { json!(null) } else { json!(values) };
+        let values = if values.is_empty() {
+            json!(null)
+        } else {
+            json!(values)
+        };
         let expression = json!({"key": "app", "operator": operator, "values": values});
-        Selector::new(&serde_json::from_value(json!({"matchExpressions": [expression]})).unwrap()).unwrap()
+        Selector::new(&serde_json::from_value(json!({"matchExpressions": [expression]})).unwrap())
+            .unwrap()
     };
     let web = selector(&json!({"app": "web"}));
     for (other, excludes) in [
@@ -115,11 +171,24 @@ fn selectors_exclude_each_other_where_one_label_says_so() {
         (expression("Exists", &[]), false),
         (expression("DoesNotExist", &[]), true),
     ] {
-        assert_eq!((web.excludes(&other), other.excludes(&web)), (excludes, excludes), "{other}");
+        assert_eq!(
+            (web.excludes(&other), other.excludes(&web)),
+            (excludes, excludes),
+            "{other}"
+        );
     }
     assert!(expression("Exists", &[]).excludes(&expression("DoesNotExist", &[])));
-    for selector in [&web, &expression("NotIn", &["web"]), &expression("Exists", &[]), &expression("In", &["a", "b"])] {
+    for selector in [
+        &web,
+        &expression("NotIn", &["web"]),
+        &expression("Exists", &[]),
+        &expression("In", &["a", "b"]),
+    ] {
         let written = k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector::from(selector);
-        assert_eq!(&Selector::new(&written).unwrap(), selector, "as specs have it");
+        assert_eq!(
+            &Selector::new(&written).unwrap(),
+            selector,
+            "as specs have it"
+        );
     }
 }

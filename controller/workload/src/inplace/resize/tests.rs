@@ -16,10 +16,14 @@ fn burstable() -> Value {
 /// What a change of the resources comes to, in words: what is written, or the fields that are in the way.
 fn outcome(old: Value, new: Value, ability: Ability) -> String {
     match between(&template(old), &template(new), ability) {
-        Change::Recreate { fields } => fields.join(", ").replace("template.spec.containers[main].", ""),
+        Change::Recreate { fields } => fields
+            .join(", ")
+            .replace("template.spec.containers[main].", ""),
         Change::InPlace(patch) => {
             let amounts = patch.resources.values().flat_map(Resize::amounts);
-            let texts: Vec<_> = amounts.map(|(kind, resource, amount)| format!("{kind}.{resource}={amount}")).collect();
+            let texts: Vec<_> = amounts
+                .map(|(kind, resource, amount)| format!("{kind}.{resource}={amount}"))
+                .collect();
             texts.join(" ")
         }
     }
@@ -41,7 +45,12 @@ fn cpu_and_memory_go_in_place_and_what_else_changes_is_named() {
             json!({"requests": {"cpu": 0.1, "memory": "65536Ki"}, "limits": {"memory": "128Mi"}}),
             "",
         ),
-        ("a request that is not named is as high as the limit", full("1"), full("2"), "limits.cpu=2 requests.cpu=2"),
+        (
+            "a request that is not named is as high as the limit",
+            full("1"),
+            full("2"),
+            "limits.cpu=2 requests.cpu=2",
+        ),
         (
             "a request that is named no more",
             json!({"requests": {"cpu": "1", "memory": "1Ki"}, "limits": {"cpu": "2"}}),
@@ -94,7 +103,9 @@ fn cpu_and_memory_go_in_place_and_what_else_changes_is_named() {
     for (what, old, new, expected) in table {
         let outcome = outcome(old, new, Ability::On);
         assert!(
-            outcome == expected || (expected.ends_with(", ") && outcome.starts_with(expected.trim_end_matches(", "))),
+            outcome == expected
+                || (expected.ends_with(", ")
+                    && outcome.starts_with(expected.trim_end_matches(", "))),
             "{what}: {outcome}"
         );
     }
@@ -102,31 +113,51 @@ fn cpu_and_memory_go_in_place_and_what_else_changes_is_named() {
 
 #[test]
 fn without_gate_or_subresource_pods_are_recreated() {
-    let more = json!({"requests": {"cpu": "200m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}});
-    assert_eq!(outcome(burstable(), more.clone(), Ability::Off), "resources");
+    let more =
+        json!({"requests": {"cpu": "200m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}});
+    assert_eq!(
+        outcome(burstable(), more.clone(), Ability::Off),
+        "resources"
+    );
     let missing = outcome(burstable(), more, Ability::Missing);
-    assert_eq!(missing, "resources (this cluster has no pods/resize; Kubernetes 1.33 and later do)");
+    assert_eq!(
+        missing,
+        "resources (this cluster has no pods/resize; Kubernetes 1.33 and later do)"
+    );
 }
 
 #[test]
 fn the_policy_of_the_resource_says_whether_the_container_restarts() {
     let mut old = template(burstable());
     old["spec"]["containers"][0]["resizePolicy"] = json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}, {"resourceName": "cpu", "restartPolicy": "NotRequired"}]);
-    for (kind, resource, amount, expected) in
-        [("requests", "cpu", "1", false), ("requests", "memory", "65Mi", true), ("limits", "memory", "1Gi", true)]
-    {
+    for (kind, resource, amount, expected) in [
+        ("requests", "cpu", "1", false),
+        ("requests", "memory", "65Mi", true),
+        ("limits", "memory", "1Gi", true),
+    ] {
         let mut new = old.clone();
         new["spec"]["containers"][0]["resources"][kind][resource] = json!(amount);
-        let Change::InPlace(patch) = between(&old, &new, Ability::On) else { panic!("{kind}.{resource}") };
-        assert_eq!(patch.resources["main"].restarts, expected, "{kind}.{resource}");
+        let Change::InPlace(patch) = between(&old, &new, Ability::On) else {
+            panic!("{kind}.{resource}")
+        };
+        assert_eq!(
+            patch.resources["main"].restarts, expected,
+            "{kind}.{resource}"
+        );
     }
 }
 
 /// A container whose memory restarts it, with these resources: requests of cpu and memory, then limits.
 fn restarting(name: &str, [cpu, memory, cpu_limit, memory_limit]: [&str; 4]) -> Value {
     let amounts = |cpu: &str, memory: &str| {
-        let given = [("cpu", cpu), ("memory", memory)].into_iter().filter(|(_, amount)| !amount.is_empty());
-        Value::Object(given.map(|(resource, amount)| (resource.to_owned(), json!(amount))).collect())
+        let given = [("cpu", cpu), ("memory", memory)]
+            .into_iter()
+            .filter(|(_, amount)| !amount.is_empty());
+        Value::Object(
+            given
+                .map(|(resource, amount)| (resource.to_owned(), json!(amount)))
+                .collect(),
+        )
     };
     json!({
         "name": name, "resources": {"requests": amounts(cpu, memory), "limits": amounts(cpu_limit, memory_limit)},
@@ -157,7 +188,11 @@ fn a_container_restarts_for_the_resource_that_its_policy_names_and_no_other_does
         let expected = if expected { vec!["main"] } else { Vec::new() };
         assert_eq!(restarted(&of(old), &of(new)), expected, "{old:?} {new:?}");
     }
-    assert_eq!(restarted(&Value::Null, &of(USUAL)), ["main", "other"], "nobody knows what it was");
+    assert_eq!(
+        restarted(&Value::Null, &of(USUAL)),
+        ["main", "other"],
+        "nobody knows what it was"
+    );
 }
 
 #[test]
@@ -180,14 +215,49 @@ fn sidecars_restart_and_what_was_put_off_comes_with_the_next_resize() {
         pod
     };
     for (what, old, new, expected) in [
-        ("a sidecar", sidecar(small, json!("Always")), sidecar(more_memory, json!("Always")), true),
-        ("its cpu", sidecar(small, json!("Always")), sidecar(more_cpu, json!("Always")), false),
-        ("one that has ended", sidecar(small, Value::Null), sidecar(more_memory, Value::Null), false),
-        ("it has what it had", has(small, given(small)), has(more_cpu, given(small)), false),
-        ("it is not told what it has", has(small, Value::Null), has(more_cpu, Value::Null), false),
-        ("memory was put off", has(more_memory, given(small)), has(["2", "2Gi", "2", "2Gi"], given(small)), true),
+        (
+            "a sidecar",
+            sidecar(small, json!("Always")),
+            sidecar(more_memory, json!("Always")),
+            true,
+        ),
+        (
+            "its cpu",
+            sidecar(small, json!("Always")),
+            sidecar(more_cpu, json!("Always")),
+            false,
+        ),
+        (
+            "one that has ended",
+            sidecar(small, Value::Null),
+            sidecar(more_memory, Value::Null),
+            false,
+        ),
+        (
+            "it has what it had",
+            has(small, given(small)),
+            has(more_cpu, given(small)),
+            false,
+        ),
+        (
+            "it is not told what it has",
+            has(small, Value::Null),
+            has(more_cpu, Value::Null),
+            false,
+        ),
+        (
+            "memory was put off",
+            has(more_memory, given(small)),
+            has(["2", "2Gi", "2", "2Gi"], given(small)),
+            true,
+        ),
         ("of the pod as a whole", of_pod("4Gi"), of_pod("5Gi"), true),
-        ("which stays as it is", of_pod("4Gi"), of_pod("4096Mi"), false),
+        (
+            "which stays as it is",
+            of_pod("4Gi"),
+            of_pod("4096Mi"),
+            false,
+        ),
     ] {
         let expected = if expected { vec!["main"] } else { Vec::new() };
         assert_eq!(restarted(&old, &new), expected, "{what}");
@@ -198,13 +268,24 @@ fn sidecars_restart_and_what_was_put_off_comes_with_the_next_resize() {
 fn of_an_unproven_update_nothing_is_lost() {
     let resize = |kind: &str, resource: &str, amount: &str| {
         let mut resize = Resize::default();
-        resize.of_kind(kind).insert(resource.to_owned(), amount.to_owned());
+        resize
+            .of_kind(kind)
+            .insert(resource.to_owned(), amount.to_owned());
         Resizes::from([("main".to_owned(), resize)])
     };
-    let all = joined(Some(&resize("limits", "memory", "1Gi")), &resize("requests", "cpu", "1"));
+    let all = joined(
+        Some(&resize("limits", "memory", "1Gi")),
+        &resize("requests", "cpu", "1"),
+    );
     let texts: Vec<_> = all["main"].amounts().collect();
-    assert_eq!(texts, [("limits", "memory", "1Gi"), ("requests", "cpu", "1")]);
-    let back = joined(Some(&resize("requests", "cpu", "9")), &resize("requests", "cpu", "1"));
+    assert_eq!(
+        texts,
+        [("limits", "memory", "1Gi"), ("requests", "cpu", "1")]
+    );
+    let back = joined(
+        Some(&resize("requests", "cpu", "9")),
+        &resize("requests", "cpu", "1"),
+    );
     assert_eq!(back, resize("requests", "cpu", "1"));
     assert_eq!(joined(None, &back), back);
 }
@@ -230,16 +311,39 @@ fn exact_is_what_the_kubelet_says_it_did() {
     let requests = [("cpu".to_owned(), "2".to_owned())].into();
     let state = State {
         update_resources: true,
-        resources: [("main".to_owned(), Resize { requests, ..Resize::default() })].into(),
+        resources: [(
+            "main".to_owned(),
+            Resize {
+                requests,
+                ..Resize::default()
+            },
+        )]
+        .into(),
         ..State::default()
     };
     let table = [
         ("not written", pod("1", "1", 2, none.clone()), "write"),
         ("not seen", pod("2", "1", 1, none.clone()), "has not seen"),
-        ("not seen, and a word of before", pod("2", "1", 1, resizing("Pending", "Infeasible")), "has not seen"),
-        ("seen", pod("2", "1", 2, none.clone()), "does not have its new resources yet"),
-        ("in progress", pod("2", "1", 2, resizing("InProgress", "")), "is being resized on node n1: no room"),
-        ("had, but in progress", pod("2", "2", 2, resizing("InProgress", "")), "is being resized on node n1"),
+        (
+            "not seen, and a word of before",
+            pod("2", "1", 1, resizing("Pending", "Infeasible")),
+            "has not seen",
+        ),
+        (
+            "seen",
+            pod("2", "1", 2, none.clone()),
+            "does not have its new resources yet",
+        ),
+        (
+            "in progress",
+            pod("2", "1", 2, resizing("InProgress", "")),
+            "is being resized on node n1: no room",
+        ),
+        (
+            "had, but in progress",
+            pod("2", "2", 2, resizing("InProgress", "")),
+            "is being resized on node n1",
+        ),
         (
             "put off",
             pod("2", "1", 2, resizing("Pending", "Deferred")),
@@ -260,7 +364,12 @@ fn exact_is_what_the_kubelet_says_it_did() {
         };
         assert!(said.contains(expected), "{what}: {said}");
     }
-    assert_eq!(refused(&pod("2", "1", 2, resizing("Pending", "Deferred"))).unwrap().0, "ResizeDeferred");
+    assert_eq!(
+        refused(&pod("2", "1", 2, resizing("Pending", "Deferred")))
+            .unwrap()
+            .0,
+        "ResizeDeferred"
+    );
 }
 
 #[test]
@@ -287,7 +396,11 @@ fn sidecar_is_resized_and_other_init_containers_are_not() {
         (
             "memory, which restarts it",
             sidecar("1"),
-            with(sidecar("1"), "resources", json!({"requests": {"cpu": "1", "memory": "2Gi"}})),
+            with(
+                sidecar("1"),
+                "resources",
+                json!({"requests": {"cpu": "1", "memory": "2Gi"}}),
+            ),
             Ability::On,
             Ok(true),
         ),
@@ -312,7 +425,13 @@ fn sidecar_is_resized_and_other_init_containers_are_not() {
             Ability::On,
             Err(format!("{field}.image")),
         ),
-        ("the gate is off", sidecar("1"), sidecar("2"), Ability::Off, Err(format!("{field}.resources"))),
+        (
+            "the gate is off",
+            sidecar("1"),
+            sidecar("2"),
+            Ability::Off,
+            Err(format!("{field}.resources")),
+        ),
         (
             "no subresource",
             sidecar("1"),
@@ -323,7 +442,11 @@ fn sidecar_is_resized_and_other_init_containers_are_not() {
         (
             "a claim",
             sidecar("1"),
-            with(sidecar("1"), "resources", json!({"claims": [{"name": "gpu"}]})),
+            with(
+                sidecar("1"),
+                "resources",
+                json!({"claims": [{"name": "gpu"}]}),
+            ),
             Ability::On,
             Err(format!("{field}.resources")),
         ),
@@ -331,9 +454,15 @@ fn sidecar_is_resized_and_other_init_containers_are_not() {
         match (between(&template(old), &template(new), ability), expected) {
             (Change::InPlace(patch), Ok(restarts)) => {
                 let resize = &patch.resources["mesh"];
-                assert_eq!((patch.resources.len(), resize.sidecar, resize.restarts), (1, true, restarts), "{what}");
+                assert_eq!(
+                    (patch.resources.len(), resize.sidecar, resize.restarts),
+                    (1, true, restarts),
+                    "{what}"
+                );
             }
-            (Change::Recreate { fields }, Err(field)) => assert!(fields[0].starts_with(&field), "{what}: {fields:?}"),
+            (Change::Recreate { fields }, Err(field)) => {
+                assert!(fields[0].starts_with(&field), "{what}: {fields:?}")
+            }
             (change, _) => panic!("{what}: {change:?}"),
         }
     }
@@ -355,30 +484,57 @@ fn update_of_a_sidecar_is_exact_when_the_sidecar_has_it() {
         }))
         .unwrap()
     };
-    let resize = Resize { requests: [("cpu".to_owned(), "2".to_owned())].into(), ..Resize::default() };
+    let resize = Resize {
+        requests: [("cpu".to_owned(), "2".to_owned())].into(),
+        ..Resize::default()
+    };
     let resources: Resizes = [("mesh".to_owned(), resize)].into();
-    let state = State { update_resources: true, resources: resources.clone(), ..State::default() };
+    let state = State {
+        update_resources: true,
+        resources: resources.clone(),
+        ..State::default()
+    };
     let Verdict::Resize(missing) = judge(&pod("1", "1"), &state, &NodeFacts::default()) else {
         panic!("it is written")
     };
     assert_eq!(missing["mesh"].list(), "initContainers");
     let verdict = judge(&pod("2", "1"), &state, &NodeFacts::default());
-    assert_eq!(verdict, Verdict::Wait("container mesh does not have its new resources yet".to_owned()));
-    assert!(matches!(judge(&pod("2", "2"), &state, &NodeFacts::default()), Verdict::Exact { .. }));
+    assert_eq!(
+        verdict,
+        Verdict::Wait("container mesh does not have its new resources yet".to_owned())
+    );
+    assert!(matches!(
+        judge(&pod("2", "2"), &state, &NodeFacts::default()),
+        Verdict::Exact { .. }
+    ));
     let said = refused_by_server(&pod("1", "1"), &resources, "no room");
-    let words =
-        "cannot be resized on node n1 (container mesh, requests.cpu from 1 to 2); the apiserver says: no room; ask";
+    let words = "cannot be resized on node n1 (container mesh, requests.cpu from 1 to 2); the apiserver says: no room; ask";
     assert!(said.starts_with(words), "{said}");
 }
 
 #[test]
 fn a_record_says_what_is_wanted_and_reads_as_the_peers() {
     let requests = [("cpu".to_owned(), "2".to_owned())].into();
-    let resources = [("main".to_owned(), Resize { requests, restarts: true, ..Resize::default() })].into();
-    let state = State { update_resources: true, resources, ..State::default() };
+    let resources = [(
+        "main".to_owned(),
+        Resize {
+            requests,
+            restarts: true,
+            ..Resize::default()
+        },
+    )]
+    .into();
+    let state = State {
+        update_resources: true,
+        resources,
+        ..State::default()
+    };
     let json: Value = serde_json::from_str(&state.to_annotation()).unwrap();
     assert_eq!(json["updateResources"], true);
-    assert_eq!(json["berthResources"], json!({"main": {"requests": {"cpu": "2"}}}));
+    assert_eq!(
+        json["berthResources"],
+        json!({"main": {"requests": {"cpu": "2"}}})
+    );
     let none: Value = serde_json::from_str(&State::default().to_annotation()).unwrap();
     assert!(none["updateResources"].is_null() && none["berthResources"].is_null());
 }
@@ -396,6 +552,10 @@ fn amounts_are_told_as_people_write_them() {
         ("memory", 3 * mi / 2, "1572864"),
         ("memory", 1000, "1"),
     ] {
-        assert_eq!(in_words(resource, thousandths), told, "{resource} {thousandths}");
+        assert_eq!(
+            in_words(resource, thousandths),
+            told,
+            "{resource} {thousandths}"
+        );
     }
 }

@@ -41,7 +41,11 @@ fn pod(gate: Gate, label: Label) -> Pod {
         Gate::Open => (true, "True", 0),
         Gate::Closed(seconds) => (true, "False", seconds),
     };
-    let gates = if has { json!([{"conditionType": gates::IN_PLACE_UPDATE_READY}]) } else { json!([]) };
+    let gates = if has {
+        json!([{"conditionType": gates::IN_PLACE_UPDATE_READY}])
+    } else {
+        json!([])
+    };
     let conditions = json!([
         {"type": "Ready", "status": status},
         {"type": gates::IN_PLACE_UPDATE_READY, "status": status, "lastTransitionTime": at(NOW - seconds)},
@@ -61,17 +65,30 @@ fn pod(gate: Gate, label: Label) -> Pod {
 }
 
 fn labels() -> PodPatch {
-    PodPatch { labels: [("tier".to_owned(), Some("front".to_owned()))].into(), ..PodPatch::default() }
+    PodPatch {
+        labels: [("tier".to_owned(), Some("front".to_owned()))].into(),
+        ..PodPatch::default()
+    }
 }
 
 fn image() -> PodPatch {
-    PodPatch { images: [("main".to_owned(), "web:2".to_owned())].into(), ..PodPatch::default() }
+    PodPatch {
+        images: [("main".to_owned(), "web:2".to_owned())].into(),
+        ..PodPatch::default()
+    }
 }
 
 fn next(pod: &Pod, phase: &Phase, patch: &PodPatch, grace: i64, announce: bool) -> Next {
-    let revision: Revision = serde_json::from_value(json!({"metadata": {"name": "web-2"}})).unwrap();
+    let revision: Revision =
+        serde_json::from_value(json!({"metadata": {"name": "web-2"}})).unwrap();
     let grace = SignedDuration::from_secs(grace);
-    let update = Update { revision: &Brief::new(&revision), labels: PodLabels::default(), patch, grace, announce };
+    let update = Update {
+        revision: &Brief::new(&revision),
+        labels: PodLabels::default(),
+        patch,
+        grace,
+        announce,
+    };
     advance(pod, phase, &update, at(NOW))
 }
 
@@ -96,7 +113,10 @@ fn told(next: &Next) -> String {
 /// An update before, of which something is left to prove; of no container where it restarted none.
 fn patched(containers: &[&str], verdict: Verdict) -> Phase {
     let before = |name: &&str| ((*name).to_owned(), Before::default());
-    let state = State { last_container_statuses: containers.iter().map(before).collect(), ..State::default() };
+    let state = State {
+        last_container_statuses: containers.iter().map(before).collect(),
+        ..State::default()
+    };
     Phase::Patched(state, verdict)
 }
 
@@ -105,25 +125,88 @@ fn waiting() -> Verdict {
 }
 
 fn exact() -> Verdict {
-    Verdict::Exact { verified_by: "pod", moved_tags: Vec::new() }
+    Verdict::Exact {
+        verified_by: "pod",
+        moved_tags: Vec::new(),
+    }
 }
 
 #[test]
 fn what_restarts_nothing_leaves_the_pod_in_service() {
     let resized = || patched(&[], waiting());
     let table = [
-        ("in service", Phase::Idle, Gate::Open, Label::Normal, false, "patch"),
-        ("a hook's owner is told", Phase::Idle, Gate::Open, Label::Normal, true, "patch+"),
-        ("without a gate", Phase::Idle, Gate::None, Label::Normal, false, "patch"),
-        ("it is resized in service", resized(), Gate::Open, Label::Updating(5), false, "patch"),
-        ("it is resized, and told already", resized(), Gate::Open, Label::Updating(5), true, "patch"),
-        ("an update without a gate is not proven", resized(), Gate::None, Label::Normal, false, "patch+"),
+        (
+            "in service",
+            Phase::Idle,
+            Gate::Open,
+            Label::Normal,
+            false,
+            "patch",
+        ),
+        (
+            "a hook's owner is told",
+            Phase::Idle,
+            Gate::Open,
+            Label::Normal,
+            true,
+            "patch+",
+        ),
+        (
+            "without a gate",
+            Phase::Idle,
+            Gate::None,
+            Label::Normal,
+            false,
+            "patch",
+        ),
+        (
+            "it is resized in service",
+            resized(),
+            Gate::Open,
+            Label::Updating(5),
+            false,
+            "patch",
+        ),
+        (
+            "it is resized, and told already",
+            resized(),
+            Gate::Open,
+            Label::Updating(5),
+            true,
+            "patch",
+        ),
+        (
+            "an update without a gate is not proven",
+            resized(),
+            Gate::None,
+            Label::Normal,
+            false,
+            "patch+",
+        ),
         // It is out of service for what was wanted before, and gets back with what is wanted now.
-        ("out of service", Phase::Draining, Gate::Closed(10), Label::Updating(10), false, "wait 20"),
-        ("somebody opened its gate", Phase::Draining, Gate::Open, Label::Updating(10), false, "leave+"),
+        (
+            "out of service",
+            Phase::Draining,
+            Gate::Closed(10),
+            Label::Updating(10),
+            false,
+            "wait 20",
+        ),
+        (
+            "somebody opened its gate",
+            Phase::Draining,
+            Gate::Open,
+            Label::Updating(10),
+            false,
+            "leave+",
+        ),
     ];
     for (what, phase, gate, label, announce, expected) in table {
-        assert_eq!(told(&next(&pod(gate, label), &phase, &labels(), 30, announce)), expected, "{what}");
+        assert_eq!(
+            told(&next(&pod(gate, label), &phase, &labels(), 30, announce)),
+            expected,
+            "{what}"
+        );
     }
 }
 
@@ -133,26 +216,150 @@ fn what_restarts_a_container_comes_out_of_service_and_after_the_time_of_grace() 
     let (open, closed) = (Gate::Open, Gate::Closed);
     let (normal, updating) = (Label::Normal, Label::Updating);
     let table = [
-        ("at once", Phase::Idle, open, normal, 0, false, "leave, patch+"),
-        ("at once, and told", Phase::Idle, open, normal, 0, true, "leave+, patch"),
+        (
+            "at once",
+            Phase::Idle,
+            open,
+            normal,
+            0,
+            false,
+            "leave, patch+",
+        ),
+        (
+            "at once, and told",
+            Phase::Idle,
+            open,
+            normal,
+            0,
+            true,
+            "leave+, patch",
+        ),
         ("with grace", Phase::Idle, open, normal, 30, false, "leave+"),
-        ("without a gate", Phase::Idle, Gate::None, normal, 30, false, "patch+"),
-        ("resized in service", patched(&[], waiting()), open, updating(5), 0, false, "leave, patch"),
-        ("resized, with grace", patched(&[], waiting()), open, updating(5), 30, false, "leave+"),
-        ("grace has begun", Phase::Draining, closed(0), updating(0), 30, false, "wait 30"),
-        ("grace is not over", Phase::Draining, closed(29), updating(29), 30, false, "wait 1"),
-        ("grace is over", Phase::Draining, closed(30), updating(30), 30, false, "patch"),
-        ("the clock was set back", Phase::Draining, closed(-9), updating(-9), 30, false, "patch"),
+        (
+            "without a gate",
+            Phase::Idle,
+            Gate::None,
+            normal,
+            30,
+            false,
+            "patch+",
+        ),
+        (
+            "resized in service",
+            patched(&[], waiting()),
+            open,
+            updating(5),
+            0,
+            false,
+            "leave, patch",
+        ),
+        (
+            "resized, with grace",
+            patched(&[], waiting()),
+            open,
+            updating(5),
+            30,
+            false,
+            "leave+",
+        ),
+        (
+            "grace has begun",
+            Phase::Draining,
+            closed(0),
+            updating(0),
+            30,
+            false,
+            "wait 30",
+        ),
+        (
+            "grace is not over",
+            Phase::Draining,
+            closed(29),
+            updating(29),
+            30,
+            false,
+            "wait 1",
+        ),
+        (
+            "grace is over",
+            Phase::Draining,
+            closed(30),
+            updating(30),
+            30,
+            false,
+            "patch",
+        ),
+        (
+            "the clock was set back",
+            Phase::Draining,
+            closed(-9),
+            updating(-9),
+            30,
+            false,
+            "patch",
+        ),
         // The state says when it began; the gate does where there is no state.
-        ("the state is younger", Phase::Draining, closed(99), updating(10), 30, false, "wait 20"),
-        ("the state says no time", Phase::Draining, closed(10), Label::Timeless, 30, false, "wait 20"),
-        ("there is no state", Phase::Draining, closed(10), normal, 30, false, "wait 20"),
-        ("no state, and grace is over", Phase::Draining, closed(30), normal, 30, false, "patch+"),
-        ("another image before the first is proven", running(), closed(40), updating(40), 30, false, "patch"),
-        ("the same without a gate", running(), Gate::None, updating(1), 30, false, "patch"),
+        (
+            "the state is younger",
+            Phase::Draining,
+            closed(99),
+            updating(10),
+            30,
+            false,
+            "wait 20",
+        ),
+        (
+            "the state says no time",
+            Phase::Draining,
+            closed(10),
+            Label::Timeless,
+            30,
+            false,
+            "wait 20",
+        ),
+        (
+            "there is no state",
+            Phase::Draining,
+            closed(10),
+            normal,
+            30,
+            false,
+            "wait 20",
+        ),
+        (
+            "no state, and grace is over",
+            Phase::Draining,
+            closed(30),
+            normal,
+            30,
+            false,
+            "patch+",
+        ),
+        (
+            "another image before the first is proven",
+            running(),
+            closed(40),
+            updating(40),
+            30,
+            false,
+            "patch",
+        ),
+        (
+            "the same without a gate",
+            running(),
+            Gate::None,
+            updating(1),
+            30,
+            false,
+            "patch",
+        ),
     ];
     for (what, phase, gate, label, grace, announce, expected) in table {
-        assert_eq!(told(&next(&pod(gate, label), &phase, &image(), grace, announce)), expected, "{what}");
+        assert_eq!(
+            told(&next(&pod(gate, label), &phase, &image(), grace, announce)),
+            expected,
+            "{what}"
+        );
     }
 }
 
@@ -161,22 +368,56 @@ fn what_restarts_a_container_comes_out_of_service_and_after_the_time_of_grace() 
 fn the_record_says_whether_the_containers_are_those_of_the_pods_spec() {
     let table = [
         ("no update", Phase::Idle, true),
-        ("out of service, and nothing changed yet", Phase::Draining, true),
-        ("an update that restarted nothing", patched(&[], waiting()), true),
-        ("one that did, and is not proven", patched(&["main"], waiting()), false),
-        ("one that did, and is proven", patched(&["main"], exact()), true),
+        (
+            "out of service, and nothing changed yet",
+            Phase::Draining,
+            true,
+        ),
+        (
+            "an update that restarted nothing",
+            patched(&[], waiting()),
+            true,
+        ),
+        (
+            "one that did, and is not proven",
+            patched(&["main"], waiting()),
+            false,
+        ),
+        (
+            "one that did, and is proven",
+            patched(&["main"], exact()),
+            true,
+        ),
     ];
     for (what, phase, settled) in table {
-        let Next::Write(actions) = next(&pod(Gate::Closed(9), Label::Updating(9)), &phase, &image(), 0, false) else {
+        let Next::Write(actions) = next(
+            &pod(Gate::Closed(9), Label::Updating(9)),
+            &phase,
+            &image(),
+            0,
+            false,
+        ) else {
             panic!("{what}: nothing is written")
         };
         let records = actions.iter().filter_map(|action| match action {
             Action::PatchPod { patch, .. } => patch.annotations.get(state::ANNOTATION)?.as_deref(),
             _ => None,
         });
-        let records: Vec<State> = records.map(|record| serde_json::from_str(record).unwrap()).collect();
-        assert_eq!(records.iter().map(|state| state.from_settled).collect::<Vec<_>>(), [settled], "{what}");
-        assert!(records[0].last_container_statuses.contains_key("main"), "{what}");
+        let records: Vec<State> = records
+            .map(|record| serde_json::from_str(record).unwrap())
+            .collect();
+        assert_eq!(
+            records
+                .iter()
+                .map(|state| state.from_settled)
+                .collect::<Vec<_>>(),
+            [settled],
+            "{what}"
+        );
+        assert!(
+            records[0].last_container_statuses.contains_key("main"),
+            "{what}"
+        );
     }
 }
 
@@ -193,13 +434,21 @@ fn an_update_is_under_way_by_its_state_or_its_gate_and_in_service_by_both() {
     ];
     for (gate, label, under_way, in_service) in table {
         let pod = pod(gate, label);
-        assert_eq!((is_under_way(&pod), is_in_service(&pod)), (under_way, in_service), "{gate:?} {label:?}");
+        assert_eq!(
+            (is_under_way(&pod), is_in_service(&pod)),
+            (under_way, in_service),
+            "{gate:?} {label:?}"
+        );
     }
 }
 
 /// An update of web:1 to web:2 that changes the image of `main` from container 1 on.
 fn record() -> State {
-    let before = Before { image_id: "sha256:1".into(), container_id: "c://1".into(), image: "web:0".into() };
+    let before = Before {
+        image_id: "sha256:1".into(),
+        container_id: "c://1".into(),
+        image: "web:0".into(),
+    };
     State {
         revision: "web-1".into(),
         last_container_statuses: [("main".to_owned(), before)].into(),
@@ -216,19 +465,72 @@ fn gate_opens_before_the_proof_only_where_images_alone_change_and_the_kubelet_ha
         state
     };
     let (closed, updating) = (Gate::Closed(1), Label::Updating(1));
-    let forget = |state: &mut State| state.last_container_statuses.values_mut().for_each(|before| before.image.clear());
-    let next = |state: &mut State| drop(state.next_container_images.insert("side".to_owned(), "side:2".to_owned()));
+    let forget = |state: &mut State| {
+        state
+            .last_container_statuses
+            .values_mut()
+            .for_each(|before| before.image.clear())
+    };
+    let next = |state: &mut State| {
+        drop(
+            state
+                .next_container_images
+                .insert("side".to_owned(), "side:2".to_owned()),
+        )
+    };
     let table = [
         ("an image", closed, updating, 2, record(), true),
         ("not seen", closed, updating, 1, record(), false),
         ("open already", Gate::Open, updating, 2, record(), false),
         ("no gate", Gate::None, updating, 2, record(), false),
-        ("the label would not tell that it is under way", closed, Label::Normal, 2, record(), false),
-        ("resources, too", closed, updating, 2, changes(&|state| state.update_resources = true), false),
-        ("labels alone", closed, updating, 2, changes(&|state| state.last_container_statuses.clear()), false),
-        ("another batch comes", closed, updating, 2, changes(&next), false),
-        ("the container of before is not known", closed, updating, 2, changes(&forget), false),
-        ("it was Ready too early", closed, updating, 2, changes(&|state| state.gate_waits = true), false),
+        (
+            "the label would not tell that it is under way",
+            closed,
+            Label::Normal,
+            2,
+            record(),
+            false,
+        ),
+        (
+            "resources, too",
+            closed,
+            updating,
+            2,
+            changes(&|state| state.update_resources = true),
+            false,
+        ),
+        (
+            "labels alone",
+            closed,
+            updating,
+            2,
+            changes(&|state| state.last_container_statuses.clear()),
+            false,
+        ),
+        (
+            "another batch comes",
+            closed,
+            updating,
+            2,
+            changes(&next),
+            false,
+        ),
+        (
+            "the container of before is not known",
+            closed,
+            updating,
+            2,
+            changes(&forget),
+            false,
+        ),
+        (
+            "it was Ready too early",
+            closed,
+            updating,
+            2,
+            changes(&|state| state.gate_waits = true),
+            false,
+        ),
     ];
     for (what, gate, label, observed, state, expected) in table {
         let mut pod = pod(gate, label);
@@ -241,11 +543,39 @@ fn gate_opens_before_the_proof_only_where_images_alone_change_and_the_kubelet_ha
 fn pod_is_ready_too_early_with_the_container_of_before_in_an_open_gate() {
     let updating = Label::Updating(1);
     for (what, gate, label, observed, container, expected) in [
-        ("the old container", Gate::Open, updating, 2, "c://1", Some("main")),
+        (
+            "the old container",
+            Gate::Open,
+            updating,
+            2,
+            "c://1",
+            Some("main"),
+        ),
         ("another container", Gate::Open, updating, 2, "c://2", None),
-        ("the image is not seen", Gate::Open, updating, 1, "c://1", None),
-        ("the gate is closed, and so it is not Ready", Gate::Closed(1), updating, 2, "c://1", None),
-        ("no update is under way", Gate::Open, Label::Normal, 2, "c://1", None),
+        (
+            "the image is not seen",
+            Gate::Open,
+            updating,
+            1,
+            "c://1",
+            None,
+        ),
+        (
+            "the gate is closed, and so it is not Ready",
+            Gate::Closed(1),
+            updating,
+            2,
+            "c://1",
+            None,
+        ),
+        (
+            "no update is under way",
+            Gate::Open,
+            Label::Normal,
+            2,
+            "c://1",
+            None,
+        ),
     ] {
         let mut pod = pod(gate, label);
         (pod.metadata.generation, pod.status.observed_generation) = (2, observed);
@@ -275,8 +605,15 @@ fn ready_is_of_before_behind_a_closed_gate_until_the_kubelet_has_seen_the_image(
 
 #[test]
 fn the_end_opens_the_gate_that_is_closed_and_keeps_what_was_proven() {
-    let state = State { revision: "web-2".into(), resources: resizes(), ..State::default() };
-    let verdict = Verdict::Exact { verified_by: "node", moved_tags: vec!["main".to_owned()] };
+    let state = State {
+        revision: "web-2".into(),
+        resources: resizes(),
+        ..State::default()
+    };
+    let verdict = Verdict::Exact {
+        verified_by: "node",
+        moved_tags: vec!["main".to_owned()],
+    };
     let table = [
         (Gate::Closed(1), "PatchPodStatus", vec!["True"]),
         (Gate::Open, "PatchPodStatus", vec![]),
@@ -284,26 +621,65 @@ fn the_end_opens_the_gate_that_is_closed_and_keeps_what_was_proven() {
     ];
     for (gate, kind, opened) in table {
         let pod = pod(gate, Label::Updating(1));
-        let action = finish(&pod, Some(&state), Some(&verdict), Some(lifecycle::NORMAL), at(NOW));
+        let action = finish(
+            &pod,
+            Some(&state),
+            Some(&verdict),
+            Some(lifecycle::NORMAL),
+            at(NOW),
+        );
         assert_eq!(action.deed().to_string(), kind, "{gate:?}");
         let (conditions, patch) = match action {
-            Action::PatchPodStatus { conditions, patch, .. } => (conditions, patch),
+            Action::PatchPodStatus {
+                conditions, patch, ..
+            } => (conditions, patch),
             Action::PatchPod { patch, .. } => (Vec::new(), patch),
             other => panic!("{other:?}"),
         };
-        assert_eq!(conditions.iter().map(|c| &*c.status).collect::<Vec<_>>(), opened, "{gate:?}");
-        assert_eq!(patch.labels[lifecycle::STATE_LABEL].as_deref(), Some(lifecycle::NORMAL), "{gate:?}");
-        let record: Value = serde_json::from_str(patch.annotations[state::ANNOTATION].as_deref().unwrap()).unwrap();
-        assert_eq!((&record["berthVerifiedBy"], &record["berthMovedTags"]), (&json!("node"), &json!(["main"])));
-        assert_eq!(record["berthResources"], Value::Null, "whoever changes them from now on is not opposed");
+        assert_eq!(
+            conditions.iter().map(|c| &*c.status).collect::<Vec<_>>(),
+            opened,
+            "{gate:?}"
+        );
+        assert_eq!(
+            patch.labels[lifecycle::STATE_LABEL].as_deref(),
+            Some(lifecycle::NORMAL),
+            "{gate:?}"
+        );
+        let record: Value =
+            serde_json::from_str(patch.annotations[state::ANNOTATION].as_deref().unwrap()).unwrap();
+        assert_eq!(
+            (&record["berthVerifiedBy"], &record["berthMovedTags"]),
+            (&json!("node"), &json!(["main"]))
+        );
+        assert_eq!(
+            record["berthResources"],
+            Value::Null,
+            "whoever changes them from now on is not opposed"
+        );
     }
     // Undone before anything changed: there is nothing to record.
-    let undone = finish(&pod(Gate::Closed(1), Label::Normal), None, None, None, at(NOW));
-    let Action::PatchPodStatus { patch, .. } = undone else { panic!("{undone:?}") };
+    let undone = finish(
+        &pod(Gate::Closed(1), Label::Normal),
+        None,
+        None,
+        None,
+        at(NOW),
+    );
+    let Action::PatchPodStatus { patch, .. } = undone else {
+        panic!("{undone:?}")
+    };
     assert_eq!(patch, PodPatch::default());
 }
 
 fn resizes() -> Resizes {
     let requests = [("cpu".to_owned(), "1".to_owned())].into();
-    [("main".to_owned(), resize::Resize { requests, ..resize::Resize::default() })].into()
+    [(
+        "main".to_owned(),
+        resize::Resize {
+            requests,
+            ..resize::Resize::default()
+        },
+    )]
+    .into()
 }

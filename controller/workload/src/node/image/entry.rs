@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use berth_api::names;
 use berth_api::v1beta1::nodeimage::{
-    ImagePullPhase, ImagePullPolicy, ImageSpec, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus, ReferenceObject,
-    SandboxConfig, backoff_limit, timeout_seconds,
+    ImagePullPhase, ImagePullPolicy, ImageSpec, ImageTagPullPolicy, ImageTagSpec, ImageTagStatus,
+    ReferenceObject, SandboxConfig, backoff_limit, timeout_seconds,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -23,7 +23,8 @@ pub const RESPONSE_TIMEOUT: SignedDuration = SignedDuration::from_mins(10);
 /// The longest pause that a daemon makes between two tries.
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(30);
 const SILENT: &str = "the node's daemon has not answered for 10 minutes; is it running there?";
-const UNENDING: &str = "the node's daemon has neither finished nor given up in time; is it still running there?";
+const UNENDING: &str =
+    "the node's daemon has neither finished nor given up in time; is it still running there?";
 
 /// A pull that is asked for.
 #[derive(Debug, Clone)]
@@ -61,54 +62,93 @@ pub enum Standing<'a> {
 }
 
 /// How far the node is with the pull, as far as the owner with this uid asked for it.
-pub fn standing<'a>(node: &'a NodeImage, image: &str, tag: &str, uid: &str, now: Timestamp) -> Standing<'a> {
-    let Some(entry) = find(node, image, tag).filter(|entry| entry.owner_references.iter().any(|o| is(o, uid))) else {
+pub fn standing<'a>(
+    node: &'a NodeImage,
+    image: &str,
+    tag: &str,
+    uid: &str,
+    now: Timestamp,
+) -> Standing<'a> {
+    let Some(entry) =
+        find(node, image, tag).filter(|entry| entry.owner_references.iter().any(|o| is(o, uid)))
+    else {
         return Standing::NotAsked;
     };
     let (since, wait, why) = match status(node, image, entry) {
         Some(status) if status.phase == ImagePullPhase::Succeeded => return Standing::Succeeded,
-        Some(status) if status.phase == ImagePullPhase::Failed => return Standing::Failed(&status.message),
+        Some(status) if status.phase == ImagePullPhase::Failed => {
+            return Standing::Failed(&status.message);
+        }
         // A pull that has not begun may wait for others of its node for as long as they take.
         Some(status) => (status.start_time.as_ref(), longest(entry), UNENDING),
         None => (entry.created_at.as_ref(), RESPONSE_TIMEOUT, SILENT),
     };
     let silent_from = since.and_then(|since| since.0.checked_add(wait).ok());
-    if silent_from.is_some_and(|at| at <= now) { Standing::Failed(why) } else { Standing::Active { silent_from } }
+    if silent_from.is_some_and(|at| at <= now) {
+        Standing::Failed(why)
+    } else {
+        Standing::Active { silent_from }
+    }
 }
 
 /// The longest that a daemon takes for a pull from its begin, and some time more.
 fn longest(entry: &ImageTagSpec) -> SignedDuration {
     let limits = entry.pull_policy.clone().unwrap_or_default();
     let tries = backoff_limit(limits.backoff_limit).saturating_add(1);
-    let one = SignedDuration::from_secs(timeout_seconds(limits.timeout_seconds).into()) + LONGEST_PAUSE;
+    let one =
+        SignedDuration::from_secs(timeout_seconds(limits.timeout_seconds).into()) + LONGEST_PAUSE;
     let all = one.checked_mul(tries).unwrap_or(SignedDuration::MAX);
-    let deadline = limits.active_deadline_seconds.map_or(SignedDuration::MAX, SignedDuration::from_secs);
+    let deadline = limits
+        .active_deadline_seconds
+        .map_or(SignedDuration::MAX, SignedDuration::from_secs);
     all.min(deadline).saturating_add(RESPONSE_TIMEOUT)
 }
 
 /// The entry for the pull.
 pub fn find<'a>(node: &'a NodeImage, image: &str, tag: &str) -> Option<&'a ImageTagSpec> {
-    node.spec.images.get(image)?.tags.iter().find(|entry| entry.tag == tag)
+    node.spec
+        .images
+        .get(image)?
+        .tags
+        .iter()
+        .find(|entry| entry.tag == tag)
 }
 
 /// What the daemon says about this very round of the entry.
-pub fn status<'a>(node: &'a NodeImage, image: &str, entry: &ImageTagSpec) -> Option<&'a ImageTagStatus> {
+pub fn status<'a>(
+    node: &'a NodeImage,
+    image: &str,
+    entry: &ImageTagSpec,
+) -> Option<&'a ImageTagStatus> {
     any_round(node, image, &entry.tag).filter(|status| status.version == entry.version)
 }
 
 /// Succeeded or failed, as the daemon says.
 pub fn is_over(node: &NodeImage, image: &str, entry: &ImageTagSpec) -> bool {
     let phase = status(node, image, entry).map(|status| status.phase);
-    matches!(phase, Some(ImagePullPhase::Succeeded | ImagePullPhase::Failed))
+    matches!(
+        phase,
+        Some(ImagePullPhase::Succeeded | ImagePullPhase::Failed)
+    )
 }
 
 fn any_round<'a>(node: &'a NodeImage, image: &str, tag: &str) -> Option<&'a ImageTagStatus> {
-    node.status.as_ref()?.image_statuses.get(image)?.tags.iter().find(|status| status.tag == tag)
+    node.status
+        .as_ref()?
+        .image_statuses
+        .get(image)?
+        .tags
+        .iter()
+        .find(|status| status.tag == tag)
 }
 
 /// Every owner of every entry.
 pub fn all_owners(node: &NodeImage) -> impl Iterator<Item = &ObjectReference> {
-    node.spec.images.values().flat_map(|image| &image.tags).flat_map(|entry| &entry.owner_references)
+    node.spec
+        .images
+        .values()
+        .flat_map(|image| &image.tags)
+        .flat_map(|entry| &entry.owner_references)
 }
 
 /// Is the owner the object with this uid?
@@ -118,7 +158,11 @@ pub fn is(owner: &ObjectReference, uid: &str) -> bool {
 
 /// Is the owner an ImagePullJob?
 pub fn is_job(owner: &ObjectReference) -> bool {
-    let group = owner.api_version.as_deref().and_then(|version| version.split_once('/')).map(|(group, _)| group);
+    let group = owner
+        .api_version
+        .as_deref()
+        .and_then(|version| version.split_once('/'))
+        .map(|(group, _)| group);
     owner.kind.as_deref() == Some("ImagePullJob") && group == Some(names::GROUP)
 }
 
@@ -139,13 +183,18 @@ pub fn asked(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> ImageSpec {
             pull_policy: Some(ask.limits.clone()),
             owner_references: vec![ask.owner.clone()],
             // A daemon that has not seen yet that an earlier entry is gone must not answer for it.
-            version: any_round(node, ask.image, ask.tag).map_or(0, |status| status.version.saturating_add(1)),
+            version: any_round(node, ask.image, ask.tag)
+                .map_or(0, |status| status.version.saturating_add(1)),
             image_pull_policy: Some(ask.policy),
             sandbox_config: ask.sandbox.cloned(),
         }),
     }
     for secret in ask.secrets {
-        if !new.pull_secrets.iter().any(|s| s.namespace == secret.namespace && s.name == secret.name) {
+        if !new
+            .pull_secrets
+            .iter()
+            .any(|s| s.namespace == secret.namespace && s.name == secret.name)
+        {
             new.pull_secrets.push(secret.clone());
         }
     }
@@ -155,8 +204,14 @@ pub fn asked(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> ImageSpec {
 /// The merge patch of `spec.images` to those of `new`, which has all that the node has; `None` where they are the same.
 pub fn added(node: &NodeImage, new: &NodeImage) -> Option<Value> {
     let old = |name: &String| node.spec.images.get(name);
-    let changed = new.spec.images.iter().filter(|(name, image)| old(name) != Some(image));
-    let images: Map<_, _> = changed.map(|(name, image)| (name.clone(), change(old(name), Some(image)))).collect();
+    let changed = new
+        .spec
+        .images
+        .iter()
+        .filter(|(name, image)| old(name) != Some(image));
+    let images: Map<_, _> = changed
+        .map(|(name, image)| (name.clone(), change(old(name), Some(image))))
+        .collect();
     (!images.is_empty()).then_some(Value::Object(images))
 }
 
@@ -185,19 +240,27 @@ fn join(node: &NodeImage, entry: &mut ImageTagSpec, ask: &Ask<'_>, now: Timestam
     }
     entry.owner_references.push(ask.owner.clone());
     entry.created_at = Some(Time(now));
-    entry.pull_policy = Some(widest(&entry.pull_policy.take().unwrap_or_default(), &ask.limits));
+    entry.pull_policy = Some(widest(
+        &entry.pull_policy.take().unwrap_or_default(),
+        &ask.limits,
+    ));
 }
 
 /// The most generous of two owners' limits.
 pub fn widest(a: &ImageTagPullPolicy, b: &ImageTagPullPolicy) -> ImageTagPullPolicy {
     ImageTagPullPolicy {
-        timeout_seconds: Some(timeout_seconds(a.timeout_seconds).max(timeout_seconds(b.timeout_seconds))),
+        timeout_seconds: Some(
+            timeout_seconds(a.timeout_seconds).max(timeout_seconds(b.timeout_seconds)),
+        ),
         backoff_limit: Some(backoff_limit(a.backoff_limit).max(backoff_limit(b.backoff_limit))),
         ttl_seconds_after_finished: a
             .ttl_seconds_after_finished
             .zip(b.ttl_seconds_after_finished)
             .map(|(a, b)| a.max(b)),
-        active_deadline_seconds: a.active_deadline_seconds.zip(b.active_deadline_seconds).map(|(a, b)| a.max(b)),
+        active_deadline_seconds: a
+            .active_deadline_seconds
+            .zip(b.active_deadline_seconds)
+            .map(|(a, b)| a.max(b)),
     }
 }
 
@@ -213,7 +276,10 @@ pub fn prune(
     for (name, image) in &node.spec.images {
         let stays = |entry: &ImageTagSpec| {
             keep_entry(name, entry)
-                && entry.owner_references.iter().all(|owner| keep_owner(name, entry, owner))
+                && entry
+                    .owner_references
+                    .iter()
+                    .all(|owner| keep_owner(name, entry, owner))
                 && limits(entry).is_none_or(|limits| entry.pull_policy.as_ref() == Some(&limits))
         };
         if !image.tags.is_empty() && image.tags.iter().all(stays) {
@@ -221,16 +287,31 @@ pub fn prune(
         }
         let mut tags = Vec::with_capacity(image.tags.len());
         for entry in image.tags.iter().filter(|entry| keep_entry(name, entry)) {
-            let owners: Vec<_> =
-                entry.owner_references.iter().filter(|o| keep_owner(name, entry, o)).cloned().collect();
+            let owners: Vec<_> = entry
+                .owner_references
+                .iter()
+                .filter(|o| keep_owner(name, entry, o))
+                .cloned()
+                .collect();
             if !owners.is_empty() || entry.owner_references.is_empty() {
                 let pull_policy = limits(entry).or_else(|| entry.pull_policy.clone());
-                tags.push(ImageTagSpec { owner_references: owners, pull_policy, ..entry.clone() });
+                tags.push(ImageTagSpec {
+                    owner_references: owners,
+                    pull_policy,
+                    ..entry.clone()
+                });
             }
         }
         let pull_secrets = still_needed(image, &tags);
-        let new = ImageSpec { tags, pull_secrets, sandbox_config: image.sandbox_config.clone() };
-        images.insert(name.clone(), change(Some(image), (!new.tags.is_empty()).then_some(&new)));
+        let new = ImageSpec {
+            tags,
+            pull_secrets,
+            sandbox_config: image.sandbox_config.clone(),
+        };
+        images.insert(
+            name.clone(),
+            change(Some(image), (!new.tags.is_empty()).then_some(&new)),
+        );
     }
     (!images.is_empty()).then_some(Value::Object(images))
 }
@@ -239,10 +320,17 @@ pub fn prune(
 /// none of its pulls needs.
 fn still_needed(old: &ImageSpec, tags: &[ImageTagSpec]) -> Vec<ReferenceObject> {
     let of = |tags: &[ImageTagSpec]| -> BTreeSet<String> {
-        tags.iter().flat_map(ImageTagSpec::namespaces).map(str::to_owned).collect()
+        tags.iter()
+            .flat_map(ImageTagSpec::namespaces)
+            .map(str::to_owned)
+            .collect()
     };
     let gone = &of(&old.tags) - &of(tags);
-    old.pull_secrets.iter().filter(|secret| !gone.contains(&secret.namespace)).cloned().collect()
+    old.pull_secrets
+        .iter()
+        .filter(|secret| !gone.contains(&secret.namespace))
+        .cloned()
+        .collect()
 }
 
 /// The merge patch from one state of an image's spec to another; sorted, so that the same wishes make the same spec.

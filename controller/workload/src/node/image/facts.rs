@@ -9,24 +9,45 @@ use berth_api::image::normalised;
 
 /// Reads the facts that bear on the pod: of the images of the node, only those that its containers name.
 pub fn facts(node: &NodeImage, pod: &Pod) -> NodeFacts {
-    let Some(status) = &node.status else { return NodeFacts::default() };
+    let Some(status) = &node.status else {
+        return NodeFacts::default();
+    };
     let mut facts = NodeFacts::default();
-    if let Some(inspected) = status.inspected_pods.iter().find(|inspected| *inspected.uid == *pod.metadata.uid) {
+    if let Some(inspected) = status
+        .inspected_pods
+        .iter()
+        .find(|inspected| *inspected.uid == *pod.metadata.uid)
+    {
         facts.created = inspected.containers.iter().map(created).collect();
     }
-    let wanted: Vec<_> = pod.containers().map(|c| (last_name(&c.image), normalised(&c.image))).collect();
+    let wanted: Vec<_> = pod
+        .containers()
+        .map(|c| (last_name(&c.image), normalised(&c.image)))
+        .collect();
     // A node has hundreds of images, and this is asked for each of its pods: most are told apart by a part of their names.
     let is_like = |reference: &str| wanted.iter().any(|(name, _)| *name == last_name(reference));
     let mut add = |reference: &str, ids: &[String]| {
         let reference = normalised(reference);
         if wanted.iter().any(|(_, wanted)| *wanted == reference) {
-            facts.image_ids.entry(reference).or_default().extend(ids.iter().cloned());
+            facts
+                .image_ids
+                .entry(reference)
+                .or_default()
+                .extend(ids.iter().cloned());
         }
     };
-    for fact in status.image_facts.iter().filter(|fact| is_like(&fact.image)) {
+    for fact in status
+        .image_facts
+        .iter()
+        .filter(|fact| is_like(&fact.image))
+    {
         add(&fact.image, &fact.image_ids);
     }
-    for (image, tags) in status.image_statuses.iter().filter(|(image, _)| is_like(image)) {
+    for (image, tags) in status
+        .image_statuses
+        .iter()
+        .filter(|(image, _)| is_like(image))
+    {
         for tag in tags.tags.iter().filter(|tag| !tag.image_ids.is_empty()) {
             add(&format!("{image}:{}", tag.tag), &tag.image_ids);
         }
@@ -83,16 +104,29 @@ mod tests {
         let ids = |image: &str| {
             let spec = json!({"containers": [{"name": "main", "image": image}]});
             let pod: Pod = serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
-            facts(&node, &pod).image_ids.into_values().collect::<Vec<_>>().concat()
+            facts(&node, &pod)
+                .image_ids
+                .into_values()
+                .collect::<Vec<_>>()
+                .concat()
         };
         assert_eq!(ids("web"), ["sha256:1", "sha256:4"]);
         assert_eq!(ids("elsewhere.io/web:latest"), ["sha256:2"]);
         assert_eq!(ids(&format!("web@{digest}")), ["sha256:3"]);
         assert_eq!(ids("other:2"), [] as [&str; 0], "another tag");
-        let init =
-            json!([{"name": "mesh", "image": "web", "restartPolicy": "Always"}, {"name": "once", "image": "other:1"}]);
-        let pod: Pod = serde_json::from_value(json!({"metadata": {}, "spec": {"initContainers": init}})).unwrap();
-        let of_native = facts(&node, &pod).image_ids.into_values().collect::<Vec<_>>().concat();
-        assert_eq!(of_native, ["sha256:1", "sha256:4"], "of init containers only those that go on running");
+        let init = json!([{"name": "mesh", "image": "web", "restartPolicy": "Always"}, {"name": "once", "image": "other:1"}]);
+        let pod: Pod =
+            serde_json::from_value(json!({"metadata": {}, "spec": {"initContainers": init}}))
+                .unwrap();
+        let of_native = facts(&node, &pod)
+            .image_ids
+            .into_values()
+            .collect::<Vec<_>>()
+            .concat();
+        assert_eq!(
+            of_native,
+            ["sha256:1", "sha256:4"],
+            "of init containers only those that go on running"
+        );
     }
 }

@@ -28,15 +28,26 @@ pub struct NodeImage {
     pub status: Option<NodeImageStatus>,
 }
 
-fn without_conditions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NodeImageStatus>, D::Error> {
+fn without_conditions<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<NodeImageStatus>, D::Error> {
     let status = Option::<NodeImageStatus>::deserialize(deserializer)?;
-    Ok(status.map(|status| NodeImageStatus { conditions: Vec::new(), ..status }))
+    Ok(status.map(|status| NodeImageStatus {
+        conditions: Vec::new(),
+        ..status
+    }))
 }
 
 /// Namespaces and names of the ImagePullJobs that asked for the NodeImage's pulls.
 pub fn owners(image: &NodeImage) -> BTreeSet<(&str, &str)> {
     let jobs = entry::all_owners(image).filter(|owner| entry::is_job(owner));
-    jobs.map(|job| (job.namespace.as_deref().unwrap_or_default(), job.name.as_deref().unwrap_or_default())).collect()
+    jobs.map(|job| {
+        (
+            job.namespace.as_deref().unwrap_or_default(),
+            job.name.as_deref().unwrap_or_default(),
+        )
+    })
+    .collect()
 }
 
 /// Does the owner with this uid ask for any pull of the NodeImage?
@@ -52,7 +63,8 @@ pub fn target(image: &NodeImage) -> Target {
 /// Was the NodeImage there before its node, and so is another machine's, or one's that was set up anew?
 pub fn is_of_an_earlier_node(image: &NodeImage, node: &Node) -> bool {
     let made = image.metadata.creation_timestamp;
-    made.zip(node.metadata.creation_timestamp).is_some_and(|(image, node)| image < node)
+    made.zip(node.metadata.creation_timestamp)
+        .is_some_and(|(image, node)| image < node)
 }
 
 /// The name of the NodeImage and of its node.
@@ -68,16 +80,24 @@ mod tests {
 
     #[test]
     fn of_a_node_image_only_what_decisions_read_is_kept() {
-        let metadata =
-            json!({"name": "n1", "labels": {"zone": "a"}, "annotations": {"other": "x"}, "managedFields": [{}]});
-        let pulls = json!({"desired": 2, "conditions": [{"type": "RuntimeReady", "status": "True"}]});
+        let metadata = json!({"name": "n1", "labels": {"zone": "a"}, "annotations": {"other": "x"}, "managedFields": [{}]});
+        let pulls =
+            json!({"desired": 2, "conditions": [{"type": "RuntimeReady", "status": "True"}]});
         for (status, desired) in [(json!(null), None), (pulls, Some(2))] {
             let image: NodeImage =
-                serde_json::from_value(json!({"metadata": metadata, "spec": {}, "status": status})).unwrap();
-            assert_eq!((name(&image), image.metadata.label("zone")), ("n1", Some("a")));
+                serde_json::from_value(json!({"metadata": metadata, "spec": {}, "status": status}))
+                    .unwrap();
+            assert_eq!(
+                (name(&image), image.metadata.label("zone")),
+                ("n1", Some("a"))
+            );
             assert!(image.metadata.annotations.is_empty());
             assert_eq!(image.status.as_ref().map(|status| status.desired), desired);
-            assert!(image.status.is_none_or(|status| status.conditions.is_empty()));
+            assert!(
+                image
+                    .status
+                    .is_none_or(|status| status.conditions.is_empty())
+            );
         }
     }
 }

@@ -41,10 +41,19 @@ impl<'a> Wish<'a> {
         let (metadata, template) = (&job.metadata, &job.spec.template);
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let owner = OWNER_BYTES + namespace.len() + metadata.name.as_deref().map_or(0, str::len);
-        let secrets = template.pull_secrets.iter().map(|name| SECRET_BYTES + namespace.len() + text(name));
+        let secrets = template
+            .pull_secrets
+            .iter()
+            .map(|name| SECRET_BYTES + namespace.len() + text(name));
         let sandbox = template.sandbox_config.as_ref().map_or(0, sandbox);
-        let bytes = image.len() + tag.len() + ENTRY_BYTES + owner + secrets.sum::<usize>() + sandbox;
-        Self { image, tag, namespace, bytes }
+        let bytes =
+            image.len() + tag.len() + ENTRY_BYTES + owner + secrets.sum::<usize>() + sandbox;
+        Self {
+            image,
+            tag,
+            namespace,
+            bytes,
+        }
     }
 }
 
@@ -55,22 +64,40 @@ impl<'a> Wish<'a> {
 pub fn room(node: &NodeImage, wish: &Wish<'_>) -> Result<(), Full> {
     let images = &node.spec.images;
     let image = images.get(wish.image);
-    let is_ours = |entry: &&ImageTagSpec| entry.namespaces().any(|namespace| namespace == wish.namespace);
+    let is_ours = |entry: &&ImageTagSpec| {
+        entry
+            .namespaces()
+            .any(|namespace| namespace == wish.namespace)
+    };
     if image.is_none() {
-        let ours = || images.values().filter(|image| image.tags.iter().any(|entry| is_ours(&entry))).count();
+        let ours = || {
+            images
+                .values()
+                .filter(|image| image.tags.iter().any(|entry| is_ours(&entry)))
+                .count()
+        };
         one_more("images", ours, MAX_IMAGES.saturating_sub(images.len()))?;
     }
     let tags = image.map_or(&[][..], |image| &image.tags);
     if !tags.iter().any(|entry| entry.tag == wish.tag) {
-        one_more("tags of the image", || tags.iter().filter(is_ours).count(), MAX_TAGS.saturating_sub(tags.len()))?;
+        one_more(
+            "tags of the image",
+            || tags.iter().filter(is_ours).count(),
+            MAX_TAGS.saturating_sub(tags.len()),
+        )?;
     }
     let (mut all, mut ours) = (0, 0);
     for (name, image) in images {
         all += text(name) + SECRET_BYTES;
         for secret in &image.pull_secrets {
-            let bytes = SECRET_BYTES + text(&secret.namespace) + text(&secret.name) + secret.mode.len();
+            let bytes =
+                SECRET_BYTES + text(&secret.namespace) + text(&secret.name) + secret.mode.len();
             all += bytes;
-            ours += if secret.namespace == wish.namespace { bytes } else { 0 };
+            ours += if secret.namespace == wish.namespace {
+                bytes
+            } else {
+                0
+            };
         }
         all += image.sandbox_config.as_ref().map_or(0, sandbox);
         for tag in &image.tags {
@@ -101,18 +128,36 @@ fn entry(entry: &ImageTagSpec) -> usize {
 }
 
 fn owner(owner: &ObjectReference) -> usize {
-    let fields = [&owner.namespace, &owner.name, &owner.uid, &owner.kind, &owner.api_version, &owner.field_path];
-    OWNER_BYTES + fields.into_iter().flatten().map(|field| text(field)).sum::<usize>()
+    let fields = [
+        &owner.namespace,
+        &owner.name,
+        &owner.uid,
+        &owner.kind,
+        &owner.api_version,
+        &owner.field_path,
+    ];
+    OWNER_BYTES
+        + fields
+            .into_iter()
+            .flatten()
+            .map(|field| text(field))
+            .sum::<usize>()
 }
 
 fn sandbox(sandbox: &SandboxConfig) -> usize {
     let pairs = sandbox.labels.iter().chain(&sandbox.annotations).flatten();
-    SECRET_BYTES + pairs.map(|(key, value)| text(key) + text(value) + 6).sum::<usize>()
+    SECRET_BYTES
+        + pairs
+            .map(|(key, value)| text(key) + text(value) + 6)
+            .sum::<usize>()
 }
 
 /// Bytes of a string as JSON, without its quotes.
 fn text(text: &str) -> usize {
-    let escaped = text.bytes().filter(|byte| *byte < b' ' || matches!(byte, b'"' | b'\\')).count();
+    let escaped = text
+        .bytes()
+        .filter(|byte| *byte < b' ' || matches!(byte, b'"' | b'\\'))
+        .count();
     text.len() + 5 * escaped
 }
 
@@ -131,7 +176,12 @@ mod tests {
 
     impl Node {
         /// As many of the images or tags as there is room for, and why there is no more.
-        fn fill(&mut self, namespace: &str, spec: &Value, pull: impl Fn(usize) -> (String, String)) -> (usize, Full) {
+        fn fill(
+            &mut self,
+            namespace: &str,
+            spec: &Value,
+            pull: impl Fn(usize) -> (String, String),
+        ) -> (usize, Full) {
             for n in 0.. {
                 let (image, tag) = pull(n);
                 let mut job = json!({
@@ -161,10 +211,24 @@ mod tests {
                 ttl_seconds_after_finished: Some(limits),
                 active_deadline_seconds: Some(limits.into()),
             };
-            let (policy, sandbox) = (job.spec.template.image_pull_policy, job.spec.template.sandbox_config.as_ref());
-            let wish = Ask { image, tag, owner: &owner, limits, policy, secrets: &[], sandbox };
+            let (policy, sandbox) = (
+                job.spec.template.image_pull_policy,
+                job.spec.template.sandbox_config.as_ref(),
+            );
+            let wish = Ask {
+                image,
+                tag,
+                owner: &owner,
+                limits,
+                policy,
+                secrets: &[],
+                sandbox,
+            };
             let mut spec = json!(self.0.spec);
-            merge(&mut spec, &ask(&self.0, &wish, Timestamp::UNIX_EPOCH)["spec"]);
+            merge(
+                &mut spec,
+                &ask(&self.0, &wish, Timestamp::UNIX_EPOCH)["spec"],
+            );
             self.0.spec = serde_json::from_value(spec).unwrap();
         }
     }
@@ -176,22 +240,39 @@ mod tests {
     #[test]
     fn each_namespace_finds_room_whatever_others_ask_for() {
         let mut node = node();
-        let of = |namespace: &'static str| move |n: usize| (format!("{namespace}/x{n}"), "1".to_owned());
+        let of =
+            |namespace: &'static str| move |n: usize| (format!("{namespace}/x{n}"), "1".to_owned());
         let table = [("t1", 128), ("t2", 64), ("t3", 32), ("victim", 16)];
         for (namespace, images) in table {
             let filled = node.fill(namespace, &json!({}), of(namespace));
-            assert_eq!(filled, (images, Full::ForNamespace("images")), "{namespace}");
+            assert_eq!(
+                filled,
+                (images, Full::ForNamespace("images")),
+                "{namespace}"
+            );
         }
-        let known = node.fill("victim", &json!({}), |n| ("t1/x0".to_owned(), format!("v{n}")));
-        assert_eq!(known, (32, Full::ForNamespace("tags of the image")), "another tag of an image takes no image");
+        let known = node.fill("victim", &json!({}), |n| {
+            ("t1/x0".to_owned(), format!("v{n}"))
+        });
+        assert_eq!(
+            known,
+            (32, Full::ForNamespace("tags of the image")),
+            "another tag of an image takes no image"
+        );
     }
 
     #[test]
     fn tags_of_one_image_are_shared() {
         let mut node = node();
         for (namespace, tags) in [("t1", 32), ("t2", 16), ("t3", 8)] {
-            let filled = node.fill(namespace, &json!({}), |n| ("app".to_owned(), format!("{namespace}-{n}")));
-            assert_eq!(filled, (tags, Full::ForNamespace("tags of the image")), "{namespace}");
+            let filled = node.fill(namespace, &json!({}), |n| {
+                ("app".to_owned(), format!("{namespace}-{n}"))
+            });
+            assert_eq!(
+                filled,
+                (tags, Full::ForNamespace("tags of the image")),
+                "{namespace}"
+            );
         }
     }
 
@@ -206,9 +287,16 @@ mod tests {
             let mut node = node();
             for namespace in ["t1", "t2", "t3", "t4"] {
                 let spec = json!({"sandboxConfig": {"annotations": {"a": text}}});
-                let fat = node.fill(namespace, &spec, |n| (format!("{namespace}/{what}{n}"), "1".to_owned()));
-                assert!(namespace != "t1" || fat == (first, Full::ForNamespace("size")), "{what}: {fat:?}");
-                let plain = node.fill(namespace, &json!({}), |n| (format!("{namespace}/p{n}"), "1".to_owned()));
+                let fat = node.fill(namespace, &spec, |n| {
+                    (format!("{namespace}/{what}{n}"), "1".to_owned())
+                });
+                assert!(
+                    namespace != "t1" || fat == (first, Full::ForNamespace("size")),
+                    "{what}: {fat:?}"
+                );
+                let plain = node.fill(namespace, &json!({}), |n| {
+                    (format!("{namespace}/p{n}"), "1".to_owned())
+                });
                 assert!(plain.0 > 0, "{what} {namespace}: {plain:?}");
             }
             let bytes = json!(node.0.spec.images).to_string().len();
@@ -219,8 +307,15 @@ mod tests {
     #[test]
     fn what_is_put_in_by_hand_leaves_no_room_for_anybody() {
         let images = (0..MAX_IMAGES).map(|n| (format!("i{n}"), json!({"tags": [{"tag": "1"}]})));
-        let spec = serde_json::from_value(json!({"images": Value::Object(images.collect())})).unwrap();
-        let mut node = Node(NodeImage { spec, ..NodeImage::default() });
-        assert_eq!(node.fill("t1", &json!({}), |n| (format!("x{n}"), "1".to_owned())), (0, Full::ForAll));
+        let spec =
+            serde_json::from_value(json!({"images": Value::Object(images.collect())})).unwrap();
+        let mut node = Node(NodeImage {
+            spec,
+            ..NodeImage::default()
+        });
+        assert_eq!(
+            node.fill("t1", &json!({}), |n| (format!("x{n}"), "1".to_owned())),
+            (0, Full::ForAll)
+        );
     }
 }

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{ALPHA, BETA, memory, object, one_of, other, to};
-use crate::names::annotation::{RECREATE_CONTAINER_STATUSES as STATUSES, RECREATE_UNREADY_ACQUIRED as ACQUIRED};
+use crate::names::annotation::{
+    RECREATE_CONTAINER_STATUSES as STATUSES, RECREATE_UNREADY_ACQUIRED as ACQUIRED,
+};
 use crate::names::reason;
 
 fn request(version: &str, annotations: Value, status: Value) -> Value {
@@ -27,15 +29,19 @@ fn grace(time: &str) -> Value {
 }
 
 const TIME: &str = "2026-01-02T03:04:05Z";
-const LIST: &str = r#"[{"name":"app","ready":true,"restartCount":1,"containerID":"containerd://b"}]"#;
+const LIST: &str =
+    r#"[{"name":"app","ready":true,"restartCount":1,"containerID":"containerd://b"}]"#;
 
 #[test]
 fn annotations_of_v1alpha1_are_parts_of_the_status_in_v1beta1_and_come_back() {
-    let blocked =
-        json!({"type": "Blocked", "status": "True", "lastTransitionTime": TIME, "reason": "x", "message": "y"});
+    let blocked = json!({"type": "Blocked", "status": "True", "lastTransitionTime": TIME, "reason": "x", "message": "y"});
     let snapshot: Value = serde_json::from_str(LIST).unwrap();
     for (annotations, alpha, beta) in [
-        (json!({}), json!({"phase": "Pending"}), json!({"phase": "Pending"})),
+        (
+            json!({}),
+            json!({"phase": "Pending"}),
+            json!({"phase": "Pending"}),
+        ),
         (
             json!({STATUSES: LIST}),
             json!({"phase": "Recreating"}),
@@ -52,40 +58,76 @@ fn annotations_of_v1alpha1_are_parts_of_the_status_in_v1beta1_and_come_back() {
             json!({"phase": "Recreating", "conditions": [blocked, grace(TIME)], "containerStatusSnapshot": snapshot}),
         ),
     ] {
-        let (alpha, beta) = (request(ALPHA, annotations, alpha), request(BETA, json!({}), beta));
-        assert_eq!((to(BETA, &alpha), to(ALPHA, &beta)), (beta.clone(), alpha.clone()));
-        assert_eq!((memory(&to(BETA, &alpha)), memory(&to(ALPHA, &beta))), (None, None));
+        let (alpha, beta) = (
+            request(ALPHA, annotations, alpha),
+            request(BETA, json!({}), beta),
+        );
+        assert_eq!(
+            (to(BETA, &alpha), to(ALPHA, &beta)),
+            (beta.clone(), alpha.clone())
+        );
+        assert_eq!(
+            (memory(&to(BETA, &alpha)), memory(&to(ALPHA, &beta))),
+            (None, None)
+        );
     }
 }
 
 #[test]
 fn what_an_annotation_cannot_be_in_v1beta1_shows_there_nowhere_and_comes_back() {
     for (annotations, status) in [
-        (json!({STATUSES: "no list", ACQUIRED: "yesterday"}), json!({"phase": "Pending"})),
+        (
+            json!({STATUSES: "no list", ACQUIRED: "yesterday"}),
+            json!({"phase": "Pending"}),
+        ),
         // Whoever creates a request makes no status of it.
         (json!({STATUSES: LIST, ACQUIRED: TIME}), Value::Null),
         (json!({STATUSES: "[]"}), json!({"phase": "Pending"})),
-        (json!({ACQUIRED: "2026-01-02T03:04:05.5Z"}), json!({"phase": "Pending"})),
+        (
+            json!({ACQUIRED: "2026-01-02T03:04:05.5Z"}),
+            json!({"phase": "Pending"}),
+        ),
     ] {
         let alpha = request(ALPHA, annotations, status.clone());
         let beta = to(BETA, &alpha);
-        let shown = beta["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
-        assert!(!shown.contains_key(STATUSES) && !shown.contains_key(ACQUIRED), "{beta}");
+        let shown = beta["metadata"]["annotations"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        assert!(
+            !shown.contains_key(STATUSES) && !shown.contains_key(ACQUIRED),
+            "{beta}"
+        );
         assert_eq!(beta.get("status").is_some(), !status.is_null(), "{beta}");
         assert_eq!(to(ALPHA, &beta), alpha);
     }
 }
 
 fn requests() -> BoxedStrategy<Value> {
-    let blocked =
-        json!({"type": "Blocked", "status": "True", "lastTransitionTime": TIME, "reason": "x", "message": ""});
+    let blocked = json!({"type": "Blocked", "status": "True", "lastTransitionTime": TIME, "reason": "x", "message": ""});
     let mut other = grace(TIME);
     other["message"] = json!("another");
-    let condition = proptest::sample::select(vec![grace(TIME), grace("2026-01-02T03:04:05.5Z"), other, blocked]);
+    let condition = proptest::sample::select(vec![
+        grace(TIME),
+        grace("2026-01-02T03:04:05.5Z"),
+        other,
+        blocked,
+    ]);
     let status = object(vec![
-        ("phase", one_of(&["Pending", "Recreating", "Completed"]).boxed()),
-        ("containerStatusSnapshot", prop_oneof![Just(serde_json::from_str(LIST).unwrap()), Just(json!([]))].boxed()),
-        ("conditions", proptest::collection::vec(condition, 0..3).prop_map(Value::from).boxed()),
+        (
+            "phase",
+            one_of(&["Pending", "Recreating", "Completed"]).boxed(),
+        ),
+        (
+            "containerStatusSnapshot",
+            prop_oneof![Just(serde_json::from_str(LIST).unwrap()), Just(json!([]))].boxed(),
+        ),
+        (
+            "conditions",
+            proptest::collection::vec(condition, 0..3)
+                .prop_map(Value::from)
+                .boxed(),
+        ),
     ]);
     let annotations = object(vec![
         (STATUSES, one_of(&[LIST, "[]", "odd", ""]).boxed()),
@@ -93,7 +135,11 @@ fn requests() -> BoxedStrategy<Value> {
         ("mine", one_of(&["x"]).boxed()),
     ]);
     let versions = proptest::sample::select(&[ALPHA, BETA][..]);
-    (versions, annotations, prop_oneof![status, Just(Value::Null)])
+    (
+        versions,
+        annotations,
+        prop_oneof![status, Just(Value::Null)],
+    )
         .prop_map(|(version, annotations, status)| request(version, annotations, status))
         .boxed()
 }

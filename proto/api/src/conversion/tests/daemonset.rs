@@ -22,8 +22,14 @@ fn rolling(fields: Value) -> Value {
 fn surging_is_a_standard_update_with_a_surge_where_no_number_is_given() {
     for (alpha, beta) in [
         (json!({}), json!({"maxSurge": 1, "maxUnavailable": 0})),
-        (json!({"maxSurge": "20%"}), json!({"maxSurge": "20%", "maxUnavailable": 0})),
-        (json!({"maxUnavailable": 2, "partition": 1}), json!({"maxSurge": 1, "maxUnavailable": 2, "partition": 1})),
+        (
+            json!({"maxSurge": "20%"}),
+            json!({"maxSurge": "20%", "maxUnavailable": 0}),
+        ),
+        (
+            json!({"maxUnavailable": 2, "partition": 1}),
+            json!({"maxSurge": 1, "maxUnavailable": 2, "partition": 1}),
+        ),
     ] {
         let (mut alpha, mut beta) = (alpha, beta);
         alpha["rollingUpdateType"] = json!("Surging");
@@ -34,20 +40,34 @@ fn surging_is_a_standard_update_with_a_surge_where_no_number_is_given() {
         assert_eq!(to(ALPHA, &converted), original, "it comes back");
         let mut edited = converted.clone();
         edited["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"] = json!(3);
-        assert_eq!(to(BETA, &to(ALPHA, &edited))["spec"], edited["spec"], "an edit counts");
+        assert_eq!(
+            to(BETA, &to(ALPHA, &edited))["spec"],
+            edited["spec"],
+            "an edit counts"
+        );
     }
 }
 
 #[test]
 fn the_annotation_is_a_field_and_a_field_the_annotation() {
-    let progressive = set(ALPHA, &json!({PROGRESSIVE: "true", "mine": "x"}), &json!({"minReadySeconds": 1}));
+    let progressive = set(
+        ALPHA,
+        &json!({PROGRESSIVE: "true", "mine": "x"}),
+        &json!({"minReadySeconds": 1}),
+    );
     let beta = to(BETA, &progressive);
-    assert_eq!(beta["spec"], json!({"minReadySeconds": 1, "scaleStrategy": {"partitionedScaling": true}}));
+    assert_eq!(
+        beta["spec"],
+        json!({"minReadySeconds": 1, "scaleStrategy": {"partitionedScaling": true}})
+    );
     assert_eq!(beta["metadata"]["annotations"], json!({"mine": "x"}));
     assert_eq!(to(ALPHA, &beta), progressive);
     let mut off = beta;
     off["spec"]["scaleStrategy"]["partitionedScaling"] = json!(false);
-    assert_eq!(to(ALPHA, &off)["metadata"]["annotations"].get(PROGRESSIVE), None);
+    assert_eq!(
+        to(ALPHA, &off)["metadata"]["annotations"].get(PROGRESSIVE),
+        None
+    );
     assert_eq!(to(BETA, &to(ALPHA, &off)), off);
 }
 
@@ -56,7 +76,10 @@ fn the_hash_of_the_template_has_another_name() {
     let mut alpha = set(ALPHA, &json!({}), &json!({}));
     alpha["status"] = json!({"daemonSetHash": "abc", "numberReady": 1});
     let beta = to(BETA, &alpha);
-    assert_eq!(beta["status"], json!({"updateRevision": "abc", "numberReady": 1}));
+    assert_eq!(
+        beta["status"],
+        json!({"updateRevision": "abc", "numberReady": 1})
+    );
     assert_eq!(to(ALPHA, &beta), alpha);
 }
 
@@ -64,21 +87,31 @@ fn the_hash_of_the_template_has_another_name() {
 fn daemonsets() -> BoxedStrategy<Value> {
     let number = || prop_oneof![Just(json!(0)), Just(json!(1)), Just(json!("20%"))].boxed();
     let update = object(vec![
-        ("rollingUpdateType", one_of(&["Standard", "InPlaceIfPossible", "Surging"]).boxed()),
+        (
+            "rollingUpdateType",
+            one_of(&["Standard", "InPlaceIfPossible", "Surging"]).boxed(),
+        ),
         ("maxSurge", number()),
         ("maxUnavailable", number()),
     ]);
-    let scale = object(vec![("partitionedScaling", prop_oneof![Just(json!(true)), Just(json!(false))].boxed())]);
-    let annotations =
-        object(vec![(PROGRESSIVE, one_of(&["true", "false", ""]).boxed()), ("mine", one_of(&["x"]).boxed())]);
-    let spec = (update, scale, anything(), any::<(bool, bool)>()).prop_map(|(update, scale, other, (has, scales))| {
-        let mut spec = if has { rolling(update) } else { json!({}) };
-        spec["template"] = other;
-        if scales {
-            spec["scaleStrategy"] = scale;
-        }
-        spec
-    });
+    let scale = object(vec![(
+        "partitionedScaling",
+        prop_oneof![Just(json!(true)), Just(json!(false))].boxed(),
+    )]);
+    let annotations = object(vec![
+        (PROGRESSIVE, one_of(&["true", "false", ""]).boxed()),
+        ("mine", one_of(&["x"]).boxed()),
+    ]);
+    let spec = (update, scale, anything(), any::<(bool, bool)>()).prop_map(
+        |(update, scale, other, (has, scales))| {
+            let mut spec = if has { rolling(update) } else { json!({}) };
+            spec["template"] = other;
+            if scales {
+                spec["scaleStrategy"] = scale;
+            }
+            spec
+        },
+    );
     let version = prop_oneof![Just(ALPHA), Just(BETA)];
     let of = |(version, annotations, mut spec): (_, Value, Value)| {
         let type_ = spec.pointer_mut("/updateStrategy/rollingUpdate/rollingUpdateType");

@@ -17,7 +17,11 @@ fn with_template(field: &str) -> String {
 #[test]
 fn an_object_of_any_depth_is_converted_there_and_back() {
     for levels in [200, 5_000, 100_000] {
-        let object = with_template(&format!("{}1{}", r#"{"a":["#.repeat(levels), "]}".repeat(levels)));
+        let object = with_template(&format!(
+            "{}1{}",
+            r#"{"a":["#.repeat(levels),
+            "]}".repeat(levels)
+        ));
         let there = convert(&object, ALPHA).unwrap();
         assert!(there.contains(ALPHA) && !there.contains(CONVERSION));
         assert_eq!(convert(&there, BETA).unwrap(), object);
@@ -43,7 +47,10 @@ fn forged(original: &Value, mapped: &Value) -> Value {
 fn a_memory_that_would_make_an_object_unreadable_is_dropped() {
     assert_eq!(to(BETA, &forged(&json!({"a": 1}), &json!(0))), beta());
     let with_surge = to(BETA, &forged(&json!(3), &json!(0)));
-    assert_eq!(with_surge["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"], 3, "what can be read is restored");
+    assert_eq!(
+        with_surge["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"], 3,
+        "what can be read is restored"
+    );
 }
 
 #[test]
@@ -55,8 +62,9 @@ fn a_memory_longer_than_annotations_may_be_is_dropped() {
 #[test]
 fn a_memory_of_more_places_than_can_be_looked_at_ends_soon() {
     let keys: Vec<String> = (0..40_000).map(|n| format!(r#""k{n}":0"#)).collect();
-    let places: Vec<Value> =
-        (0..4_000).map(|n| json!({"path": ["spec", "scaleStrategy", format!("x{n}")], "original": n})).collect();
+    let places: Vec<Value> = (0..4_000)
+        .map(|n| json!({"path": ["spec", "scaleStrategy", format!("x{n}")], "original": n}))
+        .collect();
     let text = json!({"version": "v1beta1", "places": places}).to_string();
     assert!(text.len() < 256 << 10);
     let object = format!(
@@ -66,7 +74,11 @@ fn a_memory_of_more_places_than_can_be_looked_at_ends_soon() {
     );
     let converted: Value = serde_json::from_str(&convert(&object, BETA).unwrap()).unwrap();
     let scale = converted["spec"]["scaleStrategy"].as_object().unwrap();
-    assert!((40_000..40_100).contains(&scale.len()), "restored {} places", scale.len() - 40_000);
+    assert!(
+        (40_000..40_100).contains(&scale.len()),
+        "restored {} places",
+        scale.len() - 40_000
+    );
     assert!(memory(&converted).is_some());
 }
 
@@ -74,7 +86,9 @@ fn a_memory_of_more_places_than_can_be_looked_at_ends_soon() {
 fn a_place_that_is_compared_with_many_items_costs_what_they_weigh() {
     // Sixty kilobytes to compare with, and as many items as there is room for. Each was once compared with all of them.
     let mapped = format!("[{}0]", "0,".repeat(30_000));
-    let place = format!(r#"{{"path":["spec","scaleStrategy","podsToDelete",0],"mapped":{mapped},"original":1}}"#);
+    let place = format!(
+        r#"{{"path":["spec","scaleStrategy","podsToDelete",0],"mapped":{mapped},"original":1}}"#
+    );
     let text = format!(r#"{{"version":"v1beta1","places":[{place}]}}"#);
     let items = "[1],".repeat(200_000);
     let object = format!(
@@ -82,17 +96,36 @@ fn a_place_that_is_compared_with_many_items_costs_what_they_weigh() {
         Value::from(text)
     );
     let converted: Value = serde_json::from_str(&convert(&object, BETA).unwrap()).unwrap();
-    assert_eq!(converted["spec"]["scaleStrategy"]["podsToDelete"].as_array().map(Vec::len), Some(200_001));
+    assert_eq!(
+        converted["spec"]["scaleStrategy"]["podsToDelete"]
+            .as_array()
+            .map(Vec::len),
+        Some(200_001)
+    );
 }
 
 #[test]
 fn a_field_that_is_there_very_often_is_taken_out_at_once_or_not_at_all() {
     let without_mode = |times: usize| {
-        let secret = format!(r#"{{{}"name":"robot","namespace":"team"}}"#, r#""mode":0,"#.repeat(times));
+        let secret = format!(
+            r#"{{{}"name":"robot","namespace":"team"}}"#,
+            r#""mode":0,"#.repeat(times)
+        );
         let mut value = Json::of(&secret);
-        let removed = value.object().and_then(|secret| secret.remove("mode")).map(|mode| mode.to_string());
-        (removed, value.to_string() == r#"{"name":"robot","namespace":"team"}"#, value.to_string() == secret)
+        let removed = value
+            .object()
+            .and_then(|secret| secret.remove("mode"))
+            .map(|mode| mode.to_string());
+        (
+            removed,
+            value.to_string() == r#"{"name":"robot","namespace":"team"}"#,
+            value.to_string() == secret,
+        )
     };
     assert_eq!(without_mode(16_000), (Some("0".to_owned()), true, false));
-    assert_eq!(without_mode(400_000), (None, false, true), "what has too many entries stays the text that it is");
+    assert_eq!(
+        without_mode(400_000),
+        (None, false, true),
+        "what has too many entries stays the text that it is"
+    );
 }

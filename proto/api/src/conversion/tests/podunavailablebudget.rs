@@ -11,9 +11,12 @@ const TOTAL: &str = "pub.kruise.io/protect-total-replicas";
 
 fn budget(version: &str, annotations: &Value, fields: &Value) -> Value {
     let mut spec = json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1});
-    fields.as_object().unwrap().iter().for_each(|(key, value)| spec[key] = value.clone());
-    let mut budget =
-        json!({"apiVersion": version, "kind": "PodUnavailableBudget", "metadata": {"name": "web"}, "spec": spec});
+    fields
+        .as_object()
+        .unwrap()
+        .iter()
+        .for_each(|(key, value)| spec[key] = value.clone());
+    let mut budget = json!({"apiVersion": version, "kind": "PodUnavailableBudget", "metadata": {"name": "web"}, "spec": spec});
     if *annotations != json!({}) {
         budget["metadata"]["annotations"] = annotations.clone();
     }
@@ -23,8 +26,14 @@ fn budget(version: &str, annotations: &Value, fields: &Value) -> Value {
 #[test]
 fn annotations_are_fields_and_come_back_as_they_were_written() {
     for (annotations, fields) in [
-        (json!({OPERATIONS: "DELETE, EVICT"}), json!({"protectOperations": ["DELETE", "EVICT"]})),
-        (json!({TOTAL: "5", "mine": "x"}), json!({"protectTotalReplicas": 5})),
+        (
+            json!({OPERATIONS: "DELETE, EVICT"}),
+            json!({"protectOperations": ["DELETE", "EVICT"]}),
+        ),
+        (
+            json!({TOTAL: "5", "mine": "x"}),
+            json!({"protectTotalReplicas": 5}),
+        ),
         (
             json!({OPERATIONS: "UPDATE", TOTAL: "1"}),
             json!({"protectOperations": ["UPDATE"], "protectTotalReplicas": 1}),
@@ -32,16 +41,27 @@ fn annotations_are_fields_and_come_back_as_they_were_written() {
     ] {
         let alpha = budget(ALPHA, &annotations, &json!({}));
         let beta = to(BETA, &alpha);
-        assert_eq!(beta["spec"], budget(BETA, &json!({}), &fields)["spec"], "{annotations}");
+        assert_eq!(
+            beta["spec"],
+            budget(BETA, &json!({}), &fields)["spec"],
+            "{annotations}"
+        );
         let left = beta["metadata"]["annotations"].as_object();
-        assert!(left.is_none_or(|left| !left.contains_key(OPERATIONS) && !left.contains_key(TOTAL)), "{annotations}");
+        assert!(
+            left.is_none_or(|left| !left.contains_key(OPERATIONS) && !left.contains_key(TOTAL)),
+            "{annotations}"
+        );
         assert_eq!(to(ALPHA, &beta), alpha, "{annotations}");
     }
 }
 
 #[test]
 fn an_annotation_that_cannot_be_read_is_lost_to_nobody() {
-    for annotations in [json!({OPERATIONS: "DELETE,DROP"}), json!({TOTAL: "many"}), json!({TOTAL: "0"})] {
+    for annotations in [
+        json!({OPERATIONS: "DELETE,DROP"}),
+        json!({TOTAL: "many"}),
+        json!({TOTAL: "0"}),
+    ] {
         let alpha = budget(ALPHA, &annotations, &json!({}));
         let beta = to(BETA, &alpha);
         assert_eq!(beta["spec"], alpha["spec"], "{annotations}");
@@ -55,7 +75,8 @@ fn an_edit_of_v1beta1_counts_and_a_field_that_v1alpha1_lacks_survives() {
     let mut beta = to(BETA, &alpha);
     beta["spec"]["protectTotalReplicas"] = json!(7);
     assert_eq!(to(ALPHA, &beta)["metadata"]["annotations"][TOTAL], "7");
-    let ignored = json!({"ignoredPodSelector": {"matchLabels": {"a": "b"}}, "protectOperations": ["RESIZE"]});
+    let ignored =
+        json!({"ignoredPodSelector": {"matchLabels": {"a": "b"}}, "protectOperations": ["RESIZE"]});
     let beta = budget(BETA, &json!({}), &ignored);
     let alpha = to(ALPHA, &beta);
     assert_eq!(alpha["metadata"]["annotations"][OPERATIONS], "RESIZE");

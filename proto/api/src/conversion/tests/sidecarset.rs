@@ -25,10 +25,34 @@ fn what_v1alpha1_says_is_said_in_v1beta1_and_comes_back() {
     let labelled = json!({SIDECARSET_CUSTOM_VERSION: "v1", "mine": "x"});
     for (labels, alpha, kept, beta, is_remembered) in [
         (json!({}), json!({}), json!({}), json!({}), false),
-        (json!({}), json!({"containers": [{"x": 1}]}), json!({}), json!({"containers": [{"x": 1}]}), false),
-        (json!({}), json!({"namespace": "a"}), json!({}), json!({"namespaceSelector": of("a")}), true),
-        (json!({}), json!({"namespace": ""}), json!({}), json!({}), true),
-        (json!({}), json!({"namespaceSelector": of("a")}), json!({}), json!({"namespaceSelector": of("a")}), false),
+        (
+            json!({}),
+            json!({"containers": [{"x": 1}]}),
+            json!({}),
+            json!({"containers": [{"x": 1}]}),
+            false,
+        ),
+        (
+            json!({}),
+            json!({"namespace": "a"}),
+            json!({}),
+            json!({"namespaceSelector": of("a")}),
+            true,
+        ),
+        (
+            json!({}),
+            json!({"namespace": ""}),
+            json!({}),
+            json!({}),
+            true,
+        ),
+        (
+            json!({}),
+            json!({"namespaceSelector": of("a")}),
+            json!({}),
+            json!({"namespaceSelector": of("a")}),
+            false,
+        ),
         (
             json!({}),
             json!({"namespace": "a", "namespaceSelector": of("a")}),
@@ -51,16 +75,44 @@ fn what_v1alpha1_says_is_said_in_v1beta1_and_comes_back() {
             json!({"namespaceSelector": of("a")}),
             true,
         ),
-        (labelled, json!({}), json!({"mine": "x"}), json!({"customVersion": "v1"}), false),
-        (json!({SIDECARSET_CUSTOM_VERSION: "v1"}), json!({}), json!({}), json!({"customVersion": "v1"}), false),
-        (json!({SIDECARSET_CUSTOM_VERSION: ""}), json!({}), json!({}), json!({}), true),
+        (
+            labelled,
+            json!({}),
+            json!({"mine": "x"}),
+            json!({"customVersion": "v1"}),
+            false,
+        ),
+        (
+            json!({SIDECARSET_CUSTOM_VERSION: "v1"}),
+            json!({}),
+            json!({}),
+            json!({"customVersion": "v1"}),
+            false,
+        ),
+        (
+            json!({SIDECARSET_CUSTOM_VERSION: ""}),
+            json!({}),
+            json!({}),
+            json!({}),
+            true,
+        ),
         // No schema lets it pass.
-        (json!({}), json!({"customVersion": "x"}), json!({}), json!({}), true),
+        (
+            json!({}),
+            json!({"customVersion": "x"}),
+            json!({}),
+            json!({}),
+            true,
+        ),
     ] {
         let original = set(ALPHA, &labels, &alpha);
         let converted = to(BETA, &original);
         assert_eq!(converted["spec"], beta, "{original}");
-        assert_eq!(converted["metadata"].get("labels").unwrap_or(&json!({})), &kept, "{original}");
+        assert_eq!(
+            converted["metadata"].get("labels").unwrap_or(&json!({})),
+            &kept,
+            "{original}"
+        );
         assert_eq!(memory(&converted).is_some(), is_remembered, "{original}");
         assert_eq!(to(ALPHA, &converted), original);
     }
@@ -69,13 +121,43 @@ fn what_v1alpha1_says_is_said_in_v1beta1_and_comes_back() {
 #[test]
 fn what_v1beta1_says_is_said_in_v1alpha1_and_comes_back() {
     for (labels, beta, kept, alpha, is_remembered) in [
-        (json!({}), json!({"namespaceSelector": of("a")}), json!({}), json!({"namespaceSelector": of("a")}), false),
-        (json!({}), json!({"customVersion": "v1"}), json!({SIDECARSET_CUSTOM_VERSION: "v1"}), json!({}), false),
-        (json!({}), json!({"customVersion": ""}), json!({}), json!({}), true),
+        (
+            json!({}),
+            json!({"namespaceSelector": of("a")}),
+            json!({}),
+            json!({"namespaceSelector": of("a")}),
+            false,
+        ),
+        (
+            json!({}),
+            json!({"customVersion": "v1"}),
+            json!({SIDECARSET_CUSTOM_VERSION: "v1"}),
+            json!({}),
+            false,
+        ),
+        (
+            json!({}),
+            json!({"customVersion": ""}),
+            json!({}),
+            json!({}),
+            true,
+        ),
         // An object with it as a label could not be read.
-        (json!({}), json!({"customVersion": "no label"}), json!({}), json!({}), true),
+        (
+            json!({}),
+            json!({"customVersion": "no label"}),
+            json!({}),
+            json!({}),
+            true,
+        ),
         // In v1beta1 the label means nothing.
-        (json!({SIDECARSET_CUSTOM_VERSION: "v1"}), json!({}), json!({}), json!({}), true),
+        (
+            json!({SIDECARSET_CUSTOM_VERSION: "v1"}),
+            json!({}),
+            json!({}),
+            json!({}),
+            true,
+        ),
         (
             json!({SIDECARSET_CUSTOM_VERSION: "v1"}),
             json!({"customVersion": "v2"}),
@@ -84,12 +166,22 @@ fn what_v1beta1_says_is_said_in_v1alpha1_and_comes_back() {
             true,
         ),
         // No schema lets it pass.
-        (json!({}), json!({"namespace": "a"}), json!({}), json!({}), true),
+        (
+            json!({}),
+            json!({"namespace": "a"}),
+            json!({}),
+            json!({}),
+            true,
+        ),
     ] {
         let original = set(BETA, &labels, &beta);
         let converted = to(ALPHA, &original);
         assert_eq!(converted["spec"], alpha, "{original}");
-        assert_eq!(converted["metadata"].get("labels").unwrap_or(&json!({})), &kept, "{original}");
+        assert_eq!(
+            converted["metadata"].get("labels").unwrap_or(&json!({})),
+            &kept,
+            "{original}"
+        );
         assert_eq!(memory(&converted).is_some(), is_remembered, "{original}");
         assert_eq!(to(BETA, &converted), original);
     }
@@ -97,13 +189,27 @@ fn what_v1beta1_says_is_said_in_v1alpha1_and_comes_back() {
 
 #[test]
 fn a_selector_that_was_edited_is_not_undone_by_the_namespace_that_it_came_from() {
-    for alpha in [json!({"namespace": "a"}), json!({"namespace": "a", "namespaceSelector": of("a")})] {
+    for alpha in [
+        json!({"namespace": "a"}),
+        json!({"namespace": "a", "namespaceSelector": of("a")}),
+    ] {
         let converted = to(BETA, &set(ALPHA, &json!({}), &alpha));
         let edit = json!({"matchLabels": {"team": "b"}});
-        let edited = to(ALPHA, &with(converted.clone(), "/spec/namespaceSelector", edit.clone()));
-        assert_eq!(edited["spec"], json!({"namespaceSelector": edit}), "{alpha}");
+        let edited = to(
+            ALPHA,
+            &with(converted.clone(), "/spec/namespaceSelector", edit.clone()),
+        );
+        assert_eq!(
+            edited["spec"],
+            json!({"namespaceSelector": edit}),
+            "{alpha}"
+        );
         let back = to(BETA, &edited);
-        assert_eq!((&back["spec"], memory(&back)), (&json!({"namespaceSelector": edit}), None), "{alpha}");
+        assert_eq!(
+            (&back["spec"], memory(&back)),
+            (&json!({"namespaceSelector": edit}), None),
+            "{alpha}"
+        );
 
         let mut removed = converted;
         removed["spec"] = json!({});
@@ -113,17 +219,30 @@ fn a_selector_that_was_edited_is_not_undone_by_the_namespace_that_it_came_from()
 
 #[test]
 fn another_edit_leaves_the_namespace() {
-    let converted = to(BETA, &set(ALPHA, &json!({SIDECARSET_CUSTOM_VERSION: "v1"}), &json!({"namespace": "a"})));
+    let converted = to(
+        BETA,
+        &set(
+            ALPHA,
+            &json!({SIDECARSET_CUSTOM_VERSION: "v1"}),
+            &json!({"namespace": "a"}),
+        ),
+    );
     let edited = to(ALPHA, &with(converted, "/spec/customVersion", json!("v2")));
     assert_eq!(edited["spec"], json!({"namespace": "a"}));
-    assert_eq!(edited["metadata"]["labels"], json!({SIDECARSET_CUSTOM_VERSION: "v2"}));
+    assert_eq!(
+        edited["metadata"]["labels"],
+        json!({SIDECARSET_CUSTOM_VERSION: "v2"})
+    );
 }
 
 #[test]
 fn a_namespace_that_was_edited_counts() {
     let stored = to(BETA, &set(ALPHA, &json!({}), &json!({"namespace": "a"})));
     let edited = with(to(ALPHA, &stored), "/spec/namespace", json!("b"));
-    assert_eq!(to(BETA, &edited)["spec"], json!({"namespaceSelector": of("b")}));
+    assert_eq!(
+        to(BETA, &edited)["spec"],
+        json!({"namespaceSelector": of("b")})
+    );
 }
 
 #[test]
@@ -131,7 +250,10 @@ fn a_memory_that_contradicts_the_selector_is_forged() {
     let forged = json!({"version": "v1alpha1", "places": [{"path": ["spec", "namespace"], "original": "kube-system"}]});
     let mut forger = set(BETA, &json!({}), &json!({"namespaceSelector": of("a")}));
     forger["metadata"]["annotations"] = json!({CONVERSION: forged.to_string()});
-    assert_eq!(to(ALPHA, &forger), set(ALPHA, &json!({}), &json!({"namespaceSelector": of("a")})));
+    assert_eq!(
+        to(ALPHA, &forger),
+        set(ALPHA, &json!({}), &json!({"namespaceSelector": of("a")}))
+    );
 }
 
 /// SidecarSets of both versions that their types read, with what only the other version knows as well.
@@ -152,10 +274,16 @@ fn sidecarsets() -> BoxedStrategy<Value> {
             ("containers", anything().boxed()),
         ])
     };
-    let labels =
-        || object(vec![(SIDECARSET_CUSTOM_VERSION, one_of(&["", "a", "b"]).boxed()), ("mine", one_of(&["x"]).boxed())]);
-    let alphas = (labels(), spec(text(), unknown())).prop_map(|(labels, spec)| set(ALPHA, &labels, &spec));
-    let betas = (labels(), spec(unknown(), text())).prop_map(|(labels, spec)| set(BETA, &labels, &spec));
+    let labels = || {
+        object(vec![
+            (SIDECARSET_CUSTOM_VERSION, one_of(&["", "a", "b"]).boxed()),
+            ("mine", one_of(&["x"]).boxed()),
+        ])
+    };
+    let alphas =
+        (labels(), spec(text(), unknown())).prop_map(|(labels, spec)| set(ALPHA, &labels, &spec));
+    let betas =
+        (labels(), spec(unknown(), text())).prop_map(|(labels, spec)| set(BETA, &labels, &spec));
     prop_oneof![alphas, betas].boxed()
 }
 

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{
-    ALPHA, BETA, EXCLUDE, PARALLELISM, anything, int_or_percent, memory, metadata, object, one_of, other, rolling, to,
+    ALPHA, BETA, EXCLUDE, PARALLELISM, anything, int_or_percent, memory, metadata, object, one_of,
+    other, rolling, to,
 };
 use crate::names::annotation::CONVERSION;
 
@@ -40,7 +41,10 @@ fn clone_set_template_reads_as_that_version() {
     }));
     let stored = to(BETA, &united(ALPHA, &older, &json!({})));
     assert_eq!(clone_set(&stored), &newer);
-    assert_eq!(clone_set(&to(ALPHA, &united(BETA, &newer, &json!({})))), &older);
+    assert_eq!(
+        clone_set(&to(ALPHA, &united(BETA, &newer, &json!({})))),
+        &older
+    );
 }
 
 #[test]
@@ -51,15 +55,27 @@ fn clone_set_template_without_metadata_keeps_flag() {
     }});
     let beta = united(BETA, &newer, &json!({}));
     let alpha = to(ALPHA, &beta);
-    assert_eq!(clone_set(&alpha)["metadata"]["labels"], json!({EXCLUDE: "true"}));
+    assert_eq!(
+        clone_set(&alpha)["metadata"]["labels"],
+        json!({EXCLUDE: "true"})
+    );
     assert_eq!(to(BETA, &alpha), beta);
 }
 
 #[test]
 fn older_template_without_strategies_reuses_claims() {
-    let stored = to(BETA, &united(ALPHA, &template(json!({"minReadySeconds": 1})), &json!({})));
-    assert_eq!(clone_set(&stored)["spec"]["scaleStrategy"]["enablePVCReuse"], true);
-    assert_eq!(clone_set(&stored)["spec"]["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"], "ReCreate");
+    let stored = to(
+        BETA,
+        &united(ALPHA, &template(json!({"minReadySeconds": 1})), &json!({})),
+    );
+    assert_eq!(
+        clone_set(&stored)["spec"]["scaleStrategy"]["enablePVCReuse"],
+        true
+    );
+    assert_eq!(
+        clone_set(&stored)["spec"]["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"],
+        "ReCreate"
+    );
 }
 
 #[test]
@@ -78,12 +94,17 @@ fn newer_shape_in_v1alpha1_is_kept_as_it_is() {
 
 #[test]
 fn edit_of_v1beta1_shows_in_v1alpha1_shape() {
-    let spec = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}});
+    let spec =
+        json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}});
     let mut stored = to(BETA, &united(ALPHA, &template(spec), &json!({})));
-    stored["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(7);
+    stored["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"]["rollingUpdate"]["partition"] =
+        json!(7);
     let read = to(ALPHA, &stored);
     let update = &clone_set(&read)["spec"]["updateStrategy"];
-    assert_eq!((update.get("rollingUpdate"), &update["partition"]), (None, &json!(7)));
+    assert_eq!(
+        (update.get("rollingUpdate"), &update["partition"]),
+        (None, &json!(7))
+    );
     assert_eq!(clone_set(&to(BETA, &read)), clone_set(&stored));
 }
 
@@ -95,8 +116,14 @@ fn mixed_template_takes_each_field_by_its_shape() {
     });
     let alpha = united(ALPHA, &template(spec.clone()), &json!({}));
     let stored = to(BETA, &alpha);
-    assert_eq!(clone_set(&stored)["spec"]["scaleStrategy"]["enablePVCReuse"], false);
-    assert_eq!(clone_set(&stored)["spec"]["updateStrategy"], spec["updateStrategy"]);
+    assert_eq!(
+        clone_set(&stored)["spec"]["scaleStrategy"]["enablePVCReuse"],
+        false
+    );
+    assert_eq!(
+        clone_set(&stored)["spec"]["updateStrategy"],
+        spec["updateStrategy"]
+    );
     assert_eq!(to(ALPHA, &stored), alpha);
 }
 
@@ -112,7 +139,8 @@ fn status_of_v1beta1_reads_in_both_shapes() {
     let alpha = to(ALPHA, &beta);
     let mut both = status;
     both["subsetReplicas"] = json!({"a": 3, "b": 0});
-    both["updateStatus"] = json!({"updatedRevision": "demo-1", "currentPartitions": {"a": 1, "b": 0}});
+    both["updateStatus"] =
+        json!({"updatedRevision": "demo-1", "currentPartitions": {"a": 1, "b": 0}});
     assert_eq!(alpha["status"], both);
     assert_eq!(to(BETA, &alpha), beta);
 }
@@ -141,18 +169,27 @@ fn status_of_older_release_reads_as_v1beta1() {
 #[test]
 fn other_templates_need_no_memory() {
     let mut beta = united(BETA, &json!({}), &json!({}));
-    beta["spec"]["template"] = json!({"deploymentTemplate": {"spec": {"updateStrategy": {"type": "x"}}}});
+    beta["spec"]["template"] =
+        json!({"deploymentTemplate": {"spec": {"updateStrategy": {"type": "x"}}}});
     let alpha = to(ALPHA, &beta);
     assert_eq!((memory(&alpha), &alpha["spec"]), (None, &beta["spec"]));
 }
 
 #[test]
 fn forged_memory_leaves_status_readable() {
-    let place = json!({"path": ["status", "subsetStatuses"], "mapped": [{"name": "a"}], "original": "odd"});
-    let mut alpha = united(ALPHA, &template(json!({})), &json!({"subsetStatuses": [{"name": "a"}]}));
+    let place =
+        json!({"path": ["status", "subsetStatuses"], "mapped": [{"name": "a"}], "original": "odd"});
+    let mut alpha = united(
+        ALPHA,
+        &template(json!({})),
+        &json!({"subsetStatuses": [{"name": "a"}]}),
+    );
     alpha["metadata"]["annotations"] =
         json!({CONVERSION: json!({"version": "v1beta1", "places": [place]}).to_string()});
-    assert_eq!(to(BETA, &alpha)["status"]["subsetStatuses"], json!([{"name": "a"}]));
+    assert_eq!(
+        to(BETA, &alpha)["status"]["subsetStatuses"],
+        json!([{"name": "a"}])
+    );
 }
 
 /// UnitedDeployments of both versions, with templates and statuses of both shapes.
@@ -165,11 +202,24 @@ fn uniteddeployments() -> BoxedStrategy<Value> {
         ("maxUnavailable", int_or_percent().boxed()),
     ]);
     let mut fields = rolling(None);
-    fields.push(("type", one_of(&["ReCreate", "InPlaceOnly", "OnDelete", "RollingUpdate", "Else"]).boxed()));
+    fields.push((
+        "type",
+        one_of(&[
+            "ReCreate",
+            "InPlaceOnly",
+            "OnDelete",
+            "RollingUpdate",
+            "Else",
+        ])
+        .boxed(),
+    ));
     fields.push(("rollingUpdate", object(rolling(Some("podUpdatePolicy")))));
     let spec = object(vec![
         ("scaleStrategy", scale),
-        ("updateStrategy", prop_oneof![object(fields), anything().boxed()].boxed()),
+        (
+            "updateStrategy",
+            prop_oneof![object(fields), anything().boxed()].boxed(),
+        ),
         ("template", anything().boxed()),
     ]);
     let template = object(vec![("metadata", metadata()), ("spec", spec)]);
@@ -180,8 +230,13 @@ fn uniteddeployments() -> BoxedStrategy<Value> {
         ("replicas", (0..5).prop_map(Value::from).boxed()),
         ("partition", (0..5).prop_map(Value::from).boxed()),
     ]);
-    let subsets = proptest::collection::vec(subset, 0..4).prop_map(Value::from).boxed();
-    let update = object(vec![("updatedRevision", one_of(&["x", "y"]).boxed()), ("currentPartitions", numbers())]);
+    let subsets = proptest::collection::vec(subset, 0..4)
+        .prop_map(Value::from)
+        .boxed();
+    let update = object(vec![
+        ("updatedRevision", one_of(&["x", "y"]).boxed()),
+        ("currentPartitions", numbers()),
+    ]);
     let status = object(vec![
         ("subsetReplicas", numbers()),
         ("updateStatus", update),
@@ -189,7 +244,9 @@ fn uniteddeployments() -> BoxedStrategy<Value> {
         ("subsetStatuses", subsets),
     ]);
     let version = prop_oneof![Just(ALPHA), Just(BETA)];
-    (version, template, status).prop_map(|(version, template, status)| united(version, &template, &status)).boxed()
+    (version, template, status)
+        .prop_map(|(version, template, status)| united(version, &template, &status))
+        .boxed()
 }
 
 proptest! {

@@ -34,11 +34,19 @@ pub(super) fn rules() -> Vec<Patch> {
         let path = format!("spec.{list}");
         let mut checks = vec![short_name(), no_host_port(), one_kind_of_resources()];
         checks.extend(of_init.then(resources_policy_of_sidecar));
-        let policy = if of_init { "AfterAppContainer" } else { "BeforeAppContainer" };
-        let description = "BeforeAppContainer: in front of the pod's own. AfterAppContainer: behind them.";
+        let policy = if of_init {
+            "AfterAppContainer"
+        } else {
+            "BeforeAppContainer"
+        };
+        let description =
+            "BeforeAppContainer: in front of the pod's own. AfterAppContainer: behind them.";
         let mut rules = vec![
             at(&path, by_name(MOST_CONTAINERS)),
-            at(format!("{path}[]"), json!({"required": ["name"], "properties": fields(of_init)})),
+            at(
+                format!("{path}[]"),
+                json!({"required": ["name"], "properties": fields(of_init)}),
+            ),
             at(format!("{path}[]"), check(&checks)),
             at(
                 format!("{path}[].podInjectPolicy"),
@@ -46,8 +54,14 @@ pub(super) fn rules() -> Vec<Patch> {
             ),
         ];
         rules.extend(upgrade(&format!("{path}[].upgradeStrategy")));
-        rules.push(at(format!("{path}[].shareVolumePolicy"), json!({"default": {}})));
-        rules.push(at(format!("{path}[].shareVolumePolicy.type"), json!({"default": "disabled"})));
+        rules.push(at(
+            format!("{path}[].shareVolumePolicy"),
+            json!({"default": {}}),
+        ));
+        rules.push(at(
+            format!("{path}[].shareVolumePolicy.type"),
+            json!({"default": "disabled"}),
+        ));
         rules.extend(transfer(&format!("{path}[].transferEnv")));
         rules.extend(resources(&format!("{path}[].resourcesPolicy")));
         rules
@@ -58,10 +72,10 @@ pub(super) fn rules() -> Vec<Patch> {
 /// The fields of a pod's container that rules look at.
 fn fields(of_init: bool) -> Value {
     let kept = |description: &str| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "description": description});
-    let mut resources =
-        kept("Its resources: see `kubectl explain pod.spec.containers.resources`. Not together with resourcesPolicy.");
-    resources["properties"] =
-        json!({"limits": kept("The most that it gets."), "requests": kept("What it gets at the least.")});
+    let mut resources = kept(
+        "Its resources: see `kubectl explain pod.spec.containers.resources`. Not together with resourcesPolicy.",
+    );
+    resources["properties"] = json!({"limits": kept("The most that it gets."), "requests": kept("What it gets at the least.")});
     let mut port = kept("");
     port["properties"] = json!({"hostPort": {
         "type": "integer", "format": "int32", "description": "A port of the node. Not with HotUpgrade, whose two containers would both want it.",
@@ -92,12 +106,14 @@ fn fields(of_init: bool) -> Value {
 
 /// The apiserver refuses a pod that has such an image. Of a template it says nothing, so all pods would be refused later.
 fn no_blanks() -> Value {
-    rule("self == self.trim()", "'is \"%s\", but an image has no blanks at its ends: remove them'.format([self])")
+    rule(
+        "self == self.trim()",
+        "'is \"%s\", but an image has no blanks at its ends: remove them'.format([self])",
+    )
 }
 
 fn upgrade(path: &str) -> [Patch; 6] {
-    let has_image =
-        "self.upgradeType != 'HotUpgrade' || (has(self.hotUpgradeEmptyImage) && self.hotUpgradeEmptyImage != '')";
+    let has_image = "self.upgradeType != 'HotUpgrade' || (has(self.hotUpgradeEmptyImage) && self.hotUpgradeEmptyImage != '')";
     let missing = "is missing, but HotUpgrade runs a second container with it: set it to an image that does nothing, or upgradeType to \
                    ColdUpgrade";
     let fixed = "'cannot be changed from %s to %s, for pods have one container or two by it: take the change back, or create another \
@@ -107,10 +123,25 @@ fn upgrade(path: &str) -> [Patch; 6] {
     [
         // A default is held to the rules before the defaults of its fields are filled in.
         at(path, json!({"default": {"upgradeType": "ColdUpgrade"}})),
-        at(format!("{path}.upgradeType"), json!({"default": "ColdUpgrade"})),
-        at(format!("{path}.hotUpgradeEmptyImage"), json!({"maxLength": REFERENCE})),
-        at(format!("{path}.hotUpgradeEmptyImage"), check(&[no_blanks()])),
-        at(path, check(&[reported_at(".hotUpgradeEmptyImage", json!({"rule": has_image, "message": missing}))])),
+        at(
+            format!("{path}.upgradeType"),
+            json!({"default": "ColdUpgrade"}),
+        ),
+        at(
+            format!("{path}.hotUpgradeEmptyImage"),
+            json!({"maxLength": REFERENCE}),
+        ),
+        at(
+            format!("{path}.hotUpgradeEmptyImage"),
+            check(&[no_blanks()]),
+        ),
+        at(
+            path,
+            check(&[reported_at(
+                ".hotUpgradeEmptyImage",
+                json!({"rule": has_image, "message": missing}),
+            )]),
+        ),
         at(path, check(&[reported_at(".upgradeType", fixed)])),
     ]
 }
@@ -118,19 +149,27 @@ fn upgrade(path: &str) -> [Patch; 6] {
 fn transfer(path: &str) -> Vec<Patch> {
     let field = format!("{path}[].sourceContainerNameFrom.fieldRef");
     let valid = r#"self.matches('^metadata[.](labels|annotations)\\[\'[^\']+\'\\]$')"#;
-    let message =
-        r#"'is "%s", but must be metadata.labels[\'KEY\'] or metadata.annotations[\'KEY\']: change it'.format([self])"#;
+    let message = r#"'is "%s", but must be metadata.labels[\'KEY\'] or metadata.annotations[\'KEY\']: change it'.format([self])"#;
     let version = "'is \"%s\", but must be v1: change or remove it'.format([self])";
     vec![
         at(path, json!({"maxItems": MOST_VARIABLES})),
-        at(format!("{path}[].sourceContainerName"), json!({"maxLength": NAME})),
+        at(
+            format!("{path}[].sourceContainerName"),
+            json!({"maxLength": NAME}),
+        ),
         at(format!("{path}[].envName"), json!({"maxLength": REFERENCE})),
         at(
             format!("{path}[].envNames"),
             json!({"maxItems": MOST_NAMES, "items": {"type": "string", "maxLength": REFERENCE}}),
         ),
-        at(format!("{field}.apiVersion"), json!({"maxLength": NAME, "description": "v1, as without it."})),
-        at(format!("{field}.apiVersion"), check(&[rule("self in ['', 'v1']", version)])),
+        at(
+            format!("{field}.apiVersion"),
+            json!({"maxLength": NAME, "description": "v1, as without it."}),
+        ),
+        at(
+            format!("{field}.apiVersion"),
+            check(&[rule("self in ['', 'v1']", version)]),
+        ),
         at(
             format!("{field}.fieldPath"),
             json!({"maxLength": FIELD_PATH, "description": "`metadata.labels['<key>']` or `metadata.annotations['<key>']`."}),
@@ -146,13 +185,25 @@ fn resources(path: &str) -> Vec<Patch> {
     let compiles = "''.matches(self) || !''.matches(self)";
     let regex = "is no regular expression (RE2): correct it, or remove it for all containers";
     let mut rules = vec![
-        at(format!("{path}.targetContainersNameRegex"), json!({"default": ".*", "minLength": 1, "maxLength": REGEX})),
-        at(format!("{path}.targetContainersNameRegex"), check(&[json!({"rule": compiles, "message": regex})])),
-        at(format!("{path}.resourcesExpr"), check(&[json!({"rule": some, "message": message})])),
+        at(
+            format!("{path}.targetContainersNameRegex"),
+            json!({"default": ".*", "minLength": 1, "maxLength": REGEX}),
+        ),
+        at(
+            format!("{path}.targetContainersNameRegex"),
+            check(&[json!({"rule": compiles, "message": regex})]),
+        ),
+        at(
+            format!("{path}.resourcesExpr"),
+            check(&[json!({"rule": some, "message": message})]),
+        ),
     ];
     for of in ["limits", "requests"] {
         for resource in ["cpu", "memory"] {
-            rules.push(at(format!("{path}.resourcesExpr.{of}.{resource}"), json!({"maxLength": EXPRESSION})));
+            rules.push(at(
+                format!("{path}.resourcesExpr.{of}.{resource}"),
+                json!({"maxLength": EXPRESSION}),
+            ));
         }
     }
     rules
@@ -174,7 +225,10 @@ fn no_host_port() -> Value {
     let message = "'has hostPort %s, but with HotUpgrade both containers would want it: remove it, or set upgradeType to ColdUpgrade'\
                    .format([self.ports.filter(p, has(p.hostPort) && p.hostPort != 0).map(p, p.hostPort)])";
     let valid = |of: &str| {
-        format!("(!({}) || !has({of}.ports) || {of}.ports.all(p, !has(p.hostPort) || p.hostPort == 0))", is_hot(of))
+        format!(
+            "(!({}) || !has({of}.ports) || {of}.ports.all(p, !has(p.hostPort) || p.hostPort == 0))",
+            is_hot(of)
+        )
     };
     unless_before(valid, reported_at(".ports", rule("", message)))
 }
@@ -187,15 +241,23 @@ fn one_kind_of_resources() -> Value {
              (!has({of}.resources.limits) && !has({of}.resources.requests)))"
         )
     };
-    unless_before(valid, reported_at(".resourcesPolicy", json!({"message": message})))
+    unless_before(
+        valid,
+        reported_at(".resourcesPolicy", json!({"message": message})),
+    )
 }
 
 fn resources_policy_of_sidecar() -> Value {
     let message = "is set, but this init container ends before the pod's containers start: remove it, or set restartPolicy to Always";
     let valid = |of: &str| {
-        format!("(!has({of}.resourcesPolicy) || (has({of}.restartPolicy) && {of}.restartPolicy == 'Always'))")
+        format!(
+            "(!has({of}.resourcesPolicy) || (has({of}.restartPolicy) && {of}.restartPolicy == 'Always'))"
+        )
     };
-    unless_before(valid, reported_at(".resourcesPolicy", json!({"message": message})))
+    unless_before(
+        valid,
+        reported_at(".resourcesPolicy", json!({"message": message})),
+    )
 }
 
 /// There is a container at all.
@@ -227,19 +289,27 @@ pub(super) fn named_once() -> Value {
 
 /// A container with HotUpgrade is two in a pod, whose names no other has.
 pub(super) fn free_names() -> Value {
-    let all =
-        |spec: &str, of: &str| LISTS.map(|list| format!("(has({spec}.{list}) ? {spec}.{list}{of} : [])")).join(" + ");
+    let all = |spec: &str, of: &str| {
+        LISTS
+            .map(|list| format!("(has({spec}.{list}) ? {spec}.{list}{of} : [])"))
+            .join(" + ")
+    };
     let taken = |spec: &str| {
         let names = all(spec, ".map(c, c.name)");
         let hot = all(spec, &format!(".filter(c, {}).map(c, c.name)", is_hot("c")));
-        format!("({names}).filter(n, n.matches('-[12]$') && n.substring(0, size(n) - 2) in ({hot}))")
+        format!(
+            "({names}).filter(n, n.matches('-[12]$') && n.substring(0, size(n) - 2) in ({hot}))"
+        )
     };
     let message = format!(
         "'has a container named %s, which a container with HotUpgrade has as one of its two in a pod: name it otherwise'\
          .format([{}])",
         taken("self")
     );
-    unless_before(|spec| format!("size({}) == 0", taken(spec)), reported_at(".containers", rule("", message)))
+    unless_before(
+        |spec| format!("size({}) == 0", taken(spec)),
+        reported_at(".containers", rule("", message)),
+    )
 }
 
 /// Pods that have the containers could not get another.

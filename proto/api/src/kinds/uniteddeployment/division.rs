@@ -10,19 +10,27 @@ use crate::crd::rules::{at, check, int32, reported_at, rule, unless_unchanged};
 /// costly where the value itself is `self`.
 pub(super) fn share(field: &str) -> [Patch; 2] {
     let value = format!("self.{field}");
-    let valid = format!("!has({value}) || type({value}) == int || {}[?{value}].hasValue()", percentages());
+    let valid = format!(
+        "!has({value}) || type({value}) == int || {}[?{value}].hasValue()",
+        percentages()
+    );
     let message = format!(
         "'is \"%s\", but must be a number from 0 to 2147483647 or a whole percentage from \"0%%\" to \"100%%\"'\
          .format([{value}])"
     );
     let rule = reported_at(&format!(".{field}"), rule(valid, message));
-    [int32(format!("{SUBSETS}[].{field}"), 0), at(format!("{SUBSETS}[]"), check(&[rule]))]
+    [
+        int32(format!("{SUBSETS}[].{field}"), 0),
+        at(format!("{SUBSETS}[]"), check(&[rule])),
+    ]
 }
 
 /// An expression: the number of each percentage. The apiserver takes a percentage for a text without bound, and refuses
 /// rules that read it; to look it up is cheap.
 fn percentages() -> String {
-    let each: Vec<_> = (0..=100).map(|percent| format!("'{percent}%':{percent}")).collect();
+    let each: Vec<_> = (0..=100)
+        .map(|percent| format!("'{percent}%':{percent}"))
+        .collect();
     format!("{{{}}}", each.join(","))
 }
 
@@ -40,7 +48,8 @@ fn unless_scaled(rule: Value) -> Value {
     unless_unchanged(&["topology"], rule)
 }
 
-const NOTHING_TO_DIVIDE: &str = "!has(self.replicas) || !has(self.topology) || !has(self.topology.subsets)";
+const NOTHING_TO_DIVIDE: &str =
+    "!has(self.replicas) || !has(self.topology) || !has(self.topology.subsets)";
 
 pub(super) fn bounds() -> Value {
     let (min, max) = (pods("s.minReplicas"), pods("s.maxReplicas"));
@@ -54,7 +63,10 @@ pub(super) fn bounds() -> Value {
 }
 
 fn sum() -> String {
-    format!("self.topology.subsets.map(s, has(s.replicas) ? {} : 0).sum()", pods("s.replicas"))
+    format!(
+        "self.topology.subsets.map(s, has(s.replicas) ? {} : 0).sum()",
+        pods("s.replicas")
+    )
 }
 
 pub(super) fn sum_is_less() -> Value {

@@ -25,11 +25,13 @@ pub(super) fn clone_set_scale() -> Value {
 
 /// The same of its `updateStrategy`.
 pub(super) fn clone_set_update() -> Value {
-    let int_or_string = json!({"x-kubernetes-int-or-string": true, "description": "As in v1alpha1."});
+    let int_or_string =
+        json!({"x-kubernetes-int-or-string": true, "description": "As in v1alpha1."});
     let open = json!({
         "type": "object", "x-kubernetes-preserve-unknown-fields": true, "description": "As in v1alpha1.",
     });
-    let number = json!({"type": "integer", "description": "As in v1beta1; v1alpha1 has an annotation."});
+    let number =
+        json!({"type": "integer", "description": "As in v1beta1; v1alpha1 has an annotation."});
     let mut in_place = open.clone();
     in_place["properties"] = json!({
         "imagePreDownloadParallelism": {
@@ -42,11 +44,17 @@ pub(super) fn clone_set_update() -> Value {
         ("partition", int_or_string.clone()),
         ("maxUnavailable", int_or_string.clone()),
         ("maxSurge", int_or_string),
-        ("paused", json!({"type": "boolean", "description": "As in v1alpha1."})),
+        (
+            "paused",
+            json!({"type": "boolean", "description": "As in v1alpha1."}),
+        ),
         ("priorityStrategy", open),
         ("inPlaceUpdateStrategy", in_place),
     ];
-    let given: Vec<_> = flat.iter().map(|(name, _)| format!("has(self.{name})")).collect();
+    let given: Vec<_> = flat
+        .iter()
+        .map(|(name, _)| format!("has(self.{name})"))
+        .collect();
     let older = format!(
         "({} || (has(self.type) && self.type in ['ReCreate', 'InPlaceIfPossible', 'InPlaceOnly']))",
         given.join(" || ")
@@ -76,18 +84,26 @@ pub(super) fn clone_set_update() -> Value {
 pub(super) fn one_value() -> [Value; 3] {
     let by_subset = |field: &str, place: &str| {
         let other = format!("self.{place}");
-        let parent = place.split_once('.').map_or_else(String::new, |(parent, _)| format!("!has(self.{parent}) || "));
+        let parent = place
+            .split_once('.')
+            .map_or_else(String::new, |(parent, _)| {
+                format!("!has(self.{parent}) || ")
+            });
         let differs = format!(
             "has(s.name) && has(s.{field}) && s.{field} != 0 && s.name in {other} && {other}[s.name] != s.{field}"
         );
-        let valid =
-            format!("!has(self.subsetStatuses) || {parent}!has({other}) || !self.subsetStatuses.exists(s, {differs})");
+        let valid = format!(
+            "!has(self.subsetStatuses) || {parent}!has({other}) || !self.subsetStatuses.exists(s, {differs})"
+        );
         let message = format!(
             "'has other values than {field} in subsetStatuses for %s: write one of the two'\
              .format([self.subsetStatuses.filter(s, {differs}).map(s, s.name)])"
         );
         let valid = |of: &str| valid.replace("self.", &format!("{of}."));
-        unless_before(valid, reported_at(&format!(".{place}"), rule("true", message)))
+        unless_before(
+            valid,
+            reported_at(&format!(".{place}"), rule("true", message)),
+        )
     };
     let revision = |of: &str| {
         format!(
@@ -100,6 +116,9 @@ pub(super) fn one_value() -> [Value; 3] {
     [
         by_subset("replicas", "subsetReplicas"),
         by_subset("partition", "updateStatus.currentPartitions"),
-        unless_before(revision, reported_at(".updatedRevision", rule("true", message))),
+        unless_before(
+            revision,
+            reported_at(".updatedRevision", rule("true", message)),
+        ),
     ]
 }

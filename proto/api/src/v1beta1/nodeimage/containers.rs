@@ -41,7 +41,11 @@ pub struct InspectEnv {
     #[serde(default)]
     pub values: BTreeMap<String, String>,
     /// The runtime's id, without its scheme, of the container that is stopped if it runs; without it, none is for its id.
-    #[serde(default, rename = "containerID", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        rename = "containerID",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub container_id: String,
 }
 
@@ -97,7 +101,11 @@ pub struct InspectedContainer {
     /// The container's name in the pod.
     pub name: String,
     /// The runtime's id, in the form of the pod's status: `containerd://…`.
-    #[serde(default, rename = "containerID", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        rename = "containerID",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub container_id: String,
     /// The image as the pod's spec had it when the container was created.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -148,7 +156,11 @@ pub struct StoppedContainer {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hook_message: String,
     /// The next container of this name that has run for minStartedSeconds, by the node's clock.
-    #[serde(default, rename = "lastingContainerID", skip_serializing_if = "String::is_empty")]
+    #[serde(
+        default,
+        rename = "lastingContainerID",
+        skip_serializing_if = "String::is_empty"
+    )]
     pub lasting_container_id: String,
 }
 

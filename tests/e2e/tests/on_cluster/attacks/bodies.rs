@@ -43,14 +43,33 @@ pub(crate) async fn giant_bodies_stop_no_replica(case: &Case) -> Result<()> {
         for (mebibytes, is_refused) in [(64, true), (21, true), (7, false)] {
             let ips = ips.clone();
             let post = Neighbour::does(case, move |neighbour| async move {
-                let (objects, secrets) = (review_of(mebibytes << 20), review_of_secrets(mebibytes << 20));
-                let posts = [("/convert", &objects), ("/convert", &secrets), ("/validate", &objects)];
-                for (ip, (path, body)) in ips.iter().flat_map(|ip| posts.iter().map(move |post| (ip, *post))) {
+                let (objects, secrets) = (
+                    review_of(mebibytes << 20),
+                    review_of_secrets(mebibytes << 20),
+                );
+                let posts = [
+                    ("/convert", &objects),
+                    ("/convert", &secrets),
+                    ("/validate", &objects),
+                ];
+                for (ip, (path, body)) in ips
+                    .iter()
+                    .flat_map(|ip| posts.iter().map(move |post| (ip, *post)))
+                {
                     let answer = neighbour.post(ip, path, body.as_bytes()).await;
-                    let answer = answer.with_context(|| format!("{mebibytes} MiB for {path} of {ip}"))?;
+                    let answer =
+                        answer.with_context(|| format!("{mebibytes} MiB for {path} of {ip}"))?;
                     println!("{mebibytes} MiB for {path}: {:?}", answer.status);
-                    let as_wanted = if is_refused { answer.refuses() } else { answer.status.is_some() };
-                    ensure!(as_wanted, "the answer to {mebibytes} MiB for {path} of {ip} is {:?}", answer.status);
+                    let as_wanted = if is_refused {
+                        answer.refuses()
+                    } else {
+                        answer.status.is_some()
+                    };
+                    ensure!(
+                        as_wanted,
+                        "the answer to {mebibytes} MiB for {path} of {ip} is {:?}",
+                        answer.status
+                    );
                 }
                 Ok(())
             });
@@ -68,12 +87,22 @@ pub(crate) async fn a_hundred_bodies_at_once_fit(case: &Case) -> Result<()> {
         let ips = Replicas::now(case).await?.ips();
         let post = Neighbour::does(case, move |neighbour| async move {
             let body = review_of(2 << 20);
-            let posts =
-                ips.iter().flat_map(|ip| vec![ip; EACH]).map(|ip| neighbour.post(ip, "/convert", body.as_bytes()));
+            let posts = ips
+                .iter()
+                .flat_map(|ip| vec![ip; EACH])
+                .map(|ip| neighbour.post(ip, "/convert", body.as_bytes()));
             let answers = futures::future::join_all(posts).await;
-            let answered = answers.iter().filter(|answer| answer.as_ref().is_ok_and(|answer| answer.status.is_some()));
-            let first = answers.first().map(|first| first.as_ref().map(|answer| answer.status));
-            println!("{} of {} bodies were answered; the first: {first:?}", answered.count(), answers.len());
+            let answered = answers
+                .iter()
+                .filter(|answer| answer.as_ref().is_ok_and(|answer| answer.status.is_some()));
+            let first = answers
+                .first()
+                .map(|first| first.as_ref().map(|answer| answer.status));
+            println!(
+                "{} of {} bodies were answered; the first: {first:?}",
+                answered.count(),
+                answers.len()
+            );
             Ok(())
         });
         somebody_is_answered_during(case, post).await
@@ -86,19 +115,37 @@ pub(crate) async fn a_hundred_bodies_at_once_fit(case: &Case) -> Result<()> {
 pub(crate) async fn a_namespace_with_a_fragment_makes_nothing(case: &Case) -> Result<()> {
     attack(case, async || {
         let ips = Replicas::now(case).await?.ips();
-        let namespaces = ["podtemplates#", "podtemplates?", "podtemplates%23", "../x", ""];
+        let namespaces = [
+            "podtemplates#",
+            "podtemplates?",
+            "podtemplates%23",
+            "../x",
+            "",
+        ];
         let namespaces = namespaces.map(|end| format!("{}/{end}", case.namespace));
         let post = Neighbour::does(case, move |neighbour| async move {
-            for (ip, namespace) in ips.iter().flat_map(|ip| namespaces.iter().map(move |namespace| (ip, namespace))) {
-                let answer = neighbour.post(ip, "/validate", admission_of(namespace).as_bytes()).await?;
-                ensure!(answer.status.is_some(), "no answer for namespace {namespace}: {}", answer.text);
+            for (ip, namespace) in ips
+                .iter()
+                .flat_map(|ip| namespaces.iter().map(move |namespace| (ip, namespace)))
+            {
+                let answer = neighbour
+                    .post(ip, "/validate", admission_of(namespace).as_bytes())
+                    .await?;
+                ensure!(
+                    answer.status.is_some(),
+                    "no answer for namespace {namespace}: {}",
+                    answer.text
+                );
             }
             Ok(())
         });
         post.await?;
         let made = objects::list(case.client(), &case.namespace, "v1/PodTemplate", "").await?;
         let names: Vec<_> = made.iter().map(|made| &made["metadata"]["name"]).collect();
-        ensure!(made.is_empty(), "a neighbour made PodTemplates {names:?} with the controller's rights");
+        ensure!(
+            made.is_empty(),
+            "a neighbour made PodTemplates {names:?} with the controller's rights"
+        );
         Ok(())
     })
     .await
@@ -115,11 +162,16 @@ pub(crate) async fn long_namespaces_make_no_metrics(case: &Case) -> Result<()> {
                 let before = neighbour.metrics(ip).await?.len();
                 for number in 0..REQUESTS {
                     let namespace = format!("a/{}{number}", "x".repeat(30_000));
-                    neighbour.post(ip, "/validate", admission_of(&namespace).as_bytes()).await?;
+                    neighbour
+                        .post(ip, "/validate", admission_of(&namespace).as_bytes())
+                        .await?;
                 }
                 let after = neighbour.metrics(ip).await?.len();
                 println!("metrics: {before} bytes before, {after} bytes after");
-                ensure!(after < before + MORE_METRICS, "the metrics of {ip} grew from {before} to {after} bytes");
+                ensure!(
+                    after < before + MORE_METRICS,
+                    "the metrics of {ip} grew from {before} to {after} bytes"
+                );
             }
             Ok(())
         });

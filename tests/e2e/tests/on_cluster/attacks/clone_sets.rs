@@ -4,7 +4,9 @@ use anyhow::{Context, Result, ensure};
 use berth_e2e::objects::{self, kind};
 use serde_json::json;
 
-use super::{attack_by_tenant, everybody_can_list, somebody_elses_clone_set_grows, somebody_elses_request};
+use super::{
+    attack_by_tenant, everybody_can_list, somebody_elses_clone_set_grows, somebody_elses_request,
+};
 use crate::world::Case;
 
 /// The text of a CloneSet without pods, with this in a field of its template that nobody knows.
@@ -18,10 +20,18 @@ fn clone_set_with(name: &str, unknown: &str) -> String {
 pub(crate) async fn a_deep_clone_set_breaks_no_list(case: &Case) -> Result<()> {
     attack_by_tenant(case, async |tenant| {
         for depth in [200, 2000] {
-            let deep = clone_set_with(&format!("deep-{depth}"), &format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+            let deep = clone_set_with(
+                &format!("deep-{depth}"),
+                &format!("{}{}", "[".repeat(depth), "]".repeat(depth)),
+            );
             let created = tenant.create_clone_set(deep).await;
-            println!("a CloneSet nested {depth} deep: {:?}", created.as_ref().map_err(ToString::to_string));
-            everybody_can_list(case).await.with_context(|| format!("after a CloneSet nested {depth} deep"))?;
+            println!(
+                "a CloneSet nested {depth} deep: {:?}",
+                created.as_ref().map_err(ToString::to_string)
+            );
+            everybody_can_list(case)
+                .await
+                .with_context(|| format!("after a CloneSet nested {depth} deep"))?;
         }
         somebody_elses_request(case).await
     })
@@ -35,7 +45,10 @@ pub(crate) async fn a_fat_clone_set_stops_nobody(case: &Case) -> Result<()> {
     attack_by_tenant(case, async |tenant| {
         let fat = format!("[{}]", vec![r#"{"":0}"#; 195_000].join(","));
         let created = tenant.create_clone_set(clone_set_with("fat", &fat)).await;
-        println!("a CloneSet of 1.4 MB: {:?}", created.as_ref().map_err(ToString::to_string));
+        println!(
+            "a CloneSet of 1.4 MB: {:?}",
+            created.as_ref().map_err(ToString::to_string)
+        );
         somebody_elses_clone_set_grows(case, "web").await?;
         everybody_can_list(case).await?;
         match created {
@@ -49,11 +62,21 @@ pub(crate) async fn a_fat_clone_set_stops_nobody(case: &Case) -> Result<()> {
             Ok(()) => {
                 let blocked = |set: &serde_json::Value| {
                     let conditions = set["status"]["conditions"].as_array();
-                    conditions
-                        .is_some_and(|all| all.iter().any(|c| c["type"] == "Blocked" && c["reason"] == "Unreadable"))
+                    conditions.is_some_and(|all| {
+                        all.iter()
+                            .any(|c| c["type"] == "Blocked" && c["reason"] == "Unreadable")
+                    })
                 };
                 let (admin, patience) = (case.client(), crate::world::PATIENCE);
-                objects::until(admin, &tenant.namespace, kind::CLONE_SET, "fat", patience, blocked).await?;
+                objects::until(
+                    admin,
+                    &tenant.namespace,
+                    kind::CLONE_SET,
+                    "fat",
+                    patience,
+                    blocked,
+                )
+                .await?;
             }
         }
         Ok(())
@@ -68,7 +91,10 @@ pub(crate) async fn a_history_without_end_is_refused(case: &Case) -> Result<()> 
         set["spec"]["revisionHistoryLimit"] = i32::MAX.into();
         match tenant.create(&set).await {
             Ok(_) => anyhow::bail!("revisionHistoryLimit {} was accepted", i32::MAX),
-            Err(error) => ensure!(format!("{error:#}").contains("revisionHistoryLimit"), "{error:#}"),
+            Err(error) => ensure!(
+                format!("{error:#}").contains("revisionHistoryLimit"),
+                "{error:#}"
+            ),
         }
         Ok(())
     })

@@ -32,10 +32,15 @@ pub(super) async fn new_connections_are_answered(case: &Case, ips: Vec<String>) 
     Neighbour::does(case, move |neighbour| async move {
         let other = neighbour.beside_the_apiserver();
         for ip in &ips {
-            let answer = tokio::time::timeout(SOMEBODY_ELSE, other.post(ip, "/validate", b"{}")).await;
             let answer =
-                answer.with_context(|| format!("a new connection to {ip}: no answer in {SOMEBODY_ELSE:?}"))??;
-            ensure!(answer.status.is_some(), "a new connection to {ip} was closed without an answer");
+                tokio::time::timeout(SOMEBODY_ELSE, other.post(ip, "/validate", b"{}")).await;
+            let answer = answer.with_context(|| {
+                format!("a new connection to {ip}: no answer in {SOMEBODY_ELSE:?}")
+            })??;
+            ensure!(
+                answer.status.is_some(),
+                "a new connection to {ip} was closed without an answer"
+            );
         }
         Ok(())
     })
@@ -52,8 +57,11 @@ pub(crate) async fn idle_posts_hold_nobody_up(case: &Case) -> Result<()> {
             let mut held = Vec::new();
             for ip in ips.iter().flat_map(|ip| vec![ip; EACH]) {
                 // A replica may refuse any of them, as long as it answers others.
-                let Ok(mut stream) = neighbour.connect_tls(ip, WEBHOOKS, &[]).await else { continue };
-                let head = b"POST /convert HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+                let Ok(mut stream) = neighbour.connect_tls(ip, WEBHOOKS, &[]).await else {
+                    continue;
+                };
+                let head =
+                    b"POST /convert HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
                 if stream.write_all(head).await.is_ok() && stream.flush().await.is_ok() {
                     held.push(stream);
                 }
@@ -64,7 +72,10 @@ pub(crate) async fn idle_posts_hold_nobody_up(case: &Case) -> Result<()> {
             tokio::time::sleep(Duration::from_secs(1)).await;
             Ok(held)
         };
-        Neighbour::holds(case, open, async || somebody_elses_requests(case, all).await).await
+        Neighbour::holds(case, open, async || {
+            somebody_elses_requests(case, all).await
+        })
+        .await
     })
     .await
 }
@@ -81,7 +92,9 @@ async fn idle_connections_hold_nobody_up(case: &Case, addresses: u8) -> Result<(
         let ips = Replicas::now(case).await?.ips();
         let all = ips.clone();
         let open = async move |neighbour: Neighbour| {
-            let neighbours: Vec<_> = (0..addresses).map(|number| neighbour.at_address(number)).collect();
+            let neighbours: Vec<_> = (0..addresses)
+                .map(|number| neighbour.at_address(number))
+                .collect();
             let (mut plain, mut shaken) = (Vec::new(), Vec::new());
             for ip in &ips {
                 let half = || neighbours.iter().cycle().take(EACH / 2);
@@ -90,14 +103,25 @@ async fn idle_connections_hold_nobody_up(case: &Case, addresses: u8) -> Result<(
                     plain.extend(neighbour.connect(ip, WEBHOOKS).await);
                 }
                 let shakes = half().map(|neighbour| neighbour.connect_tls(ip, WEBHOOKS, &[]));
-                let shakes = tokio::time::timeout(Duration::from_secs(20), futures::future::join_all(shakes)).await;
+                let shakes = tokio::time::timeout(
+                    Duration::from_secs(20),
+                    futures::future::join_all(shakes),
+                )
+                .await;
                 shaken.extend(shakes.into_iter().flatten().filter_map(Result::ok));
             }
-            println!("{} connections, and {} with TLS, from {addresses} addresses", plain.len(), shaken.len());
+            println!(
+                "{} connections, and {} with TLS, from {addresses} addresses",
+                plain.len(),
+                shaken.len()
+            );
             ensure!(!shaken.is_empty(), "the webhooks cannot be reached at all");
             Ok((plain, shaken))
         };
-        Neighbour::holds(case, open, async || somebody_elses_requests(case, all).await).await
+        Neighbour::holds(case, open, async || {
+            somebody_elses_requests(case, all).await
+        })
+        .await
     })
     .await
 }
@@ -110,7 +134,10 @@ fn message_without_end() -> Message {
     let mut head = vec![0];
     head.extend(SAID.to_be_bytes());
     let parts = (0..255).map(|_| Bytes::from(vec![0; 16 << 10]));
-    let frames = [Bytes::from(head)].into_iter().chain(parts).map(|part| Ok(Frame::data(part)));
+    let frames = [Bytes::from(head)]
+        .into_iter()
+        .chain(parts)
+        .map(|part| Ok(Frame::data(part)));
     StreamBody::new(stream::iter(frames).chain(stream::pending()).boxed())
 }
 
@@ -128,32 +155,52 @@ async fn streams_of_grpc_fit(case: &Case, addresses: Vec<u8>) -> Result<()> {
         let all = ips.clone();
         let open = async move |neighbour: Neighbour| {
             let mut held = JoinSet::new();
-            for (ip, address) in ips.iter().flat_map(|ip| addresses.iter().map(move |address| (ip, *address))) {
-                let Ok(stream) = neighbour.at_address(address).connect_tls(ip, GRPC, &["h2"]).await else { continue };
-                let shaken = http2::handshake::<_, _, Message>(TokioExecutor::new(), TokioIo::new(stream)).await;
-                let Ok((sender, connection)) = shaken else { continue };
+            for (ip, address) in ips
+                .iter()
+                .flat_map(|ip| addresses.iter().map(move |address| (ip, *address)))
+            {
+                let Ok(stream) = neighbour
+                    .at_address(address)
+                    .connect_tls(ip, GRPC, &["h2"])
+                    .await
+                else {
+                    continue;
+                };
+                let shaken =
+                    http2::handshake::<_, _, Message>(TokioExecutor::new(), TokioIo::new(stream))
+                        .await;
+                let Ok((sender, connection)) = shaken else {
+                    continue;
+                };
                 held.spawn(async move {
                     // The server may end it, and is right to.
                     let _ = connection.await;
                 });
                 for _ in 0..EACH / addresses.len() {
                     let mut sender = sender.clone();
-                    let request = http::Request::post(format!("https://controller/{SERVICE_NAME}/Get"))
-                        .header("content-type", "application/grpc")
-                        .header("te", "trailers")
-                        .body(message_without_end())?;
+                    let request =
+                        http::Request::post(format!("https://controller/{SERVICE_NAME}/Get"))
+                            .header("content-type", "application/grpc")
+                            .header("te", "trailers")
+                            .body(message_without_end())?;
                     held.spawn(async move {
                         let _ = sender.send_request(request).await;
                     });
                 }
             }
             println!("{} calls", held.len());
-            ensure!(!held.is_empty(), "the port for pull secrets cannot be reached at all");
+            ensure!(
+                !held.is_empty(),
+                "the port for pull secrets cannot be reached at all"
+            );
             // What they send arrives.
             tokio::time::sleep(Duration::from_secs(8)).await;
             Ok(held)
         };
-        Neighbour::holds(case, open, async || somebody_elses_requests(case, all).await).await
+        Neighbour::holds(case, open, async || {
+            somebody_elses_requests(case, all).await
+        })
+        .await
     })
     .await
 }

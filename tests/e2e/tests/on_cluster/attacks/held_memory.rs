@@ -44,13 +44,17 @@ async fn posts_that_are_kept_hold_nobody_up(
         let open = async move |neighbour: Neighbour| {
             let body = review_of(bytes);
             let body = &body.as_bytes()[..body.len() - kept_back];
-            let posts = ips.iter().flat_map(|ip| (0..addresses).flat_map(move |address| vec![(ip, address); each]));
+            let posts = ips
+                .iter()
+                .flat_map(|ip| (0..addresses).flat_map(move |address| vec![(ip, address); each]));
             let posts = posts.map(|(ip, address)| {
                 let neighbour = neighbour.at_address(address);
                 async move {
                     let mut stream = neighbour.connect_tls(ip, WEBHOOKS, &[]).await?;
                     let length = body.len() + kept_back;
-                    let head = format!("POST /convert HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n");
+                    let head = format!(
+                        "POST /convert HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
+                    );
                     stream.write_all(head.as_bytes()).await?;
                     stream.write_all(body).await?;
                     stream.flush().await?;
@@ -59,12 +63,23 @@ async fn posts_that_are_kept_hold_nobody_up(
             });
             // A replica may refuse any of them, or let it wait, as long as it answers others.
             let posts = posts.map(|post| tokio::time::timeout(Duration::from_secs(20), post));
-            let held: Vec<_> = futures::future::join_all(posts).await.into_iter().flatten().flatten().collect();
-            println!("{} posts of {bytes} bytes from {addresses} addresses were sent and are held", held.len());
+            let held: Vec<_> = futures::future::join_all(posts)
+                .await
+                .into_iter()
+                .flatten()
+                .flatten()
+                .collect();
+            println!(
+                "{} posts of {bytes} bytes from {addresses} addresses were sent and are held",
+                held.len()
+            );
             ensure!(!held.is_empty(), "the webhooks cannot be reached at all");
             Ok(held)
         };
-        Neighbour::holds(case, open, async || somebody_elses_requests(case, all).await).await
+        Neighbour::holds(case, open, async || {
+            somebody_elses_requests(case, all).await
+        })
+        .await
     })
     .await
 }

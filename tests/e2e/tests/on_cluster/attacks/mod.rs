@@ -63,15 +63,26 @@ async fn attack(case: &Case, attack: impl AsyncFnOnce() -> Result<()>) -> Result
 }
 
 /// The same by a tenant, who has a namespace.
-async fn attack_by_tenant(case: &Case, attack_as: impl AsyncFnOnce(&Tenant) -> Result<()>) -> Result<()> {
+async fn attack_by_tenant(
+    case: &Case,
+    attack_as: impl AsyncFnOnce(&Tenant) -> Result<()>,
+) -> Result<()> {
     let tenant = Tenant::make(case).await?;
     let attacked = attack(case, async || attack_as(&tenant).await).await;
     all([attacked, tenant.end(case).await])
 }
 
 fn all(results: impl IntoIterator<Item = Result<()>>) -> Result<()> {
-    let failures: Vec<String> = results.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
-    if failures.is_empty() { Ok(()) } else { Err(anyhow!(failures.join("\n"))) }
+    let failures: Vec<String> = results
+        .into_iter()
+        .filter_map(Result::err)
+        .map(|error| format!("{error:#}"))
+        .collect();
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(anyhow!(failures.join("\n")))
+    }
 }
 
 /// A request for v1alpha1, which the webhooks convert. Nothing is stored.
@@ -81,10 +92,14 @@ pub(crate) async fn v1alpha1_request(case: &Case) -> Result<()> {
     // That version has other words for it.
     manifest["spec"]["updateStrategy"] = json!({"type": "InPlaceIfPossible"});
     let object: DynamicObject = serde_json::from_value(manifest.clone())?;
-    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
     let api = objects::api_of(case.client(), &case.namespace, &manifest)?;
     let answer = tokio::time::timeout(SOMEBODY_ELSE, api.create(&dry_run, &object)).await;
-    answer.with_context(|| format!("a v1alpha1 request had no answer within {SOMEBODY_ELSE:?}"))??;
+    answer
+        .with_context(|| format!("a v1alpha1 request had no answer within {SOMEBODY_ELSE:?}"))??;
     Ok(())
 }
 
@@ -102,14 +117,23 @@ async fn somebody_elses_request(case: &Case) -> Result<()> {
 
 async fn timed_request(case: &Case) -> Result<Duration> {
     let began = Instant::now();
-    v1alpha1_request(case).await.context("somebody else's v1alpha1 request")?;
+    v1alpha1_request(case)
+        .await
+        .context("somebody else's v1alpha1 request")?;
     Ok(began.elapsed())
 }
 
 /// Requests of somebody else, one after another, for as long as something goes on: each is answered. Says how long they took,
 /// and as many before.
-async fn somebody_is_answered_during<T>(case: &Case, what: impl Future<Output = Result<T>>) -> Result<T> {
-    let before = timed_requests(case, async || tokio::time::sleep(Duration::from_secs(3)).await).await?.1;
+async fn somebody_is_answered_during<T>(
+    case: &Case,
+    what: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let before = timed_requests(case, async || {
+        tokio::time::sleep(Duration::from_secs(3)).await
+    })
+    .await?
+    .1;
     let (done, during) = timed_requests(case, async || what.await).await?;
     println!("v1alpha1 requests of somebody else: before, {before}; during, {during}");
     done
@@ -134,7 +158,10 @@ async fn timed_requests<T>(case: &Case, what: impl AsyncFnOnce() -> T) -> Result
     let (done, took) = tokio::join!(what, requests);
     let mut took = took?;
     took.sort_unstable();
-    let at = |part: usize| took.get(took.len() * part / 100).map_or(Duration::ZERO, |(took, _)| *took);
+    let at = |part: usize| {
+        took.get(took.len() * part / 100)
+            .map_or(Duration::ZERO, |(took, _)| *took)
+    };
     let (longest, when) = took.last().copied().unwrap_or_default();
     let said = format!(
         "{} of {} ms, 99 of 100 within {} ms, the longest {} ms, {:.1} s after the begin of {:.1} s",
@@ -152,8 +179,13 @@ async fn timed_requests<T>(case: &Case, what: impl AsyncFnOnce() -> T) -> Result
 async fn everybody_can_list(case: &Case) -> Result<()> {
     for version in ["v1alpha1", "v1beta1"] {
         let path = format!("/apis/apps.kruise.io/{version}/clonesets");
-        let list = case.client().request_text(http::Request::get(path).body(Vec::new())?).await;
-        list.with_context(|| format!("the {version} CloneSets of all namespaces cannot be listed"))?;
+        let list = case
+            .client()
+            .request_text(http::Request::get(path).body(Vec::new())?)
+            .await;
+        list.with_context(|| {
+            format!("the {version} CloneSets of all namespaces cannot be listed")
+        })?;
     }
     Ok(())
 }
@@ -161,12 +193,22 @@ async fn everybody_can_list(case: &Case) -> Result<()> {
 /// A CloneSet of somebody else is worked on: one pod more is made, and those that were there stay.
 async fn somebody_elses_clone_set_grows(case: &Case, name: &str) -> Result<()> {
     let before = case.pods(name).await?;
-    case.patch(kind::CLONE_SET, name, json!({"spec": {"replicas": before.len() + 1}})).await?;
-    case.done(name).await.context("somebody else's CloneSet is not worked on")?;
+    case.patch(
+        kind::CLONE_SET,
+        name,
+        json!({"spec": {"replicas": before.len() + 1}}),
+    )
+    .await?;
+    case.done(name)
+        .await
+        .context("somebody else's CloneSet is not worked on")?;
     let after = case.pods(name).await?;
     for (pod, view) in &before {
         let now = after.get(pod).map(|now| (&now.uid, now.restarts()));
-        anyhow::ensure!(now == Some((&view.uid, view.restarts())), "somebody else's pod {pod} was touched: {now:?}");
+        anyhow::ensure!(
+            now == Some((&view.uid, view.restarts())),
+            "somebody else's pod {pod} was touched: {now:?}"
+        );
     }
     Ok(())
 }

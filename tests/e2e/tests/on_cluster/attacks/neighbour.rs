@@ -52,23 +52,40 @@ impl Answer {
 
 impl Neighbour {
     async fn of(case: &Case) -> Result<Neighbour> {
-        let ca = objects::get(case.client(), install::NAMESPACE, "v1/ConfigMap", "kruise-ca").await?;
-        let ca = ca["data"]["ca.crt"].as_str().context("kruise-ca has no ca.crt")?;
+        let ca = objects::get(
+            case.client(),
+            install::NAMESPACE,
+            "v1/ConfigMap",
+            "kruise-ca",
+        )
+        .await?;
+        let ca = ca["data"]["ca.crt"]
+            .as_str()
+            .context("kruise-ca has no ca.crt")?;
         let mut roots = rustls::RootCertStore::empty();
         for authority in CertificateDer::pem_slice_iter(ca.as_bytes()) {
             roots.add(authority?)?;
         }
-        Ok(Neighbour { address: address::stranger(0), roots })
+        Ok(Neighbour {
+            address: address::stranger(0),
+            roots,
+        })
     }
 
     /// The same neighbour at another of its addresses.
     pub(super) fn at_address(&self, number: u8) -> Neighbour {
-        Neighbour { address: address::stranger(number), roots: self.roots.clone() }
+        Neighbour {
+            address: address::stranger(number),
+            roots: self.roots.clone(),
+        }
     }
 
     /// Somebody who calls from the apiserver's address, on connections of its own.
     pub(super) fn beside_the_apiserver(self) -> Neighbour {
-        Neighbour { address: address::CONTROL_PLANE, ..self }
+        Neighbour {
+            address: address::CONTROL_PLANE,
+            ..self
+        }
     }
 
     /// Does something in the cluster's network.
@@ -82,7 +99,9 @@ impl Neighbour {
             cluster.in_network(|| {
                 // A neighbour has processors of its own: here it gets what the cluster leaves. This thread ends with its work.
                 rustix::process::nice(19)?;
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
                 runtime.block_on(work(neighbour))
             })
         });
@@ -121,22 +140,41 @@ impl Neighbour {
     pub(super) async fn connect(&self, ip: &str, port: u16) -> Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::new(IpAddr::V4(self.address), 0))?;
-        let connected = tokio::time::timeout(PATIENCE, socket.connect(SocketAddr::new(ip.parse()?, port))).await;
+        let connected =
+            tokio::time::timeout(PATIENCE, socket.connect(SocketAddr::new(ip.parse()?, port)))
+                .await;
         Ok(connected.with_context(|| format!("{ip}:{port} does not answer"))??)
     }
 
     /// The same with TLS, and these protocols to choose from.
-    pub(super) async fn connect_tls(&self, ip: &str, port: u16, protocols: &[&str]) -> Result<TlsStream<TcpStream>> {
-        let mut config =
-            rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-                .with_safe_default_protocol_versions()?
-                .with_root_certificates(self.roots.clone())
-                .with_no_client_auth();
-        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-        let service = if port == GRPC { "kruise-manager-grpc" } else { "kruise-webhook-service" };
+    pub(super) async fn connect_tls(
+        &self,
+        ip: &str,
+        port: u16,
+        protocols: &[&str],
+    ) -> Result<TlsStream<TcpStream>> {
+        let mut config = rustls::ClientConfig::builder_with_provider(Arc::new(
+            rustls::crypto::ring::default_provider(),
+        ))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(self.roots.clone())
+        .with_no_client_auth();
+        config.alpn_protocols = protocols
+            .iter()
+            .map(|protocol| protocol.as_bytes().to_vec())
+            .collect();
+        let service = if port == GRPC {
+            "kruise-manager-grpc"
+        } else {
+            "kruise-webhook-service"
+        };
         let name = ServerName::try_from(format!("{service}.{}.svc", install::NAMESPACE))?;
         let stream = self.connect(ip, port).await?;
-        let shaken = tokio::time::timeout(PATIENCE, TlsConnector::from(Arc::new(config)).connect(name, stream)).await;
+        let shaken = tokio::time::timeout(
+            PATIENCE,
+            TlsConnector::from(Arc::new(config)).connect(name, stream),
+        )
+        .await;
         Ok(shaken.with_context(|| format!("no TLS with {ip}:{port}"))??)
     }
 
@@ -176,8 +214,12 @@ async fn exchange(
         // A refusal may come before all is sent, and then the rest is not taken.
         let (_, _) = tokio::join!(send, read.read_to_end(&mut answer));
     };
-    tokio::time::timeout(PATIENCE, both).await.map_err(|_| anyhow!("no answer within {PATIENCE:?}"))?;
+    tokio::time::timeout(PATIENCE, both)
+        .await
+        .map_err(|_| anyhow!("no answer within {PATIENCE:?}"))?;
     let text = String::from_utf8_lossy(&answer).into_owned();
-    let status = text.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
+    let status = text
+        .strip_prefix("HTTP/1.1 ")
+        .and_then(|rest| rest.get(..3)?.parse().ok());
     Ok(Answer { status, text })
 }

@@ -25,14 +25,29 @@ pub(crate) async fn jobs_over_a_limit_are_refused(case: &Case) -> Result<()> {
     attack_by_tenant(case, async |tenant| {
         let mut accepted = Vec::new();
         for (name, more, words) in [
-            ("fat", json!({"sandboxConfig": {"annotations": {"a": fat}}}), "sandboxConfig"),
-            ("slow", json!({"pullPolicy": {"timeoutSeconds": i32::MAX}}), "timeoutSeconds"),
-            ("stubborn", json!({"pullPolicy": {"backoffLimit": i32::MAX}}), "backoffLimit"),
+            (
+                "fat",
+                json!({"sandboxConfig": {"annotations": {"a": fat}}}),
+                "sandboxConfig",
+            ),
+            (
+                "slow",
+                json!({"pullPolicy": {"timeoutSeconds": i32::MAX}}),
+                "timeoutSeconds",
+            ),
+            (
+                "stubborn",
+                json!({"pullPolicy": {"backoffLimit": i32::MAX}}),
+                "backoffLimit",
+            ),
         ] {
             match tenant.create(&job(name, "nowhere:1", more)).await {
                 Ok(_) => accepted.push(words),
                 Err(error) => {
-                    ensure!(format!("{error:#}").contains(words), "the refusal does not say {words}: {error:#}")
+                    ensure!(
+                        format!("{error:#}").contains(words),
+                        "the refusal does not say {words}: {error:#}"
+                    )
                 }
             }
         }
@@ -47,10 +62,15 @@ pub(crate) async fn jobs_over_a_limit_are_refused(case: &Case) -> Result<()> {
 pub(crate) async fn a_registry_that_stands_still_leaves_slots(case: &Case) -> Result<()> {
     const SLOTS: usize = 5;
     const SIZE: usize = 32 << 20;
-    let names: Vec<String> = (0..SLOTS).map(|number| format!("{}-{number}:v1", case.namespace)).collect();
+    let names: Vec<String> = (0..SLOTS)
+        .map(|number| format!("{}-{number}:v1", case.namespace))
+        .collect();
     let pushed = names.clone();
     let push = case.blocking(move |site| {
-        pushed.iter().try_for_each(|name| site.push(&Image::scratch().noise("noise", name, SIZE), &[name]).map(drop))
+        pushed.iter().try_for_each(|name| {
+            site.push(&Image::scratch().noise("noise", name, SIZE), &[name])
+                .map(drop)
+        })
     });
     push.await?;
     let small = case.image("v1").await?;
@@ -59,7 +79,9 @@ pub(crate) async fn a_registry_that_stands_still_leaves_slots(case: &Case) -> Re
         for (number, name) in names.iter().enumerate() {
             let image = case.site.image(name);
             let more = json!({"pullPolicy": {"timeoutSeconds": 3600, "backoffLimit": 0}});
-            tenant.create(&job(&format!("still{number}"), &image, more)).await?;
+            tenant
+                .create(&job(&format!("still{number}"), &image, more))
+                .await?;
             // Those before it take of what is let through, too.
             let begun = |node: &NodeImage| {
                 way.valve.allow(PART / 64);
@@ -70,7 +92,11 @@ pub(crate) async fn a_registry_that_stands_still_leaves_slots(case: &Case) -> Re
         // Those five stand still from here on; new connections have a way of their own.
         let valve = way.stand_still();
         case.create(&job("other", &small, json!({}))).await?;
-        let done = case.until(kind::IMAGE_PULL_JOB, "other", |job| job["status"]["succeeded"] == 1).await;
+        let done = case
+            .until(kind::IMAGE_PULL_JOB, "other", |job| {
+                job["status"]["succeeded"] == 1
+            })
+            .await;
         drop(valve);
         done.map(drop)
     })
@@ -93,9 +119,16 @@ pub(crate) async fn secrets_of_anothers_tag_are_not_given(case: &Case) -> Result
             pulls::until_said(case, 1, image, |said| said.completion_time.is_some()).await?;
         }
         let given = trust::given_to(case, "node-1", &repository, "v1").await?;
-        ensure!(given.len() == 1, "{} credentials for the owner's own tag", given.len());
+        ensure!(
+            given.len() == 1,
+            "{} credentials for the owner's own tag",
+            given.len()
+        );
         let given = trust::given_to(case, "node-1", &repository, "v2").await?;
-        ensure!(given.is_empty(), "the victim's credentials are given for a tag of the tenant: {given:?}");
+        ensure!(
+            given.is_empty(),
+            "the victim's credentials are given for a tag of the tenant: {given:?}"
+        );
         Ok(())
     })
     .await
@@ -104,7 +137,12 @@ pub(crate) async fn secrets_of_anothers_tag_are_not_given(case: &Case) -> Result
 /// So many images of the tenant are named by the NodeImage of the node.
 async fn filled_by_tenant(case: &Case) -> Result<usize> {
     let node = pulls::until_node(case, 1, |_| true).await?;
-    Ok(node.spec.images.keys().filter(|name| name.contains("none/x")).count())
+    Ok(node
+        .spec
+        .images
+        .keys()
+        .filter(|name| name.contains("none/x"))
+        .count())
 }
 
 /// As many images as a NodeImage can name, from one namespace: another's still has room.

@@ -40,15 +40,38 @@ pub(crate) async fn forged_owners_reach_no_other_namespace(case: &Case) -> Resul
         // One kind that the garbage collector does not know, so that it leaves these alone.
         for number in 0..GHOSTS {
             let name = format!("ghost{number}");
-            tenant.create(&ghost(&name, &set, &revision, &image, ["none.example/v1", "Nothing"])).await?;
+            tenant
+                .create(&ghost(
+                    &name,
+                    &set,
+                    &revision,
+                    &image,
+                    ["none.example/v1", "Nothing"],
+                ))
+                .await?;
             let name = format!("twin{number}");
-            tenant.create(&ghost(&name, &set, &revision, &image, ["apps.kruise.io/v1beta1", "CloneSet"])).await?;
+            tenant
+                .create(&ghost(
+                    &name,
+                    &set,
+                    &revision,
+                    &image,
+                    ["apps.kruise.io/v1beta1", "CloneSet"],
+                ))
+                .await?;
         }
         somebody_elses_clone_set_grows(case, "web").await?;
         let set = case.get(kind::CLONE_SET, "web").await?;
-        ensure!(set["status"]["replicas"] == 4, "pods of another namespace are counted: {}", set["status"]);
+        ensure!(
+            set["status"]["replicas"] == 4,
+            "pods of another namespace are counted: {}",
+            set["status"]
+        );
         let events = case.events("web").await?;
-        ensure!(!events.iter().any(|event| event.contains("Delete")), "a pod was deleted: {events:?}");
+        ensure!(
+            !events.iter().any(|event| event.contains("Delete")),
+            "a pod was deleted: {events:?}"
+        );
         Ok(())
     })
     .await
@@ -57,7 +80,9 @@ pub(crate) async fn forged_owners_reach_no_other_namespace(case: &Case) -> Resul
 /// A pod without an owner that says it is being updated, with as many variables as an annotation can hold.
 fn updating(name: &str, node: &str, image: &str) -> Value {
     const VARIABLES: usize = 18_000;
-    let variables: serde_json::Map<_, _> = (0..VARIABLES).map(|n| (format!("V{n:05}"), "1".into())).collect();
+    let variables: serde_json::Map<_, _> = (0..VARIABLES)
+        .map(|n| (format!("V{n:05}"), "1".into()))
+        .collect();
     let record = json!({
         "revision": "x-abc",
         "updateTimestamp": "2026-01-01T00:00:00Z",
@@ -79,7 +104,12 @@ fn updating(name: &str, node: &str, image: &str) -> Value {
 /// A node is asked about pods of CloneSets alone, and goes on to answer about them.
 pub(crate) async fn forged_updates_fill_no_node_image(case: &Case) -> Result<()> {
     let [one, two] = case.images("same", ["one", "two"]).await?;
-    let mut set = objects::clone_set("web", 1, &one, &json!({"podUpdatePolicy": "InPlaceIfPossible"}));
+    let mut set = objects::clone_set(
+        "web",
+        1,
+        &one,
+        &json!({"podUpdatePolicy": "InPlaceIfPossible"}),
+    );
     set["spec"]["template"]["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": "node-1"});
     case.create(&set).await?;
     case.done("web").await?;
@@ -87,8 +117,15 @@ pub(crate) async fn forged_updates_fill_no_node_image(case: &Case) -> Result<()>
     attack_by_tenant(case, async |tenant| {
         let mut uids = Vec::new();
         for number in 0..4 {
-            let pod = tenant.create(&updating(&format!("ghost{number}"), "node-1", &one)).await?;
-            uids.push(pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned());
+            let pod = tenant
+                .create(&updating(&format!("ghost{number}"), "node-1", &one))
+                .await?;
+            uids.push(
+                pod["metadata"]["uid"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+            );
         }
         // Two tags of one digest: only the node can tell them apart.
         case.set_image("web", &two).await?;
@@ -98,8 +135,16 @@ pub(crate) async fn forged_updates_fill_no_node_image(case: &Case) -> Result<()>
         println!("NodeImage node-1: {bytes} bytes");
         done?;
         ensure!(bytes < NODE_IMAGE, "NodeImage node-1 has {bytes} bytes");
-        let asked = node.spec.inspect_pods.iter().find(|asked| uids.contains(&asked.uid));
-        ensure!(asked.is_none(), "the node is asked about a pod that no CloneSet owns: {}", uids.join(", "));
+        let asked = node
+            .spec
+            .inspect_pods
+            .iter()
+            .find(|asked| uids.contains(&asked.uid));
+        ensure!(
+            asked.is_none(),
+            "the node is asked about a pod that no CloneSet owns: {}",
+            uids.join(", ")
+        );
         ensure_in_place(&before, &case.pods("web").await?, 1)
     })
     .await

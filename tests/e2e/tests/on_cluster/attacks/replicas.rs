@@ -11,7 +11,11 @@ use serde_json::Value;
 use crate::world::Case;
 
 const SELECTOR: &str = "app.kubernetes.io/component=controller";
-const DEPLOYMENT: [&str; 3] = ["deployment/kruise-controller-manager", "-n", install::NAMESPACE];
+const DEPLOYMENT: [&str; 3] = [
+    "deployment/kruise-controller-manager",
+    "-n",
+    install::NAMESPACE,
+];
 /// So much more than at rest may a replica take in an attack, in KiB.
 const MORE_MEMORY: u64 = 64 << 10;
 
@@ -35,13 +39,23 @@ impl Replicas {
     pub(super) async fn now(case: &Case) -> Result<Replicas> {
         let mut replicas = Vec::new();
         // Behind a change of the chart's values there may be others yet, which end.
-        for pod in pods(case).await?.into_iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
-            let text = |value: &Value| value.as_str().map(str::to_owned).context("a replica is not whole");
+        for pod in pods(case)
+            .await?
+            .into_iter()
+            .filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
+        {
+            let text = |value: &Value| {
+                value
+                    .as_str()
+                    .map(str::to_owned)
+                    .context("a replica is not whole")
+            };
             let container = text(&pod["status"]["containerStatuses"][0]["containerID"])?;
             let place = text(&pod["spec"]["nodeName"])?.parse()?;
             let process = process(case, place, &container).await?;
             // The kernel's way to set the peak back to what is resident now.
-            fs::write(format!("/proc/{process}/clear_refs"), "5").context("a replica's peak cannot be set back")?;
+            fs::write(format!("/proc/{process}/clear_refs"), "5")
+                .context("a replica's peak cannot be set back")?;
             replicas.push(Replica {
                 pod: text(&pod["metadata"]["name"])?,
                 ip: text(&pod["status"]["podIP"])?,
@@ -51,7 +65,11 @@ impl Replicas {
                 resident: kibibytes(process, "VmRSS")?,
             });
         }
-        ensure!(replicas.len() == 2, "there are {} replicas of the controller", replicas.len());
+        ensure!(
+            replicas.len() == 2,
+            "there are {} replicas of the controller",
+            replicas.len()
+        );
         Ok(Replicas(replicas))
     }
 
@@ -59,8 +77,17 @@ impl Replicas {
     pub(super) async fn unharmed(&self, case: &Case) -> Result<()> {
         let pods = pods(case).await?;
         let mut harm = Vec::new();
-        for Replica { pod, container, process, resident, .. } in &self.0 {
-            let now = pods.iter().find(|now| now["metadata"]["name"] == pod.as_str());
+        for Replica {
+            pod,
+            container,
+            process,
+            resident,
+            ..
+        } in &self.0
+        {
+            let now = pods
+                .iter()
+                .find(|now| now["metadata"]["name"] == pod.as_str());
             let status = now.map_or(&Value::Null, |now| &now["status"]["containerStatuses"][0]);
             if status["containerID"] != container.as_str() {
                 harm.push(format!("{pod} was restarted: {}", status["lastState"]));
@@ -91,8 +118,10 @@ pub(super) async fn restart_if_ill(case: &Case) -> Result<()> {
         status["ready"] == true && status["restartCount"] == 0
     };
     if pods.len() != 2 || !pods.iter().all(well) {
-        case.kubectl(&[&["rollout", "restart"], &DEPLOYMENT[..]].concat()).await?;
-        case.kubectl(&[&["rollout", "status"], &DEPLOYMENT[..], &["--timeout=180s"]].concat()).await?;
+        case.kubectl(&[&["rollout", "restart"], &DEPLOYMENT[..]].concat())
+            .await?;
+        case.kubectl(&[&["rollout", "status"], &DEPLOYMENT[..], &["--timeout=180s"]].concat())
+            .await?;
     }
     // Those that end are no replicas any more.
     while self::pods(case).await?.len() != 2 {
@@ -109,16 +138,23 @@ async fn pods(case: &Case) -> Result<Vec<Value>> {
 async fn process(case: &Case, place: Place, container: &str) -> Result<u32> {
     let id = container.rsplit('/').next().unwrap_or_default().to_owned();
     let cluster = case.cluster()?;
-    let tasks = case.blocking(move |_| cluster.exec(place, &["ctr", "-n", "k8s.io", "tasks", "ls"])).await?;
-    let task =
-        tasks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find(|task| task.first() == Some(&&*id));
-    task.and_then(|task| task.get(1)?.parse().ok()).with_context(|| format!("{container} has no process on {place}"))
+    let tasks = case
+        .blocking(move |_| cluster.exec(place, &["ctr", "-n", "k8s.io", "tasks", "ls"]))
+        .await?;
+    let task = tasks
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .find(|task| task.first() == Some(&&*id));
+    task.and_then(|task| task.get(1)?.parse().ok())
+        .with_context(|| format!("{container} has no process on {place}"))
 }
 
 /// A size that the kernel gives for a process.
 fn kibibytes(process: u32, name: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok())
         .with_context(|| format!("no {name}: {status}"))
 }

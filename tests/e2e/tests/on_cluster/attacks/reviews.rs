@@ -28,13 +28,25 @@ fn deletion_of(pod: &Value, user: &str) -> String {
 }
 
 /// Posts the deletions to a replica; gives the messages of the refusals.
-async fn posted(case: &Case, path: &str, pods: Vec<Value>, user: &'static str) -> Result<Vec<Option<String>>> {
-    let ip = Replicas::now(case).await?.ips().into_iter().next().context("there is no replica")?;
+async fn posted(
+    case: &Case,
+    path: &str,
+    pods: Vec<Value>,
+    user: &'static str,
+) -> Result<Vec<Option<String>>> {
+    let ip = Replicas::now(case)
+        .await?
+        .ips()
+        .into_iter()
+        .next()
+        .context("there is no replica")?;
     let path = path.to_owned();
     Neighbour::does(case, move |neighbour| async move {
         let mut answers = Vec::new();
         for pod in pods {
-            let answer = neighbour.post(&ip, &path, deletion_of(&pod, user).as_bytes()).await?;
+            let answer = neighbour
+                .post(&ip, &path, deletion_of(&pod, user).as_bytes())
+                .await?;
             ensure!(answer.status == Some(200), "{}", answer.text);
             let body = answer.text.split("\r\n\r\n").nth(1).context("no body")?;
             let response = serde_json::from_str::<Value>(body)?["response"].take();
@@ -49,38 +61,75 @@ async fn posted(case: &Case, path: &str, pods: Vec<Value>, user: &'static str) -
 pub(crate) async fn forged_reviews_take_one_pod_at_most(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 3, &image, json!({})).await?;
-    case.create(&budget(json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}))).await?;
+    case.create(&budget(
+        json!({"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}),
+    ))
+    .await?;
     enforced(case, 1).await?;
     let pods = objects::list(case.client(), &case.namespace, kind::POD, "app=web").await?;
     attack(case, async || {
-        let configuration = case.kubectl(&["get", "validatingwebhookconfiguration", BUDGETS, "-o", "json"]).await?;
+        let configuration = case
+            .kubectl(&[
+                "get",
+                "validatingwebhookconfiguration",
+                BUDGETS,
+                "-o",
+                "json",
+            ])
+            .await?;
         let configuration: Value = serde_json::from_str(&configuration)?;
-        let path = configuration["webhooks"][0]["clientConfig"]["service"]["path"].as_str().context("no path")?;
+        let path = configuration["webhooks"][0]["clientConfig"]["service"]["path"]
+            .as_str()
+            .context("no path")?;
         let ghosts = || {
             let of = |field: &str, pod: &Value| {
                 let mut ghost = pod.clone();
                 ghost["metadata"][field] = "ghost".into();
                 ghost
             };
-            pods.iter().flat_map(|pod| [of("uid", pod), of("name", pod)]).collect::<Vec<_>>()
+            pods.iter()
+                .flat_map(|pod| [of("uid", pod), of("name", pod)])
+                .collect::<Vec<_>>()
         };
         let answers = posted(case, path, ghosts(), ANYBODY).await?;
         ensure!(answers.iter().all(Option::is_none), "{answers:?}");
-        enforced(case, 1).await.context("a ghost has taken something")?;
+        enforced(case, 1)
+            .await
+            .context("a ghost has taken something")?;
         // No budget holds this user, who marks pods before.
         let answers = posted(case, path, pods.clone(), "system:kube-scheduler").await?;
         ensure!(answers.iter().all(Option::is_none), "{answers:?}");
-        enforced(case, 1).await.context("a forged preemption has taken something")?;
+        enforced(case, 1)
+            .await
+            .context("a forged preemption has taken something")?;
         // Twice the same pod, then another.
-        let mut forged: Vec<_> = pods.iter().take(2).flat_map(|pod| [pod.clone(), pod.clone()]).collect();
-        forged.iter_mut().for_each(|pod| pod["metadata"]["resourceVersion"] = "1".into());
+        let mut forged: Vec<_> = pods
+            .iter()
+            .take(2)
+            .flat_map(|pod| [pod.clone(), pod.clone()])
+            .collect();
+        forged
+            .iter_mut()
+            .for_each(|pod| pod["metadata"]["resourceVersion"] = "1".into());
         let answers = posted(case, path, forged, ANYBODY).await?;
-        ensure!(answers.iter().map(Option::is_some).eq([false, false, true, true]), "{answers:?}");
+        ensure!(
+            answers
+                .iter()
+                .map(Option::is_some)
+                .eq([false, false, true, true]),
+            "{answers:?}"
+        );
         let status = enforced(case, 0).await?["status"].take();
         let entries = status["ledger"]["entries"].as_array().context("no entry")?;
-        ensure!(entries.len() == 1 && entries[0]["uid"] == pods[0]["metadata"]["uid"], "{status}");
+        ensure!(
+            entries.len() == 1 && entries[0]["uid"] == pods[0]["metadata"]["uid"],
+            "{status}"
+        );
         let answers = posted(case, path, ghosts(), ANYBODY).await?;
-        ensure!(answers.iter().all(Option::is_none), "a ghost learns what stands in the ledger: {answers:?}");
+        ensure!(
+            answers.iter().all(Option::is_none),
+            "a ghost learns what stands in the ledger: {answers:?}"
+        );
         Ok(())
     })
     .await

@@ -22,7 +22,10 @@ const NEIGHBOURS: usize = 20;
 fn eviction(namespace: &str, pod: &str) -> (String, Value) {
     let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/eviction?dryRun=All");
     let metadata = json!({"name": pod, "namespace": namespace});
-    (path, json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}))
+    (
+        path,
+        json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}),
+    )
 }
 
 /// A budget for pods with this label, in force.
@@ -32,9 +35,14 @@ async fn budget(case: &Case, namespace: &str, app: &str) -> Result<()> {
     objects::create(case.client(), namespace, &budget).await?;
     let is_enforced = |budget: &Value| {
         let conditions = budget["status"]["conditions"].as_array();
-        conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Enforced" && one["status"] == "True"))
+        conditions.is_some_and(|all| {
+            all.iter()
+                .any(|one| one["type"] == "Enforced" && one["status"] == "True")
+        })
     };
-    objects::until(case.client(), namespace, BUDGET, app, PATIENCE, is_enforced).await.map(drop)
+    objects::until(case.client(), namespace, BUDGET, app, PATIENCE, is_enforced)
+        .await
+        .map(drop)
 }
 
 /// A flood of dry-run evictions of a pod that does not exist, while a neighbour's evictions all succeed.
@@ -43,13 +51,31 @@ pub(crate) async fn evictions_of_no_pod_hold_nobody_up(case: &Case) -> Result<()
     let set = case.clone_set("web", 2, &image, json!({})).await?;
     let app = set["metadata"]["name"].as_str().context("no name")?;
     budget(case, &case.namespace, app).await?;
-    let pods = objects::list(case.client(), &case.namespace, kind::POD, &format!("app={app}")).await?;
-    let pod = pods.first().and_then(|pod| pod["metadata"]["name"].as_str()).context("the neighbour has no pod")?;
+    let pods = objects::list(
+        case.client(),
+        &case.namespace,
+        kind::POD,
+        &format!("app={app}"),
+    )
+    .await?;
+    let pod = pods
+        .first()
+        .and_then(|pod| pod["metadata"]["name"].as_str())
+        .context("the neighbour has no pod")?;
     attack_by_tenant(case, async |tenant| {
         budget(case, &tenant.namespace, "none").await?;
-        let (inside, account) = (["-n", &tenant.namespace], format!("--serviceaccount={}:tenant", tenant.namespace));
+        let (inside, account) = (
+            ["-n", &tenant.namespace],
+            format!("--serviceaccount={}:tenant", tenant.namespace),
+        );
         for command in [
-            &["create", "role", "evicts", "--verb=create", "--resource=pods/eviction"][..],
+            &[
+                "create",
+                "role",
+                "evicts",
+                "--verb=create",
+                "--resource=pods/eviction",
+            ][..],
             &["create", "rolebinding", "evicts", "--role=evicts", &account],
         ] {
             case.kubectl(&[command, &inside[..]].concat()).await?;
@@ -65,7 +91,12 @@ async fn flood(case: &Case, tenant: &Tenant, pod: &str) -> Result<()> {
         let (path, eviction) = eviction(&tenant.namespace, "none");
         let mut answers = Vec::new();
         while !*ended.borrow() {
-            answers.push(send(&tenant.client, "POST", &path, &eviction).await.err().unwrap_or_default());
+            answers.push(
+                send(&tenant.client, "POST", &path, &eviction)
+                    .await
+                    .err()
+                    .unwrap_or_default(),
+            );
         }
         answers
     });
@@ -82,15 +113,32 @@ async fn flood(case: &Case, tenant: &Tenant, pod: &str) -> Result<()> {
     };
     let (answers, refusals) = tokio::join!(join_all(flood), neighbour);
     let answers = answers.concat();
-    let count = |words: &str| answers.iter().filter(|answer| answer.contains(words)).count();
+    let count = |words: &str| {
+        answers
+            .iter()
+            .filter(|answer| answer.contains(words))
+            .count()
+    };
     println!(
         "{} evictions of no pod: {} not found, {} to try again",
         answers.len(),
         count("not found"),
         count("try again")
     );
-    ensure!(count("not found") > AT_ONCE, "the flood is none: {:?}", answers.first());
-    ensure!(count("/disrupt-pod/") == 0, "an answer tells the path of the webhook");
-    ensure!(refusals.is_empty(), "{} of {NEIGHBOURS} evictions of a neighbour failed: {}", refusals.len(), refusals[0]);
+    ensure!(
+        count("not found") > AT_ONCE,
+        "the flood is none: {:?}",
+        answers.first()
+    );
+    ensure!(
+        count("/disrupt-pod/") == 0,
+        "an answer tells the path of the webhook"
+    );
+    ensure!(
+        refusals.is_empty(),
+        "{} of {NEIGHBOURS} evictions of a neighbour failed: {}",
+        refusals.len(),
+        refusals[0]
+    );
     Ok(())
 }

@@ -24,13 +24,22 @@ fn pod(name: &str, app: &str, image: &str) -> Value {
 
 fn agent(pod: &Value) -> Value {
     let mut all = pod["spec"]["containers"].as_array().into_iter().flatten();
-    all.find(|container| container["name"] == "agent").cloned().unwrap_or_default()
+    all.find(|container| container["name"] == "agent")
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// What decides what the container does, without what the apiserver adds to each container.
 fn meant(container: &Value) -> Value {
     let of = |field: &str| container[field].clone();
-    json!([of("image"), of("env"), of("command"), of("securityContext"), of("resources"), of("readinessProbe")])
+    json!([
+        of("image"),
+        of("env"),
+        of("command"),
+        of("securityContext"),
+        of("resources"),
+        of("readinessProbe")
+    ])
 }
 
 /// A selected pod gets the SidecarSet's own container, or it is refused. A pod that is selected
@@ -61,20 +70,40 @@ pub(crate) async fn no_pod_gets_rid_of_its_sidecar(case: &Case) -> Result<()> {
 
 async fn attacked(case: &Case, tenant: &Tenant, image: &str) -> Result<()> {
     let honest = injected(tenant, image).await?;
-    for (what, forged) in without(image).into_iter().chain(counterfeits(&honest, image)) {
+    for (what, forged) in without(image)
+        .into_iter()
+        .chain(counterfeits(&honest, image))
+    {
         let got = tenant.create(&forged).await.with_context(|| what.clone())?;
-        ensure!(meant(&agent(&got)) == meant(&agent(&honest)), "{what}: {:#} in place of {honest:#}", got["spec"]);
+        ensure!(
+            meant(&agent(&got)) == meant(&agent(&honest)),
+            "{what}: {:#} in place of {honest:#}",
+            got["spec"]
+        );
     }
     let meshed = mesh(case, tenant, &honest, image).await;
     let plural = "mutatingadmissionpolicies,mutatingadmissionpolicybindings";
-    let deleted = case.kubectl(&["delete", "--ignore-not-found", plural, &tenant.namespace]).await.map(drop);
+    let deleted = case
+        .kubectl(&["delete", "--ignore-not-found", plural, &tenant.namespace])
+        .await
+        .map(drop);
     super::all([meshed, deleted])?;
     let mut init = pod("init", "mandatory", image);
     init["spec"]["initContainers"] = json!([{"name": "agent", "image": image}]);
-    let refused = tenant.create(&init).await.err().context("a pod with an init container of that name is created")?;
+    let refused = tenant
+        .create(&init)
+        .await
+        .err()
+        .context("a pod with an init container of that name is created")?;
     let says = format!("{refused:#}");
-    ensure!(says.contains("cannot give the pod its containers") && says.contains("spec.initContainers"), "{says}");
-    for (name, says) in [("long", "its review has more than"), ("fat", "annotations of kruise.io")] {
+    ensure!(
+        says.contains("cannot give the pod its containers") && says.contains("spec.initContainers"),
+        "{says}"
+    );
+    for (name, says) in [
+        ("long", "its review has more than"),
+        ("fat", "annotations of kruise.io"),
+    ] {
         let refused = tenant.create(&unreadable(name, image)).await.err();
         let refused = refused.with_context(|| format!("the unreadable pod {name} is created"))?;
         ensure!(format!("{refused:#}").contains(says), "{name}: {refused:#}");
@@ -98,7 +127,8 @@ fn unreadable(name: &str, image: &str) -> Value {
 /// else is the SidecarSet's, also where the pod brings a counterfeit.
 async fn mesh(case: &Case, tenant: &Tenant, honest: &Value, image: &str) -> Result<()> {
     let mirrored = case.image("v2").await?;
-    let at = "'/spec/containers/' + string(object.spec.containers.map(one, one.name).indexOf('agent'))";
+    let at =
+        "'/spec/containers/' + string(object.spec.containers.map(one, one.name).indexOf('agent'))";
     let probe = "dyn({'exec': {'command': ['true']}})";
     let changes = format!(
         "object.spec.containers.exists(one, one.name == 'agent') ? \
@@ -107,7 +137,8 @@ async fn mesh(case: &Case, tenant: &Tenant, honest: &Value, image: &str) -> Resu
     );
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
     let namespaces = json!({"matchLabels": {"kubernetes.io/metadata.name": tenant.namespace}});
-    let is_meshed = json!({"name": "mesh", "expression": "'mesh' in object.metadata.?labels.orValue({})"});
+    let is_meshed =
+        json!({"name": "mesh", "expression": "'mesh' in object.metadata.?labels.orValue({})"});
     let spec = json!({
         "failurePolicy": "Fail", "reinvocationPolicy": "IfNeeded", "matchConditions": [is_meshed],
         "matchConstraints": {"namespaceSelector": namespaces, "resourceRules": [rule]},
@@ -116,31 +147,50 @@ async fn mesh(case: &Case, tenant: &Tenant, honest: &Value, image: &str) -> Resu
     let create = async |version: &str, kind: &str, spec: &Value| {
         let version = format!("admissionregistration.k8s.io/{version}");
         let metadata = json!({"name": tenant.namespace});
-        case.create(&json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})).await
+        case.create(
+            &json!({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}),
+        )
+        .await
     };
     let newest = create("v1", "MutatingAdmissionPolicy", &spec).await;
     let version = if newest.is_ok() { "v1" } else { "v1beta1" };
     if newest.is_err() {
         create(version, "MutatingAdmissionPolicy", &spec).await?;
     }
-    create(version, "MutatingAdmissionPolicyBinding", &json!({"policyName": tenant.namespace})).await?;
+    create(
+        version,
+        "MutatingAdmissionPolicyBinding",
+        &json!({"policyName": tenant.namespace}),
+    )
+    .await?;
     let began = Instant::now();
     for number in 0.. {
         let mut meshed = pod(&format!("meshed-{number}"), "mandatory", image);
         meshed["metadata"]["labels"]["mesh"] = json!("yes");
         meshed["metadata"]["annotations"] = honest["metadata"]["annotations"].clone();
-        let counterfeit =
-            json!({"name": "agent", "image": "evil:1", "env": [{"name": "IS_INJECTED", "value": "true"}]});
-        meshed["spec"]["containers"].as_array_mut().into_iter().for_each(|all| all.push(counterfeit.clone()));
+        let counterfeit = json!({"name": "agent", "image": "evil:1", "env": [{"name": "IS_INJECTED", "value": "true"}]});
+        meshed["spec"]["containers"]
+            .as_array_mut()
+            .into_iter()
+            .for_each(|all| all.push(counterfeit.clone()));
         let got = agent(&tenant.create(&meshed).await?);
         if got["image"] == mirrored {
-            ensure!(got["livenessProbe"]["exec"]["command"] == json!(["true"]), "the mesh's probe is gone: {got:#}");
+            ensure!(
+                got["livenessProbe"]["exec"]["command"] == json!(["true"]),
+                "the mesh's probe is gone: {got:#}"
+            );
             let mut wanted = agent(honest);
             wanted["image"] = json!(mirrored);
-            ensure!(meant(&got) == meant(&wanted), "{got:#} in place of {wanted:#}");
+            ensure!(
+                meant(&got) == meant(&wanted),
+                "{got:#} in place of {wanted:#}"
+            );
             return Ok(());
         }
-        ensure!(began.elapsed() < PATIENCE, "the mesh's image is taken back: {got:#}");
+        ensure!(
+            began.elapsed() < PATIENCE,
+            "the mesh's image is taken back: {got:#}"
+        );
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     Ok(())
@@ -150,7 +200,9 @@ async fn mesh(case: &Case, tenant: &Tenant, honest: &Value, image: &str) -> Resu
 async fn injected(tenant: &Tenant, image: &str) -> Result<Value> {
     let began = Instant::now();
     for number in 0.. {
-        let created = tenant.create(&pod(&format!("honest-{number}"), "mandatory", image)).await?;
+        let created = tenant
+            .create(&pod(&format!("honest-{number}"), "mandatory", image))
+            .await?;
         if agent(&created).is_object() {
             return Ok(created);
         }
@@ -193,7 +245,10 @@ fn counterfeits(honest: &Value, image: &str) -> Vec<(String, Value)> {
         let mut agent = agent(honest);
         agent["volumeMounts"] = json!([]);
         agent[field] = value;
-        forged["spec"]["containers"].as_array_mut().into_iter().for_each(|all| all.push(agent.clone()));
+        forged["spec"]["containers"]
+            .as_array_mut()
+            .into_iter()
+            .for_each(|all| all.push(agent.clone()));
         (format!("another {field}"), forged)
     };
     changes.into_iter().enumerate().map(counterfeit).collect()
@@ -209,18 +264,46 @@ async fn unselected(case: &Case, tenant: &Tenant, honest: &Value, image: &str) -
     let state = json!({"revision": "r", "updateTimestamp": "2026-01-01T00:00:00Z", "lastContainerStatuses": last});
     forged["metadata"]["annotations"][STATE] = json!(json!({&tenant.namespace: state}).to_string());
     forged["spec"]["nodeName"] = json!("node-1");
-    forged["spec"]["containers"] = json!([{"name": "c", "image": image}, {"name": "agent", "image": image}]);
+    forged["spec"]["containers"] =
+        json!([{"name": "c", "image": image}, {"name": "agent", "image": image}]);
     let created = tenant.create(&forged).await?;
-    let count = set().await?["status"]["injection"]["drifted"].as_i64().unwrap_or_default();
-    case.kubectl(&["label", "--overwrite", "pod", "later", "app=mandatory", "-n", &tenant.namespace]).await?;
+    let count = set().await?["status"]["injection"]["drifted"]
+        .as_i64()
+        .unwrap_or_default();
+    case.kubectl(&[
+        "label",
+        "--overwrite",
+        "pod",
+        "later",
+        "app=mandatory",
+        "-n",
+        &tenant.namespace,
+    ])
+    .await?;
     let told = case.until(kind::SIDECAR_SET, &tenant.namespace, |set| {
-        set["status"]["injection"]["drifted"].as_i64().unwrap_or_default() > count
+        set["status"]["injection"]["drifted"]
+            .as_i64()
+            .unwrap_or_default()
+            > count
     });
-    let status = told.await.context("no status says that the pod has another container")?["status"].clone();
-    let (members, selected) = (status["matchedPods"].as_i64(), status["injection"]["selected"].as_i64());
-    ensure!(members < selected, "the pod counts as one that the SidecarSet updates: {status:#}");
+    let status = told
+        .await
+        .context("no status says that the pod has another container")?["status"]
+        .clone();
+    let (members, selected) = (
+        status["matchedPods"].as_i64(),
+        status["injection"]["selected"].as_i64(),
+    );
+    ensure!(
+        members < selected,
+        "the pod counts as one that the SidecarSet updates: {status:#}"
+    );
     let node = pulls::until_node(case, 1, |_| true).await?;
-    let is_asked = node.spec.inspect_pods.iter().any(|asked| created["metadata"]["uid"] == *asked.uid);
+    let is_asked = node
+        .spec
+        .inspect_pods
+        .iter()
+        .any(|asked| created["metadata"]["uid"] == *asked.uid);
     ensure!(!is_asked, "NodeImage node-1 asks for the pod");
     Ok(())
 }

@@ -52,14 +52,29 @@ pub(crate) async fn a_strangers_lease_is_outlived(case: &Case) -> Result<()> {
     let image = case.image("v1").await?;
     case.clone_set("web", 1, &image, json!({})).await?;
     attack(case, async || {
-        let stolen = json!({"spec": {"holderIdentity": "stranger", "leaseDurationSeconds": i32::MAX}});
-        let lease = objects::patch(case.client(), install::NAMESPACE, LEASE, "kruise-manager", &stolen).await?;
+        let stolen =
+            json!({"spec": {"holderIdentity": "stranger", "leaseDurationSeconds": i32::MAX}});
+        let lease = objects::patch(
+            case.client(),
+            install::NAMESPACE,
+            LEASE,
+            "kruise-manager",
+            &stolen,
+        )
+        .await?;
         let grown = somebody_elses_clone_set_grows(case, "web").await;
         // Where it is not outlived, it is taken back.
         let now = objects::get(case.client(), install::NAMESPACE, LEASE, "kruise-manager").await?;
         if now["spec"]["holderIdentity"] == lease["spec"]["holderIdentity"] {
             let back = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
-            objects::patch(case.client(), install::NAMESPACE, LEASE, "kruise-manager", &back).await?;
+            objects::patch(
+                case.client(),
+                install::NAMESPACE,
+                LEASE,
+                "kruise-manager",
+                &back,
+            )
+            .await?;
         }
         grown
     })
@@ -68,12 +83,23 @@ pub(crate) async fn a_strangers_lease_is_outlived(case: &Case) -> Result<()> {
 
 /// Times under which a leader goes on when the next one leads already.
 pub(crate) async fn times_for_two_leaders_are_refused(case: &Case) -> Result<()> {
-    case.blocking(|site| install::template(site, &[])).await.context("the chart as it is")?;
+    case.blocking(|site| install::template(site, &[]))
+        .await
+        .context("the chart as it is")?;
     let mut accepted = Vec::new();
-    for (lease, renew, retry) in [("2s", "3s", "1s"), ("3900ms", "3900ms", "1s"), ("4s", "3s", "3s")] {
+    for (lease, renew, retry) in [
+        ("2s", "3s", "1s"),
+        ("3900ms", "3900ms", "1s"),
+        ("4s", "3s", "3s"),
+    ] {
         let template = move |site: &berth_e2e::site::Site| {
-            let times = [("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)];
-            let values = times.map(|(name, value)| format!("controller.leaderElection.{name}={value}"));
+            let times = [
+                ("leaseDuration", lease),
+                ("renewDeadline", renew),
+                ("retryPeriod", retry),
+            ];
+            let values =
+                times.map(|(name, value)| format!("controller.leaderElection.{name}={value}"));
             install::template(site, &values.each_ref().map(String::as_str))
         };
         match case.blocking(template).await {
@@ -89,7 +115,10 @@ pub(crate) async fn times_for_two_leaders_are_refused(case: &Case) -> Result<()>
             }
         }
     }
-    ensure!(accepted.is_empty(), "the chart takes lease, renewal and retry of {accepted:?}");
+    ensure!(
+        accepted.is_empty(),
+        "the chart takes lease, renewal and retry of {accepted:?}"
+    );
     Ok(())
 }
 
@@ -97,15 +126,23 @@ pub(crate) async fn times_for_two_leaders_are_refused(case: &Case) -> Result<()>
 pub(crate) async fn the_controller_listens_on_ipv6(case: &Case) -> Result<()> {
     for replica in Replicas::now(case).await?.0 {
         let network = format!("/proc/{}/net", replica.process);
-        if fs::read_to_string(format!("{network}/if_inet6")).unwrap_or_default().is_empty() {
+        if fs::read_to_string(format!("{network}/if_inet6"))
+            .unwrap_or_default()
+            .is_empty()
+        {
             println!("{} has no IPv6", Place::to_string(&replica.place));
             continue;
         }
         let sockets = fs::read_to_string(format!("{network}/tcp6"))?;
         for port in [WEBHOOKS, GRPC, METRICS, HEALTH] {
             // Address and port in hexadecimal digits, then the state: 0A listens.
-            let listens = |line: &str| line.contains(&format!(":{port:04X} ")) && line.contains(" 0A ");
-            ensure!(sockets.lines().any(listens), "{} does not listen on port {port} of IPv6", replica.pod);
+            let listens =
+                |line: &str| line.contains(&format!(":{port:04X} ")) && line.contains(" 0A ");
+            ensure!(
+                sockets.lines().any(listens),
+                "{} does not listen on port {port} of IPv6",
+                replica.pod
+            );
         }
     }
     Ok(())

@@ -31,7 +31,9 @@ impl Tenant {
         ] {
             case.kubectl(&[command, &inside[..]].concat()).await?;
         }
-        let token = case.kubectl(&[&["create", "token", "tenant", "--duration=1h"], &inside[..]].concat()).await?;
+        let token = case
+            .kubectl(&[&["create", "token", "tenant", "--duration=1h"], &inside[..]].concat())
+            .await?;
         let client = client_with(case, &token).await?;
         Ok(Tenant { namespace, client })
     }
@@ -43,8 +45,13 @@ impl Tenant {
 
     /// Creates a CloneSet from text, which no parser needs to take.
     pub(super) async fn create_clone_set(&self, text: String) -> Result<(), kube::Error> {
-        let path = format!("/apis/apps.kruise.io/v1beta1/namespaces/{}/clonesets", self.namespace);
-        let request = http::Request::post(path).header("content-type", "application/json").body(text.into_bytes());
+        let path = format!(
+            "/apis/apps.kruise.io/v1beta1/namespaces/{}/clonesets",
+            self.namespace
+        );
+        let request = http::Request::post(path)
+            .header("content-type", "application/json")
+            .body(text.into_bytes());
         let request = request.map_err(kube::Error::HttpError)?;
         self.client.request_text(request).await.map(drop)
     }
@@ -52,6 +59,8 @@ impl Tenant {
     /// Removes what it made, and waits for that.
     pub(super) async fn end(self, case: &Case) -> Result<()> {
         let namespace = format!("namespace/{}", self.namespace);
-        case.kubectl(&["delete", &namespace, "--timeout=300s"]).await.map(drop)
+        case.kubectl(&["delete", &namespace, "--timeout=300s"])
+            .await
+            .map(drop)
     }
 }

@@ -25,9 +25,20 @@ struct Tries {
 impl Tries {
     /// With a token of the controller.
     async fn of_controller(case: &Case) -> Result<Tries> {
-        let token =
-            case.kubectl(&["create", "token", "kruise-manager", "-n", install::NAMESPACE, "--duration=10m"]).await?;
-        Ok(Tries { client: client_with(case, &token).await?, allowed: Vec::new() })
+        let token = case
+            .kubectl(&[
+                "create",
+                "token",
+                "kruise-manager",
+                "-n",
+                install::NAMESPACE,
+                "--duration=10m",
+            ])
+            .await?;
+        Ok(Tries {
+            client: client_with(case, &token).await?,
+            allowed: Vec::new(),
+        })
     }
 
     /// A creation for the sake of trying, which stores nothing.
@@ -35,18 +46,46 @@ impl Tries {
         self.create_with(what, namespace, manifest, true).await
     }
 
-    async fn create_with(&mut self, what: &str, namespace: &str, manifest: Value, dry_run: bool) -> Result<()> {
+    async fn create_with(
+        &mut self,
+        what: &str,
+        namespace: &str,
+        manifest: Value,
+        dry_run: bool,
+    ) -> Result<()> {
         let api = objects::api_of(&self.client, namespace, &manifest)?;
         let object: DynamicObject = serde_json::from_value(manifest)?;
-        let answer = api.create(&PostParams { dry_run, ..PostParams::default() }, &object).await;
+        let answer = api
+            .create(
+                &PostParams {
+                    dry_run,
+                    ..PostParams::default()
+                },
+                &object,
+            )
+            .await;
         self.note(what, answer)
     }
 
     /// A change for the sake of trying, which stores nothing.
-    async fn patch(&mut self, what: &str, namespace: &str, kind: &str, name: &str, patch: Value) -> Result<()> {
+    async fn patch(
+        &mut self,
+        what: &str,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+        patch: Value,
+    ) -> Result<()> {
         let (version, kind) = kind.rsplit_once('/').context("a kind has a version")?;
-        let api = objects::api_of(&self.client, namespace, &json!({"apiVersion": version, "kind": kind}))?;
-        let params = PatchParams { dry_run: true, ..PatchParams::default() };
+        let api = objects::api_of(
+            &self.client,
+            namespace,
+            &json!({"apiVersion": version, "kind": kind}),
+        )?;
+        let params = PatchParams {
+            dry_run: true,
+            ..PatchParams::default()
+        };
         let answer = api.patch(name, &params, &Patch::Merge(&patch)).await;
         self.note(what, answer)
     }
@@ -56,7 +95,10 @@ impl Tries {
             Ok(_) => self.allowed.push(what.to_owned()),
             Err(kube::Error::Api(status)) => {
                 let says = status.message.contains("kruise-manager");
-                ensure!(status.code == 403 && says, "the refusal of {what} does not name kruise-manager: {status:?}");
+                ensure!(
+                    status.code == 403 && says,
+                    "the refusal of {what} does not name kruise-manager: {status:?}"
+                );
             }
             Err(error) => return Err(error).with_context(|| what.to_owned()),
         }
@@ -64,7 +106,11 @@ impl Tries {
     }
 
     fn all_refused(self) -> Result<()> {
-        ensure!(self.allowed.is_empty(), "allowed with a stolen token: {}", self.allowed.join("; "));
+        ensure!(
+            self.allowed.is_empty(),
+            "allowed with a stolen token: {}",
+            self.allowed.join("; ")
+        );
         Ok(())
     }
 }
@@ -96,14 +142,46 @@ pub(crate) async fn a_stolen_token_makes_no_pods_of_its_own(case: &Case) -> Resu
             "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
         });
         let admin = json!({"serviceAccountName": "clusterrole-aggregation-controller"});
-        tries.create("a pod on a host", "kube-system", pod(&json!([]), &root)).await?;
-        tries.create("a pod on a host, as if owned", "kube-system", pod(&ours, &root)).await?;
-        tries.create("a pod of an administrator's account", "kube-system", pod(&ours, &admin)).await?;
+        tries
+            .create("a pod on a host", "kube-system", pod(&json!([]), &root))
+            .await?;
+        tries
+            .create(
+                "a pod on a host, as if owned",
+                "kube-system",
+                pod(&ours, &root),
+            )
+            .await?;
+        tries
+            .create(
+                "a pod of an administrator's account",
+                "kube-system",
+                pod(&ours, &admin),
+            )
+            .await?;
         let own = json!({"serviceAccountName": "kruise-manager"});
-        tries.create("a pod beside the controller", install::NAMESPACE, pod(&ours, &own)).await?;
-        tries.create("a pod without an owner", &case.namespace, pod(&json!([]), &json!({}))).await?;
+        tries
+            .create(
+                "a pod beside the controller",
+                install::NAMESPACE,
+                pod(&ours, &own),
+            )
+            .await?;
+        tries
+            .create(
+                "a pod without an owner",
+                &case.namespace,
+                pod(&json!([]), &json!({})),
+            )
+            .await?;
         let foreign = owner("apps/v1", "ReplicaSet");
-        tries.create("a pod of another's kind", &case.namespace, pod(&foreign, &json!({}))).await?;
+        tries
+            .create(
+                "a pod of another's kind",
+                &case.namespace,
+                pod(&foreign, &json!({})),
+            )
+            .await?;
         tries.all_refused()
     })
     .await
@@ -214,16 +292,28 @@ pub(crate) async fn a_stolen_token_holds_up_no_writes(case: &Case) -> Result<()>
         let mut webhooks = before["webhooks"].clone();
         webhooks[0]["failurePolicy"] = "Fail".into();
         // In the place of everything, something that does no harm where nothing puts it right.
-        let rule =
-            json!({"apiGroups": ["none.example"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]});
+        let rule = json!({"apiGroups": ["none.example"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]});
         webhooks[0]["rules"] = json!([rule]);
         let patch = json!({"webhooks": webhooks});
-        if objects::patch(&tries.client, "", WEBHOOKS, WEBHOOKS_NAME, &patch).await.is_err() {
+        if objects::patch(&tries.client, "", WEBHOOKS, WEBHOOKS_NAME, &patch)
+            .await
+            .is_err()
+        {
             return Ok(());
         }
         let as_before = |now: &Value| said(now) == said(&before);
-        let repaired = objects::until(case.client(), "", WEBHOOKS, WEBHOOKS_NAME, PATIENCE / 6, as_before).await;
-        repaired.map(drop).context("what a stolen token wrote stays")
+        let repaired = objects::until(
+            case.client(),
+            "",
+            WEBHOOKS,
+            WEBHOOKS_NAME,
+            PATIENCE / 6,
+            as_before,
+        )
+        .await;
+        repaired
+            .map(drop)
+            .context("what a stolen token wrote stays")
     });
     let attacked = attacked.await;
     let restore = json!({"webhooks": before["webhooks"]});

@@ -31,7 +31,11 @@ const RAN: Expected = Expected {
 impl Job {
     /// The job's nodes.
     pub(super) fn nodes(self) -> [&'static str; 3] {
-        [FIRST, SECOND, if self == Job::Joined { GUEST } else { THIRD }]
+        [
+            FIRST,
+            SECOND,
+            if self == Job::Joined { GUEST } else { THIRD },
+        ]
     }
 
     pub(super) fn expected(self) -> Expected {
@@ -57,8 +61,18 @@ impl Job {
                 deletes: 1,
                 ..RAN
             },
-            Job::OutOfTime => Expected { pods: &[], status: Some(("failed", 0, 3)), makes: 0, deletes: 3, ..RAN },
-            Job::Expired => Expected { pods: &[], status: None, ..RAN },
+            Job::OutOfTime => Expected {
+                pods: &[],
+                status: Some(("failed", 0, 3)),
+                makes: 0,
+                deletes: 3,
+                ..RAN
+            },
+            Job::Expired => Expected {
+                pods: &[],
+                status: None,
+                ..RAN
+            },
             Job::Joined => Expected {
                 pods: &[(FIRST, SUCCEEDED), (SECOND, SUCCEEDED), (GUEST, SUCCEEDED)],
                 status: Some(("running", 3, 0)),
@@ -66,7 +80,12 @@ impl Job {
                 ..RAN
             },
             Job::Lost => Expected { makes: 1, ..RAN },
-            Job::Kept => Expected { pods: &[(SECOND, SUCCEEDED), (THIRD, SUCCEEDED)], makes: 1, most: 1, ..RAN },
+            Job::Kept => Expected {
+                pods: &[(SECOND, SUCCEEDED), (THIRD, SUCCEEDED)],
+                makes: 1,
+                most: 1,
+                ..RAN
+            },
         }
     }
 }

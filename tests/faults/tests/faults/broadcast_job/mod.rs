@@ -106,9 +106,11 @@ impl Scenario for Job {
 impl Job {
     /// The job as a user writes it.
     fn manifest(self) -> Value {
-        let is_named = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": self.nodes()});
+        let is_named =
+            json!({"key": "kubernetes.io/hostname", "operator": "In", "values": self.nodes()});
         let required = json!({"nodeSelectorTerms": [{"matchExpressions": [is_named]}]});
-        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
+        let affinity =
+            json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
         let template = json!({"spec": {
             "automountServiceAccountToken": false,
             "restartPolicy": if self == Job::Restarted { "OnFailure" } else { "Never" },
@@ -121,7 +123,9 @@ impl Job {
             Job::Paused => {
                 (spec["parallelism"], spec["failurePolicy"]) = (json!(1), json!({"type": "Pause"}));
             }
-            Job::Restarted => spec["failurePolicy"] = json!({"type": "Continue", "restartLimit": 1}),
+            Job::Restarted => {
+                spec["failurePolicy"] = json!({"type": "Continue", "restartLimit": 1})
+            }
             Job::Expired => spec["completionPolicy"] = json!({"ttlSecondsAfterFinished": 1}),
             Job::Joined => spec["completionPolicy"] = json!({"type": "Never"}),
             Job::Ran | Job::FailedFast | Job::OutOfTime | Job::Lost => {}
@@ -145,7 +149,8 @@ impl Job {
             Job::Kept => {
                 run.create().await?;
                 run.end(FIRST, "Succeeded").await?;
-                run.rests(|status| status["succeeded"] == 1 && status["active"] == 1).await
+                run.rests(|status| status["succeeded"] == 1 && status["active"] == 1)
+                    .await
             }
             _ => Ok(()),
         }
@@ -173,7 +178,10 @@ impl Job {
                 run.until(|status| status["succeeded"] == 1).await?;
                 run.end(SECOND, "Failed").await
             }
-            Job::OutOfTime => run.patch(&json!({"spec": {"completionPolicy": {"activeDeadlineSeconds": 1}}})).await,
+            Job::OutOfTime => {
+                run.patch(&json!({"spec": {"completionPolicy": {"activeDeadlineSeconds": 1}}}))
+                    .await
+            }
             Job::Joined => {
                 run.join().await?;
                 run.end(GUEST, "Succeeded").await
@@ -195,10 +203,22 @@ async fn pause_and_go_on(run: &JobRun<'_>) -> Result<()> {
     run.create().await?;
     run.end(FIRST, "Succeeded").await?;
     run.end(SECOND, "Failed").await?;
-    let is_paused = |job: &Value| job["spec"]["paused"] == true && job["status"]["phase"] == "paused";
-    objects::until(&run.world.client, &run.namespace, kind::BROADCAST_JOB, JOB, PATIENCE, is_paused).await?;
+    let is_paused =
+        |job: &Value| job["spec"]["paused"] == true && job["status"]["phase"] == "paused";
+    objects::until(
+        &run.world.client,
+        &run.namespace,
+        kind::BROADCAST_JOB,
+        JOB,
+        PATIENCE,
+        is_paused,
+    )
+    .await?;
     let pods = objects::list(&run.world.client, &run.namespace, kind::POD, "").await?;
-    ensure!(pods.len() == 2, "a pod was created though the job is paused: {pods:?}");
+    ensure!(
+        pods.len() == 2,
+        "a pod was created though the job is paused: {pods:?}"
+    );
     run.patch(&json!({"spec": {"paused": false}})).await?;
     run.end(THIRD, "Succeeded").await
 }

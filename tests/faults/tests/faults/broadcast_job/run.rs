@@ -33,7 +33,12 @@ impl<'a> Run<'a> for JobRun<'a> {
 
     async fn begin(world: &'a World, namespace: &str, what: Job) -> Result<Self> {
         let pods = History::start(&world.client, namespace, kind::POD).await?;
-        Ok(JobRun { world, what, namespace: namespace.to_owned(), pods })
+        Ok(JobRun {
+            world,
+            what,
+            namespace: namespace.to_owned(),
+            pods,
+        })
     }
 
     async fn set_up(&mut self) -> Result<()> {
@@ -45,7 +50,8 @@ impl<'a> Run<'a> for JobRun<'a> {
     }
 
     async fn look(&self) -> Result<(Value, Option<String>)> {
-        let jobs = objects::list(&self.world.client, &self.namespace, kind::BROADCAST_JOB, "").await?;
+        let jobs =
+            objects::list(&self.world.client, &self.namespace, kind::BROADCAST_JOB, "").await?;
         let pods = objects::list(&self.world.client, &self.namespace, kind::POD, "").await?;
         let mut pods: Vec<_> = pods.iter().map(pod_ending).collect();
         pods.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -62,7 +68,11 @@ impl<'a> Run<'a> for JobRun<'a> {
             (Method::POST, "pods", wanted.makes),
             (Method::DELETE, "pods", wanted.deletes),
             (Method::PATCH, "broadcastjobs", wanted.pauses),
-            (Method::DELETE, "broadcastjobs", usize::from(wanted.status.is_none())),
+            (
+                Method::DELETE,
+                "broadcastjobs",
+                usize::from(wanted.status.is_none()),
+            ),
         ];
         laws::writes_are(&self.world.controller.ledger(), counts)?;
         let pods = self.pods.until_now().await?;
@@ -87,24 +97,42 @@ impl<'a> Run<'a> for JobRun<'a> {
 
 impl JobRun<'_> {
     pub(super) async fn create(&self) -> Result<()> {
-        objects::create(&self.world.client, &self.namespace, &self.what.manifest()).await.map(drop)
+        objects::create(&self.world.client, &self.namespace, &self.what.manifest())
+            .await
+            .map(drop)
     }
 
     pub(super) async fn patch(&self, patch: &Value) -> Result<()> {
-        objects::patch(&self.world.client, &self.namespace, kind::BROADCAST_JOB, JOB, patch).await.map(drop)
+        objects::patch(
+            &self.world.client,
+            &self.namespace,
+            kind::BROADCAST_JOB,
+            JOB,
+            patch,
+        )
+        .await
+        .map(drop)
     }
 
     /// Waits until the job's status is so.
     pub(super) async fn until(&self, is_so: impl Fn(&Value) -> bool) -> Result<()> {
         let is_so = |job: &Value| is_so(&job["status"]);
         let (client, namespace) = (&self.world.client, &self.namespace);
-        objects::until(client, namespace, kind::BROADCAST_JOB, JOB, PATIENCE, is_so).await.map(drop)
+        objects::until(client, namespace, kind::BROADCAST_JOB, JOB, PATIENCE, is_so)
+            .await
+            .map(drop)
     }
 
     /// Waits until it is so, and the controller rests.
     pub(super) async fn rests(&self, is_so: impl Fn(&Value) -> bool) -> Result<()> {
         let look = async || {
-            let job = objects::get(&self.world.client, &self.namespace, kind::BROADCAST_JOB, JOB).await?;
+            let job = objects::get(
+                &self.world.client,
+                &self.namespace,
+                kind::BROADCAST_JOB,
+                JOB,
+            )
+            .await?;
             Ok(((), (!is_so(&job["status"])).then(|| job.to_string())))
         };
         run::rest(&self.world.controller, look).await
@@ -115,11 +143,18 @@ impl JobRun<'_> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let pods = objects::list(&self.world.client, &self.namespace, kind::POD, "").await?;
-            let runs =
-                |pod: &Value| pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null();
-            match pods.into_iter().find(|pod| node_of(pod) == node && runs(pod)) {
+            let runs = |pod: &Value| {
+                pod["status"]["phase"] == "Running"
+                    && pod["metadata"]["deletionTimestamp"].is_null()
+            };
+            match pods
+                .into_iter()
+                .find(|pod| node_of(pod) == node && runs(pod))
+            {
                 Some(pod) => return Ok(pod),
-                None if Instant::now() > deadline => anyhow::bail!("node {node} has no pod that runs in {PATIENCE:?}"),
+                None if Instant::now() > deadline => {
+                    anyhow::bail!("node {node} has no pod that runs in {PATIENCE:?}")
+                }
                 None => sleep(Duration::from_millis(20)).await,
             }
         }
@@ -127,7 +162,8 @@ impl JobRun<'_> {
 
     /// The node's pod comes to its end, as its kubelet says.
     pub(super) async fn end(&self, node: &str, phase: &str) -> Result<()> {
-        self.report(&self.running(node).await?, &json!({"phase": phase})).await
+        self.report(&self.running(node).await?, &json!({"phase": phase}))
+            .await
     }
 
     pub(super) async fn end_all(&self, nodes: &[&str]) -> Result<()> {
@@ -142,21 +178,33 @@ impl JobRun<'_> {
         let pod = self.running(node).await?;
         let mut containers = pod["status"]["containerStatuses"].clone();
         containers[0]["restartCount"] = json!(2);
-        self.report(&pod, &json!({"containerStatuses": containers})).await
+        self.report(&pod, &json!({"containerStatuses": containers}))
+            .await
     }
 
     async fn report(&self, pod: &Value, status: &Value) -> Result<()> {
-        let api = objects::api_of(&self.world.client, &self.namespace, &json!({"apiVersion": "v1", "kind": "Pod"}))?;
-        let name = pod["metadata"]["name"].as_str().context("a pod has a name")?;
-        let patch = Patch::Merge(json!({"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}));
-        api.patch_status(name, &PatchParams::default(), &patch).await?;
+        let api = objects::api_of(
+            &self.world.client,
+            &self.namespace,
+            &json!({"apiVersion": "v1", "kind": "Pod"}),
+        )?;
+        let name = pod["metadata"]["name"]
+            .as_str()
+            .context("a pod has a name")?;
+        let patch =
+            Patch::Merge(json!({"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}));
+        api.patch_status(name, &PatchParams::default(), &patch)
+            .await?;
         Ok(())
     }
 
     /// Somebody deletes the node's pod. One that comes then is another.
     pub(super) async fn delete_pod(&self, node: &str) -> Result<()> {
         let pods = objects::list(&self.world.client, &self.namespace, kind::POD, "").await?;
-        let pod = pods.iter().find(|pod| node_of(pod) == node).with_context(|| format!("node {node} has no pod"))?;
+        let pod = pods
+            .iter()
+            .find(|pod| node_of(pod) == node)
+            .with_context(|| format!("node {node} has no pod"))?;
         let name = pod["metadata"]["name"].as_str().unwrap_or_default();
         let how = DeleteParams::background().grace_period(0);
         objects::delete(&self.world.client, &self.namespace, kind::POD, name, &how).await
@@ -164,7 +212,9 @@ impl JobRun<'_> {
 
     /// Makes the node that joins.
     pub(super) async fn join(&self) -> Result<()> {
-        objects::create(&self.world.client, "", &nodes::node(GUEST, &now())).await.map(drop)
+        objects::create(&self.world.client, "", &nodes::node(GUEST, &now()))
+            .await
+            .map(drop)
     }
 }
 
@@ -180,8 +230,11 @@ fn pod_ending(pod: &Value) -> (String, Value) {
 /// Without the hashes of nodes, and times.
 fn job_ending(job: &Value) -> Value {
     let mut status = job["status"].clone();
-    let signs =
-        status["endedNodes"].as_array().into_iter().flatten().filter_map(|entry| entry.as_str()?.chars().next());
+    let signs = status["endedNodes"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.as_str()?.chars().next());
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     signs.for_each(|sign| *counts.entry(sign.to_string()).or_default() += 1);
     status["endedNodes"] = json!(counts);
@@ -199,8 +252,18 @@ fn job_ending(job: &Value) -> Value {
 /// Why this is no good ending; none when it is one.
 fn flaw(now: &Value, wanted: &Expected) -> Option<String> {
     let pods = now["pods"].as_array().into_iter().flatten();
-    let pods: Vec<_> = pods.map(|pod| (pod[0].as_str().unwrap_or_default(), pod[1]["phase"].as_str())).collect();
-    let has_pods = pods.iter().copied().eq(wanted.pods.iter().map(|(node, phase)| (*node, Some(*phase))));
+    let pods: Vec<_> = pods
+        .map(|pod| {
+            (
+                pod[0].as_str().unwrap_or_default(),
+                pod[1]["phase"].as_str(),
+            )
+        })
+        .collect();
+    let has_pods = pods.iter().copied().eq(wanted
+        .pods
+        .iter()
+        .map(|(node, phase)| (*node, Some(*phase))));
     let status = &now["jobs"][0]["status"];
     let says = match wanted.status {
         Some((phase, succeeded, failed)) => {

@@ -15,8 +15,14 @@ use crate::world::PATIENCE;
 
 const BUDGET: &str = "policy.kruise.io/v1beta1/PodUnavailableBudget";
 /// What its status says of itself, where nothing differs from run to run.
-const SAID: [&str; 6] =
-    ["unavailableAllowed", "currentAvailable", "desiredAvailable", "totalReplicas", "disruptedPods", "unavailablePods"];
+const SAID: [&str; 6] = [
+    "unavailableAllowed",
+    "currentAvailable",
+    "desiredAvailable",
+    "totalReplicas",
+    "disruptedPods",
+    "unavailablePods",
+];
 
 /// Makes one that keeps so many pods.
 pub(crate) async fn make(client: &Client, namespace: &str, spared: usize) -> Result<()> {
@@ -30,16 +36,22 @@ pub(crate) async fn make(client: &Client, namespace: &str, spared: usize) -> Res
 /// Waits until it counts, and is asked.
 pub(crate) async fn until_asked(client: &Client, namespace: &str, spared: usize) -> Result<()> {
     let is_asked = |budget: &Value| {
-        condition(budget, "Enforced") == "True" && budget["status"]["unavailableAllowed"] == REPLICAS - spared
+        condition(budget, "Enforced") == "True"
+            && budget["status"]["unavailableAllowed"] == REPLICAS - spared
     };
-    objects::until(client, namespace, BUDGET, SET, PATIENCE, is_asked).await.map(drop)
+    objects::until(client, namespace, BUDGET, SET, PATIENCE, is_asked)
+        .await
+        .map(drop)
 }
 
 /// What it says of these pods. Of others that have gone, a leader that has not seen them go keeps the entries for 75 s; they take nothing.
 pub(crate) async fn read(client: &Client, namespace: &str, pods: &[Value]) -> Result<Value> {
     let budget = objects::get(client, namespace, BUDGET, SET).await?;
     let has = |field: &str, value: &Value| pods.iter().any(|pod| pod["metadata"][field] == *value);
-    let mut said: Value = SAID.into_iter().map(|field| (field, budget["status"][field].clone())).collect();
+    let mut said: Value = SAID
+        .into_iter()
+        .map(|field| (field, budget["status"][field].clone()))
+        .collect();
     for field in ["disruptedPods", "unavailablePods"] {
         if let Some(named) = said[field].as_object_mut() {
             named.retain(|name, _| has("name", &json!(name)));
@@ -48,9 +60,16 @@ pub(crate) async fn read(client: &Client, namespace: &str, pods: &[Value]) -> Re
             said[field] = Value::Null;
         }
     }
-    let entries = budget["status"]["ledger"]["entries"].as_array().into_iter().flatten();
+    let entries = budget["status"]["ledger"]["entries"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let entries: Vec<_> = entries.filter(|entry| has("uid", &entry["uid"])).collect();
-    said["entries"] = if entries.is_empty() { Value::Null } else { json!(entries) };
+    said["entries"] = if entries.is_empty() {
+        Value::Null
+    } else {
+        json!(entries)
+    };
     said["enforced"] = condition(&budget, "Enforced").into();
     said["blocked"] = condition(&budget, "Blocked").into();
     Ok(said)
@@ -58,24 +77,31 @@ pub(crate) async fn read(client: &Client, namespace: &str, pods: &[Value]) -> Re
 
 /// Whether all of so many pods count, and none is on its way.
 pub(crate) fn is_at_rest(budget: &Value, pods: usize) -> bool {
-    let entries = ["entries", "disruptedPods", "unavailablePods"].map(|field| match &budget[field] {
-        Value::Array(entries) => entries.len(),
-        Value::Object(entries) => entries.len(),
-        _ => 0,
-    });
+    let entries =
+        ["entries", "disruptedPods", "unavailablePods"].map(|field| match &budget[field] {
+            Value::Array(entries) => entries.len(),
+            Value::Object(entries) => entries.len(),
+            _ => 0,
+        });
     budget["currentAvailable"] == pods && budget["totalReplicas"] == pods && entries == [0; 3]
 }
 
 /// Evicts a pod: as often as it takes until its budget lets it go, and there is a controller to ask.
 pub(crate) async fn evict(client: &Client, namespace: &str, pod: &str) -> Result<()> {
-    let (pods, deadline) = (Api::<Pod>::namespaced(client.clone(), namespace), Instant::now() + PATIENCE);
+    let (pods, deadline) = (
+        Api::<Pod>::namespaced(client.clone(), namespace),
+        Instant::now() + PATIENCE,
+    );
     loop {
         match pods.evict(pod, &EvictParams::default()).await {
             Ok(_) => return Ok(()),
             // It went before its answer came.
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
             Err(error) => {
-                ensure!(Instant::now() < deadline, "pod {pod} cannot be evicted in {PATIENCE:?}: {error}");
+                ensure!(
+                    Instant::now() < deadline,
+                    "pod {pod} cannot be evicted in {PATIENCE:?}: {error}"
+                );
                 sleep(Duration::from_millis(100)).await;
             }
         }
@@ -83,7 +109,15 @@ pub(crate) async fn evict(client: &Client, namespace: &str, pod: &str) -> Result
 }
 
 fn condition(budget: &Value, name: &str) -> String {
-    let conditions = budget["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let found = conditions.iter().find(|condition| condition["type"] == name);
-    found.and_then(|condition| condition["status"].as_str()).unwrap_or_default().to_owned()
+    let conditions = budget["status"]["conditions"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let found = conditions
+        .iter()
+        .find(|condition| condition["type"] == name);
+    found
+        .and_then(|condition| condition["status"].as_str())
+        .unwrap_or_default()
+        .to_owned()
 }

@@ -13,10 +13,16 @@ use crate::owner::{HOOK, READY};
 impl Rollout {
     /// Checks the record of the pods. `revision` is the name of the newest in the end, `told_to_go` that of the only pod that
     /// may go, where there is one.
-    pub(crate) fn check_record(self, record: &Record, revision: &str, told_to_go: Option<&str>) -> Result<()> {
+    pub(crate) fn check_record(
+        self,
+        record: &Record,
+        revision: &str,
+        told_to_go: Option<&str>,
+    ) -> Result<()> {
         let last = record.last();
-        let newest =
-            last.label_of(revision).with_context(|| format!("no pod is of {revision}: {}", last.describe()))?;
+        let newest = last
+            .label_of(revision)
+            .with_context(|| format!("no pod is of {revision}: {}", last.describe()))?;
         let wanted = self.expected();
         laws::limits_hold(record, &self.limits(newest))?;
         laws::begins_with(record, self.pods_before())?;

@@ -54,8 +54,19 @@ impl Rollout {
             available: REPLICAS - 1,
             active: REPLICAS,
         };
-        let same_template = Expected { templates: 1, revisions: 0, image_changes: 0, image: ONE, ..update };
-        let create = Expected { creates: REPLICAS, revisions: 1, available: 0, ..same_template };
+        let same_template = Expected {
+            templates: 1,
+            revisions: 0,
+            image_changes: 0,
+            image: ONE,
+            ..update
+        };
+        let create = Expected {
+            creates: REPLICAS,
+            revisions: 1,
+            available: 0,
+            ..same_template
+        };
         let recreate = Expected {
             creates: REPLICAS,
             deletes: REPLICAS,
@@ -67,11 +78,29 @@ impl Rollout {
         match self {
             Rollout::Create => create,
             Rollout::InPlace | Rollout::Quick | Rollout::Hooks | Rollout::Budgeted => update,
-            Rollout::Drained => Expected { replicas: 2, creates: 1, deletes: 1, available: 1, ..update },
-            Rollout::Rollback => Expected { image_changes: 2, image: ONE, ..update },
-            Rollout::Repaired => Expected { image_changes: 2, templates: 3, revisions: 2, ..update },
+            Rollout::Drained => Expected {
+                replicas: 2,
+                creates: 1,
+                deletes: 1,
+                available: 1,
+                ..update
+            },
+            Rollout::Rollback => Expected {
+                image_changes: 2,
+                image: ONE,
+                ..update
+            },
+            Rollout::Repaired => Expected {
+                image_changes: 2,
+                templates: 3,
+                revisions: 2,
+                ..update
+            },
             Rollout::Recreate => recreate,
-            Rollout::Claims => Expected { claims: REPLICAS, ..recreate },
+            Rollout::Claims => Expected {
+                claims: REPLICAS,
+                ..recreate
+            },
             Rollout::Ordered => Expected {
                 creates: REPLICAS,
                 barriers: REPLICAS,
@@ -80,18 +109,52 @@ impl Rollout {
                 available: 0,
                 ..update
             },
-            Rollout::ScaleUp => Expected { replicas: 5, creates: 2, available: REPLICAS, active: 5, ..same_template },
-            Rollout::ScaleDown => Expected { replicas: 1, deletes: 2, available: 1, ..same_template },
-            Rollout::SpecifiedDelete => Expected { creates: 1, deletes: 1, ..same_template },
-            Rollout::Guarded => Expected { replicas: 1, deletes: 2, ..create },
+            Rollout::ScaleUp => Expected {
+                replicas: 5,
+                creates: 2,
+                available: REPLICAS,
+                active: 5,
+                ..same_template
+            },
+            Rollout::ScaleDown => Expected {
+                replicas: 1,
+                deletes: 2,
+                available: 1,
+                ..same_template
+            },
+            Rollout::SpecifiedDelete => Expected {
+                creates: 1,
+                deletes: 1,
+                ..same_template
+            },
+            Rollout::Guarded => Expected {
+                replicas: 1,
+                deletes: 2,
+                ..create
+            },
             Rollout::Partition => Expected { kept: 1, ..update },
-            Rollout::Named => Expected { replicas: 2, deletes: 1, cleaned: 1, ..same_template },
+            Rollout::Named => Expected {
+                replicas: 2,
+                deletes: 1,
+                cleaned: 1,
+                ..same_template
+            },
         }
     }
 
     /// What holds at every instant, where pods have this label of the newest revision.
     pub(crate) fn limits(self, newest: &str) -> Limits {
-        let Expected { available, active, kept, .. } = self.expected();
-        Limits { available, active, kept: Some((newest.to_owned(), kept)), ..Limits::default() }
+        let Expected {
+            available,
+            active,
+            kept,
+            ..
+        } = self.expected();
+        Limits {
+            available,
+            active,
+            kept: Some((newest.to_owned(), kept)),
+            ..Limits::default()
+        }
     }
 }

@@ -32,7 +32,10 @@ const SET: &str = "web";
 /// Pods at first.
 pub(crate) const REPLICAS: usize = 3;
 /// A revision, and two writes for each of three pods, at the least.
-const EXPLAIN: Explained = Explained { object: ["cloneset", SET], plans: 1 + 2 * REPLICAS };
+const EXPLAIN: Explained = Explained {
+    object: ["cloneset", SET],
+    plans: 1 + 2 * REPLICAS,
+};
 
 /// A thing to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,9 +122,11 @@ impl Scenario for Rollout {
 
     fn worlds(&self) -> &'static [WorldKind] {
         match self {
-            Rollout::Create | Rollout::InPlace | Rollout::Rollback | Rollout::Recreate | Rollout::Claims => {
-                &WorldKind::ALL
-            }
+            Rollout::Create
+            | Rollout::InPlace
+            | Rollout::Rollback
+            | Rollout::Recreate
+            | Rollout::Claims => &WorldKind::ALL,
             // Only real containers start in order.
             Rollout::Ordered => &[WorldKind::Real],
             // Of a pair only one replica's webhook is known, and an eviction needs it.
@@ -141,7 +146,11 @@ impl Scenario for Rollout {
 
     /// One patch of a NodeImage may ask a node about two pods, and one of a budget's status grant two what they ask for.
     fn merged(&self) -> &'static [&'static str] {
-        &["clonesets/status", "nodeimages", "podunavailablebudgets/status"]
+        &[
+            "clonesets/status",
+            "nodeimages",
+            "podunavailablebudgets/status",
+        ]
     }
 
     /// The ConfigMap that holds containers back is never read, so its writes are repeated until that on the pod, the third, is
@@ -191,19 +200,24 @@ impl Rollout {
         let template = &mut set["spec"]["template"];
         match self {
             Rollout::Claims => {
-                template["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
+                template["spec"]["containers"][0]["volumeMounts"] =
+                    json!([{"name": "data", "mountPath": "/data"}]);
                 let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}});
-                set["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": spec}]);
+                set["spec"]["volumeClaimTemplates"] =
+                    json!([{"metadata": {"name": "data"}, "spec": spec}]);
             }
             Rollout::Ordered => {
-                template["metadata"]["annotations"] =
-                    json!({annotation::CONTAINER_LAUNCH_PRIORITY: annotation::CONTAINER_LAUNCH_ORDERED});
+                template["metadata"]["annotations"] = json!({annotation::CONTAINER_LAUNCH_PRIORITY: annotation::CONTAINER_LAUNCH_ORDERED});
                 let side = json!({"name": "side", "image": ONE, "env": [{"name": "PORT", "value": "9090"}]});
-                template["spec"]["containers"].as_array_mut().into_iter().for_each(|all| all.push(side.clone()));
+                template["spec"]["containers"]
+                    .as_array_mut()
+                    .into_iter()
+                    .for_each(|all| all.push(side.clone()));
             }
             Rollout::Hooks => {
                 template["metadata"]["labels"][HOOK] = json!("true");
-                set["spec"]["lifecycle"] = json!({"inPlaceUpdate": {"labelsHandler": {HOOK: "true"}}});
+                set["spec"]["lifecycle"] =
+                    json!({"inPlaceUpdate": {"labelsHandler": {HOOK: "true"}}});
             }
             Rollout::Guarded => {
                 template["metadata"]["labels"][HOOK] = json!("true");
@@ -244,23 +258,30 @@ impl Rollout {
             | Rollout::Budgeted => run.set_image(TWO).await,
             Rollout::Rollback => {
                 run.set_image(TWO).await?;
-                run.watch.until("the second pod is updated", PATIENCE, wanting(TWO, 2)).await?;
+                run.watch
+                    .until("the second pod is updated", PATIENCE, wanting(TWO, 2))
+                    .await?;
                 run.set_image(ONE).await
             }
             Rollout::Ordered => {
                 run.create(&self.clone_set()).await?;
                 let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == REPLICAS;
-                run.watch.until("all pods serve", PATIENCE, all_serve).await?;
+                run.watch
+                    .until("all pods serve", PATIENCE, all_serve)
+                    .await?;
                 run.set_image(TWO).await
             }
             Rollout::ScaleUp | Rollout::ScaleDown => {
-                run.patch_set(&json!({"spec": {"replicas": self.expected().replicas}})).await
+                run.patch_set(&json!({"spec": {"replicas": self.expected().replicas}}))
+                    .await
             }
             Rollout::SpecifiedDelete => {
                 let pods = run.pods().await?;
                 let told = self.told_to_go(&pods).context("no pods")?;
                 let patch = json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}});
-                objects::patch(&run.world.client, &run.namespace, kind::POD, told, &patch).await.map(|_| ())
+                objects::patch(&run.world.client, &run.namespace, kind::POD, told, &patch)
+                    .await
+                    .map(|_| ())
             }
             Rollout::Named => {
                 let pods = run.pods().await?;
@@ -274,17 +295,27 @@ impl Rollout {
                 spec["replicas"] = replicas.into();
                 run.patch_set(&json!({"spec": spec})).await?;
                 let one_is_gone = |now: &Moment<'_>| now.active() == replicas;
-                run.watch.until("there is one pod fewer", PATIENCE, one_is_gone).await?;
+                run.watch
+                    .until("there is one pod fewer", PATIENCE, one_is_gone)
+                    .await?;
                 run.evict_one().await
             }
             Rollout::Guarded => {
                 run.create(&self.clone_set()).await?;
                 owner::let_in(&run.world.client, &run.namespace, REPLICAS).await?;
-                let is_in = |s: &&Standing<'_>| s.pod.serves() && s.pod.label(label::LIFECYCLE_STATE) == NORMAL;
-                let all_are_in = |now: &Moment<'_>| now.pods.values().filter(is_in).count() == REPLICAS;
-                run.watch.until("all pods are in service", PATIENCE, all_are_in).await?;
-                let Expected { replicas, deletes, .. } = self.expected();
-                run.patch_set(&json!({"spec": {"replicas": replicas}})).await?;
+                let is_in = |s: &&Standing<'_>| {
+                    s.pod.serves() && s.pod.label(label::LIFECYCLE_STATE) == NORMAL
+                };
+                let all_are_in =
+                    |now: &Moment<'_>| now.pods.values().filter(is_in).count() == REPLICAS;
+                run.watch
+                    .until("all pods are in service", PATIENCE, all_are_in)
+                    .await?;
+                let Expected {
+                    replicas, deletes, ..
+                } = self.expected();
+                run.patch_set(&json!({"spec": {"replicas": replicas}}))
+                    .await?;
                 owner::let_go(&run.world.client, &run.namespace, deletes).await
             }
             Rollout::Hooks => {
@@ -293,7 +324,9 @@ impl Rollout {
             }
             Rollout::Repaired => {
                 run.set_image(MISSING).await?;
-                run.watch.until("the first pod is updated", PATIENCE, wanting(MISSING, 1)).await?;
+                run.watch
+                    .until("the first pod is updated", PATIENCE, wanting(MISSING, 1))
+                    .await?;
                 run.set_image(TWO).await
             }
         }
@@ -311,7 +344,9 @@ impl Rollout {
 
     /// The pods are the same ones after it.
     pub(crate) fn keeps_pods(self) -> bool {
-        let Expected { creates, deletes, .. } = self.expected();
+        let Expected {
+            creates, deletes, ..
+        } = self.expected();
         creates + deletes == 0
     }
 
@@ -333,6 +368,11 @@ fn compare(world: &World, rollout: Rollout) -> LocalBoxFuture<'_, Result<()>> {
 
 /// So many pods, or more, want this image.
 fn wanting(image: &'static str, pods: usize) -> impl Fn(&Moment<'_>) -> bool {
-    let wants = move |s: &&Standing<'_>| s.pod.containers.get(CONTAINER).is_some_and(|c| c.wanted == image);
+    let wants = move |s: &&Standing<'_>| {
+        s.pod
+            .containers
+            .get(CONTAINER)
+            .is_some_and(|c| c.wanted == image)
+    };
     move |now| now.pods.values().filter(wants).count() >= pods
 }

@@ -39,7 +39,11 @@ const REST: Expected = Expected {
     away: 0,
 };
 /// And then both with the second.
-const UPDATED: Expected = Expected { pods: NEW, history: &[(1, ONE), (2, TWO)], ..REST };
+const UPDATED: Expected = Expected {
+    pods: NEW,
+    history: &[(1, ONE), (2, TWO)],
+    ..REST
+};
 
 impl Daemon {
     /// The nodes that shall have a pod at first.
@@ -53,7 +57,12 @@ impl Daemon {
 
     /// Those, and those that shall have one in the end.
     pub(super) fn all_nodes(self) -> Vec<&'static str> {
-        let later = self.expected().pods.iter().map(|(node, _)| *node).filter(|node| !self.nodes().contains(node));
+        let later = self
+            .expected()
+            .pods
+            .iter()
+            .map(|(node, _)| *node)
+            .filter(|node| !self.nodes().contains(node));
         self.nodes().iter().copied().chain(later).collect()
     }
 
@@ -64,8 +73,16 @@ impl Daemon {
 
     pub(super) fn expected(self) -> Expected {
         match self {
-            Daemon::Created => Expected { makes: 2, away: 2, ..REST },
-            Daemon::Joined => Expected { pods: &[(FIRST, ONE), (SECOND, ONE), (GUEST, ONE)], makes: 1, ..REST },
+            Daemon::Created => Expected {
+                makes: 2,
+                away: 2,
+                ..REST
+            },
+            Daemon::Joined => Expected {
+                pods: &[(FIRST, ONE), (SECOND, ONE), (GUEST, ONE)],
+                makes: 1,
+                ..REST
+            },
             Daemon::InPlace => Expected {
                 pods: &[(FIRST, ONE), (SECOND, TWO), (THIRD, TWO)],
                 changes: 1,
@@ -73,9 +90,24 @@ impl Daemon {
                 away: 1,
                 ..UPDATED
             },
-            Daemon::Replaced => Expected { makes: 2, deletes: 2, away: 1, ..UPDATED },
-            Daemon::Surged => Expected { makes: 2, deletes: 2, most: 2, ..UPDATED },
-            Daemon::Guarded => Expected { pods: &[(FIRST, ONE)], deletes: 1, served: &[FIRST], ..REST },
+            Daemon::Replaced => Expected {
+                makes: 2,
+                deletes: 2,
+                away: 1,
+                ..UPDATED
+            },
+            Daemon::Surged => Expected {
+                makes: 2,
+                deletes: 2,
+                most: 2,
+                ..UPDATED
+            },
+            Daemon::Guarded => Expected {
+                pods: &[(FIRST, ONE)],
+                deletes: 1,
+                served: &[FIRST],
+                ..REST
+            },
             Daemon::NodeReturned => Expected {
                 pods: &[(FIRST, TWO), (SECOND, TWO), (GUEST, TWO)],
                 makes: 4,
@@ -83,17 +115,38 @@ impl Daemon {
                 away: 1,
                 ..UPDATED
             },
-            Daemon::Adopted => Expected { pods: &[(FIRST, ONE), (SECOND, TWO)], adopts: (2, 2), ..UPDATED },
-            Daemon::AdoptedNative => Expected { adopts: (2, 1), ..REST },
-            Daemon::RolledBack => Expected { history: &[(3, TWO), (4, ONE)], changes: 2, away: 1, ..REST },
-            Daemon::Failed => Expected { makes: 1, deletes: 1, served: &[FIRST], ..REST },
+            Daemon::Adopted => Expected {
+                pods: &[(FIRST, ONE), (SECOND, TWO)],
+                adopts: (2, 2),
+                ..UPDATED
+            },
+            Daemon::AdoptedNative => Expected {
+                adopts: (2, 1),
+                ..REST
+            },
+            Daemon::RolledBack => Expected {
+                history: &[(3, TWO), (4, ONE)],
+                changes: 2,
+                away: 1,
+                ..REST
+            },
+            Daemon::Failed => Expected {
+                makes: 1,
+                deletes: 1,
+                served: &[FIRST],
+                ..REST
+            },
         }
     }
 
     /// Revisions that are made, renumbered and deleted.
     pub(super) fn revisions(self) -> [usize; 3] {
         match self {
-            Daemon::Created | Daemon::InPlace | Daemon::Replaced | Daemon::Surged | Daemon::NodeReturned => [1, 0, 0],
+            Daemon::Created
+            | Daemon::InPlace
+            | Daemon::Replaced
+            | Daemon::Surged
+            | Daemon::NodeReturned => [1, 0, 0],
             Daemon::RolledBack => [1, 1, 1],
             _ => [0, 0, 0],
         }

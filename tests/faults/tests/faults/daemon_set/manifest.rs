@@ -16,8 +16,10 @@ impl Daemon {
         template["metadata"]["labels"][APP] = json!(SET);
         template["spec"]["containers"][0]["image"] = json!(image);
         // By names that are there: where labels change, the nodes' NodeImages follow.
-        let is_named = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": self.all_nodes()});
-        let terms = json!([{"matchExpressions": [is_named, {"key": AWAY, "operator": "DoesNotExist"}]}]);
+        let is_named =
+            json!({"key": "kubernetes.io/hostname", "operator": "In", "values": self.all_nodes()});
+        let terms =
+            json!([{"matchExpressions": [is_named, {"key": AWAY, "operator": "DoesNotExist"}]}]);
         template["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
             json!({"nodeSelectorTerms": terms});
         let mut set = json!({
@@ -42,7 +44,9 @@ impl Daemon {
 
     fn rolling(self) -> Value {
         match self {
-            Daemon::InPlace | Daemon::Adopted => json!({"rollingUpdateType": "InPlaceIfPossible", "partition": 1}),
+            Daemon::InPlace | Daemon::Adopted => {
+                json!({"rollingUpdateType": "InPlaceIfPossible", "partition": 1})
+            }
             Daemon::RolledBack => json!({"rollingUpdateType": "InPlaceIfPossible"}),
             Daemon::Surged => json!({"maxSurge": 1}),
             _ => json!({"maxUnavailable": 1}),

@@ -103,7 +103,10 @@ impl Scenario for Daemon {
     fn watched(&self) -> Vec<&'static str> {
         let mut watched = vec!["daemonsets", "pods"];
         watched.extend(self.has_news_of_nodes().then_some("nodes"));
-        let has_revisions = matches!(self, Daemon::Adopted | Daemon::AdoptedNative | Daemon::RolledBack);
+        let has_revisions = matches!(
+            self,
+            Daemon::Adopted | Daemon::AdoptedNative | Daemon::RolledBack
+        );
         watched.extend(has_revisions.then_some("controllerrevisions"));
         watched
     }
@@ -127,7 +130,10 @@ impl Scenario for Daemon {
 
 impl Daemon {
     fn has_news_of_nodes(self) -> bool {
-        matches!(self, Daemon::Joined | Daemon::Guarded | Daemon::NodeReturned)
+        matches!(
+            self,
+            Daemon::Joined | Daemon::Guarded | Daemon::NodeReturned
+        )
     }
 
     /// The images that the set has had before, one after the other.
@@ -153,12 +159,15 @@ impl Daemon {
             }
             Daemon::NodeReturned => return_in_the_middle(run).await,
             Daemon::Adopted => {
-                run.delete(kind::DAEMON_SET, PropagationPolicy::Orphan).await?;
+                run.delete(kind::DAEMON_SET, PropagationPolicy::Orphan)
+                    .await?;
                 run.create(&self.set(TWO)).await
             }
             Daemon::AdoptedNative => {
-                let native = objects::get(client, &run.namespace, kind::NATIVE_DAEMON_SET, SET).await?;
-                run.delete(kind::NATIVE_DAEMON_SET, PropagationPolicy::Orphan).await?;
+                let native =
+                    objects::get(client, &run.namespace, kind::NATIVE_DAEMON_SET, SET).await?;
+                run.delete(kind::NATIVE_DAEMON_SET, PropagationPolicy::Orphan)
+                    .await?;
                 let mut set = objects::again(&native);
                 set["apiVersion"] = "apps.kruise.io/v1beta1".into();
                 run.create(&set).await
@@ -169,10 +178,19 @@ impl Daemon {
                 run.set_image(ONE).await
             }
             Daemon::Failed => {
-                let name = pod_on(run, SECOND).await?["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-                let api = objects::api_of(client, &run.namespace, &json!({"apiVersion": "v1", "kind": "Pod"}))?;
-                let failed = Patch::Merge(json!({"status": {"phase": "Failed", "reason": "Evicted"}}));
-                api.patch_status(&name, &PatchParams::default(), &failed).await?;
+                let name = pod_on(run, SECOND).await?["metadata"]["name"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
+                let api = objects::api_of(
+                    client,
+                    &run.namespace,
+                    &json!({"apiVersion": "v1", "kind": "Pod"}),
+                )?;
+                let failed =
+                    Patch::Merge(json!({"status": {"phase": "Failed", "reason": "Evicted"}}));
+                api.patch_status(&name, &PatchParams::default(), &failed)
+                    .await?;
                 // Until then all looks as in the end.
                 objects::until_gone(client, &run.namespace, kind::POD, &name, PATIENCE).await
             }
@@ -184,8 +202,12 @@ impl Daemon {
 async fn pod_on(run: &DaemonRun<'_>, node: &str) -> Result<Value> {
     let mut pods = objects::list(&run.world.client, &run.namespace, kind::POD, "").await?;
     pods.retain(|pod| pod["spec"]["nodeName"] == node);
-    ensure!(pods.len() < 2, "node {node} has more than one pod: {pods:?}");
-    pods.pop().with_context(|| format!("node {node} has no pod"))
+    ensure!(
+        pods.len() < 2,
+        "node {node} has more than one pod: {pods:?}"
+    );
+    pods.pop()
+        .with_context(|| format!("node {node} has no pod"))
 }
 
 /// The node goes as soon as it has the new image, and its pod with it, as the garbage collector of pods sees to.
@@ -196,8 +218,23 @@ async fn return_in_the_middle(run: &DaemonRun<'_>) -> Result<()> {
     let pod = pod_on(run, GUEST).await?;
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     objects::delete(client, "", kind::NODE, GUEST, &DeleteParams::background()).await?;
-    objects::delete(client, namespace, kind::POD, name, &DeleteParams::background().grace_period(0)).await?;
+    objects::delete(
+        client,
+        namespace,
+        kind::POD,
+        name,
+        &DeleteParams::background().grace_period(0),
+    )
+    .await?;
     let is_without = |set: &Value| set["status"]["desiredNumberScheduled"] == 2;
-    objects::until(client, namespace, kind::DAEMON_SET, SET, PATIENCE, is_without).await?;
+    objects::until(
+        client,
+        namespace,
+        kind::DAEMON_SET,
+        SET,
+        PATIENCE,
+        is_without,
+    )
+    .await?;
     run.join().await
 }

@@ -35,8 +35,20 @@ impl<'a> Run<'a> for DaemonRun<'a> {
     type Scenario = Daemon;
 
     async fn begin(world: &'a World, namespace: &str, what: Daemon) -> Result<Self> {
-        let watch = PodWatch::start(&world.client, namespace, &format!("{APP}={SET}"), Instant::now()).await?;
-        Ok(DaemonRun { world, what, namespace: namespace.to_owned(), watch, from: Duration::ZERO })
+        let watch = PodWatch::start(
+            &world.client,
+            namespace,
+            &format!("{APP}={SET}"),
+            Instant::now(),
+        )
+        .await?;
+        Ok(DaemonRun {
+            world,
+            what,
+            namespace: namespace.to_owned(),
+            watch,
+            from: Duration::ZERO,
+        })
     }
 
     async fn set_up(&mut self) -> Result<()> {
@@ -64,7 +76,9 @@ impl<'a> Run<'a> for DaemonRun<'a> {
     async fn look(&self) -> Result<(Value, Option<String>)> {
         let wanted = self.what.expected();
         let updated = wanted.pods.len() - self.what.partition();
-        Ok(Ending::read(&self.world.client, &self.namespace).await?.judged(self.world, &wanted, updated))
+        Ok(Ending::read(&self.world.client, &self.namespace)
+            .await?
+            .judged(self.world, &wanted, updated))
     }
 
     async fn check(&self, _ending: &Value) -> Result<()> {
@@ -114,30 +128,54 @@ impl DaemonRun<'_> {
     }
 
     fn check_record(&self, record: &Record, wanted: &Expected) -> Result<()> {
-        let before = if self.what == Daemon::Created { 0 } else { self.what.nodes().len() };
+        let before = if self.what == Daemon::Created {
+            0
+        } else {
+            self.what.nodes().len()
+        };
         laws::begins_with(record, before)?;
         laws::pods_are_created(record, wanted.makes)?;
         let allowed = self.what.all_nodes();
-        let nodes = OnNodes { allowed: &allowed, most: wanted.most, served: wanted.served, away: wanted.away };
+        let nodes = OnNodes {
+            allowed: &allowed,
+            most: wanted.most,
+            served: wanted.served,
+            away: wanted.away,
+        };
         laws::nodes_have_their_pods(record, &nodes)?;
         laws::no_image_changes_in_service(record, Some(CONTAINER))?;
         laws::restarts_are_for_image_changes(record, wanted.changes)?;
-        if self.what == Daemon::Guarded { laws::deletions_wait_for(record, HOOK) } else { Ok(()) }
+        if self.what == Daemon::Guarded {
+            laws::deletions_wait_for(record, HOOK)
+        } else {
+            Ok(())
+        }
     }
 
     /// Waits until the record has what there is.
     async fn all_serve(&self, pods: usize) -> Result<()> {
-        let all_serve = |now: &Moment<'_>| now.pods.len() == pods && now.available(Duration::ZERO) == pods;
-        self.watch.until("all pods serve", PATIENCE, all_serve).await.map(drop)
+        let all_serve =
+            |now: &Moment<'_>| now.pods.len() == pods && now.available(Duration::ZERO) == pods;
+        self.watch
+            .until("all pods serve", PATIENCE, all_serve)
+            .await
+            .map(drop)
     }
 
     /// Waits until all nodes have an available pod, so many of them an updated one, and the controller rests.
     async fn rests(&self, updated: usize) -> Result<()> {
         let (client, desired) = (&self.world.client, self.what.nodes().len());
-        let of_kind = if self.what == Daemon::AdoptedNative { kind::NATIVE_DAEMON_SET } else { kind::DAEMON_SET };
+        let of_kind = if self.what == Daemon::AdoptedNative {
+            kind::NATIVE_DAEMON_SET
+        } else {
+            kind::DAEMON_SET
+        };
         let look = async || {
             let set = objects::get(client, &self.namespace, of_kind, SET).await?;
-            Ok(((), (!is_done(&set, desired, updated)).then(|| set.to_string())))
+            Ok((
+                (),
+                (!is_done(&set, desired, updated)).then(|| set.to_string()),
+            ))
         };
         run::rest(&self.world.controller, look).await
     }
@@ -145,45 +183,79 @@ impl DaemonRun<'_> {
     /// Waits until so many nodes have an available pod, and so many of them an updated one, whatever the controller does next.
     pub(super) async fn until_done(&self, desired: usize, updated: usize) -> Result<()> {
         let is_so = |set: &Value| is_done(set, desired, updated);
-        objects::until(&self.world.client, &self.namespace, kind::DAEMON_SET, SET, PATIENCE, is_so).await.map(drop)
+        objects::until(
+            &self.world.client,
+            &self.namespace,
+            kind::DAEMON_SET,
+            SET,
+            PATIENCE,
+            is_so,
+        )
+        .await
+        .map(drop)
     }
 
     /// Waits until the node has a pod that serves with this image, and no other.
     pub(super) async fn until_serves(&self, node: &str, image: &str) -> Result<()> {
         let is_so = |now: &Moment<'_>| {
-            let mut here = now.pods.values().map(|standing| standing.pod).filter(|pod| pod.node == node);
-            let one =
-                here.next().is_some_and(|pod| pod.serves() && pod.containers.values().any(|it| it.wanted == image));
+            let mut here = now
+                .pods
+                .values()
+                .map(|standing| standing.pod)
+                .filter(|pod| pod.node == node);
+            let one = here.next().is_some_and(|pod| {
+                pod.serves() && pod.containers.values().any(|it| it.wanted == image)
+            });
             one && here.next().is_none()
         };
-        self.watch.until("the node has its new pod", PATIENCE, is_so).await.map(drop)
+        self.watch
+            .until("the node has its new pod", PATIENCE, is_so)
+            .await
+            .map(drop)
     }
 
     pub(super) async fn create(&self, set: &Value) -> Result<()> {
-        objects::create(&self.world.client, &self.namespace, set).await.map(drop)
+        objects::create(&self.world.client, &self.namespace, set)
+            .await
+            .map(drop)
     }
 
     pub(super) async fn set_image(&self, image: &str) -> Result<()> {
         let patch = objects::image_patch(&self.what.set(image), image);
-        objects::patch(&self.world.client, &self.namespace, kind::DAEMON_SET, SET, &patch).await.map(drop)
+        objects::patch(
+            &self.world.client,
+            &self.namespace,
+            kind::DAEMON_SET,
+            SET,
+            &patch,
+        )
+        .await
+        .map(drop)
     }
 
     /// Deletes the set, and waits for its end.
     pub(super) async fn delete(&self, of_kind: &str, propagation: PropagationPolicy) -> Result<()> {
-        let how = DeleteParams { propagation_policy: Some(propagation), ..DeleteParams::default() };
+        let how = DeleteParams {
+            propagation_policy: Some(propagation),
+            ..DeleteParams::default()
+        };
         objects::delete(&self.world.client, &self.namespace, of_kind, SET, &how).await?;
         objects::until_gone(&self.world.client, &self.namespace, of_kind, SET, PATIENCE).await
     }
 
     /// Makes the node that comes and goes.
     pub(super) async fn join(&self) -> Result<()> {
-        objects::create(&self.world.client, "", &nodes::node(GUEST, &now())).await.map(drop)
+        objects::create(&self.world.client, "", &nodes::node(GUEST, &now()))
+            .await
+            .map(drop)
     }
 
     /// Lets a node have no pod, or again one.
     pub(super) async fn turn_away(&self, node: &str, is_away: bool) -> Result<()> {
         let label = json!({"metadata": {"labels": {AWAY: is_away.then_some("yes")}}});
-        objects::patch(&self.world.client, "", kind::NODE, node, &label).await.map(drop)
+        objects::patch(&self.world.client, "", kind::NODE, node, &label)
+            .await
+            .map(drop)
     }
 }
 

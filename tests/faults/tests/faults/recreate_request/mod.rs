@@ -90,7 +90,11 @@ impl Scenario for Recreate {
 
     /// A request that is created while the controller is away is filled in later.
     fn merged(&self) -> &'static [&'static str] {
-        &["containerrecreaterequests/status", "containerrecreaterequests", "nodeimages"]
+        &[
+            "containerrecreaterequests/status",
+            "containerrecreaterequests",
+            "nodeimages",
+        ]
     }
 
     /// Each run takes a second at least, and there are many scenarios.
@@ -105,21 +109,37 @@ impl Scenario for Recreate {
 
 impl Recreate {
     fn expected(self) -> Expected {
-        let one = Expected { restarts: [1, 0], requests: &[(ONCE, "")] };
+        let one = Expected {
+            restarts: [1, 0],
+            requests: &[(ONCE, "")],
+        };
         match self {
             Recreate::One | Recreate::Unready | Recreate::Forced => one,
-            Recreate::Ordered => Expected { restarts: [1, 1], ..one },
-            Recreate::Two => Expected { restarts: [1, 1], requests: &[(LATER, ""), (ONCE, "")] },
-            Recreate::Deleted => Expected { restarts: [0, 0], requests: &[] },
-            Recreate::OutOfTime => {
-                Expected { restarts: [0, 0], requests: &[(ONCE, "recreating has exceeded the activeDeadlineSeconds")] }
-            }
+            Recreate::Ordered => Expected {
+                restarts: [1, 1],
+                ..one
+            },
+            Recreate::Two => Expected {
+                restarts: [1, 1],
+                requests: &[(LATER, ""), (ONCE, "")],
+            },
+            Recreate::Deleted => Expected {
+                restarts: [0, 0],
+                requests: &[],
+            },
+            Recreate::OutOfTime => Expected {
+                restarts: [0, 0],
+                requests: &[(ONCE, "recreating has exceeded the activeDeadlineSeconds")],
+            },
         }
     }
 
     /// Restarts its containers with these settings.
     fn request(name: &str, containers: &[&str], fields: Value) -> Value {
-        let containers: Vec<_> = containers.iter().map(|name| json!({"name": name})).collect();
+        let containers: Vec<_> = containers
+            .iter()
+            .map(|name| json!({"name": name}))
+            .collect();
         let mut spec = fields;
         (spec["podName"], spec["containers"]) = (json!(POD), json!(containers));
         json!({
@@ -135,13 +155,22 @@ impl Recreate {
         match self {
             Recreate::One => run.create(&Self::request(ONCE, &[APP], json!({}))).await,
             Recreate::Ordered => {
-                run.create(&Self::request(ONCE, &[APP, SIDE], strategy(json!({"orderedRecreate": true})))).await
+                run.create(&Self::request(
+                    ONCE,
+                    &[APP, SIDE],
+                    strategy(json!({"orderedRecreate": true})),
+                ))
+                .await
             }
             Recreate::Unready => run.create(&Self::request(ONCE, &[APP], unready(0))).await,
             Recreate::Deleted => {
-                run.create(&Self::request(ONCE, &[APP], unready(LONG))).await?;
+                run.create(&Self::request(ONCE, &[APP], unready(LONG)))
+                    .await?;
                 let is_out = |request: &Value| {
-                    let mut conditions = request["status"]["conditions"].as_array().into_iter().flatten();
+                    let mut conditions = request["status"]["conditions"]
+                        .as_array()
+                        .into_iter()
+                        .flatten();
                     conditions.any(|condition| condition["type"] == PRE_RECREATE_GRACE)
                 };
                 let of = kind::CONTAINER_RECREATE_REQUEST;
@@ -159,7 +188,12 @@ impl Recreate {
                 run.create(&Self::request(ONCE, &[APP], fields)).await
             }
             Recreate::Forced => {
-                run.create(&Self::request(ONCE, &[APP], strategy(json!({"forceRecreate": true})))).await
+                run.create(&Self::request(
+                    ONCE,
+                    &[APP],
+                    strategy(json!({"forceRecreate": true})),
+                ))
+                .await
             }
         }
     }

@@ -12,8 +12,13 @@ pub(super) fn text(value: &Value) -> String {
 }
 
 pub(super) fn condition(object: &Value, type_: &str) -> Value {
-    let mut all = object["status"]["conditions"].as_array().into_iter().flatten();
-    all.find(|condition| condition["type"] == type_).cloned().unwrap_or_default()
+    let mut all = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    all.find(|condition| condition["type"] == type_)
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// A status without times and numbers of versions.
@@ -28,47 +33,83 @@ pub(crate) fn status(object: &Value) -> Value {
     }
     // Since when the selectors are in force, and which: they name the namespace of the run.
     for field in ["since", "selectorHash"] {
-        status["injection"].as_object_mut().and_then(|injection| injection.remove(field));
+        status["injection"]
+            .as_object_mut()
+            .and_then(|injection| injection.remove(field));
     }
     // Said, so that a status of an older spec is no ending.
-    status["observedGeneration"] = (status["observedGeneration"] == object["metadata"]["generation"]).into();
+    status["observedGeneration"] =
+        (status["observedGeneration"] == object["metadata"]["generation"]).into();
     status
 }
 
 /// Pods by name, or by number where their names were drawn.
 pub(super) fn pods(pods: &[Value], names_are_drawn: bool) -> BTreeMap<String, Value> {
-    let mut all: Vec<_> = pods.iter().map(|it| (text(&it["metadata"]["name"]), pod(it))).collect();
+    let mut all: Vec<_> = pods
+        .iter()
+        .map(|it| (text(&it["metadata"]["name"]), pod(it)))
+        .collect();
     if names_are_drawn {
         all.sort_by_key(|(_, pod)| pod.to_string());
-        all.iter_mut().enumerate().for_each(|(number, (name, _))| *name = number.to_string());
+        all.iter_mut()
+            .enumerate()
+            .for_each(|(number, (name, _))| *name = number.to_string());
     }
     all.into_iter().collect()
 }
 
 /// The namespace of the run has another name in the next.
 pub(super) fn without_namespace(seen: &Value, namespace: &str) -> Result<Value> {
-    Ok(serde_json::from_str(&seen.to_string().replace(namespace, "NAMESPACE"))?)
+    Ok(serde_json::from_str(
+        &seen.to_string().replace(namespace, "NAMESPACE"),
+    )?)
 }
 
 fn pod(pod: &Value) -> Value {
     let annotations = &pod["metadata"]["annotations"];
-    let parsed = |key: &str| serde_json::from_str::<Value>(&text(&annotations[key])).unwrap_or_default();
+    let parsed =
+        |key: &str| serde_json::from_str::<Value>(&text(&annotations[key])).unwrap_or_default();
     let mut records = parsed(HASH);
     for (_, record) in records.as_object_mut().into_iter().flatten() {
         record["updateTimestamp"] = Value::Null;
     }
     let states = parsed(STATE);
     let state = |(set, state): (&String, &Value)| {
-        let before = state["lastContainerStatuses"].as_object().into_iter().flatten();
-        let before: BTreeMap<_, _> = before.map(|(name, status)| (name.clone(), status["imageID"].clone())).collect();
+        let before = state["lastContainerStatuses"]
+            .as_object()
+            .into_iter()
+            .flatten();
+        let before: BTreeMap<_, _> = before
+            .map(|(name, status)| (name.clone(), status["imageID"].clone()))
+            .collect();
         (set.clone(), json!([state["revision"], before]))
     };
-    let states: BTreeMap<_, _> = states.as_object().into_iter().flatten().map(state).collect();
-    let versions = annotations.as_object().into_iter().flatten().filter(|(key, _)| key.starts_with("version"));
-    let versions: BTreeMap<_, _> = versions.map(|(key, version)| (key.clone(), version != "0")).collect();
-    let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
-    let containers: BTreeMap<_, _> =
-        statuses.map(|it| (text(&it["name"]), json!([it["image"], it["restartCount"], it["ready"]]))).collect();
+    let states: BTreeMap<_, _> = states
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(state)
+        .collect();
+    let versions = annotations
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| key.starts_with("version"));
+    let versions: BTreeMap<_, _> = versions
+        .map(|(key, version)| (key.clone(), version != "0"))
+        .collect();
+    let statuses = pod["status"]["containerStatuses"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let containers: BTreeMap<_, _> = statuses
+        .map(|it| {
+            (
+                text(&it["name"]),
+                json!([it["image"], it["restartCount"], it["ready"]]),
+            )
+        })
+        .collect();
     let upgradable = condition(pod, "SidecarSetUpgradable");
     json!({
         "records": records, "states": states, "versions": versions, "working": annotations[WORKING],

@@ -52,13 +52,29 @@ impl Group<'_> {
     pub(super) async fn asked(&self) -> Result<()> {
         let is_asked = |set: &Value| condition(set, "InjectionReady")["status"] == "True";
         for set in self.sets() {
-            objects::until(&self.world.client, "", kind::SIDECAR_SET, &self.name(*set), PATIENCE, is_asked).await?;
+            objects::until(
+                &self.world.client,
+                "",
+                kind::SIDECAR_SET,
+                &self.name(*set),
+                PATIENCE,
+                is_asked,
+            )
+            .await?;
         }
         Ok(())
     }
 
     pub(super) async fn patch(&self, set: Kept, patch: &Value) -> Result<()> {
-        objects::patch(&self.world.client, "", kind::SIDECAR_SET, &self.name(set), patch).await.map(drop)
+        objects::patch(
+            &self.world.client,
+            "",
+            kind::SIDECAR_SET,
+            &self.name(set),
+            patch,
+        )
+        .await
+        .map(drop)
     }
 
     /// Gives all another image, and this in their specs.
@@ -86,12 +102,17 @@ impl Group<'_> {
         loop {
             let created = objects::create(&self.world.client, &self.namespace, &pod).await;
             match created {
-                Ok(created) if created["metadata"]["annotations"][LIST] == sets.join(",") => return Ok(()),
+                Ok(created) if created["metadata"]["annotations"][LIST] == sets.join(",") => {
+                    return Ok(());
+                }
                 Ok(_) => self.delete(&self.namespace, kind::POD, name).await?,
                 Err(error) if Instant::now() > deadline => return Err(error),
                 Err(_) => {}
             }
-            ensure!(Instant::now() < deadline, "pod {name} does not get its containers in {PATIENCE:?}");
+            ensure!(
+                Instant::now() < deadline,
+                "pod {name} does not get its containers in {PATIENCE:?}"
+            );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -106,7 +127,14 @@ impl Group<'_> {
 
     /// At once.
     pub(super) async fn delete(&self, namespace: &str, of_kind: &str, name: &str) -> Result<()> {
-        objects::delete(&self.world.client, namespace, of_kind, name, &DeleteParams::background().grace_period(0)).await
+        objects::delete(
+            &self.world.client,
+            namespace,
+            of_kind,
+            name,
+            &DeleteParams::background().grace_period(0),
+        )
+        .await
     }
 
     pub(super) async fn pods(&self) -> Result<Vec<Value>> {
@@ -115,7 +143,13 @@ impl Group<'_> {
 
     /// The history of a SidecarSet, the oldest first.
     pub(super) async fn revisions(&self, set: &str) -> Result<Vec<Value>> {
-        let mut all = objects::list(&self.world.client, NAMESPACE, kind::REVISION, &format!("{OF_SET}={set}")).await?;
+        let mut all = objects::list(
+            &self.world.client,
+            NAMESPACE,
+            kind::REVISION,
+            &format!("{OF_SET}={set}"),
+        )
+        .await?;
         all.sort_by_key(|revision| revision["revision"].as_i64());
         Ok(all)
     }
@@ -126,13 +160,17 @@ impl Group<'_> {
             self.delete("", kind::SIDECAR_SET, &self.name(*set)).await?;
         }
         let nothing = async || {
-            let configuration = objects::get(&self.world.client, "", CONFIGURATION, MUTATING).await?;
+            let configuration =
+                objects::get(&self.world.client, "", CONFIGURATION, MUTATING).await?;
             let mut revisions = 0;
             for set in self.sets() {
                 revisions += self.revisions(&self.name(*set)).await?.len();
             }
             let is_clean = revisions == 0 && !configuration.to_string().contains(&self.namespace);
-            Ok(((), (!is_clean).then(|| format!("{revisions} revisions are left, and {configuration}"))))
+            Ok((
+                (),
+                (!is_clean).then(|| format!("{revisions} revisions are left, and {configuration}")),
+            ))
         };
         run::rest(&self.world.controller, nothing).await
     }

@@ -79,7 +79,9 @@ impl Scenario for Sidecar {
     fn worlds(&self) -> &'static [WorldKind] {
         match self {
             Sidecar::Cold | Sidecar::Hot | Sidecar::Two | Sidecar::Rollout => &WorldKind::SIMULATED,
-            Sidecar::Repair | Sidecar::RepairEvicted | Sidecar::Revisions => &[WorldKind::Simulated],
+            Sidecar::Repair | Sidecar::RepairEvicted | Sidecar::Revisions => {
+                &[WorldKind::Simulated]
+            }
             Sidecar::Ahead => &[WorldKind::Ahead],
         }
     }
@@ -97,7 +99,9 @@ impl Scenario for Sidecar {
 
     fn merged(&self) -> &'static [&'static str] {
         match self {
-            Sidecar::Rollout | Sidecar::Repair => &["sidecarsets/status", "clonesets/status", "nodeimages"],
+            Sidecar::Rollout | Sidecar::Repair => {
+                &["sidecarsets/status", "clonesets/status", "nodeimages"]
+            }
             Sidecar::Ahead => &["sidecarsets/status", "imagepulljobs/status", "nodeimages"],
             _ => &["sidecarsets/status"],
         }
@@ -120,7 +124,9 @@ impl Scenario for Sidecar {
             Sidecar::Cold | Sidecar::Hot | Sidecar::Two | Sidecar::Rollout | Sidecar::Ahead => {
                 run::run::<UpdateRun<'_>>(*self, attempt).boxed_local()
             }
-            Sidecar::Repair | Sidecar::RepairEvicted => run::run::<RepairRun<'_>>(*self, attempt).boxed_local(),
+            Sidecar::Repair | Sidecar::RepairEvicted => {
+                run::run::<RepairRun<'_>>(*self, attempt).boxed_local()
+            }
             Sidecar::Revisions => run::run::<RevisionsRun<'_>>(*self, attempt).boxed_local(),
         }
     }
@@ -136,18 +142,39 @@ struct Kept {
 
 impl Sidecar {
     fn sets(self) -> &'static [Kept] {
-        const AGENT: Kept = Kept { suffix: "agent", container: "agent", is_hot: false };
-        const HOT: Kept = Kept { suffix: "mesh", container: "mesh", is_hot: true };
+        const AGENT: Kept = Kept {
+            suffix: "agent",
+            container: "agent",
+            is_hot: false,
+        };
+        const HOT: Kept = Kept {
+            suffix: "mesh",
+            container: "mesh",
+            is_hot: true,
+        };
         match self {
             Sidecar::Hot => &[HOT],
-            Sidecar::Two | Sidecar::Rollout => &[AGENT, Kept { is_hot: false, ..HOT }],
-            Sidecar::Cold | Sidecar::Ahead | Sidecar::Repair | Sidecar::RepairEvicted | Sidecar::Revisions => &[AGENT],
+            Sidecar::Two | Sidecar::Rollout => &[
+                AGENT,
+                Kept {
+                    is_hot: false,
+                    ..HOT
+                },
+            ],
+            Sidecar::Cold
+            | Sidecar::Ahead
+            | Sidecar::Repair
+            | Sidecar::RepairEvicted
+            | Sidecar::Revisions => &[AGENT],
         }
     }
 
     /// So often each pod's images are written by SidecarSets.
     fn writes(self) -> usize {
-        self.sets().iter().map(|set| if set.is_hot { 2 } else { 1 }).sum()
+        self.sets()
+            .iter()
+            .map(|set| if set.is_hot { 2 } else { 1 })
+            .sum()
     }
 }
 
@@ -160,7 +187,8 @@ impl Kept {
     fn containers(self, image: &str) -> Value {
         let mut container = json!({"name": self.container, "image": image});
         if self.is_hot {
-            container["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": EMPTY});
+            container["upgradeStrategy"] =
+                json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": EMPTY});
         }
         json!([container])
     }

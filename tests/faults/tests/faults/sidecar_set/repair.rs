@@ -39,15 +39,34 @@ impl<'a> Run<'a> for RepairRun<'a> {
     type Scenario = Sidecar;
 
     async fn begin(world: &'a World, namespace: &str, what: Sidecar) -> Result<Self> {
-        let watch = PodWatch::start(&world.client, namespace, &format!("{APP}={SET}"), Instant::now()).await?;
-        Ok(RepairRun { group: Group { world, what, namespace: namespace.to_owned() }, watch, from: Duration::ZERO })
+        let watch = PodWatch::start(
+            &world.client,
+            namespace,
+            &format!("{APP}={SET}"),
+            Instant::now(),
+        )
+        .await?;
+        Ok(RepairRun {
+            group: Group {
+                world,
+                what,
+                namespace: namespace.to_owned(),
+            },
+            watch,
+            from: Duration::ZERO,
+        })
     }
 
     async fn set_up(&mut self) -> Result<()> {
         let strategy = json!({"type": "RollingUpdate", "maxUnavailable": MAX_UNAVAILABLE});
         let spec = json!({"updateStrategy": strategy, "injectionStrategy": {"paused": true}});
         self.group.make(ONE, &spec).await?;
-        objects::create(&self.group.world.client, &self.group.namespace, &self.workload()).await?;
+        objects::create(
+            &self.group.world.client,
+            &self.group.namespace,
+            &self.workload(),
+        )
+        .await?;
         run::rest(&self.group.world.controller, || self.look_for(false)).await?;
         self.caught_up(false).await?;
         self.from = self.watch.began().elapsed();
@@ -56,12 +75,22 @@ impl<'a> Run<'a> for RepairRun<'a> {
 
     async fn act(&self) -> Result<()> {
         for set in self.group.sets() {
-            self.group.patch(*set, &json!({"spec": {"injectionStrategy": {"paused": false}}})).await?;
+            self.group
+                .patch(
+                    *set,
+                    &json!({"spec": {"injectionStrategy": {"paused": false}}}),
+                )
+                .await?;
         }
         // What is created before lacks the containers, and for that repair stops.
         self.group.injects().await?;
         for set in self.group.sets() {
-            self.group.patch(*set, &json!({"metadata": {"annotations": {SIDECARSET_REPAIR: "Missed"}}})).await?;
+            self.group
+                .patch(
+                    *set,
+                    &json!({"metadata": {"annotations": {SIDECARSET_REPAIR: "Missed"}}}),
+                )
+                .await?;
         }
         Ok(())
     }
@@ -77,12 +106,21 @@ impl<'a> Run<'a> for RepairRun<'a> {
         laws::begins_with(&record, REPLICAS)?;
         laws::pods_are_created(&record, REPLICAS)?;
         let available = REPLICAS - MAX_UNAVAILABLE;
-        laws::limits_hold(&record, &Limits { available, active: REPLICAS, ..Limits::default() })?;
+        laws::limits_hold(
+            &record,
+            &Limits {
+                available,
+                active: REPLICAS,
+                ..Limits::default()
+            },
+        )?;
         laws::only_such_go(&record, "lacks the containers", |pod| !has_them(pod))
     }
 
     async fn clean_up(&self) -> Result<()> {
-        self.group.delete(&self.group.namespace, self.workload_kind(), SET).await?;
+        self.group
+            .delete(&self.group.namespace, self.workload_kind(), SET)
+            .await?;
         self.group.clean_up().await
     }
 }
@@ -93,7 +131,11 @@ impl RepairRun<'_> {
     }
 
     fn workload_kind(&self) -> &'static str {
-        if self.is_evicted() { REPLICA_SET } else { kind::CLONE_SET }
+        if self.is_evicted() {
+            REPLICA_SET
+        } else {
+            kind::CLONE_SET
+        }
     }
 
     fn workload(&self) -> Value {
@@ -115,15 +157,29 @@ impl RepairRun<'_> {
         let all_are_so = |now: &Moment<'_>| {
             now.available(Duration::ZERO) == REPLICAS
                 && now.pods.len() == REPLICAS
-                && now.pods.values().all(|standing| has_them(standing.pod) == repaired)
+                && now
+                    .pods
+                    .values()
+                    .all(|standing| has_them(standing.pod) == repaired)
         };
-        self.watch.until("all pods serve and are as they are to be", PATIENCE, all_are_so).await.map(drop)
+        self.watch
+            .until(
+                "all pods serve and are as they are to be",
+                PATIENCE,
+                all_are_so,
+            )
+            .await
+            .map(drop)
     }
 
     fn check_writes(&self) -> Result<()> {
         let ledger = self.group.world.controller.ledger();
         // Its workload does the rest, which is the controller itself where it is a CloneSet.
-        let (evicted, replaced) = if self.is_evicted() { (REPLICAS, 0) } else { (0, REPLICAS) };
+        let (evicted, replaced) = if self.is_evicted() {
+            (REPLICAS, 0)
+        } else {
+            (0, REPLICAS)
+        };
         let counts = [
             (Method::POST, "pods/eviction", evicted),
             (Method::POST, "pods", replaced),
@@ -133,8 +189,15 @@ impl RepairRun<'_> {
         ];
         laws::writes_are(&ledger, counts)?;
         let is_told = |body: &Value| !body["metadata"]["labels"][SPECIFIED_DELETE].is_null();
-        let told = ledger.entries().iter().filter(|entry| entry.is_done() && is_told(&entry.body)).count();
-        ensure!(told == replaced, "{told} pods were told to go, not {replaced}");
+        let told = ledger
+            .entries()
+            .iter()
+            .filter(|entry| entry.is_done() && is_told(&entry.body))
+            .count();
+        ensure!(
+            told == replaced,
+            "{told} pods were told to go, not {replaced}"
+        );
         Ok(())
     }
 
@@ -142,26 +205,36 @@ impl RepairRun<'_> {
     async fn look_for(&self, repaired: bool) -> Result<(Value, Option<String>)> {
         let (client, namespace) = (&self.group.world.client, &self.group.namespace);
         let pods = self.group.pods().await?;
-        let (injected, missed) = if repaired { (REPLICAS, 0) } else { (0, REPLICAS) };
+        let (injected, missed) = if repaired {
+            (REPLICAS, 0)
+        } else {
+            (0, REPLICAS)
+        };
         let mut statuses = Vec::new();
         for set in self.group.sets() {
-            statuses.push(ending::status(&objects::get(client, "", kind::SIDECAR_SET, &self.group.name(*set)).await?));
+            statuses.push(ending::status(
+                &objects::get(client, "", kind::SIDECAR_SET, &self.group.name(*set)).await?,
+            ));
         }
         let is_told = |status: &Value| {
             let told = &status["injection"];
             let is_idle = condition(&json!({"status": status}), "Repairing")["reason"] == "Idle";
             status["observedGeneration"] == true
-                && (told["injected"] == injected && told["missed"] == missed && told["selected"] == REPLICAS)
+                && (told["injected"] == injected
+                    && told["missed"] == missed
+                    && told["selected"] == REPLICAS)
                 && is_idle == repaired
         };
         let serves = |pod: &&Value| condition(pod, "Ready")["status"] == "True";
-        let is_done =
-            pods.len() == REPLICAS && pods.iter().filter(serves).count() == REPLICAS && statuses.iter().all(is_told);
+        let is_done = pods.len() == REPLICAS
+            && pods.iter().filter(serves).count() == REPLICAS
+            && statuses.iter().all(is_told);
         let mut now = json!({"sets": statuses, "pods": ending::pods(&pods, true)});
         let mut flaw = (!is_done).then(|| format!("repaired is to be {repaired}"));
         if !self.is_evicted() {
             let owner = objects::get(client, namespace, kind::CLONE_SET, SET).await?;
-            flaw = flaw.or((!objects::is_done(&owner)).then(|| "the CloneSet is not done".to_owned()));
+            flaw =
+                flaw.or((!objects::is_done(&owner)).then(|| "the CloneSet is not done".to_owned()));
             now["owner"] = ending::status(&owner);
         }
         let now = ending::without_namespace(&now, namespace)?;

@@ -37,24 +37,48 @@ struct Goal {
     history: &'static [(i64, &'static str)],
 }
 
-const BEFORE: Goal = Goal { pods: &[ONE, ONE], history: &[(1, ONE)] };
-const SECOND: Goal = Goal { pods: &[TWO, TWO], history: &[(1, ONE), (2, TWO)] };
+const BEFORE: Goal = Goal {
+    pods: &[ONE, ONE],
+    history: &[(1, ONE)],
+};
+const SECOND: Goal = Goal {
+    pods: &[TWO, TWO],
+    history: &[(1, ONE), (2, TWO)],
+};
 /// One more than the limit: one is pinned, one is a pod's, and one is the latest.
 const HALF: [&str; 2] = [TWO, THREE];
-const THIRD: Goal = Goal { pods: &[THREE, THREE, THREE], history: &[(1, ONE), (3, THREE)] };
+const THIRD: Goal = Goal {
+    pods: &[THREE, THREE, THREE],
+    history: &[(1, ONE), (3, THREE)],
+};
 /// The first revision has got the number of a new one.
-const AFTER: Goal = Goal { pods: &[ONE, ONE, ONE], history: &[(3, THREE), (4, ONE)] };
+const AFTER: Goal = Goal {
+    pods: &[ONE, ONE, ONE],
+    history: &[(3, THREE), (4, ONE)],
+};
 
 impl<'a> Run<'a> for RevisionsRun<'a> {
     type Scenario = Sidecar;
 
     async fn begin(world: &'a World, namespace: &str, what: Sidecar) -> Result<Self> {
-        Ok(RevisionsRun { group: Group { world, what, namespace: namespace.to_owned() }, first: String::new() })
+        Ok(RevisionsRun {
+            group: Group {
+                world,
+                what,
+                namespace: namespace.to_owned(),
+            },
+            first: String::new(),
+        })
     }
 
     async fn set_up(&mut self) -> Result<()> {
         let strategy = json!({"type": "RollingUpdate", "maxUnavailable": MAX_UNAVAILABLE});
-        self.group.make(ONE, &json!({"revisionHistoryLimit": LIMIT, "updateStrategy": strategy})).await?;
+        self.group
+            .make(
+                ONE,
+                &json!({"revisionHistoryLimit": LIMIT, "updateStrategy": strategy}),
+            )
+            .await?;
         self.group.asked().await?;
         for name in &PODS[..BEFORE.pods.len()] {
             self.group.create_pod(name).await?;
@@ -63,20 +87,36 @@ impl<'a> Run<'a> for RevisionsRun<'a> {
         let history = self.group.revisions(&self.group.name(self.set()?)).await?;
         self.first = text(&history.first().context("it has no revision")?["metadata"]["name"]);
         let pinned = json!({"revision": {"revisionName": self.first, "policy": "Always"}});
-        self.group.patch(self.set()?, &json!({"spec": {"injectionStrategy": pinned}})).await?;
+        self.group
+            .patch(self.set()?, &json!({"spec": {"injectionStrategy": pinned}}))
+            .await?;
         self.rest(&BEFORE).await
     }
 
     async fn act(&self) -> Result<()> {
         self.group.set_image(TWO, &json!({})).await?;
-        self.until("all pods have the second image", async || self.flaw(&SECOND).await).await?;
-        self.group.set_image(THREE, &json!({"updateStrategy": {"partition": "50%"}})).await?;
-        self.until("one of two pods has the third image", async || self.has_half().await).await?;
+        self.until("all pods have the second image", async || {
+            self.flaw(&SECOND).await
+        })
+        .await?;
+        self.group
+            .set_image(THREE, &json!({"updateStrategy": {"partition": "50%"}}))
+            .await?;
+        self.until("one of two pods has the third image", async || {
+            self.has_half().await
+        })
+        .await?;
         self.group.create_pod(PODS[2]).await?;
-        self.until("the new pod serves with the first image", async || self.is_pinned(PODS[2]).await).await?;
+        self.until("the new pod serves with the first image", async || {
+            self.is_pinned(PODS[2]).await
+        })
+        .await?;
         let all = json!({"spec": {"updateStrategy": {"partition": 0}}});
         self.group.patch(self.set()?, &all).await?;
-        self.until("all pods have the third image", async || self.flaw(&THIRD).await).await?;
+        self.until("all pods have the third image", async || {
+            self.flaw(&THIRD).await
+        })
+        .await?;
         self.group.set_image(ONE, &json!({})).await
     }
 
@@ -99,7 +139,9 @@ impl<'a> Run<'a> for RevisionsRun<'a> {
 
     async fn clean_up(&self) -> Result<()> {
         for name in PODS {
-            self.group.delete(&self.group.namespace, kind::POD, name).await?;
+            self.group
+                .delete(&self.group.namespace, kind::POD, name)
+                .await?;
         }
         self.group.clean_up().await
     }
@@ -107,18 +149,31 @@ impl<'a> Run<'a> for RevisionsRun<'a> {
 
 impl RevisionsRun<'_> {
     fn set(&self) -> Result<Kept> {
-        self.group.sets().first().copied().context("there is no SidecarSet")
+        self.group
+            .sets()
+            .first()
+            .copied()
+            .context("there is no SidecarSet")
     }
 
     async fn rest(&self, goal: &Goal) -> Result<()> {
-        run::rest(&self.group.world.controller, || self.look_for(goal)).await.map(drop)
+        run::rest(&self.group.world.controller, || self.look_for(goal))
+            .await
+            .map(drop)
     }
 
     /// Waits until nothing is wrong any more, whatever the controller does next.
-    async fn until(&self, what: &str, flaw: impl AsyncFn() -> Result<Option<String>>) -> Result<()> {
+    async fn until(
+        &self,
+        what: &str,
+        flaw: impl AsyncFn() -> Result<Option<String>>,
+    ) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while let Some(flaw) = flaw().await? {
-            ensure!(Instant::now() < deadline, "waited {PATIENCE:?} in vain until {what}: {flaw}");
+            ensure!(
+                Instant::now() < deadline,
+                "waited {PATIENCE:?} in vain until {what}: {flaw}"
+            );
             sleep(Duration::from_millis(20)).await;
         }
         Ok(())
@@ -140,15 +195,26 @@ impl RevisionsRun<'_> {
 
     /// A container that gets another image before it was made restarts once less.
     async fn is_pinned(&self, pod: &str) -> Result<Option<String>> {
-        let pod = objects::get(&self.group.world.client, &self.group.namespace, kind::POD, pod).await?;
-        let is_done = self.image(&pod["spec"]) == ONE && condition(&pod, "Ready")["status"] == "True";
+        let pod = objects::get(
+            &self.group.world.client,
+            &self.group.namespace,
+            kind::POD,
+            pod,
+        )
+        .await?;
+        let is_done =
+            self.image(&pod["spec"]) == ONE && condition(&pod, "Ready")["status"] == "True";
         Ok((!is_done).then(|| pod.to_string()))
     }
 
     /// That of the SidecarSet's container.
     fn image(&self, spec: &Value) -> String {
         let container = self.group.sets().first().map_or("", |set| set.container);
-        let own = spec["containers"].as_array().into_iter().flatten().find(|it| it["name"] == container);
+        let own = spec["containers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|it| it["name"] == container);
         own.map(|own| text(&own["image"])).unwrap_or_default()
     }
 
@@ -160,19 +226,31 @@ impl RevisionsRun<'_> {
         let history = self.group.revisions(&name).await?;
         let history: Vec<_> = history
             .iter()
-            .map(|it| (it["revision"].as_i64().unwrap_or_default(), self.image(&it["data"]["spec"])))
+            .map(|it| {
+                (
+                    it["revision"].as_i64().unwrap_or_default(),
+                    self.image(&it["data"]["spec"]),
+                )
+            })
             .collect();
         let images: Vec<_> = pods.iter().map(|pod| self.image(&pod["spec"])).collect();
         let all = ["matchedPods", "updatedPods", "updatedReadyPods"];
-        let wanted = goal.history.iter().map(|(number, image)| (*number, (*image).to_owned()));
+        let wanted = goal
+            .history
+            .iter()
+            .map(|(number, image)| (*number, (*image).to_owned()));
         let is_done = images == goal.pods
             && history.iter().cloned().eq(wanted)
             && all.iter().all(|count| status[count] == goal.pods.len())
             && status["observedGeneration"] == true;
         let now = json!({"set": status, "pods": ending::pods(&pods, false), "history": history});
         let now = ending::without_namespace(&now, &self.group.namespace)?;
-        let flaw =
-            (!is_done).then(|| format!("pods are to have {:?}, the history {:?}: {now}", goal.pods, goal.history));
+        let flaw = (!is_done).then(|| {
+            format!(
+                "pods are to have {:?}, the history {:?}: {now}",
+                goal.pods, goal.history
+            )
+        });
         Ok((now, flaw))
     }
 }
@@ -184,20 +262,36 @@ fn only_the_second_goes(ledger: &Ledger, set: &str, first: &str) -> Result<()> {
     for entry in ledger.entries().iter().filter(|entry| entry.is_done()) {
         let write = &entry.write;
         match (&write.method, write.resource.as_str()) {
-            (&Method::POST, "controllerrevisions") => made.push(text(&entry.body["metadata"]["name"])),
+            (&Method::POST, "controllerrevisions") => {
+                made.push(text(&entry.body["metadata"]["name"]))
+            }
             (&Method::PATCH, "pods") => {
                 let records = text(&entry.body["metadata"]["annotations"][HASH]);
                 let records: Value = serde_json::from_str(&records).unwrap_or_default();
                 has.insert(&write.name, text(&records[set]["controllerRevision"]));
             }
             (&Method::DELETE, "controllerrevisions") => {
-                ensure!(Some(&write.name) == made.first(), "{} is deleted, of {first} and {made:?}", write.name);
-                let users: Vec<_> = has.iter().filter(|(_, revision)| **revision == write.name).collect();
-                ensure!(users.is_empty(), "{} is deleted, and pods have it: {users:?}", write.name);
+                ensure!(
+                    Some(&write.name) == made.first(),
+                    "{} is deleted, of {first} and {made:?}",
+                    write.name
+                );
+                let users: Vec<_> = has
+                    .iter()
+                    .filter(|(_, revision)| **revision == write.name)
+                    .collect();
+                ensure!(
+                    users.is_empty(),
+                    "{} is deleted, and pods have it: {users:?}",
+                    write.name
+                );
             }
             _ => {}
         }
     }
-    ensure!(made.len() == 2 && made.iter().all(|name| name != first), "{made:?} were made beside {first}");
+    ensure!(
+        made.len() == 2 && made.iter().all(|name| name != first),
+        "{made:?} were made beside {first}"
+    );
     Ok(())
 }

@@ -38,14 +38,30 @@ impl<'a> Run<'a> for UpdateRun<'a> {
     type Scenario = Sidecar;
 
     async fn begin(world: &'a World, namespace: &str, what: Sidecar) -> Result<Self> {
-        let watch = PodWatch::start(&world.client, namespace, &format!("{APP}={SET}"), Instant::now()).await?;
-        Ok(UpdateRun { group: Group { world, what, namespace: namespace.to_owned() }, watch, from: Duration::ZERO })
+        let watch = PodWatch::start(
+            &world.client,
+            namespace,
+            &format!("{APP}={SET}"),
+            Instant::now(),
+        )
+        .await?;
+        Ok(UpdateRun {
+            group: Group {
+                world,
+                what,
+                namespace: namespace.to_owned(),
+            },
+            watch,
+            from: Duration::ZERO,
+        })
     }
 
     async fn set_up(&mut self) -> Result<()> {
         // Nothing is updated by it yet, so that no pod has been told of.
         let strategy = json!({"type": "NotUpdate", "maxUnavailable": MAX_UNAVAILABLE});
-        self.group.make(ONE, &json!({"updateStrategy": strategy})).await?;
+        self.group
+            .make(ONE, &json!({"updateStrategy": strategy}))
+            .await?;
         if self.has_owner() {
             self.group.injects().await?;
             let set = Rollout::Quick.clone_set();
@@ -68,7 +84,9 @@ impl<'a> Run<'a> for UpdateRun<'a> {
             let patch = objects::image_patch(&Rollout::Quick.clone_set(), TWO);
             objects::patch(client, &self.group.namespace, kind::CLONE_SET, SET, &patch).await?;
         }
-        self.group.set_image(TWO, &json!({"updateStrategy": {"type": "RollingUpdate"}})).await
+        self.group
+            .set_image(TWO, &json!({"updateStrategy": {"type": "RollingUpdate"}}))
+            .await
     }
 
     async fn look(&self) -> Result<(Value, Option<String>)> {
@@ -82,11 +100,18 @@ impl<'a> Run<'a> for UpdateRun<'a> {
         laws::begins_with(&record, self.pods())?;
         laws::pods_are_created(&record, 0)?;
         let sets = self.group.sets();
-        let held = sets.iter().map(|set| self.held(*set, &record)).collect::<Result<Vec<_>>>()?;
+        let held = sets
+            .iter()
+            .map(|set| self.held(*set, &record))
+            .collect::<Result<Vec<_>>>()?;
         for set in &held {
             self.has_a_revision_for_each_form(set).await?;
         }
-        let writers = Writers { sets: &held, each: MAX_UNAVAILABLE, has_owner: self.has_owner() };
+        let writers = Writers {
+            sets: &held,
+            each: MAX_UNAVAILABLE,
+            has_owner: self.has_owner(),
+        };
         sidecar_laws::check(&record, &writers)?;
         if self.has_owner() {
             laws::no_image_changes_in_service(&record, Some(CONTAINER))?;
@@ -97,10 +122,14 @@ impl<'a> Run<'a> for UpdateRun<'a> {
 
     async fn clean_up(&self) -> Result<()> {
         if self.has_owner() {
-            self.group.delete(&self.group.namespace, kind::CLONE_SET, SET).await?;
+            self.group
+                .delete(&self.group.namespace, kind::CLONE_SET, SET)
+                .await?;
         } else {
             for name in PODS {
-                self.group.delete(&self.group.namespace, kind::POD, name).await?;
+                self.group
+                    .delete(&self.group.namespace, kind::POD, name)
+                    .await?;
             }
         }
         self.group.clean_up().await
@@ -118,16 +147,24 @@ impl UpdateRun<'_> {
     }
 
     fn pods(&self) -> usize {
-        if self.has_owner() { REPLICAS } else { PODS.len() }
+        if self.has_owner() {
+            REPLICAS
+        } else {
+            PODS.len()
+        }
     }
 
     /// Waits until the record has what there is.
     async fn caught_up(&self, image: &str) -> Result<()> {
         let all_have_it = |now: &Moment<'_>| {
             let has_it = |pod: &PodView| pod.containers.values().any(|it| it.wanted == image);
-            now.available(Duration::ZERO) == self.pods() && now.pods.values().all(|standing| has_it(standing.pod))
+            now.available(Duration::ZERO) == self.pods()
+                && now.pods.values().all(|standing| has_it(standing.pod))
         };
-        self.watch.until("all pods serve with their images", PATIENCE, all_have_it).await.map(drop)
+        self.watch
+            .until("all pods serve with their images", PATIENCE, all_have_it)
+            .await
+            .map(drop)
     }
 
     fn check_writes(&self, record: &Record) -> Result<()> {
@@ -135,29 +172,49 @@ impl UpdateRun<'_> {
         let counts = [
             (Method::POST, "pods", 0),
             (Method::DELETE, "pods", 0),
-            (Method::POST, "controllerrevisions", sets + usize::from(self.has_owner())),
+            (
+                Method::POST,
+                "controllerrevisions",
+                sets + usize::from(self.has_owner()),
+            ),
             // That its images are pulled ahead.
-            (Method::PATCH, "controllerrevisions", usize::from(self.is_ahead())),
+            (
+                Method::PATCH,
+                "controllerrevisions",
+                usize::from(self.is_ahead()),
+            ),
             (Method::DELETE, "controllerrevisions", 0),
             // The two hashes, told once for each as its containers change.
             (Method::PATCH, "sidecarsets", sets),
             (Method::PATCH, "mutatingwebhookconfigurations", 0),
             (Method::POST, "imagepulljobs", usize::from(self.is_ahead())),
-            (Method::DELETE, "imagepulljobs", usize::from(self.is_ahead())),
+            (
+                Method::DELETE,
+                "imagepulljobs",
+                usize::from(self.is_ahead()),
+            ),
         ];
         let ledger = self.group.world.controller.ledger();
         laws::writes_are(&ledger, counts)?;
         if self.is_ahead() {
             sidecar_laws::jobs_come_before_images(&ledger)?;
         }
-        let names: Vec<_> = record.last().pods.values().map(|standing| standing.pod.name.as_str()).collect();
+        let names: Vec<_> = record
+            .last()
+            .pods
+            .values()
+            .map(|standing| standing.pod.name.as_str())
+            .collect();
         if self.has_owner() {
             let says = |body: &Value| !body["metadata"]["annotations"][HASH].is_null();
             sidecar_laws::each_pod_is_written(&ledger, &names, ("pods", what.writes()), says)?;
             let says = |body: &Value| body.to_string().contains(UPGRADABLE);
             return sidecar_laws::each_pod_is_written(&ledger, &names, ("pods/status", sets), says);
         }
-        let counts = [(Method::PATCH, "pods", pods * what.writes()), (Method::PATCH, "pods/status", pods * sets)];
+        let counts = [
+            (Method::PATCH, "pods", pods * what.writes()),
+            (Method::PATCH, "pods/status", pods * sets),
+        ];
         laws::writes_are(&ledger, counts)?;
         sidecar_laws::each_pod_is_written(&ledger, &names, ("pods", what.writes()), |_| true)?;
         sidecar_laws::each_pod_is_written(&ledger, &names, ("pods/status", sets), |_| true)
@@ -167,13 +224,29 @@ impl UpdateRun<'_> {
     fn held(&self, set: Kept, record: &Record) -> Result<Held> {
         let name = self.group.name(set);
         let form_at = |moment: Moment<'_>| {
-            let pod = moment.pods.values().next().map(|standing| standing.pod).context("there are no pods")?;
+            let pod = moment
+                .pods
+                .values()
+                .next()
+                .map(|standing| standing.pod)
+                .context("there are no pods")?;
             form(pod, &name)
         };
-        let forms = [form_at(record.moments().next().unwrap_or_default())?, form_at(record.last())?];
+        let forms = [
+            form_at(record.moments().next().unwrap_or_default())?,
+            form_at(record.last())?,
+        ];
         let [old, new] = &forms;
-        ensure!(old.0 != new.0 && old.1 != new.1, "its record is as before: {forms:?}");
-        Ok(Held { container: set.container, is_hot: set.is_hot, forms, name })
+        ensure!(
+            old.0 != new.0 && old.1 != new.1,
+            "its record is as before: {forms:?}"
+        );
+        Ok(Held {
+            container: set.container,
+            is_hot: set.is_hot,
+            forms,
+            name,
+        })
     }
 
     /// The history is those that pods had and have, each once.
@@ -181,10 +254,17 @@ impl UpdateRun<'_> {
         let revisions = self.group.revisions(&set.name).await?;
         let has = |revision: &Value| {
             let metadata = &revision["metadata"];
-            (text(&metadata["annotations"][HASH]), text(&metadata["name"]))
+            (
+                text(&metadata["annotations"][HASH]),
+                text(&metadata["name"]),
+            )
         };
         let found: Vec<_> = revisions.iter().map(has).collect();
-        ensure!(found == set.forms, "the history is {found:?}, and pods had {:?}", set.forms);
+        ensure!(
+            found == set.forms,
+            "the history is {found:?}, and pods had {:?}",
+            set.forms
+        );
         Ok(())
     }
 
@@ -195,7 +275,8 @@ impl UpdateRun<'_> {
         let mut sets = BTreeMap::new();
         let mut flaw = None;
         for set in self.group.sets() {
-            let object = objects::get(client, "", kind::SIDECAR_SET, &self.group.name(*set)).await?;
+            let object =
+                objects::get(client, "", kind::SIDECAR_SET, &self.group.name(*set)).await?;
             let status = ending::status(&object);
             flaw = flaw.or(self.set_flaw(*set, &status, &pods, image));
             sets.insert(set.suffix, status);
@@ -222,51 +303,89 @@ impl UpdateRun<'_> {
         let mut labels = Vec::new();
         for set in self.group.sets() {
             let revisions = self.group.revisions(&self.group.name(*set)).await?;
-            let label = |revision: &Value| revision["metadata"]["labels"][IMAGE_PREDOWNLOAD_CREATED].clone();
+            let label = |revision: &Value| {
+                revision["metadata"]["labels"][IMAGE_PREDOWNLOAD_CREATED].clone()
+            };
             labels.extend(revisions.iter().map(label));
         }
-        let jobs = objects::list(client, namespace, kind::IMAGE_PULL_JOB, "").await?.len();
+        let jobs = objects::list(client, namespace, kind::IMAGE_PULL_JOB, "")
+            .await?
+            .len();
         let (repository, _) = TWO.split_once(':').context("the image has no tag")?;
         let nodes = objects::list(client, "", kind::NODE_IMAGE, "").await?;
-        let asked: usize = nodes.iter().map(|node| images::asked(node, repository).len()).sum();
-        let told: usize = nodes.iter().map(|node| images::told(node, repository).len()).sum();
-        let flaw = (jobs + asked + told > 0)
-            .then(|| format!("{jobs} jobs are left, {asked} images are asked for and {told} told of"));
+        let asked: usize = nodes
+            .iter()
+            .map(|node| images::asked(node, repository).len())
+            .sum();
+        let told: usize = nodes
+            .iter()
+            .map(|node| images::told(node, repository).len())
+            .sum();
+        let flaw = (jobs + asked + told > 0).then(|| {
+            format!("{jobs} jobs are left, {asked} images are asked for and {told} told of")
+        });
         Ok((json!(labels), flaw))
     }
 
     /// What is not as it is to be with this image.
     fn set_flaw(&self, set: Kept, status: &Value, pods: &[Value], image: &str) -> Option<String> {
-        let all = ["matchedPods", "updatedPods", "readyPods", "updatedReadyPods"];
+        let all = [
+            "matchedPods",
+            "updatedPods",
+            "readyPods",
+            "updatedReadyPods",
+        ];
         let is_told = all.iter().all(|count| status[count] == self.pods())
             && status["injection"]["injected"] == self.pods()
             && status["observedGeneration"] == true;
         let is_upgradable = |pod: &Value| {
             let condition = condition(pod, UPGRADABLE);
-            let sets: Value = serde_json::from_str(&text(&condition["message"])).unwrap_or_default();
+            let sets: Value =
+                serde_json::from_str(&text(&condition["message"])).unwrap_or_default();
             condition["status"] == "True" && sets[self.group.name(set)] == true
         };
-        let wanted = if set.is_hot { vec![EMPTY, image] } else { vec![image] };
+        let wanted = if set.is_hot {
+            vec![EMPTY, image]
+        } else {
+            vec![image]
+        };
         let has_it = |pod: &&Value| {
             let own = pod["spec"]["containers"].as_array().into_iter().flatten();
             let own = own.filter(|it| text(&it["name"]).starts_with(set.container));
-            let mut images: Vec<_> = own.map(|it| it["image"].as_str().unwrap_or_default()).collect();
+            let mut images: Vec<_> = own
+                .map(|it| it["image"].as_str().unwrap_or_default())
+                .collect();
             images.sort_unstable();
-            images == wanted && (image == ONE || is_upgradable(pod)) && condition(pod, "Ready")["status"] == "True"
+            images == wanted
+                && (image == ONE || is_upgradable(pod))
+                && condition(pod, "Ready")["status"] == "True"
         };
         let done = pods.iter().filter(has_it).count();
         let is_done = is_told && done == self.pods() && pods.len() == self.pods();
-        (!is_done).then(|| format!("{done} of {} pods are as {} wants them", pods.len(), set.suffix))
+        (!is_done).then(|| {
+            format!(
+                "{done} of {} pods are as {} wants them",
+                pods.len(),
+                set.suffix
+            )
+        })
     }
 }
 
 /// Why the CloneSet is not done with this image.
 fn owner_flaw(owner: &Value, pods: &[Value], image: &str) -> Result<Option<String>> {
     for pod in pods {
-        let own = pod["spec"]["containers"].as_array().into_iter().flatten().find(|it| it["name"] == CONTAINER);
+        let own = pod["spec"]["containers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|it| it["name"] == CONTAINER);
         let has_it = own.is_some_and(|own| own["image"] == image);
         if !has_it || !PodEnding::read(pod, true)?.is_in_service() {
-            return Ok(Some(format!("pod {} is not as its CloneSet wants it", pod["metadata"]["name"])));
+            return Ok(Some(format!(
+                "pod {} is not as its CloneSet wants it",
+                pod["metadata"]["name"]
+            )));
         }
     }
     Ok((!objects::is_done(owner)).then(|| "the CloneSet is not done".to_owned()))

@@ -27,16 +27,29 @@ impl Ending {
     pub(super) async fn read(client: &Client, namespace: &str, what: Stateful) -> Result<Ending> {
         let list = async |kind: &str| objects::list(client, namespace, kind, "").await;
         let by_name = |objects: Vec<Value>, read: &dyn Fn(&Value) -> Value| -> BTreeMap<_, _> {
-            objects.iter().map(|object| (name(object), read(object))).collect()
+            objects
+                .iter()
+                .map(|object| (name(object), read(object)))
+                .collect()
         };
-        let set = list(kind::STATEFUL_SET).await?.first().cloned().unwrap_or_default();
+        let set = list(kind::STATEFUL_SET)
+            .await?
+            .first()
+            .cloned()
+            .unwrap_or_default();
         let mut status = set["status"].clone();
-        let conditions = status.as_object_mut().and_then(|status: &mut Map<_, _>| status.remove("conditions"));
+        let conditions = status
+            .as_object_mut()
+            .and_then(|status: &mut Map<_, _>| status.remove("conditions"));
         Ok(Ending {
             pods: by_name(list(kind::POD).await?, &pod),
             // Whether a volume is there yet that nobody waits for is chance.
-            claims: by_name(list(kind::CLAIM).await?, &|it| claim(it, what == Stateful::Resized)),
-            records: by_name(list(kind::PERSISTENT_POD_STATE).await?, &|it| it["status"]["podStates"].clone()),
+            claims: by_name(list(kind::CLAIM).await?, &|it| {
+                claim(it, what == Stateful::Resized)
+            }),
+            records: by_name(list(kind::PERSISTENT_POD_STATE).await?, &|it| {
+                it["status"]["podStates"].clone()
+            }),
             is_of_spec: status["observedGeneration"] == set["metadata"]["generation"],
             status,
             conditions,
@@ -50,7 +63,14 @@ impl Ending {
             && self.has_records(what)
             && self.conditions.is_none()
             && self.has_status(wanted);
-        let Ending { pods, claims, records, status, conditions, .. } = self;
+        let Ending {
+            pods,
+            claims,
+            records,
+            status,
+            conditions,
+            ..
+        } = self;
         let now = json!({"pods": pods, "claims": claims, "records": records, "status": status});
         let flaw = (!is_done).then(|| format!("{now} with conditions {conditions:?}"));
         (now, flaw)
@@ -60,7 +80,14 @@ impl Ending {
     fn has_status(&self, wanted: &Expected) -> bool {
         let is_all = |count: &str| self.status[count] == wanted.pods.len();
         let mut claims = self.status["volumeClaims"].as_array().into_iter().flatten();
-        ["replicas", "availableReplicas", "currentReplicas", "updatedAvailableReplicas"].into_iter().all(is_all)
+        [
+            "replicas",
+            "availableReplicas",
+            "currentReplicas",
+            "updatedAvailableReplicas",
+        ]
+        .into_iter()
+        .all(is_all)
             && claims.all(|claim| claim["compatibleReplicas"] == wanted.pods.len())
             && self.status["currentRevision"] == self.status["updateRevision"]
             && self.is_of_spec
@@ -77,10 +104,12 @@ impl Ending {
     fn has_claims(&self, wanted: &Expected, what: Stateful) -> bool {
         let is_claim = |at: &usize| {
             let claim = self.claims.get(&format!("data-{SET}-{at}"));
-            let has_volume = |claim: &Value| what != Stateful::Resized || claim["capacity"] == wanted.size;
+            let has_volume =
+                |claim: &Value| what != Stateful::Resized || claim["capacity"] == wanted.size;
             claim.is_some_and(|claim| claim["size"] == wanted.size && has_volume(claim))
         };
-        self.claims.len() == wanted.claims.len() * wanted.templates && wanted.claims.iter().all(is_claim)
+        self.claims.len() == wanted.claims.len() * wanted.templates
+            && wanted.claims.iter().all(is_claim)
     }
 
     /// A record is taken within a second, and until then nothing else happens.
@@ -94,11 +123,16 @@ impl Ending {
 
 /// Are there records of all pods?
 pub(super) fn has_all(records: &Value) -> bool {
-    records.as_object().is_some_and(|records| records.len() == REPLICAS)
+    records
+        .as_object()
+        .is_some_and(|records| records.len() == REPLICAS)
 }
 
 fn name(object: &Value) -> String {
-    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+    object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// One that is to go is not ready: else the beginning would look like the end, where another takes its place.
@@ -106,18 +140,25 @@ fn pod(pod: &Value) -> Value {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     let is_ready = conditions.any(|c| c["type"] == "Ready" && c["status"] == "True");
     let mut containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-    let image = containers.find(|container| container["name"] == CONTAINER).map(|main| main["image"].clone());
+    let image = containers
+        .find(|container| container["name"] == CONTAINER)
+        .map(|main| main["image"].clone());
     let labels = &pod["metadata"]["labels"];
     let state = &labels[label::LIFECYCLE_STATE];
-    let is_to_go = !pod["metadata"]["deletionTimestamp"].is_null() || !labels[label::SPECIFIED_DELETE].is_null();
+    let is_to_go = !pod["metadata"]["deletionTimestamp"].is_null()
+        || !labels[label::SPECIFIED_DELETE].is_null();
     json!({"image": image, "ready": is_ready && !is_to_go, "revision": labels["controller-revision-hash"], "state": state,
            "selector": pod["spec"]["nodeSelector"]})
 }
 
 fn claim(claim: &Value, has_volume: bool) -> Value {
-    let owners = claim["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let owners = claim["metadata"]["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let owners: Value = owners.map(|owner| owner["kind"].clone()).collect();
-    let mut seen = json!({"owners": owners, "size": claim["spec"]["resources"]["requests"]["storage"]});
+    let mut seen =
+        json!({"owners": owners, "size": claim["spec"]["resources"]["requests"]["storage"]});
     if has_volume {
         seen["capacity"] = claim["status"]["capacity"]["storage"].clone();
     }

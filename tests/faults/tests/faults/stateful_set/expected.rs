@@ -38,34 +38,102 @@ const REST: Expected = Expected {
     serve: REPLICAS,
     most: REPLICAS,
 };
-const NOTHING: Expected = Expected { pods: &[], claims: &[], ..REST };
+const NOTHING: Expected = Expected {
+    pods: &[],
+    claims: &[],
+    ..REST
+};
 /// They begin where [`START`] says.
-const MOVED: Expected = Expected { pods: &[2, 3, 4], claims: &[2, 3, 4], ..REST };
+const MOVED: Expected = Expected {
+    pods: &[2, 3, 4],
+    claims: &[2, 3, 4],
+    ..REST
+};
 /// One after the other is another pod.
-const REPLACED: Expected = Expected { makes: REPLICAS, deletes: REPLICAS, serve: REPLICAS - 1, ..REST };
+const REPLACED: Expected = Expected {
+    makes: REPLICAS,
+    deletes: REPLICAS,
+    serve: REPLICAS - 1,
+    ..REST
+};
 
 impl Stateful {
     pub(super) fn expected(self) -> Expected {
-        let smaller = Expected { pods: &[0], claims: &[0], deletes: 2, serve: 1, ..REST };
-        let is_moved = Expected { makes: START, deletes: START, most: REPLICAS + START, ..REST };
+        let smaller = Expected {
+            pods: &[0],
+            claims: &[0],
+            deletes: 2,
+            serve: 1,
+            ..REST
+        };
+        let is_moved = Expected {
+            makes: START,
+            deletes: START,
+            most: REPLICAS + START,
+            ..REST
+        };
         match self {
-            Stateful::Created | Stateful::CreatedAtOnce => Expected { makes: REPLICAS, serve: 0, ..REST },
+            Stateful::Created | Stateful::CreatedAtOnce => Expected {
+                makes: REPLICAS,
+                serve: 0,
+                ..REST
+            },
             Stateful::Adopted | Stateful::Generated => REST,
-            Stateful::Bigger => {
-                Expected { pods: &[0, 1, 2, 3], claims: &[0, 1, 2, 3], makes: 1, most: REPLICAS + 1, ..REST }
-            }
-            Stateful::AskedToGo => Expected { makes: 1, deletes: 1, serve: REPLICAS - 1, ..REST },
-            Stateful::ClaimTemplateAdded => Expected { templates: 2, ..REPLACED },
+            Stateful::Bigger => Expected {
+                pods: &[0, 1, 2, 3],
+                claims: &[0, 1, 2, 3],
+                makes: 1,
+                most: REPLICAS + 1,
+                ..REST
+            },
+            Stateful::AskedToGo => Expected {
+                makes: 1,
+                deletes: 1,
+                serve: REPLICAS - 1,
+                ..REST
+            },
+            Stateful::ClaimTemplateAdded => Expected {
+                templates: 2,
+                ..REPLACED
+            },
             Stateful::Smaller | Stateful::Guarded => smaller,
-            Stateful::SmallerAtOnce => Expected { claims: &[0, 1, 2], ..smaller },
-            Stateful::Replaced => Expected { image: TWO, ..REPLACED },
-            Stateful::InPlace | Stateful::Hooked => Expected { image: TWO, serve: REPLICAS - 1, ..REST },
-            Stateful::Reserved => {
-                Expected { pods: &[0, 2, 3], claims: &[0, 1, 2, 3], makes: 1, deletes: 1, most: REPLICAS + 1, ..REST }
-            }
-            Stateful::Recorded => Expected { makes: 1, serve: REPLICAS - 1, ..REST },
-            Stateful::Resized => Expected { image: TWO, size: LARGER, grows: REPLICAS, ..REPLACED },
-            Stateful::MovedUp => Expected { pods: MOVED.pods, claims: MOVED.claims, ..is_moved },
+            Stateful::SmallerAtOnce => Expected {
+                claims: &[0, 1, 2],
+                ..smaller
+            },
+            Stateful::Replaced => Expected {
+                image: TWO,
+                ..REPLACED
+            },
+            Stateful::InPlace | Stateful::Hooked => Expected {
+                image: TWO,
+                serve: REPLICAS - 1,
+                ..REST
+            },
+            Stateful::Reserved => Expected {
+                pods: &[0, 2, 3],
+                claims: &[0, 1, 2, 3],
+                makes: 1,
+                deletes: 1,
+                most: REPLICAS + 1,
+                ..REST
+            },
+            Stateful::Recorded => Expected {
+                makes: 1,
+                serve: REPLICAS - 1,
+                ..REST
+            },
+            Stateful::Resized => Expected {
+                image: TWO,
+                size: LARGER,
+                grows: REPLICAS,
+                ..REPLACED
+            },
+            Stateful::MovedUp => Expected {
+                pods: MOVED.pods,
+                claims: MOVED.claims,
+                ..is_moved
+            },
             Stateful::MovedDown => is_moved,
         }
     }

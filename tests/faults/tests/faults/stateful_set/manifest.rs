@@ -1,6 +1,8 @@
 //! The StatefulSet of each scenario, as users write it.
 
-use berth_api::names::annotation::{AUTO_GENERATE_PERSISTENT_POD_STATE, REQUIRED_PERSISTENT_TOPOLOGY};
+use berth_api::names::annotation::{
+    AUTO_GENERATE_PERSISTENT_POD_STATE, REQUIRED_PERSISTENT_TOPOLOGY,
+};
 use berth_e2e::objects::{self, APP};
 use serde_json::{Value, json};
 
@@ -30,14 +32,25 @@ impl Stateful {
 
     /// Claims go with pods beyond what is wanted.
     pub(super) fn drops_claims(self) -> bool {
-        matches!(self, Stateful::Smaller | Stateful::MovedUp | Stateful::MovedDown | Stateful::Guarded)
+        matches!(
+            self,
+            Stateful::Smaller | Stateful::MovedUp | Stateful::MovedDown | Stateful::Guarded
+        )
     }
 
     pub(super) fn set(self, namespace: &str) -> Value {
-        let policy = if self.updates_in_place() { "InPlaceIfPossible" } else { "ReCreate" };
+        let policy = if self.updates_in_place() {
+            "InPlaceIfPossible"
+        } else {
+            "ReCreate"
+        };
         let in_place = json!({"gracePeriodSeconds": self.grace_seconds()});
         let rolling = json!({"podUpdatePolicy": policy, "inPlaceUpdateStrategy": in_place});
-        let retention = if self.drops_claims() { "Delete" } else { "Retain" };
+        let retention = if self.drops_claims() {
+            "Delete"
+        } else {
+            "Retain"
+        };
         let annotations = json!({
             AUTO_GENERATE_PERSISTENT_POD_STATE: if self == Stateful::Recorded { "true" } else { "false" },
             REQUIRED_PERSISTENT_TOPOLOGY: "kubernetes.io/hostname",
@@ -56,10 +69,16 @@ impl Stateful {
         });
         let spec = &mut set["spec"];
         match self {
-            Stateful::Resized => spec["volumeClaimUpdateStrategy"] = json!({"type": "OnPodRollingUpdate"}),
+            Stateful::Resized => {
+                spec["volumeClaimUpdateStrategy"] = json!({"type": "OnPodRollingUpdate"})
+            }
             Stateful::MovedDown => spec["ordinals"] = json!({"start": START}),
             Stateful::Guarded | Stateful::Hooked => {
-                let hook = if self == Stateful::Guarded { "preDelete" } else { "inPlaceUpdate" };
+                let hook = if self == Stateful::Guarded {
+                    "preDelete"
+                } else {
+                    "inPlaceUpdate"
+                };
                 spec["template"]["metadata"]["labels"][HOOK] = json!("true");
                 spec["lifecycle"] = json!({hook: {"labelsHandler": {HOOK: "true"}}});
             }
@@ -70,7 +89,8 @@ impl Stateful {
 
     /// Claims that grow are of a class of the run's own, which lets them.
     pub(super) fn claim_template(self, namespace: &str, name: &str, size: &str) -> Value {
-        let mut spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
+        let mut spec =
+            json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
         if self == Stateful::Resized {
             spec["storageClassName"] = namespace.into();
         }
@@ -80,7 +100,8 @@ impl Stateful {
 
 /// Of pods that no probe holds up.
 pub(crate) fn pod_template() -> Value {
-    let mut template = objects::clone_set(SET, REPLICAS, ONE, &json!({}))["spec"]["template"].take();
+    let mut template =
+        objects::clone_set(SET, REPLICAS, ONE, &json!({}))["spec"]["template"].take();
     if let Some(main) = template["spec"]["containers"][0].as_object_mut() {
         main.remove("readinessProbe");
     }

@@ -6,7 +6,9 @@ mod manifest;
 mod run;
 
 use anyhow::Result;
-use berth_api::names::annotation::{AUTO_GENERATE_PERSISTENT_POD_STATE, PREFERRED_PERSISTENT_TOPOLOGY};
+use berth_api::names::annotation::{
+    AUTO_GENERATE_PERSISTENT_POD_STATE, PREFERRED_PERSISTENT_TOPOLOGY,
+};
 use berth_api::names::label;
 use berth_e2e::objects::{self, kind};
 use futures::FutureExt;
@@ -148,20 +150,25 @@ impl Stateful {
             Stateful::Smaller | Stateful::SmallerAtOnce => run.patch(json!({"replicas": 1})).await,
             Stateful::Replaced | Stateful::InPlace => run.patch(self.second_image(namespace)).await,
             Stateful::Reserved => run.patch(json!({"reserveOrdinals": [1]})).await,
-            Stateful::Recorded => run.delete(kind::POD, "db-1", PropagationPolicy::Background).await,
+            Stateful::Recorded => {
+                run.delete(kind::POD, "db-1", PropagationPolicy::Background)
+                    .await
+            }
             Stateful::Bigger => run.patch(json!({"replicas": REPLICAS + 1})).await,
             Stateful::AskedToGo => {
                 let asks = json!({"metadata": {"labels": {label::SPECIFIED_DELETE: "true"}}});
                 run.patch_object(kind::POD, "db-1", &asks).await
             }
             Stateful::ClaimTemplateAdded => {
-                let templates = ["data", "logs"].map(|name| self.claim_template(namespace, name, SIZE));
+                let templates =
+                    ["data", "logs"].map(|name| self.claim_template(namespace, name, SIZE));
                 run.patch(json!({"volumeClaimTemplates": templates})).await
             }
             Stateful::Adopted => make_again(run).await,
             Stateful::Resized => {
                 let mut spec = self.second_image(namespace);
-                spec["volumeClaimTemplates"] = json!([self.claim_template(namespace, "data", LARGER)]);
+                spec["volumeClaimTemplates"] =
+                    json!([self.claim_template(namespace, "data", LARGER)]);
                 run.patch(spec).await?;
                 volumes::grow_as_asked((client, namespace), REPLICAS, is_untouched).await
             }
@@ -191,8 +198,16 @@ fn is_untouched(pod: &Value) -> bool {
 }
 
 async fn make_again(run: &StatefulRun<'_>) -> Result<()> {
-    run.delete(kind::STATEFUL_SET, SET, PropagationPolicy::Orphan).await?;
-    objects::until_gone(&run.world.client, &run.namespace, kind::STATEFUL_SET, SET, PATIENCE).await?;
+    run.delete(kind::STATEFUL_SET, SET, PropagationPolicy::Orphan)
+        .await?;
+    objects::until_gone(
+        &run.world.client,
+        &run.namespace,
+        kind::STATEFUL_SET,
+        SET,
+        PATIENCE,
+    )
+    .await?;
     run.create().await
 }
 
@@ -204,11 +219,26 @@ async fn records_come_and_go(run: &StatefulRun<'_>) -> Result<()> {
             let is_of_spec = status["observedGeneration"] == state["metadata"]["generation"];
             is_of_spec && ending::has_all(&status["podStates"]) && is_so(&state["spec"])
         };
-        objects::until(&run.world.client, &run.namespace, kind::PERSISTENT_POD_STATE, SET, PATIENCE, is_recorded).await
+        objects::until(
+            &run.world.client,
+            &run.namespace,
+            kind::PERSISTENT_POD_STATE,
+            SET,
+            PATIENCE,
+            is_recorded,
+        )
+        .await
     };
-    run.annotate(json!({AUTO_GENERATE_PERSISTENT_POD_STATE: "true"})).await?;
-    until(&|spec| spec["requiredPersistentTopology"]["keys"][0] == "kubernetes.io/hostname").await?;
-    run.annotate(json!({PREFERRED_PERSISTENT_TOPOLOGY: "kubernetes.io/os"})).await?;
-    until(&|spec| spec["preferredPersistentTopology"][0]["preference"]["keys"][0] == "kubernetes.io/os").await?;
-    run.annotate(json!({AUTO_GENERATE_PERSISTENT_POD_STATE: null})).await
+    run.annotate(json!({AUTO_GENERATE_PERSISTENT_POD_STATE: "true"}))
+        .await?;
+    until(&|spec| spec["requiredPersistentTopology"]["keys"][0] == "kubernetes.io/hostname")
+        .await?;
+    run.annotate(json!({PREFERRED_PERSISTENT_TOPOLOGY: "kubernetes.io/os"}))
+        .await?;
+    until(&|spec| {
+        spec["preferredPersistentTopology"][0]["preference"]["keys"][0] == "kubernetes.io/os"
+    })
+    .await?;
+    run.annotate(json!({AUTO_GENERATE_PERSISTENT_POD_STATE: null}))
+        .await
 }

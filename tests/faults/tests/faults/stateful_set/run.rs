@@ -37,9 +37,22 @@ impl<'a> Run<'a> for StatefulRun<'a> {
     type Scenario = Stateful;
 
     async fn begin(world: &'a World, namespace: &str, what: Stateful) -> Result<Self> {
-        let watch = PodWatch::start(&world.client, namespace, &format!("{APP}={SET}"), Instant::now()).await?;
+        let watch = PodWatch::start(
+            &world.client,
+            namespace,
+            &format!("{APP}={SET}"),
+            Instant::now(),
+        )
+        .await?;
         let (namespace, claims, from) = (namespace.to_owned(), BTreeMap::new(), Duration::ZERO);
-        Ok(StatefulRun { world, what, namespace, watch, claims, from })
+        Ok(StatefulRun {
+            world,
+            what,
+            namespace,
+            watch,
+            claims,
+            from,
+        })
     }
 
     async fn set_up(&mut self) -> Result<()> {
@@ -66,7 +79,9 @@ impl<'a> Run<'a> for StatefulRun<'a> {
     async fn check(&self, _ending: &Value) -> Result<()> {
         let wanted = self.what.expected();
         let all_serve = |now: &Moment<'_>| now.available(Duration::ZERO) == wanted.pods.len();
-        self.watch.until("all pods serve", PATIENCE, all_serve).await?;
+        self.watch
+            .until("all pods serve", PATIENCE, all_serve)
+            .await?;
         self.check_writes(&wanted)?;
         self.check_record(&self.watch.record()?.since(self.from), &wanted)?;
         self.claims_stay(&wanted).await
@@ -74,7 +89,8 @@ impl<'a> Run<'a> for StatefulRun<'a> {
 
     /// Deletes the set, and its pods with it.
     async fn clean_up(&self) -> Result<()> {
-        self.delete(kind::STATEFUL_SET, SET, PropagationPolicy::Background).await
+        self.delete(kind::STATEFUL_SET, SET, PropagationPolicy::Background)
+            .await
     }
 }
 
@@ -82,7 +98,11 @@ impl StatefulRun<'_> {
     /// Of the set-up, the ledger of the run has nothing.
     fn check_writes(&self, wanted: &Expected) -> Result<()> {
         let before = self.what.before();
-        let claims = wanted.claims.iter().filter(|at| !before.claims.contains(at)).count();
+        let claims = wanted
+            .claims
+            .iter()
+            .filter(|at| !before.claims.contains(at))
+            .count();
         let claims = claims + (wanted.templates - 1) * wanted.claims.len();
         let generated = usize::from(self.what == Stateful::Generated);
         let counts = [
@@ -97,14 +117,24 @@ impl StatefulRun<'_> {
         let ledger = self.world.controller.ledger();
         laws::writes_are(&ledger, counts)?;
         if wanted.grows > 0 {
-            laws::writes_are(&ledger, [(Method::PATCH, "persistentvolumeclaims", wanted.grows)])?;
+            laws::writes_are(
+                &ledger,
+                [(Method::PATCH, "persistentvolumeclaims", wanted.grows)],
+            )?;
         }
         laws::no_claim_is_made_twice(&ledger)?;
-        laws::grace_goes_by(&ledger, SignedDuration::from_secs(self.what.grace_seconds()))
+        laws::grace_goes_by(
+            &ledger,
+            SignedDuration::from_secs(self.what.grace_seconds()),
+        )
     }
 
     fn check_record(&self, record: &Record, wanted: &Expected) -> Result<()> {
-        let limits = Limits { available: wanted.serve, active: wanted.most, ..Limits::default() };
+        let limits = Limits {
+            available: wanted.serve,
+            active: wanted.most,
+            ..Limits::default()
+        };
         laws::limits_hold(record, &limits)?;
         laws::only_these_are_there(record, &self.names(wanted))?;
         laws::no_image_changes_in_service(record, None)?;
@@ -117,7 +147,11 @@ impl StatefulRun<'_> {
         if self.what.is_in_order() {
             for moment in record.moments() {
                 let idle = moment.active() - moment.available(Duration::ZERO);
-                ensure!(idle <= 1, "{idle} pods are in motion in order: {}", moment.describe());
+                ensure!(
+                    idle <= 1,
+                    "{idle} pods are in motion in order: {}",
+                    moment.describe()
+                );
             }
         }
         Ok(())
@@ -126,7 +160,12 @@ impl StatefulRun<'_> {
     /// The pods that are there before or in the end.
     fn names(&self, wanted: &Expected) -> Vec<String> {
         let before = self.what.before();
-        before.pods.iter().chain(wanted.pods).map(|at| format!("{SET}-{at}")).collect()
+        before
+            .pods
+            .iter()
+            .chain(wanted.pods)
+            .map(|at| format!("{SET}-{at}"))
+            .collect()
     }
 
     /// The claims that are there before and in the end are the same.
@@ -135,7 +174,10 @@ impl StatefulRun<'_> {
         for at in wanted.claims {
             let name = format!("data-{SET}-{at}");
             let before = self.claims.get(&name);
-            ensure!(before.is_none_or(|uid| now.get(&name) == Some(uid)), "claim {name} is another than before");
+            ensure!(
+                before.is_none_or(|uid| now.get(&name) == Some(uid)),
+                "claim {name} is another than before"
+            );
         }
         Ok(())
     }
@@ -143,28 +185,53 @@ impl StatefulRun<'_> {
     async fn claims(&self) -> Result<BTreeMap<String, String>> {
         let claims = objects::list(&self.world.client, &self.namespace, kind::CLAIM, "").await?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        Ok(claims.iter().map(|it| (text(&it["metadata"]["name"]), text(&it["metadata"]["uid"]))).collect())
+        Ok(claims
+            .iter()
+            .map(|it| (text(&it["metadata"]["name"]), text(&it["metadata"]["uid"])))
+            .collect())
     }
 
     pub(super) async fn create(&self) -> Result<()> {
-        objects::create(&self.world.client, &self.namespace, &self.what.set(&self.namespace)).await.map(drop)
+        objects::create(
+            &self.world.client,
+            &self.namespace,
+            &self.what.set(&self.namespace),
+        )
+        .await
+        .map(drop)
     }
 
     /// Changes the spec of the set.
     pub(super) async fn patch(&self, spec: Value) -> Result<()> {
-        self.patch_object(kind::STATEFUL_SET, SET, &json!({"spec": spec})).await
+        self.patch_object(kind::STATEFUL_SET, SET, &json!({"spec": spec}))
+            .await
     }
 
     pub(super) async fn annotate(&self, annotations: Value) -> Result<()> {
-        self.patch_object(kind::STATEFUL_SET, SET, &json!({"metadata": {"annotations": annotations}})).await
+        self.patch_object(
+            kind::STATEFUL_SET,
+            SET,
+            &json!({"metadata": {"annotations": annotations}}),
+        )
+        .await
     }
 
     pub(super) async fn patch_object(&self, kind: &str, name: &str, patch: &Value) -> Result<()> {
-        objects::patch(&self.world.client, &self.namespace, kind, name, patch).await.map(drop)
+        objects::patch(&self.world.client, &self.namespace, kind, name, patch)
+            .await
+            .map(drop)
     }
 
-    pub(super) async fn delete(&self, of_kind: &str, name: &str, propagation: PropagationPolicy) -> Result<()> {
-        let how = DeleteParams { propagation_policy: Some(propagation), ..DeleteParams::default() };
+    pub(super) async fn delete(
+        &self,
+        of_kind: &str,
+        name: &str,
+        propagation: PropagationPolicy,
+    ) -> Result<()> {
+        let how = DeleteParams {
+            propagation_policy: Some(propagation),
+            ..DeleteParams::default()
+        };
         objects::delete(&self.world.client, &self.namespace, of_kind, name, &how).await
     }
 

@@ -9,7 +9,10 @@ fn crash(state: Value) -> Value {
 
 /// The pod is another now.
 fn with(set: &Snapshot, pod: &Value) -> Snapshot {
-    Snapshot { set: set.set.clone(), ..snapshot(pod, &json!({})) }
+    Snapshot {
+        set: set.set.clone(),
+        ..snapshot(pod, &json!({}))
+    }
 }
 
 fn reason(set: &mut Snapshot, seconds: i64) -> Option<String> {
@@ -18,8 +21,14 @@ fn reason(set: &mut Snapshot, seconds: i64) -> Option<String> {
 
 /// Two containers, of which the second has its own status.
 fn two(main: Value, side: Value) -> Value {
-    let mut statuses = [json!({"name": "main", "ready": false}), json!({"name": "side", "ready": false})];
-    statuses.iter_mut().zip([main, side]).for_each(|(status, more)| merge(status, &more));
+    let mut statuses = [
+        json!({"name": "main", "ready": false}),
+        json!({"name": "side", "ready": false}),
+    ];
+    statuses
+        .iter_mut()
+        .zip([main, side])
+        .for_each(|(status, more)| merge(status, &more));
     json!({
         "spec": {"containers": [{"name": "main", "image": "web:1"}, {"name": "side", "image": "side:1"}]},
         "status": {"containerStatuses": statuses},
@@ -32,18 +41,33 @@ fn a_loop_that_was_told_is_over_with_the_container_that_ran_in_it() {
     let first = |state: Value| container(json!({"state": state}));
     let ended = json!({"terminated": {"exitCode": 1, "reason": "Error"}});
     let table = [
-        ("it runs, until it ends again", crash(json!({"running": {}})), true),
+        (
+            "it runs, until it ends again",
+            crash(json!({"running": {}})),
+            true,
+        ),
         ("it has ended again", crash(ended.clone()), true),
-        ("a new one runs, and is not ready yet", first(json!({"running": {}})), false),
+        (
+            "a new one runs, and is not ready yet",
+            first(json!({"running": {}})),
+            false,
+        ),
         // It may end well the next time.
         ("a new one has ended once", first(ended), false),
         ("it is ready for a moment", ready_since(1), true),
     ];
     for (what, pod, stays) in table {
         let mut set = snapshot(&loops, &json!({}));
-        assert_eq!(reason(&mut set, 0).as_deref(), Some("ContainerCrashLooping"));
+        assert_eq!(
+            reason(&mut set, 0).as_deref(),
+            Some("ContainerCrashLooping")
+        );
         let found = reason(&mut with(&set, &pod), 1);
-        assert_eq!(found.as_deref(), stays.then_some("ContainerCrashLooping"), "{what}");
+        assert_eq!(
+            found.as_deref(),
+            stays.then_some("ContainerCrashLooping"),
+            "{what}"
+        );
     }
 }
 
@@ -62,19 +86,36 @@ fn crash_without_probe_stays_told_between_restarts() {
     let mut set = snapshot(&crash(short.clone()), &json!({}));
     let first = told(&mut set, &Outcome::default(), 0).unwrap();
     assert_eq!(first.reason, "ContainerCrashLooping");
-    assert!(first.message.contains("ends again and again with exit code 1"), "{}", first.message);
+    assert!(
+        first
+            .message
+            .contains("ends again and again with exit code 1"),
+        "{}",
+        first.message
+    );
     for (seconds, pod) in [
         (1, ready_since(1)),
         (2, crash(short.clone())),
-        (80, crash(json!({"waiting": {"reason": "CrashLoopBackOff"}}))),
+        (
+            80,
+            crash(json!({"waiting": {"reason": "CrashLoopBackOff"}})),
+        ),
         (85, ready_since(85)),
         (144, ready_since(85)),
     ] {
         set = with(&set, &pod);
-        assert_eq!(told(&mut set, &Outcome::default(), seconds).as_ref(), Some(&first), "after {seconds} s");
+        assert_eq!(
+            told(&mut set, &Outcome::default(), seconds).as_ref(),
+            Some(&first),
+            "after {seconds} s"
+        );
     }
     let plan = decide(&set, at(144));
-    assert_eq!(plan.look_again, Some(SignedDuration::from_secs(1)), "the end of the condition needs no event");
+    assert_eq!(
+        plan.look_again,
+        Some(SignedDuration::from_secs(1)),
+        "the end of the condition needs no event"
+    );
     assert_eq!(reason(&mut set, 145), None);
 }
 
@@ -84,12 +125,22 @@ fn container_that_ran_long_is_no_crash_loop() {
     let mut set = snapshot(&crash(ended(1)), &json!({}));
     assert_eq!(reason(&mut set, 0), None);
     let cause = told(&mut set, &Outcome::default(), 60).unwrap();
-    assert!(cause.message.contains("its container main has ended with exit code 1"), "{}", cause.message);
+    assert!(
+        cause
+            .message
+            .contains("its container main has ended with exit code 1"),
+        "{}",
+        cause.message
+    );
     // A container that a pod starts only after a failure ends well.
     let mut pod = crash(json!({"terminated": {"exitCode": 0, "reason": "Completed"}}));
     for (policy, told) in [("OnFailure", false), ("Always", true)] {
         pod["spec"]["restartPolicy"] = json!(policy);
-        assert_eq!(reason(&mut snapshot(&pod, &json!({})), 0).is_some(), told, "{policy}");
+        assert_eq!(
+            reason(&mut snapshot(&pod, &json!({})), 0).is_some(),
+            told,
+            "{policy}"
+        );
     }
 }
 
@@ -111,8 +162,7 @@ fn command_that_does_not_exist_keeps_one_message() {
         set = with(&set, &pod);
         let cause = told(&mut set, &Outcome::default(), 0).unwrap();
         assert_eq!(cause.reason, "ContainerCannotStart", "{pod}");
-        let words =
-            "container main cannot start (StartError); the node says: exec: \"/nowhere\": no such file; correct";
+        let words = "container main cannot start (StartError); the node says: exec: \"/nowhere\": no such file; correct";
         assert!(cause.message.contains(words), "{}", cause.message);
     }
 }
@@ -129,7 +179,9 @@ fn event_tells_of_a_crash_loop_once() {
         let old = json!(set.set.status);
         set = with(&set, &pod);
         told(&mut set, &Outcome::default(), seconds);
-        events.extend(stuck::announced::event(&old, &json!(set.set.status)).map(|event| event.reason));
+        events.extend(
+            stuck::announced::event(&old, &json!(set.set.status)).map(|event| event.reason),
+        );
     }
     assert_eq!(events, ["ContainerCrashLooping"]);
 }
@@ -137,9 +189,17 @@ fn event_tells_of_a_crash_loop_once() {
 #[test]
 fn a_container_that_was_restarted_once_hides_no_failure_of_another() {
     let restarted = json!({"restartCount": 1, "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 1}}});
-    let missing = json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}});
-    for pod in [two(restarted.clone(), missing.clone()), two(missing, restarted)] {
-        assert_eq!(reason(&mut snapshot(&pod, &json!({})), 0).as_deref(), Some("ImageUnavailable"), "{pod}");
+    let missing =
+        json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}});
+    for pod in [
+        two(restarted.clone(), missing.clone()),
+        two(missing, restarted),
+    ] {
+        assert_eq!(
+            reason(&mut snapshot(&pod, &json!({})), 0).as_deref(),
+            Some("ImageUnavailable"),
+            "{pod}"
+        );
     }
 }
 
@@ -150,25 +210,37 @@ fn a_container_whose_turn_has_not_come_is_not_to_blame() {
     let mut pod = two(json!({"state": {"running": {}}}), loops);
     for (at, key) in [(0, "p_0"), (1, "p_-1")] {
         let reference = json!({"configMapKeyRef": {"name": "web-a-barrier", "key": key}});
-        pod["spec"]["containers"][at]["env"] = json!([{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": reference}]);
+        pod["spec"]["containers"][at]["env"] =
+            json!([{"name": "KRUISE_CONTAINER_BARRIER", "valueFrom": reference}]);
     }
     let mut set = snapshot(&pod, &json!({}));
     assert_eq!(reason(&mut set, 0), None);
     let cause = told(&mut set, &Outcome::default(), 60).unwrap();
     assert_eq!(cause.reason, "PodNotReady");
-    assert!(cause.message.contains("its container main runs"), "{}", cause.message);
+    assert!(
+        cause.message.contains("its container main runs"),
+        "{}",
+        cause.message
+    );
     // Its turn has come.
     pod["status"]["containerStatuses"][0]["ready"] = json!(true);
-    assert_eq!(reason(&mut with(&set, &pod), 61).as_deref(), Some("ContainerCrashLooping"));
+    assert_eq!(
+        reason(&mut with(&set, &pod), 61).as_deref(),
+        Some("ContainerCrashLooping")
+    );
 }
 
 /// An update is under way, and may be the remedy.
 #[test]
 fn a_container_from_before_the_update_is_not_to_blame() {
-    let revision = snapshot(&json!({}), &json!({})).revisions[0].metadata.name.clone();
+    let revision = snapshot(&json!({}), &json!({})).revisions[0]
+        .metadata
+        .name
+        .clone();
     let before = json!({"imageID": "web@sha256:0", "berthContainerID": "containerd://1", "berthImage": "web:0"});
     let state = json!({"revision": revision, "updateTimestamp": BEGAN, "lastContainerStatuses": {"main": before}});
-    let restarted = json!({"revision": revision, "updateTimestamp": BEGAN, "berthRestarts": {"main": "1"}});
+    let restarted =
+        json!({"revision": revision, "updateTimestamp": BEGAN, "berthRestarts": {"main": "1"}});
     let loops = |state: &Value, id: &str| {
         let mut pod = crash(json!({"waiting": {"reason": "CrashLoopBackOff"}}));
         pod["status"]["containerStatuses"][0]["containerID"] = json!(id);
@@ -182,15 +254,25 @@ fn a_container_from_before_the_update_is_not_to_blame() {
     for state in [state, restarted] {
         let mut set = snapshot(&loops(&state, "containerd://1"), &json!({}));
         assert_eq!(reason(&mut set, 0), None);
-        assert_eq!(reason(&mut set, 60).as_deref(), Some("UpdateNotDone"), "another should run by now");
+        assert_eq!(
+            reason(&mut set, 60).as_deref(),
+            Some("UpdateNotDone"),
+            "another should run by now"
+        );
         let mut set = snapshot(&loops(&state, "containerd://2"), &json!({}));
-        assert_eq!(reason(&mut set, 0).as_deref(), Some("ContainerCrashLooping"), "the new one is");
+        assert_eq!(
+            reason(&mut set, 0).as_deref(),
+            Some("ContainerCrashLooping"),
+            "the new one is"
+        );
     }
 }
 
 #[test]
 fn what_the_kubelet_says_of_a_spec_before_is_no_news() {
-    let mut pod = container(json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}));
+    let mut pod = container(
+        json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}),
+    );
     for (generation, observed, told) in [(2, 1, false), (2, 2, true), (2, 3, true), (2, 0, true)] {
         pod["metadata"]["generation"] = json!(generation);
         pod["status"]["observedGeneration"] = json!(observed);
@@ -204,14 +286,40 @@ fn what_the_kubelet_says_of_a_spec_before_is_no_news() {
 #[test]
 fn of_a_container_that_a_sidecarset_brought_the_sidecarset_is_named() {
     let fails = |reason: &str| json!({"state": {"waiting": {"reason": reason}}});
-    let denied = json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "401 Unauthorized"}}});
+    let denied =
+        json!({"state": {"waiting": {"reason": "ErrImagePull", "message": "401 Unauthorized"}}});
     let records = json!({"log": {"hash": "h", "sidecarList": ["side"]}, "old": "h"}).to_string();
     for (what, main, side, field) in [
-        ("its image", json!({}), fails("ImagePullBackOff"), "in spec.containers[side].image of SidecarSet log,"),
-        ("its registry", json!({}), denied, "to spec.imagePullSecrets of SidecarSet log,"),
-        ("its start", json!({}), fails("CreateContainerError"), "correct spec.containers[side] of SidecarSet log,"),
-        ("its end", json!({}), fails("CrashLoopBackOff"), "and correct spec.containers[side] of SidecarSet log"),
-        ("another's", fails("ImagePullBackOff"), json!({}), "in spec.template.spec.containers[main].image,"),
+        (
+            "its image",
+            json!({}),
+            fails("ImagePullBackOff"),
+            "in spec.containers[side].image of SidecarSet log,",
+        ),
+        (
+            "its registry",
+            json!({}),
+            denied,
+            "to spec.imagePullSecrets of SidecarSet log,",
+        ),
+        (
+            "its start",
+            json!({}),
+            fails("CreateContainerError"),
+            "correct spec.containers[side] of SidecarSet log,",
+        ),
+        (
+            "its end",
+            json!({}),
+            fails("CrashLoopBackOff"),
+            "and correct spec.containers[side] of SidecarSet log",
+        ),
+        (
+            "another's",
+            fails("ImagePullBackOff"),
+            json!({}),
+            "in spec.template.spec.containers[main].image,",
+        ),
     ] {
         let mut pod = two(main, side);
         pod["metadata"] = json!({"annotations": {"kruise.io/sidecarset-hash": records}});

@@ -28,24 +28,45 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             422,
             true,
             "no",
-            Some(("CreateRefused", "pods cannot be created; the apiserver says: no; ")),
+            Some((
+                "CreateRefused",
+                "pods cannot be created; the apiserver says: no; ",
+            )),
         ),
-        (Deed::of(Verb::Create, CLAIMS), 403, true, "no", Some(("CreateRefused", "claims cannot be created"))),
+        (
+            Deed::of(Verb::Create, CLAIMS),
+            403,
+            true,
+            "no",
+            Some(("CreateRefused", "claims cannot be created")),
+        ),
         (
             Deed::of(Verb::Delete, PODS),
             403,
             true,
             "no",
-            Some(("DeleteRefused", "pod web-a cannot be deleted; the apiserver says: no; ")),
+            Some((
+                "DeleteRefused",
+                "pod web-a cannot be deleted; the apiserver says: no; ",
+            )),
         ),
         (
             Deed::of(Verb::Patch, PODS),
             422,
             true,
             "no",
-            Some(("UpdateRefused", "pod web-a cannot be updated; the apiserver says: no; ")),
+            Some((
+                "UpdateRefused",
+                "pod web-a cannot be updated; the apiserver says: no; ",
+            )),
         ),
-        (Deed::of(Verb::Resize, PODS), 403, true, "no", Some(("UpdateRefused", "pod web-a cannot be resized"))),
+        (
+            Deed::of(Verb::Resize, PODS),
+            403,
+            true,
+            "no",
+            Some(("UpdateRefused", "pod web-a cannot be resized")),
+        ),
         (
             Deed::of(Verb::Resize, PODS),
             403,
@@ -56,14 +77,29 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
                 "pod web-a cannot be resized; the apiserver says: forbidden: exceeded quota: few; raise the ResourceQuota",
             )),
         ),
-        (Deed::of(Verb::Create, PODS), 403, false, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
-        (Deed::of(Verb::Create, PODS), 403, true, quota, Some(("QuotaExceeded", "raise the ResourceQuota"))),
+        (
+            Deed::of(Verb::Create, PODS),
+            403,
+            false,
+            quota,
+            Some(("QuotaExceeded", "raise the ResourceQuota")),
+        ),
+        (
+            Deed::of(Verb::Create, PODS),
+            403,
+            true,
+            quota,
+            Some(("QuotaExceeded", "raise the ResourceQuota")),
+        ),
         (
             Deed::of(Verb::Validate, POD_TEMPLATES),
             422,
             true,
             "no",
-            Some(("TemplateRefused", "CloneSet default/web: no; correct the field")),
+            Some((
+                "TemplateRefused",
+                "CloneSet default/web: no; correct the field",
+            )),
         ),
         (
             Deed::of(Verb::Create, PODS),
@@ -80,8 +116,20 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
         (Deed::of(Verb::Create, PODS), 403, false, "no", None),
         (Deed::of(Verb::Create, PODS), 500, false, quota, None),
         // Images that are not pulled ahead hold nothing up.
-        (Deed::of(Verb::Create, IMAGE_PULL_JOBS), 403, true, "no", None),
-        (Deed::of(Verb::Delete, IMAGE_PULL_JOBS), 403, true, quota, None),
+        (
+            Deed::of(Verb::Create, IMAGE_PULL_JOBS),
+            403,
+            true,
+            "no",
+            None,
+        ),
+        (
+            Deed::of(Verb::Delete, IMAGE_PULL_JOBS),
+            403,
+            true,
+            quota,
+            None,
+        ),
     ];
     for (deed, code, permanent, message, expected) in table {
         let mut set = snapshot(&ready(), &json!({}));
@@ -98,10 +146,24 @@ fn a_refusal_says_what_cannot_be_done_and_what_helps() {
             infeasible: false,
         };
         let what = format!("{failure:?}");
-        let told = told(&mut set, &Outcome { failures: vec![failure] }, 0);
-        assert_eq!(told.as_ref().map(|told| &*told.reason), expected.map(|(reason, _)| reason), "{what}");
+        let told = told(
+            &mut set,
+            &Outcome {
+                failures: vec![failure],
+            },
+            0,
+        );
+        assert_eq!(
+            told.as_ref().map(|told| &*told.reason),
+            expected.map(|(reason, _)| reason),
+            "{what}"
+        );
         if let (Some(told), Some((_, words))) = (told, expected) {
-            assert!(told.message.contains("CloneSet default/web") && told.message.contains(words), "{}", told.message);
+            assert!(
+                told.message.contains("CloneSet default/web") && told.message.contains(words),
+                "{}",
+                told.message
+            );
         }
     }
 }
@@ -112,24 +174,53 @@ fn another_cause_is_told_at_once_and_it_is_still_blocked_since_the_first() {
     let table = [
         ("another cause", pull("no such image"), crash(1), true),
         ("another exit code", crash(1), crash(2), true),
-        ("the node says something else", pull("no such image"), pull("no such registry"), true),
-        ("it says the same of another port", pull("10.0.0.1:80: refused"), pull("10.0.0.1:8080: refused"), false),
+        (
+            "the node says something else",
+            pull("no such image"),
+            pull("no such registry"),
+            true,
+        ),
+        (
+            "it says the same of another port",
+            pull("10.0.0.1:80: refused"),
+            pull("10.0.0.1:8080: refused"),
+            false,
+        ),
         ("the same", crash(1), crash(1), false),
     ];
     for (what, first, then, is_news) in table {
         let mut set = snapshot(&first, &json!({}));
         let before = told(&mut set, &Outcome::default(), 0).unwrap();
-        let mut set = Snapshot { set: set.set, ..snapshot(&then, &json!({})) };
+        let mut set = Snapshot {
+            set: set.set,
+            ..snapshot(&then, &json!({}))
+        };
         let after = told(&mut set, &Outcome::default(), 9).unwrap();
         if !is_news {
             assert_eq!(after, before, "{what}");
             continue;
         }
-        assert_ne!((&after.reason, &after.message), (&before.reason, &before.message), "{what}");
-        assert_eq!(after.last_update_time.map(|time| time.0), Some(at(9)), "{what}");
-        assert_eq!(after.last_transition_time.map(|time| time.0), Some(at(0)), "{what}");
+        assert_ne!(
+            (&after.reason, &after.message),
+            (&before.reason, &before.message),
+            "{what}"
+        );
+        assert_eq!(
+            after.last_update_time.map(|time| time.0),
+            Some(at(9)),
+            "{what}"
+        );
+        assert_eq!(
+            after.last_transition_time.map(|time| time.0),
+            Some(at(0)),
+            "{what}"
+        );
         let conditions = set.set.status.as_ref().unwrap().conditions.iter();
-        assert_eq!(conditions.filter(|c| c.type_ == condition::BLOCKED).count(), 1, "{what}");
+        assert_eq!(
+            conditions.filter(|c| c.type_ == condition::BLOCKED).count(),
+            1,
+            "{what}"
+        );
     }
 }
 
@@ -145,23 +236,57 @@ fn pods_out_of_service_are_named_where_others_wait() {
         let mut ended = crash(1);
         ended["status"]["phase"] = json!("Failed");
         set.pods = vec![pod("0", &ended), pod("1", &ready())];
-        set.pods.extend(["a", "b", "c", "d", "e"].iter().take(failing).map(|name| pod(name, &crash(1))));
-        let reason = if waits { "is to be updated, and waits for maxUnavailable" } else { "stays at its revision" };
-        let waiting = vec![berth_workload::plan::Waiting { pod: "web-z".to_owned(), reason: reason.to_owned() }];
-        let plan = Plan { waiting, ..Plan::default() };
+        set.pods.extend(
+            ["a", "b", "c", "d", "e"]
+                .iter()
+                .take(failing)
+                .map(|name| pod(name, &crash(1))),
+        );
+        let reason = if waits {
+            "is to be updated, and waits for maxUnavailable"
+        } else {
+            "stays at its revision"
+        };
+        let waiting = vec![berth_workload::plan::Waiting {
+            pod: "web-z".to_owned(),
+            reason: reason.to_owned(),
+        }];
+        let plan = Plan {
+            waiting,
+            ..Plan::default()
+        };
         let status = status(&set, &plan, &Outcome::default(), at(0)).unwrap();
-        let message = status.conditions.into_iter().find(|c| c.type_ == condition::BLOCKED).unwrap().message;
-        message.split_once(". Other pods wait for maxUnavailable, and ").map(|(_, names)| names.to_owned())
+        let message = status
+            .conditions
+            .into_iter()
+            .find(|c| c.type_ == condition::BLOCKED)
+            .unwrap()
+            .message;
+        message
+            .split_once(". Other pods wait for maxUnavailable, and ")
+            .map(|(_, names)| names.to_owned())
     };
     let table = [
         (1, true, Some("web-a is out of service")),
         (3, true, Some("web-a, web-b, web-c are out of service")),
-        (4, true, Some("web-a, web-b, web-c and others are out of service")),
-        (5, true, Some("web-a, web-b, web-c and others are out of service")),
+        (
+            4,
+            true,
+            Some("web-a, web-b, web-c and others are out of service"),
+        ),
+        (
+            5,
+            true,
+            Some("web-a, web-b, web-c and others are out of service"),
+        ),
         (3, false, None),
     ];
     for (failing, waits, expected) in table {
-        assert_eq!(named(failing, waits).as_deref(), expected, "{failing} {waits}");
+        assert_eq!(
+            named(failing, waits).as_deref(),
+            expected,
+            "{failing} {waits}"
+        );
     }
 }
 
@@ -177,7 +302,12 @@ fn a_hook_has_its_time_from_when_the_state_was_entered() {
     assert_eq!(told(&mut set, &Outcome::default(), 159), None);
     let told = told(&mut set, &Outcome::default(), 160).unwrap();
     assert_eq!(told.reason, "HookNotReleased");
-    assert!(told.message.contains("in lifecycle state PreparingNormal since 2026-01-01T00:01:40Z"), "{}", told.message);
+    assert!(
+        told.message
+            .contains("in lifecycle state PreparingNormal since 2026-01-01T00:01:40Z"),
+        "{}",
+        told.message
+    );
 }
 
 #[test]
@@ -189,11 +319,21 @@ fn numbers_let_nothing_happen_only_where_something_is_to_happen() {
         world.set_template(template("web:2"));
         world.step();
         world.step();
-        world.status().conditions.iter().any(|c| c.reason == "NoBudget")
+        world
+            .status()
+            .conditions
+            .iter()
+            .any(|c| c.reason == "NoBudget")
     };
     assert!(update(0, 0, json!({})));
-    assert!(!update(1, 0, json!({})) && !update(0, 1, json!({})), "one of them is enough");
-    assert!(!update(0, 0, json!({"paused": true})) && !update(0, 0, json!({"partition": 2})), "nothing is to happen");
+    assert!(
+        !update(1, 0, json!({})) && !update(0, 1, json!({})),
+        "one of them is enough"
+    );
+    assert!(
+        !update(0, 0, json!({"paused": true})) && !update(0, 0, json!({"partition": 2})),
+        "nothing is to happen"
+    );
 
     let create = |max_unavailable: Value, missing: bool| {
         let mut world = World::settled(2, template("web:1"), json!({"rollingUpdate": {}}));
@@ -201,19 +341,41 @@ fn numbers_let_nothing_happen_only_where_something_is_to_happen() {
         spec.scale_strategy.max_unavailable = serde_json::from_value(max_unavailable).unwrap();
         spec.replicas = Some(if missing { 3 } else { 2 });
         world.step();
-        world.status().conditions.into_iter().find(|c| c.reason == "NoBudget").map(|c| c.message)
+        world
+            .status()
+            .conditions
+            .into_iter()
+            .find(|c| c.reason == "NoBudget")
+            .map(|c| c.message)
     };
     let message = create(json!(0), true).unwrap();
-    assert!(message.contains("spec.scaleStrategy.maxUnavailable: 0 lets no pod be created"), "{message}");
-    assert_eq!((create(json!(0), false), create(json!(1), true), create(Value::Null, true)), (None, None, None));
+    assert!(
+        message.contains("spec.scaleStrategy.maxUnavailable: 0 lets no pod be created"),
+        "{message}"
+    );
+    assert_eq!(
+        (
+            create(json!(0), false),
+            create(json!(1), true),
+            create(Value::Null, true)
+        ),
+        (None, None, None)
+    );
 }
 
 fn failure(deed: Deed, object: &str, message: &str) -> Failure {
-    Failure { code: 403, ..Failure::of_budget(deed, ("default", object), message.to_owned()) }
+    Failure {
+        code: 403,
+        ..Failure::of_budget(deed, ("default", object), message.to_owned())
+    }
 }
 
 fn held(pod: &str, message: &str) -> Failure {
-    Failure::of_budget(Deed::of(Verb::Delete, PODS), ("default", pod), message.to_owned())
+    Failure::of_budget(
+        Deed::of(Verb::Delete, PODS),
+        ("default", pod),
+        message.to_owned(),
+    )
 }
 
 #[test]
@@ -230,51 +392,131 @@ fn budget_gives_way_to_what_a_person_must_mend() {
         (ready(), 600, "NoBudget"),
     ] {
         let mut set = snapshot(&pod, &json!({}));
-        let outcome = Outcome { failures: vec![held("web-z", "PodUnavailableBudget default/web allows no more")] };
-        assert_eq!(told(&mut set, &outcome, seconds).unwrap().reason, expected, "{pod}");
+        let outcome = Outcome {
+            failures: vec![held(
+                "web-z",
+                "PodUnavailableBudget default/web allows no more",
+            )],
+        };
+        assert_eq!(
+            told(&mut set, &outcome, seconds).unwrap().reason,
+            expected,
+            "{pod}"
+        );
     }
     let mut set = snapshot(&ready(), &json!({}));
     set.overlapping = vec!["other".to_owned()];
-    let told = told(&mut set, &Outcome { failures: vec![held("web-z", "no")] }, 0).unwrap();
+    let told = told(
+        &mut set,
+        &Outcome {
+            failures: vec![held("web-z", "no")],
+        },
+        0,
+    )
+    .unwrap();
     assert_eq!(told.reason, "NoBudget", "graver than an overlap");
 }
 
 #[test]
 fn refusals_name_the_first_pods_and_count_the_others() {
     let (delete, patch, create) = (Verb::Delete, Verb::Patch, Verb::Create);
-    let pods = ["web-ddddd", "web-bbbbb", "web-aaaaa", "web-eeeee", "web-ccccc"];
+    let pods = [
+        "web-ddddd",
+        "web-bbbbb",
+        "web-aaaaa",
+        "web-eeeee",
+        "web-ccccc",
+    ];
     for (verb, count, expected) in [
-        (delete, 1, "pod web-ddddd cannot be deleted; the apiserver says: pod web-ddddd is kept"),
-        (delete, 2, "pods web-bbbbb, web-ddddd cannot be deleted; the apiserver says: pod web-bbbbb is kept"),
-        (delete, 3, "pods web-aaaaa, web-bbbbb, web-ddddd cannot be deleted"),
-        (patch, 5, "pods web-aaaaa, web-bbbbb, web-ccccc and 2 more cannot be updated"),
+        (
+            delete,
+            1,
+            "pod web-ddddd cannot be deleted; the apiserver says: pod web-ddddd is kept",
+        ),
+        (
+            delete,
+            2,
+            "pods web-bbbbb, web-ddddd cannot be deleted; the apiserver says: pod web-bbbbb is kept",
+        ),
+        (
+            delete,
+            3,
+            "pods web-aaaaa, web-bbbbb, web-ddddd cannot be deleted",
+        ),
+        (
+            patch,
+            5,
+            "pods web-aaaaa, web-bbbbb, web-ccccc and 2 more cannot be updated",
+        ),
         // These names are new with each try.
-        (create, 2, "pods cannot be created; the apiserver says: pod web-* is kept"),
+        (
+            create,
+            2,
+            "pods cannot be created; the apiserver says: pod web-* is kept",
+        ),
     ] {
         let deed = Deed::of(verb, PODS);
-        let failures = pods[..count].iter().map(|pod| failure(deed, pod, &format!("pod {pod} is kept")));
+        let failures = pods[..count]
+            .iter()
+            .map(|pod| failure(deed, pod, &format!("pod {pod} is kept")));
         let mut set = snapshot(&ready(), &json!({}));
-        let told = told(&mut set, &Outcome { failures: failures.collect() }, 0).unwrap().message;
-        assert!(told.starts_with(&format!("CloneSet default/web: {expected}")), "{told}");
+        let told = told(
+            &mut set,
+            &Outcome {
+                failures: failures.collect(),
+            },
+            0,
+        )
+        .unwrap()
+        .message;
+        assert!(
+            told.starts_with(&format!("CloneSet default/web: {expected}")),
+            "{told}"
+        );
     }
 }
 
 #[test]
 fn message_rests_while_the_pods_that_it_names_wait() {
     let budget = |available: u8| {
-        format!("PodUnavailableBudget default/web allows no more pods to go: {available} of 9 are available")
+        format!(
+            "PodUnavailableBudget default/web allows no more pods to go: {available} of 9 are available"
+        )
     };
     let mut set = snapshot(&ready(), &json!({}));
     let mut now = |pods: &[&str], available: u8, seconds: i64| {
-        let failures = pods.iter().map(|pod| held(&format!("web-{pod}"), &budget(available))).collect();
+        let failures = pods
+            .iter()
+            .map(|pod| held(&format!("web-{pod}"), &budget(available)))
+            .collect();
         told(&mut set, &Outcome { failures }, seconds).unwrap()
     };
     let first = now(&["b", "c", "d", "e"], 9, 0);
     let says = "pods web-b, web-c, web-d and 1 more wait for a budget, which says: PodUnavailableBudget default/web";
-    assert!(first.message.starts_with(&format!("CloneSet default/web: {says}")), "{}", first.message);
-    assert_eq!(now(&["a", "b", "c", "d", "e", "f"], 8, 1), first, "other pods wait too, and numbers differ");
+    assert!(
+        first
+            .message
+            .starts_with(&format!("CloneSet default/web: {says}")),
+        "{}",
+        first.message
+    );
+    assert_eq!(
+        now(&["a", "b", "c", "d", "e", "f"], 8, 1),
+        first,
+        "other pods wait too, and numbers differ"
+    );
     let next = now(&["a", "c", "d", "e", "f"], 8, 2);
-    assert!(next.message.contains("pods web-a, web-c, web-d and 2 more wait for"), "{}", next.message);
+    assert!(
+        next.message
+            .contains("pods web-a, web-c, web-d and 2 more wait for"),
+        "{}",
+        next.message
+    );
     let last = now(&["c"], 8, 3);
-    assert!(last.message.contains(": pod web-c waits for a budget, which says: "), "{}", last.message);
+    assert!(
+        last.message
+            .contains(": pod web-c waits for a budget, which says: "),
+        "{}",
+        last.message
+    );
 }

@@ -16,15 +16,25 @@ fn the_end_of_an_update_in_service_is_told_before_the_next_begins() {
     world.set_lifecycle(json!({"inPlaceUpdate": by_label(false)}));
     world.set_template(labelled("b"));
     world.step();
-    assert_eq!(kinds(&world.step()), ["PatchPod"], "nothing holds it, and it goes on serving");
+    assert_eq!(
+        kinds(&world.step()),
+        ["PatchPod"],
+        "nothing holds it, and it goes on serving"
+    );
     assert_eq!(world.states(), [UPDATING]);
     // Back again at once: the pod has the label already, and its hook's owner was told of an update.
     world.set_template(labelled("a"));
-    assert_eq!(kinds(&world.step()), ["RenumberControllerRevision", "PatchPodStatus"]);
+    assert_eq!(
+        kinds(&world.step()),
+        ["RenumberControllerRevision", "PatchPodStatus"]
+    );
     assert_eq!(world.states(), [UPDATED]);
     assert_eq!(world.pods()[0].metadata.label("tier"), Some("b"));
     world.settle_with_owner();
-    assert_eq!((world.states(), world.pods()[0].metadata.label("tier")), (vec![NORMAL.to_owned()], Some("a")));
+    assert_eq!(
+        (world.states(), world.pods()[0].metadata.label("tier")),
+        (vec![NORMAL.to_owned()], Some("a"))
+    );
 }
 
 #[test]
@@ -37,7 +47,10 @@ fn a_hook_that_comes_in_the_middle_of_an_update_is_not_waited_for() {
     world.set_lifecycle(json!({"inPlaceUpdate": by_label(false)}));
     world.set_template(template("web:1"));
     world.step();
-    assert_eq!((world.states(), world.images()), (vec![NORMAL.to_owned()], vec!["web:1".to_owned()]));
+    assert_eq!(
+        (world.states(), world.images()),
+        (vec![NORMAL.to_owned()], vec!["web:1".to_owned()])
+    );
     assert!(world.pods()[0].is_true("InPlaceUpdateReady"));
 }
 
@@ -56,9 +69,17 @@ fn a_pod_that_waits_for_its_update_goes_on_waiting_when_the_limits_get_narrower(
     world.break_pod(first);
     world.hold(second, false, false);
     world.step();
-    assert_eq!(world.states()[second], PREPARING_UPDATE, "its update is wanted, and its owner is asked once");
+    assert_eq!(
+        world.states()[second],
+        PREPARING_UPDATE,
+        "its update is wanted, and its owner is asked once"
+    );
     assert_eq!(world.images()[second], "web:1");
-    assert!(waits(&world).contains("waits for maxUnavailable"), "{}", waits(&world));
+    assert!(
+        waits(&world).contains("waits for maxUnavailable"),
+        "{}",
+        waits(&world)
+    );
     world.mend();
     world.settle_with_owner();
     assert_eq!(world.images(), ["web:2", "web:2"]);
@@ -101,18 +122,27 @@ fn a_pod_comes_back_to_the_update_that_it_was_in() {
     assert_eq!(kinds(&world.step()), ["PatchPod", "ResizePod"]);
     assert_eq!(comes_back(&mut world), UPDATING);
     world.settle();
-    assert_eq!((world.states(), world.status().updated_available_replicas), (vec![NORMAL.to_owned()], 1));
+    assert_eq!(
+        (world.states(), world.status().updated_available_replicas),
+        (vec![NORMAL.to_owned()], 1)
+    );
 
     // Its image is patched, and it has no gate that would say so: somebody else made it.
     let mut world = held(1, json!({}), pre_delete());
     for pod in world.pods.values_mut() {
         pod["spec"]["readinessGates"] = json!([]);
-        pod["status"]["conditions"].as_array_mut().unwrap().retain(|c| c["type"] == "Ready");
+        pod["status"]["conditions"]
+            .as_array_mut()
+            .unwrap()
+            .retain(|c| c["type"] == "Ready");
     }
     world.set_template(template("web:2"));
     world.step();
     assert_eq!(kinds(&world.step()), ["PatchPod"]);
     assert_eq!(comes_back(&mut world), UPDATING);
     world.settle();
-    assert_eq!((world.states(), world.created_from()), (vec![NORMAL.to_owned()], vec!["web:2".to_owned()]));
+    assert_eq!(
+        (world.states(), world.created_from()),
+        (vec![NORMAL.to_owned()], vec!["web:2".to_owned()])
+    );
 }

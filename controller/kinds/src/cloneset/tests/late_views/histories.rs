@@ -8,9 +8,18 @@ fn histories_that_broke_a_promise_once() {
     let held = |hooks, max_unavailable, max_surge, grace| {
         let planted = Planted::Nothing;
         let (policy, claims) = ("InPlaceIfPossible", None);
-        Given { policy, max_unavailable, max_surge, grace, hooks, claims, planted }
+        Given {
+            policy,
+            max_unavailable,
+            max_surge,
+            grace,
+            hooks,
+            claims,
+            planted,
+        }
     };
-    let given = |max_unavailable, max_surge, grace| held(Hooks::None, max_unavailable, max_surge, grace);
+    let given =
+        |max_unavailable, max_surge, grace| held(Hooks::None, max_unavailable, max_surge, grace);
     let held_meanwhile = vec![
         Image("web:1"),
         Tell(Kind::Set, 1),
@@ -131,10 +140,21 @@ fn histories_that_broke_a_promise_once() {
         (held(Hooks::Finalizers, 0, 2, 0), held_meanwhile, 3),
         (held(Hooks::Labels, 0, 1, 0), served_before_it_was_held, 5),
         (held(Hooks::Labels, 2, 1, 0), held_before_its_update, 5),
-        (Given { policy: "ReCreate", claims: Some(true), ..held(Hooks::Labels, 1, 2, 3) }, into_service_and_held, 3),
+        (
+            Given {
+                policy: "ReCreate",
+                claims: Some(true),
+                ..held(Hooks::Labels, 1, 2, 3)
+            },
+            into_service_and_held,
+            3,
+        ),
     ] {
         let mut history = History::begin(given);
-        steps.iter().try_for_each(|step| history.take(step)).unwrap();
+        steps
+            .iter()
+            .try_for_each(|step| history.take(step))
+            .unwrap();
         history.settle(replicas, false).unwrap();
     }
 }

@@ -26,24 +26,40 @@ pub(super) struct Set {
 /// A SidecarSet with these containers, and whatever else its spec has.
 pub(super) fn set(name: &str, spec: Value) -> Set {
     let spec = serde_json::from_value(spec).unwrap();
-    Set { name: name.to_owned(), hashes: hashes(&spec), spec }
+    Set {
+        name: name.to_owned(),
+        hashes: hashes(&spec),
+        spec,
+    }
 }
 
 pub(super) fn run(pod: &Value, sets: &[Set], sort: bool, now: &str) -> Injected {
     let revision = |set: &Set| format!("{}-1", set.name);
     let revisions: Vec<String> = sets.iter().map(revision).collect();
     let matched = sets.iter().zip(&revisions);
-    let matched = matched.map(|(Set { name, spec, hashes }, revision)| Matched { name, spec, revision, hashes });
+    let matched = matched.map(|(Set { name, spec, hashes }, revision)| Matched {
+        name,
+        spec,
+        revision,
+        hashes,
+    });
     // A name is generated anew each time, as the webhook's caller does.
     let suffix = &now[now.len() - 5..];
-    let settings = Settings { sort_containers_by_name: sort, allows: &|_, key| !key.starts_with("forbidden"), suffix };
+    let settings = Settings {
+        sort_containers_by_name: sort,
+        allows: &|_, key| !key.starts_with("forbidden"),
+        suffix,
+    };
     inject(pod, &matched.collect::<Vec<_>>(), &settings, now)
 }
 
 /// The pod with the sets, where nothing speaks against it; and a second call changes nothing of it.
 pub(super) fn injected(pod: &Value, sets: &[Set]) -> Value {
     let once = run(pod, sets, false, NOW);
-    assert_eq!((once.refusals.as_slice(), once.warnings.as_slice()), (&[][..], &[][..]));
+    assert_eq!(
+        (once.refusals.as_slice(), once.warnings.as_slice()),
+        (&[][..], &[][..])
+    );
     let twice = run(&once.pod, sets, false, LATER);
     assert_eq!(twice, once, "twice is once");
     once.pod
@@ -57,19 +73,28 @@ pub(super) fn pod(containers: Value) -> Value {
 /// The names of a list.
 pub(super) fn names(pod: &Value, list: &str) -> Vec<String> {
     let items = pod["spec"][list].as_array().into_iter().flatten();
-    items.map(|item| item["name"].as_str().unwrap_or("?").to_owned()).collect()
+    items
+        .map(|item| item["name"].as_str().unwrap_or("?").to_owned())
+        .collect()
 }
 
 pub(super) fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
-    let lists = ["initContainers", "containers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
-    lists.flatten().find(|container| container["name"] == name).unwrap()
+    let lists = ["initContainers", "containers"]
+        .into_iter()
+        .filter_map(|list| pod["spec"][list].as_array());
+    lists
+        .flatten()
+        .find(|container| container["name"] == name)
+        .unwrap()
 }
 
 /// The variables of a container, as `NAME=value`.
 pub(super) fn variables(container: &Value) -> Vec<String> {
     let variables = container["env"].as_array().into_iter().flatten();
     let text = |variable: &Value| {
-        let field = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str().unwrap_or_default();
+        let field = variable["valueFrom"]["fieldRef"]["fieldPath"]
+            .as_str()
+            .unwrap_or_default();
         let value = variable["value"].as_str().unwrap_or(field);
         format!("{}={value}", variable["name"].as_str().unwrap_or("?"))
     };

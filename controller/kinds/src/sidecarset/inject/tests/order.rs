@@ -1,7 +1,8 @@
 //! The order in which containers start, by what the pod has and what SidecarSets bring.
 
 use berth_api::names::annotation::{
-    CONTAINER_LAUNCH_ORDERED, CONTAINER_LAUNCH_PRIORITY, CONTAINER_LAUNCH_PRIORITY_COMPLETED, LAUNCHED_PRIORITY,
+    CONTAINER_LAUNCH_ORDERED, CONTAINER_LAUNCH_PRIORITY, CONTAINER_LAUNCH_PRIORITY_COMPLETED,
+    LAUNCHED_PRIORITY,
 };
 
 use super::*;
@@ -15,7 +16,10 @@ fn of(name: &str, priority: Option<&str>) -> Value {
 /// A container that its workload has ordered.
 fn ordered(name: &str, priority: &str) -> Value {
     let mut container = of(name, Some(priority));
-    container["env"].as_array_mut().unwrap().push(barrier("web", &format!("p_{priority}")));
+    container["env"]
+        .as_array_mut()
+        .unwrap()
+        .push(barrier("web", &format!("p_{priority}")));
     container
 }
 
@@ -32,7 +36,12 @@ fn waits(pod: &Value) -> Vec<String> {
         for variable in env.filter(|variable| variable["name"] == "KRUISE_CONTAINER_BARRIER") {
             let of = &variable["valueFrom"]["configMapKeyRef"];
             let text = |value: &Value| value.as_str().unwrap().to_owned();
-            waits.push(format!("{}={}/{}", text(&container["name"]), text(&of["name"]), text(&of["key"])));
+            waits.push(format!(
+                "{}={}/{}",
+                text(&container["name"]),
+                text(&of["name"]),
+                text(&of["key"])
+            ));
         }
     }
     waits
@@ -52,7 +61,12 @@ fn all_containers_are_ordered_by_what_they_say_after_injection() {
     let two = || json!([of("main", None), of("help", None)]);
     for (what, containers, sidecar, expected) in [
         ("nobody asks", two(), after(None), &[][..]),
-        ("the same of all", json!([of("main", Some("3"))]), after(Some("3")), &[]),
+        (
+            "the same of all",
+            json!([of("main", Some("3"))]),
+            after(Some("3")),
+            &[],
+        ),
         (
             "a sidecar goes first",
             json!([of("main", None)]),
@@ -71,7 +85,12 @@ fn all_containers_are_ordered_by_what_they_say_after_injection() {
             after(None),
             &["main=web-barrier/p_5", "help=web-barrier/p_0"],
         ),
-        ("one of the pod's own", json!([of("main", Some("5"))]), after(None), &["main=web-barrier/p_5"]),
+        (
+            "one of the pod's own",
+            json!([of("main", Some("5"))]),
+            after(None),
+            &["main=web-barrier/p_5"],
+        ),
         (
             "the pod's own goes behind",
             json!([of("main", Some("-5"))]),
@@ -82,7 +101,11 @@ fn all_containers_are_ordered_by_what_they_say_after_injection() {
             "its workload has ordered them",
             json!([ordered("main", "5"), ordered("help", "1")]),
             after(Some("9")),
-            &["main=web-barrier/p_5", "help=web-barrier/p_1", "log=web-barrier/p_9"],
+            &[
+                "main=web-barrier/p_5",
+                "help=web-barrier/p_1",
+                "log=web-barrier/p_9",
+            ],
         ),
         (
             "a copy of another pod",
@@ -94,11 +117,19 @@ fn all_containers_are_ordered_by_what_they_say_after_injection() {
             "a transferred priority",
             json!([of("main", Some("4")), of("help", None)]),
             transferred,
-            &["main=web-barrier/p_4", "help=web-barrier/p_0", "log=web-barrier/p_4"],
+            &[
+                "main=web-barrier/p_4",
+                "help=web-barrier/p_0",
+                "log=web-barrier/p_4",
+            ],
         ),
     ] {
         let set = set("log", json!({"containers": [sidecar]}));
-        assert_eq!(waits(&injected(&pod(containers), &[set])), expected, "{what}");
+        assert_eq!(
+            waits(&injected(&pod(containers), &[set])),
+            expected,
+            "{what}"
+        );
     }
 }
 
@@ -106,13 +137,16 @@ fn all_containers_are_ordered_by_what_they_say_after_injection() {
 fn an_annotation_orders_all_as_they_are_listed_whoever_brings_it() {
     let of_pod = {
         let mut pod = pod(json!([of("main", None)]));
-        pod["metadata"]["annotations"] = json!({CONTAINER_LAUNCH_PRIORITY: CONTAINER_LAUNCH_ORDERED});
+        pod["metadata"]["annotations"] =
+            json!({CONTAINER_LAUNCH_PRIORITY: CONTAINER_LAUNCH_ORDERED});
         (pod, json!([]))
     };
-    let of_set =
-        json!([{"annotations": {CONTAINER_LAUNCH_PRIORITY: CONTAINER_LAUNCH_ORDERED}, "patchPolicy": "Retain"}]);
+    let of_set = json!([{"annotations": {CONTAINER_LAUNCH_PRIORITY: CONTAINER_LAUNCH_ORDERED}, "patchPolicy": "Retain"}]);
     for (pod, patches) in [of_pod, (pod(json!([of("main", None)])), of_set)] {
-        let set = set("log", json!({"containers": [of("log", None)], "patchPodMetadata": patches}));
+        let set = set(
+            "log",
+            json!({"containers": [of("log", None)], "patchPodMetadata": patches}),
+        );
         let expected = ["log=web-barrier/p_0", "main=web-barrier/p_-1"];
         assert_eq!(waits(&injected(&pod, &[set])), expected, "{patches}");
     }
@@ -127,17 +161,32 @@ fn sidecar_without_a_priority_waits_for_no_own_one() {
     };
     // The path would bring the variable, and the last place, into the sidecar.
     let mut main = of("main", Some("-9"));
-    main["volumeMounts"] = json!([{"name": "v", "mountPath": "/v", "subPathExpr": "$(KRUISE_CONTAINER_PRIORITY)"}]);
+    main["volumeMounts"] =
+        json!([{"name": "v", "mountPath": "/v", "subPathExpr": "$(KRUISE_CONTAINER_PRIORITY)"}]);
     let ready_never = || json!([of("help", Some("10")), main.clone()]);
     let ordered = json!({CONTAINER_LAUNCH_PRIORITY: CONTAINER_LAUNCH_ORDERED});
     for (what, place, annotations, expected) in [
-        ("by a number", "AfterAppContainer", json!({}), &["help=web-barrier/p_10", "main=web-barrier/p_-9"][..]),
-        ("behind, as listed", "AfterAppContainer", ordered.clone(), &["help=web-barrier/p_0", "main=web-barrier/p_-1"]),
+        (
+            "by a number",
+            "AfterAppContainer",
+            json!({}),
+            &["help=web-barrier/p_10", "main=web-barrier/p_-9"][..],
+        ),
+        (
+            "behind, as listed",
+            "AfterAppContainer",
+            ordered.clone(),
+            &["help=web-barrier/p_0", "main=web-barrier/p_-1"],
+        ),
         (
             "before, as listed",
             "BeforeAppContainer",
             ordered,
-            &["log=web-barrier/p_0", "help=web-barrier/p_-1", "main=web-barrier/p_-2"],
+            &[
+                "log=web-barrier/p_0",
+                "help=web-barrier/p_-1",
+                "main=web-barrier/p_-2",
+            ],
         ),
     ] {
         let mut pod = pod(ready_never());
@@ -151,13 +200,24 @@ fn sidecar_without_a_priority_waits_for_no_own_one() {
 fn a_pod_whose_name_is_to_be_generated_gets_it_once_and_only_for_an_order() {
     let long = "x".repeat(70);
     for (base, priority, name) in [
-        ("web-", Some("1"), Some(format!("web-{}", &NOW[NOW.len() - 5..]))),
-        (&*long, Some("1"), Some(format!("{}{}", "x".repeat(58), &NOW[NOW.len() - 5..]))),
+        (
+            "web-",
+            Some("1"),
+            Some(format!("web-{}", &NOW[NOW.len() - 5..])),
+        ),
+        (
+            &*long,
+            Some("1"),
+            Some(format!("{}{}", "x".repeat(58), &NOW[NOW.len() - 5..])),
+        ),
         ("web-", None, None),
     ] {
         let mut pod = pod(json!([of("main", None)]));
         pod["metadata"] = json!({"generateName": base});
-        let new = injected(&pod, &[set("log", json!({"containers": [of("log", priority)]}))]);
+        let new = injected(
+            &pod,
+            &[set("log", json!({"containers": [of("log", priority)]}))],
+        );
         assert_eq!(new["metadata"]["name"].as_str(), name.as_deref(), "{base}");
         let barrier = name.map(|name| format!("log={name}-barrier/p_1"));
         assert_eq!(waits(&new).first(), barrier.as_ref(), "{base}");
@@ -172,30 +232,48 @@ fn nothing_waits_for_what_nobody_could_write() {
     let mut nameless = pod(json!([of("main", None)]));
     nameless["metadata"] = json!({});
     let odd = pod(json!([of("main", Some("first"))]));
-    for (pod, warning) in [(long, Some("name is too long")), (odd, Some("\"first\"")), (nameless, None)] {
+    for (pod, warning) in [
+        (long, Some("name is too long")),
+        (odd, Some("\"first\"")),
+        (nameless, None),
+    ] {
         let new = run(&pod, &sidecars(), false, NOW);
         assert!(waits(&new.pod).is_empty(), "{:?}", new.pod);
         let said = new.warnings.concat();
-        assert!(warning.map_or(said.is_empty(), |warning| said.contains(warning)), "{said}");
+        assert!(
+            warning.map_or(said.is_empty(), |warning| said.contains(warning)),
+            "{said}"
+        );
     }
 }
 
 #[test]
 fn an_order_that_cannot_be_made_anew_stays_as_the_workload_made_it() {
     let sidecar = set("log", json!({"containers": [of("log", Some("last"))]}));
-    let new = run(&pod(json!([ordered("main", "5"), ordered("help", "1")])), &[sidecar], false, NOW);
-    assert_eq!(waits(&new.pod), ["main=web-barrier/p_5", "help=web-barrier/p_1"]);
+    let new = run(
+        &pod(json!([ordered("main", "5"), ordered("help", "1")])),
+        &[sidecar],
+        false,
+        NOW,
+    );
+    assert_eq!(
+        waits(&new.pod),
+        ["main=web-barrier/p_5", "help=web-barrier/p_1"]
+    );
 }
 
 #[test]
 fn how_far_a_pod_was_is_not_copied() {
     let mut pod = pod(json!([of("main", Some("1"))]));
-    pod["metadata"]["annotations"] =
-        json!({CONTAINER_LAUNCH_PRIORITY_COMPLETED: "true", LAUNCHED_PRIORITY: "0", "of": "others"});
-    let new = injected(&pod, &[set("log", json!({"containers": [of("log", None)]}))]);
+    pod["metadata"]["annotations"] = json!({CONTAINER_LAUNCH_PRIORITY_COMPLETED: "true", LAUNCHED_PRIORITY: "0", "of": "others"});
+    let new = injected(
+        &pod,
+        &[set("log", json!({"containers": [of("log", None)]}))],
+    );
     let annotations = new["metadata"]["annotations"].as_object().unwrap();
     assert!(
-        !annotations.contains_key(CONTAINER_LAUNCH_PRIORITY_COMPLETED) && !annotations.contains_key(LAUNCHED_PRIORITY)
+        !annotations.contains_key(CONTAINER_LAUNCH_PRIORITY_COMPLETED)
+            && !annotations.contains_key(LAUNCHED_PRIORITY)
     );
     assert_eq!(annotations["of"], "others");
 }

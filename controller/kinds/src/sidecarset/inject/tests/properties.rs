@@ -9,15 +9,25 @@ use super::super::super::sidecar::{all, names_in_pod};
 use super::super::own::is_injected;
 use super::*;
 
-const VARIABLES: [&str; 6] = ["A", "B", "IS_INJECTED", "SIDECARSET_VERSION", "POD", "KRUISE_CONTAINER_PRIORITY"];
+const VARIABLES: [&str; 6] = [
+    "A",
+    "B",
+    "IS_INJECTED",
+    "SIDECARSET_VERSION",
+    "POD",
+    "KRUISE_CONTAINER_PRIORITY",
+];
 const BARRIER: &str = "KRUISE_CONTAINER_BARRIER";
 const PATHS: [&str; 4] = ["/a", "/b", "/c", "/d"];
 const VOLUMES: [&str; 3] = ["v", "w", "x"];
 
 fn env() -> impl Strategy<Value = Value> {
     let value = select(&["1", "true", "$(A)"][..]);
-    prop::collection::vec((select(&VARIABLES[..]), value), 0..4)
-        .prop_map(|list| list.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect())
+    prop::collection::vec((select(&VARIABLES[..]), value), 0..4).prop_map(|list| {
+        list.into_iter()
+            .map(|(name, value)| json!({"name": name, "value": value}))
+            .collect()
+    })
 }
 
 fn mounts(key: &'static str) -> impl Strategy<Value = Value> {
@@ -84,45 +94,72 @@ fn without_barrier(container: &Value) -> Value {
 /// By container: what it waits for.
 fn barriers(pod: &Value) -> Vec<Option<String>> {
     let barrier = |container: &Value| {
-        let variable = container["env"].as_array()?.iter().find(|variable| variable["name"] == BARRIER)?;
+        let variable = container["env"]
+            .as_array()?
+            .iter()
+            .find(|variable| variable["name"] == BARRIER)?;
         Some(variable["valueFrom"]["configMapKeyRef"].to_string())
     };
-    pod["spec"]["containers"].as_array().unwrap().iter().map(barrier).collect()
+    pod["spec"]["containers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(barrier)
+        .collect()
 }
 
 fn sidecar(name: &'static str) -> impl Strategy<Value = Value> {
     let switch = || select(&["enabled", "disabled"][..]);
     let place = select(&["BeforeAppContainer", "AfterAppContainer"][..]);
     let source = select(&["main", "helper", "agent", "none"][..]);
-    let path =
-        select(&["metadata.labels['app']", "metadata.annotations['by']", "metadata.annotations['json']", ""][..]);
+    let path = select(
+        &[
+            "metadata.labels['app']",
+            "metadata.annotations['by']",
+            "metadata.annotations['json']",
+            "",
+        ][..],
+    );
     let policy = select(&["", "cpu*50%", "max(cpu, 150m) - 100m", "cpu - 300m"][..]);
     let policy = (policy, subsequence(&["limits", "requests"][..], 1..=2));
-    let transfer = (source, path, subsequence(&VARIABLES[..], 0..=4)).prop_map(|(name, path, variables)| {
-        let mut from = json!({"sourceContainerName": name, "envNames": variables});
-        if !path.is_empty() {
-            from["sourceContainerNameFrom"] = json!({"fieldRef": {"fieldPath": path}});
-        }
-        from
-    });
+    let transfer =
+        (source, path, subsequence(&VARIABLES[..], 0..=4)).prop_map(|(name, path, variables)| {
+            let mut from = json!({"sourceContainerName": name, "envNames": variables});
+            if !path.is_empty() {
+                from["sourceContainerNameFrom"] = json!({"fieldRef": {"fieldPath": path}});
+            }
+            from
+        });
     let transfers = prop::collection::vec(transfer, 0..3);
-    (container_of(name), place, (switch(), switch()), transfers, policy, any::<bool>()).prop_map(
-        |(mut container, place, (mounts, devices), transfers, (policy, sections), hot)| {
-            container["podInjectPolicy"] = json!(place);
-            container["shareVolumePolicy"] = json!({"type": mounts});
-            container["shareVolumeDevicePolicy"] = json!({"type": devices});
-            container["transferEnv"] = json!(transfers);
-            if !policy.is_empty() {
-                let expressions: Value =
-                    sections.into_iter().map(|section| (section, json!({"cpu": policy}))).collect();
-                container["resourcesPolicy"] = json!({"targetContainersMode": "sum", "resourcesExpr": expressions});
-            }
-            if hot {
-                container["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
-            }
-            container
-        },
+    (
+        container_of(name),
+        place,
+        (switch(), switch()),
+        transfers,
+        policy,
+        any::<bool>(),
     )
+        .prop_map(
+            |(mut container, place, (mounts, devices), transfers, (policy, sections), hot)| {
+                container["podInjectPolicy"] = json!(place);
+                container["shareVolumePolicy"] = json!({"type": mounts});
+                container["shareVolumeDevicePolicy"] = json!({"type": devices});
+                container["transferEnv"] = json!(transfers);
+                if !policy.is_empty() {
+                    let expressions: Value = sections
+                        .into_iter()
+                        .map(|section| (section, json!({"cpu": policy})))
+                        .collect();
+                    container["resourcesPolicy"] =
+                        json!({"targetContainersMode": "sum", "resourcesExpr": expressions});
+                }
+                if hot {
+                    container["upgradeStrategy"] =
+                        json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+                }
+                container
+            },
+        )
 }
 
 fn sidecars(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
@@ -137,8 +174,22 @@ fn any_set(
     inits: &'static [&'static str],
 ) -> impl Strategy<Value = Set> {
     let policies = select(&["Retain", "Overwrite", "MergePatchJson"][..]);
-    let texts = select(&["{}", r#"{"a":{"b":null,"c":[1]}}"#, r#"{"a":2,"n":null}"#, "helper"][..]);
-    let patches = prop::collection::vec((policies, select(&["json", "by", "new", "forbidden"][..]), texts), 0..3);
+    let texts = select(
+        &[
+            "{}",
+            r#"{"a":{"b":null,"c":[1]}}"#,
+            r#"{"a":2,"n":null}"#,
+            "helper",
+        ][..],
+    );
+    let patches = prop::collection::vec(
+        (
+            policies,
+            select(&["json", "by", "new", "forbidden"][..]),
+            texts,
+        ),
+        0..3,
+    );
     let volumes = subsequence(&VOLUMES[..], 2..=3);
     (sidecars(containers), sidecars(inits), patches, volumes).prop_map(move |(containers, inits, patches, volumes)| {
         let patch =
@@ -156,7 +207,10 @@ fn any_set(
 }
 
 fn any_sets() -> impl Strategy<Value = Vec<Set>> {
-    let (a, b) = (any_set("a", &["agent", "mesh"], &["init", "native"]), any_set("b", &["log", "main"], &["wait"]));
+    let (a, b) = (
+        any_set("a", &["agent", "mesh"], &["init", "native"]),
+        any_set("b", &["log", "main"], &["wait"]),
+    );
     // This one may bring what others bring, too.
     let c = any_set("c", &["proxy", "agent"], &["mesh-1", "native"]);
     (b, a, c, 0_usize..=3).prop_map(|(b, a, c, count)| {
@@ -206,18 +260,28 @@ fn limited(pod: &mut Value, cpu: &str) {
 /// Whether all of the one is in the other: maps may have more fields, and nothing else may differ.
 fn is_within(one: &Value, other: &Value) -> bool {
     match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            one.iter().all(|(key, value)| other.get(key).is_some_and(|other| is_within(value, other)))
-        }
+        (Value::Object(one), Value::Object(other)) => one
+            .iter()
+            .all(|(key, value)| other.get(key).is_some_and(|other| is_within(value, other))),
         _ => one == other,
     }
 }
 
 /// The names of the containers that the pod got.
 fn brought(sets: &[Set], found: &Injected) -> Vec<String> {
-    let is_refused = |set: &&Set| found.refusals.iter().any(|refusal| refusal.sidecar_set == set.name);
-    let brought = sets.iter().filter(|set| !is_refused(set)).flat_map(|set| all(&set.spec));
-    brought.flat_map(|(sidecar, list)| names_in_pod(sidecar, list)).collect()
+    let is_refused = |set: &&Set| {
+        found
+            .refusals
+            .iter()
+            .any(|refusal| refusal.sidecar_set == set.name)
+    };
+    let brought = sets
+        .iter()
+        .filter(|set| !is_refused(set))
+        .flat_map(|set| all(&set.spec));
+    brought
+        .flat_map(|(sidecar, list)| names_in_pod(sidecar, list))
+        .collect()
 }
 
 proptest! {

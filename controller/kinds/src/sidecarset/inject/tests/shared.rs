@@ -6,18 +6,26 @@ use super::*;
 
 fn main_with(fields: Value) -> Value {
     let mut main = json!({"name": "main", "image": "main:1"});
-    main.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    main.as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
     pod(json!([main]))
 }
 
 fn sidecar(fields: Value) -> Set {
     let mut agent = json!({"name": "agent", "image": "agent:1"});
-    agent.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    agent
+        .as_object_mut()
+        .unwrap()
+        .extend(fields.as_object().unwrap().clone());
     set("a", json!({"containers": [agent]}))
 }
 
 fn env(variables: &[&str]) -> Value {
-    let one = |text: &&str| text.split_once('=').map(|(name, value)| json!({"name": name, "value": value}));
+    let one = |text: &&str| {
+        text.split_once('=')
+            .map(|(name, value)| json!({"name": name, "value": value}))
+    };
     variables.iter().filter_map(one).collect()
 }
 
@@ -26,19 +34,34 @@ fn variables_are_transferred_and_never_override() {
     let old = main_with(json!({"env": env(&["A=1", "B=2", "C=3", "A=4", "IS_INJECTED=no"])}));
     let from_main = |fields: Value| {
         let mut from = json!({"sourceContainerName": "main"});
-        from.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        from.as_object_mut()
+            .unwrap()
+            .extend(fields.as_object().unwrap().clone());
         from
     };
     let table = [
-        (json!([from_main(json!({"envName": "B"}))]), vec!["IS_INJECTED=true", "B=2"]),
+        (
+            json!([from_main(json!({"envName": "B"}))]),
+            vec!["IS_INJECTED=true", "B=2"],
+        ),
         (
             json!([from_main(json!({"envNames": ["C", "B"], "envName": "A"}))]),
             vec!["IS_INJECTED=true", "A=4", "B=2", "C=3"],
         ),
-        (json!([from_main(json!({"envNames": ["missing", "IS_INJECTED"]}))]), vec!["IS_INJECTED=true"]),
-        (json!([{"sourceContainerName": "other", "envName": "A"}, {"envName": "A"}]), vec!["IS_INJECTED=true"]),
         (
-            json!([from_main(json!({})), from_main(json!({"envName": "C"})), from_main(json!({"envName": "B"}))]),
+            json!([from_main(json!({"envNames": ["missing", "IS_INJECTED"]}))]),
+            vec!["IS_INJECTED=true"],
+        ),
+        (
+            json!([{"sourceContainerName": "other", "envName": "A"}, {"envName": "A"}]),
+            vec!["IS_INJECTED=true"],
+        ),
+        (
+            json!([
+                from_main(json!({})),
+                from_main(json!({"envName": "C"})),
+                from_main(json!({"envName": "B"}))
+            ]),
             vec!["IS_INJECTED=true", "C=3", "B=2"],
         ),
     ];
@@ -48,7 +71,10 @@ fn variables_are_transferred_and_never_override() {
     }
     let own = json!({"env": env(&["A=own", "IS_INJECTED=false"]), "transferEnv": [from_main(json!({"envNames": ["A", "B"]}))]});
     let new = injected(&old, &[sidecar(own)]);
-    assert_eq!(variables(container(&new, "agent")), ["A=own", "IS_INJECTED=true", "B=2"]);
+    assert_eq!(
+        variables(container(&new, "agent")),
+        ["A=own", "IS_INJECTED=true", "B=2"]
+    );
 }
 
 #[test]
@@ -70,7 +96,11 @@ fn the_pod_names_the_container_of_a_variable() {
         // Where the pod is asked, the name beside it counts for nothing.
         let from = json!({"sourceContainerName": "main", "sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}, "envName": "A"});
         let new = injected(&old, &[sidecar(json!({"transferEnv": [from]}))]);
-        let expected = if is_found { vec!["IS_INJECTED=true", "A=1"] } else { vec!["IS_INJECTED=true"] };
+        let expected = if is_found {
+            vec!["IS_INJECTED=true", "A=1"]
+        } else {
+            vec!["IS_INJECTED=true"]
+        };
         assert_eq!(variables(container(&new, "agent")), expected, "{path}");
     }
 }
@@ -82,11 +112,18 @@ fn containers_of_sidecarsets_lend_nothing() {
     let marked = json!({"name": "marked", "env": env(&["B=1", "IS_INJECTED=true"]), "volumeMounts": [{"name": "f", "mountPath": "/f"}]});
     // It is replaced: nothing of it will run.
     let log = json!({"name": "log", "env": env(&["C=1"]), "volumeMounts": [{"name": "l", "mountPath": "/log"}]});
-    let from = |name: &str, variable: &str| json!({"sourceContainerName": name, "envName": variable});
+    let from =
+        |name: &str, variable: &str| json!({"sourceContainerName": name, "envName": variable});
     let transfer = json!([from("main", "A"), from("marked", "B"), from("log", "C")]);
     let agent = sidecar(json!({"transferEnv": transfer, "shareVolumePolicy": {"type": "enabled"}}));
     let ours = json!({"name": "log", "volumeMounts": [{"name": "m", "mountPath": "/m"}]});
-    let sets = [agent, set("b", json!({"containers": [ours], "volumes": [{"name": "m"}]}))];
+    let sets = [
+        agent,
+        set(
+            "b",
+            json!({"containers": [ours], "volumes": [{"name": "m"}]}),
+        ),
+    ];
     let once = run(&pod(json!([main, marked, log])), &sets, false, NOW);
     let agent = container(&once.pod, "agent");
     assert_eq!(variables(agent), ["IS_INJECTED=true", "A=1", "B=1"]);
@@ -119,10 +156,23 @@ fn mounts_and_devices_are_shared_at_free_paths() {
         fields["shareVolumeDevicePolicy"] = devices.clone();
         let new = injected(&old, &[sidecar(fields)]);
         let paths = |list: &str, key: &str| {
-            container(&new, "agent")[list].as_array().unwrap().iter().map(|item| item[key].clone()).collect::<Value>()
+            container(&new, "agent")[list]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| item[key].clone())
+                .collect::<Value>()
         };
-        assert_eq!(paths("volumeMounts", "mountPath"), mounts, "{volumes} {devices}");
-        assert_eq!(paths("volumeDevices", "devicePath"), device_paths, "{volumes} {devices}");
+        assert_eq!(
+            paths("volumeMounts", "mountPath"),
+            mounts,
+            "{volumes} {devices}"
+        );
+        assert_eq!(
+            paths("volumeDevices", "devicePath"),
+            device_paths,
+            "{volumes} {devices}"
+        );
     }
     let new = injected(&old, &[sidecar(json!({}))]);
     assert_eq!(container(&new, "agent").get("volumeMounts"), None);
@@ -131,7 +181,16 @@ fn mounts_and_devices_are_shared_at_free_paths() {
 #[test]
 fn mount_at_below_or_above_a_sidecars_is_not_shared() {
     let mount = |path: &str| json!({"name": "v", "mountPath": path});
-    let paths = ["/etc/agent/", "//etc/./agent", "/etc/agent/tls", "/etc", "/", "/dev/x/", "/etc/agents", "/etc/b"];
+    let paths = [
+        "/etc/agent/",
+        "//etc/./agent",
+        "/etc/agent/tls",
+        "/etc",
+        "/",
+        "/dev/x/",
+        "/etc/agents",
+        "/etc/b",
+    ];
     let mut old = main_with(json!({"volumeMounts": paths.map(mount)}));
     old["spec"]["volumes"] = json!([{"name": "v"}]);
     let fields = json!({
@@ -146,16 +205,32 @@ fn mount_at_below_or_above_a_sidecars_is_not_shared() {
 #[test]
 fn sharing_takes_steps_by_the_size_of_the_pod() {
     // One look for each pair would be 10^11 steps: minutes.
-    let mount =
-        |at: usize, expression: &str| json!({"name": "v", "mountPath": format!("/v/{at}"), "subPathExpr": expression});
-    let variables: Vec<Value> = (0..4_500).map(|at| json!({"name": format!("V{at}"), "value": "x"})).collect();
+    let mount = |at: usize, expression: &str| json!({"name": "v", "mountPath": format!("/v/{at}"), "subPathExpr": expression});
+    let variables: Vec<Value> = (0..4_500)
+        .map(|at| json!({"name": format!("V{at}"), "value": "x"}))
+        .collect();
     let used: String = (0..4_500).map(|at| format!("$(V{at})")).collect();
-    let mounts = [mount(0, &"$(".repeat(650_000)), mount(1, &"$(b)".repeat(300_000)), mount(2, &used)];
+    let mounts = [
+        mount(0, &"$(".repeat(650_000)),
+        mount(1, &"$(b)".repeat(300_000)),
+        mount(2, &used),
+    ];
     let mut old = main_with(json!({"env": variables, "volumeMounts": mounts}));
     old["spec"]["volumes"] = json!([{"name": "v"}]);
-    let new = run(&old, &[sidecar(json!({"shareVolumePolicy": {"type": "enabled"}}))], false, NOW);
+    let new = run(
+        &old,
+        &[sidecar(json!({"shareVolumePolicy": {"type": "enabled"}}))],
+        false,
+        NOW,
+    );
     // Beside those that are shared it has IS_INJECTED.
-    assert_eq!(container(&new.pod, "agent")["env"].as_array().unwrap().len(), 4_501);
+    assert_eq!(
+        container(&new.pod, "agent")["env"]
+            .as_array()
+            .unwrap()
+            .len(),
+        4_501
+    );
 }
 
 #[test]
@@ -173,7 +248,10 @@ fn a_shared_path_brings_the_variables_that_it_is_made_of() {
         "transferEnv": [{"sourceContainerName": "main", "envName": "OTHER"}],
     });
     let new = injected(&old, &[sidecar(fields)]);
-    assert_eq!(variables(container(&new, "agent")), ["ODD=own", "IS_INJECTED=true", "OTHER=2", "POD=web-0"]);
+    assert_eq!(
+        variables(container(&new, "agent")),
+        ["ODD=own", "IS_INJECTED=true", "OTHER=2", "POD=web-0"]
+    );
 }
 
 #[test]
@@ -197,33 +275,71 @@ fn only_used_volumes_come_and_the_pods_own_wins() {
 fn missing_volume_keeps_no_container_away() {
     let file = json!({"fileKeyRef": {"volumeName": "data", "path": "a", "key": "A"}});
     let lists = [
-        ("volumeMounts", json!([{"name": "data", "mountPath": "/data"}])),
-        ("volumeDevices", json!([{"name": "data", "devicePath": "/data"}])),
+        (
+            "volumeMounts",
+            json!([{"name": "data", "mountPath": "/data"}]),
+        ),
+        (
+            "volumeDevices",
+            json!([{"name": "data", "devicePath": "/data"}]),
+        ),
         ("env", json!([{"name": "A", "valueFrom": file}])),
     ];
-    let volumes = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Value>();
+    let volumes = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| json!({"name": name}))
+            .collect::<Value>()
+    };
     for (what, of_pod, of_set, of_other, is_there) in [
         ("the pod has it", &["data"][..], &[][..], &[][..], true),
         ("the set has it", &[], &["data"], &[], true),
-        ("another set brings it, which comes later", &[], &[], &["data"], true),
+        (
+            "another set brings it, which comes later",
+            &[],
+            &[],
+            &["data"],
+            true,
+        ),
         ("nobody has it", &["other"], &["other"], &["other"], false),
     ] {
         for (list, mounts) in &lists {
             let agent = json!({"name": "agent", (*list): mounts});
-            let one = set("a", json!({"containers": [{"name": "first"}, agent], "volumes": volumes(of_set)}));
-            let of_log = if of_other.contains(&"data") { mounts.clone() } else { json!([]) };
+            let one = set(
+                "a",
+                json!({"containers": [{"name": "first"}, agent], "volumes": volumes(of_set)}),
+            );
+            let of_log = if of_other.contains(&"data") {
+                mounts.clone()
+            } else {
+                json!([])
+            };
             let log = json!([{"name": "log", (*list): of_log}]);
-            let other = set("b", json!({"containers": log, "volumes": volumes(of_other)}));
+            let other = set(
+                "b",
+                json!({"containers": log, "volumes": volumes(of_other)}),
+            );
             let mut old = pod(json!([{"name": "main"}]));
             old["spec"]["volumes"] = volumes(of_pod);
             let found = run(&old, &[one, other], false, NOW);
             assert_eq!(found.refusals, [], "{what}, {list}");
-            assert_eq!(names(&found.pod, "containers"), ["first", "agent", "log", "main"], "{what}, {list}");
-            assert_eq!(names(&found.pod, "volumes").contains(&"data".to_owned()), is_there, "{what}, {list}");
+            assert_eq!(
+                names(&found.pod, "containers"),
+                ["first", "agent", "log", "main"],
+                "{what}, {list}"
+            );
+            assert_eq!(
+                names(&found.pod, "volumes").contains(&"data".to_owned()),
+                is_there,
+                "{what}, {list}"
+            );
             let warning = "container \"agent\" of SidecarSet \"a\": the pod has no volume \"data\", which it uses; add it to spec.volumes";
             assert_eq!(
                 found.warnings,
-                (!is_there).then_some(warning).into_iter().collect::<Vec<_>>(),
+                (!is_there)
+                    .then_some(warning)
+                    .into_iter()
+                    .collect::<Vec<_>>(),
                 "{what}, {list}"
             );
         }
@@ -232,20 +348,32 @@ fn missing_volume_keeps_no_container_away() {
 
 #[test]
 fn pull_secrets_are_joined_by_name() {
-    let secrets = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Value>();
-    let spec =
-        |container: &str, of: &[&str]| json!({"containers": [{"name": container}], "imagePullSecrets": secrets(of)});
+    let secrets = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| json!({"name": name}))
+            .collect::<Value>()
+    };
+    let spec = |container: &str, of: &[&str]| json!({"containers": [{"name": container}], "imagePullSecrets": secrets(of)});
     let mut old = pod(json!([{"name": "main"}]));
     old["spec"]["imagePullSecrets"] = secrets(&["own", "a"]);
-    let new = injected(&old, &[set("a", spec("x", &["a", "b"])), set("b", spec("y", &["c", "b"]))]);
-    assert_eq!(new["spec"]["imagePullSecrets"], secrets(&["own", "a", "b", "c"]));
+    let new = injected(
+        &old,
+        &[
+            set("a", spec("x", &["a", "b"])),
+            set("b", spec("y", &["c", "b"])),
+        ],
+    );
+    assert_eq!(
+        new["spec"]["imagePullSecrets"],
+        secrets(&["own", "a", "b", "c"])
+    );
 }
 
 #[test]
 fn resources_are_made_of_those_of_own_containers_and_native_ones() {
     let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu*50%"}, "requests": {"cpu": "cpu"}}});
-    let limit =
-        |name: &str, cpu: &str| json!({"name": name, "restartPolicy": "Always", "resources": {"limits": {"cpu": cpu}}});
+    let limit = |name: &str, cpu: &str| json!({"name": name, "restartPolicy": "Always", "resources": {"limits": {"cpu": cpu}}});
     let mut old = pod(json!([limit("main", "1"), limit("mesh-1", "16")]));
     old["spec"]["initContainers"] =
         json!([limit("native", "2"), {"name": "once", "resources": {"limits": {"cpu": "8"}}}]);
@@ -274,15 +402,47 @@ fn policy_without_result_keeps_no_container_away() {
             "0",
             "resourcesExpr.requests.cpu, with cpu = 0: the result is below zero",
         ),
-        ("no amount", policy("cpu*cpu", ""), "1", "two amounts cannot be multiplied"),
-        ("no such container", policy("cpu", "^x$"), "1", "no container of the pod's own has a name with \"^x$\""),
-        ("no quantity", policy("cpu", ""), "1e400", "resources.requests.cpu: \"1e400\" is no quantity"),
+        (
+            "no amount",
+            policy("cpu*cpu", ""),
+            "1",
+            "two amounts cannot be multiplied",
+        ),
+        (
+            "no such container",
+            policy("cpu", "^x$"),
+            "1",
+            "no container of the pod's own has a name with \"^x$\"",
+        ),
+        (
+            "no quantity",
+            policy("cpu", ""),
+            "1e400",
+            "resources.requests.cpu: \"1e400\" is no quantity",
+        ),
     ] {
         let old = main_with(json!({"resources": {"requests": {"cpu": amount}}}));
-        let sets = [sidecar(json!({"resourcesPolicy": policy, "resources": own}))];
+        let sets = [sidecar(
+            json!({"resourcesPolicy": policy, "resources": own}),
+        )];
         let once = run(&old, &sets, false, NOW);
-        assert_eq!((once.refusals.len(), &container(&once.pod, "agent")["resources"]), (0, &own), "{what}");
-        assert!(matches!(&*once.warnings, [one] if one.contains(expected)), "{what}: {:?}", once.warnings);
-        assert_eq!(run(&once.pod, &sets, false, LATER), once, "{what}: twice is once");
+        assert_eq!(
+            (
+                once.refusals.len(),
+                &container(&once.pod, "agent")["resources"]
+            ),
+            (0, &own),
+            "{what}"
+        );
+        assert!(
+            matches!(&*once.warnings, [one] if one.contains(expected)),
+            "{what}: {:?}",
+            once.warnings
+        );
+        assert_eq!(
+            run(&once.pod, &sets, false, LATER),
+            once,
+            "{what}: twice is once"
+        );
     }
 }

@@ -45,8 +45,7 @@ enum Fate {
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
-    let fate =
-        prop_oneof![4 => Just(Fate::Whole), 1 => Just(Fate::DiesBeforeItsWrites), 1 => Just(Fate::DiesBeforeItsStatus)];
+    let fate = prop_oneof![4 => Just(Fate::Whole), 1 => Just(Fate::DiesBeforeItsWrites), 1 => Just(Fate::DiesBeforeItsStatus)];
     prop_oneof![
         8 => fate.prop_map(Happening::Round),
         3 => Just(Happening::Made),
@@ -92,7 +91,9 @@ impl World {
     fn new(workloads: usize, max_unavailable: usize, missed: &[bool]) -> Self {
         let mut world = Self {
             pods: Vec::new(),
-            workloads: (0..workloads).map(|workload| (format!("rs-{workload}"), REPLICAS)).collect(),
+            workloads: (0..workloads)
+                .map(|workload| (format!("rs-{workload}"), REPLICAS))
+                .collect(),
             max_unavailable,
             image: 1,
             status: Value::Null,
@@ -119,7 +120,9 @@ impl World {
 
     /// As an apiserver tells it.
     fn second(&self) -> String {
-        Timestamp::from_second(self.time().as_second()).unwrap().to_string()
+        Timestamp::from_second(self.time().as_second())
+            .unwrap()
+            .to_string()
     }
 
     fn make(&mut self, workload: usize, ready: bool) {
@@ -181,7 +184,11 @@ impl World {
                     infeasible: false,
                 }),
                 Action::PatchPod { target, patch } => {
-                    let pod = self.pods.iter_mut().find(|pod| pod["metadata"]["uid"] == *target.uid).unwrap();
+                    let pod = self
+                        .pods
+                        .iter_mut()
+                        .find(|pod| pod["metadata"]["uid"] == *target.uid)
+                        .unwrap();
                     for (key, value) in &patch.annotations {
                         pod["metadata"]["annotations"][key] = json!(value);
                     }
@@ -194,20 +201,39 @@ impl World {
         }
         let wanted: usize = self.workloads.iter().map(|(_, wanted)| wanted).sum();
         let out = wanted - self.serving();
-        assert!(self.serving() == before || out <= self.max_unavailable, "{out} are out of service at once");
+        assert!(
+            self.serving() == before || out <= self.max_unavailable,
+            "{out} are out of service at once"
+        );
         if fate == Fate::Whole {
             self.status = json!(status(&snapshot, &plan, &outcome, self.time()));
         }
     }
 
     fn evict(&mut self, uid: &str) {
-        assert!(self.answers, "{uid} is taken though the webhook does not answer");
-        let at = self.pods.iter().position(|pod| pod["metadata"]["uid"] == *uid).unwrap();
+        assert!(
+            self.answers,
+            "{uid} is taken though the webhook does not answer"
+        );
+        let at = self
+            .pods
+            .iter()
+            .position(|pod| pod["metadata"]["uid"] == *uid)
+            .unwrap();
         let owner = owner_of(&self.pods[at]);
-        let waited = self.stopped.get(owner).is_none_or(|stopped| self.clock - stopped >= MINUTE - 40);
+        let waited = self
+            .stopped
+            .get(owner)
+            .is_none_or(|stopped| self.clock - stopped >= MINUTE - 40);
         let is_bad = self.bad.iter().any(|(_, of)| of == owner);
-        assert!(!is_bad || waited, "{uid} of {owner} is taken though {:?} came without the containers", self.bad);
-        let has = self.pods[at]["metadata"]["annotations"].as_object().is_some_and(|all| !all.is_empty());
+        assert!(
+            !is_bad || waited,
+            "{uid} of {owner} is taken though {:?} came without the containers",
+            self.bad
+        );
+        let has = self.pods[at]["metadata"]["annotations"]
+            .as_object()
+            .is_some_and(|all| !all.is_empty());
         assert!(!has, "{uid} lacks nothing");
         self.replaced.push(owner_of(&self.pods[at]).to_owned());
         self.pods[at]["metadata"]["deletionTimestamp"] = json!(self.second());
@@ -216,7 +242,9 @@ impl World {
     fn made(&mut self) {
         for workload in 0..self.workloads.len() {
             let (uid, wanted) = self.workloads[workload].clone();
-            let is_there = |pod: &&Value| owner_of(pod) == uid && pod["metadata"]["deletionTimestamp"].is_null();
+            let is_there = |pod: &&Value| {
+                owner_of(pod) == uid && pod["metadata"]["deletionTimestamp"].is_null()
+            };
             while self.pods.iter().filter(is_there).count() < wanted {
                 self.make(workload, false);
                 if let Some(at) = self.replaced.iter().position(|owner| *owner == uid) {
@@ -235,16 +263,25 @@ impl World {
             Happening::Round(fate) => self.round(fate),
             Happening::Made => self.made(),
             Happening::Gone(at) => {
-                let mut ending =
-                    self.pods.iter().enumerate().filter(|(_, pod)| !pod["metadata"]["deletionTimestamp"].is_null());
+                let mut ending = self
+                    .pods
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, pod)| !pod["metadata"]["deletionTimestamp"].is_null());
                 if let Some((at, _)) = ending.nth(at) {
                     self.pods.remove(at);
                 }
             }
             Happening::Ready(at) => {
-                let (at, id) = (at % self.pods.len().max(1), format!("c://new-{}", self.clock));
+                let (at, id) = (
+                    at % self.pods.len().max(1),
+                    format!("c://new-{}", self.clock),
+                );
                 self.clock += 1;
-                self.pods.get_mut(at).into_iter().for_each(|pod| run(pod, &id));
+                self.pods
+                    .get_mut(at)
+                    .into_iter()
+                    .for_each(|pod| run(pod, &id));
             }
             Happening::Minute => self.clock += MINUTE,
             Happening::Image(image) => self.image = image,
@@ -253,7 +290,11 @@ impl World {
             Happening::Tidy => {
                 let bad = std::mem::take(&mut self.bad);
                 for (name, _) in bad {
-                    let at = self.pods.iter().position(|pod| pod["metadata"]["name"] == *name).unwrap();
+                    let at = self
+                        .pods
+                        .iter()
+                        .position(|pod| pod["metadata"]["name"] == *name)
+                        .unwrap();
                     let gone = self.pods.remove(at);
                     // What comes in its place comes in place of the one before, too.
                     self.replaced.push(owner_of(&gone).to_owned());
@@ -299,7 +340,9 @@ impl World {
 }
 
 fn owner_of(pod: &Value) -> &str {
-    pod["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap()
+    pod["metadata"]["ownerReferences"][0]["uid"]
+        .as_str()
+        .unwrap()
 }
 
 fn set_ready(pod: &mut Value, ready: bool) {
@@ -309,7 +352,10 @@ fn set_ready(pod: &mut Value, ready: bool) {
 
 /// The kubelet runs the containers of the spec.
 fn run(pod: &mut Value, id: &str) {
-    if let Some(image) = pod["spec"]["containers"][1]["image"].as_str().map(str::to_owned) {
+    if let Some(image) = pod["spec"]["containers"][1]["image"]
+        .as_str()
+        .map(str::to_owned)
+    {
         let status = &mut pod["status"]["containerStatuses"][1];
         if status["image"] != *image {
             *status = json!({"name": "agent", "image": image, "imageID": format!("id-{image}"), "containerID": id});
@@ -322,7 +368,9 @@ fn run(pod: &mut Value, id: &str) {
 fn serves(pod: &Value) -> bool {
     let is_new = pod["spec"]["containers"][1].is_null()
         || pod["spec"]["containers"][1]["image"] == pod["status"]["containerStatuses"][1]["image"];
-    pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["conditions"][0]["status"] == "True" && is_new
+    pod["metadata"]["deletionTimestamp"].is_null()
+        && pod["status"]["conditions"][0]["status"] == "True"
+        && is_new
 }
 
 proptest! {
@@ -361,9 +409,11 @@ proptest! {
 /// Whatever becomes of the workload of a pod that repair took, the others' pods get their turn.
 #[test]
 fn a_pod_that_has_no_successor_holds_up_no_other_workload_for_long() {
-    for (happening, missed, injected) in
-        [(Happening::Rollout(0), 0, 4), (Happening::ScaledDown(0), 1, 2), (Happening::OwnerGone(0), 0, 2)]
-    {
+    for (happening, missed, injected) in [
+        (Happening::Rollout(0), 0, 4),
+        (Happening::ScaledDown(0), 1, 2),
+        (Happening::OwnerGone(0), 0, 2),
+    ] {
         let mut world = World::new(2, 1, &[true]);
         world.clock += MINUTE;
         (0..2).for_each(|_| world.round(Fate::Whole));
@@ -379,6 +429,11 @@ fn a_pod_that_has_no_successor_holds_up_no_other_workload_for_long() {
         }
         let injection = &world.status["injection"];
         let found = (&injection["missed"], &injection["injected"]);
-        assert_eq!(found, (&json!(missed), &json!(injected)), "{happening:?}: {:#}", world.status);
+        assert_eq!(
+            found,
+            (&json!(missed), &json!(injected)),
+            "{happening:?}: {:#}",
+            world.status
+        );
     }
 }

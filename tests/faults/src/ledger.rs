@@ -12,7 +12,7 @@ use crate::fault::{Fault, Lag, Refusal, Side};
 use crate::write::{Write, is_of_run};
 
 /// Has the secret paths of the webhooks, which every start of the controller writes anew.
-const PATHS: &str = "mutatingwebhookconfigurations";
+pub const PATHS: &str = "mutatingwebhookconfigurations";
 
 /// A write that the controller sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Entry {
     pub write: Write,
     /// Its content; null when that is not JSON.
     pub body: Value,
+    /// It brings other secret paths, and perhaps something else: each start, and each ten minutes, brings one.
+    pub is_renewal: bool,
     /// The apiserver's answer as an HTTP status; none when the write was held back, or has no answer yet.
     pub answer: Option<u16>,
     /// How many writes had arrived when the answer came.
@@ -84,6 +86,8 @@ pub struct Ledger {
     /// How many writes the apiserver was sent and has not answered.
     unanswered: usize,
     old_reads: Vec<String>,
+    /// The secret behind each path of the webhooks, as it was last written.
+    secrets: BTreeMap<String, String>,
 }
 
 impl Ledger {
@@ -106,6 +110,7 @@ impl Ledger {
             last_request: None,
             unanswered: 0,
             old_reads: Vec::new(),
+            secrets: BTreeMap::new(),
         }
     }
 
@@ -209,25 +214,35 @@ impl Ledger {
         if self.dying == Some(life) {
             return Verdict::Hold;
         }
+        let mut is_renewal = false;
+        if write.resource == PATHS {
+            for (path, secret) in secrets(&body) {
+                let before = self.secrets.insert(path, secret.clone());
+                is_renewal |= before.is_some_and(|before| before != secret);
+            }
+        }
         if !is_of_run(&self.namespace, &write.namespace, &write.resource) {
             return Verdict::Beside;
         }
         let index = self.entries.len();
-        // Each life begins with it, so that a controller that dies of it each time never comes to anything else.
-        let begins_life = write.resource == PATHS;
+        let number = index + 1 - self.renewals();
         self.entries.push(Entry {
             life,
             write,
             body,
+            is_renewal,
             answer: None,
             arrived_by_then: 0,
         });
-        self.passed_in_life += usize::from(!begins_life);
+        // A controller that died of it at each start would never come to anything else.
+        if is_renewal {
+            return Verdict::Pass(index);
+        }
+        self.passed_in_life += 1;
         let dies = match self.fault {
-            Fault::Each(_) if begins_life => None,
             Fault::Each(Side::Before) => (self.passed_in_life == 2).then_some(Side::Before),
             Fault::Each(side) => Some(side),
-            fault if fault.write() != Some(index + 1) || self.triggered => None,
+            fault if fault.write() != Some(number) || self.triggered => None,
             Fault::One(_, side) | Fault::Paused(_, side) => Some(side),
             Fault::Stale(..) => Some(Side::Answered),
             Fault::Refused(_, refusal) => {
@@ -295,13 +310,31 @@ impl Ledger {
         self.entries
             .iter()
             .filter(such)
-            .filter(|entry| entry.is_done())
+            .filter(|entry| entry.is_done() && !entry.is_renewal)
             .count()
     }
+
+    /// How many writes of [`PATHS`] in this run are not counted, because they brought other secret paths.
+    pub fn renewals(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.is_renewal).count()
+    }
+}
+
+/// The paths by which the webhooks of a configuration are called, each with the secret at its end.
+fn secrets(configuration: &Value) -> impl Iterator<Item = (String, String)> {
+    let webhooks = configuration["webhooks"].as_array();
+    webhooks.into_iter().flatten().filter_map(|webhook| {
+        let client = &webhook["clientConfig"];
+        let called = client["service"]["path"].as_str();
+        let (path, secret) = called.or(client["url"].as_str())?.rsplit_once('/')?;
+        Some((path.to_owned(), secret.to_owned()))
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn write(namespace: &str) -> Write {
@@ -381,16 +414,19 @@ mod tests {
             namespace: String::new(),
             ..write("a")
         };
-        for (side, admitted) in [
-            (Side::After, Verdict::Fatal(1, Side::After)),
-            (Side::Before, Verdict::Pass(1)),
-        ] {
-            let mut ledger = Ledger::new();
-            ledger.begin("a", Fault::Each(side));
-            let life = ledger.begin_life();
-            assert_eq!(ledger.admit(life, paths(), Value::Null), Verdict::Pass(0));
-            assert_eq!(ledger.admit(life, write("a"), Value::Null), admitted);
-        }
+        let body =
+            |path: &str| json!({"webhooks": [{"clientConfig": {"service": {"path": path}}}]});
+        let mut ledger = Ledger::new();
+        ledger.admit(1, paths(), body("/pin/x"));
+        ledger.begin("a", Fault::Each(Side::After));
+        let life = ledger.begin_life();
+        assert_eq!(
+            ledger.admit(life, paths(), body("/pin/y")),
+            Verdict::Pass(0)
+        );
+        assert_eq!(ledger.renewals(), 1);
+        let same = ledger.admit(life, paths(), body("/pin/y"));
+        assert_eq!(same, Verdict::Fatal(1, Side::After));
     }
 
     #[test]

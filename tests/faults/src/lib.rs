@@ -13,5 +13,5 @@ mod write;
 
 pub use controller::{Controller, Program};
 pub use fault::{Fault, IN_DOUBT, Lag, Refusal, Side};
-pub use ledger::{Entry, Ledger};
+pub use ledger::{Entry, Ledger, PATHS};
 pub use write::Write;

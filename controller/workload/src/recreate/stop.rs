@@ -52,7 +52,7 @@ pub fn wanted(requested: &[Requested], image: &NodeImage, now: Timestamp) -> Sto
             Some(stop) if slot_left(&stop, requested, now).is_negative() => overdue.push(stop),
             Some(stop) => stops.containers.push(stop),
             None if is_answered_for_good(image, stop) => {
-                drop(over.insert((&stop.request, &stop.container)))
+                over.insert((&stop.request, &stop.container));
             }
             None => {}
         }

@@ -452,6 +452,7 @@ fn done((method, resource, name): (Method, &str, &str), body: Value) -> Entry {
     Entry {
         life: 1,
         write,
+        is_renewal: false,
         body,
         answer: Some(200),
         arrived_by_then: 0,

@@ -104,7 +104,9 @@ async fn judged(
     let (written, certain, events, kills, triggered, old_read) = {
         let ledger = world.controller.ledger();
         let is_certain = |entry: &&Entry| {
-            entry.is_done() && !scenario.merged().contains(&entry.write.resource.as_str())
+            entry.is_done()
+                && !entry.is_renewal
+                && !scenario.merged().contains(&entry.write.resource.as_str())
         };
         let certain = ledger.entries().iter().filter(is_certain).count();
         let written: Vec<_> = ledger.entries().iter().map(ToString::to_string).collect();

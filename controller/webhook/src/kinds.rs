@@ -26,7 +26,7 @@ use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::validation::ignored_fields;
 use berth_api::weight::Limits;
 
-use crate::keeper::FIELD_MANAGER;
+use crate::apiserver::FIELD_MANAGER;
 use crate::pods::Records;
 use crate::sidecar_template;
 
@@ -40,7 +40,7 @@ const MOST_WARNINGS: usize = 16;
 /// # Errors
 /// Why not, for a person.
 pub(crate) fn convert(object: &str, desired: &str) -> Result<String, String> {
-    berth_api::conversion::convert(object, desired).map_err(|error| error.to_string())
+    berth_api::convert::convert(object, desired).map_err(|error| error.to_string())
 }
 
 /// Whether an object is small enough to be read: what is not, the controller does not read either.
@@ -86,7 +86,7 @@ pub(crate) fn asks(new: &str, old: Option<&str>) -> bool {
 /// # Errors
 /// Each fault with field, value and remedy.
 pub(crate) fn faultless(new: &str, old: Option<&str>) -> Result<(), String> {
-    let found = berth_api::validation::new_violations(&validated(new), old.map(validated).as_ref());
+    let found = berth_api::kinds::new_violations(&validated(new), old.map(validated).as_ref());
     if found.is_empty() {
         return Ok(());
     }

@@ -19,265 +19,26 @@ mod sidecarset;
 mod statefulset;
 mod uniteddeployment;
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::conversion::{self, Mapping};
-use crate::crd::Schema;
-use crate::names::{GROUP, POLICY_GROUP, V1ALPHA1, V1BETA1};
-use crate::validation::{self, Violation};
-use crate::weight::Limits;
-use crate::{v1alpha1, v1beta1};
+use crate::schema::Schema;
+use crate::validation::Violation;
 
-/// A kind, as far as the running programs ask about it.
-#[derive(Clone, Copy)]
-pub struct Kind {
-    /// API group.
-    pub group: &'static str,
-    /// Name of the kind, as manifests have it. Our kinds have different ones, whatever their groups.
-    pub kind: &'static str,
-    /// Name in paths, lower case plural. Our kinds have different ones, whatever their groups.
-    pub plural: &'static str,
-    /// False for cluster-scoped objects.
-    pub namespaced: bool,
-    /// The version that is stored, and that the controller works with.
-    pub stored: Version,
-    /// Versions that are served besides, for older manifests. Without any there is nothing to convert.
-    pub older: &'static [Version],
-    /// Whether the type of the stored version reads the text of an object: a schema may let pass what the type does not.
-    pub read: fn(&str) -> Result<(), serde_json::Error>,
-    /// What an object may be at most, given the bytes that a flag allows for a spec.
-    pub limits: fn(usize) -> Limits,
-    /// The field that holds the template of its pods, such as `spec.template`. A webhook asks the apiserver about it.
-    pub template: Option<&'static str>,
-    /// What the controller makes for its objects, so that they control it, by plural. A policy of the chart lets the
-    /// controller's account write nothing else.
-    pub owns: &'static [&'static str],
-    /// How its versions relate.
-    pub(crate) mapping: Mapping,
-    /// Faults of an object that neither the schema nor its rules can name.
-    pub(crate) faults: fn(&Value) -> Vec<Violation>,
-}
-
-/// BroadcastJob.
-pub const BROADCAST_JOB: Kind = Kind {
-    group: GROUP,
-    kind: "BroadcastJob",
-    plural: "broadcastjobs",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::BroadcastJob>,
-    limits: Limits::of_specs,
-    template: Some("spec.template"),
-    owns: &["pods"],
-    mapping: Mapping::SAME,
-    faults: validation::of_broadcast_job,
-};
-
-/// CloneSet.
-pub const CLONE_SET: Kind = Kind {
-    group: GROUP,
-    kind: "CloneSet",
-    plural: "clonesets",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::CloneSet>,
-    limits: Limits::of_specs,
-    template: Some("spec.template"),
-    owns: &[
-        "pods",
-        "persistentvolumeclaims",
-        "controllerrevisions",
-        "imagepulljobs",
-    ],
-    mapping: conversion::cloneset::MAPPING,
-    faults: validation::of_clone_set,
-};
-
-/// ContainerRecreateRequest.
-pub const CONTAINER_RECREATE_REQUEST: Kind = Kind {
-    group: GROUP,
-    kind: "ContainerRecreateRequest",
-    plural: "containerrecreaterequests",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::ContainerRecreateRequest>,
-    limits: Limits::of_specs,
-    template: None,
-    owns: &[],
-    mapping: conversion::containerrecreaterequest::MAPPING,
-    faults: |_| Vec::new(),
-};
-
-/// Advanced DaemonSet.
-pub const DAEMON_SET: Kind = Kind {
-    group: GROUP,
-    kind: "DaemonSet",
-    plural: "daemonsets",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::DaemonSet>,
-    limits: Limits::of_specs,
-    template: Some("spec.template"),
-    owns: &["pods", "controllerrevisions", "imagepulljobs"],
-    mapping: conversion::daemonset::MAPPING,
-    faults: validation::of_daemon_set,
-};
-
-/// DistributedPodDisruptionBudget.
-pub const DISTRIBUTED_POD_DISRUPTION_BUDGET: Kind = Kind {
-    group: POLICY_GROUP,
-    kind: "DistributedPodDisruptionBudget",
-    plural: "distributedpoddisruptionbudgets",
-    namespaced: true,
-    stored: Version::V1Alpha1,
-    older: &[],
-    read: read::<v1alpha1::DistributedPodDisruptionBudget>,
-    limits: |_| Limits::of_budgets(),
-    template: None,
-    owns: &["poddisruptionbudgets"],
-    mapping: Mapping::SAME,
-    faults: validation::of_distributed_pod_disruption_budget,
-};
-
-/// ImageListPullJob.
-pub const IMAGE_LIST_PULL_JOB: Kind = Kind {
-    group: GROUP,
-    kind: "ImageListPullJob",
-    plural: "imagelistpulljobs",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::ImageListPullJob>,
-    limits: Limits::of_specs,
-    template: None,
-    owns: &["imagepulljobs"],
-    mapping: Mapping::SAME,
-    faults: validation::of_pull_job,
-};
-
-/// ImagePullJob.
-pub const IMAGE_PULL_JOB: Kind = Kind {
-    group: GROUP,
-    kind: "ImagePullJob",
-    plural: "imagepulljobs",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::ImagePullJob>,
-    limits: Limits::of_specs,
-    template: None,
-    owns: &[],
-    mapping: Mapping::SAME,
-    faults: validation::of_pull_job,
-};
-
-/// NodeImage.
-pub const NODE_IMAGE: Kind = Kind {
-    group: GROUP,
-    kind: "NodeImage",
-    plural: "nodeimages",
-    namespaced: false,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::NodeImage>,
-    // The controller writes it, whatever users may write.
-    limits: |_| Limits::of_node_images(),
-    template: None,
-    owns: &[],
-    mapping: conversion::nodeimage::MAPPING,
-    faults: |_| Vec::new(),
-};
-
-/// PersistentPodState.
-pub const PERSISTENT_POD_STATE: Kind = Kind {
-    group: GROUP,
-    kind: "PersistentPodState",
-    plural: "persistentpodstates",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::PersistentPodState>,
-    limits: Limits::of_specs,
-    template: None,
-    owns: &[],
-    mapping: conversion::persistentpodstate::MAPPING,
-    faults: validation::of_persistent_pod_state,
-};
-
-/// PodUnavailableBudget.
-pub const POD_UNAVAILABLE_BUDGET: Kind = Kind {
-    group: POLICY_GROUP,
-    kind: "PodUnavailableBudget",
-    plural: "podunavailablebudgets",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::PodUnavailableBudget>,
-    limits: |_| Limits::of_budgets(),
-    template: None,
-    owns: &["poddisruptionbudgets"],
-    mapping: conversion::podunavailablebudget::MAPPING,
-    faults: validation::of_pod_unavailable_budget,
-};
-
-/// SidecarSet.
-pub const SIDECAR_SET: Kind = Kind {
-    group: GROUP,
-    kind: "SidecarSet",
-    plural: "sidecarsets",
-    namespaced: false,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::SidecarSet>,
-    limits: Limits::of_specs,
-    template: None,
-    owns: &["controllerrevisions", "imagepulljobs"],
-    mapping: conversion::sidecarset::MAPPING,
-    faults: validation::of_sidecar_set,
-};
-
-/// Advanced StatefulSet.
-pub const STATEFUL_SET: Kind = Kind {
-    group: GROUP,
-    kind: "StatefulSet",
-    plural: "statefulsets",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::StatefulSet>,
-    limits: Limits::of_specs,
-    template: Some("spec.template"),
-    owns: &["pods", "controllerrevisions", "imagepulljobs"],
-    mapping: Mapping::SAME,
-    faults: validation::of_stateful_set,
-};
-
-/// UnitedDeployment.
-pub const UNITED_DEPLOYMENT: Kind = Kind {
-    group: GROUP,
-    kind: "UnitedDeployment",
-    plural: "uniteddeployments",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
-    read: read::<v1beta1::UnitedDeployment>,
-    limits: Limits::of_specs,
-    // The pod template is below one of four fields, in the template of a workload.
-    template: None,
-    owns: &[
-        "clonesets",
-        "controllerrevisions",
-        "deployments",
-        "statefulsets",
-    ],
-    mapping: conversion::uniteddeployment::MAPPING,
-    faults: validation::of_united_deployment,
-};
+pub use self::broadcastjob::BROADCAST_JOB;
+pub use self::cloneset::CLONE_SET;
+pub use self::containerrecreaterequest::CONTAINER_RECREATE_REQUEST;
+pub use self::daemonset::DAEMON_SET;
+pub use self::distributedpoddisruptionbudget::DISTRIBUTED_POD_DISRUPTION_BUDGET;
+pub use self::imagelistpulljob::IMAGE_LIST_PULL_JOB;
+pub use self::imagepulljob::IMAGE_PULL_JOB;
+pub use self::nodeimage::NODE_IMAGE;
+pub use self::persistentpodstate::PERSISTENT_POD_STATE;
+pub use self::podunavailablebudget::POD_UNAVAILABLE_BUDGET;
+pub use self::sidecarset::SIDECAR_SET;
+pub use self::statefulset::STATEFUL_SET;
+pub use self::uniteddeployment::UNITED_DEPLOYMENT;
+pub use crate::kind::Kind;
+pub use crate::version::Version;
 
 /// Each kind with what its definition is made of, in the order of their names, in which messages list them.
 pub(crate) const TABLE: [(Kind, Schema); 13] = [
@@ -311,53 +72,6 @@ pub static KINDS: [Kind; TABLE.len()] = {
     kinds
 };
 
-/// A version in which a kind may be served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
-    /// The version of older manifests.
-    V1Alpha1,
-    /// The version that is stored, of kinds that have it.
-    V1Beta1,
-}
-
-impl Version {
-    /// As manifests have it, after the group.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::V1Alpha1 => V1ALPHA1,
-            Self::V1Beta1 => V1BETA1,
-        }
-    }
-}
-
-impl Kind {
-    /// The versions that are served, the oldest first.
-    pub fn versions(&self) -> impl Iterator<Item = Version> {
-        self.older.iter().copied().chain([self.stored])
-    }
-
-    /// `apps.kruise.io/v1beta1`, ….
-    pub fn api_version(&self, version: Version) -> String {
-        format!("{}/{}", self.group, version.name())
-    }
-
-    /// The version that an `apiVersion` names, if the kind is served in it.
-    pub fn version(&self, api_version: &str) -> Option<Version> {
-        let name = api_version.strip_prefix(self.group)?.strip_prefix('/')?;
-        self.versions().find(|version| version.name() == name)
-    }
-
-    /// The name of its CustomResourceDefinition.
-    pub fn crd(&self) -> String {
-        format!("{}.{}", self.plural, self.group)
-    }
-
-    /// Whether objects are converted between versions.
-    pub const fn is_converted(&self) -> bool {
-        !self.older.is_empty()
-    }
-}
-
 /// The kind of this name.
 pub fn named(kind: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|known| known.kind == kind)
@@ -378,8 +92,26 @@ pub fn has_group(group: &str) -> bool {
     KINDS.iter().any(|kind| kind.group == group)
 }
 
-fn read<T: DeserializeOwned>(object: &str) -> Result<(), serde_json::Error> {
-    serde_json::from_str::<T>(object).map(drop)
+/// The faults of an object of one of our kinds, of any version. Empty for other kinds.
+pub fn violations(object: &Value) -> Vec<Violation> {
+    kind_of(object)
+        .map(|kind| (kind.faults)(object))
+        .unwrap_or_default()
+}
+
+/// The faults that a change brings: an object may keep those it had.
+pub fn new_violations(object: &Value, old: Option<&Value>) -> Vec<Violation> {
+    let before = old.map(violations).unwrap_or_default();
+    let mut found = violations(object);
+    found.retain(|violation| !before.contains(violation));
+    if let (Some(kind), Some(old)) = (kind_of(object), old) {
+        found.extend((kind.faults_of_change)(object, old));
+    }
+    found
+}
+
+fn kind_of(object: &Value) -> Option<&'static Kind> {
+    object.get("kind").and_then(Value::as_str).and_then(named)
 }
 
 #[cfg(test)]

@@ -4,18 +4,20 @@
 //! manifests. Both are field for field OpenKruise's; what Berth adds says *Berth* in its description.
 //!
 //! To change the API: which kinds there are, and what holds for each, is in [`kinds`], with the defaults, rules and columns of
-//! each below it; fields and their meaning are in the types, differences between the versions in [`conversion`]. Then
+//! each below it; fields and their meaning are in the types, differences between the versions in `conversion`. Then
 //! `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes the chart's definitions and its list of kinds, and
 //! `cargo test -p berth-api` asks a real apiserver about them.
 
 mod absent;
 pub mod budget;
 pub mod commands;
-pub mod conversion;
+pub(crate) mod conversion;
+pub mod convert;
 pub mod crd;
 pub mod env_hash;
 pub mod image;
 pub mod inplace;
+pub mod kind;
 pub mod kinds;
 pub mod lifecycle;
 pub mod name;
@@ -23,12 +25,14 @@ pub mod names;
 pub mod ordinals;
 pub mod recreated;
 pub mod releases;
+mod schema;
 pub mod template;
 pub mod text;
 pub mod update_order;
 pub mod v1alpha1;
 pub mod v1beta1;
 pub mod validation;
+pub mod version;
 pub mod weight;
 
 pub use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

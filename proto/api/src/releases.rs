@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::conversion::{self, ConversionError};
+use crate::convert::{self, ConversionError};
 use crate::kinds::{
     BROADCAST_JOB, CLONE_SET, CONTAINER_RECREATE_REQUEST, DAEMON_SET, IMAGE_LIST_PULL_JOB,
     IMAGE_PULL_JOB, Kind, NODE_IMAGE, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET, SIDECAR_SET,
@@ -177,7 +177,7 @@ impl OlderKind {
     /// When the object is none of this kind.
     pub fn losses(&self, object: &str) -> Result<Vec<Loss>, Unreadable> {
         let before = (self.spec)(object)?;
-        let older = conversion::convert(object, &self.kind.api_version(Version::V1Alpha1))?;
+        let older = convert::convert(object, &self.kind.api_version(Version::V1Alpha1))?;
         let mut older: Value = serde_json::from_str(&older)?;
         // OpenKruise knows nothing of what the annotation remembers.
         if let Some(annotations) = older
@@ -189,8 +189,7 @@ impl OlderKind {
         for path in self.lacks {
             remove(&mut older, path);
         }
-        let newer =
-            conversion::convert(&older.to_string(), &self.kind.api_version(Version::V1Beta1))?;
+        let newer = convert::convert(&older.to_string(), &self.kind.api_version(Version::V1Beta1))?;
         let mut losses = Vec::new();
         compare("spec", &before, &(self.spec)(&newer)?, &mut losses);
         Ok(losses)

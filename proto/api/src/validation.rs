@@ -14,7 +14,6 @@ use serde_json::{Map, Value};
 
 use crate::budget::{AnnotationFault, annotation_faults};
 use crate::inplace::{prepull_on_join, wait_for_image};
-use crate::kinds;
 use crate::name::{is_dns_label, is_dns_subdomain};
 use crate::names::annotation::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
@@ -25,7 +24,7 @@ use crate::ordinals::reserved;
 use crate::v1beta1::broadcastjob::wait_after_node;
 use crate::v1beta1::podunavailablebudget::ProtectedOperation;
 
-pub(crate) use self::sidecarset::of_sidecar_set;
+pub(crate) use self::sidecarset::{base_changes, of_sidecar_set};
 pub use self::uniteddeployment::ignored_fields;
 pub(crate) use self::uniteddeployment::of_united_deployment;
 
@@ -50,33 +49,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The faults of an object of one of our kinds, of any version. Empty for other kinds.
-pub fn violations(object: &Value) -> Vec<Violation> {
-    let kind = object
-        .get("kind")
-        .and_then(Value::as_str)
-        .and_then(kinds::named);
-    kind.map(|kind| (kind.faults)(object)).unwrap_or_default()
-}
-
-/// The faults that a change brings: an object may keep those it had.
-pub fn new_violations(object: &Value, old: Option<&Value>) -> Vec<Violation> {
-    let before = old.map(violations).unwrap_or_default();
-    let mut found = violations(object);
-    found.retain(|violation| !before.contains(violation));
-    let Some(old) = old else { return found };
-    match object.get("kind").and_then(Value::as_str) {
-        Some(kind) if kind == kinds::STATEFUL_SET.kind => found.extend(claim_changes(object, old)),
-        Some(kind) if kind == kinds::SIDECAR_SET.kind => {
-            found.extend(sidecarset::base_changes(object, old))
-        }
-        _ => {}
-    }
-    found
-}
-
 /// What a StatefulSet whose claims follow its templates changes of these, beside the size: no claim can follow that.
-fn claim_changes(object: &Value, old: &Value) -> Vec<Violation> {
+pub(crate) fn claim_changes(object: &Value, old: &Value) -> Vec<Violation> {
     let is_rolling = |set: &Value| {
         at(set, "spec.volumeClaimUpdateStrategy.type").and_then(Value::as_str)
             == Some("OnPodRollingUpdate")
@@ -128,7 +102,7 @@ fn claim_changes(object: &Value, old: &Value) -> Vec<Violation> {
 fn annotations(object: &Value, found: &mut Violations) {
     let annotations = at(object, "metadata.annotations").and_then(Value::as_object);
     // CloneSets have a field for it, which is a number.
-    let counts_pods = text(object, "kind") == kinds::CLONE_SET.kind;
+    let counts_pods = text(object, "kind") == "CloneSet";
     for (key, value) in annotations.into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         let problem = match key.as_str() {

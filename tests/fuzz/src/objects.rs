@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use berth_api::conversion::convert;
+use berth_api::convert::convert;
 use berth_api::kinds::{self, Kind, Version};
+use berth_api::kinds::{new_violations, violations};
 use berth_api::names::annotation::CONVERSION;
-use berth_api::validation::{new_violations, violations};
 use berth_api::{v1alpha1, v1beta1};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

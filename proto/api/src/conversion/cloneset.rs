@@ -12,12 +12,12 @@
 use super::Mapping;
 use super::json::{Json, Object};
 use super::memory::{object_at, remove_entry, set_entry};
-use crate::kinds::Version;
 use crate::names::annotation::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
     IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS,
 };
 use crate::names::label::CLONESET_SCALING_EXCLUDE_PREPARING_DELETE as EXCLUDE;
+use crate::version::Version;
 use crate::{v1alpha1, v1beta1};
 
 pub(crate) const MAPPING: Mapping = Mapping {

@@ -13,13 +13,13 @@ use serde_json::json;
 use super::Mapping;
 use super::json::Json;
 use super::memory::{remove_entry, set_entry};
-use crate::kinds::Version;
 use crate::names::annotation::{
     RECREATE_CONTAINER_STATUSES as STATUSES, RECREATE_UNREADY_ACQUIRED as ACQUIRED,
 };
 use crate::names::condition::PRE_RECREATE_GRACE;
 use crate::names::reason;
 use crate::v1beta1::containerrecreaterequest::{ContainerStatusSnapshot, MAX_RECREATED_CONTAINERS};
+use crate::version::Version;
 use crate::{v1alpha1, v1beta1};
 
 pub(crate) const MAPPING: Mapping = Mapping {

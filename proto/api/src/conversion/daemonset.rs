@@ -9,8 +9,8 @@
 use super::Mapping;
 use super::json::{Json, Object};
 use super::memory::{remove_entry, set_entry};
-use crate::kinds::Version;
 use crate::names::annotation::DAEMONSET_PROGRESSIVE_CREATE_POD as PROGRESSIVE;
+use crate::version::Version;
 use crate::{v1alpha1, v1beta1};
 
 pub(crate) const MAPPING: Mapping = Mapping {

@@ -20,7 +20,7 @@ const COMPARED_MAX: usize = 64 << 10;
 
 /// A value.
 #[derive(Clone, Debug)]
-pub(super) enum Json<'a> {
+pub(crate) enum Json<'a> {
     /// Not looked into.
     Text(Cow<'a, str>),
     /// An object of which somebody looked at a field.
@@ -37,26 +37,26 @@ impl Default for Json<'_> {
 
 /// Fields in the order in which they came.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
+pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
 impl<'a> Json<'a> {
     /// Text that is JSON; whether it is shows when somebody looks into it.
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(crate) fn of(text: &'a str) -> Self {
         Self::Text(Cow::Borrowed(text.trim_ascii()))
     }
 
     /// Text of one's own.
-    pub(super) fn owned(text: impl Into<String>) -> Self {
+    pub(crate) fn owned(text: impl Into<String>) -> Self {
         Self::Text(Cow::Owned(text.into()))
     }
 
     /// A text value.
-    pub(super) fn string(value: &str) -> Self {
+    pub(crate) fn string(value: &str) -> Self {
         Self::owned(Value::from(value).to_string())
     }
 
     /// The fields; `None` of what is no object.
-    pub(super) fn object(&mut self) -> Option<&mut Object<'a>> {
+    pub(crate) fn object(&mut self) -> Option<&mut Object<'a>> {
         if let Self::Text(text) = self {
             *self = Self::Object(match text {
                 Cow::Borrowed(text) => Object::read(text)?,
@@ -71,7 +71,7 @@ impl<'a> Json<'a> {
     }
 
     /// The items; `None` of what is no list.
-    pub(super) fn list(&mut self) -> Option<&mut Vec<Self>> {
+    pub(crate) fn list(&mut self) -> Option<&mut Vec<Self>> {
         if let Self::Text(text) = self {
             *self = Self::List(match text {
                 Cow::Borrowed(text) => items(text)?,
@@ -86,13 +86,13 @@ impl<'a> Json<'a> {
     }
 
     /// A field of a field and so on; `None` where there is none.
-    pub(super) fn at(&mut self, path: &[&str]) -> Option<&mut Self> {
+    pub(crate) fn at(&mut self, path: &[&str]) -> Option<&mut Self> {
         path.iter()
             .try_fold(self, |value, key| value.object()?.get_mut(key))
     }
 
     /// The text that it has as a value; `None` of what is no text.
-    pub(super) fn as_string(&self) -> Option<String> {
+    pub(crate) fn as_string(&self) -> Option<String> {
         match self {
             Self::Text(text) if text.starts_with('"') => serde_json::from_str(text).ok(),
             _ => None,
@@ -100,7 +100,7 @@ impl<'a> Json<'a> {
     }
 
     /// Is it `true`?
-    pub(super) fn is_true(&self) -> bool {
+    pub(crate) fn is_true(&self) -> bool {
         matches!(self, Self::Text(text) if text == "true")
     }
 
@@ -113,22 +113,22 @@ impl<'a> Json<'a> {
     }
 
     /// Is it an object?
-    pub(super) fn is_object(&self) -> bool {
+    pub(crate) fn is_object(&self) -> bool {
         self.opens_with('{')
     }
 
     /// Is it a list?
-    pub(super) fn is_list(&self) -> bool {
+    pub(crate) fn is_list(&self) -> bool {
         self.opens_with('[')
     }
 
     /// Is it the same value? Another spelling of a large value is not found to be the same.
-    pub(super) fn equals(&self, other: &Self) -> bool {
+    pub(crate) fn equals(&self, other: &Self) -> bool {
         Compared::with(other.to_string()).is(self)
     }
 
     /// Bytes of its text, about: what it costs to look at it.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
             Self::Object(Object(fields)) => fields
@@ -140,7 +140,7 @@ impl<'a> Json<'a> {
     }
 
     /// As raw JSON, to be written into something else.
-    pub(super) fn raw(&self) -> Option<Box<RawValue>> {
+    pub(crate) fn raw(&self) -> Option<Box<RawValue>> {
         RawValue::from_string(self.to_string()).ok()
     }
 
@@ -154,14 +154,14 @@ impl<'a> Json<'a> {
 }
 
 /// A value with which many are compared: it is parsed once.
-pub(super) struct Compared {
+pub(crate) struct Compared {
     text: String,
     value: OnceCell<Option<Value>>,
 }
 
 impl Compared {
     /// With this text.
-    pub(super) fn with(text: impl Into<String>) -> Self {
+    pub(crate) fn with(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             value: OnceCell::new(),
@@ -169,7 +169,7 @@ impl Compared {
     }
 
     /// Is it the same value? Another spelling of a large value is not found to be the same.
-    pub(super) fn is(&self, other: &Json<'_>) -> bool {
+    pub(crate) fn is(&self, other: &Json<'_>) -> bool {
         let other = other.to_string();
         let parse = |text: &str| serde_json::from_str::<Value>(text).ok();
         let same = || {
@@ -234,7 +234,7 @@ impl<'a> Object<'a> {
     }
 
     /// The value of a field.
-    pub(super) fn get(&self, key: &str) -> Option<&Json<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Json<'a>> {
         // Of a field that is there twice, the last counts, as for every reader of JSON.
         self.0
             .iter()
@@ -244,7 +244,7 @@ impl<'a> Object<'a> {
     }
 
     /// The value of a field, to change it.
-    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Json<'a>> {
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Json<'a>> {
         self.0
             .iter_mut()
             .rev()
@@ -253,7 +253,7 @@ impl<'a> Object<'a> {
     }
 
     /// Sets a field.
-    pub(super) fn insert(&mut self, key: &str, value: Json<'a>) {
+    pub(crate) fn insert(&mut self, key: &str, value: Json<'a>) {
         match self.get_mut(key) {
             Some(old) => *old = value,
             None => self.0.push((Cow::Owned(key.to_owned()), value)),
@@ -261,7 +261,7 @@ impl<'a> Object<'a> {
     }
 
     /// Takes a field out.
-    pub(super) fn remove(&mut self, key: &str) -> Option<Json<'a>> {
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Json<'a>> {
         let mut removed = None;
         self.0.retain_mut(|(name, value)| {
             let stays = name != key;
@@ -274,7 +274,7 @@ impl<'a> Object<'a> {
     }
 
     /// The value of a field, an empty object where there is none.
-    pub(super) fn entry(&mut self, key: &str) -> Option<&mut Json<'a>> {
+    pub(crate) fn entry(&mut self, key: &str) -> Option<&mut Json<'a>> {
         if self.get(key).is_none() {
             self.insert(key, Json::Object(Object::default()));
         }
@@ -282,22 +282,22 @@ impl<'a> Object<'a> {
     }
 
     /// How many fields there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Are there none?
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The values of all fields.
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Json<'a>> {
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Json<'a>> {
         self.0.iter_mut().map(|(_, value)| value)
     }
 
     /// All fields.
-    pub(super) fn into_fields(self) -> Vec<(Cow<'a, str>, Json<'a>)> {
+    pub(crate) fn into_fields(self) -> Vec<(Cow<'a, str>, Json<'a>)> {
         self.0
     }
 

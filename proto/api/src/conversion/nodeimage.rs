@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Mapping;
 use super::json::Json;
-use crate::kinds::Version;
+use crate::version::Version;
 use crate::weight::Weight;
 use crate::{v1alpha1, v1beta1};
 

@@ -2,7 +2,7 @@
 
 use super::Mapping;
 use super::json::Json;
-use crate::kinds::Version;
+use crate::version::Version;
 use crate::{v1alpha1, v1beta1};
 
 pub(crate) const MAPPING: Mapping = Mapping {

@@ -12,11 +12,11 @@ use super::Mapping;
 use super::json::{Json, Object};
 use super::memory::{remove_entry, set_entry};
 use crate::budget::{operations, total_replicas};
-use crate::kinds::Version;
 use crate::names::annotation::{
     PUB_PROTECT_OPERATIONS as OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS as TOTAL,
 };
 use crate::v1beta1::podunavailablebudget::ProtectedOperation;
+use crate::version::Version;
 use crate::{v1alpha1, v1beta1};
 
 pub(crate) const MAPPING: Mapping = Mapping {

@@ -12,9 +12,9 @@
 use super::Mapping;
 use super::json::Json;
 use super::memory::{remove_entry, set_entry};
-use crate::kinds::Version;
 use crate::names::label::{NAMESPACE_NAME, SIDECARSET_CUSTOM_VERSION as CUSTOM_VERSION};
 use crate::validation::is_label_value;
+use crate::version::Version;
 use crate::{v1alpha1, v1beta1};
 
 pub(crate) const MAPPING: Mapping = Mapping {

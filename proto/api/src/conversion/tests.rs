@@ -9,8 +9,8 @@ mod uniteddeployment;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::ConversionError;
 use super::json::Json;
+use crate::convert::ConversionError;
 use crate::names::annotation::CONVERSION;
 
 const ALPHA: &str = "apps.kruise.io/v1alpha1";
@@ -20,7 +20,8 @@ const PARALLELISM: &str = "apps.kruise.io/image-predownload-parallelism";
 const TIMEOUT: &str = "apps.kruise.io/image-predownload-timeout-seconds";
 
 fn convert(object: Value, version: &str) -> Result<Value, ConversionError> {
-    super::convert(&object.to_string(), version).map(|text| serde_json::from_str(&text).unwrap())
+    crate::convert::convert(&object.to_string(), version)
+        .map(|text| serde_json::from_str(&text).unwrap())
 }
 
 fn to(version: &str, object: &Value) -> Value {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::json::{Json, Object};
 use super::{Mapping, cloneset};
-use crate::kinds::Version;
+use crate::version::Version;
 use crate::{v1alpha1, v1beta1};
 
 pub(crate) const MAPPING: Mapping = Mapping {

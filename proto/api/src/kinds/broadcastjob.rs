@@ -3,14 +3,36 @@
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::Version;
-use crate::crd::Schema;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{at, check, int_or_percent, int32, rule};
+use crate::conversion::Mapping;
+use crate::kind::{Kind, read};
+use crate::names::GROUP;
 use crate::names::label::{BROADCASTJOB_CONTROLLER_UID, BROADCASTJOB_NAME};
+use crate::schema::Schema;
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::rules::{at, check, int_or_percent, int32, rule};
 use crate::v1beta1::broadcastjob::DEFAULT_PARALLELISM;
+use crate::validation;
+use crate::version::Version;
+use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
+
+/// BroadcastJob.
+pub const BROADCAST_JOB: Kind = Kind {
+    group: GROUP,
+    kind: "BroadcastJob",
+    plural: "broadcastjobs",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::BroadcastJob>,
+    limits: Limits::of_specs,
+    template: Some("spec.template"),
+    owns: &["pods"],
+    mapping: Mapping::SAME,
+    faults: validation::of_broadcast_job,
+    faults_of_change: |_, _| Vec::new(),
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::BroadcastJob::crd, v1alpha1::BroadcastJob::crd],

@@ -3,17 +3,44 @@
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::Version;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{
+use crate::conversion;
+use crate::kind::{Kind, read};
+use crate::names::GROUP;
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::rules::{
     LABEL_KEY, at, check, int_or_percent, int32, is_zero, reported_at, rule, unless_unchanged,
 };
-use crate::crd::{Schema, pods, template};
+use crate::schema::{Schema, pods, template};
 use crate::v1beta1::cloneset::{
     DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT,
 };
+use crate::validation;
+use crate::version::Version;
+use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
+
+/// CloneSet.
+pub const CLONE_SET: Kind = Kind {
+    group: GROUP,
+    kind: "CloneSet",
+    plural: "clonesets",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::CloneSet>,
+    limits: Limits::of_specs,
+    template: Some("spec.template"),
+    owns: &[
+        "pods",
+        "persistentvolumeclaims",
+        "controllerrevisions",
+        "imagepulljobs",
+    ],
+    mapping: conversion::cloneset::MAPPING,
+    faults: validation::of_clone_set,
+    faults_of_change: |_, _| Vec::new(),
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::CloneSet::crd, v1alpha1::CloneSet::crd],

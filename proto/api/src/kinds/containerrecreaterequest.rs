@@ -3,16 +3,36 @@
 use kube::CustomResourceExt;
 use serde_json::json;
 
-use super::Version;
-use super::imagepulljob::DNS_SUBDOMAIN;
-use crate::crd::Schema;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{at, conditions, int32};
+use crate::conversion;
+use crate::kind::{Kind, read};
+use crate::names::GROUP;
+use crate::schema::Schema;
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::rules::{DNS_LABEL, DNS_SUBDOMAIN, at, conditions, int32};
 use crate::v1beta1::containerrecreaterequest::{
     MAX_CONTAINER_ID, MAX_GRACE_SECONDS, MAX_RECREATED_CONTAINERS, MIN_ACTIVE_DEADLINE_SECONDS,
 };
+use crate::version::Version;
+use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
+
+/// ContainerRecreateRequest.
+pub const CONTAINER_RECREATE_REQUEST: Kind = Kind {
+    group: GROUP,
+    kind: "ContainerRecreateRequest",
+    plural: "containerrecreaterequests",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::ContainerRecreateRequest>,
+    limits: Limits::of_specs,
+    template: None,
+    owns: &[],
+    mapping: conversion::containerrecreaterequest::MAPPING,
+    faults: |_| Vec::new(),
+    faults_of_change: |_, _| Vec::new(),
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[
@@ -33,9 +53,6 @@ const COLUMNS: &[Column] = &[
     ),
     Column::AGE,
 ];
-
-/// What the name of a container must match.
-pub(super) const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
 fn rules(version: Version) -> Vec<Patch> {
     let by_name = json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]});

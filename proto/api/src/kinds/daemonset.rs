@@ -3,16 +3,38 @@
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::Version;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{
+use crate::conversion;
+use crate::kind::{Kind, read};
+use crate::names::GROUP;
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::rules::{
     PERCENT, at, check, int_or_percent, int32, is_zero, label_selector, reported_at, rule,
 };
-use crate::crd::{Schema, pods, template};
+use crate::schema::{Schema, pods, template};
 use crate::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::v1beta1::daemonset::DEFAULT_BURST_REPLICAS;
+use crate::validation;
+use crate::version::Version;
+use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
+
+/// Advanced DaemonSet.
+pub const DAEMON_SET: Kind = Kind {
+    group: GROUP,
+    kind: "DaemonSet",
+    plural: "daemonsets",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::DaemonSet>,
+    limits: Limits::of_specs,
+    template: Some("spec.template"),
+    owns: &["pods", "controllerrevisions", "imagepulljobs"],
+    mapping: conversion::daemonset::MAPPING,
+    faults: validation::of_daemon_set,
+    faults_of_change: |_, _| Vec::new(),
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::DaemonSet::crd, v1alpha1::DaemonSet::crd],

@@ -3,15 +3,37 @@
 use kube::CustomResourceExt;
 use serde_json::json;
 
-use super::Version;
-use super::containerrecreaterequest::DNS_LABEL;
-use super::imagepulljob::DNS_SUBDOMAIN;
-use super::podunavailablebudget::{amount, ledger, one_of, unchanged};
-use crate::crd::Schema;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{at, check, conditions, int32, label_selector, not_empty};
+use crate::conversion::Mapping;
+use crate::kind::{Kind, read};
+use crate::names::POLICY_GROUP;
+use crate::schema::Schema;
+use crate::schema::budgets::{amount, ledger, one_of, unchanged};
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::rules::{
+    DNS_LABEL, DNS_SUBDOMAIN, at, check, conditions, int32, label_selector, not_empty,
+};
 use crate::v1alpha1;
+use crate::validation;
+use crate::version::Version;
+use crate::weight::Limits;
+
+/// DistributedPodDisruptionBudget.
+pub const DISTRIBUTED_POD_DISRUPTION_BUDGET: Kind = Kind {
+    group: POLICY_GROUP,
+    kind: "DistributedPodDisruptionBudget",
+    plural: "distributedpoddisruptionbudgets",
+    namespaced: true,
+    stored: Version::V1Alpha1,
+    older: &[],
+    read: read::<v1alpha1::DistributedPodDisruptionBudget>,
+    limits: |_| Limits::of_budgets(),
+    template: None,
+    owns: &["poddisruptionbudgets"],
+    mapping: Mapping::SAME,
+    faults: validation::of_distributed_pod_disruption_budget,
+    faults_of_change: |_, _| Vec::new(),
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1alpha1::DistributedPodDisruptionBudget::crd],

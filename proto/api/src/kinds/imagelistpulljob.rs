@@ -3,14 +3,36 @@
 use kube::CustomResourceExt;
 use serde_json::json;
 
-use super::Version;
-use super::imagepulljob::{HAS_COMPLETED, is_image, limits_of_completed, pull_template, pulled};
-use crate::crd::Schema;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{at, check, reported_at, rule};
+use crate::conversion::Mapping;
+use crate::kind::{Kind, read};
+use crate::names::GROUP;
+use crate::schema::Schema;
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::pulls::{HAS_COMPLETED, is_image, limits_of_completed, pull_template, pulled};
+use crate::schema::rules::{at, check, reported_at, rule};
 use crate::v1beta1::imagelistpulljob::MAX_LISTED_IMAGES;
+use crate::validation;
+use crate::version::Version;
+use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
+
+/// ImageListPullJob.
+pub const IMAGE_LIST_PULL_JOB: Kind = Kind {
+    group: GROUP,
+    kind: "ImageListPullJob",
+    plural: "imagelistpulljobs",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::ImageListPullJob>,
+    limits: Limits::of_specs,
+    template: None,
+    owns: &["imagepulljobs"],
+    mapping: Mapping::SAME,
+    faults: validation::of_pull_job,
+    faults_of_change: |_, _| Vec::new(),
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[

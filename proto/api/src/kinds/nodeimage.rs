@@ -4,14 +4,36 @@
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::Version;
-use crate::crd::Schema;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{at, backoff, check, int32, not_negative, timeout};
+use crate::conversion;
+use crate::kind::{Kind, read};
+use crate::names::GROUP;
+use crate::schema::Schema;
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::rules::{at, backoff, check, int32, not_negative, timeout};
 use crate::v1beta1::containerrecreaterequest::{MAX_CONTAINER_ID, MAX_GRACE_SECONDS};
 use crate::v1beta1::nodeimage::{MAX_IMAGES, MAX_INSPECTED_PODS, MAX_STOPPED_CONTAINERS, MAX_TAGS};
+use crate::version::Version;
+use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
+
+/// NodeImage.
+pub const NODE_IMAGE: Kind = Kind {
+    group: GROUP,
+    kind: "NodeImage",
+    plural: "nodeimages",
+    namespaced: false,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::NodeImage>,
+    // The controller writes it, whatever users may write.
+    limits: |_| Limits::of_node_images(),
+    template: None,
+    owns: &[],
+    mapping: conversion::nodeimage::MAPPING,
+    faults: |_| Vec::new(),
+    faults_of_change: |_, _| Vec::new(),
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::NodeImage::crd, v1alpha1::NodeImage::crd],

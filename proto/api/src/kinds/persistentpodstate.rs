@@ -3,12 +3,34 @@
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::Version;
-use crate::crd::Schema;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{LABEL_KEY, at, check};
+use crate::conversion;
+use crate::kind::{Kind, read};
+use crate::names::GROUP;
+use crate::schema::Schema;
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::rules::{LABEL_KEY, at, check};
+use crate::validation;
+use crate::version::Version;
+use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
+
+/// PersistentPodState.
+pub const PERSISTENT_POD_STATE: Kind = Kind {
+    group: GROUP,
+    kind: "PersistentPodState",
+    plural: "persistentpodstates",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::PersistentPodState>,
+    limits: Limits::of_specs,
+    template: None,
+    owns: &[],
+    mapping: conversion::persistentpodstate::MAPPING,
+    faults: validation::of_persistent_pod_state,
+    faults_of_change: |_, _| Vec::new(),
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[

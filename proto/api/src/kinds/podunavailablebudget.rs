@@ -1,17 +1,38 @@
 //! PodUnavailableBudget: its columns, and the defaults and validation of its fields.
 
 use kube::CustomResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::Version;
-use crate::budget::{MOST_CONTAINERS, MOST_ENTRIES, MOST_REPLACEMENTS};
-use crate::crd::Schema;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{
-    at, check, conditions, int32, label_selector, not_empty, reported_at, rule,
-};
+use crate::budget::MOST_ENTRIES;
+use crate::conversion;
+use crate::kind::{Kind, read};
+use crate::names::POLICY_GROUP;
+use crate::schema::Schema;
+use crate::schema::budgets::{amount, ledger, one_of, unchanged};
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::rules::{at, check, conditions, int32, label_selector, not_empty};
+use crate::validation;
+use crate::version::Version;
+use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
+
+/// PodUnavailableBudget.
+pub const POD_UNAVAILABLE_BUDGET: Kind = Kind {
+    group: POLICY_GROUP,
+    kind: "PodUnavailableBudget",
+    plural: "podunavailablebudgets",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::PodUnavailableBudget>,
+    limits: |_| Limits::of_budgets(),
+    template: None,
+    owns: &["poddisruptionbudgets"],
+    mapping: conversion::podunavailablebudget::MAPPING,
+    faults: validation::of_pod_unavailable_budget,
+    faults_of_change: |_, _| Vec::new(),
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[
@@ -41,9 +62,6 @@ const COLUMNS: &[Column] = &[
     Column::integer("Total", ".status.totalReplicas", "Pods that are expected."),
     Column::AGE,
 ];
-
-/// The longest name of whoever was allowed something.
-pub(crate) const HOLDER: u32 = 512;
 
 fn rules(version: Version) -> Vec<Patch> {
     let mut rules = vec![
@@ -101,64 +119,4 @@ fn status() -> Vec<Patch> {
     rules.extend(ledger());
     rules.extend(conditions("Enforced or Blocked."));
     rules
-}
-
-/// The bounds of a ledger.
-pub(super) fn ledger() -> Vec<Patch> {
-    let (entries, replacements) = ("status.ledger.entries", "status.ledger.replacements");
-    vec![
-        at("status.ledger.counted", json!({"maxLength": 64})),
-        at("status.ledger.settled", json!({"maxLength": 64})),
-        at("status.ledger.selector", json!({"maxLength": 65_536})),
-        at(entries, json!({"maxItems": MOST_ENTRIES})),
-        at(replacements, json!({"maxItems": MOST_REPLACEMENTS})),
-        at(format!("{replacements}[].pod"), json!({"maxLength": 253})),
-        at(format!("{replacements}[].uid"), json!({"maxLength": 128})),
-        at(
-            format!("{replacements}[].holder"),
-            json!({"maxLength": HOLDER}),
-        ),
-        at(
-            format!("{replacements}[].deployment.name"),
-            json!({"maxLength": 253}),
-        ),
-        at(
-            format!("{replacements}[].deployment.uid"),
-            json!({"maxLength": 128}),
-        ),
-        at(format!("{entries}[].pod"), json!({"maxLength": 253})),
-        at(format!("{entries}[].uid"), json!({"maxLength": 128})),
-        at(format!("{entries}[].holder"), json!({"maxLength": HOLDER})),
-        at(format!("{entries}[].grant"), json!({"maxLength": 64})),
-        at(
-            format!("{entries}[].containerIDs"),
-            json!({"maxItems": MOST_CONTAINERS, "items": {"type": "string", "maxLength": 256}}),
-        ),
-    ]
-}
-
-/// A number, or a percentage up to all.
-pub(super) fn amount(path: &str) -> Patch {
-    let valid =
-        "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^([0-9]{1,2}|100)%$')";
-    let message = "'is \"%s\", but must be a number from 0 to 2147483647 or a percentage from \"0%%\" to \"100%%\"'.format([self])";
-    at(path, check(&[rule(valid, message)]))
-}
-
-/// Exactly one of two fields.
-pub(super) fn one_of(one: &str, other: &str) -> Value {
-    let valid = format!("has(self.{one}) != has(self.{other})");
-    let message = format!(
-        "has(self.{one}) ? 'has both {one} and {other}: remove one of them' : 'has neither {one} nor {other}: set one of them'"
-    );
-    reported_at(&format!(".{one}"), rule(valid, message))
-}
-
-/// A field that stays as it was made.
-pub(super) fn unchanged(field: &str) -> Value {
-    let valid = format!(
-        "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
-    );
-    let message = "cannot be changed: create another budget, then delete this one";
-    json!({"rule": valid, "reason": "FieldValueForbidden", "fieldPath": format!(".{field}"), "message": message})
 }

@@ -5,18 +5,40 @@ mod containers;
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::Version;
-use super::imagepulljob::DNS_SUBDOMAIN;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{
-    LABEL_KEY, LABEL_VALUE, at, check, int_or_percent, label_selector, not_empty, reported_at,
-    rule, unless_unchanged,
-};
-use crate::crd::{Schema, pods};
+use self::containers::{IS_DNS_LABEL, NAME, by_name, dns_label};
+use crate::conversion;
+use crate::kind::{Kind, read};
+use crate::names::GROUP;
 use crate::names::label::NAMESPACE_NAME;
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::rules::{
+    DNS_SUBDOMAIN, LABEL_KEY, LABEL_VALUE, at, check, int_or_percent, label_selector, not_empty,
+    reported_at, rule, unless_unchanged,
+};
+use crate::schema::{Schema, pods};
 use crate::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
+use crate::validation;
+use crate::version::Version;
+use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
+
+/// SidecarSet.
+pub const SIDECAR_SET: Kind = Kind {
+    group: GROUP,
+    kind: "SidecarSet",
+    plural: "sidecarsets",
+    namespaced: false,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::SidecarSet>,
+    limits: Limits::of_specs,
+    template: None,
+    owns: &["controllerrevisions", "imagepulljobs"],
+    mapping: conversion::sidecarset::MAPPING,
+    faults: validation::of_sidecar_set,
+    faults_of_change: |object, old| validation::base_changes(object, old).into_iter().collect(),
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::SidecarSet::crd, v1alpha1::SidecarSet::crd],
@@ -39,8 +61,6 @@ const COLUMNS: &[Column] = &[
     Column::AGE,
 ];
 
-/// The longest name of a SidecarSet, which is the value of a label of its revisions; of a namespace, a container, a volume.
-const NAME: u32 = 63;
 /// The most volumes.
 const MOST_VOLUMES: u32 = 128;
 /// The most secrets.
@@ -110,21 +130,6 @@ fn rules(version: Version) -> Vec<Patch> {
 const EVERYTHING: &str = "is empty and would select every pod: set matchLabels or matchExpressions";
 const EVERYWHERE: &str =
     "is empty: set matchLabels or matchExpressions, or remove it for pods of all namespaces";
-
-/// A list in which each name is there once.
-fn by_name(most: u32) -> Value {
-    json!({"maxItems": most, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
-}
-
-const IS_DNS_LABEL: &str = "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
-
-/// A text that is a DNS label; `what` says of what it is the name.
-fn dns_label(what: &str) -> Value {
-    let message = format!(
-        "'is \"%s\", but {what} has at most 63 of a-z, 0-9 and -, with a letter or digit at both ends: change it'.format([self])"
-    );
-    rule(IS_DNS_LABEL, message)
-}
 
 fn volume() -> Value {
     json!({

@@ -3,16 +3,38 @@
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use super::Version;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{
+use crate::conversion::Mapping;
+use crate::kind::{Kind, read};
+use crate::names::GROUP;
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::rules::{
     at, check, int_or_percent, int32, is_zero, reported_at, rule, unless_unchanged,
 };
-use crate::crd::{Schema, pods, template};
+use crate::schema::{Schema, pods, template};
 use crate::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::v1beta1::statefulset::MAX_MIN_READY_SECONDS;
+use crate::validation;
+use crate::version::Version;
+use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
+
+/// Advanced StatefulSet.
+pub const STATEFUL_SET: Kind = Kind {
+    group: GROUP,
+    kind: "StatefulSet",
+    plural: "statefulsets",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::StatefulSet>,
+    limits: Limits::of_specs,
+    template: Some("spec.template"),
+    owns: &["pods", "controllerrevisions", "imagepulljobs"],
+    mapping: Mapping::SAME,
+    faults: validation::of_stateful_set,
+    faults_of_change: validation::claim_changes,
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::StatefulSet::crd, v1alpha1::StatefulSet::crd],

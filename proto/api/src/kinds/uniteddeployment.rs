@@ -6,18 +6,47 @@ mod shapes;
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
+use self::division::SUBSETS;
 use self::division::{bounds, share, sum_is_equal, sum_is_less};
 use self::shapes::{clone_set_scale, clone_set_update, one_value};
-use super::Version;
-use crate::crd::Schema;
-use crate::crd::columns::Column;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{
+use crate::conversion;
+use crate::kind::{Kind, read};
+use crate::names::GROUP;
+use crate::schema::Schema;
+use crate::schema::columns::Column;
+use crate::schema::patch::Patch;
+use crate::schema::rules::{
     LABEL_KEY, LABEL_VALUE, at, check, int32, label_selector, not_empty, reported_at, rule,
     unless_before, unless_unchanged,
 };
 use crate::v1beta1::uniteddeployment::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_NAME, MAX_SUBSETS};
+use crate::validation;
+use crate::version::Version;
+use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
+
+/// UnitedDeployment.
+pub const UNITED_DEPLOYMENT: Kind = Kind {
+    group: GROUP,
+    kind: "UnitedDeployment",
+    plural: "uniteddeployments",
+    namespaced: true,
+    stored: Version::V1Beta1,
+    older: &[Version::V1Alpha1],
+    read: read::<v1beta1::UnitedDeployment>,
+    limits: Limits::of_specs,
+    // The pod template is below one of four fields, in the template of a workload.
+    template: None,
+    owns: &[
+        "clonesets",
+        "controllerrevisions",
+        "deployments",
+        "statefulsets",
+    ],
+    mapping: conversion::uniteddeployment::MAPPING,
+    faults: validation::of_united_deployment,
+    faults_of_change: |_, _| Vec::new(),
+};
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[
@@ -53,7 +82,6 @@ const TEMPLATES: [&str; 4] = [
     "deploymentTemplate",
 ];
 const CLONE_SET: &str = "cloneSetTemplate";
-const SUBSETS: &str = "spec.topology.subsets";
 
 fn rules(version: Version) -> Vec<Patch> {
     let mut rules = vec![

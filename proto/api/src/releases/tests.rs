@@ -157,8 +157,8 @@ fn a_memory_of_v1beta1_hides_no_loss() {
         &POD_UNAVAILABLE_BUDGET,
         json!({"ignoredPodSelector": {"matchLabels": {"a": "b"}}}),
     );
-    let stored = conversion::convert(&original.to_string(), "policy.kruise.io/v1alpha1").unwrap();
-    let read = conversion::convert(&stored, "policy.kruise.io/v1beta1").unwrap();
+    let stored = convert::convert(&original.to_string(), "policy.kruise.io/v1alpha1").unwrap();
+    let read = convert::convert(&stored, "policy.kruise.io/v1beta1").unwrap();
     assert_eq!(
         losses("1.9.0", &serde_json::from_str(&read).unwrap()).len(),
         1

@@ -37,7 +37,7 @@ pub(crate) fn of_sidecar_set(object: &Value) -> Vec<Violation> {
 }
 
 /// The base of a canary that was another before, or none.
-pub(super) fn base_changes(object: &Value, old: &Value) -> Option<Violation> {
+pub(crate) fn base_changes(object: &Value, old: &Value) -> Option<Violation> {
     let (before, after) = (
         annotation(old, SIDECARSET_BASE),
         annotation(object, SIDECARSET_BASE),
@@ -200,8 +200,8 @@ impl Violations {
 mod tests {
     use serde_json::json;
 
-    use super::super::{new_violations, violations};
     use super::*;
+    use crate::kinds::{new_violations, violations};
 
     const CANARY: &str = "metadata.annotations[apps.kruise.io/sidecarset-canary]";
     const BASE: &str = "metadata.annotations[apps.kruise.io/sidecarset-base]";

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::kinds::{new_violations, violations};
 
 fn fields(object: Value) -> Vec<String> {
     violations(&object)

@@ -3,10 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::{NAME, by_name, dns_label};
-use crate::crd::patch::Patch;
-use crate::crd::rules::{at, check, reported_at, rule, unless_before};
+use crate::schema::patch::Patch;
+use crate::schema::rules::{at, check, reported_at, rule, unless_before};
 
+/// The longest name of a SidecarSet, which is the value of a label of its revisions; of a namespace, a container, a volume.
+pub(super) const NAME: u32 = 63;
 /// The most containers, and the most init containers.
 const MOST_CONTAINERS: u32 = 32;
 /// The most ports of one.
@@ -323,4 +324,19 @@ pub(super) fn none_added() -> Value {
     let mut rule = reported_at(".containers", rule(valid, message));
     rule["reason"] = json!("FieldValueForbidden");
     rule
+}
+
+pub(super) const IS_DNS_LABEL: &str = "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
+
+/// A list in which each name is there once.
+pub(super) fn by_name(most: u32) -> Value {
+    json!({"maxItems": most, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
+}
+
+/// A text that is a DNS label; `what` says of what it is the name.
+pub(super) fn dns_label(what: &str) -> Value {
+    let message = format!(
+        "'is \"%s\", but {what} has at most 63 of a-z, 0-9 and -, with a letter or digit at both ends: change it'.format([self])"
+    );
+    rule(IS_DNS_LABEL, message)
 }

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::SUBSETS;
-use crate::crd::patch::Patch;
-use crate::crd::rules::{at, check, int32, reported_at, rule, unless_unchanged};
+use crate::schema::patch::Patch;
+use crate::schema::rules::{at, check, int32, reported_at, rule, unless_unchanged};
+
+pub(super) const SUBSETS: &str = "spec.topology.subsets";
 
 /// A number, or a whole percentage of the replicas. The rule stands at the subset, because the type of a value of two forms is
 /// costly where the value itself is `self`.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::crd::rules::{reported_at, rule, unless_before};
+use crate::schema::rules::{reported_at, rule, unless_before};
 
 /// What only one of two shapes of a CloneSet's `scaleStrategy` has. OpenKruise reads a v1alpha1 UnitedDeployment's
 /// as v1alpha1 up to 1.9.0, and as v1beta1 since.

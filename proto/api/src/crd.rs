@@ -3,30 +3,12 @@
 //! The types say what fields there are and what they mean. What else the apiserver shall do, defaults and validation, is
 //! one list by field path, so that it can be read in one place and is the same for every version.
 
-pub(crate) mod columns;
-pub(crate) mod patch;
-pub(crate) mod pods;
-pub(crate) mod rules;
-pub(crate) mod template;
-
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::crd::{MergeError, merge_crds};
 use serde_json::{Map, Value};
 
-use self::columns::Column;
-use self::patch::Patch;
-use crate::kinds::{self, Kind, Version};
-
-/// What a kind's definition is made of.
-#[derive(Clone, Copy)]
-pub(crate) struct Schema {
-    /// The definition of each version by its type alone.
-    pub(crate) versions: &'static [fn() -> CustomResourceDefinition],
-    /// Defaults and validation of a version.
-    pub(crate) rules: fn(Version) -> Vec<Patch>,
-    /// The columns of `kubectl get`.
-    pub(crate) columns: &'static [Column],
-}
+use crate::kind::Kind;
+use crate::kinds;
+use crate::schema::{Schema, columns, patch};
 
 /// Why the definitions cannot be made: a mistake in this crate, found by its tests.
 #[derive(Debug, thiserror::Error)]

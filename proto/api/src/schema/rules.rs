@@ -206,3 +206,11 @@ pub(crate) fn label_selector(path: &str) -> Vec<Patch> {
         ),
     ]
 }
+
+/// What a name must match that becomes part of a request for an object. A NodeImage's are not held to it: one that a job
+/// from before this rule names must not make the whole NodeImage unwritable, and whoever reads the secrets checks.
+pub(crate) const DNS_SUBDOMAIN: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
+/// What the name of a container must match.
+pub(crate) const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";

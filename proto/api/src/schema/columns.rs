@@ -89,6 +89,6 @@ impl Column {
 }
 
 /// All of them, as a definition has them.
-pub(super) fn all(columns: &[Column]) -> Vec<Value> {
+pub(crate) fn all(columns: &[Column]) -> Vec<Value> {
     columns.iter().map(|column| column.to_json()).collect()
 }

@@ -15,7 +15,7 @@ const VALIDATIONS: &str = "x-kubernetes-validations";
 const FIELDS: &str = "properties";
 
 /// Applies a patch, or returns its path when there is no such field.
-pub(super) fn apply(schema: &mut Value, patch: &Patch) -> Result<(), String> {
+pub(crate) fn apply(schema: &mut Value, patch: &Patch) -> Result<(), String> {
     let target = find(schema, &patch.path)
         .and_then(Value::as_object_mut)
         .ok_or_else(|| patch.path.clone())?;

@@ -1,0 +1,106 @@
+//! How the versions of one kind relate.
+
+use super::json::Json;
+use super::memory::{self, Place};
+use crate::version::Version;
+use crate::weight::Limits;
+
+/// How one kind's versions relate.
+#[derive(Clone, Copy)]
+pub(crate) struct Mapping {
+    pub(super) to_v1beta1: fn(&mut Json<'_>),
+    pub(super) to_v1alpha1: fn(&mut Json<'_>),
+    /// Where the mapping changes anything: the only places that are compared, and that a memory may speak of.
+    pub(super) touches: &'static [&'static [&'static str]],
+    /// Places of v1beta1 that several of v1alpha1 say together. What v1alpha1 had comes back only where it maps to what is there
+    /// now: one of several places, brought back beside an edit of another, would undo the edit.
+    pub(super) decides: &'static [&'static [&'static str]],
+    /// Whether the types of a version read what the mapping touches.
+    pub(super) is_read: fn(&mut Json<'_>, Version) -> bool,
+}
+
+impl Mapping {
+    /// Of a kind that is the same in each of its versions, or has one alone.
+    pub(crate) const SAME: Self = Self {
+        to_v1beta1: |_| (),
+        to_v1alpha1: |_| (),
+        touches: &[],
+        decides: &[],
+        is_read: |_, _| true,
+    };
+
+    fn to(&self, version: Version) -> fn(&mut Json<'_>) {
+        match version {
+            Version::V1Alpha1 => self.to_v1alpha1,
+            Version::V1Beta1 => self.to_v1beta1,
+        }
+    }
+
+    pub(crate) fn convert<'a>(&self, mut object: Json<'a>, from: Version, to: Version) -> Json<'a> {
+        let remembered = memory::take(&mut object, to.name());
+        if self.touches.is_empty() {
+            return object;
+        }
+        let mut converted = object.clone();
+        self.to(to)(&mut converted);
+        self.recall(&mut converted, &remembered, &mut object, to);
+        memory::drop_empty(&mut converted);
+        let mut back = converted.clone();
+        self.to(from)(&mut back);
+        memory::keep(
+            &mut converted,
+            from.name(),
+            memory::losses(&mut back, &mut object, self.touches),
+        );
+        converted
+    }
+
+    /// Restores what was remembered, unless the object could be read before and cannot after: such a memory was forged. Nor if it
+    /// contradicts the object that is converted, which was edited since.
+    fn recall(
+        &self,
+        converted: &mut Json<'_>,
+        remembered: &[Place],
+        object: &mut Json<'_>,
+        to: Version,
+    ) {
+        if remembered.is_empty() {
+            return;
+        }
+        let before = converted.clone();
+        memory::recall(converted, remembered, self.touches);
+        let is_forged = !self.reads(converted, to) && self.reads(&mut before.clone(), to);
+        if is_forged || !self.agrees(converted, object, to) {
+            *converted = before;
+        }
+    }
+
+    fn agrees(&self, recalled: &Json<'_>, object: &mut Json<'_>, to: Version) -> bool {
+        if to != Version::V1Alpha1 || self.decides.is_empty() {
+            return true;
+        }
+        let mut again = recalled.clone();
+        self.to(Version::V1Beta1)(&mut again);
+        self.decides
+            .iter()
+            .all(|path| match (again.at(path), object.at(path)) {
+                (Some(again), Some(object)) => again.equals(object),
+                (again, object) => again.is_none() && object.is_none(),
+            })
+    }
+
+    fn reads(&self, object: &mut Json<'_>, version: Version) -> bool {
+        let mut touched = self
+            .touches
+            .iter()
+            .filter(|path| path.first() == Some(&"spec"));
+        let is_light = |path: &&[&str]| {
+            let text = object
+                .at(path)
+                .map(|value| value.to_string())
+                .unwrap_or_default();
+            Limits::of_node_images().check("", &text).is_ok()
+        };
+        touched.all(is_light) && (self.is_read)(object, version)
+    }
+}

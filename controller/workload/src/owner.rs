@@ -11,16 +11,7 @@ use serde_json::{Value, json};
 use crate::pod::{Metadata, Owner};
 use crate::resource::{self, Resource};
 
-/// A kind of object that owns others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OwnerKind {
-    /// API group, empty for the core group. The version does not matter.
-    pub group: &'static str,
-    /// Kind.
-    pub kind: &'static str,
-    /// False for cluster-scoped kinds, which own objects in any namespace.
-    pub namespaced: bool,
-}
+pub use crate::resource::OwnerKind;
 
 /// CloneSets own pods, claims, revisions and ImagePullJobs.
 pub const CLONE_SET: OwnerKind = resource::CLONE_SETS.owner_kind();

@@ -3,19 +3,20 @@
 mod deed;
 mod objects;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use berth_api::text::JsonText;
 use jiff::SignedDuration;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::inplace::env::Env;
-use crate::inplace::resize::Resizes;
-use crate::pod::{Condition, Metadata, Pod};
+use crate::pod::{Condition, Pod};
+use crate::pod_patch::Resizes;
 use crate::resource::Resource;
+
+pub use crate::pod_patch::PodPatch;
+pub use crate::target::Target;
 
 pub use deed::{Deed, Verb};
 pub use objects::Object;
@@ -58,53 +59,6 @@ pub struct Step {
     pub done: Option<Event>,
     /// Recorded, with the error appended to its message, when an action failed.
     pub failed: Option<Event>,
-}
-
-/// The object that an action is for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Target {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its uid, sent as a precondition: another object of the same name is never touched.
-    pub uid: String,
-    /// Set where the decision depends on this very version; sent as a precondition.
-    pub resource_version: Option<String>,
-}
-
-impl Target {
-    /// The object in the version that was seen: nothing is done to it if it has changed since.
-    pub fn as_seen(metadata: &Metadata) -> Self {
-        Self {
-            resource_version: Some(metadata.resource_version.to_string()),
-            ..Self::from(metadata)
-        }
-    }
-}
-
-/// Whatever version the object has by then.
-impl From<&Metadata> for Target {
-    fn from(metadata: &Metadata) -> Self {
-        Self {
-            namespace: metadata.namespace.to_string(),
-            name: metadata.name.to_string(),
-            uid: metadata.uid.to_string(),
-            resource_version: None,
-        }
-    }
-}
-
-/// Whatever version the object has by then.
-impl From<&ObjectMeta> for Target {
-    fn from(metadata: &ObjectMeta) -> Self {
-        Self {
-            namespace: metadata.namespace.clone().unwrap_or_default(),
-            name: metadata.name.clone().unwrap_or_default(),
-            uid: metadata.uid.clone().unwrap_or_default(),
-            resource_version: None,
-        }
-    }
 }
 
 /// An object as it is sent, or a part of one. Its text takes a tenth of the memory of a [`Value`], or a hundredth, and a plan
@@ -301,62 +255,6 @@ pub enum Action {
         /// The keys.
         keys: Vec<String>,
     },
-}
-
-/// Changes of a pod's metadata and images. `None` removes a key.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct PodPatch {
-    /// Labels.
-    pub labels: BTreeMap<String, Option<String>>,
-    /// Annotations.
-    pub annotations: BTreeMap<String, Option<String>>,
-    /// Finalizers to add. Those that the pod has are kept.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub finalizers: Vec<String>,
-    /// Images by container name. Empty in a status patch.
-    pub images: BTreeMap<String, String>,
-    /// Images of native sidecars by name, which are in the list of init containers. Empty in a status patch.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub native_images: BTreeMap<String, String>,
-    /// Resources by container name, for the way from one template to another. They are written by [`Action::ResizePod`],
-    /// so this is empty in a patch that is sent.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub resources: Resizes,
-    /// The variables that containers take from these labels and annotations. Nothing of the pod itself: what must be
-    /// proven once the rest is patched.
-    pub env: Env,
-    /// The containers that are restarted because the template says so. Nothing of the pod itself either.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub restarted: BTreeSet<String>,
-}
-
-impl PodPatch {
-    /// Does any container restart for it?
-    pub fn restarts(&self) -> bool {
-        let resizes = self.resources.values().any(|resize| resize.restarts);
-        resizes || self.changes_images() || self.env.changes() || !self.restarted.is_empty()
-    }
-
-    /// All images by container name, whichever list the containers are in.
-    pub fn all_images(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.images.iter().chain(&self.native_images)
-    }
-
-    /// Does any container get another image?
-    pub fn changes_images(&self) -> bool {
-        self.all_images().next().is_some()
-    }
-
-    /// The images by the list in a pod's spec that they are written in; of lists without any nothing.
-    pub fn images_by_list(
-        &self,
-    ) -> impl Iterator<Item = (&'static str, &BTreeMap<String, String>)> {
-        let lists = [
-            ("containers", &self.images),
-            ("initContainers", &self.native_images),
-        ];
-        lists.into_iter().filter(|(_, images)| !images.is_empty())
-    }
 }
 
 /// An event to record on the workload.

@@ -4,8 +4,6 @@ use berth_api::kinds::{self, Kind};
 use berth_api::name::{InvalidName, Name, Namespace};
 use serde::{Serialize, Serializer};
 
-use crate::owner::OwnerKind;
-
 /// Where the apiserver serves a kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource {
@@ -18,6 +16,17 @@ pub struct Resource {
     /// Kind.
     pub kind: &'static str,
     /// False for cluster-scoped objects.
+    pub namespaced: bool,
+}
+
+/// A kind of object that owns others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnerKind {
+    /// API group, empty for the core group. The version does not matter.
+    pub group: &'static str,
+    /// Kind.
+    pub kind: &'static str,
+    /// False for cluster-scoped kinds, which own objects in any namespace.
     pub namespaced: bool,
 }
 

@@ -6,7 +6,7 @@ use berth_api::names::label;
 use berth_workload::gates::Gate;
 use berth_workload::lifecycle;
 use berth_workload::plan::{Action, Body, Event, Plan, Stage, Step};
-use berth_workload::pod::{Pod, availability, order};
+use berth_workload::pod::{Pod, availability, spread};
 use berth_workload::podset::history::{self, Revisions};
 use berth_workload::podset::new_pod::new_pod;
 use berth_workload::podset::{Uids, hooks, overlap, release, unreadable, update};
@@ -303,7 +303,7 @@ fn leaving(
     for (mut pods, surplus) in [(old, numbers.delete_old), (updated, numbers.delete_updated)] {
         // In nearly every round none is one too many.
         if surplus > 0 {
-            order::for_deletion(&mut pods, &scene.spread(), is_available);
+            spread::for_deletion(&mut pods, &scene.spread(), is_available);
             leave.extend(pods.into_iter().take(surplus));
         }
     }

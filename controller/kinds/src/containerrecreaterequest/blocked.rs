@@ -5,14 +5,13 @@ use berth_api::names::condition::BLOCKED;
 use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_workload::pod::gates::KRUISE_POD_READY;
 use berth_workload::pod::{ContainerStatus, ContainerWaiting, Pod};
-use berth_workload::recreate::{Next, grace, is_running};
+use berth_workload::recreate::{Next, grace, is_running, strategy};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::Snapshot;
-use super::decide::lacks_gate;
 use super::silence::awaited;
-use super::verdict::{Verdict, pod, verdict};
+use super::verdict::{Verdict, verdict};
+use super::{Snapshot, pod};
 
 /// How long something lasts that may pass by itself before it is told.
 const LASTING: SignedDuration = SignedDuration::from_secs(60);
@@ -220,4 +219,10 @@ fn not_ready(status: &ContainerStatus, pod: &Pod, now: Timestamp) -> bool {
 fn since(pod: &Pod, status: &ContainerStatus) -> Option<Timestamp> {
     let condition = pod.condition("ContainersReady").filter(|_| !status.ready)?;
     (&*condition.status == "False").then_some(condition.last_transition_time)?
+}
+
+/// Is the pod to be out of service before the first stop, and can it be?
+pub(super) fn lacks_gate(request: &ContainerRecreateRequest, pod: &Pod) -> bool {
+    strategy(request).unready_grace_period_seconds.is_some()
+        && !berth_workload::pod::gates::has_gate(pod, KRUISE_POD_READY)
 }

@@ -10,16 +10,16 @@ use berth_workload::plan::{Action, Event, Plan, PodPatch, Step, Target};
 use berth_workload::pod::Pod;
 use berth_workload::pod::gates::{KRUISE_POD_READY, not_ready};
 use berth_workload::pod::unready::{self, Reason};
-use berth_workload::recreate::{Next, grace_left, is_virtual, phase, strategy, time_left};
+use berth_workload::recreate::{Next, grace_left, is_virtual, phase, time_left};
 use berth_workload::resource::CONTAINER_RECREATE_REQUESTS;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::Snapshot;
-use super::blocked::due;
+use super::blocked::{due, lacks_gate};
 use super::left::USER_AGENT;
 use super::silence::{noted_in, silence_left};
-use super::verdict::{Verdict, pod, verdict};
+use super::verdict::{Verdict, verdict};
+use super::{Snapshot, pod};
 
 /// How long until a budget is asked again at the latest. The request is woken when that has room.
 const HELD: SignedDuration = SignedDuration::from_secs(5);
@@ -114,12 +114,6 @@ fn work(snapshot: &Snapshot, pod: &Pod, plan: &mut Plan, now: Timestamp) {
             Next::Over => {}
         },
     }
-}
-
-/// Is the pod to be out of service before the first stop, and can it be?
-pub(super) fn lacks_gate(request: &ContainerRecreateRequest, pod: &Pod) -> bool {
-    strategy(request).unready_grace_period_seconds.is_some()
-        && !berth_workload::pod::gates::has_gate(pod, KRUISE_POD_READY)
 }
 
 /// Another service says itself that it begins.

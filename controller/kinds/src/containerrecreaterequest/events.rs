@@ -3,8 +3,7 @@
 use berth_api::v1beta1::containerrecreaterequest::ContainerRecreateRequestStatus;
 use berth_workload::plan::Event;
 
-use super::Snapshot;
-use super::verdict::pod;
+use super::{Snapshot, pod};
 
 /// What is told of the pod when the status becomes another: the containers that were stopped, and hooks that failed.
 pub fn pod_events(snapshot: &Snapshot, next: &ContainerRecreateRequestStatus) -> Vec<Event> {

@@ -20,7 +20,7 @@ use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_workload::gates::Gates;
 use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
-use berth_workload::recreate::{Course, current};
+use berth_workload::recreate::{Course, current, pod_uid};
 use serde_json::Value;
 
 pub use decide::decide;
@@ -75,4 +75,13 @@ impl Snapshot {
             self.image.as_deref(),
         )
     }
+}
+
+/// The request's pod, if it is still that one and stays.
+fn pod(snapshot: &Snapshot) -> Option<&Pod> {
+    let is_the_one = |pod: &&Pod| {
+        pod_uid(&snapshot.request) == Some(&*pod.metadata.uid)
+            && pod.metadata.deletion_timestamp.is_none()
+    };
+    snapshot.pod.as_deref().filter(is_the_one)
 }

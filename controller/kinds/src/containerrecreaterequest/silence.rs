@@ -10,8 +10,7 @@ use berth_workload::recreate::{Course, age, is_virtual, phase};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::Snapshot;
-use super::verdict::pod;
+use super::{Snapshot, pod};
 
 /// How long nobody answers until a request is given up.
 const SILENCE: SignedDuration = SignedDuration::from_mins(1);

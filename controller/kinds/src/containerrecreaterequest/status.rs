@@ -14,11 +14,12 @@ use berth_workload::recreate::{grace_left, is_final, is_running, strategy};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::Snapshot;
+use super::blocked::lacks_gate;
 use super::blocked::{Blocked, blocked};
-use super::decide::{lacks_gate, may_begin};
+use super::decide::may_begin;
 use super::silence::min_started_pending;
-use super::verdict::{Verdict, pod, verdict};
+use super::verdict::{Verdict, verdict};
+use super::{Snapshot, pod};
 
 /// The status to write. Equal to the one that the request has when nothing changed; `None` where there is to be none.
 pub fn status(

@@ -14,8 +14,8 @@ use berth_workload::recreate::{
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Snapshot;
 use super::silence::silence_left;
+use super::{Snapshot, pod};
 
 /// So many requests of a pod may be open: each change of the pod is looked at for all of them.
 const MAX_OPEN: usize = 64;
@@ -160,13 +160,4 @@ pub fn restarts(snapshot: &Snapshot, now: Timestamp) -> Vec<&str> {
         .iter()
         .map(|container| container.name.as_str())
         .collect()
-}
-
-/// The request's pod, if it is still that one and stays.
-pub(super) fn pod(snapshot: &Snapshot) -> Option<&Pod> {
-    let is_the_one = |pod: &&Pod| {
-        pod_uid(&snapshot.request) == Some(&*pod.metadata.uid)
-            && pod.metadata.deletion_timestamp.is_none()
-    };
-    snapshot.pod.as_deref().filter(is_the_one)
 }

@@ -9,6 +9,7 @@ use berth_workload::lifecycle;
 use berth_workload::plan::Plan;
 use berth_workload::pod::gates::{IN_PLACE_UPDATE_READY, has_gate};
 use berth_workload::pod::{Pod, availability};
+use berth_workload::podset::Uids;
 use berth_workload::podset::chosen::Chosen;
 use berth_workload::podset::history::Revisions;
 use berth_workload::podset::way::{Policy, Ways};
@@ -17,7 +18,6 @@ use jiff::Timestamp;
 
 use super::Snapshot;
 use super::held::{Held, held, holds_revision};
-use super::leaving::Leaving;
 use super::places::{Place, Places, is_available, is_updated};
 use super::settings::Settings;
 
@@ -281,12 +281,12 @@ fn allowed<'a>(
 pub(super) fn candidate<'a>(
     snapshot: &Snapshot,
     revisions: &Revisions,
-    leaving: Option<&Leaving>,
+    leaving: Option<&Uids>,
     place: &Place<'a>,
 ) -> Option<&'a Arc<Pod>> {
     let [pod] = place.pods[..] else { return None };
     let is_free = pod.is_active()
-        && leaving.is_none_or(|leaving| !leaving.uids.contains(&pod.metadata.uid))
+        && leaving.is_none_or(|leaving| !leaving.contains(&pod.metadata.uid))
         && !snapshot.scene().is_to_delete(pod)
         && lifecycle::state(pod) != lifecycle::PREPARING_DELETE
         && !inherited::is_in_grace(pod);
@@ -300,7 +300,7 @@ pub(super) fn choose(
     settings: &Settings,
     places: &Places<'_>,
     revisions: &Revisions,
-    leaving: &Leaving,
+    leaving: &Uids,
     turns: &mut Turns<'_>,
     plan: &mut Plan,
 ) -> Chosen {

@@ -131,7 +131,13 @@ fn roll_out(
     let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
     let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
     let chosen = choose::choose(
-        snapshot, settings, places, revisions, &leaving, &mut turns, plan,
+        snapshot,
+        settings,
+        places,
+        revisions,
+        &leaving.uids,
+        &mut turns,
+        plan,
     )
     .with_held(|pod| holding.of(pod));
     update::settle(&scene, Some(&chosen), plan, now);

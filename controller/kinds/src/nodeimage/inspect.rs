@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::v1beta1::nodeimage::{InspectPod, MAX_INSPECTED_PODS};
-use berth_workload::inplace::env::{self, MAX_VARIABLES};
+use berth_workload::inplace::env;
 use berth_workload::inplace::exact::{self, NodeFacts, Verdict};
+use berth_workload::inplace::gated::MAX_VARIABLES;
 use berth_workload::inplace::sidecars;
 use berth_workload::inplace::state::State;
 use berth_workload::inplace::steps::{self, Phase, phase};

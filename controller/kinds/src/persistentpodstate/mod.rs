@@ -1,5 +1,6 @@
 //! PersistentPodState: where the pods of a workload ran last.
 
+mod decide;
 mod explain;
 mod generate;
 mod moved;
@@ -13,10 +14,9 @@ use std::sync::Arc;
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_workload::node::Node;
 use berth_workload::ordinals::Ordinals;
-use berth_workload::plan::{Event, Plan};
 use berth_workload::pod::Pod;
-use jiff::Timestamp;
 
+pub use decide::decide;
 pub use explain::explain;
 pub use generate::Generator;
 pub use records::{LONGEST_ANNOTATION, is_outside, status, wanted_annotations};
@@ -80,72 +80,4 @@ pub enum Pinning {
     TooMany,
     /// Nobody: neither the policy nor the webhook sees pods of protected namespaces.
     Protected,
-}
-
-/// Why no pod is pinned of a workload that has no place in the webhook's configuration, and the remedy.
-const NO_PLACE: &str = "the names of all such workloads are more than the webhook's configuration holds: delete PersistentPodStates \
-    that nobody needs, or set the chart's value podPinning.by to policy";
-
-/// Why no pod of a protected namespace is pinned, and the remedy.
-const PROTECTED: &str = "its namespace is one of the chart's value controller.protectedNamespaces, or the controller's own, and pods \
-    there stay as their authors write them: take the namespace off that value, or use another namespace";
-
-/// Decides what to do beside the records: the object itself comes and goes with its workload's annotations.
-pub fn decide(snapshot: &Snapshot, _: Timestamp) -> Plan {
-    let mut plan = Plan::default();
-    generate::plan(snapshot, &mut plan);
-    let Some(state) = &snapshot.state else {
-        return plan;
-    };
-    if state
-        .status
-        .as_ref()
-        .map(|status| status.observed_generation)
-        != state.metadata.generation
-    {
-        let warnings = news(snapshot, state);
-        plan.events.extend(warnings.map(|(reason, message)| Event {
-            warning: true,
-            reason,
-            message,
-        }));
-    }
-    plan.events.extend(moved::events(snapshot, state));
-    plan
-}
-
-/// What is told once for each generation.
-fn news(
-    snapshot: &Snapshot,
-    state: &PersistentPodState,
-) -> impl Iterator<Item = (&'static str, String)> {
-    let target = &state.spec.target_ref;
-    let target = format!("{} {} ({})", target.kind, target.name, target.api_version);
-    let unsupported = (snapshot.target == Target::Unsupported).then(|| {
-        let message = format!(
-            "spec.targetRef: no records are kept of {target}; name a StatefulSet of apps or apps.kruise.io, or a kind of the list \
-             PPS_Watch_Custom_Workload_WhiteList in the ConfigMap kruise-configuration"
-        );
-        ("TargetUnsupported", message)
-    });
-    let taken = snapshot.rival.as_ref().map(|rival| {
-        let message = format!(
-            "spec.targetRef: PersistentPodState {rival} is older and keeps the records of {target}: delete one of the two"
-        );
-        ("TargetTaken", message)
-    });
-    let beyond = snapshot.beyond.clone().map(|why| ("TooManyRecords", why));
-    let unpinned = match snapshot.pinning {
-        Pinning::Off => Some("the chart's value podPinning.by is none: set it to auto"),
-        Pinning::TooMany => Some(NO_PLACE),
-        Pinning::Protected => Some(PROTECTED),
-        _ => None,
-    };
-    let unpinned = unpinned.map(|why| {
-        (
-            "PodsNotPinned",
-            format!("no pod of {target} is pinned by its record: {why}"),
-        )
-    });
-    [unsupported, taken, beyond, unpinned].into_iter().flatten()
 }

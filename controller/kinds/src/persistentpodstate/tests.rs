@@ -4,6 +4,7 @@ use berth_workload::resource::{NATIVE_STATEFUL_SETS, STATEFUL_SETS};
 use serde_json::{Value, json};
 
 use super::*;
+use jiff::Timestamp;
 
 fn state(fields: Value, records: Value) -> Arc<PersistentPodState> {
     let mut state = json!({

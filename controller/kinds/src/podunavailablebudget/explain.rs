@@ -6,7 +6,8 @@ use berth_workload::budget::{Fault, Rules};
 use berth_workload::plan::Waiting;
 use jiff::Timestamp;
 
-use super::{Snapshot, status, total_unknown};
+use super::Snapshot;
+use super::status::{status, total_unknown};
 
 /// How many pods it has and must keep, then each pod that uses it up, since when and by whom.
 pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {

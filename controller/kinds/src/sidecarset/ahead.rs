@@ -22,9 +22,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, json};
 
 use super::Snapshot;
-use super::choose::Settings;
 use super::names::NAME;
 use super::pods::Member;
+use super::settings::Settings;
 
 /// Jobs that one revision gets at most. Namespaces beyond that pull as their containers start.
 const MOST_JOBS: usize = 256;

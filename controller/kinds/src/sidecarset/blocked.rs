@@ -4,9 +4,10 @@ use berth_workload::plan::{Failure, Outcome, Verb};
 use berth_workload::stuck::NO_IMAGE;
 use serde_json::Value;
 
-use super::choose::{self, Settings};
+use super::choose;
 use super::names::REPAIR;
 use super::pods::{Failure as Failing, Member};
+use super::settings::{self, Settings};
 use super::{Snapshot, Turns, on_pod, revisions};
 
 /// The reason where nothing may go out of service.
@@ -104,7 +105,7 @@ pub(super) fn of_spec_and_pods(
         } else {
             String::new()
         };
-        let what = choose::unreadable(why);
+        let what = settings::unreadable(why);
         return Some((
             UNREADABLE,
             format!(

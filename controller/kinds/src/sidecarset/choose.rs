@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::update_order::UpdateScatterTerm;
-use berth_api::v1beta1::sidecarset::SidecarSetLostPod;
 use berth_workload::intstr::{self, Round};
 use berth_workload::pod::{Pod, order};
 use berth_workload::selector::Selector;
@@ -13,25 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::pods::Member;
-use super::turns::Turns;
+use super::settings::{Settings, unreadable};
 use super::{Snapshot, ahead, repair};
-
-/// The spec's numbers and orders, checked.
-pub(super) struct Settings {
-    /// Why no update begins.
-    pub(super) waits: Option<&'static str>,
-    selector: Option<Selector>,
-    partition: usize,
-    max_unavailable: usize,
-    /// Pods that are out of service for repair.
-    repaired: usize,
-    /// Pods that repair took, and in whose place their workloads have made no other.
-    pub(super) lost: Vec<SidecarSetLostPod>,
-    order: UpdateOrder,
-    turns: Arc<Turns>,
-    hash: String,
-    pub(super) now: Timestamp,
-}
 
 /// Which pods are updated, and which are not.
 #[derive(Default)]
@@ -250,13 +232,6 @@ pub(super) fn choose<'a>(
     }
     chosen.unavailable = unavailable;
     chosen
-}
-
-/// The message for a pod that cannot be read as it is now.
-pub(super) fn unreadable(why: &str) -> String {
-    format!(
-        "stays, because the controller cannot read it: {why}; shorten or remove that field, or delete the pod"
-    )
 }
 
 /// The namespaces take turns. Within a namespace the spec gives the order.

@@ -14,13 +14,16 @@ use serde_json::json;
 
 use super::Hashes;
 use super::audit::lacking;
-use super::choose::{Chosen, Settings, choose, held};
+use super::choose::{Chosen, choose, held};
 use super::inject::metadata;
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, INPLACE_UPDATE_STATE};
-use super::pods::{Member, image, images_in, in_pod, members};
+use super::on_pod::{image, images_in, in_pod};
+use super::pods::{Member, members};
 use super::records::{self, Record, second};
 use super::repair::{self, Turn};
+use super::settings::Settings;
 use super::sidecar::name;
+use super::stages::{END_OF_HOT_UPGRADE, REPAIR, UPDATE};
 use super::{
     Snapshot, ahead, blocked, condition, drift, hot, reach, replaced, revisions, sidecar, status,
 };
@@ -97,12 +100,6 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     plan
 }
 
-/// The stage in which pods get new images.
-pub(super) const UPDATE: &str = "update";
-/// The stage in which a pod is replaced.
-pub(super) const REPAIR: &str = "repair";
-/// The stage in which old containers get the empty image.
-pub(super) const END_OF_HOT_UPGRADE: &str = "end of hot upgrade";
 /// Until pods are looked at whose annotations were not read.
 const READ_AGAIN: SignedDuration = SignedDuration::from_millis(200);
 /// The most pods whose annotations are read in one round.

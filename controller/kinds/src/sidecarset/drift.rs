@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::names::{HASH, INJECTED_LIST, IS_INJECTED};
 use super::on_pod::Known;
-use super::pods::{image, in_pod};
+use super::on_pod::{image, in_pod};
 use super::sidecar::{self, List, name};
 use super::{Snapshot, hot, on_pod};
 

@@ -1,58 +1,19 @@
 //! Events of pods, and of what only the outcome of a plan tells.
 
 use berth_api::v1beta1::sidecarset::SidecarSetStatus;
-use berth_workload::plan::{Action, Deed, Event, Failure, Outcome, Plan, Step, Target, Verb};
-use berth_workload::resource::PODS;
+use berth_workload::plan::{Action, Event, Outcome, Plan, Target};
 
 use super::blocked::{NO_BUDGET, REFUSED};
-use super::decide::{END_OF_HOT_UPGRADE, UPDATE};
 use super::names::BLOCKED;
+use super::stages::{END_OF_HOT_UPGRADE, UPDATE};
+use super::tried::{failure, tried_steps};
 use super::{Snapshot, Turns, choose, status};
-
-/// How pods are updated and replaced, and how a hot upgrade ends.
-const DEEDS: [Deed; 2] = [Deed::of(Verb::Patch, PODS), Deed::of(Verb::Evict, PODS)];
 
 /// The events of pods: a pod is set aside after this plan, or a hot upgrade ended.
 pub fn pod_events(turns: &Turns, plan: &Plan, outcome: &Outcome) -> Vec<(Target, Event)> {
     let mut events = refusals(turns, plan, outcome);
     events.extend(ends_of_hot_upgrades(plan, outcome));
     events
-}
-
-/// The failure of a pod's change. Pods of several namespaces may have one name, and one pod may be
-/// written in several ways.
-pub(super) fn failure<'a>(outcome: &'a Outcome, target: &Target) -> Option<&'a Failure> {
-    let is_its = |failure: &&Failure| {
-        DEEDS.contains(&failure.deed)
-            && (&failure.namespace, &failure.object) == (&target.namespace, &target.name)
-    };
-    outcome.failures.iter().find(is_its)
-}
-
-/// The steps of the stage of this name; none where a required stage before it failed, because then
-/// none is tried.
-pub(super) fn tried_steps<'a>(
-    plan: &'a Plan,
-    outcome: &Outcome,
-    stage: &'static str,
-) -> Vec<&'a Step> {
-    let before = plan
-        .stages
-        .iter()
-        .take_while(|known| known.name != stage)
-        .filter(|known| known.required);
-    let mut needed = before
-        .flat_map(|stage| &stage.steps)
-        .flat_map(|step| &step.actions)
-        .map(Action::deed);
-    if needed.any(|deed| outcome.failures.iter().any(|failure| failure.deed == deed)) {
-        return Vec::new();
-    }
-    plan.stages
-        .iter()
-        .filter(|known| known.name == stage)
-        .flat_map(|stage| &stage.steps)
-        .collect()
 }
 
 /// Pods that are set aside.
@@ -130,7 +91,8 @@ pub fn blocked_event(snapshot: &Snapshot, new: &SidecarSetStatus) -> Option<Even
 
 #[cfg(test)]
 mod tests {
-    use berth_workload::resource::{CONTROLLER_REVISIONS, IMAGE_PULL_JOBS};
+    use berth_workload::plan::{Deed, Failure, Verb};
+    use berth_workload::resource::{CONTROLLER_REVISIONS, IMAGE_PULL_JOBS, PODS};
     use serde_json::json;
 
     use super::super::decide;

@@ -8,8 +8,7 @@ use berth_workload::plan::PodPatch;
 use berth_workload::pod::Pod;
 
 use super::names::{VERSION_ALT_PREFIX, VERSION_PREFIX, WORKING_HOT_CONTAINER};
-use super::on_pod::working;
-use super::pods::{image, images_in, in_pod};
+use super::on_pod::{image, images_in, in_pod, working};
 use super::sidecar::{self, List, hot_pair, name};
 
 /// The two containers that one is in a pod.

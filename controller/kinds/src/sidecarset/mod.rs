@@ -30,8 +30,11 @@ mod repair;
 mod replaced;
 pub mod resources;
 mod revisions;
+mod settings;
 pub mod sidecar;
+mod stages;
 mod status;
+mod tried;
 mod turns;
 mod wanted;
 

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use berth_api::v1beta1::sidecarset::SidecarSetSpec;
-use berth_workload::pod::Pod;
+use berth_api::v1beta1::sidecarset::{SidecarContainer, SidecarSetSpec};
+use berth_workload::plan::PodPatch;
+use berth_workload::pod::{Container, Pod};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::names::{HASH, HASH_WITHOUT_IMAGE, INJECTED_LIST, WORKING_HOT_CONTAINER};
-use super::pods::in_pod;
-use super::sidecar;
+use super::sidecar::{self, List};
 
 /// What is asked of a record ([`super::records::Record`]). Each decision reads those of all pods, and of each that of one SidecarSet:
 /// nothing else of the text is kept on the way.
@@ -147,6 +147,32 @@ pub(super) fn working(pod: &Pod) -> BTreeMap<String, String> {
     let text = pod.metadata.annotation(WORKING_HOT_CONTAINER);
     text.and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default()
+}
+
+/// The container that a pod has by this name in the list that it belongs in. A pod may have one of its own by that name in the other.
+pub(super) fn in_pod<'a>(pod: &'a Pod, name: &str, list: List) -> Option<&'a Container> {
+    let containers = match list {
+        List::Init => &pod.spec.native_sidecars,
+        List::Main => &pod.spec.containers,
+    };
+    containers.iter().find(|container| *container.name == *name)
+}
+
+/// The image of a container.
+pub(super) fn image(container: &SidecarContainer) -> &str {
+    container
+        .container
+        .get("image")
+        .and_then(|image| image.as_str())
+        .unwrap_or_default()
+}
+
+/// The images of a patch that are written in this list.
+pub(super) fn images_in(patch: &mut PodPatch, list: List) -> &mut BTreeMap<String, String> {
+    match list {
+        List::Init => &mut patch.native_images,
+        List::Main => &mut patch.images,
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a decision knows of one pod that has containers of the SidecarSet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::image::{normalised, pins};
@@ -9,14 +9,13 @@ use berth_workload::inplace::exact::{self, Verdict};
 use berth_workload::inplace::sidecars;
 use berth_workload::inplace::state::State;
 use berth_workload::node::image::facts;
-use berth_workload::plan::PodPatch;
-use berth_workload::pod::{Container, ContainerStatus, Pod};
+use berth_workload::pod::{ContainerStatus, Pod};
 use berth_workload::stuck::NO_IMAGE;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;
 use super::hot::{self, Pair};
-use super::on_pod;
+use super::on_pod::{self, image, in_pod};
 use super::sidecar::{self, List};
 
 /// The longest time that a pod counts against `maxUnavailable` when its update takes nothing out of
@@ -50,32 +49,6 @@ pub(super) struct Member<'a> {
     pub(super) upgrading: Vec<Pair>,
     /// Those of them, by their names in the SidecarSet, of which the new one is proven and ready.
     pub(super) handed_over: BTreeSet<String>,
-}
-
-/// The image of a container.
-pub(super) fn image(container: &SidecarContainer) -> &str {
-    container
-        .container
-        .get("image")
-        .and_then(|image| image.as_str())
-        .unwrap_or_default()
-}
-
-/// The container that a pod has by this name in the list that it belongs in. A pod may have one of its own by that name in the other.
-pub(super) fn in_pod<'a>(pod: &'a Pod, name: &str, list: List) -> Option<&'a Container> {
-    let containers = match list {
-        List::Init => &pod.spec.native_sidecars,
-        List::Main => &pod.spec.containers,
-    };
-    containers.iter().find(|container| *container.name == *name)
-}
-
-/// The images of a patch that are written in this list.
-pub(super) fn images_in(patch: &mut PodPatch, list: List) -> &mut BTreeMap<String, String> {
-    match list {
-        List::Init => &mut patch.native_images,
-        List::Main => &mut patch.images,
-    }
 }
 
 /// The pods that the SidecarSet updates.

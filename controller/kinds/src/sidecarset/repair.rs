@@ -10,6 +10,8 @@
 mod course;
 mod how;
 mod lost;
+mod stays;
+mod turn;
 
 use std::sync::Arc;
 
@@ -24,83 +26,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::audit::{Lack, lacking};
-use super::choose::{Settings, unreadable};
 use super::names::{REPAIR, REPAIRING};
 use super::pods::Member;
-use super::{Asked, Snapshot, Turns, refused};
+use super::settings::Settings;
+use super::{Snapshot, Turns, refused};
 use course::go_on;
 use how::How;
+use stays::{held, stays};
+use turn::{owner, pods_of, record};
 
 pub(super) use lost::{given_up, next_try, still_lost, stopped};
-
-/// How long after a refusal the next one is asked for.
-pub(super) const REFUSED: SignedDuration = SignedDuration::from_secs(10);
+pub(super) use turn::{REFUSED, Scope, Turn};
 
 /// So much older than the next turn is every pod of its workload: the successor is to be younger than they are, and pods tell their
 /// age in whole seconds. As much again is for clocks that differ.
 const APART: SignedDuration = SignedDuration::from_secs(2);
-
-/// Which pods are to be replaced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
-    /// None.
-    Nobody,
-    /// Those that were missed.
-    Missed,
-    /// All that lack something.
-    All,
-}
-
-impl Scope {
-    pub(super) fn of(snapshot: &Snapshot) -> Self {
-        let annotations = snapshot.set.metadata.annotations.as_ref();
-        match annotations
-            .and_then(|all| all.get(REPAIR))
-            .map(String::as_str)
-        {
-            Some("Missed") => Self::Missed,
-            Some("All") => Self::All,
-            _ => Self::Nobody,
-        }
-    }
-
-    fn has(self, lack: Lack) -> bool {
-        self == Self::All || (self == Self::Missed && lack == Lack::Missed)
-    }
-}
-
-/// Whose turn it is.
-#[derive(Debug)]
-pub(super) enum Turn<'a> {
-    /// Nobody asks for repair.
-    Off,
-    /// Nothing that repair could replace lacks anything; of what it leaves alone, one and why; and the record that is kept.
-    Idle(Option<String>, Option<SidecarSetRepair>),
-    /// No turn begins, or goes on, for this.
-    Waits(String),
-    /// It begins after this time, for the workload has just made another pod.
-    Soon(SignedDuration),
-    /// It begins with the record.
-    Begins(&'a Arc<Pod>, SidecarSetRepair),
-    /// It has begun: this is to be done.
-    Replaces(&'a Arc<Pod>, Lack, How),
-    /// It is done, and the successor is not proven yet. The pod itself ends after this time at the latest, if it is still there.
-    UnderWay(String, Option<SignedDuration>),
-    /// It is done, and its workload has something to do since then. For so long it is still waited
-    /// for.
-    Missing(String, Timestamp, SignedDuration),
-    /// It was waited for long enough.
-    Lost(String),
-    /// The successor would lack the containers, so the pod stays, and another one is next.
-    Fruitless(String),
-    /// It is over.
-    Over,
-    /// The successor lacks the containers, too: no other pod of the workload is next.
-    Stops(String),
-    /// So it is in several namespaces: repair takes no pods but of these workloads, and those
-    /// later.
-    Stopped(String),
-}
 
 /// How many pods are out of service for repair, or about to be.
 pub(super) fn reserved(snapshot: &Snapshot) -> usize {
@@ -115,10 +55,6 @@ pub(super) fn reserved(snapshot: &Snapshot) -> usize {
         !record.over && !serves
     };
     usize::from(is_asked && record(snapshot).is_some_and(is_out))
-}
-
-fn record(snapshot: &Snapshot) -> Option<&SidecarSetRepair> {
-    snapshot.set.status.as_ref()?.repair.as_ref()
 }
 
 /// Was the last one not let go? Nobody tells when it would be.
@@ -166,61 +102,6 @@ fn most(snapshot: &Snapshot) -> Result<usize, String> {
     let selected = snapshot.pods.iter().filter(|pod| pod.is_active()).count();
     intstr::resolve(&most, selected, Round::Up)
         .map_err(|error| format!("spec.updateStrategy.maxUnavailable: {error}"))
-}
-
-/// Why nothing new is done to any pod.
-fn held(snapshot: &Snapshot) -> Option<String> {
-    let spec = &snapshot.set.spec;
-    if spec.update_strategy.paused {
-        Some("it is paused by spec.updateStrategy.paused".to_owned())
-    } else if spec.injection_strategy.paused {
-        Some("spec.injectionStrategy.paused: another pod would lack the containers, too".to_owned())
-    } else if snapshot.asked != Asked::Yes {
-        let until =
-            "until a dry run of a pod's creation shows that the webhook is asked and answers";
-        Some(format!(
-            "another pod may lack the containers, too, {until}: see the condition InjectionReady"
-        ))
-    } else {
-        None
-    }
-}
-
-/// Why a pod is not replaced that lacks this; `None` if it is.
-fn stays(snapshot: &Snapshot, settings: &Settings, pod: &Pod, lack: Lack) -> Option<String> {
-    if let Err(why) = How::of(pod) {
-        return Some(why);
-    }
-    if let Some(why) = snapshot.unreadable.get(&pod.metadata.uid) {
-        return Some(unreadable(why));
-    }
-    if let Some(why) = lost::stays(&settings.lost, pod, settings.now) {
-        return Some(why);
-    }
-    if snapshot.taken.contains_key(&pod.metadata.uid) {
-        return Some(
-            "stays, for another pod would get the containers of a canary in place of these"
-                .to_owned(),
-        );
-    }
-    if lack != Lack::NotUpgradable {
-        return None;
-    }
-    // It works with what it has, and whoever keeps updates from it keeps them from it this way, too.
-    if !snapshot.updates() {
-        Some("stays, for spec.updateStrategy.type is NotUpdate".to_owned())
-    } else if !settings.selects(pod) {
-        Some("is not selected by spec.updateStrategy.selector".to_owned())
-    } else if settings.has_partition() {
-        Some("stays as long as spec.updateStrategy.partition is not 0".to_owned())
-    } else if snapshot.set.spec.injection_strategy.revision.is_some() {
-        Some(
-            "stays, for spec.injectionStrategy.revision gives another pod an older revision"
-                .to_owned(),
-        )
-    } else {
-        None
-    }
 }
 
 fn begin<'a>(
@@ -383,29 +264,6 @@ fn newest(snapshot: &Snapshot, pod: &Pod) -> Option<Timestamp> {
     siblings
         .filter_map(|sibling| sibling.metadata.creation_timestamp)
         .max()
-}
-
-/// The pods of a workload, those that a canary takes among them.
-fn pods_of<'a>(
-    snapshot: &'a Snapshot,
-    namespace: &'a str,
-    uid: &'a str,
-) -> impl Iterator<Item = &'a Arc<Pod>> {
-    let all = snapshot.pods.iter().chain(snapshot.taken.values());
-    all.filter(move |pod| is_of(pod, namespace, uid))
-}
-
-fn owner(pod: &Pod) -> &str {
-    pod.metadata.controller().map_or("", |owner| &owner.uid)
-}
-
-fn is_of(pod: &Pod, namespace: &str, uid: &str) -> bool {
-    *pod.metadata.namespace == *namespace && owner(pod) == uid
-}
-
-/// Did the pod come after one of this name, by its own name or by being younger than the newest of its workload was?
-fn is_later(pod: &Pod, name: &str, newest: Option<Timestamp>) -> bool {
-    *pod.metadata.name == *name || pod.metadata.creation_timestamp > newest
 }
 
 /// What replaces a pod.

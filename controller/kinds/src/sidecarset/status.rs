@@ -11,12 +11,13 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::audit::{Lack, in_force_since, lacking, selector_hash};
-use super::choose::{Settings, choose, held};
-use super::events::failure;
+use super::choose::{choose, held};
 use super::names::{BLOCKED, INJECTION_READY, REPAIRING};
 use super::pods::{Member, members};
 use super::repair::{self, Scope, Turn};
 use super::revisions::History;
+use super::settings::Settings;
+use super::tried::failure;
 use super::{Asked, Snapshot, Turns, blocked, drift, on_pod, reach, replaced};
 
 /// The status after a plan was carried out.

@@ -10,8 +10,8 @@ use berth_workload::pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Snapshot;
-use super::decide::{REPAIR, UPDATE};
-use super::events::{failure, tried_steps};
+use super::stages::{REPAIR, UPDATE};
+use super::tried::{failure, tried_steps};
 
 /// The time that a pod is set aside after its second failed try, and the longest such time.
 const FIRST: SignedDuration = SignedDuration::from_mins(1);

@@ -1,6 +1,7 @@
 //! The condition `Blocked` of a StatefulSet.
 
 mod claims;
+mod lasting;
 mod names;
 mod nodes;
 mod order;
@@ -13,7 +14,7 @@ use berth_workload::gates::Gate;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::podset::Uids;
 use berth_workload::stuck::{self, Cause, Grade};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Snapshot;
@@ -21,9 +22,6 @@ use super::places::Places;
 use super::settings::{self, Settings};
 
 pub use nodes::nodes_to_watch;
-
-/// What passes by itself is told when it has lasted for so long.
-const LASTING: SignedDuration = SignedDuration::from_secs(60);
 
 /// Brings the condition among those of `new` up to date.
 pub(super) fn set(
@@ -91,14 +89,6 @@ fn in_order<'a>(
     settings
         .filter(|settings| !settings.is_parallel)
         .map(|settings| Places::new(snapshot, settings, now))
-}
-
-/// Something that may pass by itself, and counts when it has lasted.
-fn lasting(reason: &'static str, message: String, since: Option<Timestamp>) -> Cause {
-    let from = since
-        .and_then(|since| since.checked_add(LASTING).ok())
-        .unwrap_or(Timestamp::UNIX_EPOCH);
-    Cause::new(Grade::Lasting, reason, message, from)
 }
 
 /// `ordinals.start` where its gate is off.

@@ -72,12 +72,6 @@ fn new_claim(snapshot: &Snapshot, template: &Value, name: &str) -> Value {
     claim
 }
 
-/// Of the revision that is wanted, and with a volume of each claim template? These are no part of a revision. One that was taken
-/// away leaves a pod as it is.
-pub(super) fn is_updated(snapshot: &Snapshot, is_of_revision: bool, pod: &Pod) -> bool {
-    is_of_revision && claim_template::without_volume(&snapshot.scene().workload, pod).is_none()
-}
-
 /// What becomes of claims.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Policy {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use berth_api::names::condition;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
-use berth_api::v1beta1::statefulset::StatefulSet;
+use berth_api::v1beta1::statefulset::{MAX_MIN_READY_SECONDS, StatefulSet, StatefulSetSpec};
 use berth_workload::claim::Claim;
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
@@ -126,7 +126,7 @@ fn workload(set: &StatefulSet) -> Workload<'_> {
         template: &spec.template,
         claim_templates: &spec.volume_claim_templates,
         lifecycle: spec.lifecycle.as_ref(),
-        min_ready_seconds: settings::min_ready_seconds(spec),
+        min_ready_seconds: min_ready_seconds(spec),
         pods_to_delete: &[],
         labels: PodLabels::default(),
         gates: &OF_NEW_PODS,
@@ -142,4 +142,13 @@ fn workload(set: &StatefulSet) -> Workload<'_> {
             message: &blocked.message,
         }),
     }
+}
+
+/// Seconds that a pod is ready before it is available.
+fn min_ready_seconds(spec: &StatefulSetSpec) -> i32 {
+    let rolling = spec.update_strategy.rolling_update.as_ref();
+    rolling
+        .and_then(|rolling| rolling.min_ready_seconds)
+        .unwrap_or(0)
+        .clamp(0, MAX_MIN_READY_SECONDS)
 }

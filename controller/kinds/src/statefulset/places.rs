@@ -7,13 +7,14 @@ use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_workload::inplace::steps;
 use berth_workload::ordinals::ordinal_of;
 use berth_workload::pod::{Pod, availability};
-use berth_workload::podset::claim_template;
 use berth_workload::podset::history::Revisions;
 use jiff::Timestamp;
 
+use berth_workload::podset::claim_template;
+
 use super::growth::Growth;
 use super::settings::{Settings, ordinals};
-use super::{Snapshot, claims, workload};
+use super::{Snapshot, workload};
 
 /// Pods that one plan creates at most.
 pub(super) const MOST_CREATIONS: usize = 256;
@@ -74,7 +75,7 @@ impl<'a> Places<'a> {
 
     /// Is it as the spec wants it?
     pub(super) fn is_updated(&self, revisions: &Revisions, pod: &Pod) -> bool {
-        claims::is_updated(self.snapshot, revisions.is_updated(pod), pod)
+        is_updated(self.snapshot, revisions.is_updated(pod), pod)
     }
 
     /// How many pods may go out of service: none while as many others are as may be.
@@ -176,4 +177,10 @@ pub fn former_claims<'a>(
     pods.into_iter()
         .flat_map(|pod| claim_template::former_claim_names(&workload, pod))
         .collect()
+}
+
+/// Of the revision that is wanted, and with a volume of each claim template? These are no part of a revision. One that was taken
+/// away leaves a pod as it is.
+pub(super) fn is_updated(snapshot: &Snapshot, is_of_revision: bool, pod: &Pod) -> bool {
+    is_of_revision && claim_template::without_volume(&snapshot.scene().workload, pod).is_none()
 }

@@ -3,8 +3,8 @@
 use berth_api::IntOrString;
 use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use berth_api::v1beta1::statefulset::{
-    MAX_MIN_READY_SECONDS, PodManagementPolicy, PodUpdatePolicy, RollingUpdateStatefulSetStrategy,
-    StatefulSetSpec, StatefulSetUpdateStrategyType,
+    PodManagementPolicy, PodUpdatePolicy, RollingUpdateStatefulSetStrategy, StatefulSetSpec,
+    StatefulSetUpdateStrategyType,
 };
 use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
@@ -18,7 +18,7 @@ use berth_workload::update_order::UpdateOrder;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::Snapshot;
+use super::{Snapshot, min_ready_seconds};
 
 /// What the spec asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,15 +147,6 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
             .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
             .min(MAX_REVISION_HISTORY_LIMIT),
     })
-}
-
-/// Seconds that a pod is ready before it is available.
-pub(super) fn min_ready_seconds(spec: &StatefulSetSpec) -> i32 {
-    let rolling = spec.update_strategy.rolling_update.as_ref();
-    rolling
-        .and_then(|rolling| rolling.min_ready_seconds)
-        .unwrap_or(0)
-        .clamp(0, MAX_MIN_READY_SECONDS)
 }
 
 fn partition(

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::growth::Sizes;
-use super::{Snapshot, blocked, claims, settings};
+use super::{Snapshot, blocked, places, settings};
 
 /// The status to write: equal to the one that the StatefulSet has when nothing changed. While the revision of a new template is
 /// being written, nothing is said of the new generation yet: whoever waits for it must not take the old revision's numbers for
@@ -91,7 +91,7 @@ fn count(snapshot: &Snapshot, updated: &str, status: &mut StatefulSetStatus, now
             && revision::same(pod.metadata.label(REVISION_LABEL).unwrap_or_default(), name)
     };
     let is_updated = |pod: &Pod| {
-        claims::is_updated(snapshot, is_of(pod, updated), pod) && !steps::lacks_resources(pod)
+        places::is_updated(snapshot, is_of(pod, updated), pod) && !steps::lacks_resources(pod)
     };
     let is_ready = |pod: &Pod| availability(pod, seconds, now).is_ready();
     let is_available = |pod: &Pod| availability(pod, seconds, now).is_available();

@@ -9,62 +9,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::brief::Brief;
 use super::env::Env;
 use super::exact::{NodeFacts, Verdict};
+use super::phase::{Phase, target};
 use super::resize::Resizes;
 use super::restart;
-use super::state::{self, State, null_as_empty};
-use super::steps::{Phase, target};
+use super::state::{self, State};
 use crate::plan::{Action, PodPatch};
 use crate::pod::Pod;
 
-/// Containers that were updated together.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Batch {
-    /// When.
-    pub timestamp: Option<Timestamp>,
-    /// Their names.
-    #[serde(deserialize_with = "null_as_empty")]
-    pub containers: Vec<String>,
-}
-
-/// What must hold before the next batch.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PreCheck {
-    /// Containers that must be ready.
-    #[serde(deserialize_with = "null_as_empty")]
-    pub containers_required_ready: Vec<String>,
-}
-
-/// Labels and annotations that OpenKruise changes together with a container that reads them; those without a value go.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct RefMetadata {
-    /// Labels.
-    #[serde(
-        deserialize_with = "null_as_empty",
-        skip_serializing_if = "BTreeMap::is_empty"
-    )]
-    pub labels: BTreeMap<String, Option<String>>,
-    /// Annotations.
-    #[serde(
-        deserialize_with = "null_as_empty",
-        skip_serializing_if = "BTreeMap::is_empty"
-    )]
-    pub annotations: BTreeMap<String, Option<String>>,
-}
-
-impl RefMetadata {
-    pub(super) fn add_to(self, patch: &mut PodPatch) {
-        patch.labels.extend(self.labels);
-        patch.annotations.extend(self.annotations);
-    }
-}
+pub use super::batch::{Batch, PreCheck};
 
 /// A change to a revision, together with what an update before it has left to do, the revision label being that of the
 /// whole, and with the variables that it has not proven. Where both revisions have the same, the patch between them has none.

@@ -10,85 +10,20 @@ use berth_api::env_hash;
 use berth_api::inplace::{RuntimeContainerHashes, RuntimeContainerMeta, RuntimeContainerMetaSet};
 use berth_api::names::{self, annotation};
 use berth_api::v1beta1::nodeimage::InspectEnv;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::change::Change;
-use super::exact::{Created, NodeFacts, Verdict, without_scheme};
 use super::state::State;
-use crate::gates::{Gate, Gates};
+use super::verdict::{Created, Judged, NodeFacts, Verdict, without_scheme};
 use crate::plan::{Action, PodPatch};
 use crate::pod::Pod;
+
+pub use crate::pod_patch::Env;
 
 /// Set by OpenKruise's SidecarSets when they upgrade a container; it restarts nothing.
 const NEVER_RESTART: [&str; 2] = [
     names::env::SIDECARSET_VERSION,
     names::env::SIDECARSET_VERSION_ALT,
 ];
-
-/// Variables of one pod that a change may restart containers for: with more, what the pod's node is asked and answers would
-/// fill its NodeImage.
-pub const MAX_VARIABLES: usize = 64;
-
-/// By container and variable: the hash of the value that a change asks for, empty where the value does not change.
-/// Empty altogether when no value changes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Env(BTreeMap<String, BTreeMap<String, String>>);
-
-impl Env {
-    /// Nothing is known or asked for.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Does any value change?
-    pub fn changes(&self) -> bool {
-        self.containers().next().is_some()
-    }
-
-    /// The containers that must be created anew, or be proven to have the values already.
-    pub fn containers(&self) -> impl Iterator<Item = &String> {
-        self.0
-            .iter()
-            .filter(|(_, values)| values.values().any(|hash| !hash.is_empty()))
-            .map(|(name, _)| name)
-    }
-
-    /// The variables of these containers alone.
-    pub(super) fn of(&self, containers: &BTreeSet<String>) -> Self {
-        let of = self.0.iter().filter(|(name, _)| containers.contains(*name));
-        Self(
-            of.map(|(name, values)| (name.clone(), values.clone()))
-                .collect(),
-        )
-    }
-
-    /// All but the wanted values of these containers.
-    pub(super) fn without(mut self, containers: &BTreeSet<String>) -> Self {
-        let of = self
-            .0
-            .iter_mut()
-            .filter(|(name, _)| containers.contains(*name));
-        of.flat_map(|(_, values)| values.values_mut())
-            .for_each(String::clear);
-        self
-    }
-
-    /// With the values of a later change.
-    pub(super) fn overlaid(mut self, later: &Self) -> Self {
-        for (container, values) in &later.0 {
-            let known = self.0.entry(container.clone()).or_default();
-            for (variable, hash) in values {
-                let entry = known.entry(variable.clone()).or_default();
-                if !hash.is_empty() {
-                    entry.clone_from(hash);
-                }
-            }
-        }
-        self
-    }
-}
 
 /// The variables of a template that read their pod's labels and annotations, by container.
 #[derive(Debug)]
@@ -169,25 +104,6 @@ fn sources(container: &Value) -> BTreeMap<String, Source> {
     sources
 }
 
-/// The change as the feature gates allow it: without the gate, or without daemons, labels and annotations restart nothing.
-/// One with more than [`MAX_VARIABLES`] variables takes a new pod.
-pub fn gated(mut change: Change, gates: Gates) -> Change {
-    if let Change::InPlace(patch) = &mut change
-        && !(gates.has(Gate::InPlaceUpdateEnvFromMetadata) && gates.has(Gate::KruiseDaemon))
-    {
-        patch.env = Env::default();
-    }
-    if let Change::InPlace(patch) = &change
-        && patch.env.0.values().map(BTreeMap::len).sum::<usize>() > MAX_VARIABLES
-    {
-        let what = format!(
-            "template.spec.containers[].env (more than {MAX_VARIABLES} from labels and annotations)"
-        );
-        return Change::Recreate { fields: vec![what] };
-    }
-    change
-}
-
 /// What the node's daemon is asked and told about the pod. Empty unless an update is to be proven.
 pub fn question(pod: &Pod) -> Vec<InspectEnv> {
     let asks =
@@ -229,18 +145,6 @@ fn update_of(state: &State) -> String {
     state
         .update_timestamp
         .map_or_else(String::new, |time| time.to_string())
-}
-
-/// Whether the containers have the values that are wanted.
-pub(super) enum Judged {
-    /// There are none to have.
-    Nothing,
-    /// All of them do.
-    Proven,
-    /// One of them does not, or the kubelet has not told of the one that does.
-    Wait(String),
-    /// The node has not said.
-    Ask(String),
 }
 
 /// Judges by what the node says.

@@ -14,76 +14,13 @@ use std::collections::BTreeMap;
 use berth_api::image;
 
 use super::env;
-use super::kubelet_hash::kubelet_hash;
-use super::resize::{self, Resizes};
+use super::resize;
 use super::restart;
 use super::state::{Before, State};
+use super::verdict::without_scheme;
+
+pub use super::verdict::{Created, NodeFacts, Verdict};
 use crate::pod::{ContainerStatus, Pod, gates};
-
-/// What a node's daemon reported that bears on one pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeFacts {
-    /// By container name: the newest container and the image name that it was created from.
-    pub created: BTreeMap<String, Created>,
-    /// By normalised reference: every id that the image has on the node.
-    pub image_ids: BTreeMap<String, Vec<String>>,
-}
-
-/// A container as the runtime has it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Created {
-    /// Its id, without the runtime's scheme.
-    pub container_id: String,
-    /// The kubelet's hash of the spec that it was created from ([`super::kubelet_hash`]).
-    pub hash: String,
-    /// The image as the pod's spec named it then, where the runtime keeps that; empty where not.
-    pub image: String,
-    /// The id of the image that it runs; empty where that is not known.
-    pub image_id: String,
-    /// How many containers of its name the pod had before.
-    pub attempt: Option<i32>,
-    /// The update that the node was asked about with the variables; empty while it stops the container.
-    pub update: String,
-    /// By variable that was asked for: the hash of the value that it was created with.
-    pub env: BTreeMap<String, String>,
-    /// The hash of those together, as OpenKruise counts it; empty where nothing was asked.
-    pub env_hash: String,
-}
-
-impl Created {
-    /// It is the container that the pod's status shows, or one that came after it: the runtime knows a new container up
-    /// to a second before the kubelet says so.
-    fn is_present(&self, status: &ContainerStatus) -> bool {
-        without_scheme(&self.container_id) == without_scheme(&status.container_id)
-            || self
-                .attempt
-                .is_some_and(|attempt| attempt > status.restart_count)
-    }
-
-    fn is_from(&self, container: &str, wanted: &str) -> bool {
-        self.hash == kubelet_hash(container, wanted)
-            || (!self.image.is_empty()
-                && image::normalised(&self.image) == image::normalised(wanted))
-    }
-}
-
-/// The answer for a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Every changed container runs what the spec says, or nothing had to change.
-    Exact {
-        /// Which source settled it: `pod` or `node`.
-        verified_by: &'static str,
-        /// Containers whose image is not what the wanted name resolves to on the node today: a tag moved.
-        moved_tags: Vec<String>,
-    },
-    /// Not yet.
-    Wait(String),
-    /// Not yet: of the resources that are wanted, the pod's spec lacks these.
-    Resize(Resizes),
-    /// The pod's status cannot tell; its node's daemon must.
-    AskNode(String),
-}
 
 /// The answer for one container.
 enum One {
@@ -251,13 +188,6 @@ fn is_told(node: &NodeFacts, status: &ContainerStatus) -> bool {
     })
 }
 
-/// The runtime's own id: `containerd://abc` is `abc`.
-pub(super) fn without_scheme(container_id: &str) -> &str {
-    container_id
-        .rsplit_once("://")
-        .map_or(container_id, |(_, id)| id)
-}
-
 /// A container that is the one of before: it runs, or waits to be the new one.
 fn not_yet(status: &ContainerStatus, wanted: &str, before: &str) -> String {
     let name = &status.name;
@@ -269,6 +199,7 @@ fn not_yet(status: &ContainerStatus, wanted: &str, before: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::kubelet_hash::kubelet_hash;
     use super::*;
     use crate::pod::{Condition, Container, Metadata, ReadinessGate, Spec, Status};
 

@@ -15,10 +15,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::batches::{self, RefMetadata};
+use super::batch::RefMetadata;
+use super::batches;
 use super::brief::Brief;
+use super::phase::target;
 use super::state::{self, State};
-use super::steps;
 use crate::plan::{Action, PodPatch};
 use crate::pod::Pod;
 use crate::revision::REVISION_LABEL;
@@ -105,7 +106,7 @@ pub fn end_of_grace(pod: &Pod, revision: Option<&Brief<'_>>, now: Timestamp) -> 
         .annotations
         .insert(state::ANNOTATION.into(), Some(state.to_annotation()));
     Action::PatchPod {
-        target: steps::target(pod),
+        target: target(pod),
         patch,
     }
 }

@@ -5,24 +5,19 @@
 //! kubelet then gives the containers what the spec says, puts it off, or refuses; its conditions and the resources of the
 //! container statuses say which.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::pod::resources::{Resources, thousandths};
 use crate::pod::{Condition, Pod};
+use crate::pod_patch::KINDS;
 use crate::revision::quantity;
 
-/// By container name: what is to be written.
-pub type Resizes = BTreeMap<String, Resize>;
+pub use crate::pod_patch::{Resize, Resizes};
 
 /// The reason of a resize that its node can never do.
 pub const INFEASIBLE: &str = "ResizeInfeasible";
 /// The resources that can change in place.
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
-/// Where a container names them.
-const KINDS: [&str; 2] = ["limits", "requests"];
 
 /// May resources change in place?
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,56 +29,6 @@ pub enum Ability {
     Missing,
     /// The gate is on, and the cluster has `pods/resize`.
     On,
-}
-
-/// Resources of one container, as the template writes them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Resize {
-    /// Requests of cpu and memory.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub requests: BTreeMap<String, String>,
-    /// Limits of cpu and memory.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub limits: BTreeMap<String, String>,
-    /// The container's `resizePolicy` restarts it for this.
-    #[serde(skip)]
-    pub restarts: bool,
-    /// The container is a sidecar among the init containers.
-    #[serde(skip)]
-    pub sidecar: bool,
-}
-
-impl Resize {
-    /// The list of a pod's spec that the container is in.
-    pub fn list(&self) -> &'static str {
-        if self.sidecar {
-            "initContainers"
-        } else {
-            "containers"
-        }
-    }
-
-    fn of_kind(&mut self, kind: &str) -> &mut BTreeMap<String, String> {
-        if kind == "limits" {
-            &mut self.limits
-        } else {
-            &mut self.requests
-        }
-    }
-
-    /// Every amount as `kind`, `resource` and quantity.
-    fn amounts(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
-        let limits = self
-            .limits
-            .iter()
-            .map(|(resource, quantity)| (KINDS[0], &**resource, &**quantity));
-        limits.chain(
-            self.requests
-                .iter()
-                .map(|(resource, quantity)| (KINDS[1], &**resource, &**quantity)),
-        )
-    }
 }
 
 /// Compares the resources of a container in two templates. What can change in place is added to `resizes`; the fields that

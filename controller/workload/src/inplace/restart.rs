@@ -5,24 +5,20 @@
 //! the proof: another container runs. One whose image changes as well is the kubelet's to restart, and is named all the
 //! same: the image may be taken back before the kubelet has seen it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use berth_api::names::annotation::RESTARTED_AT;
 use serde_json::Value;
 
-use super::change::Change;
-use super::env::Judged;
-use super::exact::without_scheme;
 use super::state::State;
-use crate::gates::{Gate, Gates};
+use super::verdict::{Judged, without_scheme};
 use crate::plan::PodPatch;
 use crate::pod::{ContainerStatus, Pod};
 
+pub use super::state::Restarts;
+
 /// Containers of one pod that a template may have restarted: with more, what the pod's node is asked would fill its NodeImage.
 pub const MAX_RESTARTED: usize = 64;
-
-/// By container: the id of the one that is to run no more, without the runtime's scheme; empty where none was there.
-pub type Restarts = BTreeMap<String, String>;
 
 /// The containers of the new template that the patch restarts. What keeps them from being restarted in place is added to `fields`.
 ///
@@ -52,21 +48,7 @@ pub(super) fn asked(new: &Value, patch: &PodPatch, fields: &mut Vec<String>) -> 
     containers.iter().map(name).collect()
 }
 
-/// The change as the feature gates allow it: where no daemons are, nobody stops a container, and only a new pod has new ones.
-pub fn gated(change: Change, gates: Gates) -> Change {
-    match change {
-        Change::InPlace(patch) if !patch.restarted.is_empty() && !gates.has(Gate::KruiseDaemon) => {
-            Change::Recreate {
-                fields: vec![field(
-                    "only daemons restart containers, and feature gate KruiseDaemon is off",
-                )],
-            }
-        }
-        change => change,
-    }
-}
-
-fn field(why: &str) -> String {
+pub(super) fn field(why: &str) -> String {
     format!("template.metadata.annotations[{RESTARTED_AT}] ({why})")
 }
 

@@ -10,11 +10,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::batches::{Batch, PreCheck, RefMetadata};
-use super::env::Env;
-use super::resize::Resizes;
-use super::restart::Restarts;
+use super::batch::{Batch, PreCheck, RefMetadata, null_as_empty};
 use crate::pod::Pod;
+use crate::pod_patch::{Env, Resizes};
+
+/// By container: the id of the one that is to run no more, without the runtime's scheme; empty where none was there.
+pub type Restarts = BTreeMap<String, String>;
 
 /// The latest in-place update of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -121,12 +122,6 @@ impl Before {
     pub fn is_known(&self) -> bool {
         !self.container_id.is_empty() && !self.image.is_empty()
     }
-}
-
-pub(super) fn null_as_empty<'de, T: Deserialize<'de> + Default, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl State {

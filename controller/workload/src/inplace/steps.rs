@@ -17,24 +17,11 @@ use super::resize::{self, Resizes};
 use super::restart::{self, Restarts};
 use super::state::{self, Before, State};
 use crate::lifecycle;
-use crate::plan::{Action, PodPatch, Target};
+use crate::plan::{Action, PodPatch};
 use crate::pod::{Condition, Pod, gates};
 use crate::revision::{self, PodLabels, REVISION_LABEL};
 
-/// Where a pod is in its in-place update.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "lives for one decision about one pod"
-)]
-pub enum Phase {
-    /// No update is under way.
-    Idle,
-    /// Out of service, the images not changed yet.
-    Draining,
-    /// The images are changed; the verdict says whether they run.
-    Patched(State, Verdict),
-}
+pub use super::phase::{Phase, target, target_as_seen, target_unless_it_serves};
 
 /// An update to begin or to go on with.
 #[derive(Debug, Clone, Copy)]
@@ -297,26 +284,6 @@ pub fn close_again(pod: &Pod, state: &State, now: Timestamp) -> Action {
         target: target_as_seen(pod),
         conditions,
         patch,
-    }
-}
-
-/// The pod as the object of an action.
-pub fn target(pod: &Pod) -> Target {
-    Target::from(&pod.metadata)
-}
-
-/// The pod as it was seen: nothing is done to it if it has changed since.
-pub fn target_as_seen(pod: &Pod) -> Target {
-    Target::as_seen(&pod.metadata)
-}
-
-/// The pod as it was seen, where it was not ready: taking it away cost nothing of `maxUnavailable`, and would if it serves by
-/// now, or has changed in any other way.
-pub fn target_unless_it_serves(pod: &Pod) -> Target {
-    if pod.is_true("Ready") {
-        target(pod)
-    } else {
-        target_as_seen(pod)
     }
 }
 

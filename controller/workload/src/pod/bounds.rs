@@ -207,15 +207,6 @@ impl ContainerStatus {
     }
 }
 
-/// A time that somebody wrote. What the apiserver takes and no type reads, such as the end of the year 9999, is the last time that
-/// there is: the pod would be unreadable otherwise, and budgets would keep it.
-pub(super) fn time<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Timestamp>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    Ok(text.map(|text| text.parse().unwrap_or(Timestamp::MAX)))
-}
-
 impl<'de> Deserialize<'de> for Metadata {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = Self::deserialize(deserializer)?;

@@ -4,27 +4,31 @@
 
 mod availability;
 mod bounds;
+mod container;
 mod env;
 pub mod gates;
 mod native;
 pub mod order;
+mod pairs;
 pub mod pinned;
 pub mod priority;
 pub mod resources;
 pub mod spread;
+mod time;
 pub mod unready;
 mod volumes;
 mod word;
 
 pub use availability::{Availability, availability};
 pub use bounds::slim;
+pub use container::{
+    Container, ContainerState, ContainerStatus, ContainerTerminated, ContainerWaiting,
+};
 pub use env::Env;
 pub use word::Word;
 
-use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Deserializer, Serialize};
-
-use resources::Resources;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// A pod, stripped to what decisions read. One that goes beyond a bound cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -123,22 +127,6 @@ pub enum RestartPolicy {
     Never,
 }
 
-/// A container's name, wanted image and wanted resources.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Container {
-    /// Name.
-    pub name: Box<str>,
-    /// Image reference as written.
-    pub image: Box<str>,
-    /// Cpu and memory, where the container names any.
-    #[serde(deserialize_with = "resources::where_given")]
-    pub resources: Option<Box<Resources>>,
-    /// What its variables say.
-    #[serde(deserialize_with = "env::read")]
-    pub env: Env,
-}
-
 /// A readiness gate.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -158,7 +146,7 @@ pub struct Status {
     /// The node's words for that.
     pub message: Box<str>,
     /// When its kubelet took it.
-    #[serde(deserialize_with = "bounds::time")]
+    #[serde(deserialize_with = "time::read")]
     pub start_time: Option<Timestamp>,
     /// The generation that the kubelet has seen (Kubernetes 1.34 and later; 0 before).
     pub observed_generation: i64,
@@ -182,107 +170,13 @@ pub struct Condition {
     /// When the status last changed.
     #[serde(
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "bounds::time"
+        deserialize_with = "time::read"
     )]
     pub last_transition_time: Option<Timestamp>,
     /// CamelCase reason. Written even when it is empty: the reason of another's False is none for our True.
     pub reason: Word,
     /// For people. Written even when it is empty.
     pub message: Box<str>,
-}
-
-/// The state of a container as the kubelet reports it.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ContainerStatus {
-    /// Name.
-    pub name: Box<str>,
-    /// Image name as the runtime reports it, which may be another name of the same image.
-    pub image: Box<str>,
-    /// Image id as the runtime reports it.
-    #[serde(rename = "imageID")]
-    pub image_id: Box<str>,
-    /// Runtime and id, e.g. `containerd://…`.
-    #[serde(rename = "containerID")]
-    pub container_id: Box<str>,
-    /// Passed its readiness probe.
-    pub ready: bool,
-    /// Restarts.
-    pub restart_count: i32,
-    /// What it is doing.
-    pub state: ContainerState,
-    /// How it ended the last time.
-    pub last_state: ContainerState,
-    /// Cpu and memory that it has, where it has any.
-    #[serde(deserialize_with = "resources::where_given")]
-    pub resources: Option<Box<Resources>>,
-}
-
-/// What a container is doing, as far as decisions ask: why it does not run. Neither is set while it runs.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct ContainerState {
-    /// Set while it waits to run.
-    pub waiting: Option<Box<ContainerWaiting>>,
-    /// Set once it has ended.
-    #[serde(deserialize_with = "ended")]
-    pub terminated: Option<Box<ContainerTerminated>>,
-}
-
-/// Drops the message of a container that has run, because its own process may have written the message.
-fn ended<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Box<ContainerTerminated>>, D::Error> {
-    let mut read = Option::<Box<ContainerTerminated>>::deserialize(deserializer)?;
-    if let Some(ended) = read.as_mut().filter(|ended| !ended.has_never_run()) {
-        ended.message = Box::default();
-    }
-    Ok(read)
-}
-
-/// Why a container waits.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct ContainerWaiting {
-    /// CamelCase, e.g. `ImagePullBackOff`.
-    pub reason: Box<str>,
-    /// The runtime's words.
-    pub message: Box<str>,
-}
-
-/// How a container ended.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ContainerTerminated {
-    /// Its exit code.
-    pub exit_code: i32,
-    /// CamelCase, e.g. `OOMKilled`.
-    pub reason: Box<str>,
-    /// The runtime's words, where the runtime could not start the container.
-    pub message: Box<str>,
-    /// When it began.
-    pub started_at: Option<Timestamp>,
-    /// When it ended.
-    pub finished_at: Option<Timestamp>,
-}
-
-/// A kubelet starts a container without a pause again that has run for this long.
-const BACK_OFF_RESET: SignedDuration = SignedDuration::from_mins(10);
-
-impl ContainerTerminated {
-    /// Whether the runtime could not start the container.
-    pub fn has_never_run(&self) -> bool {
-        matches!(&*self.reason, "StartError" | "ContainerCannotRun")
-    }
-
-    /// Whether the container ran for less time than resets the kubelet's back-off. True where the times are missing.
-    pub fn is_short(&self) -> bool {
-        let ran = self
-            .finished_at
-            .zip(self.started_at)
-            .map(|(end, start)| end.duration_since(start));
-        ran.is_none_or(|ran| ran < BACK_OFF_RESET)
-    }
 }
 
 impl Metadata {
@@ -334,94 +228,5 @@ impl Pod {
             .iter()
             .chain(&self.status.init_container_statuses);
         all.find(|c| &*c.name == name)
-    }
-}
-
-/// Maps held as sorted slices of pairs: a third of the memory of a tree for the handful of entries that objects have.
-mod pairs {
-    use std::fmt;
-    use std::marker::PhantomData;
-    use std::ops::Deref;
-
-    use berth_api::names::annotation::{
-        CONVERSION, DAEMONSET_TEMPLATE_GENERATION, INPLACE_UPDATE_GRACE_OLD,
-        INPLACE_UPDATE_STATE_OLD, MIRROR_POD, RUNTIME_CONTAINERS_META,
-    };
-    use serde::Deserialize;
-    use serde::de::{Deserializer, MapAccess, Visitor};
-
-    use super::Word;
-
-    type Pairs<V> = Box<[(Word, V)]>;
-
-    pub(super) fn get<'a, V: Deref<Target = str>>(
-        pairs: &'a [(Word, V)],
-        key: &str,
-    ) -> Option<&'a str> {
-        // Two texts of different length are told apart at once, so that a handful is looked through sooner than searched.
-        pairs
-            .iter()
-            .find(|(k, _)| **k == *key)
-            .map(|(_, value)| &**value)
-    }
-
-    pub(super) fn all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<Word>, D::Error> {
-        deserializer.deserialize_option(Keep(|_| true, PhantomData))
-    }
-
-    pub(super) fn known_annotations<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Pairs<Box<str>>, D::Error> {
-        deserializer.deserialize_option(Keep(is_known, PhantomData))
-    }
-
-    /// Those outside of the domain.
-    const KNOWN_ANNOTATIONS: [&str; 5] = [
-        "controller.kubernetes.io/pod-deletion-cost",
-        INPLACE_UPDATE_STATE_OLD,
-        INPLACE_UPDATE_GRACE_OLD,
-        MIRROR_POD,
-        DAEMONSET_TEMPLATE_GENERATION,
-    ];
-    /// Those of the domain that are long, and that no decision reads.
-    const LEFT_OUT: [&str; 2] = [RUNTIME_CONTAINERS_META, CONVERSION];
-
-    pub(super) fn is_known(key: &str) -> bool {
-        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-        let is_ours = domain == "kruise.io" || domain.ends_with(".kruise.io");
-        (is_ours && !LEFT_OUT.contains(&key)) || KNOWN_ANNOTATIONS.contains(&key)
-    }
-
-    struct Keep<V>(fn(&str) -> bool, PhantomData<V>);
-
-    impl<'de, V: Deserialize<'de> + Ord> Visitor<'de> for Keep<V> {
-        type Value = Pairs<V>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a map of strings")
-        }
-
-        fn visit_none<E>(self) -> Result<Pairs<V>, E> {
-            Ok(Box::default())
-        }
-
-        fn visit_unit<E>(self) -> Result<Pairs<V>, E> {
-            Ok(Box::default())
-        }
-
-        fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Pairs<V>, D::Error> {
-            deserializer.deserialize_map(self)
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<V>, A::Error> {
-            let mut pairs = Vec::new();
-            while let Some((key, value)) = map.next_entry::<Word, V>()? {
-                if (self.0)(&key) {
-                    pairs.push((key, value));
-                }
-            }
-            pairs.sort();
-            Ok(pairs.into_boxed_slice())
-        }
     }
 }

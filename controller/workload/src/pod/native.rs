@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Deserializer};
 
-use super::{Container, Word};
+use super::container::Container;
+use super::word::Word;
 
 /// Keeps the init containers that restart, and nothing of the others: those have ended before the pod serves, and no update concerns
 /// them. No init container ever becomes one that restarts.

@@ -1,27 +1,25 @@
 //! Which pods go first.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::Pod;
-use super::spread::{self, Ranks, Spread};
 
 /// Annotation: a number; the lower, the sooner the pod is deleted. Missing or no number means 0.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// Sorts pods for deletion, the first to go first: not scheduled, then pending, then not available or not ready, then cheap
-/// ones by deletion cost, then those that crowd where they are, then those ready for less long, restarted more often, or
-/// newer.
-pub fn for_deletion(pods: &mut [Arc<Pod>], spread: &Spread, available: impl Fn(&Pod) -> bool) {
-    let ranks = spread::ranks(pods, spread);
-    pods.sort_by(|a, b| {
-        standing(a)
-            .cmp(&standing(b))
-            .then_with(|| available(a).cmp(&available(b)))
-            .then_with(|| least_lost(a, b, Some(&ranks)))
-    });
+/// How crowded it is around each pod: the higher, the sooner the pod goes.
+#[derive(Debug, Default)]
+pub struct Ranks(pub(super) BTreeMap<Box<str>, f64>);
+
+impl Ranks {
+    /// The pod's rank; 0 where nothing crowds it.
+    pub(super) fn of(&self, pod: &Pod) -> f64 {
+        self.0.get(&pod.metadata.uid).copied().unwrap_or(0.0)
+    }
 }
 
 /// Sorts pods for an update, the first to be updated first: what is out of service already comes before what serves.
@@ -47,7 +45,7 @@ pub(super) fn least_lost(a: &Pod, b: &Pod, ranks: Option<&Ranks>) -> Ordering {
 }
 
 /// Scheduled, phase: the lower, the less is lost.
-fn standing(pod: &Pod) -> (bool, u8) {
+pub(super) fn standing(pod: &Pod) -> (bool, u8) {
     let phase = match &*pod.status.phase {
         "Pending" | "" => 0,
         "Running" => 2,
@@ -100,6 +98,7 @@ impl<'a> Age<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pod::spread::{Spread, for_deletion};
     use crate::pod::{Condition, ContainerStatus, Metadata, Spec, Status};
 
     struct Given(

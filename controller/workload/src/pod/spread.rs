@@ -8,7 +8,7 @@ use std::sync::Arc;
 use berth_api::template::PodTemplate;
 
 use super::Pod;
-use super::order::least_lost;
+use super::order::{Ranks, least_lost, standing};
 use crate::node::Node;
 
 /// The label of a node with its own name.
@@ -22,10 +22,6 @@ pub struct Spread {
     /// Nodes by name.
     nodes: BTreeMap<Box<str>, Arc<Node>>,
 }
-
-/// How crowded it is around each pod: the higher, the sooner the pod goes.
-#[derive(Debug, Default)]
-pub struct Ranks(BTreeMap<Box<str>, f64>);
 
 /// Does the pod template say how its pods are spread? Nodes need not be known otherwise.
 pub fn is_constrained(template: &PodTemplate) -> bool {
@@ -46,17 +42,23 @@ impl Spread {
     }
 }
 
-impl Ranks {
-    /// The pod's rank; 0 where nothing crowds it.
-    pub(super) fn of(&self, pod: &Pod) -> f64 {
-        self.0.get(&pod.metadata.uid).copied().unwrap_or(0.0)
-    }
+/// Sorts pods for deletion, the first to go first: not scheduled, then pending, then not available or not ready, then cheap
+/// ones by deletion cost, then those that crowd where they are, then those ready for less long, restarted more often, or
+/// newer.
+pub fn for_deletion(pods: &mut [Arc<Pod>], spread: &Spread, available: impl Fn(&Pod) -> bool) {
+    let ranks = ranks(pods, spread);
+    pods.sort_by(|a, b| {
+        standing(a)
+            .cmp(&standing(b))
+            .then_with(|| available(a).cmp(&available(b)))
+            .then_with(|| least_lost(a, b, Some(&ranks)))
+    });
 }
 
 /// Ranks pods among each other. In each domain, the pods that would be deleted last get the lowest ranks, so that a pod's
 /// rank says how many stay beside it. The ranks by several constraints are added: a constraint with more domains weighs
 /// more, as it does for the scheduler.
-pub(super) fn ranks(pods: &[Arc<Pod>], spread: &Spread) -> Ranks {
+fn ranks(pods: &[Arc<Pod>], spread: &Spread) -> Ranks {
     let by_node = by_node(pods);
     if spread.keys.is_empty() {
         return by_node;
@@ -108,7 +110,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::pod::order::for_deletion;
 
     /// Ready pods, all alike but for their node; the first is the oldest.
     fn pods(nodes: &[&str]) -> Vec<Arc<Pod>> {

@@ -19,7 +19,7 @@ use crate::lifecycle::{
 };
 use crate::plan::{Action, Event, Plan, PodPatch, Step, Target};
 use crate::pod::unready::{self, BEFORE_DELETE, BEFORE_UPDATE, Reason};
-use crate::pod::{Condition, Pod, gates, order};
+use crate::pod::{Condition, Pod, gates, spread};
 use crate::revision::{self, REVISION_LABEL};
 
 /// Whether an update in place may begin.
@@ -62,7 +62,7 @@ pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids 
         .filter(|pod| is_held(pod) && !asked(pod))
         .cloned()
         .collect();
-    order::for_deletion(&mut held, &scene.spread(), |_| false);
+    spread::for_deletion(&mut held, &scene.spread(), |_| false);
     let missing = replicas.saturating_sub(staying);
     held.iter()
         .rev()

@@ -6,7 +6,7 @@ use super::Scene;
 use super::claim_template;
 use super::history::Revisions;
 use crate::inplace::change::{self, Change};
-use crate::inplace::{env, restart, steps};
+use crate::inplace::{gated, steps};
 use crate::plan::{PodPatch, Refusal};
 use crate::pod::Pod;
 use crate::revision::{self, REVISION_LABEL, Revision};
@@ -176,8 +176,8 @@ fn between(scene: &Scene<'_>, revisions: &Revisions, old: &Revision, target: &Re
         return Change::InPlace(PodPatch::default());
     }
     let (old, new) = (revisions.template_of(old), revisions.template_of(target));
-    restart::gated(
-        env::gated(change::between(&old, &new, scene.resize), scene.gates),
+    gated::restarts(
+        gated::variables(change::between(&old, &new, scene.resize), scene.gates),
         scene.gates,
     )
 }

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::list::{check_elements, merge, no_key};
+use super::list::{MergeObject, check_elements, merge, no_key};
 use super::order::{identities, identity, interleaved};
-use super::{
+use super::rules::{
     InvalidPatch, ListStrategy, SET_ELEMENT_ORDER, has_directive, named, shown, strategy, target,
     without_directives,
 };
@@ -16,6 +16,7 @@ pub(super) fn set_element_order(
     holder: &str,
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
+    merge_object: MergeObject,
 ) -> Result<(), InvalidPatch> {
     let directives: Vec<String> = patch
         .keys()
@@ -53,7 +54,7 @@ pub(super) fn set_element_order(
         };
         let changed = changed.unwrap_or_default();
         check_order(&changed, &order, key).map_err(|error| error.within(&directive))?;
-        let list = ordered(holder, field, old, changed, &order, key)
+        let list = ordered(holder, field, (old, changed), &order, key, merge_object)
             .map_err(|error| error.within(field))?;
         original.insert(field.to_owned(), Value::Array(list));
     }
@@ -63,10 +64,10 @@ pub(super) fn set_element_order(
 fn ordered(
     holder: &str,
     field: &str,
-    old: Vec<Value>,
-    changed: Vec<Value>,
+    (old, changed): (Vec<Value>, Vec<Value>),
     order: &[Value],
     key: Option<&str>,
+    merge_object: MergeObject,
 ) -> Result<Vec<Value>, InvalidPatch> {
     check_elements(&old, &changed)?;
     let mut server_order = identities(&old, key);
@@ -84,7 +85,7 @@ fn ordered(
         old
     } else if let ListStrategy::Merge(key) = strategy(holder, field) {
         server_order = reused(server_order, &changed, key);
-        merge(field, old, changed, key)?
+        merge(field, old, changed, key, merge_object)?
     } else {
         changed
     };

@@ -3,10 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::mem::discriminant;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::order::{identities, identity, interleaved};
-use super::{DIRECTIVE, InvalidPatch, merge_maps, named, shown, unknown_directive};
+use super::rules::{DIRECTIVE, InvalidPatch, named, shown, unknown_directive};
+
+/// Merges a patch into an object that a field of this name holds.
+pub(super) type MergeObject =
+    fn(&str, &mut Map<String, Value>, Map<String, Value>) -> Result<(), InvalidPatch>;
 
 /// The list of a field with the patch merged into it, by the key of its elements.
 pub(super) fn merge(
@@ -14,6 +18,7 @@ pub(super) fn merge(
     mut original: Vec<Value>,
     patch: Vec<Value>,
     key: Option<&str>,
+    merge_object: MergeObject,
 ) -> Result<Vec<Value>, InvalidPatch> {
     if patch.is_empty() {
         return Ok(original);
@@ -63,7 +68,7 @@ pub(super) fn merge(
                 let Value::Object(element) = element else {
                     continue;
                 };
-                merge_maps(field, old, element).map_err(|error| error.at(at))?;
+                merge_object(field, old, element).map_err(|error| error.at(at))?;
             }
             _ => {
                 places.insert(identity.clone(), original.len());

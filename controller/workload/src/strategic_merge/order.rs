@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::has_directive;
+use super::rules::has_directive;
 
 /// What tells an element from others: the value of its key, or the whole text.
 pub(super) fn identity(element: &Value, key: Option<&str>) -> String {

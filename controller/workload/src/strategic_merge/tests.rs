@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::rules::MERGED_LISTS;
 use super::*;
 
 fn merged(template: Value, patch: Value) -> Value {

@@ -2,9 +2,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::OTHERS;
 use crate::podset::Blocked;
 
+/// Stands before the pods that are out of service, which change.
+pub(super) const OTHERS: &str = ". Other pods wait for maxUnavailable";
+/// As many pods a message names.
+pub(super) const NAMED: usize = 3;
 /// How long something that may pass by itself lasts before it is told.
 pub(super) const LASTING: SignedDuration = SignedDuration::from_secs(60);
 
@@ -128,4 +131,20 @@ pub(super) fn names(message: &str, object: &str) -> bool {
     let head = message.split(DETAIL).next().unwrap_or_default();
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
     head.split(|c| !is_of_name(c)).any(|word| word == object)
+}
+
+/// The names of new pods are new with every try: without them, the same refusal reads the same.
+pub fn without_names(message: &str, set: &str) -> String {
+    let prefix = format!("{set}-");
+    let mut parts = message.split(&prefix);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let id = part
+            .find(|c: char| !c.is_ascii_alphanumeric())
+            .unwrap_or(part.len());
+        text += &prefix;
+        text += if id == 5 { "*" } else { &part[..id] };
+        text += &part[id..];
+    }
+    text
 }

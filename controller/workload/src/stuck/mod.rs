@@ -20,20 +20,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use cause::{NAMED, OTHERS};
+
 use crate::inplace::resize;
 use crate::plan::{Outcome, Plan, Refusal};
 use crate::pod::{Pod, availability};
 use crate::podset::{Scene, Uids};
 
-pub use cause::{Cause, Grade, gravest};
+pub use cause::{Cause, Grade, gravest, without_names};
 pub use container::NO_IMAGE;
 pub use refused::is_of_write;
 pub use unavailable::tell_of_unavailable;
-
-/// Stands before the pods that are out of service, which change.
-const OTHERS: &str = ". Other pods wait for maxUnavailable";
-/// As many pods a message names.
-const NAMED: usize = 3;
 
 /// Nothing announces that something has lasted for too long: asks to decide again then. Pods whose end does not come are
 /// waited for by nobody else, so they are named here.
@@ -126,20 +123,4 @@ fn budget(scene: &Scene<'_>, told: &Uids, plan: &Plan, now: Timestamp) -> Option
         "{OTHERS}, and {}{more} {are} out of service",
         names.join(", ")
     ))
-}
-
-/// The names of new pods are new with every try: without them, the same refusal reads the same.
-pub fn without_names(message: &str, set: &str) -> String {
-    let prefix = format!("{set}-");
-    let mut parts = message.split(&prefix);
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let id = part
-            .find(|c: char| !c.is_ascii_alphanumeric())
-            .unwrap_or(part.len());
-        text += &prefix;
-        text += if id == 5 { "*" } else { &part[..id] };
-        text += &part[id..];
-    }
-    text
 }

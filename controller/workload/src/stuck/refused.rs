@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::cause::{self, Cause, DETAIL, Grade};
-use super::{NAMED, without_names};
+use super::cause::{self, Cause, DETAIL, Grade, NAMED, without_names};
 use crate::inplace::resize;
 use crate::plan::{Action, Deed, Failure, Plan, Verb};
 use crate::pod::Metadata;

@@ -3,7 +3,7 @@
 use berth_workload::revision::quantity;
 
 use super::ratio::Ratio;
-use super::{Node, Operation, Variable};
+use super::tree::{Node, Operation, Variable};
 
 /// The longest expression, in bytes.
 const LONGEST: usize = 256;

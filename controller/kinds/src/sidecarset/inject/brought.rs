@@ -14,7 +14,7 @@ use super::super::replaced::{self, Replaced};
 use super::super::sidecar::{self, List};
 use super::container;
 use super::own::{self, Own};
-use super::{Matched, Reason};
+use super::request::{Matched, Reason};
 
 /// What SidecarSets bring.
 #[derive(Default)]

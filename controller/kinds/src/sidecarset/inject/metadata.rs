@@ -5,8 +5,8 @@ use berth_workload::revision::form;
 use serde_json::{Value, json};
 
 use super::super::names::{PREFIX, VERSION_ALT_PREFIX, VERSION_PREFIX};
-use super::place::map;
-use super::{Matched, Reason, Settings};
+use super::json::map;
+use super::request::{Matched, Reason, Settings};
 
 /// Annotations by which a pod says what it has.
 const OURS: [&str; 3] = [PREFIX, VERSION_PREFIX, VERSION_ALT_PREFIX];

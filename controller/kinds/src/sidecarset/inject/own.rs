@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::names::IS_INJECTED;
 use super::super::sidecar::{self, List};
-use super::Matched;
+use super::request::Matched;
 
 /// A pod as its sidecars see it.
 pub(super) struct Own<'a> {

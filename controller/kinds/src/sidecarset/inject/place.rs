@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::super::sidecar::List;
-use super::Settings;
 use super::brought::{Brought, Container};
+use super::json::{map, taken};
+use super::request::Settings;
 
 impl Brought {
     /// Puts all of it into a pod, whose lists and maps were checked.
@@ -49,18 +50,6 @@ impl Brought {
     }
 }
 
-/// The map in a field, made where there is none. `None` where something else is in its place.
-pub(super) fn map<'a>(
-    holder: &'a mut Map<String, Value>,
-    name: &str,
-) -> Option<&'a mut Map<String, Value>> {
-    let map = holder.entry(name).or_insert(Value::Null);
-    if map.is_null() {
-        *map = Value::Object(Map::new());
-    }
-    map.as_object_mut()
-}
-
 /// Each where it stands already, or before or behind the pod's own.
 fn place_containers(spec: &mut Map<String, Value>, list: &str, brought: Vec<Container>) {
     if brought.is_empty() {
@@ -98,12 +87,4 @@ fn add_named(spec: &mut Map<String, Value>, list: &str, brought: Vec<Value>) {
         }
     }
     spec.insert(list.to_owned(), Value::Array(all));
-}
-
-/// Takes a list out of its holder; empty where it has none.
-pub(super) fn taken(holder: &mut Map<String, Value>, list: &str) -> Vec<Value> {
-    match holder.remove(list) {
-        Some(Value::Array(list)) => list,
-        _ => Vec::new(),
-    }
 }

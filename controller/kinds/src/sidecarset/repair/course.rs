@@ -10,10 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::super::Snapshot;
 use super::super::audit::Lack;
-use super::super::choose::Settings;
 use super::super::pods::Member;
+use super::super::settings::Settings;
 use super::how::How;
-use super::{REFUSED, Turn, held, is_later, lost, pods_of, stays};
+use super::lost;
+use super::stays::{held, stays};
+use super::turn::{REFUSED, Turn, is_later, pods_of};
 
 /// The longest time that repair waits for a deleted pod, because any pod may ask for days.
 const LONGEST_END: SignedDuration = SignedDuration::from_mins(10);

@@ -16,7 +16,7 @@ use super::super::Snapshot;
 use super::super::audit::lacking;
 use super::super::names::REPAIR;
 use super::super::pods::Member;
-use super::{Scope, Turn, is_later, is_of, pods_of, record};
+use super::turn::{Scope, Turn, is_later, is_of, pods_of, record};
 
 /// The time that repair waits for a successor to be created.
 pub(super) const PATIENCE: SignedDuration = SignedDuration::from_secs(60);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::names::{HASH, HASH_WITHOUT_IMAGE, REPAIRING};
 use super::super::tests::{pod, snapshot};
-use super::super::{Snapshot, decide, status};
+use super::super::{Asked, Snapshot, decide, status};
 use super::*;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;

@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use super::super::claims::OWNED_BY;
 use super::super::growth::{Growth, Stage};
 use super::super::settings::Settings;
-use super::super::{Snapshot, claims};
-use super::lasting;
+use super::super::{Snapshot, claims, places};
+use super::lasting::lasting;
 
 /// The most claims that one command names.
 const MOST_NAMED: usize = 10;
@@ -192,7 +192,7 @@ fn is_about_to_be_updated(
     pod: &Pod,
 ) -> bool {
     let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();
-    if claims::is_updated(snapshot, revision::same(label, update_revision), pod) {
+    if places::is_updated(snapshot, revision::same(label, update_revision), pod) {
         return false;
     }
     let Some(settings) = settings else {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::super::Snapshot;
 use super::super::create::who_has_the_name;
-use super::LASTING;
+use super::lasting::LASTING;
 
 /// Pods of others that have names of ours.
 pub(super) fn taken(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = Cause> {

@@ -10,7 +10,7 @@ use berth_workload::pod::Pod;
 use berth_workload::stuck::Cause;
 
 use super::super::Snapshot;
-use super::lasting;
+use super::lasting::lasting;
 
 /// What an administrator sets on a node that is surely off: Kubernetes then lets its pods and their volumes go.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::super::Snapshot;
 use super::super::places::Places;
-use super::lasting;
+use super::lasting::lasting;
 
 /// The pod that those behind it wait for, where no cause of its own says why it does not serve.
 pub(super) fn waited_for(

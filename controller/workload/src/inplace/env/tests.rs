@@ -1,9 +1,11 @@
 use serde_json::json;
 
 use super::*;
+use crate::gates::{Gate, Gates};
 use crate::inplace::batches::with_rest;
 use crate::inplace::brief::Brief;
-use crate::inplace::change;
+use crate::inplace::change::{self, Change};
+use crate::inplace::gated::{self, MAX_VARIABLES};
 use crate::inplace::resize::Ability;
 use crate::inplace::steps::Phase;
 use crate::revision::Revision;
@@ -67,7 +69,7 @@ fn a_change_of_more_variables_than_a_node_is_asked_about_takes_a_new_pod() {
             env: Env([("main".to_owned(), values)].into()),
             ..PodPatch::default()
         };
-        gated(
+        gated::variables(
             Change::InPlace(patch),
             Gates::default().with(Gate::InPlaceUpdateEnvFromMetadata, true),
         )
@@ -98,10 +100,13 @@ fn the_gates_decide() {
         )
     };
     let restarts = |change: Change| matches!(change, Change::InPlace(patch) if patch.restarts());
-    assert!(restarts(gated(change(), Gates::default())));
+    assert!(restarts(gated::variables(change(), Gates::default())));
     for gate in [Gate::InPlaceUpdateEnvFromMetadata, Gate::KruiseDaemon] {
         assert!(
-            !restarts(gated(change(), Gates::default().with(gate, false))),
+            !restarts(gated::variables(
+                change(),
+                Gates::default().with(gate, false)
+            )),
             "{gate:?}"
         );
     }

@@ -2,10 +2,12 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::*;
+use crate::gates::{Gate, Gates};
 use crate::inplace::batches;
-use crate::inplace::change::between;
+use crate::inplace::change::{Change, between};
 use crate::inplace::env::question;
 use crate::inplace::exact::{self, NodeFacts, Verdict};
+use crate::inplace::gated;
 use crate::inplace::resize::Ability;
 use crate::inplace::state::Before;
 use berth_api::names::annotation::INPLACE_UPDATE_STATE;
@@ -136,11 +138,11 @@ fn without_daemons_only_a_new_pod_has_new_containers() {
         )
     };
     assert_eq!(
-        restarted(gated(change(), Gates::default())),
+        restarted(gated::restarts(change(), Gates::default())),
         ["main", "side"]
     );
     let off = Gates::default().with(Gate::KruiseDaemon, false);
-    let Change::Recreate { fields } = gated(change(), off) else {
+    let Change::Recreate { fields } = gated::restarts(change(), off) else {
         panic!()
     };
     assert!(
@@ -150,13 +152,13 @@ fn without_daemons_only_a_new_pod_has_new_containers() {
     );
     let same = between(&template(None), &template(None), Ability::Off);
     assert_eq!(
-        gated(same.clone(), off),
+        gated::restarts(same.clone(), off),
         same,
         "what restarts nothing needs no daemon"
     );
     let variables = Gates::default().with(Gate::InPlaceUpdateEnvFromMetadata, false);
     assert_eq!(
-        restarted(gated(change(), variables)),
+        restarted(gated::restarts(change(), variables)),
         ["main", "side"],
         "that gate is about variables"
     );

@@ -172,6 +172,23 @@ pub fn ask(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> Value {
     json!({"spec": {"images": {ask.image: change(old, Some(&asked(node, ask, now)))}}})
 }
 
+/// Namespaces and names of the ImagePullJobs that asked for the NodeImage's pulls.
+pub fn owners(image: &NodeImage) -> BTreeSet<(&str, &str)> {
+    let jobs = all_owners(image).filter(|owner| is_job(owner));
+    jobs.map(|job| {
+        (
+            job.namespace.as_deref().unwrap_or_default(),
+            job.name.as_deref().unwrap_or_default(),
+        )
+    })
+    .collect()
+}
+
+/// Does the owner with this uid ask for any pull of the NodeImage?
+pub fn is_asked_by(image: &NodeImage, uid: &str) -> bool {
+    all_owners(image).any(|owner| is(owner, uid))
+}
+
 /// The image as the NodeImage has it once it asks for a pull.
 pub fn asked(node: &NodeImage, ask: &Ask<'_>, now: Timestamp) -> ImageSpec {
     let mut new = node.spec.images.get(ask.image).cloned().unwrap_or_default();

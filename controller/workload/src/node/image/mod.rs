@@ -4,7 +4,7 @@ pub mod entry;
 mod facts;
 pub mod room;
 
-use std::collections::BTreeSet;
+pub use entry::{is_asked_by, owners};
 
 use berth_api::v1beta1::nodeimage::{NodeImageSpec, NodeImageStatus};
 use serde::{Deserialize, Deserializer};
@@ -36,23 +36,6 @@ fn without_conditions<'de, D: Deserializer<'de>>(
         conditions: Vec::new(),
         ..status
     }))
-}
-
-/// Namespaces and names of the ImagePullJobs that asked for the NodeImage's pulls.
-pub fn owners(image: &NodeImage) -> BTreeSet<(&str, &str)> {
-    let jobs = entry::all_owners(image).filter(|owner| entry::is_job(owner));
-    jobs.map(|job| {
-        (
-            job.namespace.as_deref().unwrap_or_default(),
-            job.name.as_deref().unwrap_or_default(),
-        )
-    })
-    .collect()
-}
-
-/// Does the owner with this uid ask for any pull of the NodeImage?
-pub fn is_asked_by(image: &NodeImage, uid: &str) -> bool {
-    entry::all_owners(image).any(|owner| entry::is(owner, uid))
 }
 
 /// The NodeImage as the object of an action that is right for this very version alone.

@@ -1,0 +1,79 @@
+//! Which changes matter to a job.
+
+use berth_api::image;
+use berth_api::v1beta1::imagepulljob::ImagePullJob;
+use berth_workload::node::image::NodeImage;
+use berth_workload::node::image::entry;
+use berth_workload::node::image::room::{Wish, room};
+use berth_workload::pod::Pod;
+use berth_workload::selector::Selector;
+
+use super::round;
+
+/// Must the snapshot of this job have pods?
+pub fn needs_pods(job: &ImagePullJob) -> bool {
+    runs(job) && job.spec.template.pod_selector.is_some()
+}
+
+/// Does a change of a NodeImage matter to the job? `None` before it was created, and after it was deleted. How a pull gets
+/// on does not, only that it begins and ends.
+pub fn concerns(job: &ImagePullJob, old: Option<&NodeImage>, new: Option<&NodeImage>) -> bool {
+    if !runs(job) {
+        return false;
+    }
+    let (Some(old), Some(new)) = (old, new) else {
+        return true;
+    };
+    let Ok((image, tag)) = image::split(&job.spec.image) else {
+        return false;
+    };
+    let facts = |node| {
+        entry::find(node, &image, &tag).map(|entry| (entry, entry::status(node, &image, entry)))
+    };
+    let seen = |node| facts(node).map(|(entry, status)| (entry, status.map(|status| status.phase)));
+    let at_all = |node: &NodeImage| {
+        (
+            node.metadata.deletion_timestamp.is_some(),
+            node.status.is_none(),
+        )
+    };
+    // Most changes are of statuses, and need no look at all entries.
+    let same_spec =
+        old.metadata.generation > 0 && old.metadata.generation == new.metadata.generation;
+    let wish = Wish::of(job, &image, &tag);
+    let other_room = || room(old, &wish) != room(new, &wish);
+    old.metadata.labels != new.metadata.labels
+        || at_all(old) != at_all(new)
+        || seen(old) != seen(new)
+        || !same_spec && other_room()
+}
+
+/// Does a change of a pod matter to the job? `None` before it was created, and after it was deleted.
+pub fn concerns_pod(job: &ImagePullJob, old: Option<&Pod>, new: Option<&Pod>) -> bool {
+    if !needs_pods(job) {
+        return false;
+    }
+    let by_pod = job.spec.template.pod_selector.as_ref();
+    let Some(Ok(selector)) = by_pod.map(|by_pod| Selector::new(&by_pod.label_selector)) else {
+        return false;
+    };
+    let node = |pod: Option<&Pod>| {
+        let counts = pod.filter(|pod| {
+            let namespace = &pod.metadata.namespace;
+            pod.is_active()
+                && round::in_namespace(job, namespace)
+                && selector.matches(|key| pod.metadata.label(key))
+        });
+        counts.map_or_else(String::new, |pod| pod.spec.node_name.to_string())
+    };
+    node(old) != node(new)
+}
+
+/// Neither finished nor being deleted.
+fn runs(job: &ImagePullJob) -> bool {
+    job.metadata.deletion_timestamp.is_none()
+        && job
+            .status
+            .as_ref()
+            .is_none_or(|status| status.completion_time.is_none())
+}

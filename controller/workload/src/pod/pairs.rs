@@ -1,0 +1,87 @@
+//! Maps held as sorted slices of pairs: a third of the memory of a tree for the handful of entries that objects have.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use berth_api::names::annotation::{
+    CONVERSION, DAEMONSET_TEMPLATE_GENERATION, INPLACE_UPDATE_GRACE_OLD, INPLACE_UPDATE_STATE_OLD,
+    MIRROR_POD, RUNTIME_CONTAINERS_META,
+};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use super::Word;
+
+type Pairs<V> = Box<[(Word, V)]>;
+
+pub(super) fn get<'a, V: Deref<Target = str>>(
+    pairs: &'a [(Word, V)],
+    key: &str,
+) -> Option<&'a str> {
+    // Two texts of different length are told apart at once, so that a handful is looked through sooner than searched.
+    pairs
+        .iter()
+        .find(|(k, _)| **k == *key)
+        .map(|(_, value)| &**value)
+}
+
+pub(super) fn all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<Word>, D::Error> {
+    deserializer.deserialize_option(Keep(|_| true, PhantomData))
+}
+
+pub(super) fn known_annotations<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Pairs<Box<str>>, D::Error> {
+    deserializer.deserialize_option(Keep(is_known, PhantomData))
+}
+
+/// Those outside of the domain.
+const KNOWN_ANNOTATIONS: [&str; 5] = [
+    "controller.kubernetes.io/pod-deletion-cost",
+    INPLACE_UPDATE_STATE_OLD,
+    INPLACE_UPDATE_GRACE_OLD,
+    MIRROR_POD,
+    DAEMONSET_TEMPLATE_GENERATION,
+];
+/// Those of the domain that are long, and that no decision reads.
+const LEFT_OUT: [&str; 2] = [RUNTIME_CONTAINERS_META, CONVERSION];
+
+pub(super) fn is_known(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let is_ours = domain == "kruise.io" || domain.ends_with(".kruise.io");
+    (is_ours && !LEFT_OUT.contains(&key)) || KNOWN_ANNOTATIONS.contains(&key)
+}
+
+struct Keep<V>(fn(&str) -> bool, PhantomData<V>);
+
+impl<'de, V: Deserialize<'de> + Ord> Visitor<'de> for Keep<V> {
+    type Value = Pairs<V>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of strings")
+    }
+
+    fn visit_none<E>(self) -> Result<Pairs<V>, E> {
+        Ok(Box::default())
+    }
+
+    fn visit_unit<E>(self) -> Result<Pairs<V>, E> {
+        Ok(Box::default())
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Pairs<V>, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<V>, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some((key, value)) = map.next_entry::<Word, V>()? {
+            if (self.0)(&key) {
+                pairs.push((key, value));
+            }
+        }
+        pairs.sort();
+        Ok(pairs.into_boxed_slice())
+    }
+}

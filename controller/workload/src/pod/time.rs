@@ -1,0 +1,13 @@
+//! Times that others wrote.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+
+/// A time that somebody wrote. What the apiserver takes and no type reads, such as the end of the year 9999, is the last time that
+/// there is: the pod would be unreadable otherwise, and budgets would keep it.
+pub(super) fn read<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Timestamp>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.map(|text| text.parse().unwrap_or(Timestamp::MAX)))
+}

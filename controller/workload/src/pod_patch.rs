@@ -1,0 +1,177 @@
+//! What changes of a pod in place.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// Changes of a pod's metadata and images. `None` removes a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PodPatch {
+    /// Labels.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, Option<String>>,
+    /// Finalizers to add. Those that the pod has are kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// Images by container name. Empty in a status patch.
+    pub images: BTreeMap<String, String>,
+    /// Images of native sidecars by name, which are in the list of init containers. Empty in a status patch.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub native_images: BTreeMap<String, String>,
+    /// Resources by container name, for the way from one template to another. They are written by [`crate::plan::Action::ResizePod`],
+    /// so this is empty in a patch that is sent.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: Resizes,
+    /// The variables that containers take from these labels and annotations. Nothing of the pod itself: what must be
+    /// proven once the rest is patched.
+    pub env: Env,
+    /// The containers that are restarted because the template says so. Nothing of the pod itself either.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub restarted: BTreeSet<String>,
+}
+
+impl PodPatch {
+    /// Does any container restart for it?
+    pub fn restarts(&self) -> bool {
+        let resizes = self.resources.values().any(|resize| resize.restarts);
+        resizes || self.changes_images() || self.env.changes() || !self.restarted.is_empty()
+    }
+
+    /// All images by container name, whichever list the containers are in.
+    pub fn all_images(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.images.iter().chain(&self.native_images)
+    }
+
+    /// Does any container get another image?
+    pub fn changes_images(&self) -> bool {
+        self.all_images().next().is_some()
+    }
+
+    /// The images by the list in a pod's spec that they are written in; of lists without any nothing.
+    pub fn images_by_list(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, &BTreeMap<String, String>)> {
+        let lists = [
+            ("containers", &self.images),
+            ("initContainers", &self.native_images),
+        ];
+        lists.into_iter().filter(|(_, images)| !images.is_empty())
+    }
+}
+
+/// By container and variable: the hash of the value that a change asks for, empty where the value does not change.
+/// Empty altogether when no value changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Env(pub(crate) BTreeMap<String, BTreeMap<String, String>>);
+
+impl Env {
+    /// Nothing is known or asked for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Does any value change?
+    pub fn changes(&self) -> bool {
+        self.containers().next().is_some()
+    }
+
+    /// The containers that must be created anew, or be proven to have the values already.
+    pub fn containers(&self) -> impl Iterator<Item = &String> {
+        self.0
+            .iter()
+            .filter(|(_, values)| values.values().any(|hash| !hash.is_empty()))
+            .map(|(name, _)| name)
+    }
+
+    /// The variables of these containers alone.
+    pub(crate) fn of(&self, containers: &BTreeSet<String>) -> Self {
+        let of = self.0.iter().filter(|(name, _)| containers.contains(*name));
+        Self(
+            of.map(|(name, values)| (name.clone(), values.clone()))
+                .collect(),
+        )
+    }
+
+    /// All but the wanted values of these containers.
+    pub(crate) fn without(mut self, containers: &BTreeSet<String>) -> Self {
+        let of = self
+            .0
+            .iter_mut()
+            .filter(|(name, _)| containers.contains(*name));
+        of.flat_map(|(_, values)| values.values_mut())
+            .for_each(String::clear);
+        self
+    }
+
+    /// With the values of a later change.
+    pub(crate) fn overlaid(mut self, later: &Self) -> Self {
+        for (container, values) in &later.0 {
+            let known = self.0.entry(container.clone()).or_default();
+            for (variable, hash) in values {
+                let entry = known.entry(variable.clone()).or_default();
+                if !hash.is_empty() {
+                    entry.clone_from(hash);
+                }
+            }
+        }
+        self
+    }
+}
+
+/// By container name: what is to be written.
+pub type Resizes = BTreeMap<String, Resize>;
+
+/// Where a container names them.
+pub(crate) const KINDS: [&str; 2] = ["limits", "requests"];
+
+/// Resources of one container, as the template writes them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Resize {
+    /// Requests of cpu and memory.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<String, String>,
+    /// Limits of cpu and memory.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
+    /// The container's `resizePolicy` restarts it for this.
+    #[serde(skip)]
+    pub restarts: bool,
+    /// The container is a sidecar among the init containers.
+    #[serde(skip)]
+    pub sidecar: bool,
+}
+
+impl Resize {
+    /// The list of a pod's spec that the container is in.
+    pub fn list(&self) -> &'static str {
+        if self.sidecar {
+            "initContainers"
+        } else {
+            "containers"
+        }
+    }
+
+    pub(crate) fn of_kind(&mut self, kind: &str) -> &mut BTreeMap<String, String> {
+        if kind == "limits" {
+            &mut self.limits
+        } else {
+            &mut self.requests
+        }
+    }
+
+    /// Every amount as `kind`, `resource` and quantity.
+    pub(crate) fn amounts(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
+        let limits = self
+            .limits
+            .iter()
+            .map(|(resource, quantity)| (KINDS[0], &**resource, &**quantity));
+        limits.chain(
+            self.requests
+                .iter()
+                .map(|(resource, quantity)| (KINDS[1], &**resource, &**quantity)),
+        )
+    }
+}

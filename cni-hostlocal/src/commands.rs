@@ -1,18 +1,15 @@
 //! CNI's calls: what is decided of ranges and records, in the order in which a crash leaves nothing behind.
 
 mod add;
+mod status;
 
 use std::{collections::HashSet, io};
 
-pub use self::add::add;
-use self::add::exhausted;
+pub use self::{add::add, status::status};
 use crate::{
-    allocator::offers,
-    call::{Call, Command},
-    config::{Config, WhenExhausted},
-    failure::{
-        Failure, INCOMPATIBLE_VERSION, INTERNAL, INVALID_NAMESPACE, IO_FAILURE, NOT_AVAILABLE,
-    },
+    call::Call,
+    config::Config,
+    failure::{Failure, INCOMPATIBLE_VERSION, INTERNAL, INVALID_NAMESPACE, IO_FAILURE},
     lease::Owner,
     node,
     record::{Attachment, Pod, Reservation},
@@ -263,39 +260,4 @@ pub fn collect(store: &mut Store, is_valid: impl Fn(&str) -> bool) -> io::Result
         }
     }
     Ok(failed)
-}
-
-/// STATUS: whether an ADD would find addresses and could write them down.
-///
-/// # Errors
-/// It would not.
-pub fn status(call: &Call, config: &Config) -> Result<(), Failure> {
-    debug_assert_eq!(call.command, Command::Status);
-    if !config.is_at_least("1.1.0") {
-        return Err(Failure::new(
-            INCOMPATIBLE_VERSION,
-            "config version does not allow STATUS",
-        ));
-    }
-    let request = config.request(&call.arguments)?;
-    let unavailable = |error: io::Error| Failure::new(NOT_AVAILABLE, error.to_string());
-    let mut store = open(config).map_err(unavailable)?;
-    store.settle().map_err(unavailable)?;
-    let held = store.held().map_err(unavailable)?;
-    for set in &request.sets {
-        let free = offers(set, None).any(|offer| !held.contains(&offer.address));
-        let gives_way = config.keep.when_exhausted == WhenExhausted::TakeOldest
-            && !free
-            && store
-                .next_to_give_way(|address| set.range_of(address).is_some())
-                .map_err(unavailable)?
-                .is_some();
-        if !free && !gives_way {
-            return Err(Failure {
-                code: NOT_AVAILABLE,
-                ..exhausted(&store, config, set)
-            });
-        }
-    }
-    store.finish().map_err(unavailable)
 }

@@ -32,7 +32,7 @@ use tonic::{Code, Request, Response, Status};
 use tracing::{debug, info, warn};
 
 use keyring::Keyring;
-use tokens::{Tokens, bearer};
+use tokens::{Tokens, bearer, unavailable};
 
 /// The largest request that is read, in bytes: an image and a tag.
 const REQUEST_MAX: usize = 8 << 10;
@@ -224,12 +224,6 @@ impl PullSecrets for PullSecretsService {
 /// The secrets that a NodeImage names for a pull. `None` when it asks for no such pull.
 fn named<'a>(object: &'a NodeImage, image: &str, tag: &str) -> Option<Vec<&'a ReferenceObject>> {
     object.spec.images.get(image)?.secrets_of(tag)
-}
-
-fn unavailable(what: &str, error: &kube::Error) -> Status {
-    Status::unavailable(format!(
-        "{what} could not be read from the apiserver: {error}"
-    ))
 }
 
 /// Serves until `shutdown`; calls that are under way then are finished, within a few seconds. `tls` must offer `h2` by ALPN.

@@ -9,7 +9,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use super::{Asked, read_sandboxes};
+use super::asked::{Asked, read_sandboxes};
 use crate::{
     commands::take_back,
     config::Sync,

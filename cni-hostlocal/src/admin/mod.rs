@@ -1,10 +1,11 @@
 //! What people ask: `list`, `release` and `doctor`.
 
+mod asked;
 mod doctor;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, fs,
+    env,
     io::{self, Write},
     net::IpAddr,
     path::{Path, PathBuf},
@@ -13,15 +14,17 @@ use std::{
 
 use serde::Serialize;
 
+pub use self::asked::networks;
+use self::asked::{Asked, parse, read_sandboxes};
+
 use crate::{
-    call::is_name,
     commands,
-    config::{DATA_DIR, Sync},
+    config::Sync,
     install,
     lease::Owner,
     node,
-    record::{Pod, Reservation},
-    store::{ATTACHMENTS, LOCK, Lease, PATCH, STATE, Store, at, names},
+    record::Reservation,
+    store::{Lease, Store},
 };
 
 const HELP: &str = "\
@@ -43,19 +46,6 @@ Container runtimes call it as a CNI plugin (CNI_COMMAND and a configuration on s
   --sandboxes FILE       for doctor and list: the ids of all containers there are, one a line (- is standard input); a lease of any
                          other that is older than ten minutes is a leak. For example: crictl pods -q | host-local doctor --sandboxes -
 ";
-
-/// What was asked for.
-#[derive(Debug, Default)]
-struct Asked {
-    data_dir: Option<PathBuf>,
-    network: Option<String>,
-    json: bool,
-    fix: bool,
-    address: Option<IpAddr>,
-    container: Option<String>,
-    pod: Option<Pod>,
-    sandboxes: Option<String>,
-}
 
 /// One line of `list`.
 #[derive(Debug, Serialize)]
@@ -119,72 +109,6 @@ fn placed(
         .map_err(|error| io::Error::new(error.kind(), format!("{directory}: {error}")))?;
     writeln!(out, "host-local {done} in {directory}")?;
     Ok(true)
-}
-
-fn parse(arguments: &[String]) -> Result<Asked, String> {
-    let mut asked = Asked::default();
-    let mut rest = arguments.iter();
-    while let Some(name) = rest.next() {
-        let mut value = || rest.next().ok_or_else(|| format!("{name} needs a value"));
-        match name.as_str() {
-            "--json" => asked.json = true,
-            "--fix" => asked.fix = true,
-            "--data-dir" => asked.data_dir = Some(value()?.into()),
-            "--network" => asked.network = Some(value()?.clone()),
-            "--container" => asked.container = Some(value()?.clone()),
-            "--sandboxes" => asked.sandboxes = Some(value()?.clone()),
-            "--ip" => {
-                let text = value()?;
-                asked.address = Some(
-                    text.parse()
-                        .map_err(|_| format!("{text:?} is no address"))?,
-                );
-            }
-            "--pod" => {
-                let text = value()?;
-                asked.pod = Some(
-                    Pod::parse(text).ok_or_else(|| format!("{text:?} is not NAMESPACE/NAME"))?,
-                );
-            }
-            other => return Err(format!("{other:?} is not understood")),
-        }
-    }
-    Ok(asked)
-}
-
-impl Asked {
-    fn data_dir(&self) -> &Path {
-        self.data_dir.as_deref().unwrap_or(Path::new(DATA_DIR))
-    }
-
-    /// The networks that are meant.
-    fn networks(&self) -> io::Result<Vec<String>> {
-        let mut networks = networks(self.data_dir())?;
-        networks.retain(|network| self.network.as_ref().is_none_or(|asked| asked == network));
-        Ok(networks)
-    }
-}
-
-/// The networks below `data_dir` in order: those with a directory of leases, and those of which attachments are known. A
-/// directory without a lock may be the known patch's.
-///
-/// # Errors
-/// It cannot be read.
-pub fn networks(data_dir: &Path) -> io::Result<Vec<String>> {
-    let mut all = names(data_dir)?;
-    all.retain(|name| name != PATCH || data_dir.join(name).join(LOCK).exists());
-    all.retain(|name| data_dir.join(name).is_dir());
-    let state = data_dir.join(STATE);
-    for network in names(&state)? {
-        let attachments = state.join(&network).join(ATTACHMENTS);
-        if attachments.is_dir() && !names(&attachments)?.is_empty() {
-            all.push(network);
-        }
-    }
-    all.retain(|name| is_name(name));
-    all.sort_unstable();
-    all.dedup();
-    Ok(all)
 }
 
 fn list(asked: &Asked, out: &mut impl Write) -> io::Result<()> {
@@ -336,17 +260,6 @@ fn to_release(asked: &Asked, store: &Store) -> io::Result<Vec<Released>> {
         }
     }
     Ok(released)
-}
-
-/// The ids of containers in a file, one a line; `-` is standard input.
-fn read_sandboxes(path: &str) -> io::Result<Vec<String>> {
-    let text = if path == "-" {
-        io::read_to_string(io::stdin())
-    } else {
-        fs::read_to_string(path)
-    };
-    let text = text.map_err(at(Path::new(path)))?;
-    Ok(text.split_whitespace().map(ToString::to_string).collect())
 }
 
 /// Takes back what containers have that are not among `sandboxes` and whose leases are older than `age` seconds, in all

@@ -13,10 +13,10 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    LOCK,
-    files::{at, open_or_create},
-};
+use super::files::{at, open_or_create};
+
+/// The name of the lock's file.
+pub const LOCK: &str = "lock";
 
 /// How long a call waits for the lock. Its holder works for milliseconds, unless its disk hangs; then runtimes shall hear of it
 /// and repeat the call.

@@ -49,6 +49,7 @@ use crate::{config::Sync, lease::Owner, node, range::canonical};
 pub use self::{
     files::{at, names},
     index::ATTACHMENTS,
+    lock::LOCK,
     sandboxes::Sandbox,
 };
 
@@ -56,8 +57,6 @@ pub use self::{
 pub const STATE: &str = ".host-local";
 /// Where the known patch keeps what it keeps, beside the networks.
 pub const PATCH: &str = "reserved";
-/// The name of the lock's file.
-pub const LOCK: &str = "lock";
 /// How the files with the last addresses begin.
 pub const LAST: &str = "last_reserved_ip.";
 

@@ -14,8 +14,18 @@ use tokio::sync::watch;
 use crate::feed::event::Odd;
 use crate::object::{Object, Owned, compare_versions};
 
+mod newest;
+mod undecoded;
 mod unreadable;
+mod version;
 mod versions;
+
+use newest::Newest;
+use undecoded::Undecoded;
+use version::NO_VERSION;
+
+pub(crate) use version::is_before;
+pub use version::reaches;
 
 /// What happened to an object. Subscribers see it after the store has changed.
 #[derive(Debug, Clone)]
@@ -102,9 +112,6 @@ pub mod pods {
 /// Tells when a store holds everything for the first time. See [`Store::sync_state`].
 pub type SyncState = watch::Receiver<bool>;
 
-/// Before the version of any object.
-const NO_VERSION: &str = "0";
-
 type Hook<T> = Arc<dyn Fn(&Change<T>) + Send + Sync>;
 type UnreadableHook = Arc<dyn Fn(&Odd) + Send + Sync>;
 
@@ -118,7 +125,7 @@ struct Inner<T> {
     objects: HashTable<Held<T>>,
     indexed: Vec<HashMap<Box<str>, HashTable<Arc<T>>>>,
     /// Objects that exist and cannot be decoded in the version that they have now.
-    unreadable: unreadable::All,
+    unreadable: Undecoded,
     list: u32,
     /// The list under way is believed even where it shows older versions.
     force: bool,
@@ -126,7 +133,7 @@ struct Inner<T> {
     older: Option<HashSet<(Box<str>, Box<str>)>>,
     position: Option<Box<str>>,
     /// Whatever is to be seen here is of this version or an older one, or of the position.
-    newest: versions::Newest,
+    newest: Newest,
     /// The version of the newest deletion that the feed has shown.
     last_deletion: Option<Box<str>>,
     /// The server does not know the kind.
@@ -175,12 +182,12 @@ impl<T: Object> Store<T> {
             inner: RwLock::new(Inner {
                 objects: HashTable::new(),
                 indexed: indexes.iter().map(|_| HashMap::new()).collect(),
-                unreadable: unreadable::All::default(),
+                unreadable: Undecoded::default(),
                 list: 0,
                 force: false,
                 older: None,
                 position: None,
-                newest: versions::Newest::default(),
+                newest: Newest::default(),
                 last_deletion: None,
                 missing: false,
             }),
@@ -539,16 +546,6 @@ impl<T: Object> Store<T> {
 
 fn is_at<T: Object>(object: &T, namespace: &str, name: &str) -> bool {
     object.name() == name && object.namespace() == namespace
-}
-
-/// Is a version at least as new as another? No, where they cannot be compared.
-pub fn reaches(have: &str, want: &str) -> bool {
-    compare_versions(have, want).is_some_and(Ordering::is_ge)
-}
-
-/// Is a version older than another? No, where they cannot be compared.
-pub(crate) fn is_before(version: &str, other: &str) -> bool {
-    compare_versions(version, other).is_some_and(Ordering::is_lt)
 }
 
 /// A list shows an object in an older version than the store has, or, after that, in one that is not.

@@ -18,7 +18,6 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use super::allowance::Allowance;
-use super::unavailable;
 
 /// Where the apiserver says which node a pod's token was issued on.
 pub(super) const NODE_CLAIM: &str = "authentication.kubernetes.io/node-name";
@@ -171,4 +170,9 @@ pub(super) fn authorise(review: &TokenReviewStatus, username: &str) -> Result<Na
             "the token of {who} has no claim {NODE_CLAIM}: it must be one that the kubelet mounted into a daemon's pod, on Kubernetes 1.32 or later"
         ))),
     }
+}
+pub(super) fn unavailable(what: &str, error: &kube::Error) -> Status {
+    Status::unavailable(format!(
+        "{what} could not be read from the apiserver: {error}"
+    ))
 }

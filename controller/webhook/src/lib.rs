@@ -3,14 +3,19 @@
 //! [`run`] serves on every replica, leader or not. The certificates live in one Secret that any replica makes and
 //! rotates ([`certs`]); the authorities that sign them are kept in every place that must trust them ([`places`]).
 
+mod apiserver;
 pub mod certs;
+mod config;
 pub mod deletions;
+mod endpoint;
+mod error;
 mod keeper;
 mod kinds;
 mod latency;
 mod migrate;
 pub mod missing;
 pub mod places;
+mod pod_webhook;
 pub mod pods;
 mod prepare_return;
 mod proof;
@@ -29,9 +34,8 @@ pub mod reviews {
     pub use crate::server::{reads_disruption, reads_eviction};
 }
 
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -45,8 +49,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use certs::Validity;
+pub use config::{Config, PodIdentity};
+pub use error::Error;
 pub use latency::ReviewMetrics;
 pub use migrate::{Migrated, migrate};
+pub use pod_webhook::PodWebhook;
 pub use prepare_return::{ReturnError, prepare_return};
 pub use proof::PORT_NAME;
 pub use readiness::Readiness;
@@ -55,157 +62,11 @@ pub use server::NO_TOKEN;
 use crate::certs::issue;
 use crate::certs::plan::Policy;
 use crate::certs::resolver::{self, Resolver};
-use crate::deletions::RefusedDeletions;
+use crate::endpoint::Endpoint;
 use crate::keeper::Keeper;
-use crate::places::Endpoint;
-use crate::pods::{Added, Asks, Budgets, Injector, Records};
+use crate::pods::Added;
 use crate::secret_path::SecretPath;
 use crate::server::Phase;
-
-/// How the webhooks are served.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Our namespace, where the Secret and the Service are.
-    pub namespace: String,
-    /// The Service by which the apiserver calls us; the certificate carries its names.
-    pub service: String,
-    /// More Services in our namespace whose names the certificate carries.
-    pub extra_services: Vec<String>,
-    /// The Secret of the certificates.
-    pub secret: String,
-    /// Where to listen.
-    pub bind: SocketAddr,
-    /// Outside the cluster: the DNS name or IP address at which the apiserver reaches us, in place of the Service.
-    pub host: Option<String>,
-    /// The port there; that of `bind` unless told.
-    pub host_port: Option<u16>,
-    /// How long a serving certificate is valid.
-    pub cert_validity: Duration,
-    /// How long an authority is valid.
-    pub ca_validity: Duration,
-    /// Whether the ValidatingWebhookConfiguration of the chart is there to be kept. Without it no right to it is needed.
-    pub validating: bool,
-    /// Whether the MutatingWebhookConfiguration of the chart is there to be kept. Without it no right to it is needed.
-    pub pods: bool,
-    /// Who knows where new pods are to run.
-    pub records: Option<Arc<dyn Records>>,
-    /// Who knows which containers new pods get.
-    pub injector: Option<Arc<dyn Injector>>,
-    /// Who knows the budgets of pods.
-    pub budgets: Option<Arc<dyn Budgets>>,
-    /// The pod that we run in, if we do.
-    pub pod: Option<PodIdentity>,
-    /// Resources, by plural, of which no object is taken in, each with the reason for whoever sends one.
-    pub closed: BTreeMap<&'static str, String>,
-    /// What the apiserver shows beside the secret paths; `None` where the path is enough.
-    pub token: Option<String>,
-    /// Is told when the certificates end.
-    pub validity: Validity,
-    /// Is told of each review.
-    pub reviews: ReviewMetrics,
-    /// Is told of each Namespace and CustomResourceDefinition that stays because of what is in it.
-    pub refused_deletions: RefusedDeletions,
-    /// The most bytes that the spec of an object may have, as JSON text; of a larger one nothing is taken in.
-    pub object_max_bytes: usize,
-    /// How long to serve on after the shutdown was asked for: until no apiserver sends requests here any more.
-    pub drain: Duration,
-}
-
-/// The pod that we run in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodIdentity {
-    /// Its name.
-    pub name: String,
-    /// Its uid.
-    pub uid: String,
-    /// Its address.
-    pub ip: IpAddr,
-}
-
-/// What can go wrong.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The port is taken, or not ours to take.
-    #[error(
-        "cannot listen on {address} for webhooks: {source}; choose another with --webhook-port"
-    )]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
-    /// The TLS library refuses its settings.
-    #[error("TLS cannot be set up: {0}")]
-    Tls(#[from] rustls::Error),
-    /// A certificate cannot be made, most likely because a name is not one.
-    #[error("a certificate cannot be made: {0}; check WEBHOOK_HOST and the names of the Services")]
-    Certificate(#[from] rcgen::Error),
-    /// The apiserver refused or failed.
-    #[error("cannot {verb} {kind} {name}: {source}")]
-    Api {
-        /// What was tried.
-        verb: &'static str,
-        /// On which kind.
-        kind: String,
-        /// On which object.
-        name: String,
-        /// The answer.
-        source: kube::Error,
-    },
-    /// The apiserver did not answer.
-    #[error("the apiserver gives no answer within {} s", .0.as_secs())]
-    Silent(std::time::Duration),
-    /// A CRD stores a version that is not ours.
-    #[error(
-        "CustomResourceDefinition {crd} stores version {version:?}, not {wanted}: apply the CRDs of this chart"
-    )]
-    OtherStorage {
-        /// The CRD.
-        crd: String,
-        /// What it stores.
-        version: String,
-        /// What it should store.
-        wanted: &'static str,
-    },
-    /// A CRD was replaced while its objects were migrated.
-    #[error("CustomResourceDefinition {crd} changed its stored version during the migration")]
-    StorageChanged {
-        /// The CRD.
-        crd: String,
-    },
-    /// The operating system gives no further threads.
-    #[error("webhooks have no threads of their own: {0}")]
-    Threads(#[source] io::Error),
-    /// A task ended in a way that it never should.
-    #[error("a task of the webhooks ended: {0}")]
-    Task(#[from] tokio::task::JoinError),
-}
-
-impl Error {
-    pub(crate) fn api(verb: &'static str, kind: &str, name: &str, source: kube::Error) -> Self {
-        Self::Api {
-            verb,
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-            source,
-        }
-    }
-
-    /// Whether another writer was first: nothing is wrong, look again.
-    pub(crate) fn is_conflict(&self) -> bool {
-        matches!(self, Self::Api { source: kube::Error::Api(status), .. } if status.is_conflict())
-    }
-
-    /// Whether there is no answer by the apiserver, not even a refusal.
-    pub(crate) fn is_unanswered(&self) -> bool {
-        let on_the_way = |source: &kube::Error| {
-            matches!(source, kube::Error::Service(_) | kube::Error::HyperError(_))
-        };
-        matches!(self, Self::Silent(_))
-            || matches!(self, Self::Api { source, .. } if on_the_way(source))
-    }
-}
 
 /// The running webhooks.
 #[derive(Debug)]
@@ -215,39 +76,6 @@ pub struct Handle {
     address: SocketAddr,
     pods: PodWebhook,
     tasks: Vec<JoinHandle<io::Result<()>>>,
-}
-
-/// For whose pods the pod webhook is to be called, and for whose it is.
-#[derive(Debug, Clone)]
-pub struct PodWebhook {
-    /// What the leader wants; `None` is nobody's wish, and nothing is written.
-    pub wanted: watch::Sender<Option<Asks>>,
-    /// What was written last, or found written, less what was about to be taken out since.
-    pub written: watch::Receiver<Option<Asks>>,
-    /// What others have added to the entries of SidecarSets; `None` before this replica has read them.
-    pub added: watch::Receiver<Option<Added>>,
-    /// Whether an apiserver calls this replica without the token that the configuration asks for.
-    pub lacks_token: watch::Receiver<bool>,
-}
-
-impl PodWebhook {
-    /// For whoever only looks: nobody asks for anything, and this was added.
-    pub fn looked_at(added: Option<Added>) -> Self {
-        let (wanted, written) = (watch::channel(None).0, watch::channel(None).1);
-        Self {
-            wanted,
-            written,
-            added: watch::channel(added).1,
-            lacks_token: watch::channel(false).1,
-        }
-    }
-
-    /// Is it called for pods of whom this is so, and will it be? What is not wanted any more may go at any moment.
-    pub fn stands_before(&self, is_so: impl Fn(&Asks) -> bool) -> bool {
-        let has = |asks: &Option<Asks>| asks.as_ref().is_some_and(&is_so);
-        // In this order: what is written is narrowed while nobody can change what is wanted.
-        has(&self.wanted.borrow()) && has(&self.written.borrow())
-    }
 }
 
 impl Handle {

@@ -20,7 +20,7 @@ use serde_json::json;
 use tracing::{info, warn};
 
 use crate::Error;
-use crate::keeper::{Crd, crds, patching};
+use crate::apiserver::{Crd, crds, patching};
 
 /// How many objects are listed at once. The metadata of each can be a megabyte of text: it has an entry for every field that
 /// anybody applied.

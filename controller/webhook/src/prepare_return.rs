@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::Error;
-use crate::keeper::crds;
+use crate::apiserver::crds;
 use crate::migrate::{Migrated, PAGE, resource, send, store_in};
 
 /// How many losses are printed.

@@ -19,7 +19,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::keeper::{FIELD_MANAGER, crds, posting};
+use crate::apiserver::{FIELD_MANAGER, crds, posting};
 use crate::{Config, Error};
 
 /// The name of the Service's port, which the slice's port must share.

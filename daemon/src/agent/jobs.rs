@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::now;
+use super::clock::now;
 use crate::cri::CriError;
 use crate::env::{self, Environments, Stop};
 use crate::inspect::{self, Facts};

@@ -1,6 +1,7 @@
 //! The loop that connects decisions and adapters: news come in, the state is stepped, pulls and looks begin and end, and
 //! the status is written when it differs.
 
+mod clock;
 mod jobs;
 mod publish;
 
@@ -12,7 +13,6 @@ use std::time::Duration;
 
 use berth_api::v1beta1::NodeImage;
 use berth_api::v1beta1::nodeimage::{ImageFact, InspectedPod, NodeImageSpec, NodeImageStatus};
-use jiff::Timestamp;
 use k8s_cri::v1::Container;
 use kube::Api;
 use tokio::sync::{mpsc, watch};
@@ -29,8 +29,9 @@ use crate::pull::Try;
 use crate::pull_secrets::PullSecrets;
 use crate::runtime::{self, Runtime, RuntimeEvent, SocketChoice};
 use crate::stops::Stops;
-use crate::tasks::{Key, Limits, Now, Outcome, Plan, Tasks};
+use crate::tasks::{Key, Limits, Outcome, Plan, Tasks};
 
+use clock::now;
 use jobs::{Done, Question};
 use publish::Publisher;
 
@@ -170,15 +171,6 @@ async fn sleep_until(wake: Option<Instant>) {
     match wake {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
-    }
-}
-
-/// Now, with the time of day in the whole seconds that the API knows.
-fn now() -> Now {
-    let time = Timestamp::now();
-    Now {
-        steady: Instant::now(),
-        time: Timestamp::from_second(time.as_second()).unwrap_or(time),
     }
 }
 

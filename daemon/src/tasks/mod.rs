@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use berth_api::v1beta1::nodeimage::{
-    ImagePullPolicy, ImageTagSpec, NodeImageSpec, SyncStatus, backoff_limit, timeout_seconds,
+    ImagePullPolicy, ImageTagSpec, SyncStatus, backoff_limit, timeout_seconds,
 };
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -24,7 +24,7 @@ use berth_api::image;
 
 pub(crate) use now::Began;
 pub use now::Now;
-pub use step::{Plan, Start};
+pub use step::{Plan, Start, names};
 
 /// The first pause after a failed try; it doubles with every further one.
 const BACKOFF: Duration = Duration::from_secs(1);
@@ -353,9 +353,4 @@ fn shortened(mut text: String, longest: usize) -> String {
         text.push('…');
     }
     text
-}
-
-/// The references that a spec names, as it spells them.
-pub fn names(spec: &NodeImageSpec) -> Vec<String> {
-    step::entries(spec).keys().map(Key::reference).collect()
 }

@@ -1,6 +1,6 @@
 //! What to do next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::v1beta1::nodeimage::{
     ImagePullPhase, ImageTagSpec, ImageTagStatus, NodeImageSpec, NodeImageStatus, SyncStatus,
@@ -9,9 +9,7 @@ use berth_api::v1beta1::nodeimage::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::time::Instant;
 
-use super::{
-    Began, Key, Limits, MESSAGE_MAX, Now, Policy, Resolved, Running, State, Task, Tasks, turns,
-};
+use super::{Began, Key, Limits, MESSAGE_MAX, Now, Policy, Resolved, Running, State, Task, Tasks};
 
 /// What to do, and when to look again.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -86,9 +84,7 @@ impl Tasks {
         });
         for (key, tag) in wanted {
             match self.tasks.get_mut(&key) {
-                Some(task) => {
-                    (task.policy, task.namespaces) = (Policy::of(tag), turns::namespaces(tag))
-                }
+                Some(task) => (task.policy, task.namespaces) = (Policy::of(tag), namespaces(tag)),
                 None => {
                     let before = previous.image_statuses.get(&key.image);
                     let before =
@@ -218,7 +214,7 @@ impl Task {
         let mut task = Task {
             version: tag.version,
             policy: Policy::of(tag),
-            namespaces: turns::namespaces(tag),
+            namespaces: namespaces(tag),
             created: tag.created_at.as_ref().map(|t| t.0),
             started: before
                 .and_then(|b| b.start_time.as_ref())
@@ -319,4 +315,19 @@ pub(super) fn entries(spec: &NodeImageSpec) -> BTreeMap<Key, &ImageTagSpec> {
         }
     }
     entries
+}
+
+/// The references that a spec names, as it spells them.
+pub fn names(spec: &NodeImageSpec) -> Vec<String> {
+    entries(spec).keys().map(Key::reference).collect()
+}
+
+/// The namespaces that an entry is pulled for. An entry that was put in by hand has one without a name.
+fn namespaces(tag: &ImageTagSpec) -> BTreeSet<String> {
+    let owners: BTreeSet<String> = tag.namespaces().map(str::to_owned).collect();
+    if owners.is_empty() {
+        [String::new()].into()
+    } else {
+        owners
+    }
 }

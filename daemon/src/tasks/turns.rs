@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use berth_api::v1beta1::nodeimage::ImageTagSpec;
 use tokio::time::Instant;
 
 use super::step::{Plan, Start};
@@ -21,16 +20,6 @@ pub(super) const TURN: Duration = Duration::from_secs(60);
 pub(super) const LONG_TURN: Duration = Duration::from_secs(300);
 pub(super) const TURN_OVER: &str =
     "its slot went to a pull of a namespace that had fewer; it goes on when a slot is free";
-
-/// The namespaces that an entry is pulled for. An entry that was put in by hand has one without a name.
-pub(super) fn namespaces(tag: &ImageTagSpec) -> BTreeSet<String> {
-    let owners: BTreeSet<String> = tag.namespaces().map(str::to_owned).collect();
-    if owners.is_empty() {
-        [String::new()].into()
-    } else {
-        owners
-    }
-}
 
 impl Tasks {
     /// Begins pulls in free slots, and frees the slots of those that have had their turn.

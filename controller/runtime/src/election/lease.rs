@@ -12,8 +12,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::settings::{Settings, Taken};
 use super::terms::Terms;
-use super::{Settings, Taken};
 use crate::client::{self, Failed};
 use crate::expectations::Versions;
 use crate::metrics::Metrics;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Settings;
+use super::settings::Settings;
 
 /// For how long the lease stays long after a write that needed more time than a short one leaves.
 const SLOW_FOR: Duration = Duration::from_secs(300);

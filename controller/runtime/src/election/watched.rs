@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Settings;
+use super::settings::Settings;
 use crate::feed;
 use crate::metrics::FeedMetrics;
 use crate::object::{LEASES, Object, Resource};

@@ -1,25 +1,8 @@
 //! How new a store is.
 
-use super::{NO_VERSION, Store, is_before};
+use super::Store;
+use super::version::{NO_VERSION, is_before};
 use crate::object::Object;
-
-/// The newest version of all that was put in, and of all that was taken out as the feed said. Empty where there is none.
-#[derive(Default)]
-pub(super) struct Newest(String);
-
-impl Newest {
-    pub(super) fn raise(&mut self, version: &str) {
-        if self.0.is_empty() || is_before(&self.0, version) {
-            self.0.clear();
-            self.0.push_str(version);
-        }
-    }
-
-    /// What was shown is of a history that may not be the server's any more.
-    pub(super) fn forget(&mut self) {
-        self.0.clear();
-    }
-}
 
 impl<T: Object> Store<T> {
     /// The resource version up to which the store has seen every change. `None` until a first list has ended.

@@ -10,13 +10,14 @@ use berth_api::names::{delete_protection, label};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhook;
 use serde_json::{Value, json};
 
-use crate::places::{ClientConfig, Endpoint};
+use crate::endpoint::{ClientConfig, Endpoint};
 use crate::secret_path::told;
 
 pub use refusals::RefusedDeletions;
 
 /// The entry in the chart's ValidatingWebhookConfiguration.
 pub const GUARD: &str = "guard-deletion.policy.kruise.io";
+
 /// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers name what is in namespaces.
 pub const GUARD_PATH: &str = "/guard-deletion";
 

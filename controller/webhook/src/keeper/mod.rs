@@ -3,6 +3,7 @@
 
 mod pass;
 mod publish;
+mod published;
 mod reach;
 mod silence;
 
@@ -16,15 +17,14 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, PatchParams, PostParams, WatchParams};
-use kube::core::Object;
-use kube::{Api, Client};
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, WatchParams};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use crate::places::{self, CrdSpec, CrdStatus};
+use crate::places::{self};
 use crate::pods::{DISRUPTIONS, MUTATING};
 use crate::proof::{EarlyEndpoint, Unproven, conversion_works};
 use crate::server::Phase;
@@ -35,8 +35,6 @@ pub(crate) use pass::Keeper;
 use reach::{Proof, Reach};
 use silence::Silence;
 
-/// Who we are in `managedFields`.
-pub(crate) const FIELD_MANAGER: &str = "berth-controller";
 /// The longest time between two passes, for what no watch tells.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(300);
 /// The shortest, so that a quarrel with another writer is no busy loop.
@@ -50,31 +48,6 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 /// From this failed proof on the wait doubles, and it is told: the apiserver may never reach this replica.
 const STRANGE: u32 = 20;
 const PROVE_AT_LEAST_EVERY: Duration = Duration::from_secs(8);
-
-/// A CRD without its schemas.
-pub(crate) type Crd = Object<CrdSpec, CrdStatus>;
-
-/// The CRDs' API, decoded to [`Crd`].
-pub(crate) fn crds(client: &Client) -> Api<Crd> {
-    Api::all_with(
-        client.clone(),
-        &ApiResource::erase::<CustomResourceDefinition>(&()),
-    )
-}
-
-pub(crate) fn posting() -> PostParams {
-    PostParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PostParams::default()
-    }
-}
-
-pub(crate) fn patching() -> PatchParams {
-    PatchParams {
-        field_manager: Some(FIELD_MANAGER.to_owned()),
-        ..PatchParams::default()
-    }
-}
 
 /// Keeps everything in step while the phase is [`Phase::Serving`].
 pub(crate) async fn keep(

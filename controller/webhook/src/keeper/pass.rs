@@ -13,14 +13,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::publish::Published;
-use super::{FIELD_MANAGER, posting};
+use super::published::Published;
 use crate::Error;
+use crate::apiserver::{FIELD_MANAGER, posting};
 use crate::certs::Validity;
 use crate::certs::plan::{Policy, Stored, plan};
 use crate::certs::resolver::Resolver;
 use crate::certs::store::Material;
-use crate::places::Endpoint;
+use crate::endpoint::Endpoint;
 use crate::pods::{Added, Asks};
 use crate::secret_path::SecretPath;
 

@@ -17,21 +17,12 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::pass::Keeper;
-use super::{crds, patching, posting};
+use super::published::Published;
 use crate::Error;
+use crate::apiserver::{crds, patching, posting};
 use crate::certs::store::CA_CERT;
 use crate::places;
 use crate::pods::{Added, Asks, DISRUPTIONS, Disruptions, MUTATING};
-
-/// What came of it.
-pub(super) struct Published {
-    /// Why clients cannot trust us yet.
-    pub(super) missing: Option<String>,
-    /// The entries of the pod webhook could not be written. Conversion goes on without them.
-    pub(super) pods_failed: bool,
-    /// Paths of another seed are left alone for so long.
-    pub(super) paths_in: Option<Duration>,
-}
 
 /// As often paths of another seed are overwritten. While a build that makes other seeds is replaced, its replicas put theirs back at once,
 /// and each write would wake the other.

@@ -9,7 +9,8 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::MUTATING;
-use super::sidecars::{entry_named, hash};
+use super::entry::hash;
+use super::sidecars::entry_named;
 use crate::Error;
 
 /// The selectors of entries that are not as they were made.
@@ -64,7 +65,7 @@ mod tests {
 
     use super::super::{SidecarAsk, Sidecars};
     use super::*;
-    use crate::places::Endpoint;
+    use crate::endpoint::Endpoint;
 
     fn ask(team: &str, fails_closed: bool) -> SidecarAsk {
         let labels = |key: &str, value: &str| {

@@ -14,8 +14,8 @@ use berth_workload::pod::Pod;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use super::{NotYet, TIMEOUT};
-use crate::places::Endpoint;
+use super::entry::{NotYet, TIMEOUT};
+use crate::endpoint::Endpoint;
 
 /// The ValidatingWebhookConfiguration of the chart.
 pub const DISRUPTIONS: &str = "kruise-budget-webhook-configuration";

@@ -5,6 +5,7 @@
 
 mod added;
 mod disruptions;
+mod entry;
 mod labels;
 mod pins;
 mod readiness_gate;
@@ -15,27 +16,23 @@ use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, ValidatingWeb
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::places::Endpoint;
+use crate::endpoint::Endpoint;
 
 pub use added::Added;
 pub use disruptions::{
     Budgets, Change, Changed, DISRUPT_PATH, DISRUPTIONS, Disruption, Disruptions, EVICT_PATH,
 };
+pub use entry::{NotYet, UNTOUCHED};
 pub use pins::{PIN_PATH, PinnedWorkload, Records, Scope};
 pub use readiness_gate::{GATE_PATH, ReadinessGate};
 pub use requests::RECREATE_PATH;
 pub use sidecars::{
-    INJECT_PATH, Injected, Injector, Labels, Lacks, PROBE, SidecarAsk, Sidecars, UNTOUCHED,
-    asked_warning, left_out_warning, says_asked, says_left_out,
+    INJECT_PATH, Injected, Injector, Labels, Lacks, PROBE, SidecarAsk, Sidecars, asked_warning,
+    left_out_warning, says_asked, says_left_out,
 };
 
 /// The MutatingWebhookConfiguration of the chart.
 pub const MUTATING: &str = "kruise-mutating-webhook-configuration";
-
-/// How long the apiserver waits for an answer, in seconds.
-const TIMEOUT: i32 = 2;
-/// The most bytes of names in one entry: the apiserver compiles no longer expression than 100,000 characters.
-const MOST_BYTES: usize = 60_000;
 
 /// For whose pods the webhook is called: what each kind asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -137,18 +134,6 @@ fn has_all(found: &Value, wanted: &Value) -> bool {
         _ => found == wanted,
     }
 }
-
-/// What all entries are about.
-fn pods_created() -> Value {
-    json!({
-        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"], "scope": "Namespaced",
-    })
-}
-
-/// What is known is not complete yet, so nothing can be said of the pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this replica has not read all {0} yet")]
-pub struct NotYet(pub &'static str);
 
 #[cfg(test)]
 mod tests {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::names::label::NAMESPACE_NAME;
 use serde_json::{Value, json};
 
-use super::{MOST_BYTES, NotYet, TIMEOUT, pods_created};
-use crate::places::Endpoint;
+use super::entry::{MOST_BYTES, NotYet, TIMEOUT, pods_created};
+use crate::endpoint::Endpoint;
 
 /// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell where pods ran.
 pub const PIN_PATH: &str = "/pin";

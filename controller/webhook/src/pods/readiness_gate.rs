@@ -6,9 +6,8 @@ use std::collections::BTreeSet;
 use berth_api::names::condition::KRUISE_POD_READY;
 use serde_json::{Value, json};
 
-use super::sidecars::{IS_NO_MIRROR, hash, none_of};
-use super::{TIMEOUT, pods_created};
-use crate::places::Endpoint;
+use super::entry::{IS_NO_MIRROR, TIMEOUT, hash, none_of, pods_created};
+use crate::endpoint::Endpoint;
 
 /// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell of SidecarSets.
 pub const GATE_PATH: &str = "/gate-readiness";

@@ -3,8 +3,8 @@
 use berth_api::kinds::CONTAINER_RECREATE_REQUEST;
 use serde_json::{Value, json};
 
-use super::TIMEOUT;
-use crate::places::Endpoint;
+use super::entry::TIMEOUT;
+use crate::endpoint::Endpoint;
 
 /// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell what a pod is.
 pub const RECREATE_PATH: &str = "/fill-recreate-request";

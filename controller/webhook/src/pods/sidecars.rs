@@ -3,18 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::names::label::NAMESPACE_NAME;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use sha2::Digest;
 
-use super::{MOST_BYTES, NotYet, TIMEOUT, labels, pods_created, readiness_gate};
-use crate::places::Endpoint;
+use super::entry::{IS_NO_MIRROR, MOST_BYTES, NotYet, TIMEOUT, hash, none_of, pods_created};
+use super::{labels, readiness_gate};
+use crate::endpoint::Endpoint;
 
 /// What the path of the handler begins with. How it ends, the apiserver alone is told: the answers tell what pods of other namespaces get.
 pub const INJECT_PATH: &str = "/inject-sidecars";
-/// Whoever labels a namespace with this is called for by nobody: the peer's own mark.
-pub const UNTOUCHED: (&str, &str) = ("control-plane", "openkruise");
 /// The `generateName` of a pod by whose dry-run creation the controller sees that the webhook is called and answers.
 pub const PROBE: &str = "berth-injection-probe-";
 /// The most entries: all of them are one object, and each has the authorities' certificates.
@@ -202,26 +200,6 @@ impl Selected {
     }
 }
 
-/// Selects all namespaces but the protected ones and those whose label says so.
-pub(super) fn none_of(protected: &BTreeSet<String>) -> Vec<Value> {
-    let named = json!({"key": NAMESPACE_NAME, "operator": "NotIn", "values": protected});
-    let labelled = json!({"key": UNTOUCHED.0, "operator": "NotIn", "values": [UNTOUCHED.1]});
-    (!protected.is_empty())
-        .then_some(named)
-        .into_iter()
-        .chain([labelled])
-        .collect()
-}
-
-/// A few letters by which the name of an entry tells its selector of namespaces.
-pub(super) fn hash(selector: &Value) -> String {
-    let hash = Sha256::digest(selector.to_string());
-    hash.iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
-}
-
 /// Expressions that fit into one.
 fn parts(expressions: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
@@ -236,10 +214,6 @@ fn parts(expressions: impl IntoIterator<Item = String>) -> Vec<String> {
     }
     parts
 }
-
-/// Nobody changes a mirror pod: it is what a kubelet runs anyway.
-pub(super) const IS_NO_MIRROR: &str =
-    "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))";
 
 fn entry(
     name: &str,

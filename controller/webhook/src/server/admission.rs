@@ -8,7 +8,7 @@ use kube::core::Status;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Judge;
+use super::judge::Judge;
 use crate::kinds;
 
 /// How often it is looked whether a fault beside other objects stays, and how long between.

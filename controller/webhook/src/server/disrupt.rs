@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Judge;
 use super::admission::Look;
+use super::judge::Judge;
 use super::pod_review::Unanswered;
 use crate::pods::{Change, Changed, Disruption, NotYet};
 

@@ -11,8 +11,8 @@ use kube::core::Request as KubeRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Judge;
 use super::admission::Look;
+use super::judge::Judge;
 use super::pod_review::{Answer, Unanswered, read};
 use super::recreate::{Unknown, get};
 use crate::missing::Missing;

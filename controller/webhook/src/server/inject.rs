@@ -12,8 +12,8 @@ use berth_api::name;
 use berth_workload::pod::Pod;
 use serde::de::Error;
 
-use super::Judge;
 use super::admission::Look;
+use super::judge::Judge;
 use super::pod_review::{Answer, Head, Unanswered, read};
 use super::review_kinds::LARGEST;
 use crate::pods::{Injected, Injector, Labels, Lacks, NotYet};

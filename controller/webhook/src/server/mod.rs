@@ -7,6 +7,7 @@ mod evict;
 mod gate;
 mod guard;
 pub(crate) mod inject;
+mod judge;
 mod kept;
 pub(crate) mod pin;
 mod pod_review;
@@ -15,7 +16,7 @@ mod review_kinds;
 mod token;
 mod turns;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,47 +29,33 @@ use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use kube::Client;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::deletions::{GUARD_PATH, RefusedDeletions};
-use crate::latency::ReviewMetrics;
+use crate::deletions::GUARD_PATH;
 use crate::missing::Missing;
 use crate::places::{CONVERT_PATH, VALIDATE_PATH};
 use crate::pods::{
-    Budgets, DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, Injector, NotYet, PIN_PATH,
-    RECREATE_PATH, Records,
+    DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, NotYet, PIN_PATH, RECREATE_PATH,
 };
 use crate::secret_path::SecretPath;
 use admission::{Asker, Look};
+pub use judge::Judge;
+pub(crate) use judge::Phase;
 use kept::Kept;
 use pod_review::{Head, Unanswered};
-use review_kinds::{Kind, Kinds, LARGEST};
+use review_kinds::{Handler, Kind, Kinds, LARGEST};
 pub use token::NO_TOKEN;
 pub(crate) use token::Token;
-use turns::Turns;
+use turns::{Turns, WAIT};
 
-/// The longest wait for a turn, and for memory that others hold: less than the apiserver waits for an answer.
-const WAIT: Duration = Duration::from_secs(2);
 /// Until a request is answered to its last byte; the apiserver waits for none of them longer than that.
 const REQUEST: Duration = Duration::from_secs(30);
 /// The most connections, and of one address. The apiserver opens one for each review that overlaps others.
 const CONNECTIONS: (usize, usize) = (320, 256);
 /// The most addresses that are known to be an apiserver's.
 const APISERVERS: usize = 64;
-
-/// How far the shutdown is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Serve.
-    Serving,
-    /// Serve, but ask clients to come back over a new connection, which then leads to another replica.
-    Draining,
-    /// Accept no more, finish what is under way.
-    Ending,
-}
 
 struct Shared {
     phase: watch::Receiver<Phase>,
@@ -91,64 +78,6 @@ struct Shared {
     missing: Missing,
     judge: Judge,
     kept: Kept,
-}
-
-/// What the validation of an object needs besides the object.
-pub struct Judge {
-    /// To ask the apiserver about pod templates.
-    pub client: Client,
-    /// Resources that are not taken in, with the reason.
-    pub closed: BTreeMap<&'static str, String>,
-    /// The most bytes that the spec of an object may have.
-    pub object_max_bytes: usize,
-    /// Who knows where new pods are to run.
-    pub records: Option<Arc<dyn Records>>,
-    /// Who knows which containers new pods get.
-    pub injector: Option<Arc<dyn Injector>>,
-    /// Who knows the budgets of pods.
-    pub budgets: Option<Arc<dyn Budgets>>,
-    /// The paths by which the apiserver asks about what not everybody may know.
-    pub secret_path: SecretPath,
-    /// What the apiserver shows beside the path.
-    pub token: Token,
-    /// Who counts the reviews.
-    pub reviews: ReviewMetrics,
-    /// Who counts the deletions that are refused here.
-    pub refused_deletions: RefusedDeletions,
-}
-
-#[cfg(test)]
-impl Judge {
-    /// Takes in all kinds, and asks this client.
-    fn asking(client: Client) -> Self {
-        let (closed, reviews) = (BTreeMap::new(), ReviewMetrics::default());
-        Self {
-            client,
-            closed,
-            object_max_bytes: 256 << 10,
-            records: None,
-            injector: None,
-            budgets: None,
-            secret_path: SecretPath::default(),
-            token: Token::default(),
-            reviews,
-            refused_deletions: RefusedDeletions::default(),
-        }
-    }
-}
-
-/// What a path leads to.
-#[derive(Clone, Copy)]
-enum Handler {
-    Convert,
-    Validate(Asker),
-    Pin,
-    Inject,
-    Gate,
-    Recreate,
-    Evict,
-    Disrupt,
-    Guard,
 }
 
 /// The webhooks' port.

@@ -17,8 +17,8 @@ use kube::core::Request as KubeRequest;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Judge;
 use super::admission::Look;
+use super::judge::Judge;
 use super::pod_review::{Answer, read};
 use crate::missing::Missing;
 

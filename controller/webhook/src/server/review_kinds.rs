@@ -2,8 +2,8 @@
 
 use berth_http::{Bodies, BodyLimits};
 
-use super::turns::Turns;
-use super::{Handler, WAIT};
+use super::admission::Asker;
+use super::turns::{Turns, WAIT};
 
 /// The most bytes of a review that is read.
 pub(super) const LARGEST: usize = 8 << 20;
@@ -71,4 +71,18 @@ impl Kinds {
             }
         }
     }
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy)]
+pub(super) enum Handler {
+    Convert,
+    Validate(Asker),
+    Pin,
+    Inject,
+    Gate,
+    Recreate,
+    Evict,
+    Disrupt,
+    Guard,
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::WAIT;
-
+/// The longest wait for a turn, and for memory that others hold: less than the apiserver waits for an answer.
+pub(super) const WAIT: Duration = Duration::from_secs(2);
 /// The most reviews of one namespace that wait for a turn. Each holds a connection of the apiserver, which are few.
 const MOST_OF_NAMESPACE: usize = 48;
 /// The most reviews that wait for a turn.

@@ -4,72 +4,34 @@
 //! It is asked for by the controller's own rights, so whoever calls must know the path: the answers name pods and claims.
 
 mod census;
+mod guarded;
 mod words;
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-use berth_api::name::{Name, Namespace};
 use berth_api::names::delete_protection;
 use futures::future::try_join_all;
 use kube::Client;
 use serde::Deserialize;
 
-use super::Judge;
 use super::admission::Look;
+use super::judge::Judge;
 use super::pod_review::Answer;
 
+use guarded::{Guarded, Kind, Spec};
+
 pub(super) use census::Unlisted;
-use census::{Listing, Living};
+pub(super) use guarded::Counted;
 
 /// Less than the apiserver waits for an answer.
 pub(super) const PATIENCE: Duration = Duration::from_millis(4_500);
-
-/// What lives, of each sort that counts; or why nobody knows.
-pub(super) type Counted = Result<Vec<(Listing, Living)>, Unlisted>;
 
 /// A review that only a count can answer.
 pub(super) struct Question {
     uid: String,
     user: String,
     guarded: Guarded,
-}
-
-/// What is to be deleted.
-#[derive(Debug, PartialEq, Eq)]
-struct Guarded {
-    kind: Kind,
-    name: String,
-    /// Of a CustomResourceDefinition, what it defines.
-    spec: Spec,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Namespace,
-    Definition,
-}
-
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-struct Spec {
-    group: String,
-    names: Names,
-    versions: Vec<Version>,
-}
-
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-struct Names {
-    plural: String,
-}
-
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-struct Version {
-    name: String,
-    served: bool,
-    storage: bool,
 }
 
 #[derive(Deserialize)]
@@ -204,53 +166,6 @@ impl Question {
             answer.refuse(&message);
         }
         answer.written()
-    }
-}
-
-impl Guarded {
-    /// What is to be listed. Whatever becomes part of a path is checked.
-    fn listings(&self) -> Result<Vec<Listing>, Unlisted> {
-        match self.kind {
-            Kind::Namespace => {
-                let path = format!("/api/v1/namespaces/{}", Namespace::parse(&self.name)?);
-                let pods = Listing {
-                    one: "active pod",
-                    many: "active pods",
-                    path: format!("{path}/pods"),
-                    fields: Some("status.phase!=Succeeded,status.phase!=Failed"),
-                    is_bound: false,
-                };
-                let claims = Listing {
-                    one: "bound claim",
-                    many: "bound claims",
-                    path: format!("{path}/persistentvolumeclaims"),
-                    fields: None,
-                    is_bound: true,
-                };
-                Ok(vec![pods, claims])
-            }
-            Kind::Definition => {
-                let Spec {
-                    group,
-                    names,
-                    versions,
-                } = &self.spec;
-                let served = || versions.iter().filter(|version| version.served);
-                let version = served()
-                    .find(|version| version.storage)
-                    .or_else(|| served().next());
-                let version = version.ok_or(Unlisted::Unserved)?;
-                let (group, version) = (Name::parse(group)?, Name::parse(&version.name)?);
-                let path = format!("/apis/{group}/{version}/{}", Name::parse(&names.plural)?);
-                Ok(vec![Listing {
-                    one: "object",
-                    many: "objects",
-                    path,
-                    fields: None,
-                    is_bound: false,
-                }])
-            }
-        }
     }
 }
 

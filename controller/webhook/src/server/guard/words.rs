@@ -4,7 +4,7 @@ use berth_api::commands::{self, Named};
 use berth_api::names::{delete_protection, label};
 
 use super::census::{Listing, Living, Unlisted};
-use super::{Counted, Guarded, Kind};
+use super::guarded::{Counted, Guarded, Kind};
 
 /// Why it stays; `None` where nothing lives in it.
 pub(super) fn refusal(guarded: &Guarded, counted: &Counted) -> Option<String> {

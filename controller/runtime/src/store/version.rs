@@ -1,0 +1,18 @@
+//! Which of two versions is the older one.
+
+use std::cmp::Ordering;
+
+use crate::object::compare_versions;
+
+/// Before the version of any object.
+pub(super) const NO_VERSION: &str = "0";
+
+/// Is a version at least as new as another? No, where they cannot be compared.
+pub fn reaches(have: &str, want: &str) -> bool {
+    compare_versions(have, want).is_some_and(Ordering::is_ge)
+}
+
+/// Is a version older than another? No, where they cannot be compared.
+pub(crate) fn is_before(version: &str, other: &str) -> bool {
+    compare_versions(version, other).is_some_and(Ordering::is_lt)
+}

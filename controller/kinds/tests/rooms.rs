@@ -1,5 +1,7 @@
-//! Who may know whom among the modules of decisions: kinds know what is shared, and never each other. That what is shared knows
-//! no kind, the crates see to.
+//! Who may know whom: no ring of imports between the files of a crate, and no kind that knows another kind.
+//!
+//! An import is a path of a module: in a `use`, or in the code. What `pub use` shows elsewhere counts as an import of the file
+//! that has it. Tests are left out.
 
 #![allow(
     clippy::disallowed_types,
@@ -8,52 +10,37 @@
     reason = "reads the sources, and fails by panicking"
 )]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Each decides for one kind of object.
-const KINDS: [&str; 13] = [
-    "broadcastjob",
-    "cloneset",
-    "containerrecreaterequest",
-    "daemonset",
-    "foreignpod",
-    "imagelistpulljob",
-    "imagepulljob",
-    "joiningnode",
-    "nodeimage",
-    "persistentpodstate",
-    "sidecarset",
-    "statefulset",
-    "uniteddeployment",
+/// A module of a crate: the names on its path, none for the crate's root.
+type Module = Vec<String>;
+/// For each module, those that it imports.
+type Imports = BTreeMap<Module, BTreeSet<Module>>;
+
+/// The crates of the product, and how many of their files are in rings or between them. A number only ever gets smaller.
+const CRATES: [(&str, usize); 10] = [
+    ("cni-hostlocal", 0),
+    ("controller", 49),
+    ("controller/kinds", 2),
+    ("controller/runtime", 0),
+    ("controller/webhook", 0),
+    ("controller/workload", 0),
+    ("daemon", 0),
+    ("proto/api", 0),
+    ("proto/grpc", 0),
+    ("proto/http", 0),
 ];
 
-/// What is shared, by floors: a module knows none of its own floor or of one above.
-const FLOORS: [&[&str]; 4] = [&["podset"], &["stuck"], &["predownload", "prepull"], &KINDS];
+/// Where each folder or file is a kind, and what else is there.
+const KINDS: [(&str, &[&str]); 2] = [
+    ("controller/kinds/src", &["lib", "model"]),
+    ("proto/api/src/kinds", &[]),
+];
 
-/// Where the sources are: of what is shared, and of the kinds.
-fn sources() -> [PathBuf; 2] {
-    ["../workload/src", "src"].map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))
-}
-
-/// The module that a file belongs to, and the file's text without its tests. `None` for a file of tests.
-fn module_and_text(file: &Path) -> Option<(String, String)> {
-    let path = sources()
-        .iter()
-        .find_map(|folder| file.strip_prefix(folder).ok())?
-        .to_str()?
-        .trim_end_matches(".rs");
-    let is_test = path
-        .split('/')
-        .any(|part| ["tests", "simulation", "properties", "model"].contains(&part));
-    let module = path.split('/').next().unwrap_or_default().to_owned();
-    let text = fs::read_to_string(file).unwrap();
-    let text = text
-        .split("#[cfg(test)]\nmod tests {")
-        .next()
-        .unwrap_or_default()
-        .to_owned();
-    (!is_test).then_some((module, text))
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -68,59 +55,263 @@ fn files(folder: &Path) -> Vec<PathBuf> {
                 vec![path]
             }
         })
+        .filter(|path| path.extension().is_some_and(|end| end == "rs"))
         .collect()
 }
 
-/// The modules of its own crate that a text names, as `crate::name` or in `use crate::{name, …}`.
-fn imports(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for rest in text.split("crate::").skip(1) {
-        let list = rest
-            .strip_prefix('{')
-            .and_then(|list| list.split('}').next());
-        for item in
-            list.unwrap_or(rest)
-                .split(',')
-                .take(if list.is_some() { usize::MAX } else { 1 })
-        {
-            let name = item
-                .trim()
-                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                .next()
-                .unwrap_or_default();
-            found.push(name.to_owned());
+fn module(source: &Path, file: &Path) -> Module {
+    let path = file.strip_prefix(source).unwrap().with_extension("");
+    let mut names: Module = path
+        .iter()
+        .map(|name| name.to_str().unwrap().to_owned())
+        .collect();
+    if matches!(
+        names.last().map(String::as_str),
+        Some("mod" | "lib" | "main")
+    ) {
+        names.pop();
+    }
+    names
+}
+
+fn is_test(module: &Module) -> bool {
+    let of_tests = ["tests", "simulation", "properties", "model"];
+    module
+        .iter()
+        .any(|name| of_tests.contains(&name.as_str()) || name.ends_with("_tests"))
+}
+
+/// The names, `::` and other signs of a text, without comments and without its module of tests.
+fn tokens(text: &str) -> Vec<String> {
+    let text = text
+        .split("#[cfg(test)]\nmod tests {")
+        .next()
+        .unwrap_or_default();
+    let lines = text
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default());
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let mut tokens: Vec<String> = Vec::new();
+    let mut rest = text.as_str();
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            'a'..='z' | 'A'..='Z' | '_' => rest
+                .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .unwrap_or(rest.len()),
+            ':' if rest.starts_with("::") => 2,
+            _ => first.len_utf8(),
+        };
+        if !first.is_whitespace() {
+            tokens.push(rest[..length].to_owned());
         }
+        rest = &rest[length..];
+    }
+    tokens
+}
+
+/// The paths of a text, and whether `pub use` has them.
+fn paths(tokens: &[String]) -> Vec<(bool, Module)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < tokens.len() {
+        let before = at
+            .checked_sub(1)
+            .map_or(";", |before| tokens[before].as_str());
+        // `pub(in PATH)` imports nothing.
+        if tokens[at] == "in" && before == "(" {
+            while tokens.get(at).is_some_and(|token| token != ")") {
+                at += 1;
+            }
+            continue;
+        }
+        let is_name = tokens[at].starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if tokens[at] == "use" && [";", "}", "{", "]", ")", "pub"].contains(&before) {
+            at += 1;
+            let mut listed = Vec::new();
+            tree(tokens, &mut at, &Module::new(), &mut listed);
+            let is_shown = before == "pub" || before == ")";
+            found.extend(listed.into_iter().map(|path| (is_shown, path)));
+        } else if is_name && tokens.get(at + 1).is_some_and(|next| next == "::") {
+            let mut path = vec![tokens[at].clone()];
+            while tokens.get(at + 1).is_some_and(|next| next == "::") && at + 2 < tokens.len() {
+                at += 2;
+                path.push(tokens[at].clone());
+            }
+            found.push((false, path));
+        }
+        at += 1;
     }
     found
 }
 
-fn floor(module: &str) -> usize {
-    FLOORS
-        .iter()
-        .position(|floor| floor.contains(&module))
-        .map_or(0, |floor| floor + 1)
+/// Reads the tree of a `use` up to its end.
+fn tree(tokens: &[String], at: &mut usize, prefix: &Module, found: &mut Vec<Module>) {
+    let mut path = prefix.clone();
+    while let Some(token) = tokens.get(*at) {
+        match token.as_str() {
+            "{" => {
+                *at += 1;
+                while tokens.get(*at).is_some_and(|token| token != "}") {
+                    tree(tokens, at, &path, found);
+                    *at += usize::from(tokens.get(*at).is_some_and(|token| token == ","));
+                }
+                *at += 1;
+                return;
+            }
+            "," | ";" | "}" => break,
+            "as" => *at += 1,
+            "::" | "*" => {}
+            "self" if !path.is_empty() => {}
+            name => path.push(name.to_owned()),
+        }
+        *at += 1;
+    }
+    found.push(path);
+}
+
+/// The path from the crate's root, where it begins in a module of the crate.
+fn absolute(all: &BTreeSet<Module>, here: &Module, path: &Module) -> Option<Module> {
+    let (mut base, mut rest) = (here.clone(), path.as_slice());
+    match path.first()?.as_str() {
+        "crate" => (base, rest) = (Module::new(), &rest[1..]),
+        "self" | "super" => {
+            while let Some("self" | "super") = rest.first().map(String::as_str) {
+                if rest[0] == "super" {
+                    base.pop();
+                }
+                rest = &rest[1..];
+            }
+        }
+        first => {
+            let child = [base.as_slice(), &[first.to_owned()]].concat();
+            all.contains(&child).then_some(())?;
+        }
+    }
+    Some([base.as_slice(), rest].concat())
+}
+
+/// The file that has what the path names.
+fn owner(
+    all: &BTreeSet<Module>,
+    shown: &BTreeMap<(Module, String), Module>,
+    mut path: Module,
+) -> Module {
+    for _ in 0..8 {
+        let length = (0..=path.len())
+            .rev()
+            .find(|n| all.contains(&path[..*n]))
+            .unwrap_or(0);
+        let Some(name) = path.get(length) else { break };
+        let Some(target) = shown.get(&(path[..length].to_vec(), name.clone())) else {
+            path.truncate(length);
+            break;
+        };
+        path = [target.as_slice(), &path[length + 1..]].concat();
+    }
+    path
+}
+
+fn imports(source: &Path) -> Imports {
+    let texts = files(source).into_iter().map(|file| {
+        let tokens = tokens(&fs::read_to_string(&file).unwrap());
+        (module(source, &file), paths(&tokens))
+    });
+    let texts: BTreeMap<Module, Vec<(bool, Module)>> = texts.collect();
+    let all: BTreeSet<Module> = texts.keys().cloned().collect();
+    let mut shown = BTreeMap::new();
+    for (here, paths) in &texts {
+        for path in paths
+            .iter()
+            .filter(|(is_shown, _)| *is_shown)
+            .map(|(_, path)| path)
+        {
+            if let Some((name, path)) = path.last().zip(absolute(&all, here, path)) {
+                shown.insert((here.clone(), name.clone()), path);
+            }
+        }
+    }
+    let imported = |here: &Module, paths: &[(bool, Module)]| {
+        let paths = paths.iter().filter(|(is_shown, _)| !is_shown);
+        let owners =
+            paths.filter_map(|(_, path)| Some(owner(&all, &shown, absolute(&all, here, path)?)));
+        owners
+            .filter(|owner| owner != here && !is_test(owner))
+            .collect::<BTreeSet<_>>()
+    };
+    let product = texts.iter().filter(|(here, _)| !is_test(here));
+    product
+        .map(|(here, paths)| (here.clone(), imported(here, paths)))
+        .collect()
+}
+
+/// What is left when files that import none, or that none imports, are taken out again and again.
+fn tangled(mut imports: Imports) -> Imports {
+    loop {
+        let importing: BTreeSet<Module> = imports.keys().cloned().collect();
+        let imported: BTreeSet<Module> = imports.values().flatten().cloned().collect();
+        let before = importing.len();
+        imports.retain(|module, of| {
+            of.retain(|other| importing.contains(other));
+            !of.is_empty() && imported.contains(module)
+        });
+        if imports.len() == before {
+            return imports;
+        }
+    }
 }
 
 #[test]
-fn no_module_imports_one_of_its_own_floor_or_above() {
-    let mut wrong = Vec::new();
-    let mut read = 0;
-    for (module, text) in sources()
-        .iter()
-        .flat_map(|folder| files(folder))
-        .filter_map(|file| module_and_text(&file))
-    {
-        read += 1;
-        let above =
-            |name: &String| floor(name) > 0 && floor(name) >= floor(&module) && *name != module;
-        let names = imports(&text)
-            .into_iter()
-            .filter(|name| module != "lib" && above(name));
-        wrong.extend(names.map(|name| format!("{module} imports {name}")));
+fn files_import_each_other_in_no_ring() {
+    let members = files(&root().join("controller"))
+        .into_iter()
+        .chain(files(&root().join("proto")));
+    let members: BTreeSet<PathBuf> = members
+        .filter(|file| file.ends_with("src/lib.rs"))
+        .map(|file| file.parent().unwrap().canonicalize().unwrap())
+        .collect();
+    for (name, left) in CRATES {
+        let source = root().join(name).join("src");
+        let all = imports(&source);
+        assert!(!all.is_empty(), "{name}: read");
+        let tangled = tangled(all);
+        let arrows: Vec<_> = tangled
+            .iter()
+            .flat_map(|(from, of)| {
+                of.iter()
+                    .map(|to| [from.join("::"), to.join("::")].join(" -> "))
+            })
+            .collect();
+        assert_eq!(tangled.len(), left, "{name}: {arrows:#?}");
     }
-    assert_eq!(wrong, Vec::<String>::new());
-    assert!(
-        read > 60 && KINDS.iter().all(|kind| sources()[1].join(kind).is_dir()),
-        "the sources are read"
-    );
+    let listed = CRATES.map(|(name, _)| root().join(name).join("src").canonicalize().unwrap());
+    let missing: Vec<_> = members
+        .iter()
+        .filter(|member| !listed.contains(member))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn no_kind_imports_another_kind() {
+    for (folder, others) in KINDS {
+        let source = root().join(folder);
+        let (source, prefix) = match folder.split_once("/src/") {
+            Some((name, below)) => (root().join(name).join("src"), vec![below.to_owned()]),
+            None => (source, Module::new()),
+        };
+        let room = |module: &Module| {
+            let name = module.strip_prefix(prefix.as_slice())?.first()?.clone();
+            (!others.contains(&name.as_str())).then_some(name)
+        };
+        let all = imports(&source);
+        let arrows = all
+            .iter()
+            .flat_map(|(from, of)| of.iter().map(move |to| (from, to)));
+        let between: Vec<_> = arrows
+            .filter_map(|(from, to)| Some((room(from)?, room(to)?)))
+            .filter(|(from, to)| from != to)
+            .collect();
+        assert!(all.keys().filter_map(room).count() > 10, "{folder}: read");
+        assert!(between.is_empty(), "{folder}: {between:?}");
+    }
 }

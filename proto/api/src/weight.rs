@@ -5,9 +5,12 @@
 //! template holds is anything at all.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use crate::names::label::SUBSET_NAME;
 
 /// The bytes that the spec of an object may have where nothing else is said.
 pub const DEFAULT_MAX_BYTES: usize = 256 << 10;
@@ -91,6 +94,8 @@ pub struct Limits {
     pub by_flag: bool,
     /// Of a kind of Kubernetes: the limits hold for its status, too, and a text that is too short to go beyond them is not weighed.
     pub foreign: bool,
+    /// The limits hold only for objects with this label, or with an owner of this kind.
+    pub only: Option<(&'static str, &'static str)>,
 }
 
 impl Limits {
@@ -102,6 +107,7 @@ impl Limits {
             depth: MAX_DEPTH,
             by_flag: true,
             foreign: false,
+            only: None,
         }
     }
 
@@ -149,6 +155,19 @@ impl Limits {
         }
     }
 
+    /// Of each part of a Deployment or StatefulSet of Kubernetes that is a subset's workload. The
+    /// apiserver has added defaults to what the controller wrote.
+    pub const fn of_subsets(max_bytes: usize) -> Self {
+        let bytes = max_bytes.saturating_mul(2);
+        Self {
+            bytes,
+            values: 4 * MAX_VALUES,
+            foreign: true,
+            only: Some((SUBSET_NAME, "UnitedDeployment")),
+            ..Self::of_specs(0)
+        }
+    }
+
     /// That no flag changes.
     pub const fn fixed(bytes: usize) -> Self {
         Self {
@@ -157,13 +176,20 @@ impl Limits {
             depth: MAX_DEPTH,
             by_flag: false,
             foreign: false,
+            only: None,
         }
     }
 
-    /// Whether the text is of a kind of Kubernetes and so short that it cannot go beyond the limits. The parser ends at its own depth.
-    pub const fn is_light(&self, object: &str) -> bool {
+    /// Whether the text is of a kind of Kubernetes and so short that it cannot go beyond the limits, or is none that they
+    /// hold for. The parser ends at its own depth.
+    pub fn is_light(&self, object: &str) -> bool {
         // A value has a byte, and a comma or a bracket before it.
-        self.foreign && object.len() <= 2 * self.values
+        let is_short = object.len() <= self.bytes.min(2 * self.values);
+        self.foreign
+            && (is_short
+                || self
+                    .only
+                    .is_some_and(|(label, kind)| !is_of(object, label, kind)))
     }
 
     /// Whether a pod may be read into memory.
@@ -258,6 +284,39 @@ struct Parts<'a> {
     data: Option<&'a RawValue>,
     #[serde(borrow)]
     status: Option<&'a RawValue>,
+}
+
+/// Whether an object has a label of this key or an owner of this kind.
+fn is_of(object: &str, key: &str, kind: &str) -> bool {
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Object<'a> {
+        #[serde(borrow)]
+        metadata: Marks<'a>,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Marks<'a> {
+        #[serde(borrow)]
+        labels: Option<BTreeMap<Cow<'a, str>, &'a RawValue>>,
+        #[serde(borrow)]
+        owner_references: Option<Vec<Owner<'a>>>,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Owner<'a> {
+        #[serde(borrow)]
+        kind: Cow<'a, str>,
+    }
+    let Ok(Object { metadata }) = serde_json::from_str(object) else {
+        return false;
+    };
+    metadata
+        .labels
+        .is_some_and(|labels| labels.contains_key(key))
+        || metadata
+            .owner_references
+            .is_some_and(|owners| owners.iter().any(|owner| owner.kind == kind))
 }
 
 /// What of an object is left out.
@@ -390,6 +449,33 @@ mod tests {
             refused.ends_with("keep large data in a ConfigMap or a volume"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn only_labelled_workload_is_bounded() {
+        let limits = Limits::of_subsets(100 << 10);
+        let object = |label: &str, bytes: usize| {
+            format!(
+                r#"{{"metadata":{{"labels":{{"{label}":"a"}}}},"spec":{{"image":"{}"}}}}"#,
+                "x".repeat(bytes)
+            )
+        };
+        let of_subset = object(SUBSET_NAME, 300 << 10);
+        assert!(!limits.is_light(&of_subset) && limits.is_light(&object("app", 300 << 10)));
+        let owned = object("app", 300 << 10);
+        let owned = owned.replacen(
+            "labels",
+            r#"ownerReferences":[{"kind":"UnitedDeployment"}],"labels"#,
+            1,
+        );
+        assert!(!limits.is_light(&owned));
+        assert!(limits.is_light(&object(SUBSET_NAME, 1_000)));
+        let refused = limits.check_object(&of_subset).unwrap_err();
+        assert!(
+            refused.starts_with("spec: has 307212 bytes of JSON, and 204800 are the limit"),
+            "{refused}"
+        );
+        assert_eq!(limits.check_object(&object(SUBSET_NAME, 199 << 10)), Ok(()));
     }
 
     fn nested(field: &str, depth: usize) -> String {

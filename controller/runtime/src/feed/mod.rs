@@ -24,7 +24,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{self, Failed};
 use crate::metrics::FeedMetrics;
-use crate::object::{CONTROLLER_REVISIONS, Object, POD_DISRUPTION_BUDGETS, PODS, Resource};
+use crate::object::{
+    CONTROLLER_REVISIONS, DEPLOYMENTS, NATIVE_STATEFUL_SETS, Object, POD_DISRUPTION_BUDGETS, PODS,
+    Resource,
+};
 use crate::store::{Store, is_before, reaches};
 
 /// What a feed follows, and how.
@@ -130,6 +133,9 @@ fn limits(resource: &Resource, max_bytes: usize) -> Option<Limits> {
     }
     if *resource == POD_DISRUPTION_BUDGETS {
         return Some(Limits::of_native_budgets());
+    }
+    if [DEPLOYMENTS, NATIVE_STATEFUL_SETS].contains(resource) {
+        return Some(Limits::of_subsets(max_bytes));
     }
     if *resource == CONTROLLER_REVISIONS {
         return Some(Limits::of_revisions(max_bytes));

@@ -14,6 +14,9 @@ use crate::absent::is_false;
 
 /// Most subsets of one UnitedDeployment.
 pub const MAX_SUBSETS: usize = 200;
+/// Most bytes of JSON that the template of one UnitedDeployment comes to in all of its subsets.
+/// Otherwise one object of 256 KiB would fill etcd and the controller's memory with 50 MiB.
+pub const MAX_RENDERED: usize = 4 << 20;
 /// The longest name: a label has the name of a revision, which is this name, a dash and a hash of up to ten digits.
 pub const MAX_NAME: usize = 52;
 /// Old revisions that are kept, unless the spec says otherwise.
@@ -62,6 +65,13 @@ pub struct UnitedDeploymentSpec {
     /// How many old revisions of the template are kept to roll back to. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision_history_limit: Option<i32>,
+}
+
+/// How many bytes of JSON a template comes to in so many subsets.
+pub fn rendered(template: &impl Serialize, subsets: usize) -> usize {
+    serde_json::to_string(template)
+        .map_or(0, |text| text.len())
+        .saturating_mul(subsets)
 }
 
 /// The workload that each subset gets. Exactly one field is set.

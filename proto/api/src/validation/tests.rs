@@ -234,6 +234,30 @@ fn subset_nodes_and_taints_name_their_faults() {
 }
 
 #[test]
+fn patch_of_pod_labels_and_large_total_are_refused() {
+    let of = |labels: Value, template: Value, count: usize| {
+        let subset = json!({"name": "a", "patch": {"metadata": {"labels": labels}}});
+        fields(json!({"kind": "UnitedDeployment", "spec": {
+            "selector": {"matchLabels": {"app": "a"}}, "template": template, "topology": {"subsets": vec![subset; count]},
+        }}))
+    };
+    let hidden = json!({
+        "app": "b", "tier": "c", "apps.kruise.io/subset-name": "b", "apps.kruise.io/controller-revision-hash": "x",
+    });
+    let keys = [
+        "app",
+        "apps.kruise.io/controller-revision-hash",
+        "apps.kruise.io/subset-name",
+    ];
+    let expected = keys.map(|key| format!("spec.topology.subsets[0].patch.metadata.labels[{key}]"));
+    assert_eq!(of(hidden, json!({}), 1), expected);
+    assert_eq!(of(json!({"app": "a", "tier": null}), json!({}), 1), [""; 0]);
+    let large = json!({"deploymentTemplate": {"spec": {"a": "x".repeat(21_000)}}});
+    assert_eq!(of(json!({}), large.clone(), 200), ["spec.template"]);
+    assert_eq!(of(json!({}), large, 199), [""; 0]);
+}
+
+#[test]
 fn ignored_template_fields_are_named_with_remedy() {
     let own = json!({"matchLabels": {"app": "a"}});
     let ignored = |template: Value| {

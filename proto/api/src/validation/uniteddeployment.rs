@@ -3,14 +3,26 @@
 use serde_json::Value;
 
 use super::{Violation, Violations, at, list, text};
-use crate::v1beta1::uniteddeployment::UnitedDeploymentSpec;
+use crate::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
+use crate::v1beta1::uniteddeployment::{MAX_RENDERED, UnitedDeploymentSpec, rendered};
 
 /// The faults of a UnitedDeployment.
 pub(crate) fn of_united_deployment(object: &Value) -> Vec<Violation> {
     let mut found = Violations(Vec::new());
     found.selector("spec.selector", at(object, "spec.selector"));
+    let own = at(object, "spec.selector.matchLabels");
+    let subsets = list(at(object, "spec.topology.subsets")).count();
+    let bytes = at(object, "spec.template").map_or(0, |template| rendered(template, subsets));
+    if bytes > MAX_RENDERED {
+        let problem = format!(
+            "is what it comes to in all subsets, and {MAX_RENDERED} are the most: make the template smaller, or another \
+             UnitedDeployment of some subsets"
+        );
+        found.add("spec.template", &format!("{bytes} bytes"), &problem);
+    }
     for (index, subset) in list(at(object, "spec.topology.subsets")) {
         let path = format!("spec.topology.subsets[{index}]");
+        labels(subset, own, &path, &mut found);
         let term = |field: &str| at(subset, &format!("nodeSelectorTerm.{field}"));
         for (at, expression) in list(term("matchExpressions")) {
             let path = format!("{path}.nodeSelectorTerm.matchExpressions[{at}]");
@@ -26,6 +38,24 @@ pub(crate) fn of_united_deployment(object: &Value) -> Vec<Violation> {
         }
     }
     found.0
+}
+
+/// The controller and the workload find the pods of a subset by labels that its patch cannot change.
+fn labels(subset: &Value, own: Option<&Value>, path: &str, found: &mut Violations) {
+    let patch = at(subset, "patch.metadata.labels").and_then(Value::as_object);
+    for (key, value) in patch.into_iter().flatten() {
+        let is_own = [SUBSET_NAME, KRUISE_CONTROLLER_REVISION_HASH].contains(&key.as_str());
+        let wanted = own.and_then(|own| own.get(key));
+        if is_own || wanted.is_some_and(|wanted| wanted != value) {
+            let problem =
+                "would hide the pods from the controller: remove the label from the patch";
+            found.add(
+                &format!("{path}.patch.metadata.labels[{key}]"),
+                value.as_str().unwrap_or_default(),
+                problem,
+            );
+        }
+    }
 }
 
 /// How many values an operator takes, and that they are values of labels or numbers.

@@ -17,7 +17,7 @@ use berth_workload::owner::{self, Reference};
 use berth_workload::pod::{self, Metadata, Pod};
 use berth_workload::revision::Revision;
 use berth_workload::stateful_workload::StatefulWorkload;
-use berth_workload::untyped_workload::UntypedWorkload;
+use berth_workload::untyped_workload::{UntypedWorkload, is_united};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error};
@@ -224,14 +224,6 @@ impl Kind for UntypedWorkload {
     fn terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
-    /// Of Deployments that are not kept nothing is checked.
-    fn slim(&mut self) -> Result<(), String> {
-        if self.label(label::SUBSET_NAME).is_some() {
-            pod::slim(&mut self.metadata)
-        } else {
-            Ok(())
-        }
-    }
 }
 
 /// Deployments, of which those of UnitedDeployments' subsets are kept.
@@ -241,7 +233,8 @@ impl Read for Watched<UntypedWorkload> {
     }
 
     fn is_kept(&self) -> bool {
-        self.0.label(label::SUBSET_NAME).is_some()
+        let is_orphan = || owner::controller(&self.0.metadata).is_none();
+        is_united(&self.0.metadata) || self.0.label(label::SUBSET_NAME).is_some() && is_orphan()
     }
 }
 
@@ -276,10 +269,18 @@ pub(crate) const SUBSET_DEPLOYMENTS: Index<Watched<UntypedWorkload>> =
         namespace_of_subset(&deployment.0.metadata)
     });
 
-/// The namespace of an object that has a subset's name.
+/// The namespace of an object that a UnitedDeployment controls, or that has a subset's name.
 pub(crate) fn namespace_of_subset(metadata: &ObjectMeta) -> Option<&str> {
-    metadata.labels.as_ref()?.get(label::SUBSET_NAME)?;
-    metadata.namespace.as_deref()
+    let has_name = || {
+        metadata
+            .labels
+            .as_ref()
+            .is_some_and(|labels| labels.contains_key(label::SUBSET_NAME))
+    };
+    metadata
+        .namespace
+        .as_deref()
+        .filter(|_| is_united(metadata) || has_name())
 }
 
 fn is_nobodys(metadata: &Metadata) -> bool {

@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::ordinals::Ordinals;
-use crate::pod::{self, Metadata};
+use crate::pod::Metadata;
+use crate::resource::UNITED_DEPLOYMENTS;
 use crate::untyped_workload::UntypedWorkload;
 
 /// A workload, stripped to what decisions read. The feed decodes watch events straight into it.
@@ -19,7 +20,7 @@ pub struct StatefulWorkload {
     pub metadata: Metadata,
     /// Which ordinals its pods are to have. `None`: its spec does not say so in Kubernetes' fields.
     pub ordinals: Option<Ordinals>,
-    /// The whole workload, where its labels name the subset of a UnitedDeployment.
+    /// The whole workload, where a UnitedDeployment controls it, or its labels name a subset.
     pub subset: Option<Arc<UntypedWorkload>>,
 }
 
@@ -35,21 +36,15 @@ impl<'de> Deserialize<'de> for StatefulWorkload {
         let text = JsonText::deserialize(deserializer)?;
         let Slim { metadata, ordinals } =
             serde_json::from_str(text.as_str()).map_err(D::Error::custom)?;
-        let is_subset = metadata.label(SUBSET_NAME).is_some();
-        let mut subset = if is_subset {
-            text.read::<UntypedWorkload>()
-        } else {
-            None
-        };
-        subset
-            .as_mut()
-            .map_or(Ok(()), |subset| pod::slim(&mut subset.metadata))
-            .map_err(D::Error::custom)?;
-        let subset = subset.map(Arc::new);
+        let is_united = metadata
+            .controller()
+            .is_some_and(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(&owner.into()));
+        let is_subset = is_united || metadata.label(SUBSET_NAME).is_some();
+        let subset = is_subset.then(|| UntypedWorkload::read(text.as_str()).map(Arc::new));
         Ok(Self {
             metadata,
             ordinals,
-            subset,
+            subset: subset.transpose().map_err(D::Error::custom)?,
         })
     }
 }
@@ -82,22 +77,38 @@ mod tests {
 
     #[test]
     fn stateful_workload_of_a_subset_keeps_its_spec() {
-        let read = |labels: Value| -> StatefulWorkload {
-            let metadata = json!({"name": "web", "labels": labels, "annotations": {"apps.kruise.io/subset-patch": "{}"}});
+        let owners = json!([{
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "UnitedDeployment", "name": "web", "uid": "u", "controller": true,
+        }]);
+        let read = |labels: Value, owners: &Value| -> StatefulWorkload {
+            let annotations = json!({"apps.kruise.io/subset-patch": "{}"});
+            let metadata = json!({"name": "web", "labels": labels, "annotations": annotations, "ownerReferences": owners});
             serde_json::from_value(
                 json!({"metadata": metadata, "spec": {"replicas": 3}, "status": {"readyReplicas": 2}}),
             )
             .unwrap()
         };
-        assert_eq!(read(json!({"app": "web"})).subset, None);
-        let subset = read(json!({"apps.kruise.io/subset-name": "a"}))
-            .subset
-            .unwrap();
-        assert_eq!((subset.replicas, subset.status.ready_replicas), (3, 2));
-        assert_eq!(
-            subset.metadata.annotations.as_ref().unwrap()["apps.kruise.io/subset-patch"],
-            "{}"
+        let (labelled, other) = (
+            json!({"apps.kruise.io/subset-name": "a"}),
+            json!({"app": "web"}),
         );
+        assert_eq!(read(other.clone(), &json!([])).subset, None);
+        for (labels, owners, replicas) in [
+            (&labelled, &owners, 3),
+            (&other, &owners, 3),
+            (&labelled, &json!([]), 1),
+        ] {
+            let subset = read(labels.clone(), owners).subset.unwrap();
+            assert_eq!(
+                (subset.replicas, subset.status.ready_replicas),
+                (replicas, 2),
+                "{labels} {owners}"
+            );
+            assert_eq!(
+                subset.metadata.annotations.as_ref().unwrap()["apps.kruise.io/subset-patch"],
+                "{}"
+            );
+        }
     }
 
     #[test]

@@ -1,16 +1,21 @@
 //! A workload of any kind, as the UnitedDeployment that owns it sees it.
 
 use berth_api::text::JsonText;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::Deserialize;
+use berth_api::weight::without_managed_fields;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::owner;
+use crate::pod::slim;
+use crate::resource::UNITED_DEPLOYMENTS;
 
 /// A workload whose spec stays text, because a UnitedDeployment replaces it as a whole.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(from = "Read")]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct UntypedWorkload {
     /// Name, uid, labels, annotations, owners.
     pub metadata: ObjectMeta,
-    /// The spec as the apiserver has it.
+    /// The spec as the apiserver has it. Unless a UnitedDeployment controls the workload, its selector alone.
     pub spec: JsonText,
     /// `spec.replicas`, by default 1.
     pub replicas: i32,
@@ -27,9 +32,46 @@ struct Read {
     status: WorkloadStatus,
 }
 
-impl From<Read> for UntypedWorkload {
-    fn from(read: Read) -> Self {
-        Self::new(read.metadata, read.spec, read.status)
+/// The longest selector of a workload that may be adopted, in bytes of JSON.
+const LONGEST_SELECTOR: usize = 16 << 10;
+
+/// The part of a spec by which a workload finds its pods.
+#[derive(Default, Deserialize, Serialize)]
+struct Selecting {
+    #[serde(default)]
+    selector: JsonText,
+}
+
+/// A workload, of which no more is read than its identity and labels.
+#[derive(Deserialize)]
+struct Identified {
+    metadata: Identity,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Identity {
+    namespace: Option<String>,
+    name: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    deletion_timestamp: Option<Time>,
+    labels: Option<Subset>,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+#[derive(Deserialize)]
+struct Subset {
+    #[serde(rename = "apps.kruise.io/subset-name")]
+    name: Option<String>,
+}
+
+/// Reads no spec of a workload that no UnitedDeployment controls. Of such a workload without a
+/// subset's name it reads the identity alone, because a cluster has thousands of them.
+impl<'de> Deserialize<'de> for UntypedWorkload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = JsonText::deserialize(deserializer)?;
+        Self::read(text.as_str()).map_err(D::Error::custom)
     }
 }
 
@@ -68,7 +110,71 @@ struct Numbers {
     replicas: Option<i32>,
 }
 
+/// Whether a UnitedDeployment controls the workload.
+pub fn is_united(metadata: &ObjectMeta) -> bool {
+    owner::controller(metadata).is_some_and(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(&owner))
+}
+
+impl From<Identity> for ObjectMeta {
+    fn from(identity: Identity) -> Self {
+        let Identity {
+            namespace,
+            name,
+            uid,
+            resource_version,
+            deletion_timestamp,
+            owner_references,
+            labels: _,
+        } = identity;
+        Self {
+            namespace,
+            name,
+            uid,
+            resource_version,
+            deletion_timestamp,
+            owner_references,
+            ..Self::default()
+        }
+    }
+}
+
 impl UntypedWorkload {
+    /// Reads a workload of Kubernetes from its text.
+    ///
+    /// # Errors
+    /// The text is no workload, or its metadata is larger than what stores keep.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let Identified { metadata } =
+            serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let is_labelled = metadata
+            .labels
+            .as_ref()
+            .is_some_and(|labels| labels.name.is_some());
+        let metadata = metadata.into();
+        if !is_labelled && !is_united(&metadata) {
+            return Ok(Self {
+                metadata,
+                ..Self::default()
+            });
+        }
+        let text = without_managed_fields(text);
+        let Read {
+            mut metadata,
+            mut spec,
+            status,
+        } = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        slim(&mut metadata)?;
+        if !is_united(&metadata) {
+            let selecting = spec
+                .read::<Selecting>()
+                .filter(|spec| spec.selector.as_str().len() <= LONGEST_SELECTOR);
+            spec = JsonText::from(
+                &serde_json::to_value(selecting.unwrap_or_default()).unwrap_or_default(),
+            );
+        }
+        Ok(Self::new(metadata, spec, status))
+    }
+
     /// A workload from its parts.
     pub fn new(metadata: ObjectMeta, spec: JsonText, status: WorkloadStatus) -> Self {
         let replicas = spec
@@ -110,5 +216,86 @@ impl UntypedWorkload {
             .iter()
             .find(is_failure)
             .map(|told| told.message.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(labels: Value, owners: Value) -> UntypedWorkload {
+        let metadata = json!({
+            "name": "web", "labels": labels, "ownerReferences": owners,
+            "managedFields": [{"fieldsV1": {"f:spec": {}}}],
+        });
+        let spec = json!({"replicas": 3, "selector": {"matchLabels": {"app": "web"}}});
+        serde_json::from_value(
+            json!({"metadata": metadata, "spec": spec, "status": {"replicas": 2}}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn spec_is_kept_under_a_united_deployment_alone() {
+        let owner = |api_version: &str, kind: &str| json!([{"apiVersion": api_version, "kind": kind, "name": "web", "uid": "u", "controller": true}]);
+        let of_subset = json!({"apps.kruise.io/subset-name": "a"});
+        for version in ["v1alpha1", "v1beta1"] {
+            let owned = read(
+                of_subset.clone(),
+                owner(&format!("apps.kruise.io/{version}"), "UnitedDeployment"),
+            );
+            assert_eq!(
+                (owned.replicas, owned.spec.as_str()),
+                (
+                    3,
+                    r#"{"replicas":3,"selector":{"matchLabels":{"app":"web"}}}"#
+                )
+            );
+            assert_eq!(owned.metadata.managed_fields, None);
+        }
+        for owners in [
+            json!([]),
+            owner("apps/v1", "ReplicaSet"),
+            owner("apps.kruise.io/v1beta1", "CloneSet"),
+        ] {
+            let other = read(of_subset.clone(), owners);
+            assert_eq!(
+                other.spec.as_str(),
+                r#"{"selector":{"matchLabels":{"app":"web"}}}"#
+            );
+            assert_eq!(
+                (
+                    other.status.replicas,
+                    other.label("apps.kruise.io/subset-name")
+                ),
+                (2, Some("a"))
+            );
+        }
+    }
+
+    #[test]
+    fn workload_of_no_subset_keeps_its_identity_alone() {
+        let other = read(json!({"app": "web"}), json!(null));
+        assert_eq!(
+            other.metadata,
+            ObjectMeta {
+                name: Some("web".to_owned()),
+                ..ObjectMeta::default()
+            }
+        );
+    }
+
+    #[test]
+    fn metadata_of_a_subset_is_bounded() {
+        let many = (0..2_000)
+            .map(|at| (format!("apps.kruise.io/a{at}"), json!("x".repeat(40))))
+            .collect::<Value>();
+        let metadata = json!({"name": "web", "labels": {"apps.kruise.io/subset-name": "a"}, "annotations": many});
+        let refused = serde_json::from_value::<UntypedWorkload>(json!({"metadata": metadata}))
+            .unwrap_err()
+            .to_string();
+        assert!(refused.contains("65536"), "{refused}");
     }
 }

@@ -190,7 +190,7 @@ fn target<T: Object>(object: &T) -> Target {
 const HELD: Duration = Duration::from_secs(1);
 
 /// How long until something is tried again that the server refused for what is not in the workload: a policy, a right.
-const REFUSED: Duration = Duration::from_secs(60);
+pub(crate) const REFUSED: Duration = Duration::from_secs(60);
 
 /// When to look again. A refused template waits for a change; what is refused otherwise is tried again now and then, for
 /// nothing tells when a policy is mended; everything else is tried again, ever more slowly. What somebody else changed

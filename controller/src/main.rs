@@ -25,6 +25,7 @@ mod reads;
 #[cfg(test)]
 mod real_apiserver;
 mod recent;
+mod refused;
 mod resize;
 mod run;
 mod sidecar_pods;

@@ -334,7 +334,7 @@ pub(crate) fn by_node<T>(
 }
 
 /// Those of one owner in a store.
-fn unreadable_in<T: Object>(store: &Store<T>, owner: &OwnerKey<'_>) -> Vec<Unreadable> {
+pub(crate) fn unreadable_in<T: Object>(store: &Store<T>, owner: &OwnerKey<'_>) -> Vec<Unreadable> {
     let of = |odd: &Odd| Unreadable {
         kind: T::RESOURCE.kind,
         name: odd.name.clone(),

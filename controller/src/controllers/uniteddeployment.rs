@@ -1,6 +1,7 @@
 //! The UnitedDeployment controller: one workload for each subset.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use berth_api::names::label::SUBSET_NAME;
 use berth_api::text::JsonText;
@@ -11,6 +12,7 @@ use berth_kinds::uniteddeployment::{
     Snapshot, SubsetKind, SubsetWorkload, decide, is_urgent, status,
 };
 use berth_runtime::driver::Next;
+use berth_runtime::feed::Odd;
 use berth_runtime::object::{UNITED_DEPLOYMENTS, owner_key};
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
@@ -18,6 +20,7 @@ use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::owner::{self, OwnerKey, Reference};
 use berth_workload::plan::Outcome;
 use berth_workload::pod::Pod;
+use berth_workload::podset::Unreadable;
 use berth_workload::revision::{self, Revision};
 use berth_workload::stateful_workload::StatefulWorkload;
 use berth_workload::untyped_workload::{UntypedWorkload, WorkloadStatus};
@@ -29,8 +32,12 @@ use crate::acting::Acting;
 use crate::change::each;
 use crate::controllers::Controller;
 use crate::overlapping::by_namespace;
-use crate::paced::Paced;
+use crate::paced::{Paced, at_latest};
+use crate::podset::unreadable_in;
 use crate::reads::{Read, Reader};
+use crate::refused::Refused;
+use crate::told::Told;
+use crate::unreadable;
 use crate::watched::{
     CustomResource, ORPHANED_REVISIONS, SUBSET_CLONE_SETS, SUBSET_DEPLOYMENTS, SUBSET_NATIVE_SETS,
     SUBSET_STATEFUL_SETS, Watched, namespace_of_subset,
@@ -42,6 +49,8 @@ pub(crate) struct Reads {
     workloads: Arc<Workloads>,
     revisions: Arc<Store<Watched<Revision>>>,
     pods: Arc<Store<Pod>>,
+    told: Told,
+    refused: Refused,
     paced: Paced,
 }
 
@@ -79,6 +88,8 @@ impl Controller for Reads {
             workloads: Arc::new(workloads),
             revisions: reader.read(),
             pods: reader.read(),
+            told: Told::default(),
+            refused: Refused::default(),
             paced: Paced::default(),
         }
     }
@@ -91,7 +102,14 @@ impl Controller for Reads {
             Change::Deleted { old } => acting.expectations.forget(old.uid()),
             Change::Synced => {}
         });
+        let to = queue.clone();
+        self.united
+            .on_unreadable(move |odd| to.add(Key::new(&odd.namespace, &odd.name)));
         self.workloads.wake(&self.united, queue);
+        self.workloads.wake_for_unreadable(queue);
+        let to = queue.clone();
+        self.revisions
+            .on_unreadable(move |odd| wake_owners(&to, odd));
         let to = queue.clone();
         self.revisions.on_change(move |change| {
             each(change, |revision| {
@@ -120,30 +138,34 @@ impl Controller for Reads {
 
     /// One round for one UnitedDeployment.
     async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let Some(united) = self.united.get(&key.namespace, &key.name) else {
-            return Next::Done;
-        };
-        let united = match acting.seen(&self.united, &*united).await {
-            Ok(united) => united,
-            Err(next) => return next,
-        };
-        let snapshot = self.observe(&united);
-        let now = Timestamp::now();
-        let plan = decide(&snapshot, now);
-        let status = |outcome: &Outcome| status(&snapshot, &plan, outcome, now).map(Some);
-        self.paced
-            .carry_out(
-                acting,
-                &plan,
-                &self.united,
-                &*united,
-                (&united.0.status, status, is_urgent),
-            )
-            .await
+        let round = |united: Arc<_>| async move { self.round(acting, &united).await };
+        unreadable::by_last_read(acting, (&self.united, &self.told), key, round).await
     }
 }
 
 impl Reads {
+    async fn round(&self, acting: &Acting, united: &Watched<UnitedDeployment>) -> Next {
+        let snapshot = self.observe(united);
+        let (now, began) = (Timestamp::now(), Instant::now());
+        let mut plan = decide(&snapshot, now);
+        let (held, wait) = self.refused.hold(united.uid(), &mut plan, began);
+        let status = |outcome: &Outcome| {
+            self.refused.note(united.uid(), &plan, outcome, began);
+            let failures = held.iter().chain(&outcome.failures).cloned().collect();
+            status(&snapshot, &plan, &Outcome { failures }, now).map(Some)
+        };
+        let status = (&united.0.status, status, is_urgent);
+        let next = self
+            .paced
+            .carry_out(acting, &plan, &self.united, united, status)
+            .await;
+        if let Some(wait) = wait {
+            at_latest(next, wait)
+        } else {
+            next
+        }
+    }
+
     /// Everything that a decision reads, from the stores alone.
     pub(crate) fn observe(&self, united: &Watched<UnitedDeployment>) -> Snapshot {
         let owner = owner_key(united);
@@ -163,14 +185,24 @@ impl Reads {
             .into_iter()
             .filter(|pod| pod.metadata.label(SUBSET_NAME).is_some())
             .collect();
+        let mut unreadable = self.workloads.unreadable_of(&owner);
+        unreadable.extend(unreadable_in(&self.revisions, &owner));
         Snapshot {
             united: united.0.clone(),
             workloads,
             revisions,
             orphans,
             pods,
+            unreadable,
         }
     }
+}
+
+/// Wakes the UnitedDeployments that an unreadable object names as its owners.
+fn wake_owners(queue: &Queue<Key>, odd: &Odd) {
+    let owners = odd.owners.iter().map(Reference::from);
+    let owners = owners.filter(|owner| UNITED_DEPLOYMENTS.owner_kind().is_of(owner));
+    owners.for_each(|owner| queue.add(Key::new(&odd.namespace, owner.name)));
 }
 
 fn is_owned_or_orphaned(owner: &OwnerKey<'_>, metadata: &ObjectMeta) -> bool {
@@ -224,6 +256,26 @@ impl Workloads {
         let all = native.chain(sets).chain(clones).chain(deployments);
         all.map(|(kind, object)| SubsetWorkload { kind, object })
             .collect()
+    }
+
+    /// The workloads of this owner that cannot be read.
+    fn unreadable_of(&self, owner: &OwnerKey<'_>) -> Vec<Unreadable> {
+        let mut all = unreadable_in(&self.native, owner);
+        all.extend(unreadable_in(&self.stateful_sets, owner));
+        all.extend(unreadable_in(&self.clone_sets, owner));
+        all.extend(unreadable_in(&self.deployments, owner));
+        all
+    }
+
+    fn wake_for_unreadable(&self, queue: &Arc<Queue<Key>>) {
+        let wake = || {
+            let to = queue.clone();
+            move |odd: &Odd| wake_owners(&to, odd)
+        };
+        self.native.on_unreadable(wake());
+        self.stateful_sets.on_unreadable(wake());
+        self.clone_sets.on_unreadable(wake());
+        self.deployments.on_unreadable(wake());
     }
 
     /// Wakes the owner of a workload that changes; of one without an owner all that could adopt it.

@@ -1,7 +1,7 @@
 //! The difference of a subset's workload from the one that there must be, as a merge patch.
 
 use berth_api::names::annotation::SUBSET_PATCH;
-use berth_api::names::label::KRUISE_CONTROLLER_REVISION_HASH;
+use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use berth_workload::merge_patch::merge_patch;
 use berth_workload::revision::defaults;
 use serde_json::{Map, Value, json};
@@ -11,14 +11,27 @@ use super::subset_kind::SubsetKind;
 
 /// The JSON merge patch that makes the existing object the wanted workload; `None` where they agree.
 ///
-/// A workload of the wanted revision and patch changes in replicas and partition alone, so that no
-/// other rendering than OpenKruise's restarts a pod. Any other gets the whole spec, and loses the
+/// A workload of the wanted revision and patch changes in replicas and partition alone, and gets the
+/// label with its subset back, so that no other rendering than OpenKruise's restarts a pod. Any other gets the whole spec, and loses the
 /// labels and annotations that only the template of `older` brought. `older` is the metadata of the
 /// template in the revision that the existing object's label names; none if the revision is gone.
 pub(super) fn change(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Option<Value> {
     let spec = existing.get("spec").unwrap_or(&Value::Null);
     if has_source_of(existing, wanted) {
-        return size(spec, wanted).map(|spec| json!({"spec": spec}));
+        let label = wanted.labels.get(SUBSET_NAME);
+        let had = existing
+            .pointer("/metadata/labels")
+            .and_then(|labels| labels.get(SUBSET_NAME))
+            .and_then(Value::as_str);
+        let mut change = Map::new();
+        if had != label.map(String::as_str) {
+            change.insert(
+                "metadata".to_owned(),
+                json!({"labels": {SUBSET_NAME: label}}),
+            );
+        }
+        change.extend(size(spec, wanted).map(|spec| ("spec".to_owned(), spec)));
+        return (!change.is_empty()).then_some(Value::Object(change));
     }
     let mut spec_wanted = wanted.spec.clone();
     if let (Some(had), Some(template)) = (spec.get("template"), wanted.spec.get("template")) {

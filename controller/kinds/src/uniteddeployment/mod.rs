@@ -27,6 +27,7 @@ use std::sync::Arc;
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
 use berth_workload::plan::Refusal;
 use berth_workload::pod::Pod;
+use berth_workload::podset::Unreadable;
 use berth_workload::revision::{Revision, TEMPLATE_HASH_LABEL};
 use berth_workload::untyped_workload::UntypedWorkload;
 
@@ -49,6 +50,8 @@ pub struct Snapshot {
     pub orphans: Vec<Arc<Revision>>,
     /// The pods of its namespace that have a subset's name in their labels.
     pub pods: Vec<Arc<Pod>>,
+    /// Workloads and revisions that name it as an owner and cannot be read.
+    pub unreadable: Vec<Unreadable>,
 }
 
 /// A workload of one of the four kinds.

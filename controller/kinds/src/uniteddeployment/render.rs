@@ -23,6 +23,9 @@ use super::subset_kind::SubsetKind;
 /// of ours with 64 KiB of metadata.
 pub(super) const LONGEST_PATCH: usize = 32_768;
 
+/// The longest text of a value in a message, in characters.
+pub(super) const LONGEST_VALUE: usize = 80;
+
 /// The part of a UnitedDeployment that its workloads share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Template<'a> {
@@ -252,17 +255,45 @@ fn pod_template(
         tolerations.extend(subset.tolerations.iter().map(value));
     }
     let pod = Value::Object(pod);
-    match subset.patch.filter(|patch| !patch.is_null()) {
-        None => Ok(pod),
-        Some(patch) => strategic_merge(&pod, patch).map_err(|error| {
-            let separator = if error.field.is_empty() { "" } else { "." };
-            Invalid {
-                field: format!("patch{separator}{}", error.field),
-                problem: error.problem,
-                of_subset: true,
-            }
-        }),
-    }
+    let Some(patch) = subset.patch.filter(|patch| !patch.is_null()) else {
+        return Ok(pod);
+    };
+    let patched = strategic_merge(&pod, patch).map_err(|error| {
+        let separator = if error.field.is_empty() { "" } else { "." };
+        Invalid {
+            field: format!("patch{separator}{}", error.field),
+            problem: error.problem,
+            of_subset: true,
+        }
+    })?;
+    keeps_labels(&pod, &patched, template.selector)?;
+    Ok(patched)
+}
+
+/// A patch cannot change the labels by which the workload and the controller find the pods, and by
+/// which the controller tells their revision.
+fn keeps_labels(pod: &Value, patched: &Value, selector: &LabelSelector) -> Result<(), Invalid> {
+    let own = [SUBSET_NAME, KRUISE_CONTROLLER_REVISION_HASH].into_iter();
+    let mut keys = own.chain(
+        selector
+            .match_labels
+            .iter()
+            .flatten()
+            .map(|(key, _)| key.as_str()),
+    );
+    let [before, after] = [pod, patched].map(|pod| &pod["metadata"]["labels"]);
+    let Some(key) = keys.find(|key| before[*key] != after[*key]) else {
+        return Ok(());
+    };
+    let value: String = after[key].to_string().chars().take(LONGEST_VALUE).collect();
+    Err(Invalid {
+        field: format!("patch.metadata.labels[{key}]"),
+        problem: format!(
+            "comes to {value}, but the controller finds the subset's pods by {}; remove the label from the patch",
+            before[key]
+        ),
+        of_subset: true,
+    })
 }
 
 /// Adds the expressions and fields of the subset's term to each required term: terms are

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::division::{self, Division, Mode, Share, divide};
 use super::revision::History;
 use super::schedulability::{self, Schedulability, Seen};
-use super::{Snapshot, SubsetKind, SubsetWorkload, adopt};
+use super::{Snapshot, SubsetKind, SubsetWorkload, adopt, render};
 
 /// What one round decides from.
 pub(super) struct Round<'a> {
@@ -75,8 +75,8 @@ impl<'a> Round<'a> {
     pub(super) fn of(snapshot: &'a Snapshot, now: Timestamp) -> Result<Self, Refusal> {
         let refuse = |field_and_problem: String| snapshot.refusal(&field_and_problem);
         let (kind, template) = template(snapshot).map_err(refuse)?;
-        let selector = Selector::new(&snapshot.united.spec.selector)
-            .map_err(|problem| refuse(format!("spec.selector: {problem}")))?;
+        let selector = &snapshot.united.spec.selector;
+        Selector::new(selector).map_err(|problem| refuse(format!("spec.selector: {problem}")))?;
         let owned = snapshot
             .workloads
             .iter()
@@ -103,9 +103,7 @@ impl<'a> Round<'a> {
         let mut subsets = Vec::new();
         let mut surplus = Vec::new();
         for spec in &snapshot.united.spec.topology.subsets {
-            let is_of = |workload: &&&SubsetWorkload| {
-                workload.object.label(SUBSET_NAME) == Some(&spec.name)
-            };
+            let is_of = |workload: &&&SubsetWorkload| is_of_subset(snapshot, workload, &spec.name);
             let mut of_subset = owned.iter().filter(is_of).copied();
             let workload = of_subset.next();
             surplus.extend(
@@ -114,8 +112,7 @@ impl<'a> Round<'a> {
             let former: Vec<_> = former.iter().filter(is_of).copied().collect();
             let may_adopt = workload.is_none() && former.is_empty();
             let is_orphan = |other: &&SubsetWorkload| {
-                other.kind == kind
-                    && adopt::is_orphan_of(&selector, &spec.name, &other.object.metadata)
+                other.kind == kind && adopt::is_orphan_of(selector, &spec.name, &other.object)
             };
             let orphan = snapshot
                 .workloads
@@ -141,14 +138,8 @@ impl<'a> Round<'a> {
             });
         }
         let is_listed = |workload: &SubsetWorkload| {
-            let name = workload.object.label(SUBSET_NAME);
-            snapshot
-                .united
-                .spec
-                .topology
-                .subsets
-                .iter()
-                .any(|subset| Some(&*subset.name) == name)
+            let mut subsets = snapshot.united.spec.topology.subsets.iter();
+            subsets.any(|subset| is_of_subset(snapshot, workload, &subset.name))
         };
         let unlisted = owned
             .iter()
@@ -205,18 +196,9 @@ impl<'a> Round<'a> {
 /// The one template that is set, with its kind.
 fn template(snapshot: &Snapshot) -> Result<(SubsetKind, &WorkloadTemplate), String> {
     let template = &snapshot.united.spec.template;
-    let by_kind = [
-        (SubsetKind::StatefulSet, &template.stateful_set_template),
-        (
-            SubsetKind::AdvancedStatefulSet,
-            &template.advanced_stateful_set_template,
-        ),
-        (SubsetKind::CloneSet, &template.clone_set_template),
-        (SubsetKind::Deployment, &template.deployment_template),
-    ];
-    let mut set = by_kind
+    let mut set = SubsetKind::ALL
         .into_iter()
-        .filter_map(|(kind, template)| Some((kind, template.as_ref()?)));
+        .filter_map(|kind| Some((kind, kind.template_of(template)?)));
     match (set.next(), set.next()) {
         (Some(one), None) => Ok(one),
         (None, _) => Err("spec.template: has no template; set one of its fields".to_owned()),
@@ -244,6 +226,20 @@ fn is_owned(snapshot: &Snapshot, workload: &SubsetWorkload) -> bool {
         .unwrap_or_default();
     owner::controller(&workload.object.metadata)
         .is_some_and(|reference| owner.owns(namespace, &reference))
+}
+
+/// Whether an owned workload is of the subset: by its label, or by the name that the controller
+/// gives, so that a workload whose label somebody takes off is not lost.
+fn is_of_subset(snapshot: &Snapshot, workload: &SubsetWorkload, subset: &str) -> bool {
+    workload.object.label(SUBSET_NAME).map_or_else(
+        || {
+            let metadata = &snapshot.united.metadata;
+            let [name, uid] =
+                [&metadata.name, &metadata.uid].map(|part| part.as_deref().unwrap_or_default());
+            workload.name() == render::name(name, uid, subset, workload.kind, 0)
+        },
+        |label| label == subset,
+    )
 }
 
 /// Whether the pod is of an earlier workload of the subset, and one of both has pods with identities.

@@ -1,5 +1,6 @@
 //! The status of a UnitedDeployment, from its workloads and pods.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::names::condition;
@@ -7,7 +8,7 @@ use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
 use berth_api::v1beta1::uniteddeployment::{
     SubsetStatus, UnitedDeploymentCondition, UnitedDeploymentStatus,
 };
-use berth_workload::plan::{Outcome, Plan, Refusal, Verb};
+use berth_workload::plan::{Failure, Outcome, Plan, Refusal, Verb};
 use berth_workload::pod::Pod;
 use berth_workload::podset::history;
 use berth_workload::resource::{CONTROLLER_REVISIONS, PODS};
@@ -15,11 +16,14 @@ use berth_workload::revision::Recognised;
 use berth_workload::selector::Selector;
 use berth_workload::untyped_workload::WorkloadStatus;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::Snapshot;
 use super::condition::since;
 use super::decide::named;
 use super::division::{Division, Finding};
+use super::render::LONGEST_VALUE;
+use super::revision;
 use super::round::{Round, SubsetView};
 
 /// Whether the status says this refusal already, so that no event repeats it.
@@ -267,15 +271,22 @@ fn blocked(
         .as_ref()
         .map(|refusal| (refusal.reason, refusal.message.clone()));
     let of_write = || {
-        let failure = outcome
-            .failures
-            .iter()
-            .find(|failure| failure.permanent && !failure.outdated)?;
-        let remedy = "correct spec.template, or the patch of the subset in spec.topology.subsets";
+        let is_final =
+            |failure: &&Failure| (failure.permanent || failure.taken) && !failure.outdated;
+        let failure = outcome.failures.iter().find(is_final)?;
+        let remedy = || {
+            "; correct spec.template, or the patch of the subset in spec.topology.subsets"
+                .to_owned()
+        };
+        let remedy = if failure.taken {
+            String::new()
+        } else {
+            fixed_fields(snapshot, failure).unwrap_or_else(remedy)
+        };
         Some((
             "Refused",
             format!(
-                "UnitedDeployment {name}: {} {}: {}; {remedy}",
+                "UnitedDeployment {name}: {} {}: {}{remedy}",
                 failure.deed, failure.object, failure.message
             ),
         ))
@@ -310,6 +321,49 @@ fn blocked(
             .conditions
             .retain(|condition| condition.type_ != condition::BLOCKED),
     }
+}
+
+/// The changed fields of the template that a StatefulSet of Kubernetes does not change, with the
+/// remedy: the apiserver names only those that it does change, in quotes.
+fn fixed_fields(snapshot: &Snapshot, failure: &Failure) -> Option<String> {
+    let (_, others) = failure.message.split_once("fields other than")?;
+    let workload = snapshot
+        .workloads
+        .iter()
+        .find(|workload| workload.name() == failure.object)?;
+    let revision = workload.object.label(KRUISE_CONTROLLER_REVISION_HASH)?;
+    let revision = snapshot
+        .revisions
+        .iter()
+        .find(|one| *one.metadata.name == *revision)?
+        .data
+        .value();
+    // In the form in which the revision has it.
+    let template = revision::data(&serde_json::to_value(&snapshot.united.spec.template).ok()?);
+    let field = workload.kind.template_field();
+    let [had, has] = [&revision, &template].map(|data| &data["spec"]["template"][field]["spec"]);
+    let fields = [had, has]
+        .into_iter()
+        .filter_map(Value::as_object)
+        .flat_map(|spec| spec.keys());
+    let is_fixed =
+        |name: &&String| had[*name] != has[*name] && !others.contains(&format!("'{name}'"));
+    let fields: BTreeSet<_> = fields
+        .filter(|name| *name != "selector")
+        .filter(is_fixed)
+        .collect();
+    let named = |name: &&String| {
+        let value: String = has[*name].to_string().chars().take(LONGEST_VALUE).collect();
+        format!("spec.template.{field}.spec.{name} is {value}")
+    };
+    let named: Vec<_> = fields.iter().map(named).collect();
+    let remedy = "take the change back, or create another UnitedDeployment with it";
+    (!named.is_empty()).then(|| {
+        format!(
+            "; {}, which cannot be changed: {remedy}",
+            named.join(" and ")
+        )
+    })
 }
 
 /// Field, value, what the division does, and the remedy.

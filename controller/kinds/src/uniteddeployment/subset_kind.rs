@@ -1,5 +1,6 @@
 //! The four kinds of workloads that a subset can have.
 
+use berth_api::v1beta1::uniteddeployment::{SubsetTemplate, WorkloadTemplate};
 use berth_workload::intstr::Round;
 use berth_workload::resource::{
     CLONE_SETS, DEPLOYMENTS, NATIVE_STATEFUL_SETS, Resource, STATEFUL_SETS,
@@ -57,6 +58,16 @@ impl SubsetKind {
             Self::AdvancedStatefulSet => "advancedStatefulSetTemplate",
             Self::CloneSet => "cloneSetTemplate",
             Self::Deployment => "deploymentTemplate",
+        }
+    }
+
+    /// The template of the kind.
+    pub(super) const fn template_of(self, template: &SubsetTemplate) -> Option<&WorkloadTemplate> {
+        match self {
+            Self::StatefulSet => template.stateful_set_template.as_ref(),
+            Self::AdvancedStatefulSet => template.advanced_stateful_set_template.as_ref(),
+            Self::CloneSet => template.clone_set_template.as_ref(),
+            Self::Deployment => template.deployment_template.as_ref(),
         }
     }
 

@@ -1,5 +1,6 @@
 mod adopt;
 mod change;
+mod refused;
 mod render;
 mod rounds;
 mod world;

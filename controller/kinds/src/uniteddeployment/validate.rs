@@ -1,18 +1,33 @@
-//! What the apiserver's rules refuse already, checked again: rules can be missing in an older
-//! definition.
+//! What the apiserver's rules and the webhook refuse already, checked again: rules can be missing in
+//! an older definition, and the webhook can be away. And workloads that cannot be read.
 
 use std::collections::BTreeSet;
 
-use berth_api::v1beta1::uniteddeployment::MAX_SUBSETS;
+use berth_api::v1beta1::uniteddeployment::{MAX_RENDERED, MAX_SUBSETS, rendered};
 use berth_workload::plan::Refusal;
+use berth_workload::pod::Metadata;
+use berth_workload::podset::Unreadable;
 
-use super::Snapshot;
+use super::render::texts;
+use super::{Snapshot, SubsetKind};
 
 /// Whether the UnitedDeployment can be worked on.
 ///
 /// # Errors
 /// The refusal names object, field, value and remedy.
 pub(super) fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
+    // A workload that is not seen would be created once more.
+    if let Some(Unreadable { kind, name, error }) = snapshot.unreadable.iter().min() {
+        let message = format!(
+            "UnitedDeployment {}: {kind} {name} cannot be read, and until then no subset is changed: {error}; correct it, \
+             delete it, or take the UnitedDeployment off its ownerReferences",
+            snapshot.name()
+        );
+        return Err(Refusal {
+            reason: "Unreadable",
+            message,
+        });
+    }
     let refuse = |field_and_problem: String| Err(snapshot.refusal(&field_and_problem));
     let spec = &snapshot.united.spec;
     let selector = &spec.selector;
@@ -33,6 +48,20 @@ pub(super) fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
         return refuse(format!(
             "spec.topology.subsets: has {} subsets, and {MAX_SUBSETS} are the most; make another UnitedDeployment of the others",
             subsets.len()
+        ));
+    }
+    let bytes = rendered(&spec.template, subsets.len());
+    if bytes > MAX_RENDERED {
+        return refuse(format!(
+            "spec.template: comes to {bytes} bytes in {} subsets, and {MAX_RENDERED} are the most; make the template smaller, \
+             or another UnitedDeployment of some subsets",
+            subsets.len()
+        ));
+    }
+    if let Some((field, bytes)) = metadata_beyond(snapshot) {
+        return refuse(format!(
+            "spec.template.{field}.metadata: labels and annotations of kruise.io have {bytes} bytes, and {LARGEST_METADATA} \
+             are the most that are read of a workload beside its patch; shorten them"
         ));
     }
     let mut seen = BTreeSet::new();
@@ -56,4 +85,27 @@ pub(super) fn validate(snapshot: &Snapshot) -> Result<(), Refusal> {
         );
     }
     Ok(())
+}
+
+/// Most bytes of a template's labels and annotations of our domain. With the largest patch they stay
+/// below what stores read of an object's metadata.
+const LARGEST_METADATA: usize = 16_384;
+
+/// The template whose metadata makes a workload or revision that cannot be read, with the bytes.
+fn metadata_beyond(snapshot: &Snapshot) -> Option<(&'static str, usize)> {
+    SubsetKind::ALL.into_iter().find_map(|kind| {
+        let metadata = kind
+            .template_of(&snapshot.united.spec.template)?
+            .metadata
+            .as_ref();
+        let annotations = texts(metadata, "annotations")
+            .into_iter()
+            .filter(|(key, _)| Metadata::keeps_annotation(key));
+        let bytes = texts(metadata, "labels")
+            .into_iter()
+            .chain(annotations)
+            .map(|(key, value)| key.len() + value.len());
+        let bytes: usize = bytes.sum();
+        (bytes > LARGEST_METADATA).then(|| (kind.template_field(), bytes))
+    })
 }

@@ -244,6 +244,28 @@ fn refused_template_or_patch_names_its_field() {
             "patch: is 32800 bytes",
             true,
         ),
+        (
+            patched(json!({"metadata": {"labels": {"app": "other"}}})),
+            "labels[app]: comes to \"other\"",
+            true,
+        ),
+        (
+            patched(json!({"metadata": {"labels": {"$patch": "replace"}}})),
+            "subset-name]: comes to null",
+            true,
+        ),
+        (
+            patched(json!({"metadata": null})),
+            "subset-name]: comes to null",
+            true,
+        ),
+        (
+            patched(
+                json!({"metadata": {"labels": {"apps.kruise.io/controller-revision-hash": "forged"}}}),
+            ),
+            "controller-revision-hash]: comes to \"forged\"",
+            true,
+        ),
     ];
     for (source, says, of_subset) in table {
         let error = source.render().unwrap_err();

@@ -306,6 +306,35 @@ fn subset_that_leaves_the_list_goes() {
 }
 
 #[test]
+fn label_of_a_subset_that_is_taken_off_returns() {
+    for field in FIELDS {
+        let mut world = World::new(field, 2, names(2));
+        world.rest();
+        let before = world.workloads.clone();
+        let labels = world.workloads[0].1["metadata"]["labels"]
+            .as_object_mut()
+            .unwrap();
+        labels.remove("apps.kruise.io/subset-name");
+        let writes = world.writes;
+        world.round();
+        let label = |at: usize| {
+            world.workloads[at].1["metadata"]["labels"]["apps.kruise.io/subset-name"].clone()
+        };
+        assert_eq!(
+            (world.writes - writes, world.workloads.len()),
+            (1, 2),
+            "{field}"
+        );
+        assert_eq!(
+            (label(0), label(1)),
+            (json!("subset-0"), json!("subset-1")),
+            "{field}"
+        );
+        assert_eq!(world.workloads[0].1["spec"], before[0].1["spec"], "{field}");
+    }
+}
+
+#[test]
 fn workload_of_another_is_left_alone() {
     let mut world = World::new("cloneSetTemplate", 2, names(1));
     let foreign = |name: &str, labels: Value, owner: Option<&str>| {
@@ -313,7 +342,7 @@ fn workload_of_another_is_left_alone() {
         let metadata = json!({"name": name, "namespace": "default", "uid": name, "generation": 1, "labels": labels, "ownerReferences": owners});
         (
             SubsetKind::CloneSet,
-            json!({"metadata": metadata, "spec": {"replicas": 1}}),
+            json!({"metadata": metadata, "spec": {"replicas": 1, "selector": {"matchLabels": labels}}}),
         )
     };
     let of_subset = json!({"app": "web", "apps.kruise.io/subset-name": "subset-0"});

@@ -89,6 +89,7 @@ impl World {
                 .collect(),
             revisions,
             orphans: Vec::new(),
+            unreadable: Vec::new(),
             pods: self
                 .pods
                 .iter()

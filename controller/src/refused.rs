@@ -1,0 +1,194 @@
+//! Writes that the apiserver refused lately. They are not sent again until they change, or a minute
+//! has passed, because pods wake a workload far more often than its author mends it.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use berth_workload::plan::{Action, Failure, Outcome, Plan, Step, Verb};
+
+use crate::acting::REFUSED;
+
+/// Refused writes by the uid of the object that they were decided for.
+#[derive(Debug, Default)]
+pub(crate) struct Refused(Mutex<HashMap<String, Vec<Held>>>);
+
+#[derive(Debug)]
+struct Held {
+    /// Of the object's name and of what was to be written.
+    hash: u64,
+    failure: Failure,
+    at: Instant,
+}
+
+impl Refused {
+    /// Takes the steps out of the plan that were refused within the last minute, and gives their
+    /// failures with the time until the first of them may be tried again.
+    pub(crate) fn hold(
+        &self,
+        uid: &str,
+        plan: &mut Plan,
+        now: Instant,
+    ) -> (Vec<Failure>, Option<Duration>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, held| {
+            held.retain(|held| now.duration_since(held.at) < REFUSED);
+            !held.is_empty()
+        });
+        let (mut failures, mut wait) = (Vec::new(), None);
+        let Some(held) = all.get(uid) else {
+            return (failures, wait);
+        };
+        for stage in &mut plan.stages {
+            stage.steps.retain(|step| {
+                let found = write_of(step)
+                    .and_then(|write| held.iter().find(|held| held.hash == write.hash));
+                let Some(found) = found else { return true };
+                failures.push(found.failure.clone());
+                let left = REFUSED.saturating_sub(now.duration_since(found.at));
+                wait = Some(wait.map_or(left, |wait: Duration| wait.min(left)));
+                false
+            });
+        }
+        plan.stages.retain(|stage| !stage.steps.is_empty());
+        (failures, wait)
+    }
+
+    /// Notes what was refused of a plan.
+    pub(crate) fn note(&self, uid: &str, plan: &Plan, outcome: &Outcome, now: Instant) {
+        let steps = || plan.stages.iter().flat_map(|stage| &stage.steps);
+        let held: Vec<_> = outcome
+            .failures
+            .iter()
+            .filter(|failure| failure.permanent && !failure.outdated)
+            .filter_map(|failure| {
+                let is_it = |write: &Write<'_>| {
+                    write.verb == failure.deed.verb && write.name == failure.object
+                };
+                let Write { hash, .. } = steps().filter_map(write_of).find(is_it)?;
+                Some(Held {
+                    hash,
+                    failure: failure.clone(),
+                    at: now,
+                })
+            })
+            .collect();
+        if !held.is_empty() {
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(uid.to_owned())
+                .or_default()
+                .extend(held);
+        }
+    }
+}
+
+struct Write<'a> {
+    verb: Verb,
+    name: &'a str,
+    hash: u64,
+}
+
+/// What a step creates or changes, whatever version the object has.
+fn write_of(step: &Step) -> Option<Write<'_>> {
+    let (verb, name, resource, content) = match step.actions.last()? {
+        Action::Create { resource, body, .. } => (
+            Verb::Create,
+            body["metadata"]["name"].as_str()?,
+            resource,
+            body,
+        ),
+        Action::Patch {
+            resource,
+            target,
+            patch,
+        } => (Verb::Patch, &*target.name, resource, patch),
+        _ => return None,
+    };
+    let mut hasher = DefaultHasher::new();
+    (resource, name, content.to_string()).hash(&mut hasher);
+    Some(Write {
+        verb,
+        name,
+        hash: hasher.finish(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_workload::plan::{Deed, Target};
+    use berth_workload::resource::DEPLOYMENTS;
+    use serde_json::json;
+
+    use super::*;
+
+    fn plan(names: &[&str], version: &str) -> Plan {
+        let patch = |name: &&str| {
+            let target = Target {
+                namespace: "default".to_owned(),
+                name: (*name).to_owned(),
+                uid: "u".to_owned(),
+                resource_version: Some(version.to_owned()),
+            };
+            let patch = json!({"spec": {"replicas": 1}});
+            Step::new(
+                Action::Patch {
+                    resource: DEPLOYMENTS,
+                    target,
+                    patch,
+                },
+                "why".to_owned(),
+            )
+        };
+        let mut plan = Plan::default();
+        plan.add_stage("update", names.iter().map(patch).collect());
+        plan
+    }
+
+    #[test]
+    fn refused_write_waits_a_minute_and_others_go_on() {
+        let (refused, begin) = (Refused::default(), Instant::now());
+        let failure = |object: &str, permanent: bool| Failure {
+            deed: Deed::of(Verb::Patch, DEPLOYMENTS),
+            namespace: "default".to_owned(),
+            object: object.to_owned(),
+            message: "no".to_owned(),
+            code: if permanent { 422 } else { 500 },
+            permanent,
+            outdated: false,
+            taken: false,
+            infeasible: false,
+        };
+        let outcome = Outcome {
+            failures: vec![failure("a", true), failure("b", false)],
+        };
+        refused.note("web", &plan(&["a", "b"], "1"), &outcome, begin);
+        let names = |plan: &Plan| -> Vec<String> {
+            let targets = plan.actions().filter_map(|action| match action {
+                Action::Patch { target, .. } => Some(target.name.clone()),
+                _ => None,
+            });
+            targets.collect()
+        };
+        for (uid, seconds, left, failures) in [
+            ("web", 20, vec!["b", "c"], 1),
+            ("other", 20, vec!["a", "b", "c"], 0),
+            ("web", 60, vec!["a", "b", "c"], 0),
+        ] {
+            let mut next = plan(&["a", "b", "c"], "2");
+            let (held, wait) = refused.hold(uid, &mut next, begin + Duration::from_secs(seconds));
+            assert_eq!(
+                (names(&next), held.len()),
+                (left.into_iter().map(str::to_owned).collect(), failures),
+                "{uid} {seconds}"
+            );
+            assert_eq!(
+                wait,
+                (failures > 0).then_some(Duration::from_secs(40)),
+                "{uid} {seconds}"
+            );
+        }
+    }
+}

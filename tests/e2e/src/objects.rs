@@ -199,6 +199,8 @@ pub mod kind {
     pub const UNITED_DEPLOYMENT: &str = "apps.kruise.io/v1beta1/UnitedDeployment";
     /// Kubernetes' own DaemonSet.
     pub const NATIVE_DAEMON_SET: &str = "apps/v1/DaemonSet";
+    /// Deployment.
+    pub const DEPLOYMENT: &str = "apps/v1/Deployment";
     /// Kubernetes' own StatefulSet.
     pub const NATIVE_STATEFUL_SET: &str = "apps/v1/StatefulSet";
     /// Claim.

@@ -19,6 +19,7 @@ mod sidecars;
 mod standing;
 mod tenant;
 mod tokens;
+mod united_deployments;
 mod what_is_told;
 
 use std::time::{Duration, Instant};
@@ -43,6 +44,7 @@ pub(crate) use shares::*;
 pub(crate) use sidecars::*;
 pub(crate) use standing::*;
 pub(crate) use tokens::*;
+pub(crate) use united_deployments::*;
 pub(crate) use what_is_told::*;
 
 use crate::world::Case;

@@ -1,4 +1,4 @@
-//! A tenant: a ServiceAccount with every right to CloneSets, jobs, pods and claims of one namespace, and none elsewhere.
+//! A tenant: a ServiceAccount with every right to CloneSets, Deployments, jobs, pods and claims of one namespace, and none elsewhere.
 
 use anyhow::Result;
 use berth_e2e::objects;
@@ -9,7 +9,7 @@ use crate::trust::client_with;
 use crate::world::Case;
 
 const RESOURCES: &str = "--resource=clonesets.apps.kruise.io,imagepulljobs.apps.kruise.io,imagelistpulljobs.apps.kruise.io,pods,\
-                         persistentvolumeclaims,controllerrevisions.apps";
+                         persistentvolumeclaims,controllerrevisions.apps,deployments.apps";
 
 /// A tenant, its namespace and its token.
 pub(super) struct Tenant {

@@ -1,5 +1,5 @@
-//! What a cluster has from the start beside its components: the default StorageClass, and the Service, the endpoint
-//! and the rights of cluster DNS.
+//! What a cluster has from the start beside its components: the default StorageClass, and the Services, the endpoints
+//! and the rights of cluster DNS and of metrics-server.
 
 use crate::address;
 use serde_json::{Value, json};
@@ -64,6 +64,75 @@ pub(crate) fn dns() -> Value {
             "metadata": {"name": "system:coredns"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:coredns"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:coredns"}],
+        },
+    ]})
+}
+
+/// The Service, the endpoint, the API and the rights of metrics-server.
+pub(crate) fn metrics() -> Value {
+    let user = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:metrics-server"}]);
+    let binding = |name: &str, role: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": user,
+        })
+    };
+    json!({"apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "metrics-server", "namespace": "kube-system"},
+            "spec": {"ports": [{"name": "https", "port": 443, "targetPort": address::METRICS_PORT}]},
+        },
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": "metrics-server",
+                "namespace": "kube-system",
+                "labels": {"kubernetes.io/service-name": "metrics-server"},
+            },
+            "addressType": "IPv4",
+            "ports": [{"name": "https", "port": address::METRICS_PORT}],
+            "endpoints": [{"addresses": [address::CONTROL_PLANE], "conditions": {"ready": true}}],
+        },
+        {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": "v1beta1.metrics.k8s.io"},
+            "spec": {
+                "group": "metrics.k8s.io",
+                "version": "v1beta1",
+                "groupPriorityMinimum": 100,
+                "versionPriority": 100,
+                "insecureSkipTLSVerify": true,
+                "service": {"name": "metrics-server", "namespace": "kube-system"},
+            },
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "system:metrics-server"},
+            "rules": [
+                {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]},
+                {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]},
+            ],
+        },
+        binding("system:metrics-server", "system:metrics-server"),
+        binding("metrics-server:system:auth-delegator", "system:auth-delegator"),
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": "metrics-server-auth-reader", "namespace": "kube-system"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "Role",
+                "name": "extension-apiserver-authentication-reader",
+            },
+            "subjects": user,
         },
     ]})
 }

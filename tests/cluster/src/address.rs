@@ -12,6 +12,8 @@ pub const STRANGERS: &str = "10.91.0.0/24";
 pub const APISERVER_PORT: u16 = 6443;
 /// The port of the registry at [`CONTROL_PLANE`].
 pub const REGISTRY_PORT: u16 = 5000;
+/// The port of metrics-server at [`CONTROL_PLANE`].
+pub const METRICS_PORT: u16 = 4443;
 /// The range that Services get their cluster IPs from.
 pub const SERVICES: &str = "10.96.0.0/16";
 /// The cluster IP of the Service `default/kubernetes`.

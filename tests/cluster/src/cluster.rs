@@ -32,6 +32,8 @@ pub struct Options {
     pub nodes: u8,
     /// Whether the apiserver writes every request to [`Cluster::audit_log`].
     pub audit: bool,
+    /// Whether it has metrics-server, for autoscalers and `kubectl top`.
+    pub metrics: bool,
     /// Whether a cluster with nodes waits until no other process has one that waits its turn, so that tests that run
     /// at once do not fight for a small machine. One process that wants two at once must not wait for the second.
     pub wait_turn: bool,
@@ -51,6 +53,7 @@ impl Default for Options {
             name,
             nodes: 0,
             audit: false,
+            metrics: false,
             wait_turn: true,
             versions: None,
         }
@@ -101,7 +104,10 @@ impl Cluster {
             "missing {}: run `cluster install-prerequisites`",
             missing.join(", ")
         );
-        let programs = Programs::ready(options.versions.map_or_else(Versions::asked, Ok)?)?;
+        let programs = programs(
+            options.versions.map_or_else(Versions::asked, Ok)?,
+            options.metrics,
+        )?;
         state::remove_leftovers()?;
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let turn = (options.wait_turn && options.nodes > 0)
@@ -149,7 +155,7 @@ impl Cluster {
                 .map(|number| namespace(Place::Node(number)))
                 .collect::<Result<_>>()?,
             cgroups: Cgroups::of(name)?,
-            programs: Programs::ready(settings.versions)?,
+            programs: programs(settings.versions, settings.metrics)?,
             settings,
             directory,
             owned: None,
@@ -348,6 +354,15 @@ impl Cluster {
             command.env("KUBECONFIG", self.kubeconfig()).args(arguments),
             input,
         )
+    }
+}
+
+fn programs(versions: Versions, metrics: bool) -> Result<Programs> {
+    let programs = Programs::ready(versions)?;
+    if metrics {
+        programs.with_metrics_server()
+    } else {
+        Ok(programs)
     }
 }
 

@@ -57,6 +57,8 @@ pub enum Component {
     Registry,
     /// CoreDNS.
     Dns,
+    /// metrics-server, only in a cluster that was made with it.
+    MetricsServer,
     /// The containerd of this node.
     Containerd(u8),
     /// The kubelet of this node.
@@ -66,7 +68,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// Every component of a cluster with this many nodes, in the order in which they start.
+    /// Every component of a cluster with this many nodes and without metrics-server, in the order in which they start.
     #[must_use]
     pub fn all(nodes: u8) -> Vec<Self> {
         let mut all = vec![
@@ -108,18 +110,18 @@ impl Component {
             Self::Scheduler => "scheduler",
             Self::Registry => "registry",
             Self::Dns => "dns",
+            Self::MetricsServer => "metrics-server",
             Self::Containerd(_) => "containerd",
             Self::Kubelet(_) => "kubelet",
             Self::KubeProxy(_) => "kube-proxy",
         }
     }
 
-    /// Reads `COMPONENT` or `COMPONENT@NODE`; the node may be left out where there is one.
+    /// Reads `COMPONENT` or `COMPONENT@NODE` of a cluster that has these components; the node may be left out where there is one.
     ///
     /// # Errors
-    /// For a name that no component of a cluster with this many nodes has; the error lists those it has.
-    pub fn parse(text: &str, nodes: u8) -> Result<Self> {
-        let all = Self::all(nodes);
+    /// For a name that no component of the cluster has; the error lists those it has.
+    pub fn parse(text: &str, all: &[Self]) -> Result<Self> {
         let mut matching = all
             .iter()
             .filter(|one| one.to_string() == text || one.kind() == text);
@@ -176,6 +178,7 @@ pub(crate) fn command_line(
             vec!["serve".into(), file("registry.yaml")],
         ),
         Component::Dns => ("coredns", vec![file("Corefile")]),
+        Component::MetricsServer => ("metrics-server", metrics_server(&file)),
         Component::Containerd(_) => (
             "containerd",
             vec!["--config=/etc/containerd/config.toml".into()],
@@ -291,6 +294,21 @@ fn client_of_apiserver(kubeconfig: &str) -> Vec<String> {
     ]
 }
 
+fn metrics_server(file: &dyn Fn(&str) -> String) -> Vec<String> {
+    let kubeconfig = file("metrics-server.kubeconfig");
+    vec![
+        format!("--kubeconfig={kubeconfig}"),
+        format!("--authentication-kubeconfig={kubeconfig}"),
+        format!("--authorization-kubeconfig={kubeconfig}"),
+        format!("--bind-address={}", address::CONTROL_PLANE),
+        format!("--secure-port={}", address::METRICS_PORT),
+        format!("--cert-dir={}", file("pki/metrics-server")),
+        "--kubelet-insecure-tls".into(),
+        "--kubelet-preferred-address-types=InternalIP".into(),
+        "--metric-resolution=15s".into(),
+    ]
+}
+
 fn kubelet(file: &dyn Fn(&str) -> String, node: u8) -> Vec<String> {
     let place = Place::Node(node);
     vec![
@@ -332,19 +350,23 @@ mod tests {
     fn a_component_is_read_as_it_is_written() {
         for component in Component::all(3) {
             assert_eq!(
-                Component::parse(&component.to_string(), 3).unwrap(),
+                Component::parse(&component.to_string(), &Component::all(3)).unwrap(),
                 component
             );
         }
         assert_eq!(
-            Component::parse("kubelet", 1).unwrap(),
+            Component::parse("kubelet", &Component::all(1)).unwrap(),
             Component::Kubelet(1)
         );
     }
 
     #[test]
     fn a_component_that_is_not_there_is_refused_with_those_that_are() {
-        let refusal = |text, nodes| Component::parse(text, nodes).unwrap_err().to_string();
+        let refusal = |text, nodes| {
+            Component::parse(text, &Component::all(nodes))
+                .unwrap_err()
+                .to_string()
+        };
         assert!(refusal("kubelet", 3).contains("kubelet@node-1"));
         assert!(refusal("kubelet@node-4", 3).contains("kubelet@node-3"));
         assert!(refusal("kubelet", 0).contains("apiserver"));

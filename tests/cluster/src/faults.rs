@@ -125,7 +125,11 @@ impl Cluster {
     /// Every component of this cluster.
     #[must_use]
     pub fn components(&self) -> Vec<Component> {
+        let metrics = self.settings.metrics.then_some(Component::MetricsServer);
         Component::all(self.settings.nodes)
+            .into_iter()
+            .chain(metrics)
+            .collect()
     }
 
     fn process(&self, component: Component) -> Option<Process> {

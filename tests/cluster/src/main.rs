@@ -67,6 +67,9 @@ enum Task {
         /// Write every API request to an audit log.
         #[arg(long)]
         audit: bool,
+        /// Run metrics-server, for autoscalers and `kubectl top`. It is built once, as the other programs are.
+        #[arg(long)]
+        metrics: bool,
         #[command(flatten)]
         versions: Asked,
     },
@@ -193,14 +196,17 @@ fn run(task: Task) -> Result<ExitCode> {
             name,
             nodes,
             audit,
+            metrics,
             versions,
         } => {
+            let versions = Some(versions.into());
             up(&Options {
                 name: name.name,
                 nodes,
                 audit,
+                metrics,
                 wait_turn: false,
-                versions: Some(versions.into()),
+                versions,
             })?;
         }
         Task::Down { name } => Cluster::take_down(&name.name)?,
@@ -238,7 +244,7 @@ impl Target {
         let cluster = Cluster::attach(&self.name.name)?;
         act(
             &cluster,
-            Component::parse(&self.component, cluster.nodes().len().try_into()?)?,
+            Component::parse(&self.component, &cluster.components())?,
         )
     }
 }

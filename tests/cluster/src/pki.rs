@@ -118,7 +118,8 @@ impl Authority {
         )?;
         self.issue("scheduler", "system:kube-scheduler", None, &[])?;
         self.issue("kube-proxy", "system:kube-proxy", None, &[])?;
-        self.issue("dns", "system:coredns", None, &[])
+        self.issue("dns", "system:coredns", None, &[])?;
+        self.issue("metrics-server", "system:metrics-server", None, &[])
     }
 
     /// Issues a node's identity, which is its kubelet's serving certificate too.

@@ -1,10 +1,10 @@
 //! The programs that a cluster is made of: Kubernetes, etcd, CoreDNS and kubectl as one Go program, helm, and containerd;
-//! and the workspace's own programs.
+//! and the workspace's own programs. metrics-server is built for clusters that ask for it.
 //!
 //! The Go programs are built from the modules in `programs/`, which pin every version and checksum, once per version,
 //! into a cache directory of the user.
 
-use crate::versions::{Module, Versions};
+use crate::versions::{Module, Versions, metrics_server};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 use std::{
@@ -39,6 +39,7 @@ pub struct Programs {
     versions: Versions,
     kubernetes: PathBuf,
     containerd: Option<PathBuf>,
+    metrics_server: Option<PathBuf>,
 }
 
 impl Programs {
@@ -55,6 +56,19 @@ impl Programs {
             containerd: containerd
                 .map(|module| cached("containerd", &module, build_containerd))
                 .transpose()?,
+            metrics_server: None,
+        })
+    }
+
+    /// Adds metrics-server, built into the cache if it is not there.
+    ///
+    /// # Errors
+    /// As for [`Programs::ready`].
+    pub fn with_metrics_server(self) -> Result<Self> {
+        let directory = cached("metrics-server", &metrics_server(), build_metrics_server)?;
+        Ok(Self {
+            metrics_server: Some(directory),
+            ..self
         })
     }
 
@@ -92,9 +106,13 @@ impl Programs {
     }
 
     fn directories(&self) -> impl Iterator<Item = &Path> {
-        [Some(&*self.kubernetes), self.containerd.as_deref()]
-            .into_iter()
-            .flatten()
+        [
+            Some(&*self.kubernetes),
+            self.containerd.as_deref(),
+            self.metrics_server.as_deref(),
+        ]
+        .into_iter()
+        .flatten()
     }
 }
 
@@ -287,6 +305,19 @@ fn build_containerd(source: &Source<'_>) -> Result<()> {
     )
 }
 
+fn build_metrics_server(source: &Source<'_>) -> Result<()> {
+    let package = "sigs.k8s.io/metrics-server";
+    let version = source.version(package)?;
+    let flags = format!("-X k8s.io/component-base/version.gitVersion={version}");
+    let command = format!("{package}/cmd/metrics-server");
+    source.go_build(
+        &source.bin,
+        &flags,
+        &[&command],
+        &format!("metrics-server {version}"),
+    )
+}
+
 impl Source<'_> {
     fn version(&self, dependency: &str) -> Result<&'static str> {
         self.module
@@ -317,6 +348,9 @@ impl Source<'_> {
             .current_dir(&self.directory)
             .stdin(Stdio::null())
             .stderr(Stdio::piped());
+        if !self.module.cgo {
+            command.env("CGO_ENABLED", "0");
+        }
         let mut child = command
             .spawn()
             .context("cannot run go: install Go 1.26 or newer and put it on the PATH")?;

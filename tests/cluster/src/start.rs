@@ -15,6 +15,7 @@ use crate::{
     state::{self, Settings},
 };
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use std::{
     fs,
     io::{Read, Write},
@@ -61,6 +62,7 @@ impl Cluster {
             nodes: options.nodes,
             versions: programs.versions(),
             audit: options.audit,
+            metrics: options.metrics,
             bridged_packets_filtered: Path::new("/proc/sys/net/bridge/bridge-nf-call-iptables")
                 .exists(),
             apiserver_port: 0,
@@ -121,19 +123,22 @@ impl Cluster {
             }
         }
         if self.settings.nodes > 0 {
-            self.start_dns()
+            self.start_addon(Component::Dns, &addons::dns())?;
+        }
+        if self.settings.metrics {
+            self.start_addon(Component::MetricsServer, &addons::metrics())
         } else {
             Ok(())
         }
     }
 
-    /// Makes the objects that DNS needs, its own rights among them, and starts it.
-    fn start_dns(&self) -> Result<()> {
-        let objects = addons::dns().to_string();
+    /// Makes the objects that a component needs, its own rights among them, and starts it.
+    fn start_addon(&self, component: Component, objects: &Value) -> Result<()> {
+        let objects = objects.to_string();
         let apply = ["apply", "--server-side", "--validate=false", "-f", "-"];
         // The apiserver may be a moment late with the namespace.
         retry(PATIENCE, || self.kubectl_with(&apply, Some(&objects)))?;
-        self.launch(Component::Dns)
+        self.launch(component)
     }
 
     fn relay(&self, name: &str, port: u16) -> Result<u16> {
@@ -159,7 +164,13 @@ impl Cluster {
         );
         let kubeconfig = |user: &str| self.directory.join(format!("{user}.kubeconfig"));
         authority.kubeconfig("admin", &outside, &kubeconfig("admin"))?;
-        for user in ["controller-manager", "scheduler", "kube-proxy", "dns"] {
+        for user in [
+            "controller-manager",
+            "scheduler",
+            "kube-proxy",
+            "dns",
+            "metrics-server",
+        ] {
             authority.kubeconfig(user, &inside, &kubeconfig(user))?;
         }
         for number in 1..=self.settings.nodes {
@@ -281,7 +292,7 @@ impl Cluster {
     /// What the logs of components that ended say last.
     pub(crate) fn failures(&self) -> String {
         let mut text = format!("cluster {} did not come up", self.settings.name);
-        for component in Component::all(self.settings.nodes) {
+        for component in self.components() {
             let name = component.to_string();
             let Some(process) =
                 process::Process::recorded(&state::process_file(&self.directory, &name))

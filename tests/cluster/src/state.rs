@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) nodes: u8,
     pub(crate) versions: Versions,
     pub(crate) audit: bool,
+    #[serde(default)]
+    pub(crate) metrics: bool,
     pub(crate) bridged_packets_filtered: bool,
     pub(crate) apiserver_port: u16,
     pub(crate) registry_port: u16,

@@ -105,6 +105,8 @@ impl fmt::Display for Containerd {
 pub(crate) struct Module {
     pub(crate) go_mod: &'static str,
     pub(crate) go_sum: &'static str,
+    /// Whether the programs may be linked with C.
+    pub(crate) cgo: bool,
 }
 
 macro_rules! module {
@@ -112,6 +114,7 @@ macro_rules! module {
         Module {
             go_mod: include_str!(concat!("../programs/", $directory, "/go.mod")),
             go_sum: include_str!(concat!("../programs/", $directory, "/go.sum")),
+            cgo: true,
         }
     };
 }
@@ -134,6 +137,14 @@ impl Containerd {
             Self::V1_6 => None,
             Self::V2_4 => Some(module!("containerd-2.4")),
         }
+    }
+}
+
+/// The module that metrics-server is built from.
+pub(crate) fn metrics_server() -> Module {
+    Module {
+        cgo: false,
+        ..module!("metrics-server-0.8")
     }
 }
 
@@ -173,5 +184,9 @@ mod tests {
             .unwrap();
         assert!(containerd.starts_with("v2.4."), "{containerd}");
         assert!(Containerd::V1_6.module().is_none());
+        assert_eq!(
+            metrics_server().version("sigs.k8s.io/metrics-server"),
+            Some("v0.8.0")
+        );
     }
 }

@@ -20,6 +20,7 @@ use crate::injection::Injection;
 use crate::pod_budgets::PodBudgets;
 use crate::pod_pinning::PodPinning;
 use crate::sidecar_pods::SidecarSetPods;
+use crate::subset_pods::SubsetPods;
 
 /// Shared by all controllers.
 pub(crate) struct Acting {
@@ -43,6 +44,8 @@ pub(crate) struct Acting {
     pub(crate) injection: Arc<Injection>,
     /// The metric of what pods have of SidecarSets.
     pub(crate) sidecar_pods: SidecarSetPods,
+    /// The metric of subsets' pods.
+    pub(crate) subset_pods: SubsetPods,
 }
 
 impl Acting {

@@ -29,6 +29,7 @@ mod refused;
 mod resize;
 mod run;
 mod sidecar_pods;
+mod subset_pods;
 mod switched_off;
 mod told;
 mod unreadable;

@@ -37,6 +37,7 @@ use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
 use crate::sidecar_pods::SidecarSetPods;
+use crate::subset_pods::SubsetPods;
 use crate::switched_off::{Promise, take_back};
 
 /// How long a write may stay unseen before the object is read again.
@@ -62,10 +63,12 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         berth_webhook::ReviewMetrics::default(),
     );
     let (sidecar_pods, refusals) = (SidecarSetPods::default(), Refusals::default());
+    let subset_pods = SubsetPods::default();
     let (refused_deletions, answering) = (RefusedDeletions::default(), Answering::default());
     let metrics = Metrics::new(|registry| {
         expectations.register(registry);
         sidecar_pods.register(registry);
+        subset_pods.register(registry);
         refusals.register(registry);
         validity.register(registry);
         reviews.register(registry);
@@ -177,6 +180,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         pod_budgets,
         injection,
         sidecar_pods,
+        subset_pods,
     });
     let (handover, catching_up) = handover::run(
         client.clone(),

@@ -96,6 +96,7 @@ impl Controller for Reads {
 
     /// Wakes a UnitedDeployment when it, one of its workloads, their pods or one of its revisions changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+        acting.subset_pods.follow(&self.united);
         let (to, acting) = (queue.clone(), acting.clone());
         self.united.on_change(move |change| match change {
             Change::Applied { new, .. } => to.add(Key::of(&**new)),

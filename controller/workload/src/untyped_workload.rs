@@ -100,6 +100,8 @@ pub struct WorkloadCondition {
     pub type_: String,
     /// True, False or Unknown.
     pub status: String,
+    /// Why, in one word.
+    pub reason: String,
     /// Why, in a sentence.
     pub message: String,
 }
@@ -200,22 +202,23 @@ impl UntypedWorkload {
         self.status.observed_generation >= generation && self.status.ready_replicas >= self.replicas
     }
 
-    /// What holds it back, in its own words: `Blocked` of Berth's kinds, `ReplicaFailure` or a deadline
+    /// What holds it back, the gravest first: `Blocked` of Berth's kinds, `ReplicaFailure` or a deadline
     /// that has passed (`Progressing` is False) of Kubernetes'.
-    pub fn failure(&self) -> Option<&str> {
+    pub fn failure(&self) -> Option<&WorkloadCondition> {
         const FAILURES: [(&str, &str); 3] = [
             ("Blocked", "True"),
             ("ReplicaFailure", "True"),
             ("Progressing", "False"),
         ];
-        let is_failure = |told: &&WorkloadCondition| {
-            FAILURES.contains(&(told.type_.as_str(), told.status.as_str()))
+        let is = |failure, told: &WorkloadCondition| {
+            failure == (told.type_.as_str(), told.status.as_str())
         };
-        self.status
-            .conditions
-            .iter()
-            .find(is_failure)
-            .map(|told| told.message.as_str())
+        FAILURES.iter().find_map(|failure| {
+            self.status
+                .conditions
+                .iter()
+                .find(|told| is(*failure, told))
+        })
     }
 }
 

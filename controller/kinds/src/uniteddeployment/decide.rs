@@ -74,7 +74,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             Some(step) if subset.workload.is_none() => creates.push(step),
             step => updates.extend(step),
         }
-        tell(subset, share, &mut plan);
+        tell(subset, share, &mut plan, now);
     }
     plan.add_stage("create subsets", creates);
     plan.add_stage("update subsets", updates);
@@ -370,7 +370,7 @@ fn refuse(snapshot: &Snapshot, refusal: Refusal, plan: &mut Plan) {
 }
 
 /// Says what a subset waits for.
-fn tell(subset: &SubsetView<'_>, share: &Share, plan: &mut Plan) {
+fn tell(subset: &SubsetView<'_>, share: &Share, plan: &mut Plan, now: Timestamp) {
     let name = &subset.spec.name;
     for pod in &subset.schedulability.waiting {
         plan.wait(format!(
@@ -380,8 +380,12 @@ fn tell(subset: &SubsetView<'_>, share: &Share, plan: &mut Plan) {
     let Some(workload) = subset.workload else {
         return;
     };
-    if let Some(failure) = workload.object.failure() {
-        plan.wait(format!("subset {name}: {}: {failure}", named(workload)));
+    // Nothing announces that a failure has lasted for long enough.
+    if let Some(failure) = subset.failure.as_ref().filter(|failure| failure.from > now) {
+        plan.look_again_after(failure.from.duration_since(now));
+    }
+    if let Some(failure) = subset.failure(now) {
+        plan.wait(failure.to_owned());
     } else if workload.object.status.ready_replicas < share.replicas {
         let ready = workload.object.status.ready_replicas;
         plan.wait(format!(

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use super::Snapshot;
 use super::decide::named;
 use super::division::{Bounds, Reason, Share};
+use super::failure::Failure;
 use super::round::Round;
 
 /// A line for each subset; nothing while the spec is refused.
@@ -28,8 +29,10 @@ pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
             Some(workload) => {
                 let ready = workload.object.status.ready_replicas;
                 reason += &format!("; {} has {ready} ready", named(workload));
-                if let Some(failure) = workload.object.failure() {
-                    reason += &format!(" and says: {failure}");
+                if let Some(Failure { message, .. }) = &subset.failure {
+                    let start = format!("subset {}: {}: ", subset.spec.name, named(workload));
+                    let cause = message.strip_prefix(&start).unwrap_or(message);
+                    reason += &format!(", because {cause}");
                 }
             }
             None => reason += "; it has no workload yet",

@@ -10,6 +10,7 @@ mod condition;
 mod decide;
 pub mod division;
 mod explain;
+mod failure;
 mod render;
 mod revision;
 mod round;

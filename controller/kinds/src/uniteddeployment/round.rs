@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::division::{self, Division, Mode, Share, divide};
+use super::failure::Failure;
 use super::revision::History;
 use super::schedulability::{self, Schedulability, Seen};
 use super::{Snapshot, SubsetKind, SubsetWorkload, adopt, render};
@@ -55,9 +56,19 @@ pub(super) struct SubsetView<'a> {
     pub(super) pods: Vec<&'a Arc<Pod>>,
     /// Whether its nodes have room.
     pub(super) schedulability: Schedulability,
+    /// What holds its workload back, now or once it has lasted.
+    pub(super) failure: Option<Failure>,
 }
 
 impl SubsetView<'_> {
+    /// What holds its workload back now.
+    pub(super) fn failure(&self, now: Timestamp) -> Option<&str> {
+        self.failure
+            .as_ref()
+            .filter(|failure| failure.from <= now)
+            .map(|failure| &*failure.message)
+    }
+
     /// Whether a workload of another kind has to end before this one may start, because two
     /// workloads with pods of one identity must not run together.
     pub(super) fn waits_for_former(&self, kind: SubsetKind) -> bool {
@@ -127,6 +138,16 @@ impl<'a> Round<'a> {
                 .pods
                 .iter()
                 .find(|pod| workload.is_none() && is_leftover(snapshot, spec, kind, pod));
+            let failure = workload.and_then(|workload| {
+                Failure::of(
+                    &snapshot.united,
+                    spec,
+                    workload,
+                    &pods,
+                    &schedulability,
+                    now,
+                )
+            });
             subsets.push(SubsetView {
                 spec,
                 workload,
@@ -135,6 +156,7 @@ impl<'a> Round<'a> {
                 leftover,
                 pods,
                 schedulability,
+                failure,
             });
         }
         let is_listed = |workload: &SubsetWorkload| {

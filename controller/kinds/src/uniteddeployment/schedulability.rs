@@ -61,6 +61,18 @@ impl Schedulability {
         }
     }
 
+    /// Whether the pod counts as reserved, by its label or by the one that is written now.
+    pub(super) fn reserves(&self, pod: &Pod) -> bool {
+        let written = self
+            .labels
+            .iter()
+            .find(|(of, _)| of.metadata.uid == pod.metadata.uid);
+        written.map_or_else(
+            || pod.metadata.label(RESERVED_POD) == Some("true"),
+            |(_, reserved)| *reserved,
+        )
+    }
+
     fn look_again_after(&mut self, wait: SignedDuration) {
         self.look_again = Some(self.look_again.map_or(wait, |other| other.min(wait)));
     }

@@ -20,7 +20,6 @@ use serde_json::Value;
 
 use super::Snapshot;
 use super::condition::since;
-use super::decide::named;
 use super::division::{Division, Finding};
 use super::render::LONGEST_VALUE;
 use super::revision;
@@ -93,9 +92,8 @@ pub fn status(
 }
 
 fn count(round: &Round<'_>, status: &mut UnitedDeploymentStatus) {
-    let is_updated = |pod: &&&Arc<Pod>| {
-        pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH) == Some(&round.revision)
-    };
+    let is_updated =
+        |pod: &Pod| pod.metadata.label(KRUISE_CONTROLLER_REVISION_HASH) == Some(&round.revision);
     let sum = |of: &dyn Fn(&SubsetView<'_>) -> i32| {
         round
             .subsets
@@ -117,18 +115,19 @@ fn count(round: &Round<'_>, status: &mut UnitedDeploymentStatus) {
         .max(0);
     status.ready_replicas = of_workload(|status| status.ready_replicas);
     status.available_replicas = of_workload(|status| status.available_replicas);
-    status.updated_replicas = sum(&|subset| number(subset.pods.iter().filter(is_updated).count()));
-    let is_ready = |pod: &&&Arc<Pod>| pod.is_true("Ready");
-    status.updated_ready_replicas = sum(&|subset| {
-        number(
-            subset
-                .pods
-                .iter()
-                .filter(is_updated)
-                .filter(is_ready)
-                .count(),
-        )
-    });
+    let updated = |counts: &dyn Fn(&SubsetView<'_>, &Pod) -> bool| {
+        sum(&|subset| {
+            number(
+                subset
+                    .pods
+                    .iter()
+                    .filter(|pod| is_updated(pod) && counts(subset, pod))
+                    .count(),
+            )
+        })
+    };
+    status.updated_replicas = updated(&|subset, pod| !subset.schedulability.reserves(pod));
+    status.updated_ready_replicas = updated(&|_, pod| pod.is_true("Ready"));
 }
 
 /// The current revision follows when all pods that count are ready at the updated one.
@@ -222,21 +221,12 @@ fn progress(
             now,
         ),
     }
-    let failure = round.subsets.iter().find_map(|subset| {
-        let workload = subset.workload?;
-        Some(format!(
-            "subset {}: {}: {}",
-            subset.spec.name,
-            named(workload),
-            workload.object.failure()?
-        ))
-    });
-    match failure {
+    match round.subsets.iter().find_map(|subset| subset.failure(now)) {
         Some(message) => set(
             conditions,
             condition::SUBSET_FAILURE,
             true,
-            ("Error", message),
+            ("Error", message.to_owned()),
             now,
         ),
         None => conditions.retain(|condition| condition.type_ != condition::SUBSET_FAILURE),

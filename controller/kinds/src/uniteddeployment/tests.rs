@@ -1,5 +1,7 @@
 mod adopt;
 mod change;
+
+mod failures;
 mod refused;
 mod render;
 mod rounds;

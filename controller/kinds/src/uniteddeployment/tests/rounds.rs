@@ -183,7 +183,16 @@ fn reserved_pods_have_substitutes_until_they_serve() {
             (vec![2, 2, 4], 4),
             "{field}"
         );
-        assert_eq!(world.status().updated_replicas, 8, "{field}");
+        let status = world.status();
+        let labels = world.pods.iter().map(|(_, pod)| &pod["metadata"]["labels"]);
+        let is_updated = |labels: &&Value| {
+            labels["apps.kruise.io/controller-revision-hash"] == status.updated_revision
+        };
+        assert_eq!(
+            (labels.filter(is_updated).count(), status.updated_replicas),
+            (8, 4),
+            "{field}"
+        );
         world.cut_off.remove("subset-0");
         world.rest();
         assert_eq!(

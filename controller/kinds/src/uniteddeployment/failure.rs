@@ -1,0 +1,232 @@
+//! What holds the workload of a subset back, in words for the author of the UnitedDeployment.
+//!
+//! CloneSets and Advanced StatefulSets have the condition `Blocked`, which is passed on. Kubernetes' own
+//! kinds say no more than that a deadline has passed, so that their pods are read here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_api::names::condition;
+use berth_api::template::PodTemplate;
+use berth_api::v1beta1::uniteddeployment::{Subset, UnitedDeployment};
+use berth_workload::gates::Gates;
+use berth_workload::inplace::resize::Ability;
+use berth_workload::plan::Plan;
+use berth_workload::pod::Pod;
+use berth_workload::podset::{Blocked, Phases, Scene, Workload};
+use berth_workload::revision::PodLabels;
+use berth_workload::stuck::{self, Cause};
+use berth_workload::untyped_workload::WorkloadCondition;
+use jiff::Timestamp;
+
+use super::decide::named;
+use super::schedulability::Schedulability;
+use super::{SubsetKind, SubsetWorkload};
+
+/// The reason of a pod that waits for a node.
+const UNSCHEDULABLE: &str = "PodUnschedulable";
+/// A Deployment's condition with the apiserver's words, as for a quota that is used up.
+const REPLICA_FAILURE: &str = "ReplicaFailure";
+/// Its reason.
+const FAILED_CREATE: &str = "FailedCreate";
+/// The field of every kind that holds the pods' spec.
+const POD_SPEC: &str = "spec.template.spec";
+
+/// What holds a subset's workload back.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Failure {
+    /// A sentence that begins with the subset.
+    pub(super) message: String,
+    /// When it counts. What may pass by itself counts after a minute.
+    pub(super) from: Timestamp,
+}
+
+impl Failure {
+    /// Finds the gravest failure. Reserved pods may wait for a node, because others stand in for them.
+    pub(super) fn of(
+        united: &UnitedDeployment,
+        subset: &Subset,
+        workload: &SubsetWorkload,
+        pods: &[&Arc<Pod>],
+        schedulability: &Schedulability,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let said = workload.object.failure();
+        let has_reserved = || pods.iter().any(|pod| schedulability.reserves(pod));
+        let said = said.filter(|said| !(said.reason == UNSCHEDULABLE && has_reserved()));
+        let is_enough =
+            |said: &&WorkloadCondition| !is_native(workload.kind) || said.type_ == REPLICA_FAILURE;
+        let words =
+            |reason: &str, message: &str| in_words(united, subset, workload, (reason, message));
+        let of_workload = |said: &WorkloadCondition| Self {
+            message: words(&said.reason, &said.message),
+            from: now,
+        };
+        let of_pods = || {
+            let pods: Vec<_> = pods.iter().map(|pod| Arc::clone(pod)).collect();
+            let causes = if is_native(workload.kind) {
+                causes(united, workload, &pods, schedulability, now)
+            } else {
+                Vec::new()
+            };
+            let cause = gravest(
+                united,
+                causes,
+                &|cause| words(cause.reason, &cause.message),
+                now,
+            )?;
+            Some(Self {
+                message: words(cause.reason, &cause.message),
+                from: cause.from,
+            })
+        };
+        said.filter(is_enough)
+            .map(of_workload)
+            .or_else(of_pods)
+            .or_else(|| said.map(of_workload))
+    }
+}
+
+fn is_native(kind: SubsetKind) -> bool {
+    matches!(kind, SubsetKind::Deployment | SubsetKind::StatefulSet)
+}
+
+/// The causes of the pods. A reserved pod that waits for a node holds nothing back.
+fn causes(
+    united: &UnitedDeployment,
+    workload: &SubsetWorkload,
+    pods: &[Arc<Pod>],
+    schedulability: &Schedulability,
+    now: Timestamp,
+) -> Vec<Cause> {
+    let (waiting, others): (Vec<_>, Vec<_>) = pods
+        .iter()
+        .cloned()
+        .partition(|pod| schedulability.reserves(pod));
+    let mut causes = of_pods(united, workload, &others, now);
+    causes.extend(
+        of_pods(united, workload, &waiting, now)
+            .into_iter()
+            .filter(|cause| cause.reason != UNSCHEDULABLE),
+    );
+    causes
+}
+
+/// The cause that counts now, else the one that counts first.
+fn gravest(
+    united: &UnitedDeployment,
+    causes: Vec<Cause>,
+    words: &dyn Fn(&Cause) -> String,
+    now: Timestamp,
+) -> Option<Cause> {
+    let conditions = united.status.iter().flat_map(|status| &status.conditions);
+    let mut told = conditions.filter(|one| one.type_ == condition::SUBSET_FAILURE);
+    let told = told.find_map(|told| {
+        causes
+            .iter()
+            .find(|cause| told.message == words(cause))
+            .cloned()
+    });
+    let told = told.as_ref().map(|told| Blocked {
+        reason: told.reason,
+        message: &told.message,
+    });
+    let first = causes
+        .iter()
+        .filter(|cause| !cause.only_if_told)
+        .min_by_key(|cause| cause.from)
+        .cloned();
+    stuck::gravest(causes, told, now)
+        .map(|(cause, _)| cause)
+        .or(first)
+}
+
+fn of_pods(
+    united: &UnitedDeployment,
+    workload: &SubsetWorkload,
+    pods: &[Arc<Pod>],
+    now: Timestamp,
+) -> Vec<Cause> {
+    let (node_images, nodes, phases) = (BTreeMap::new(), BTreeMap::new(), Phases::default());
+    let template = PodTemplate::default();
+    let seen = Workload {
+        resource: workload.kind.resource(),
+        metadata: &workload.object.metadata,
+        selector: &united.spec.selector,
+        template: &template,
+        claim_templates: &[],
+        lifecycle: None,
+        min_ready_seconds: 0,
+        pods_to_delete: &[],
+        labels: PodLabels {
+            short: false,
+            template_hash: false,
+            on_revisions: false,
+        },
+        gates: &[],
+        meets_by_meaning: false,
+        tells_replacements: false,
+        current_revision: "",
+        collisions: 0,
+        blocked: None,
+    };
+    let scene = Scene {
+        workload: seen,
+        pods,
+        strays: &[],
+        revisions: &[],
+        node_images: &node_images,
+        nodes: &nodes,
+        jobs: None,
+        unreadable: &[],
+        phases: &phases,
+        gates: Gates::default(),
+        resize: Ability::default(),
+    };
+    stuck::of_pods(&scene, &Plan::default(), now)
+}
+
+/// The message with the subset before it and the fields of the UnitedDeployment in it, because a
+/// change of the workload itself is reverted.
+fn in_words(
+    united: &UnitedDeployment,
+    subset: &Subset,
+    workload: &SubsetWorkload,
+    (reason, message): (&str, &str),
+) -> String {
+    let field = workload.kind.template_field();
+    let own = own_words(workload, message)
+        .replace(POD_SPEC, &format!("spec.template.{field}.{POD_SPEC}"));
+    let mut words = format!("subset {}: {}: {own}", subset.name, named(workload));
+    if subset.patch.is_some() && own.contains(POD_SPEC) {
+        words += &format!(
+            "; spec.topology.subsets[{}].patch may set the same",
+            subset.name
+        );
+    }
+    if reason == FAILED_CREATE {
+        words +=
+            &format!("; raise the quota or change the policy, or correct spec.template.{field}");
+    }
+    if reason == UNSCHEDULABLE && !united.spec.topology.schedule_strategy.is_adaptive() {
+        words +=
+            "; with spec.topology.scheduleStrategy.type Adaptive other subsets get its replicas";
+    }
+    words
+}
+
+/// The message without the workload's name before it.
+fn own_words(workload: &SubsetWorkload, message: &str) -> String {
+    let namespace = workload
+        .object
+        .metadata
+        .namespace
+        .as_deref()
+        .unwrap_or_default();
+    let prefix = format!(
+        "{} {namespace}/{}: ",
+        workload.kind.resource().kind,
+        workload.name()
+    );
+    message.strip_prefix(&prefix).unwrap_or(message).to_owned()
+}

@@ -67,9 +67,15 @@ const COLUMNS: &[Column] = &[
     Column::integer(
         "UPDATED",
         ".status.updatedReplicas",
-        "Pods of the updated revision.",
+        "Pods of the updated revision, without reserved ones.",
     ),
     Column::integer("READY", ".status.readyReplicas", "Pods that are ready."),
+    Column::integer(
+        "RESERVED",
+        ".status.reservedPods",
+        "Pods for which other subsets run substitutes.",
+    )
+    .wide(),
     Column::AGE,
     Column::BLOCKED,
 ];

@@ -278,7 +278,7 @@ pub struct UnitedDeploymentStatus {
     /// Pods that are available.
     #[serde(default)]
     pub available_replicas: i32,
-    /// Pods of the updated revision.
+    /// Pods of the updated revision, without reserved ones.
     #[serde(default)]
     pub updated_replicas: i32,
     /// Pods of the updated revision that are ready.

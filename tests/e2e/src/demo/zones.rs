@@ -65,8 +65,15 @@ pub(super) async fn show(site: &Site, namespace: &str, images: &[String]) -> Res
     .await?;
     done(site, namespace, PODS).await?;
     let third = pods(site, namespace).await?;
-    let mut rows =
-        vec![["SUBSET", "NODE", "POD", "RESTARTS", "THEN", "AT THE END"].map(str::to_owned)];
+    let head = [
+        "SUBSET",
+        "NODE",
+        "POD",
+        "RESTARTS",
+        "ZONE-0 DONE",
+        "ALL DONE",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
     for ((one, two), three) in first.iter().zip(&second).zip(&third) {
         ensure!(
             one.uid == two.uid && two.uid == three.uid,

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 /// A command that contains this text is not run by the test of the pages.
 pub const NOT_RUN: &[(&str, &str)] = &[
     ("helm ", "helm: the test's release has its own values"),
+    ("set-last-applied -f FILE", "FILE is the reader's"),
     (
         "kubectl drain",
         "it takes every pod of a node away; the tests of the budgets drain",

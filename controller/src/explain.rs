@@ -32,8 +32,8 @@ use berth_kinds::sidecarset::{
 };
 use berth_kinds::statefulset::{decide as decide_stateful_set, status as stateful_set_status};
 use berth_kinds::uniteddeployment::{
-    decide as decide_united_deployment, explain as explain_united_deployment,
-    status as united_deployment_status,
+    Round as UnitedDeploymentRound, decide as decide_united_deployment,
+    explain as explain_united_deployment, status as united_deployment_status,
 };
 use berth_runtime::executor::Owner;
 use berth_runtime::metrics::Metrics;
@@ -349,9 +349,10 @@ impl Look<'_> {
             return self.is_missing("UnitedDeployment");
         };
         let (snapshot, now) = (reads.observe(&united), Timestamp::now());
-        let mut plan = decide_united_deployment(&snapshot, now);
-        let status = united_deployment_status(&snapshot, &plan, &Outcome::default(), now);
-        plan.waiting = explain_united_deployment(&snapshot, now);
+        let round = UnitedDeploymentRound::of(&snapshot, now);
+        let mut plan = decide_united_deployment(&snapshot, &round, now);
+        let status = united_deployment_status(&snapshot, &round, &plan, &Outcome::default(), now);
+        plan.waiting = explain_united_deployment(&snapshot, &round);
         let explained = self.explained(
             "UnitedDeployment",
             plan,

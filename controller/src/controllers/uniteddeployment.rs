@@ -9,7 +9,7 @@ use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
 use berth_kinds::uniteddeployment::{
-    Snapshot, SubsetKind, SubsetWorkload, decide, is_urgent, status,
+    Round, Snapshot, SubsetKind, SubsetWorkload, decide, is_urgent, status,
 };
 use berth_runtime::driver::Next;
 use berth_runtime::feed::Odd;
@@ -148,12 +148,13 @@ impl Reads {
     async fn round(&self, acting: &Acting, united: &Watched<UnitedDeployment>) -> Next {
         let snapshot = self.observe(united);
         let (now, began) = (Timestamp::now(), Instant::now());
-        let mut plan = decide(&snapshot, now);
+        let round = Round::of(&snapshot, now);
+        let mut plan = decide(&snapshot, &round, now);
         let (held, wait) = self.refused.hold(united.uid(), &mut plan, began);
         let status = |outcome: &Outcome| {
             self.refused.note(united.uid(), &plan, outcome, began);
             let failures = held.iter().chain(&outcome.failures).cloned().collect();
-            status(&snapshot, &plan, &Outcome { failures }, now).map(Some)
+            status(&snapshot, &round, &plan, &Outcome { failures }, now).map(Some)
         };
         let status = (&united.0.status, status, is_urgent);
         let next = self

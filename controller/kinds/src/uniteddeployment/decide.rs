@@ -16,22 +16,21 @@ use serde_json::{Value, json};
 use super::division::Share;
 use super::render::{self, Size, Template};
 use super::round::{Round, SubsetView, with_history};
-use super::{Snapshot, SubsetWorkload, change, stuck_pods, validate};
+use super::{Snapshot, SubsetWorkload, change, stuck_pods};
 
 /// How often a pod is looked for that has to end first.
 const LEFTOVER: SignedDuration = SignedDuration::from_secs(2);
 
 /// What to do now. An empty plan means that nothing is to be done until something changes.
-pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
+pub fn decide(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if snapshot.united.metadata.deletion_timestamp.is_some() {
         return plan;
     }
-    let round = validate::validate(snapshot).and_then(|()| Round::of(snapshot, now));
     let round = match round {
         Ok(round) => round,
         Err(refusal) => {
-            refuse(snapshot, refusal, &mut plan);
+            refuse(snapshot, refusal.clone(), &mut plan);
             return plan;
         }
     };
@@ -70,7 +69,7 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
             partition,
             reserved: subset.schedulability.reserved,
         };
-        match bring(snapshot, &round, subset, size, &mut plan) {
+        match bring(snapshot, round, subset, size, &mut plan) {
             Some(step) if subset.workload.is_none() => creates.push(step),
             step => updates.extend(step),
         }
@@ -78,10 +77,10 @@ pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
     }
     plan.add_stage("create subsets", creates);
     plan.add_stage("update subsets", updates);
-    plan.add_stage("delete subsets", delete(&round));
-    let stuck = stuck_pods::delete(snapshot, &round, &mut plan, now);
+    plan.add_stage("delete subsets", delete(round));
+    let stuck = stuck_pods::delete(snapshot, round, &mut plan, now);
     plan.add_stage("delete stuck pods", stuck);
-    drop_history(snapshot, &round, &mut plan);
+    drop_history(snapshot, round, &mut plan);
     for wait in round
         .subsets
         .iter()

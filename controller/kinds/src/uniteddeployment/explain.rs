@@ -1,7 +1,6 @@
 //! The division for people: what each subset gets, within which bounds, why, and what it waits for.
 
-use berth_workload::plan::Waiting;
-use jiff::Timestamp;
+use berth_workload::plan::{Refusal, Waiting};
 
 use super::Snapshot;
 use super::decide::named;
@@ -10,10 +9,8 @@ use super::failure::Failure;
 use super::round::Round;
 
 /// A line for each subset; nothing while the spec is refused.
-pub fn explain(snapshot: &Snapshot, now: Timestamp) -> Vec<Waiting> {
-    let Ok(round) = Round::of(snapshot, now) else {
-        return Vec::new();
-    };
+pub fn explain(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>) -> Vec<Waiting> {
+    let Ok(round) = round else { return Vec::new() };
     let lines = round.sized(snapshot).map(|(subset, share, partition)| {
         let mut reason = format!(
             "{} of {} replicas{}, because {}",

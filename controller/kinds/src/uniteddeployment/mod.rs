@@ -34,6 +34,7 @@ use berth_workload::untyped_workload::UntypedWorkload;
 
 pub use decide::decide;
 pub use explain::explain;
+pub use round::Round;
 pub use status::{is_urgent, status};
 pub use subset_kind::SubsetKind;
 

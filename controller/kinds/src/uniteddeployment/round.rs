@@ -20,10 +20,10 @@ use super::division::{self, Division, Mode, Share, divide};
 use super::failure::Failure;
 use super::revision::History;
 use super::schedulability::{self, Schedulability, Seen};
-use super::{Snapshot, SubsetKind, SubsetWorkload, adopt, render};
+use super::{Snapshot, SubsetKind, SubsetWorkload, adopt, render, validate};
 
-/// What one round decides from.
-pub(super) struct Round<'a> {
+/// The subsets in one round. Plan and status follow from the same value.
+pub struct Round<'a> {
     /// The kind of the subsets' workloads.
     pub(super) kind: SubsetKind,
     /// Their template.
@@ -83,7 +83,8 @@ impl<'a> Round<'a> {
     ///
     /// # Errors
     /// The refusal names object, field, value and remedy.
-    pub(super) fn of(snapshot: &'a Snapshot, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn of(snapshot: &'a Snapshot, now: Timestamp) -> Result<Self, Refusal> {
+        validate::validate(snapshot)?;
         let refuse = |field_and_problem: String| snapshot.refusal(&field_and_problem);
         let (kind, template) = template(snapshot).map_err(refuse)?;
         let selector = &snapshot.united.spec.selector;

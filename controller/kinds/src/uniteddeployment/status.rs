@@ -36,6 +36,7 @@ pub(super) fn says(snapshot: &Snapshot, refusal: &Refusal) -> bool {
 /// of a new template is being written, and the old numbers must not pass for those of the new generation.
 pub fn status(
     snapshot: &Snapshot,
+    round: &Result<Round<'_>, Refusal>,
     plan: &Plan,
     outcome: &Outcome,
     now: Timestamp,
@@ -51,8 +52,7 @@ pub fn status(
     status.collision_count = (collisions > 0)
         .then_some(collisions)
         .or(status.collision_count);
-    let round = Round::of(snapshot, now);
-    if let Ok(round) = &round {
+    if let Ok(round) = round {
         if matches!(round.recognised, Recognised::New(_))
             && plan.refusal.is_none()
             && !outcome.has_failed()

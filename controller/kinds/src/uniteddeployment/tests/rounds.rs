@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use berth_workload::plan::Action;
 
-use super::super::{Snapshot, SubsetKind, decide};
+use super::super::{Snapshot, SubsetKind};
 use super::world::World;
 use super::*;
 
@@ -414,12 +414,7 @@ fn revision_of_an_earlier_namesake_is_adopted() {
     snapshot
         .orphans
         .push(Arc::new(serde_json::from_value(left.clone()).unwrap()));
-    let actions = |snapshot: &Snapshot| {
-        decide(snapshot, world.now)
-            .actions()
-            .cloned()
-            .collect::<Vec<_>>()
-    };
+    let actions = |snapshot: &Snapshot| world.plan(snapshot).actions().cloned().collect::<Vec<_>>();
     assert!(
         matches!(&actions(&snapshot)[..], [Action::AdoptRevision { target, .. }] if target.uid == "revision")
     );

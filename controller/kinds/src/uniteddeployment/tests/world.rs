@@ -109,7 +109,12 @@ impl World {
                 return;
             }
         }
-        panic!("no rest: {:#?}", decide(&self.snapshot(), self.now));
+        panic!("no rest: {:#?}", self.plan(&self.snapshot()));
+    }
+
+    /// The plan of the present moment.
+    pub(super) fn plan(&self, snapshot: &Snapshot) -> Plan {
+        decide(snapshot, &Round::of(snapshot, self.now), self.now)
     }
 
     /// The workloads' controllers act, and a second passes.
@@ -121,11 +126,12 @@ impl World {
     /// One round: whether it wrote anything.
     pub(super) fn round(&mut self) -> bool {
         let snapshot = self.snapshot();
-        let plan = decide(&snapshot, self.now);
+        let round = Round::of(&snapshot, self.now);
+        let plan = decide(&snapshot, &round, self.now);
         for action in plan.actions() {
             self.write(action);
         }
-        let new = status(&snapshot, &plan, &Outcome::default(), self.now);
+        let new = status(&snapshot, &round, &plan, &Outcome::default(), self.now);
         let changed = new.is_some() && new != snapshot.united.status;
         if let Some(new) = new {
             self.united["status"] = serde_json::to_value(new).unwrap();

@@ -1,7 +1,7 @@
 mod adopt;
 mod change;
-
 mod failures;
+mod lost;
 mod refused;
 mod render;
 mod rounds;

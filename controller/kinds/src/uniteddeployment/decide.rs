@@ -62,6 +62,9 @@ pub fn decide(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>, now: Time
             .filter_map(|subset| adopt(snapshot, subset))
             .collect(),
     );
+    if !round.is_recorded(snapshot) {
+        return plan;
+    }
     let (mut creates, mut updates) = (Vec::new(), Vec::new());
     for (subset, share, partition) in round.sized(snapshot) {
         let size = Size {

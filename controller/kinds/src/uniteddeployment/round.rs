@@ -195,6 +195,18 @@ impl<'a> Round<'a> {
         })
     }
 
+    /// Whether the status has this division. The workloads follow a division only afterwards: the next
+    /// one counts from the last, and pods that wait for a node are deleted with their replicas.
+    pub(super) fn is_recorded(&self, snapshot: &Snapshot) -> bool {
+        let status = snapshot.united.status.as_ref();
+        let told = status
+            .into_iter()
+            .flat_map(|status| &status.subset_statuses);
+        let told = told.map(|told| (told.name.as_str(), told.replicas));
+        let subsets = self.subsets.iter().map(|subset| subset.spec.name.as_str());
+        told.eq(subsets.zip(self.division.shares.iter().map(|share| share.replicas)))
+    }
+
     /// The subsets with the replicas of each, and how many of them stay at the old revision.
     pub(super) fn sized(
         &self,

@@ -189,19 +189,20 @@ pub(super) fn with_reservation(
         0
     };
     found.schedulable = found.reserved + found.missing == 0;
-    found.condition = Some(match (found.schedulable, is_new) {
-        (true, true) if seen.replicas.is_none() => {
+    found.condition = Some(match found.schedulable {
+        // The mark stays until the workload has pods, and they serve.
+        true if marked && seen.replicas.is_none() => told.cloned().unwrap_or_else(|| {
             let message = "newly-created subsets in reservation strategy".to_owned();
             since(None, false, "created", message, now)
-        }
-        (true, _) => since(
+        }),
+        true => since(
             told.cloned(),
             true,
             "reschedule",
             "no reserved pods".to_owned(),
             now,
         ),
-        (false, _) => since(
+        false => since(
             told.cloned(),
             false,
             "reschedule",

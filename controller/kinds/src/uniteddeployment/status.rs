@@ -409,16 +409,23 @@ fn set(
     }
 }
 
-/// Whether a changed status must be written at once: it speaks of another generation or
-/// another current revision, for which clients wait.
+/// Whether a changed status must be written at once: it has another generation or current revision, for
+/// which clients wait, or another division, for which the workloads wait.
 pub fn is_urgent(
     old: &Option<UnitedDeploymentStatus>,
     new: &Option<UnitedDeploymentStatus>,
 ) -> bool {
     let facts = |status: &Option<UnitedDeploymentStatus>| {
-        status
-            .as_ref()
-            .map(|status| (status.observed_generation, status.current_revision.clone()))
+        let status = status.as_ref()?;
+        let subsets = status.subset_statuses.iter();
+        let shares: Vec<_> = subsets
+            .map(|subset| (subset.name.clone(), subset.replicas))
+            .collect();
+        Some((
+            status.observed_generation,
+            status.current_revision.clone(),
+            shares,
+        ))
     };
     facts(old) != facts(new)
 }

@@ -22,6 +22,29 @@ fn adaptive() -> World {
     World::new("cloneSetTemplate", 3, topology)
 }
 
+/// 22 rounds of one second. One round does not write its status.
+fn with_lost_status(lost: usize) -> World {
+    let mut world = adaptive();
+    world.cut_off.insert("subset-0");
+    for number in 0..22 {
+        if number == lost {
+            world.round_without_status();
+        } else {
+            world.round();
+        }
+        world.rest_one_second();
+    }
+    world
+}
+
+#[test]
+fn unschedulable_subset_stays_so_with_lost_status() {
+    for lost in 0..22 {
+        let world = with_lost_status(lost);
+        assert_eq!((world.by_subset(), world.made), (vec![0, 3], 5), "{lost}");
+    }
+}
+
 fn unreadable(mut snapshot: Snapshot, kind: &'static str) -> Snapshot {
     snapshot.unreadable = vec![Unreadable {
         kind,
@@ -66,3 +89,47 @@ fn unreadable_workload_stops_the_round() {
     }
 }
 
+#[test]
+fn added_subset_starts_beside_its_substitutes() {
+    let adaptive = json!({
+        "rescheduleCriticalSeconds": 20,
+        "unschedulableDuration": 1,
+        "reserveUnschedulablePods": true,
+    });
+    let strategy = json!({"type": "Adaptive", "adaptive": adaptive});
+    let topology = json!({"subsets": [{"name": "old"}], "scheduleStrategy": strategy});
+    let mut world = World::new("cloneSetTemplate", 2, topology);
+    world.rest();
+    world.set(
+        "/spec/topology/subsets",
+        json!([{"name": "new"}, {"name": "old"}]),
+    );
+    let mut most = 0;
+    for _ in 0..20 {
+        world.round();
+        world.rest_one_second();
+        most = most.max(world.pods.len());
+    }
+    assert_eq!((world.by_subset(), most), (vec![2, 0], 4));
+}
+
+#[test]
+fn division_stays_with_lost_status() {
+    for lost in 0..6 {
+        let topology = json!({"subsets": [{"name": "a"}, {"name": "b"}]});
+        let mut world = World::new("cloneSetTemplate", 3, topology);
+        for number in 0..12 {
+            if number == lost {
+                world.round_without_status();
+            } else {
+                world.round();
+            }
+            // Of two workloads the apiserver creates one before the controller ends.
+            if number == lost && world.workloads.len() == 2 {
+                world.workloads.pop();
+            }
+            world.rest_one_second();
+        }
+        assert_eq!((world.by_subset(), world.made), (vec![1, 2], 3), "{lost}");
+    }
+}

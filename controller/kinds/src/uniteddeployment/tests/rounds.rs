@@ -363,6 +363,7 @@ fn workload_of_another_is_left_alone() {
         .push(foreign("unlabelled", json!({"app": "web"}), None));
     world.round();
     world.round();
+    world.round();
     let mine = world
         .workloads
         .iter()
@@ -370,6 +371,7 @@ fn workload_of_another_is_left_alone() {
     assert_eq!((mine.count(), world.workloads.len()), (1, 3));
     let mut world = World::new("cloneSetTemplate", 2, names(1));
     world.workloads.push(foreign("orphan", of_subset, None));
+    world.round();
     world.round();
     world.round();
     let owners = &world.workloads[0].1["metadata"]["ownerReferences"];

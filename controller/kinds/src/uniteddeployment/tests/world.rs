@@ -25,7 +25,8 @@ pub(super) struct World {
     pub(super) now: Timestamp,
     /// Writes to workloads, for counting.
     pub(super) writes: usize,
-    made: usize,
+    /// Pods that were created.
+    pub(super) made: usize,
 }
 
 impl World {
@@ -121,6 +122,13 @@ impl World {
     pub(super) fn rest_one_second(&mut self) {
         self.run_workloads();
         self.now += SignedDuration::from_secs(1);
+    }
+
+    /// One round whose status is not written.
+    pub(super) fn round_without_status(&mut self) {
+        for action in self.plan(&self.snapshot()).actions() {
+            self.write(action);
+        }
     }
 
     /// One round: whether it wrote anything.

@@ -1,9 +1,10 @@
 //! The UnitedDeployment controller: one workload for each subset.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use berth_api::names::label::SUBSET_NAME;
+use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use berth_api::text::JsonText;
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
@@ -177,11 +178,30 @@ impl Reads {
             .map(|revision| revision.0.clone())
             .collect();
         revision::sort(&mut revisions);
-        let workloads = self.workloads.of(&owner);
+        let workloads = self.workloads.of(&owner, united.name());
         let orphans = self
             .revisions
             .by_index(&ORPHANED_REVISIONS, united.namespace());
-        let orphans = orphans.iter().map(|revision| revision.0.clone()).collect();
+        let mut orphans: Vec<_> = orphans.iter().map(|revision| revision.0.clone()).collect();
+        // The store can show the release of a workload before the release of the workload's revision.
+        let labels: BTreeSet<_> = workloads
+            .iter()
+            .filter_map(|it| it.object.label(KRUISE_CONTROLLER_REVISION_HASH))
+            .collect();
+        let named = labels
+            .iter()
+            .filter_map(|name| self.revisions.get(united.namespace(), name));
+        let is_predecessors = |revision: &Watched<Revision>| {
+            let other = revision.0.metadata.controller().map(Reference::from);
+            other.is_some_and(|other| {
+                is_namesake(&owner, united.name(), &other) && other.uid != owner.uid
+            })
+        };
+        orphans.extend(
+            named
+                .filter(|revision| is_predecessors(revision))
+                .map(|revision| revision.0.clone()),
+        );
         let pods = self.pods.by_index(&pods::BY_NAMESPACE, united.namespace());
         let pods = pods
             .into_iter()
@@ -207,20 +227,18 @@ fn wake_owners(queue: &Queue<Key>, odd: &Odd) {
     owners.for_each(|owner| queue.add(Key::new(&odd.namespace, owner.name)));
 }
 
-fn is_owned_or_orphaned(owner: &OwnerKey<'_>, metadata: &ObjectMeta) -> bool {
-    match owner::controller(metadata) {
-        None => true,
-        Some(reference) => owner.owns(
-            metadata.namespace.as_deref().unwrap_or_default(),
-            &reference,
-        ),
-    }
+/// Whether the reference names an owner of this kind and name, maybe an earlier one.
+fn is_namesake(owner: &OwnerKey<'_>, name: &str, reference: &Reference<'_>) -> bool {
+    owner.kind.is_of(reference) && reference.name == name
 }
 
 impl Workloads {
-    /// The workloads with a subset's name that this owner controls, and those of its namespace that no object controls.
-    fn of(&self, owner: &OwnerKey<'_>) -> Vec<SubsetWorkload> {
-        let is = |metadata: &ObjectMeta| is_owned_or_orphaned(owner, metadata);
+    /// The workloads with a subset's name that this owner or an earlier one of its name controls, and those of its
+    /// namespace that no object controls.
+    fn of(&self, owner: &OwnerKey<'_>, name: &str) -> Vec<SubsetWorkload> {
+        let is = |metadata: &ObjectMeta| {
+            owner::controller(metadata).is_none_or(|reference| is_namesake(owner, name, &reference))
+        };
         let native = self.native.by_index(&SUBSET_NATIVE_SETS, owner.namespace);
         let native = native
             .iter()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};
 use berth_api::v1beta1::uniteddeployment::DEFAULT_REVISION_HISTORY_LIMIT;
-use berth_workload::owner::controller_reference;
+use berth_workload::owner::{self, controller_reference};
 use berth_workload::plan::{Action, Body, Event, IfExists, Plan, PodPatch, Refusal, Step, Target};
 use berth_workload::pod::Pod;
 use berth_workload::resource::UNITED_DEPLOYMENTS;
@@ -34,6 +34,12 @@ pub fn decide(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>, now: Time
             return plan;
         }
     };
+    if let Some(predecessor) = predecessor(snapshot) {
+        plan.wait(format!(
+            "{predecessor} still belongs to an earlier UnitedDeployment of this name, until garbage collection has ended"
+        ));
+        return plan;
+    }
     if let Recognised::New(number) = round.recognised {
         plan.add_required_stage("revision", vec![new_revision(snapshot, number)]);
         return plan;
@@ -94,6 +100,29 @@ pub fn decide(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>, now: Time
     plan
 }
 
+/// An object that an earlier UnitedDeployment of this name still controls. A workload that is created
+/// before its release would be the second one of its subset.
+fn predecessor(snapshot: &Snapshot) -> Option<String> {
+    let workloads = snapshot
+        .workloads
+        .iter()
+        .filter(|workload| !workload.is_going());
+    let mut workloads = workloads.filter(|workload| {
+        owner::controller(&workload.object.metadata)
+            .is_some_and(|owner| snapshot.is_of_predecessor(&owner))
+    });
+    let is_left = |revision: &&Arc<Revision>| {
+        revision
+            .metadata
+            .controller()
+            .is_some_and(|owner| snapshot.is_of_predecessor(&owner.into()))
+    };
+    let revision = || snapshot.orphans.iter().find(is_left);
+    let revision =
+        || revision().map(|revision| format!("ControllerRevision {}", revision.metadata.name));
+    workloads.next().map(named).or_else(revision)
+}
+
 /// Creates the revision of a new template, or adopts the one that an earlier UnitedDeployment of this
 /// name has left: its name is in the pods, so that another one would restart them.
 fn new_revision(snapshot: &Snapshot, number: i64) -> Step {
@@ -113,7 +142,7 @@ fn new_revision(snapshot: &Snapshot, number: i64) -> Step {
             "revision {} is adopted: an earlier UnitedDeployment of this name left it",
             target.name
         );
-        return Step::new(Action::AdoptRevision { target, owner }, reason);
+        return confirmed(snapshot, Action::AdoptRevision { target, owner }, reason);
     }
     let reason = format!("the template is new, and becomes revision {number}");
     let mut step = Step::new(
@@ -174,14 +203,12 @@ fn adopt(snapshot: &Snapshot, subset: &SubsetView<'_>) -> Option<Step> {
         target,
         patch,
     };
-    Some(Step::new(
-        action,
-        format!(
-            "{} has no owner, and the labels of subset {}",
-            named(orphan),
-            subset.spec.name
-        ),
-    ))
+    let reason = format!(
+        "{} has no owner, and the labels of subset {}",
+        named(orphan),
+        subset.spec.name
+    );
+    Some(confirmed(snapshot, action, reason))
 }
 
 /// Creates the workload of a subset, or changes it where it differs from what it must be.
@@ -285,13 +312,11 @@ fn create(
         spec.name,
         size.replicas
     );
-    // The store may show the end of a workload before that of the UnitedDeployment with which it goes.
-    let confirm = Action::Confirm {
-        resource: UNITED_DEPLOYMENTS,
-        target: Target::from(metadata),
-    };
-    let mut step = Step::new(confirm, format!("subset {} has no workload", spec.name));
-    step.actions.push(action);
+    let step = confirmed(
+        snapshot,
+        action,
+        format!("subset {} has no workload", spec.name),
+    );
     Some(told(
         step,
         format!("created {what}"),
@@ -347,6 +372,21 @@ fn update(
         format!("changed {what}"),
         format!("failed to change {what}"),
     ))
+}
+
+/// A step that is carried out only if the UnitedDeployment still exists. The store can show that an object
+/// is gone or has no owner before it shows the deletion of the UnitedDeployment.
+fn confirmed(snapshot: &Snapshot, action: Action, reason: String) -> Step {
+    let target = Target::from(&snapshot.united.metadata);
+    let mut step = Step::new(
+        Action::Confirm {
+            resource: UNITED_DEPLOYMENTS,
+            target,
+        },
+        reason,
+    );
+    step.actions.push(action);
+    step
 }
 
 /// The step with the events of a write to a subset.

@@ -26,9 +26,11 @@ mod tests;
 use std::sync::Arc;
 
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
+use berth_workload::owner::Reference;
 use berth_workload::plan::Refusal;
 use berth_workload::pod::Pod;
 use berth_workload::podset::Unreadable;
+use berth_workload::resource::UNITED_DEPLOYMENTS;
 use berth_workload::revision::{Revision, TEMPLATE_HASH_LABEL};
 use berth_workload::untyped_workload::UntypedWorkload;
 
@@ -43,12 +45,13 @@ pub use subset_kind::SubsetKind;
 pub struct Snapshot {
     /// The UnitedDeployment.
     pub united: Arc<UnitedDeployment>,
-    /// The workloads that it controls, and those of its namespace that have a subset's name in their
-    /// labels and no controller.
+    /// The workloads that it or an earlier UnitedDeployment of its name controls, and those of its
+    /// namespace that have a subset's name in their labels and no controller.
     pub workloads: Vec<SubsetWorkload>,
     /// The revisions that it controls, sorted oldest first.
     pub revisions: Vec<Arc<Revision>>,
-    /// Revisions of its namespace that no object controls.
+    /// Revisions of its namespace that no object controls, and those of an earlier UnitedDeployment of its
+    /// name that workloads have.
     pub orphans: Vec<Arc<Revision>>,
     /// The pods of its namespace that have a subset's name in their labels.
     pub pods: Vec<Arc<Pod>>,
@@ -74,6 +77,16 @@ impl Snapshot {
             part(&self.united.metadata.namespace),
             part(&self.united.metadata.name)
         )
+    }
+
+    /// Whether the controller of an object is an earlier UnitedDeployment of this name. Garbage
+    /// collection is about to delete the object, or to remove the reference.
+    fn is_of_predecessor(&self, controller: &Reference<'_>) -> bool {
+        let Self { united, .. } = self;
+        let is = |part: &Option<String>, wanted: &str| part.as_deref() == Some(wanted);
+        UNITED_DEPLOYMENTS.owner_kind().is_of(controller)
+            && is(&united.metadata.name, controller.name)
+            && !is(&united.metadata.uid, controller.uid)
     }
 
     /// The refusal of a field of the spec.

@@ -54,6 +54,7 @@ fn unreadable(mut snapshot: Snapshot, kind: &'static str) -> Snapshot {
     snapshot
 }
 
+#[test]
 fn unreadable_workload_stops_the_round() {
     let mut world = adaptive();
     world.rest();
@@ -87,6 +88,39 @@ fn unreadable_workload_stops_the_round() {
             "the event is sent once"
         );
     }
+}
+
+#[test]
+fn workloads_of_a_predecessor_are_awaited() {
+    let mut world = adaptive();
+    world.rest();
+    let mut left = world.revisions.remove(0);
+    left["metadata"]["uid"] = json!("revision");
+    let owners = |owner: &str| {
+        json!([{
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "UnitedDeployment",
+            "name": "web", "uid": owner, "controller": true,
+        }])
+    };
+    let mut actions = |world: &mut World, of_workloads: Value, of_revision: Value| {
+        world
+            .workloads
+            .iter_mut()
+            .for_each(|(_, it)| it["metadata"]["ownerReferences"] = of_workloads.clone());
+        left["metadata"]["ownerReferences"] = of_revision;
+        let mut snapshot = world.snapshot();
+        snapshot
+            .orphans
+            .push(Arc::new(serde_json::from_value(left.clone()).unwrap()));
+        world.plan(&snapshot).actions().count()
+    };
+    assert_eq!(actions(&mut world, owners("earlier"), json!([])), 0);
+    assert_eq!(actions(&mut world, json!([]), owners("earlier")), 0);
+    assert_eq!(
+        actions(&mut world, json!([]), json!([])),
+        2,
+        "the revision is adopted"
+    );
 }
 
 #[test]

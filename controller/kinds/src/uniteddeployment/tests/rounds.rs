@@ -418,7 +418,7 @@ fn revision_of_an_earlier_namesake_is_adopted() {
         .push(Arc::new(serde_json::from_value(left.clone()).unwrap()));
     let actions = |snapshot: &Snapshot| world.plan(snapshot).actions().cloned().collect::<Vec<_>>();
     assert!(
-        matches!(&actions(&snapshot)[..], [Action::AdoptRevision { target, .. }] if target.uid == "revision")
+        matches!(&actions(&snapshot)[..], [Action::Confirm { .. }, Action::AdoptRevision { target, .. }] if target.uid == "revision")
     );
     left["data"]["spec"]["template"]["cloneSetTemplate"]["spec"]["minReadySeconds"] = json!(5);
     snapshot.orphans[0] = Arc::new(serde_json::from_value(left).unwrap());

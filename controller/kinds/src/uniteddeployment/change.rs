@@ -6,13 +6,14 @@ use berth_workload::merge_patch::merge_patch;
 use berth_workload::revision::defaults;
 use serde_json::{Map, Value, json};
 
-use super::render::{Workload, texts};
+use super::render::{SUBSET_NODES, Workload, texts};
 use super::subset_kind::SubsetKind;
 
 /// The JSON merge patch that makes the existing object the wanted workload; `None` where they agree.
 ///
-/// A workload of the wanted revision and patch changes in replicas and partition alone, and gets the
-/// label with its subset back, so that no other rendering than OpenKruise's restarts a pod. Any other gets the whole spec, and loses the
+/// A workload of the wanted revision, patch and nodes changes in replicas and partition alone, and gets
+/// the label with its subset back, so that no other rendering than OpenKruise's restarts a pod. Any
+/// other gets the whole spec, and loses the
 /// labels and annotations that only the template of `older` brought. `older` is the metadata of the
 /// template in the revision that the existing object's label names; none if the revision is gone.
 pub(super) fn change(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Option<Value> {
@@ -74,8 +75,9 @@ fn metadata(existing: &Value, wanted: &Workload, older: Option<&Value>) -> Optio
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// Whether the existing object was made from the wanted one's template and patch. Patches are
-/// compared as JSON, because OpenKruise keeps the bytes that it read.
+/// Whether the existing object was made from the wanted one's template and subset. Patches are
+/// compared as JSON, because OpenKruise keeps the bytes that it read. The nodes differ where a subset
+/// left the list and came back between two rounds; workloads from OpenKruise have no hash of them.
 pub(super) fn has_source_of(existing: &Value, wanted: &Workload) -> bool {
     let text = |field: &str, key: &str| existing.get("metadata")?.get(field)?.get(key)?.as_str();
     let revision = wanted
@@ -90,7 +92,14 @@ pub(super) fn has_source_of(existing: &Value, wanted: &Workload) -> bool {
     let had = text("annotations", SUBSET_PATCH).unwrap_or_default();
     let read = |text: &str| serde_json::from_str::<Value>(text).ok();
     let is_same_patch = || had == patch || read(had).is_some_and(|had| Some(had) == read(patch));
-    text("labels", KRUISE_CONTROLLER_REVISION_HASH) == revision && is_same_patch()
+    let nodes = text("annotations", SUBSET_NODES);
+    let has_same_nodes = nodes.is_none_or(|had| {
+        wanted
+            .annotations
+            .get(SUBSET_NODES)
+            .is_some_and(|nodes| nodes == had)
+    });
+    text("labels", KRUISE_CONTROLLER_REVISION_HASH) == revision && has_same_nodes && is_same_patch()
 }
 
 /// The patch of the spec's replicas, partition, and what reserved pods add to `maxUnavailable`.

@@ -19,6 +19,9 @@ use serde_json::{Map, Value, json};
 
 use super::subset_kind::SubsetKind;
 
+/// The annotation of a workload that has a hash of the subset's `nodeSelectorTerm` and `tolerations`.
+pub(super) const SUBSET_NODES: &str = "apps.kruise.io/berth-subset-nodes";
+
 /// The longest patch, in bytes of JSON: the workload has it in an annotation, and stores read no object
 /// of ours with 64 KiB of metadata.
 pub(super) const LONGEST_PATCH: usize = 32_768;
@@ -171,6 +174,8 @@ pub(super) fn render(
     }
     let mut annotations = texts(metadata, "annotations");
     annotations.insert(SUBSET_PATCH.to_owned(), patch);
+    let nodes = suffix(&json!([subset.node_selector_term, subset.tolerations]).to_string());
+    annotations.insert(SUBSET_NODES.to_owned(), nodes);
 
     let mut spec = template.spec.clone();
     let pod = pod_template(spec.remove("template"), template, subset)?;

@@ -94,8 +94,8 @@ fn new_revision_replaces_the_spec() {
         let mut labels = wanted["metadata"]["labels"].clone();
         labels["foreign"] = json!("stays");
         assert_eq!(object["metadata"]["labels"], labels);
-        let annotations =
-            json!({"apps.kruise.io/subset-patch": "", "deployment.kubernetes.io/revision": "7"});
+        let mut annotations = wanted["metadata"]["annotations"].clone();
+        annotations["deployment.kubernetes.io/revision"] = json!("7");
         assert_eq!(object["metadata"]["annotations"], annotations);
         assert_eq!(change(&object, &new.workload(), Some(&new.metadata)), None);
     }
@@ -129,6 +129,40 @@ fn new_patch_rolls_the_workload() {
         patch["metadata"]["annotations"],
         json!({"apps.kruise.io/subset-patch": "{\"spec\":{\"priority\":1}}"})
     );
+}
+
+#[test]
+fn other_nodes_roll_the_workload() {
+    let old = Source::new(SubsetKind::CloneSet);
+    let mut term = NodeSelectorTerm::default();
+    term.match_fields = serde_json::from_value(
+        json!([{"key": "metadata.name", "operator": "In", "values": ["n"]}]),
+    )
+    .unwrap();
+    let mut tolerations = vec![Toleration::default()];
+    tolerations[0].key = Some("spot".to_owned());
+    for new in [
+        Source {
+            term,
+            ..old.clone()
+        },
+        Source {
+            tolerations,
+            ..old.clone()
+        },
+    ] {
+        let mut object = old.object();
+        let patch = change(&object, &new.workload(), Some(&old.metadata)).unwrap();
+        let patched = patched(object.clone(), &patch);
+        assert_eq!(patched["spec"], new.object()["spec"]);
+        assert_eq!(change(&patched, &new.workload(), None), None);
+        // OpenKruise keeps no hash, and renders terms otherwise.
+        object["metadata"]["annotations"]
+            .as_object_mut()
+            .unwrap()
+            .remove("apps.kruise.io/berth-subset-nodes");
+        assert_eq!(change(&object, &new.workload(), Some(&old.metadata)), None);
+    }
 }
 
 #[test]

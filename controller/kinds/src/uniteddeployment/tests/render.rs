@@ -30,9 +30,15 @@ fn workload_has_labels_and_selector_of_its_subset() {
                 (revision, "web-1")
             ])
         );
+        let nodes = annotations["apps.kruise.io/berth-subset-nodes"].as_str();
+        let patch = "apps.kruise.io/subset-patch";
         assert_eq!(
             annotations,
-            owned(&[("note", "n"), ("apps.kruise.io/subset-patch", "")])
+            owned(&[
+                ("note", "n"),
+                (patch, ""),
+                ("apps.kruise.io/berth-subset-nodes", nodes)
+            ])
         );
         assert_eq!(
             spec["selector"],

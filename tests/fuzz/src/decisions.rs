@@ -129,11 +129,11 @@ impl World {
     }
 }
 
-fn one<T: DeserializeOwned>(value: &Value) -> Option<Arc<T>> {
+pub(crate) fn one<T: DeserializeOwned>(value: &Value) -> Option<Arc<T>> {
     T::deserialize(value).ok().map(Arc::new)
 }
 
-fn all<T: DeserializeOwned>(values: &[Value]) -> Vec<Arc<T>> {
+pub(crate) fn all<T: DeserializeOwned>(values: &[Value]) -> Vec<Arc<T>> {
     values.iter().filter_map(one).collect()
 }
 
@@ -616,7 +616,7 @@ fn container_recreate_requests(world: &World) {
 }
 
 /// The plan, which is the same for the same world.
-fn decided(decide: impl Fn() -> Plan) -> Plan {
+pub(crate) fn decided(decide: impl Fn() -> Plan) -> Plan {
     let plan = decide();
     sound(&plan);
     assert_eq!(decide(), plan, "the same world, another plan");
@@ -624,7 +624,7 @@ fn decided(decide: impl Fn() -> Plan) -> Plan {
 }
 
 /// Whatever comes of a plan: the status that is written is what is read the next time, and can be decided on.
-fn told<T: Serialize + DeserializeOwned + PartialEq + Debug>(
+pub(crate) fn told<T: Serialize + DeserializeOwned + PartialEq + Debug>(
     plan: &Plan,
     status: impl Fn(&Outcome) -> Option<T>,
     again: impl Fn(T) -> Plan,

@@ -16,6 +16,7 @@ mod node;
 mod objects;
 mod secrets;
 mod texts;
+mod united;
 mod watch;
 
 pub use mutate::mutated;
@@ -29,7 +30,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     Target {
         name: "annotation",
         run: decisions::annotation,
@@ -113,6 +114,10 @@ pub const TARGETS: [Target; 22] = [
     Target {
         name: "text",
         run: texts::text,
+    },
+    Target {
+        name: "united_deployment",
+        run: united::united_deployment,
     },
     Target {
         name: "watch",

@@ -1,0 +1,3 @@
+#![no_main]
+
+berth_libfuzzer::program!("united_deployment");

@@ -19,7 +19,7 @@ use crate::laws::{self, OnNodes};
 use crate::owner::{HOOK, READY};
 use crate::sidecar_laws;
 use crate::world::{ONE, TWO};
-use crate::{broadcast_job, recreate_request};
+use crate::{broadcast_job, recreate_request, united_deployment};
 
 const OLD: &str = "web-old";
 const NEW: &str = "web-new";
@@ -65,6 +65,10 @@ pub(crate) fn all() -> Vec<Test> {
         (
             "a_container_stopped_that_was_not_meant_is_found",
             recreate_request::laws::broken,
+        ),
+        (
+            "second_workload_of_a_subset_is_found",
+            united_deployment::laws::broken,
         ),
     ]
 }

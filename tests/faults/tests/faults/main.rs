@@ -41,6 +41,7 @@ mod scenario;
 mod sidecar_laws;
 mod sidecar_set;
 mod stateful_set;
+mod united_deployment;
 mod volumes;
 mod world;
 

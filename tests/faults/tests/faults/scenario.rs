@@ -11,7 +11,7 @@ use crate::run::{Attempt, Outcome};
 use crate::world::World;
 use crate::{
     broadcast_job, clone_set, daemon_set, images, native, recreate_request, sidecar_set,
-    stateful_set,
+    stateful_set, united_deployment,
 };
 
 /// The scenarios of each kind. A new kind is a line at the end.
@@ -24,6 +24,7 @@ const KINDS: &[&[&dyn Scenario]] = &[
     daemon_set::SCENARIOS,
     broadcast_job::SCENARIOS,
     recreate_request::SCENARIOS,
+    united_deployment::SCENARIOS,
 ];
 
 /// So many numbers each kind has for its scenarios, so that one more of a kind changes no number of another.

@@ -104,7 +104,10 @@ fn rules(version: Version) -> Vec<Patch> {
             "spec.updateStrategy",
             json!({"default": {"type": "Manual", "manualUpdate": {}}}),
         ),
-        at("spec.updateStrategy.type", json!({"enum": ["Manual", ""]})),
+        at(
+            "spec.updateStrategy.type",
+            json!({"default": "Manual", "enum": ["Manual", ""]}),
+        ),
         at(
             "spec.updateStrategy.manualUpdate.partitions",
             json!({

@@ -4,7 +4,6 @@
 //! ConfigMap. Someone may overwrite any of them (`kubectl replace`, `helm upgrade --force`): each look repairs.
 
 use berth_api::kinds::{self, KINDS, Kind};
-use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{RuleWithOperations, ValidatingWebhook};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -182,6 +181,8 @@ fn own_kinds() -> Value {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::ByteString;
+
     use super::*;
 
     const BUNDLE: &str = "authorities";

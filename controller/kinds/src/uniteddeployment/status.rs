@@ -1,7 +1,6 @@
 //! The status of a UnitedDeployment, from its workloads and pods.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use berth_api::names::condition;
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, RESERVED_POD};

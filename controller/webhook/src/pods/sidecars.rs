@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
-use sha2::Digest;
 
 use super::entry::{IS_NO_MIRROR, MOST_BYTES, NotYet, TIMEOUT, hash, none_of, pods_created};
 use super::{labels, readiness_gate};

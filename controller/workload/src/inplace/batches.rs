@@ -6,7 +6,7 @@
 //! the first batch, so a container of a later one that crashes meanwhile has them earlier; it is not restarted for them
 //! before its turn. Resources change with the first batch as well.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 

@@ -9,8 +9,6 @@
 //! A new container id alone proves nothing: an old image that crashes and restarts in between has one, too.
 //! Resources are exact when the containers' statuses have what the spec says, and no resize is pending or in progress.
 
-use std::collections::BTreeMap;
-
 use berth_api::image;
 
 use super::env;
@@ -199,6 +197,8 @@ fn not_yet(status: &ContainerStatus, wanted: &str, before: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::kubelet_hash::kubelet_hash;
     use super::*;
     use crate::pod::{Condition, Container, Metadata, ReadinessGate, Spec, Status};

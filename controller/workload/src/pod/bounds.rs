@@ -2,7 +2,6 @@
 //! bounds neither an image nor an owner's kind.
 
 use berth_api::weight::Limits;
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -225,6 +224,8 @@ impl<'de> Deserialize<'de> for Pod {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use serde_json::{Value, json};
 
     use super::*;

@@ -134,11 +134,11 @@ fn new_patch_rolls_the_workload() {
 #[test]
 fn other_nodes_roll_the_workload() {
     let old = Source::new(SubsetKind::CloneSet);
-    let mut term = NodeSelectorTerm::default();
-    term.match_fields = serde_json::from_value(
-        json!([{"key": "metadata.name", "operator": "In", "values": ["n"]}]),
-    )
-    .unwrap();
+    let fields = json!([{"key": "metadata.name", "operator": "In", "values": ["n"]}]);
+    let term = NodeSelectorTerm {
+        match_fields: serde_json::from_value(fields).unwrap(),
+        ..NodeSelectorTerm::default()
+    };
     let mut tolerations = vec![Toleration::default()];
     tolerations[0].key = Some("spot".to_owned());
     for new in [

@@ -2,7 +2,7 @@ use berth_workload::plan::{Deed, Failure, Outcome, Verb};
 use berth_workload::podset::Unreadable;
 use berth_workload::resource::NATIVE_STATEFUL_SETS;
 
-use super::super::{Snapshot, decide, status};
+use super::super::{Round, Snapshot, decide, status};
 use super::world::World;
 use super::*;
 
@@ -12,8 +12,9 @@ fn one_subset(field: &str) -> World {
 
 /// Reason and message of `Blocked` after a round with this outcome.
 fn blocked(world: &World, snapshot: &Snapshot, outcome: &Outcome) -> Option<(String, String)> {
-    let plan = decide(snapshot, world.now);
-    let conditions = status(snapshot, &plan, outcome, world.now)
+    let round = Round::of(snapshot, world.now);
+    let plan = decide(snapshot, &round, world.now);
+    let conditions = status(snapshot, &round, &plan, outcome, world.now)
         .unwrap()
         .conditions;
     let blocked = conditions
@@ -32,7 +33,7 @@ fn unreadable_workload_holds_all_subsets() {
         name: "web-a".to_owned(),
         error,
     });
-    assert_eq!(decide(&snapshot, world.now).actions().count(), 0);
+    assert_eq!(world.plan(&snapshot).actions().count(), 0);
     let (reason, message) = blocked(&world, &snapshot, &Outcome::default()).unwrap();
     assert_eq!(reason, "Unreadable");
     assert!(
@@ -64,10 +65,10 @@ fn template_too_large_makes_no_workload() {
         let mut world = one_subset("deploymentTemplate");
         let spec = &mut world.united["spec"]["template"]["deploymentTemplate"]["spec"];
         spec["template"]["spec"]["containers"][0]["args"] = json!(["x".repeat(22_000)]);
-        assert_ne!(decide(&world.snapshot(), world.now).actions().count(), 0);
+        assert_ne!(world.plan(&world.snapshot()).actions().count(), 0);
         world.set(field, value);
         let snapshot = world.snapshot();
-        assert_eq!(decide(&snapshot, world.now).actions().count(), 0, "{field}");
+        assert_eq!(world.plan(&snapshot).actions().count(), 0, "{field}");
         let (reason, message) = blocked(&world, &snapshot, &Outcome::default()).unwrap();
         assert!(
             reason == "InvalidSpec" && message.contains(says),

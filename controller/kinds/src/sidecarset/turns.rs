@@ -16,7 +16,7 @@ use super::tried::{failure, tried_steps};
 /// The time that a pod is set aside after its second failed try, and the longest such time.
 const FIRST: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST: SignedDuration = SignedDuration::from_mins(60);
-/// The failed try from which on a pod is set aside. One alone may be a conflict or an outage.
+/// The failed try from which on a pod is set aside. One alone may be an outage.
 const ASIDE: u32 = 2;
 /// The most characters of the apiserver's words.
 const SHOWN: usize = 300;
@@ -42,7 +42,7 @@ struct Failed {
     /// The hash that it was to get: other images may be let through.
     hash: String,
     /// The failed tries in a row; 0 where a budget holds the pod, because a budget sets no pod
-    /// aside.
+    /// aside. A conflict is none of them: the pod's own workload, or another SidecarSet, wrote first.
     tries: u32,
     /// The number of its last turn.
     turn: u64,
@@ -194,11 +194,16 @@ impl Turns {
             .remove(target.uid.as_str())
             .filter(|before| before.hash == hash);
         let Some(failure) = failure else { return };
-        let tries = before.map_or(0, |before| before.tries).saturating_add(1);
+        let before = before.map_or(0, |before| before.tries);
+        let tries = match failure {
+            failure if failure.is_of_budget() => 0,
+            failure if failure.outdated => before,
+            _ => before.saturating_add(1),
+        };
         let failed = Failed {
             pod: format!("{}/{}", target.namespace, target.name),
             hash: hash.to_owned(),
-            tries: if failure.is_of_budget() { 0 } else { tries },
+            tries,
             turn: self.count,
             at: now,
             why: failure.message.chars().take(SHOWN).collect(),

@@ -23,12 +23,29 @@ pub(crate) fn awaited_pace(pods: usize) -> Duration {
 }
 
 /// When statuses were written last, by uid of objects of one kind. What is longer ago than the pace is forgotten.
-#[derive(Debug, Default)]
-pub(crate) struct Paced(Mutex<HashMap<String, Instant>>);
+#[derive(Debug)]
+pub(crate) struct Paced {
+    written: Mutex<HashMap<String, Instant>>,
+    pace: Duration,
+}
+
+impl Default for Paced {
+    fn default() -> Self {
+        Self::of(PACE)
+    }
+}
 
 impl Paced {
-    /// Carries out a plan for an object, as [`Acting::carry_out`] does. A status that was written less than a second ago is written
-    /// when the second is over, as it is by then: so the last numbers always are. What is urgent, by old and new status, does not wait.
+    /// Statuses that are written once in this time at most.
+    pub(crate) fn of(pace: Duration) -> Self {
+        Self {
+            written: Mutex::default(),
+            pace,
+        }
+    }
+
+    /// Carries out a plan for an object, as [`Acting::carry_out`] does. A status that was written less than the pace ago is written
+    /// when the pace is over, as it is by then: so the last numbers always are. What is urgent, by old and new status, does not wait.
     pub(crate) async fn carry_out<T: Object, S: Serialize + PartialEq>(
         &self,
         acting: &Acting,
@@ -44,7 +61,7 @@ impl Paced {
         let (mut wait, mut is_written) = (Duration::ZERO, false);
         let in_time = |outcome: &Outcome| {
             let new = status(outcome)?;
-            wait = waits(old, &new, (self.since(object.uid()), PACE), is_urgent);
+            wait = waits(old, &new, (self.since(object.uid()), self.pace), is_urgent);
             is_written = wait.is_zero() && new != *old;
             is_written.then_some(new)
         };
@@ -78,7 +95,7 @@ impl Paced {
         let wait = waits(
             old,
             new,
-            (self.since(object.uid()), awaited_pace.unwrap_or(PACE)),
+            (self.since(object.uid()), awaited_pace.unwrap_or(self.pace)),
             is_urgent,
         );
         if !wait.is_zero() && plan.stages.is_empty() {
@@ -95,12 +112,12 @@ impl Paced {
 
     /// How long until the status of this object may be written, whatever it says.
     pub(crate) fn holds(&self, uid: &str) -> Duration {
-        holds(self.since(uid), PACE)
+        holds(self.since(uid), self.pace)
     }
 
     /// How long it is since the status of this object was written, unless that is long ago.
     fn since(&self, uid: &str) -> Option<Duration> {
-        self.0
+        self.written
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(uid)
@@ -109,8 +126,8 @@ impl Paced {
 
     /// It was written now.
     fn note(&self, uid: &str) {
-        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        written.retain(|_, at| at.elapsed() < PACE);
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.retain(|_, at| at.elapsed() < self.pace);
         written.insert(uid.to_owned(), Instant::now());
     }
 }
@@ -202,7 +219,8 @@ mod tests {
         assert_eq!(paced.since("a"), None);
         paced.note("a");
         assert!(paced.since("a").is_some_and(|since| since < PACE));
-        *paced.0.lock().unwrap().get_mut("a").unwrap() = Instant::now().checked_sub(PACE).unwrap();
+        *paced.written.lock().unwrap().get_mut("a").unwrap() =
+            Instant::now().checked_sub(PACE).unwrap();
         paced.note("b");
         assert!(paced.since("a").is_none() && paced.since("b").is_some());
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use berth_api::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use berth_api::text::JsonText;
@@ -43,6 +43,9 @@ use crate::watched::{
     CustomResource, ORPHANED_REVISIONS, SUBSET_CLONE_SETS, SUBSET_DEPLOYMENTS, SUBSET_NATIVE_SETS,
     SUBSET_STATEFUL_SETS, Watched, namespace_of_subset,
 };
+
+/// At least between two writes of a status where only numbers of pods differ.
+const PACE: Duration = Duration::from_secs(10);
 
 /// What a decision is made of.
 pub(crate) struct Reads {
@@ -91,7 +94,7 @@ impl Controller for Reads {
             pods: reader.read(),
             told: Told::default(),
             refused: Refused::default(),
-            paced: Paced::default(),
+            paced: Paced::of(PACE),
         }
     }
 

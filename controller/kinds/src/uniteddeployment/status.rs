@@ -408,23 +408,40 @@ fn set(
     }
 }
 
-/// Whether a changed status must be written at once: it has another generation or current revision, for
-/// which clients wait, or another division, for which the workloads wait.
+/// Whether a changed status must be written at once: more differs than numbers of pods and messages, or
+/// all pods that the subsets shall have are ready now. Clients wait for the one, workloads for the other.
 pub fn is_urgent(
     old: &Option<UnitedDeploymentStatus>,
     new: &Option<UnitedDeploymentStatus>,
 ) -> bool {
-    let facts = |status: &Option<UnitedDeploymentStatus>| {
-        let status = status.as_ref()?;
-        let subsets = status.subset_statuses.iter();
-        let shares: Vec<_> = subsets
-            .map(|subset| (subset.name.clone(), subset.replicas))
-            .collect();
-        Some((
-            status.observed_generation,
-            status.current_revision.clone(),
-            shares,
-        ))
+    let is_ready = |status: &UnitedDeploymentStatus| {
+        let shares = status.subset_statuses.iter().map(|subset| subset.replicas);
+        status.ready_replicas == shares.sum::<i32>()
     };
-    facts(old) != facts(new)
+    let became_ready = new.as_ref().is_some_and(is_ready) && !old.as_ref().is_some_and(is_ready);
+    became_ready || old.as_ref().map(without_counts) != new.as_ref().map(without_counts)
+}
+
+/// The status without numbers of pods and without messages.
+fn without_counts(status: &UnitedDeploymentStatus) -> UnitedDeploymentStatus {
+    let without_message = |condition: &UnitedDeploymentCondition| UnitedDeploymentCondition {
+        message: String::new(),
+        ..condition.clone()
+    };
+    let subset = |subset: &SubsetStatus| SubsetStatus {
+        name: subset.name.clone(),
+        replicas: subset.replicas,
+        partition: subset.partition,
+        conditions: subset.conditions.iter().map(without_message).collect(),
+        ..SubsetStatus::default()
+    };
+    UnitedDeploymentStatus {
+        observed_generation: status.observed_generation,
+        current_revision: status.current_revision.clone(),
+        updated_revision: status.updated_revision.clone(),
+        label_selector: status.label_selector.clone(),
+        subset_statuses: status.subset_statuses.iter().map(subset).collect(),
+        conditions: status.conditions.iter().map(without_message).collect(),
+        ..UnitedDeploymentStatus::default()
+    }
 }

@@ -9,10 +9,12 @@ mod world;
 
 use std::collections::BTreeMap;
 
+use berth_api::v1beta1::uniteddeployment::UnitedDeploymentStatus;
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Map, Value, json};
 
+use super::is_urgent;
 use super::render::{Size, Subset, Template, Workload, render as rendered};
 use super::subset_kind::SubsetKind;
 
@@ -107,4 +109,54 @@ fn owned(texts: &[(&str, &str)]) -> BTreeMap<String, String> {
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect()
+}
+
+#[test]
+fn status_is_urgent_unless_counts_alone_differ() {
+    let status = |change: Value| {
+        let mut status = json!({
+            "observedGeneration": 1, "replicas": 2, "readyReplicas": 1,
+            "subsetStatuses": [{"name": "a", "replicas": 2, "partition": 1}],
+            "conditions": [{"type": "SubsetUpdated", "status": "True", "message": "x"}],
+        });
+        for (field, value) in change.as_object().unwrap() {
+            status[field] = value.clone();
+        }
+        Some(serde_json::from_value::<UnitedDeploymentStatus>(status).unwrap())
+    };
+    let cases = [
+        (json!({}), false),
+        (
+            json!({"replicas": 3, "updatedReplicas": 1, "reservedPods": 1}),
+            false,
+        ),
+        (json!({"readyReplicas": 0}), false),
+        (json!({"readyReplicas": 2}), true),
+        (json!({"observedGeneration": 2}), true),
+        (
+            json!({"subsetStatuses": [{"name": "a", "replicas": 3, "partition": 1}]}),
+            true,
+        ),
+        (
+            json!({"subsetStatuses": [{"name": "a", "replicas": 2, "partition": 0}]}),
+            true,
+        ),
+        (
+            json!({"conditions": [{"type": "SubsetUpdated", "status": "True", "message": "y"}]}),
+            false,
+        ),
+        (
+            json!({"conditions": [{"type": "SubsetUpdated", "status": "False", "message": "x"}]}),
+            true,
+        ),
+    ];
+    for (change, expected) in cases {
+        let said = change.to_string();
+        assert_eq!(
+            is_urgent(&status(json!({})), &status(change)),
+            expected,
+            "{said}"
+        );
+    }
+    assert!(is_urgent(&None, &status(json!({}))));
 }

@@ -1,14 +1,12 @@
 //! Workloads of other controllers whose pods have ordinals: the kinds that a ConfigMap lists are followed, as long as it does. What
 //! else the ConfigMap says is read here, too.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use berth_runtime::client::Failed;
 use berth_runtime::metrics::FeedMetrics;
 use berth_runtime::{CancellationToken, Change, Key, Resource, Store, feed, object};
-use berth_workload::pod::Metadata;
 use berth_workload::stateful_workload::StatefulWorkload;
 use futures::FutureExt;
 use kube::Client;
@@ -18,6 +16,7 @@ use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::configuration::Configuration;
 use crate::watched::Watched;
 
 /// The ConfigMap, in our own namespace.
@@ -33,14 +32,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 type Workloads = Store<Watched<StatefulWorkload>>;
 type Hook = Box<dyn Fn(Option<&Key>) + Send + Sync>;
-
-/// The ConfigMap, without what is not read.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Configuration {
-    pub(crate) metadata: Metadata,
-    #[serde(default)]
-    data: BTreeMap<String, String>,
-}
 
 /// Who follows, and what they hold.
 pub(crate) struct CustomWorkloads {

@@ -3,6 +3,7 @@
 mod acting;
 mod change;
 mod clusters;
+mod configuration;
 mod controllers;
 mod custom_workloads;
 mod ended;
@@ -21,6 +22,7 @@ mod podset;
 mod prepare_return;
 #[cfg(test)]
 mod random_sidecars;
+mod read;
 mod reads;
 #[cfg(test)]
 mod real_apiserver;

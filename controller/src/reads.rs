@@ -11,24 +11,14 @@ use berth_runtime::expectations::Expectations;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::store::SyncState;
 use berth_runtime::supervisor::Supervisor;
-use berth_runtime::{Object, Resource, Store, feed, object};
+use berth_runtime::{Resource, Store, feed, object};
 use berth_workload::plan::Event;
 use futures::future::{BoxFuture, FutureExt};
 use kube::Client;
 
 use crate::custom_workloads::CustomWorkloads;
+pub(crate) use crate::read::Read;
 use crate::unreadable;
-
-/// A kind of object that controllers read.
-pub(crate) trait Read: Object {
-    /// An empty store, with the indexes by which its objects are looked up.
-    fn store() -> Arc<Store<Self>>;
-
-    /// Is the object kept? What is not costs nothing but the wire.
-    fn is_kept(&self) -> bool {
-        true
-    }
-}
 
 /// One store for each kind that any controller reads.
 #[derive(Default)]

@@ -14,7 +14,7 @@ use berth_workload::native_budget::NativeBudget;
 use berth_workload::node::Node;
 use berth_workload::node::image::NodeImage;
 use berth_workload::owner::{self, Reference};
-use berth_workload::pod::{self, Metadata, Pod};
+use berth_workload::pod::{self, Metadata, Owner, Pod};
 use berth_workload::revision::Revision;
 use berth_workload::stateful_workload::StatefulWorkload;
 use berth_workload::untyped_workload::{UntypedWorkload, is_united};
@@ -22,9 +22,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error};
 
-use crate::controllers::sidecarset::{REVISIONS_OF_SIDECAR_SETS, managing_set};
-use crate::custom_workloads::Configuration;
-use crate::reads::Read;
+use crate::configuration::Configuration;
+use crate::read::Read;
 
 /// An object in a store, shared with the snapshots that are made of it.
 #[derive(Debug)]
@@ -181,6 +180,21 @@ impl Read for Pod {
             pods::BY_DAEMON_SET,
         ])
     }
+}
+
+/// By the uid of a SidecarSet: its revisions. It is in no namespace, and they are in the controller's.
+pub(crate) const REVISIONS_OF_SIDECAR_SETS: Index<Watched<Revision>> =
+    Index::new("sidecarsets", |revision| {
+        managing_set(&revision.0.metadata).map(|owner| &*owner.uid)
+    });
+
+/// The SidecarSet that manages the object, if one does.
+pub(crate) fn managing_set(metadata: &Metadata) -> Option<&Owner> {
+    metadata.controller().filter(|owner| {
+        object::SIDECAR_SETS
+            .owner_kind()
+            .is_of(&Reference::from(*owner))
+    })
 }
 
 impl Read for Watched<Revision> {

@@ -23,9 +23,8 @@ use berth_runtime::store::Index;
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store, object, turn};
 use berth_workload::namespace::Namespace;
 use berth_workload::node::image::NodeImage;
-use berth_workload::owner::Reference;
 use berth_workload::plan::{Outcome, Plan, Target};
-use berth_workload::pod::{Metadata, Owner, Pod};
+use berth_workload::pod::Pod;
 use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -40,7 +39,7 @@ use crate::paced::{Paced, at_latest, nothing_is_urgent};
 use crate::reads::{Read, Reader};
 use crate::told::Told;
 use crate::unreadable;
-use crate::watched::{CustomResource, Watched};
+use crate::watched::{CustomResource, REVISIONS_OF_SIDECAR_SETS, Watched, managing_set};
 use places::reach;
 use selectors::{Compiled, Selectors};
 use turns::KnownTurns;
@@ -77,12 +76,6 @@ impl Read for Watched<Namespace> {
     }
 }
 
-/// By the uid of a SidecarSet: its revisions. It is in no namespace, and they are in the controller's.
-pub(crate) const REVISIONS_OF_SIDECAR_SETS: Index<Watched<Revision>> =
-    Index::new("sidecarsets", |revision| {
-        managing_set(&revision.0.metadata).map(|owner| &*owner.uid)
-    });
-
 /// By the uid of a SidecarSet: the jobs that pull its images ahead, in the namespaces of its pods.
 pub(crate) const JOBS_OF_SIDECAR_SETS: Index<Watched<ImagePullJob>> =
     Index::new("sidecarsets", |job| {
@@ -91,15 +84,6 @@ pub(crate) const JOBS_OF_SIDECAR_SETS: Index<Watched<ImagePullJob>> =
             .filter(|owner| object::SIDECAR_SETS.owner_kind().is_of(owner))?;
         Some(owner.uid)
     });
-
-/// The SidecarSet that manages the object, if one does.
-pub(crate) fn managing_set(metadata: &Metadata) -> Option<&Owner> {
-    metadata.controller().filter(|owner| {
-        object::SIDECAR_SETS
-            .owner_kind()
-            .is_of(&Reference::from(*owner))
-    })
-}
 
 /// The SidecarSet's revisions in this namespace, sorted oldest first.
 pub(crate) fn history(

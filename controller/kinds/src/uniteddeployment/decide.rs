@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::division::Share;
 use super::render::{self, Size, Template};
 use super::round::{Round, SubsetView, with_history};
-use super::{Snapshot, SubsetWorkload, change, stuck_pods};
+use super::{Snapshot, SubsetWorkload, change, named, stuck_pods};
 
 /// How often a pod is looked for that has to end first.
 const LEFTOVER: SignedDuration = SignedDuration::from_secs(2);
@@ -508,9 +508,4 @@ fn drop_history(snapshot: &Snapshot, round: &Round<'_>, plan: &mut Plan) {
         )
     });
     plan.add_stage("drop history", steps.collect());
-}
-
-/// Kind and name of a workload, for people.
-pub(super) fn named(workload: &SubsetWorkload) -> String {
-    format!("{} {}", workload.kind.title(), workload.name())
 }

@@ -3,9 +3,9 @@
 use berth_workload::plan::{Refusal, Waiting};
 
 use super::Snapshot;
-use super::decide::named;
 use super::division::{Bounds, Reason, Share};
 use super::failure::Failure;
+use super::named;
 use super::round::Round;
 
 /// A line for each subset; nothing while the spec is refused.

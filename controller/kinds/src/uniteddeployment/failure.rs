@@ -19,9 +19,8 @@ use berth_workload::stuck::{self, Cause};
 use berth_workload::untyped_workload::WorkloadCondition;
 use jiff::Timestamp;
 
-use super::decide::named;
 use super::schedulability::Schedulability;
-use super::{SubsetKind, SubsetWorkload};
+use super::{SubsetKind, SubsetWorkload, named};
 
 /// The reason of a pod that waits for a node.
 const UNSCHEDULABLE: &str = "PodUnschedulable";

@@ -132,3 +132,8 @@ impl SubsetWorkload {
         *owner.kind == *"ReplicaSet" && hash == Some(own_hash)
     }
 }
+
+/// Kind and name of a workload, for people.
+fn named(workload: &SubsetWorkload) -> String {
+    format!("{} {}", workload.kind.title(), workload.name())
+}

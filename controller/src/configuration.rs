@@ -1,0 +1,14 @@
+//! The ConfigMap that names kinds of other controllers.
+
+use std::collections::BTreeMap;
+
+use berth_workload::pod::Metadata;
+use serde::Deserialize;
+
+/// The ConfigMap, without what is not read.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Configuration {
+    pub(crate) metadata: Metadata,
+    #[serde(default)]
+    pub(crate) data: BTreeMap<String, String>,
+}

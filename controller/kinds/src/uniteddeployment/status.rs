@@ -409,17 +409,24 @@ fn set(
 }
 
 /// Whether a changed status must be written at once: more differs than numbers of pods and messages, or
-/// all pods that the subsets shall have are ready now. Clients wait for the one, workloads for the other.
+/// all pods that the subsets shall have are there now, or are ready now. Clients and workloads wait for it.
 pub fn is_urgent(
     old: &Option<UnitedDeploymentStatus>,
     new: &Option<UnitedDeploymentStatus>,
 ) -> bool {
-    let is_ready = |status: &UnitedDeploymentStatus| {
+    let is_full = |status: &UnitedDeploymentStatus| {
         let shares = status.subset_statuses.iter().map(|subset| subset.replicas);
-        status.ready_replicas == shares.sum::<i32>()
+        let shares: i32 = shares.sum();
+        [
+            status.replicas + status.reserved_pods,
+            status.ready_replicas,
+        ]
+        .map(|count| count == shares)
     };
-    let became_ready = new.as_ref().is_some_and(is_ready) && !old.as_ref().is_some_and(is_ready);
-    became_ready || old.as_ref().map(without_counts) != new.as_ref().map(without_counts)
+    let [old_is_full, new_is_full] =
+        [old, new].map(|status| status.as_ref().map_or([false; 2], is_full));
+    let became_full = (0..2).any(|at| new_is_full[at] && !old_is_full[at]);
+    became_full || old.as_ref().map(without_counts) != new.as_ref().map(without_counts)
 }
 
 /// The status without numbers of pods and without messages.

@@ -115,7 +115,7 @@ fn owned(texts: &[(&str, &str)]) -> BTreeMap<String, String> {
 fn status_is_urgent_unless_counts_alone_differ() {
     let status = |change: Value| {
         let mut status = json!({
-            "observedGeneration": 1, "replicas": 2, "readyReplicas": 1,
+            "observedGeneration": 1, "replicas": 3, "readyReplicas": 1,
             "subsetStatuses": [{"name": "a", "replicas": 2, "partition": 1}],
             "conditions": [{"type": "SubsetUpdated", "status": "True", "message": "x"}],
         });
@@ -127,11 +127,12 @@ fn status_is_urgent_unless_counts_alone_differ() {
     let cases = [
         (json!({}), false),
         (
-            json!({"replicas": 3, "updatedReplicas": 1, "reservedPods": 1}),
+            json!({"replicas": 4, "updatedReplicas": 1, "reservedPods": 1}),
             false,
         ),
         (json!({"readyReplicas": 0}), false),
         (json!({"readyReplicas": 2}), true),
+        (json!({"replicas": 2}), true),
         (json!({"observedGeneration": 2}), true),
         (
             json!({"subsetStatuses": [{"name": "a", "replicas": 3, "partition": 1}]}),

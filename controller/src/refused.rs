@@ -91,7 +91,7 @@ struct Write<'a> {
     hash: u64,
 }
 
-/// What a step creates or changes, whatever version the object has.
+/// What a step creates or changes. The version of the object does not count.
 fn write_of(step: &Step) -> Option<Write<'_>> {
     let (verb, name, resource, content) = match step.actions.last()? {
         Action::Create { resource, body, .. } => (

@@ -1,4 +1,4 @@
-//! The metric of the pods of subsets: the numbers of the statuses, read when the metric is asked for.
+//! The metric of the pods of subsets: the numbers of the statuses, read at each scrape.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

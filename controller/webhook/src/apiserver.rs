@@ -1,4 +1,4 @@
-//! How the apiserver is asked.
+//! Requests to the apiserver: their parameters, and the API of definitions.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, PatchParams, PostParams};

@@ -1,4 +1,4 @@
-//! What is done, and what is told, beside the records.
+//! What follows from a PersistentPodState beside its records: its creation and deletion, and events.
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_workload::plan::{Event, Plan};

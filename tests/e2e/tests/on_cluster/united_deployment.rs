@@ -240,7 +240,7 @@ pub(crate) async fn refused_change_is_told_once(case: &Case) -> Result<()> {
 
 /// Writes of the controller to the CloneSets of subsets and to the status of UnitedDeployments.
 async fn writes(case: &Case) -> Result<[u64; 2]> {
-    // Statuses of CloneSets have a subresource, and nobody else writes CloneSets meanwhile.
+    // Statuses of CloneSets have a subresource, and no other test writes CloneSets meanwhile.
     let to_subsets = [r#"resource="clonesets""#, r#"subresource="""#];
     let to_status = [r#"resource="uniteddeployments""#, r#"subresource="status""#];
     let mut all = [0, 0];

@@ -384,17 +384,21 @@ pub(crate) async fn the_controller_writes_barriers_only(case: &Case) -> Result<(
             json!({"metadata": {"name": name, "ownerReferences": owners}}),
         )
     };
-    for (what, map) in [
-        ("one without an owner", map("web-barrier", &[])?),
+    // Two policies refuse the second one, and the apiserver names any of them.
+    let two = map("web-barrier", &[("Pod", "web"), ("Pod", "other")])?;
+    for (what, map, words) in [
+        ("one without an owner", map("web-barrier", &[])?, words),
         (
             "one of two owners",
-            map("web-barrier", &[("Pod", "web"), ("Pod", "other")])?,
+            two,
+            "ValidatingAdmissionPolicy 'kruise-manager-",
         ),
         (
             "one that no pod owns",
             map("web-barrier", &[("Secret", "web")])?,
+            words,
         ),
-        ("one of another name", map("web", &[("Pod", "web")])?),
+        ("one of another name", map("web", &[("Pod", "web")])?, words),
     ] {
         refused(what, own.create(&PostParams::default(), &map).await, words)?;
     }

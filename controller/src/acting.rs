@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::v1beta1::sidecarset::SidecarSet;
+use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
 use berth_runtime::Object;
 use berth_runtime::driver::Next;
 use berth_runtime::executor::{Executor, Owner};
@@ -19,8 +21,7 @@ use serde::Serialize;
 use crate::injection::Injection;
 use crate::pod_budgets::PodBudgets;
 use crate::pod_pinning::PodPinning;
-use crate::sidecar_pods::SidecarSetPods;
-use crate::subset_pods::SubsetPods;
+use crate::status_metric::StatusMetric;
 
 /// Shared by all controllers.
 pub(crate) struct Acting {
@@ -43,9 +44,9 @@ pub(crate) struct Acting {
     /// Who gives new pods the containers of SidecarSets.
     pub(crate) injection: Arc<Injection>,
     /// The metric of what pods have of SidecarSets.
-    pub(crate) sidecar_pods: SidecarSetPods,
+    pub(crate) sidecar_pods: StatusMetric<SidecarSet>,
     /// The metric of subsets' pods.
-    pub(crate) subset_pods: SubsetPods,
+    pub(crate) subset_pods: StatusMetric<UnitedDeployment>,
 }
 
 impl Acting {

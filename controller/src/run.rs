@@ -36,8 +36,7 @@ use crate::pod_budgets::refusals::Refusals;
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
-use crate::sidecar_pods::SidecarSetPods;
-use crate::subset_pods::SubsetPods;
+use crate::status_metric::StatusMetric;
 use crate::switched_off::{Promise, take_back};
 
 /// How long a write may stay unseen before the object is read again.
@@ -62,8 +61,8 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         berth_webhook::Validity::default(),
         berth_webhook::ReviewMetrics::default(),
     );
-    let (sidecar_pods, refusals) = (SidecarSetPods::default(), Refusals::default());
-    let subset_pods = SubsetPods::default();
+    let (sidecar_pods, subset_pods) = (StatusMetric::default(), StatusMetric::default());
+    let refusals = Refusals::default();
     let (refused_deletions, answering) = (RefusedDeletions::default(), Answering::default());
     let metrics = Metrics::new(|registry| {
         expectations.register(registry);

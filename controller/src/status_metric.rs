@@ -1,0 +1,227 @@
+//! Gauges of pods, read from the statuses of a kind at each scrape. What is deleted has no series.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use berth_api::v1beta1::sidecarset::SidecarSet;
+use berth_api::v1beta1::uniteddeployment::{SubsetStatus, UnitedDeployment};
+use berth_runtime::Store;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use crate::watched::{Kind, Watched};
+
+/// The most series of a kind, because tenants choose how many objects and subsets there are.
+const MOST_SERIES: usize = 15_000;
+
+type Label = (&'static str, String);
+
+/// A kind whose status counts pods.
+pub(crate) trait CountsPods: Sized + Send + Sync + 'static {
+    /// The metric's name.
+    const METRIC: &'static str;
+    /// Its help text.
+    const HELP: &'static str;
+
+    /// The series of one object: labels and number.
+    fn series(&self) -> Vec<(Vec<Label>, i32)>;
+}
+
+impl CountsPods for SidecarSet {
+    const METRIC: &'static str = "berth_sidecarset_pods";
+    const HELP: &'static str = "Pods that a SidecarSet selects, by what they have of it";
+
+    fn series(&self) -> Vec<(Vec<Label>, i32)> {
+        let status = self.status.as_ref();
+        let Some(of) = status.and_then(|status| status.injection.as_ref()) else {
+            return Vec::new();
+        };
+        let states = [
+            ("selected", of.selected),
+            ("injected", of.injected),
+            ("missed", of.missed),
+            ("older", of.older),
+            ("refused", of.refused),
+            ("drifted", of.drifted),
+            ("replaced", of.replaced),
+            ("not_upgradable", of.not_upgradable),
+        ];
+        let labels = [("sidecarset", self.metadata.name.as_deref())];
+        by_state(&labels, &states)
+    }
+}
+
+impl CountsPods for UnitedDeployment {
+    const METRIC: &'static str = "berth_uniteddeployment_pods";
+    const HELP: &'static str = "Pods of the subsets of a UnitedDeployment, by their state";
+
+    fn series(&self) -> Vec<(Vec<Label>, i32)> {
+        let subsets = self
+            .status
+            .iter()
+            .flat_map(|status| &status.subset_statuses);
+        let of_subset = |subset: &SubsetStatus| {
+            let SubsetStatus {
+                name,
+                replicas,
+                ready_replicas,
+                reserved_pods,
+                ..
+            } = subset;
+            let labels = [
+                ("namespace", self.metadata.namespace.as_deref()),
+                ("uniteddeployment", self.metadata.name.as_deref()),
+                ("subset", Some(&**name)),
+            ];
+            let states = [
+                ("wanted", *replicas),
+                ("ready", *ready_replicas),
+                ("reserved", *reserved_pods),
+            ];
+            by_state(&labels, &states)
+        };
+        subsets.flat_map(of_subset).collect()
+    }
+}
+
+fn by_state(
+    labels: &[(&'static str, Option<&str>)],
+    states: &[(&str, i32)],
+) -> Vec<(Vec<Label>, i32)> {
+    let series = states.iter().map(|&(state, count)| {
+        let owned = |&(name, value): &(&'static str, Option<&str>)| {
+            (name, value.unwrap_or_default().to_owned())
+        };
+        let mut all: Vec<Label> = labels.iter().map(owned).collect();
+        all.push(("state", state.to_owned()));
+        (all, count)
+    });
+    series.collect()
+}
+
+/// The metric of one kind.
+pub(crate) struct StatusMetric<K>(Arc<OnceLock<Arc<Store<Watched<K>>>>>);
+
+impl<K> Clone for StatusMetric<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K> Default for StatusMetric<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<K: Kind + CountsPods> StatusMetric<K> {
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self.clone()));
+    }
+
+    /// Reads the statuses of this store; the first store counts.
+    pub(crate) fn follow(&self, store: &Arc<Store<Watched<K>>>) {
+        self.0.get_or_init(|| store.clone());
+    }
+}
+
+impl<K: Kind + CountsPods> Collector for StatusMetric<K> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some(store) = self.0.get() else {
+            return Ok(());
+        };
+        let mut encoder = encoder.encode_descriptor(K::METRIC, K::HELP, None, MetricType::Gauge)?;
+        let all = store.all();
+        let series = all.iter().flat_map(|object| object.0.series());
+        for (labels, count) in series.take(MOST_SERIES) {
+            ConstGauge::<i64>::new(count.into()).encode(encoder.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl<K> fmt::Debug for StatusMetric<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StatusMetric")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_runtime::metrics::Metrics;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn store<K: Kind>(objects: Vec<Value>) -> Arc<Store<Watched<K>>> {
+        let store = Store::new(&[]);
+        for object in objects {
+            store.apply(serde_json::from_value(object).unwrap());
+        }
+        store
+    }
+
+    fn metrics<K: Kind + CountsPods>(store: &Arc<Store<Watched<K>>>) -> Arc<Metrics> {
+        let metric = StatusMetric::default();
+        let metrics = Metrics::new(|registry| metric.register(registry));
+        assert!(!metrics.encode().contains(K::METRIC), "no store yet");
+        metric.follow(store);
+        metrics
+    }
+
+    fn united(subsets: usize) -> Value {
+        let subset =
+            |at: usize| json!({"name": format!("zone-{at}"), "replicas": 3, "readyReplicas": 2});
+        json!({
+            "metadata": {"name": "web", "namespace": "default", "uid": "u", "resourceVersion": "1"},
+            "spec": {"selector": {}, "template": {}, "topology": {"subsets": []}},
+            "status": {"subsetStatuses": (0..subsets).map(subset).collect::<Vec<_>>()},
+        })
+    }
+
+    fn set(name: &str, missed: i32) -> Value {
+        json!({
+            "metadata": {"name": name, "uid": name, "resourceVersion": "1"},
+            "spec": {"containers": []},
+            "status": {"injection": {"selected": 3, "injected": 2, "missed": missed}},
+        })
+    }
+
+    #[test]
+    fn series_follow_statuses_until_deletion() {
+        let sets = store::<SidecarSet>(vec![set("log", 1), set("mesh", 0)]);
+        let of_sets = metrics(&sets);
+        let text = of_sets.encode();
+        for line in [
+            "berth_sidecarset_pods{sidecarset=\"log\",state=\"missed\"} 1",
+            "berth_sidecarset_pods{sidecarset=\"mesh\",state=\"not_upgradable\"} 0",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        sets.remove("", "log", None);
+        let text = of_sets.encode();
+        assert!(
+            !text.contains("\"log\"") && text.contains("\"mesh\""),
+            "{text}"
+        );
+
+        let text = metrics(&store::<UnitedDeployment>(vec![united(2)])).encode();
+        for (state, count) in [("wanted", 3), ("ready", 2), ("reserved", 0)] {
+            let subset = "namespace=\"default\",uniteddeployment=\"web\",subset=\"zone-1\"";
+            let line = format!("berth_uniteddeployment_pods{{{subset},state=\"{state}\"}} {count}");
+            assert!(text.contains(&line), "{text}");
+        }
+    }
+
+    #[test]
+    fn series_of_tenants_are_bounded() {
+        let text = metrics(&store::<UnitedDeployment>(vec![united(MOST_SERIES)])).encode();
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with(UnitedDeployment::METRIC));
+        assert_eq!(lines.count(), MOST_SERIES);
+    }
+}

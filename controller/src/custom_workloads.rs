@@ -1,7 +1,7 @@
 //! Workloads of other controllers whose pods have ordinals: the kinds that a ConfigMap lists are followed, as long as it does. What
 //! else the ConfigMap says is read here, too.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_runtime::client::Failed;
@@ -12,6 +12,7 @@ use futures::FutureExt;
 use kube::Client;
 use kube::core::GroupVersionKind;
 use kube::discovery::{self, Scope};
+use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -112,15 +113,12 @@ impl CustomWorkloads {
 
     /// Told of each workload that changes, and with `None` when kinds come or go.
     pub(crate) fn on_change(&self, hook: impl Fn(Option<&Key>) + Send + Sync + 'static) {
-        self.hooks
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Box::new(hook));
+        self.hooks.write().push(Box::new(hook));
     }
 
     /// The workloads of a kind, if it is followed.
     pub(crate) fn of(&self, group: &str, kind: &str) -> Option<(Resource, Arc<Workloads>)> {
-        let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
+        let followed = self.followed.read();
         let found = followed
             .iter()
             .find(|it| it.resource.group == group && it.resource.kind == kind)?;
@@ -129,7 +127,7 @@ impl CustomWorkloads {
 
     /// Those of this name.
     pub(crate) fn of_name(&self, key: &Key) -> Vec<(Resource, Arc<Watched<StatefulWorkload>>)> {
-        let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
+        let followed = self.followed.read();
         followed
             .iter()
             .filter_map(|it| Some((it.resource, it.store.get(&key.namespace, &key.name)?)))
@@ -182,12 +180,7 @@ impl CustomWorkloads {
                 () = stop.cancelled() => {}
             }
         }
-        for followed in self
-            .followed
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-        {
+        for followed in self.followed.read().iter() {
             followed.stop.cancel();
         }
         feeds.join_all().await;
@@ -280,11 +273,7 @@ impl CustomWorkloads {
             news = true;
         }
         if news {
-            self.hooks
-                .read()
-                .unwrap_or_else(PoisonError::into_inner)
-                .iter()
-                .for_each(|hook| hook(None));
+            self.hooks.read().iter().for_each(|hook| hook(None));
         }
         complete
     }
@@ -302,7 +291,7 @@ impl CustomWorkloads {
             tracing::warn!(?kind, "{LIST} names a kind that is in no namespace");
             return None;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let names = [&*found.group, &*found.version, &*found.plural, &*found.kind];
         let same = known
             .iter()
@@ -324,15 +313,13 @@ impl CustomWorkloads {
         })
     }
 
-    fn all(&self) -> std::sync::RwLockWriteGuard<'_, Vec<Followed>> {
-        self.followed
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> parking_lot::RwLockWriteGuard<'_, Vec<Followed>> {
+        self.followed.write()
     }
 }
 
 fn tell(hooks: &RwLock<Vec<Hook>>, change: &Change<Watched<StatefulWorkload>>) {
-    let hooks = hooks.read().unwrap_or_else(PoisonError::into_inner);
+    let hooks = hooks.read();
     let tell = |key: Option<&Key>| hooks.iter().for_each(|hook| hook(key));
     match change {
         Change::Applied { new: workload, .. } | Change::Deleted { old: workload } => {

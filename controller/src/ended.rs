@@ -1,7 +1,9 @@
 //! What controllers know of pods that end again and again. Not kept over a restart: then those are counted anew.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// By the uid of their workload.
 #[derive(Debug)]
@@ -22,25 +24,17 @@ impl<T> Clone for EndedPods<T> {
 impl<T: Clone + Default> EndedPods<T> {
     /// Those of a workload.
     pub(crate) fn of(&self, uid: &str) -> T {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(uid)
-            .cloned()
-            .unwrap_or_default()
+        self.0.lock().get(uid).cloned().unwrap_or_default()
     }
 
     /// Changes what is known of a workload's.
     pub(crate) fn note(&self, uid: &str, change: impl FnOnce(&mut T)) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         change(all.entry(uid.to_owned()).or_default());
     }
 
     /// The workload is gone.
     pub(crate) fn forget(&self, uid: &str) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(uid);
+        self.0.lock().remove(uid);
     }
 }

@@ -4,7 +4,7 @@
 mod wants;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::kinds;
@@ -19,6 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::core::GroupVersionKind;
 use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -398,8 +399,8 @@ impl ExpectedPods {
         Ok(kind)
     }
 
-    fn kinds(&self) -> std::sync::MutexGuard<'_, Vec<Kind>> {
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kinds(&self) -> parking_lot::MutexGuard<'_, Vec<Kind>> {
+        self.kinds.lock()
     }
 
     async fn object(

@@ -6,7 +6,7 @@ mod probe;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1beta1::sidecarset::{SidecarSet, SidecarSetSpec};
@@ -27,6 +27,7 @@ use berth_workload::plan::{Action, Body, Plan};
 use berth_workload::pod::Pod;
 use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::controllers::sidecarset::selectors::{Compiled, Selectors};
@@ -126,10 +127,7 @@ impl Injection {
                 asks.changed();
             }
             if let (Change::Deleted { old }, Some(this)) = (change, this.upgrade()) {
-                this.latest
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .remove(old.name());
+                this.latest.lock().remove(old.name());
                 this.probes.forget(old.name());
             }
         });
@@ -211,7 +209,7 @@ impl Injection {
     }
 
     fn latest(&self, set: &Watched<SidecarSet>) -> Arc<Latest> {
-        let mut all = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.latest.lock();
         if let Some((read, latest)) = all.get_mut(set.name())
             && is_the_same(read, &set.0)
         {
@@ -514,7 +512,7 @@ impl Injection {
         let Some(text) = text else {
             return Arc::default();
         };
-        let mut known = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.rules.lock();
         if known.0 != text {
             let rules = Rules::read(&text).unwrap_or_else(|error| {
                 tracing::warn!(error, "SidecarSets may put no annotation on pods");

@@ -1,13 +1,13 @@
 //! Statuses that are written once in a second at most. While thousands of pods come to be ready, each changes the numbers.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::{Object, Store};
 use berth_workload::plan::{Outcome, Plan};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::acting::{Acting, next};
@@ -117,16 +117,12 @@ impl Paced {
 
     /// How long it is since the status of this object was written, unless that is long ago.
     fn since(&self, uid: &str) -> Option<Duration> {
-        self.written
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(uid)
-            .map(Instant::elapsed)
+        self.written.lock().get(uid).map(Instant::elapsed)
     }
 
     /// It was written now.
     fn note(&self, uid: &str) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         written.retain(|_, at| at.elapsed() < self.pace);
         written.insert(uid.to_owned(), Instant::now());
     }
@@ -219,8 +215,7 @@ mod tests {
         assert_eq!(paced.since("a"), None);
         paced.note("a");
         assert!(paced.since("a").is_some_and(|since| since < PACE));
-        *paced.written.lock().unwrap().get_mut("a").unwrap() =
-            Instant::now().checked_sub(PACE).unwrap();
+        *paced.written.lock().get_mut("a").unwrap() = Instant::now().checked_sub(PACE).unwrap();
         paced.note("b");
         assert!(paced.since("a").is_none() && paced.since("b").is_some());
     }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use berth_runtime::CancellationToken;
 use berth_runtime::election::Leadership;
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::{Added, Asks, ReadinessGate};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 /// Changes that come close together are one write. The first of them does not wait: a pod may be created right behind what asks
@@ -58,18 +59,12 @@ pub(crate) struct PodAsks {
 impl PodAsks {
     /// One more that asks.
     pub(crate) fn ask(&self, asking: Arc<dyn Asking>) {
-        self.asking
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(asking);
+        self.asking.lock().push(asking);
     }
 
     /// To be told when what is asked for was written, or others have added to it.
     pub(crate) fn on_written(&self, hook: impl Fn() + Send + Sync + 'static) {
-        self.hooks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Box::new(hook));
+        self.hooks.lock().push(Box::new(hook));
     }
 
     /// Something else may be asked for now.
@@ -104,10 +99,7 @@ impl PodAsks {
     }
 
     fn nobody_asks(&self) -> bool {
-        self.asking
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_empty()
+        self.asking.lock().is_empty()
     }
 
     /// What others have added to the entries of SidecarSets; `None` before they were read. Where there is no webhook it is nothing.
@@ -126,16 +118,12 @@ impl PodAsks {
     }
 
     fn tell(&self) {
-        self.hooks
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .for_each(|hook| hook());
+        self.hooks.lock().iter().for_each(|hook| hook());
     }
 
     /// What all ask for, once all know.
     fn all(&self) -> Option<Asks> {
-        let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let asking = self.asking.lock();
         let mut asks = Asks::default();
         asking
             .iter()

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_controller::flags::PinnedBy;
@@ -13,6 +13,7 @@ use berth_runtime::{Change, Object, Store};
 use berth_webhook::pods::{Asks, NotYet, PinnedWorkload, Records, Scope};
 use berth_workload::owner::group;
 use berth_workload::pin::pin;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::controllers::persistentpodstate::{TargetKind, age, of_workload};
@@ -107,7 +108,7 @@ impl PodPinning {
     /// For whose pods the webhook is to be called.
     fn scope(&self) -> Option<Arc<Scope>> {
         let changes = self.changes.load(Ordering::Acquire);
-        let mut last = self.scope.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.scope.lock();
         if let Some((_, scope)) = last.as_ref().filter(|(then, _)| *then == changes) {
             return Some(scope.clone());
         }

@@ -1,7 +1,7 @@
 //! Answers of a moment ago, for all who ask within the moment.
 
 use std::collections::HashMap;
-use std::sync::{self, Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -16,11 +16,11 @@ type Slot<T> = Arc<Mutex<Option<(Instant, T)>>>;
 
 /// Answers of the last second, by what was asked. Those who ask at one time wait for one answer.
 #[derive(Debug)]
-pub(crate) struct Recent<T>(sync::Mutex<HashMap<String, Slot<T>>>);
+pub(crate) struct Recent<T>(parking_lot::Mutex<HashMap<String, Slot<T>>>);
 
 impl<T> Default for Recent<T> {
     fn default() -> Self {
-        Self(sync::Mutex::default())
+        Self(parking_lot::Mutex::default())
     }
 }
 
@@ -39,7 +39,7 @@ impl<T: Clone> Recent<T> {
     }
 
     fn slot(&self, asked: &str) -> Slot<T> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         if let Some(slot) = all.get(asked) {
             return slot.clone();
         }
@@ -95,9 +95,9 @@ mod tests {
                 .or(&number.to_string(), std::future::ready(number))
                 .await;
         }
-        assert_eq!(recent.0.lock().unwrap().len(), MOST);
+        assert_eq!(recent.0.lock().len(), MOST);
         tokio::time::advance(MOMENT).await;
         assert_eq!(recent.or("late", std::future::ready(1)).await, 1);
-        assert_eq!(recent.0.lock().unwrap().len(), 1);
+        assert_eq!(recent.0.lock().len(), 1);
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_workload::plan::{Action, Failure, Outcome, Plan, Step, Verb};
+use parking_lot::Mutex;
 
 use crate::acting::REFUSED;
 
@@ -31,7 +31,7 @@ impl Refused {
         plan: &mut Plan,
         now: Instant,
     ) -> (Vec<Failure>, Option<Duration>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|_, held| {
             held.retain(|held| now.duration_since(held.at) < REFUSED);
             !held.is_empty()
@@ -77,7 +77,6 @@ impl Refused {
         if !held.is_empty() {
             self.0
                 .lock()
-                .unwrap_or_else(PoisonError::into_inner)
                 .entry(uid.to_owned())
                 .or_default()
                 .extend(held);

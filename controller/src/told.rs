@@ -1,9 +1,9 @@
 //! Which objects were told of that they cannot be read.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use berth_runtime::Key;
+use parking_lot::{Mutex, MutexGuard};
 
 /// By workload of one kind that cannot be read: the version in which it was told of. Its pods wake it far more often than it changes, and
 /// to tell is to read an object that may be large.
@@ -27,7 +27,7 @@ impl Told {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -215,7 +215,7 @@ mod tests {
     /// Leads after a lease that is as given, of version 41.
     async fn taken_after(spec: serde_json::Value) -> Option<Box<str>> {
         let server = SlowWrites::default();
-        *server.lease.lock().unwrap() = (
+        *server.lease.lock() = (
             41,
             Some(json!({"metadata": {"resourceVersion": "41"}, "spec": spec})),
         );

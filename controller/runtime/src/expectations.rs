@@ -15,11 +15,12 @@ mod entries;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -165,20 +166,12 @@ impl Expectations {
             resource: T::RESOURCE,
             store: store.clone(),
         };
-        self.followed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(T::RESOURCE, followee);
+        self.followed.lock().insert(T::RESOURCE, followee);
     }
 
     /// All that is followed.
     pub(crate) fn followed(&self) -> Vec<Followee> {
-        self.followed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        self.followed.lock().values().cloned().collect()
     }
 
     /// Enters a write of an object, for an owner, before it is sent. After `deadline` the server does not carry it out any more.
@@ -326,14 +319,14 @@ impl Expectations {
     }
 
     fn followed_store(&self, resource: &Resource) -> Option<Arc<dyn Followed>> {
-        let followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        let followed = self.followed.lock();
         followed
             .get(resource)
             .map(|followee| followee.store.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -377,10 +377,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_history_that_goes_backwards_holds_nothing_up() {
-        let newest = Arc::new(std::sync::Mutex::new("45"));
+        let newest = Arc::new(parking_lot::Mutex::new("45"));
         let answered = newest.clone();
         let client = fake::apiserver(move |_| {
-            let items = json!([{"metadata": {"resourceVersion": *answered.lock().unwrap()}}]);
+            let items = json!([{"metadata": {"resourceVersion": *answered.lock()}}]);
             std::future::ready(fake::answer(
                 StatusCode::OK,
                 &json!({"metadata": {"resourceVersion": "99"}, "items": items}),
@@ -389,7 +389,7 @@ mod tests {
         let store = store_at("39");
         let restored = async {
             tokio::time::sleep(Duration::from_secs(3)).await;
-            *newest.lock().unwrap() = "12";
+            *newest.lock() = "12";
             store.begin_list(true);
             store.end_list("13");
         };

@@ -3,12 +3,13 @@
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock};
 
 use berth_api::weight::Limits;
 use berth_workload::owner::OwnerKey;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 
 use crate::feed::event::Odd;
@@ -214,10 +215,7 @@ impl<T: Object> Store<T> {
 
     /// Calls `hook` after every change. Subscribe before the feed starts; a hook must be quick and must not block.
     pub fn on_change(&self, hook: impl Fn(&Change<T>) + Send + Sync + 'static) {
-        self.hooks
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::new(hook));
+        self.hooks.write().push(Arc::new(hook));
     }
 
     /// The object of this name.
@@ -515,11 +513,7 @@ impl<T: Object> Store<T> {
     }
 
     fn tell(&self, changes: impl IntoIterator<Item = Change<T>>) {
-        let hooks = self
-            .hooks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let hooks = self.hooks.read().clone();
         for change in changes {
             for hook in &hooks {
                 hook(&change);
@@ -536,11 +530,11 @@ impl<T: Object> Store<T> {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Inner<T>> {
-        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+        self.inner.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Inner<T>> {
-        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+        self.inner.write()
     }
 }
 

@@ -3,8 +3,9 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -102,7 +103,7 @@ impl Supervisor {
     }
 
     fn ended(&self, ended: Ended) {
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.first.lock();
         if first.is_none() {
             let Ended { task, how } = &ended;
             tracing::error!(%task, how, "a task ended: the process ends");
@@ -119,11 +120,7 @@ impl Supervisor {
     pub async fn join(self) -> Result<(), Ended> {
         self.watched.close();
         self.watched.wait().await;
-        self.first
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .map_or(Ok(()), Err)
+        self.first.lock().take().map_or(Ok(()), Err)
     }
 }
 

@@ -7,7 +7,7 @@ mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use berth_api::v1alpha1::distributedpoddisruptionbudget::Member;
@@ -22,6 +22,7 @@ use futures::future::join_all;
 use futures::stream;
 use jiff::Timestamp;
 use kube::Client;
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -169,19 +170,16 @@ impl Clusters {
         if let Some(read) = Contexts::read(file, &before, &self.metrics).await {
             let mut seen = self.seen();
             seen.pulses.values_mut().for_each(Pulse::reconnect);
-            *self.contexts.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
+            *self.contexts.lock() = Arc::new(read);
         }
     }
 
     fn contexts(&self) -> Arc<Contexts> {
-        self.contexts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.contexts.lock().clone()
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn seen(&self) -> parking_lot::MutexGuard<'_, Seen> {
+        self.seen.lock()
     }
 
     fn forget_all_but(&self, named: &BTreeMap<String, Vec<Member>>) {

@@ -3,7 +3,7 @@
 mod gone;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
@@ -22,6 +22,7 @@ use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::Pod;
 use berth_workload::podset::{Phases, Unreadable};
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
@@ -172,7 +173,7 @@ fn is_news(old: &BroadcastJob, new: &BroadcastJob) -> bool {
 
 impl AllNews {
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, News>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Notes a job as it is now. Its template is read only if it is another than before: a status changes with each pod that ends.
@@ -202,7 +203,7 @@ impl AllNews {
 
 impl Looked {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn of(&self, job: &str) -> Option<Instant> {

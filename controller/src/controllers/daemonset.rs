@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use berth_api::v1beta1::daemonset::DaemonSet;
 use berth_kinds::daemonset::{
@@ -20,6 +20,7 @@ use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::Metadata;
 use berth_workload::podset::Phases;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
@@ -86,17 +87,11 @@ impl Controller for Reads {
                 new,
             } if !is_news(&old.0, &new.0) => {}
             Change::Applied { new, .. } => {
-                of_sets
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(Key::of(&**new), News::new(&new.0));
+                of_sets.lock().insert(Key::of(&**new), News::new(&new.0));
                 to.add(Key::of(&**new));
             }
             Change::Deleted { old } => {
-                of_sets
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .remove(&Key::of(&**old));
+                of_sets.lock().remove(&Key::of(&**old));
                 acting.expectations.forget(old.uid());
                 ended.forget(old.uid());
             }
@@ -131,7 +126,7 @@ impl Reads {
                 Change::Deleted { old } => (Some(&old.0), None),
                 Change::Synced => return,
             };
-            let all = news.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = news.lock();
             all.iter()
                 .filter(|(_, news)| news.is_one(old, new))
                 .for_each(|(key, _)| to.add(key.clone()));

@@ -4,7 +4,7 @@
 mod members;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::names::finalizer::BUDGET_FLOOR;
@@ -24,6 +24,7 @@ use berth_workload::node::Node;
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::acting::Acting;
@@ -274,10 +275,7 @@ impl Reads {
             metadata.uid.clone().unwrap_or_default(),
             metadata.generation.unwrap_or_default(),
         );
-        let mut known = self
-            .generations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.generations.lock();
         if known.len() > MOST_GENERATIONS {
             known.clear();
         }

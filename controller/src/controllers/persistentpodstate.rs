@@ -4,7 +4,7 @@ mod annotations;
 mod targets;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
@@ -21,6 +21,7 @@ use berth_workload::pod::Pod;
 use berth_workload::share;
 use berth_workload::stateful_workload::StatefulWorkload;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::acting::{Acting, next};
@@ -182,8 +183,8 @@ impl Controller for Reads {
 }
 
 impl Reads {
-    fn looked(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Instant>> {
-        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn looked(&self) -> parking_lot::MutexGuard<'_, HashMap<Key, Instant>> {
+        self.looked.lock()
     }
 
     /// Why it keeps no records, where its namespace has too many that are older.

@@ -6,7 +6,7 @@ mod turns;
 mod wakes;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
@@ -28,6 +28,7 @@ use berth_workload::pod::Pod;
 use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 use crate::acting::{Acting, LARGE, next};
@@ -445,9 +446,8 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
                 )
             },
         );
-        *told.lock().unwrap_or_else(PoisonError::into_inner) =
-            of_set.into_iter().chain(of_pods).collect::<Vec<_>>();
-        *turns.lock().unwrap_or_else(PoisonError::into_inner) = Some(after);
+        *told.lock() = of_set.into_iter().chain(of_pods).collect::<Vec<_>>();
+        *turns.lock() = Some(after);
         Some(Some(new))
     };
     let next = reads
@@ -460,7 +460,7 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
             (&set.0.status, status, nothing_is_urgent),
         )
         .await;
-    for (of, event) in told.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    for (of, event) in told.into_inner() {
         acting
             .executor
             .act(
@@ -472,7 +472,7 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
             )
             .await;
     }
-    let turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let turns = turns.into_inner();
     let is_anothers_turn = turns.is_some_and(|turns| reads.turns.note(set, turns));
     let again = again
         .into_iter()

@@ -2,7 +2,6 @@
 //! replica answers.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_api::v1beta1::sidecarset::SidecarSet;
@@ -13,6 +12,7 @@ use berth_webhook::NO_TOKEN;
 use berth_webhook::pods::{PROBE, says_asked, says_left_out};
 use berth_workload::pod::Pod;
 use kube::Client;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
 use super::{Injection, is_paused};
@@ -77,7 +77,7 @@ impl Calls {
 
 impl Probes {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// The SidecarSet is gone.

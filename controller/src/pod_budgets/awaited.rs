@@ -2,12 +2,13 @@
 //! not all that lets a pod go is room.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_runtime::executor::Owner;
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store};
+use parking_lot::Mutex;
 
 use super::{Budget, BudgetKey};
 use crate::watched::Watched;
@@ -44,15 +45,12 @@ impl Awaited {
             queue: queue.clone(),
             pace,
         };
-        self.wakers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(resource, waker);
+        self.wakers.lock().insert(resource, waker);
     }
 
     /// The queue of a kind of ours, by its plural.
     pub(super) fn queue(&self, plural: &str) -> Option<Arc<Queue<Key>>> {
-        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let wakers = self.wakers.lock();
         wakers
             .iter()
             .find(|(resource, _)| resource.plural == plural)
@@ -62,7 +60,7 @@ impl Awaited {
     /// This budget has refused something to this object. Whoever counts the budget is woken, for it may have put a count off because nobody
     /// waited.
     pub(super) fn note(&self, budget: &BudgetKey, owner: &Owner) {
-        let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.waiting.lock();
         let is_first = !all.get(budget).is_some_and(is_awaited);
         if is_first {
             // Of budgets that are gone, too.
@@ -79,20 +77,20 @@ impl Awaited {
 
     /// Whether somebody waits for this budget.
     pub(super) fn has(&self, budget: &BudgetKey) -> bool {
-        let all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.waiting.lock();
         all.get(budget).is_some_and(is_awaited)
     }
 
     /// Whether this object waits for this budget.
     pub(super) fn is_waiting(&self, budget: &BudgetKey, owner: &Owner) -> bool {
-        let all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.waiting.lock();
         all.get(budget)
             .is_some_and(|waiting| waiting.contains_key(&object(owner)))
     }
 
     /// Wakes those that wait for this budget, as many as may get a pod each, those first that wait longest.
     fn wake(&self, budget: &BudgetKey, most: usize) {
-        let mut all = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.waiting.lock();
         let Some(waiting) = all.get_mut(budget) else {
             return;
         };
@@ -113,12 +111,7 @@ impl Awaited {
     }
 
     fn add(&self, resource: Resource, key: Key, wait: Duration) {
-        if let Some(waker) = self
-            .wakers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&resource)
-        {
+        if let Some(waker) = self.wakers.lock().get(&resource) {
             let wait = wait.max((waker.pace)(&key));
             waker.queue.add_after(key, wait);
         }
@@ -324,16 +317,13 @@ mod tests {
         let (awaited, web) = (Awaited::default(), budget("web", 0).key());
         assert!(!awaited.has(&web));
         awaited.note(&web, &owner(CLONE_SETS, "web"));
-        for waiting in awaited.waiting.lock().unwrap().values_mut() {
+        for waiting in awaited.waiting.lock().values_mut() {
             waiting
                 .values_mut()
                 .for_each(|since| *since = since.checked_sub(WAITS).unwrap());
         }
         assert!(!awaited.has(&web));
         awaited.note(&budget("other", 0).key(), &owner(CLONE_SETS, "other"));
-        assert!(
-            !awaited.waiting.lock().unwrap().contains_key(&web),
-            "it may be gone"
-        );
+        assert!(!awaited.waiting.lock().contains_key(&web), "it may be gone");
     }
 }

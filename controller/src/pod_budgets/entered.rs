@@ -2,12 +2,12 @@
 //! an entry is by the clock of whichever replica wrote it, and so only a process that has just begun goes by that.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_workload::budget::judge::Ruling;
 use berth_workload::budget::ledger::Request;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::BudgetKey;
@@ -76,8 +76,8 @@ impl Entered {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Entry, Instant>> {
-        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, BTreeMap<Entry, Instant>> {
+        self.writes.lock()
     }
 }
 

@@ -1,6 +1,6 @@
 //! How many pods are expected of the workloads of a budget, as they are now.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
@@ -103,7 +103,7 @@ impl PodBudgets {
 
     /// Notes that pods of a namespace changed that budgets hold.
     pub(crate) fn note_change(&self, namespace: &str) {
-        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = self.changed.lock();
         changed.retain(|_, since| since.elapsed() < MOMENT);
         changed.insert(namespace.to_owned(), Instant::now());
     }
@@ -111,7 +111,7 @@ impl PodBudgets {
     /// In how long a budget of this namespace is to be counted once more: the last count may have used what workloads said before the
     /// change that it was about.
     pub(crate) fn counted_again(&self, namespace: &str) -> Option<Duration> {
-        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = self.changed.lock();
         changed
             .get(namespace)
             .filter(|since| since.elapsed() < MOMENT)

@@ -1,13 +1,13 @@
 //! What `explain` says of a plan: which steps the controller carries out now, and which ones a budget holds.
 
 use std::borrow::Cow;
-use std::sync::{Mutex, PoisonError};
 
 use berth_runtime::Key;
 use berth_runtime::executor::Owner;
 use berth_webhook::pods::{Change, Disruption};
 use berth_workload::plan::{Action, Deed, Failure, Plan, Step, Target, Verb};
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS, PODS};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{Budget, BudgetKey, PodBudgets, Stores};
@@ -34,12 +34,7 @@ impl PodBudgets {
 
     /// The copy of a budget, where `explain` has granted something from it.
     pub(super) fn copied(&self, budget: &BudgetKey) -> Option<Budget> {
-        self.copies
-            .get()?
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(budget)
-            .cloned()
+        self.copies.get()?.lock().get(budget).cloned()
     }
 
     /// The plan without the steps that a budget refuses now, and these steps as failures: by the rules of [`Self::admitted`], and

@@ -1,6 +1,6 @@
 //! Who stands in line for one budget: what comes close together is decided together, and written once.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
@@ -290,7 +290,7 @@ impl PodBudgets {
         account: &PodUnavailableBudgetStatus,
     ) -> Result<bool, NotYet> {
         if let Some(copies) = self.copies.get() {
-            let mut copies = copies.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut copies = copies.lock();
             copies.insert(key.clone(), read.with_account(account));
             return Ok(true);
         }

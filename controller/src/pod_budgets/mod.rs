@@ -20,7 +20,7 @@ mod wish;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use berth_api::names::annotation::MIRROR_POD;
@@ -28,6 +28,7 @@ use berth_api::names::condition::ENFORCED;
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
+use parking_lot::Mutex;
 
 use berth_runtime::events::Recorder;
 use berth_runtime::metrics::Metrics;
@@ -358,7 +359,7 @@ impl PodBudgets {
         let stands = self
             .asks
             .has_written(|asks| asks.disruptions.namespaces.contains(namespace));
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         if !stands {
             written.remove(namespace);
             if self.asks.wants(|asks| {
@@ -395,7 +396,7 @@ impl PodBudgets {
         let metadata = budget.metadata();
         let uid = metadata.uid.clone().unwrap_or_default();
         let version = metadata.resource_version.clone();
-        let mut known = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.holds.lock();
         match known.get(&uid) {
             Some((of, holds)) if *of == version => holds.clone(),
             _ => {
@@ -408,10 +409,7 @@ impl PodBudgets {
 
     /// To be called when a budget is gone.
     pub(crate) fn forget(&self, uid: &str) {
-        self.holds
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(uid);
+        self.holds.lock().remove(uid);
     }
 
     async fn draw_from_all(&self, disruption: Disruption) -> Result<Option<String>, NotYet> {

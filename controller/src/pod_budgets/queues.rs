@@ -1,7 +1,8 @@
 //! What comes close together is done together: one works, for all that have come until then.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// What waits, by what it waits for. A key is in it while somebody works on what waits for that.
 pub(super) struct Queues<K, T>(Mutex<BTreeMap<K, Vec<T>>>);
@@ -14,7 +15,7 @@ impl<K, T> Default for Queues<K, T> {
 
 impl<K: Ord + Clone, T> Queues<K, T> {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<K, Vec<T>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Lets one wait; true if nobody works on it, so that the caller must.

@@ -2,7 +2,7 @@
 //! alerts go on.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_runtime::executor::Owner;
@@ -10,6 +10,7 @@ use berth_workload::budget::ledger::Request;
 use berth_workload::plan::Event;
 use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -54,7 +55,7 @@ impl Refusals {
             None => ("Pod", &*pod.metadata.name),
         };
         let [kind, namespace, name, user] = cut([kind, namespace, name, user]);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let mut series = (format!("{kind}_{namespace}_{name}"), user.to_owned());
         if !known.contains(&series) && known.len() >= MOST_SERIES {
             series = (OTHER.to_owned(), OTHER.to_owned());

@@ -1,7 +1,7 @@
 //! What the leader counts from: pods as its store has them, and for how long it knows what was granted.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::{Ledger, LedgerEntry, ProtectedOperation};
@@ -18,6 +18,7 @@ use berth_workload::resource::PODS;
 use futures::future::join_all;
 use jiff::Timestamp;
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::change::each;
@@ -166,8 +167,8 @@ impl Views {
         gone.push_back(uid.into());
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Known> {
+        self.0.lock()
     }
 
     /// How long each entry is known, and whether the store has shown what came of it; what is no entry any more is forgotten.

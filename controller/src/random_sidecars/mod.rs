@@ -5,7 +5,7 @@ mod worlds;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -20,6 +20,7 @@ use berth_webhook::pods::{self, Asks, Injected, Injector, Labels, Lacks, MUTATIN
 use berth_workload::gates::Gates;
 use berth_workload::plan::{Action, Body, Plan, Step};
 use kube::Client;
+use parking_lot::Mutex;
 use proptest::collection::vec;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRunner};
@@ -61,7 +62,7 @@ impl Injector for Counted {
         let answer = self.injection.inject(namespace, labels, pod);
         // What lacks a namespace is asked once more.
         if let Ok(injected) = &answer {
-            self.answers.lock().unwrap().push(injected.pod.is_some());
+            self.answers.lock().push(injected.pod.is_some());
         }
         answer
     }
@@ -180,9 +181,9 @@ impl Scene {
             .map(|(_, labels)| labels.clone());
         let expected = expected(sets, &labels.unwrap_or_default(), pod);
         self.check_probe(pod, &expected).await?;
-        self.counted.answers.lock().unwrap().clear();
+        self.counted.answers.lock().clear();
         let answer = self.create(pod.namespace, &pod.json()).await;
-        let answers = std::mem::take(&mut *self.counted.answers.lock().unwrap());
+        let answers = std::mem::take(&mut *self.counted.answers.lock());
         ensure!(
             expected.is_called != answers.is_empty(),
             "expected {expected:?}, answers {answers:?}, {answer:?}"
@@ -206,7 +207,7 @@ impl Scene {
         has(&created, &expected)?;
         let again = aged(created);
         let second = as_sent(self.create(pod.namespace, &again).await?);
-        let answers = std::mem::take(&mut *self.counted.answers.lock().unwrap());
+        let answers = std::mem::take(&mut *self.counted.answers.lock());
         ensure!(
             expected.is_called != answers.is_empty(),
             "the second time: {answers:?}"

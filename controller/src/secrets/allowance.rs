@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// The most peers that are remembered; beyond them, nobody new has anything done.
@@ -32,7 +32,7 @@ impl Allowance {
     /// Takes one from what a peer has; false where it has none.
     pub(super) fn spend(&self, peer: IpAddr) -> bool {
         let now = Instant::now();
-        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut whole = self.whole.lock();
         if whole.len() >= PEERS {
             whole.retain(|_, at| *at > now);
         }
@@ -78,6 +78,6 @@ mod tests {
         assert!(!allowance.spend(ONE));
         tokio::time::advance(Duration::from_secs(2)).await;
         assert!(allowance.spend(ONE));
-        assert_eq!(allowance.whole.lock().unwrap().len(), 1);
+        assert_eq!(allowance.whole.lock().len(), 1);
     }
 }

@@ -1,9 +1,9 @@
 //! Names that an apiserver did not have a moment ago.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// So long a name is known to be missing.
@@ -50,7 +50,7 @@ impl Missing {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), Instant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,6 +1,8 @@
 //! Whether this replica may call itself ready, and if not, why not.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 
 /// What stands between this replica and readiness, shared with `/readyz`.
 #[derive(Debug, Clone)]
@@ -25,14 +27,10 @@ impl Readiness {
     /// # Errors
     /// The reason why not, in words for a person.
     pub fn check(&self) -> Result<(), String> {
-        self.missing
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-            .map_or(Ok(()), Err)
+        self.missing.read().clone().map_or(Ok(()), Err)
     }
 
     pub(crate) fn set(&self, missing: Option<String>) {
-        *self.missing.write().unwrap_or_else(PoisonError::into_inner) = missing;
+        *self.missing.write() = missing;
     }
 }

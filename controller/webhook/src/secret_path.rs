@@ -5,9 +5,10 @@
 //! authority's key and a number, which any replica raises in the Secret. The leader and all replicas then write the new paths. Replicas
 //! know the next numbers ahead, because the apiserver may call one by a new path before it has read the new number.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -210,8 +211,8 @@ impl SecretPath {
         self.lock().is_known(path, Instant::now())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Seeds> {
-        self.seeds.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Seeds> {
+        self.seeds.lock()
     }
 }
 

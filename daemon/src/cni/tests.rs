@@ -1,13 +1,13 @@
 //! The end of a daemon, with an apiserver that answers as it is set to.
 
 use std::convert::Infallible;
-use std::sync::Mutex;
 
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::{Bytes, Frame};
 use hyper::{Request, Response};
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
@@ -26,9 +26,7 @@ impl Apiserver {
             .uri()
             .query()
             .is_some_and(|query| query.contains("watch=true"));
-        let events = is_watch
-            .then(|| self.events.lock().unwrap().take())
-            .flatten();
+        let events = is_watch.then(|| self.events.lock().take()).flatten();
         let (code, body) = match events {
             Some(events) => (200, StreamBody::new(events).boxed_unsync()),
             None if is_watch => (403, Full::from(status(403).to_string()).boxed_unsync()),

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -142,7 +143,7 @@ impl Connections {
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registry.lock()
     }
 }
 
@@ -172,11 +173,11 @@ impl State {
     }
 
     pub(crate) fn requests(&self) -> Requests {
-        *self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.requests.lock()
     }
 
     fn change(&self, change: impl FnOnce(&mut Requests)) {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = self.requests.lock();
         change(&mut requests);
         requests.since = Instant::now();
         drop(requests);

@@ -1,7 +1,7 @@
 //! Asks every pod over HTTP, all the time.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -82,7 +83,7 @@ impl Asker {
 
     /// Looks at the requests so far.
     pub fn look<T>(&self, at: impl FnOnce(&Requests) -> T) -> T {
-        at(&self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+        at(&self.asked.lock())
     }
 
     /// Ends it and gives all requests.
@@ -94,9 +95,7 @@ impl Asker {
         self.thread
             .join()
             .map_err(|_| anyhow!("the thread that asks pods broke down"))??;
-        Ok(std::mem::take(
-            &mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner),
-        ))
+        Ok(std::mem::take(&mut *self.asked.lock()))
     }
 }
 
@@ -163,10 +162,7 @@ impl Questioner {
                 called_ready: now.called_ready,
                 answer,
             };
-            asked
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(request);
+            asked.lock().push(request);
             sleep(PAUSE).await;
         }
     }

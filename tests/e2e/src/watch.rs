@@ -1,7 +1,7 @@
 //! Records what the server shows.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -12,6 +12,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Client};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -40,7 +41,7 @@ struct State {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -197,7 +198,7 @@ impl NodeImageWatch {
         let version = list.metadata.resource_version.unwrap_or_default();
         let sink = Arc::clone(&seen);
         let task = tokio::spawn(async move {
-            let seen = || sink.lock().unwrap_or_else(PoisonError::into_inner);
+            let seen = || sink.lock();
             let store = |image: NodeImage, _: bool| {
                 if let Ok(versions) = seen().as_mut() {
                     versions.push(image);
@@ -215,11 +216,7 @@ impl NodeImageWatch {
     /// # Errors
     /// When the watch had a gap.
     pub fn seen(&self) -> Result<Vec<NodeImage>> {
-        let seen = self
-            .seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let seen = self.seen.lock().clone();
         seen.map_err(|why| anyhow!("the record of NodeImages is not whole: {why}"))
     }
 }
@@ -259,7 +256,7 @@ impl ReadyIps {
         let sink = Arc::clone(&ready);
         let task = tokio::spawn(async move {
             let store = |slice: EndpointSlice, gone: bool| {
-                let mut slices = sink.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut slices = sink.lock();
                 match gone {
                     true => slices.remove(&name(&slice)),
                     false => slices.insert(name(&slice), slice),
@@ -267,7 +264,7 @@ impl ReadyIps {
             };
             if follow(&api, &labels, version, store).await.is_err() {
                 // Nothing is called ready any more: a request is not judged by what may be out of date.
-                sink.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                sink.lock().clear();
             }
         });
         Ok(ReadyIps { ready, task })
@@ -275,7 +272,7 @@ impl ReadyIps {
 
     /// The IPs that are called ready now.
     pub fn now(&self) -> Vec<String> {
-        let slices = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let slices = self.ready.lock();
         slices.values().flat_map(ready_ips).collect()
     }
 }

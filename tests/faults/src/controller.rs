@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use kube::Client;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
@@ -192,7 +193,7 @@ impl Controller {
 
     /// The writes of the run. Holds the controller's next request up while it lives.
     pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 
     /// Fails when the controller has ended by itself, which it never may.

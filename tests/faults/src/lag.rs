@@ -4,14 +4,15 @@
 //! does not is noted, and fails the run.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::{Stream, StreamExt, stream};
 use http::Uri;
 use http_body_util::BodyExt;
 use hyper::body::Bytes;
 use kube::client::Body;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use tokio::sync::watch;
 
@@ -383,7 +384,7 @@ impl Lines {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The kubelets of all nodes as one process: one watch, one queue, a bounded number of writes at once.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -18,6 +18,7 @@ use http::{Method, Request};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -182,8 +183,8 @@ impl Kubelets {
         }
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Seen>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn seen(&self) -> parking_lot::MutexGuard<'_, HashMap<Key, Seen>> {
+        self.seen.lock()
     }
 
     fn habits(&self, node: &str) -> &Habits {

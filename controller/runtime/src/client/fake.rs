@@ -1,13 +1,14 @@
 //! An apiserver in memory, for tests that need to say when it answers.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// A client whose requests `answer` answers.
@@ -57,7 +58,7 @@ impl SlowWrites {
 
     /// The reasons of the events that were recorded.
     pub(crate) fn recorded(&self) -> Vec<String> {
-        self.events.lock().unwrap().clone()
+        self.events.lock().clone()
     }
 
     async fn respond(self, request: Request<Body>) -> Response<Body> {
@@ -72,7 +73,7 @@ impl SlowWrites {
             return self.lease(&parts.method, body);
         }
         if parts.uri.path().contains("/events") {
-            self.events.lock().unwrap().push(body["reason"].to_string());
+            self.events.lock().push(body["reason"].to_string());
             return answer(StatusCode::CREATED, &body);
         }
         let timeout = query.split('&').find_map(|pair| {
@@ -97,7 +98,7 @@ impl SlowWrites {
     }
 
     fn lease(&self, method: &Method, mut body: Value) -> Response<Body> {
-        let mut stored = self.lease.lock().unwrap();
+        let mut stored = self.lease.lock();
         if *method == Method::GET {
             let missing = || answer(StatusCode::NOT_FOUND, &json!({"message": "no lease"}));
             return stored
@@ -120,7 +121,6 @@ impl SlowWrites {
         body["metadata"]["resourceVersion"] = json!(stored.0.to_string());
         self.lengths
             .lock()
-            .unwrap()
             .extend(body["spec"]["leaseDurationSeconds"].as_u64());
         stored.1 = Some(body.clone());
         answer(StatusCode::OK, &body)

@@ -1,6 +1,6 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -110,11 +110,11 @@ async fn looking_again_is_no_failure() {
     let driver = rig.driver(Leadership::always(), Vec::new());
     let seen = times.clone();
     rig.run_for(driver, Duration::from_secs(16), move |_| {
-        seen.lock().unwrap().push(start.elapsed().as_secs());
+        seen.lock().push(start.elapsed().as_secs());
         std::future::ready(Next::After(Duration::from_secs(5)))
     })
     .await;
-    assert_eq!(*times.lock().unwrap(), [0, 5, 10, 15]);
+    assert_eq!(*times.lock(), [0, 5, 10, 15]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +126,7 @@ async fn what_changed_meanwhile_is_decided_on_again_ever_more_slowly_and_is_no_f
     let driver = rig.driver(Leadership::always(), Vec::new());
     let seen = times.clone();
     rig.run_for(driver, Duration::from_secs(60), move |_| {
-        let mut times = seen.lock().unwrap();
+        let mut times = seen.lock();
         times.push(start.elapsed());
         let next = if times.len() < 6 {
             Next::Again("PatchPod web-1: changed".to_owned())
@@ -136,7 +136,7 @@ async fn what_changed_meanwhile_is_decided_on_again_ever_more_slowly_and_is_no_f
         std::future::ready(next)
     })
     .await;
-    let times = times.lock().unwrap();
+    let times = times.lock();
     let waits: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(waits.len() == 5 && waits[4] > 2 * waits[0], "{waits:?}");
     let text = rig.metrics.encode();
@@ -190,11 +190,11 @@ async fn it_works_only_while_it_leads() {
     };
     let runs = ran.clone();
     let run = rig.run_for(driver, Duration::from_secs(10), move |key| {
-        runs.lock().unwrap().push((key, start.elapsed().as_secs()));
+        runs.lock().push((key, start.elapsed().as_secs()));
         std::future::ready(Next::Done)
     });
     tokio::join!(run, story);
-    assert_eq!(*ran.lock().unwrap(), [(1, 2), (2, 7)]);
+    assert_eq!(*ran.lock(), [(1, 2), (2, 7)]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,11 +249,11 @@ async fn nothing_is_decided_before_the_stores_have_seen_the_writes_of_the_leader
     };
     let runs = ran.clone();
     let run = rig.run_for(driver, Duration::from_secs(10), move |key| {
-        runs.lock().unwrap().push((key, start.elapsed().as_secs()));
+        runs.lock().push((key, start.elapsed().as_secs()));
         std::future::ready(Next::Done)
     });
     tokio::join!(run, story);
-    assert_eq!(*ran.lock().unwrap(), [(1, 2), (2, 4)]);
+    assert_eq!(*ran.lock(), [(1, 2), (2, 4)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,7 @@ mod window;
 mod write;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_workload::merge_patch::merge_patch;
@@ -19,6 +19,7 @@ use berth_workload::plan::{Action, Event, Failure, Outcome, Plan, Stage, Step, T
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use kube::Client;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -309,7 +310,7 @@ impl Executor {
                         failed.retry_after.unwrap_or(RETRY_AFTER),
                         !answer::is_of_budget(&failed),
                     );
-                    let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut quiet = self.quiet.lock();
                     quiet.heard(owner, Instant::now(), wait, of_server);
                 }
                 Err(failed) => {
@@ -350,10 +351,7 @@ impl Executor {
             // A refusal comes sooner than what is done.
             Err(failed) => return self.failed(write, ticket, failed).await.map(|()| 0.0),
         }
-        let (now, mut pace) = (
-            Instant::now(),
-            self.pace.lock().unwrap_or_else(PoisonError::into_inner),
-        );
+        let (now, mut pace) = (Instant::now(), self.pace.lock());
         Ok(pace.answered(write.deed, now.duration_since(began), now))
     }
 
@@ -386,11 +384,7 @@ impl Executor {
     /// Waits while the server wants to be left alone by this workload, but not beyond the end.
     async fn quiet(&self, owner: &str) {
         loop {
-            let until = self
-                .quiet
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .until(owner, Instant::now());
+            let until = self.quiet.lock().until(owner, Instant::now());
             let Some(until) = until else { return };
             tokio::select! {
                 () = tokio::time::sleep_until(until) => {}
@@ -402,7 +396,7 @@ impl Executor {
     /// Waits for a turn among the writes for workloads of this kind. `None` never comes: no semaphore is closed.
     async fn permit(&self, kind: &'static str) -> Option<OwnedSemaphorePermit> {
         let of_kind = {
-            let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut permits = self.permits.lock();
             permits
                 .entry(kind)
                 .or_insert_with(|| Arc::new(Semaphore::new(self.settings.parallel.max(1))))

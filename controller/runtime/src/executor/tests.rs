@@ -109,16 +109,16 @@ async fn a_lease_stays_short_while_writes_are_fast_and_becomes_so_again() {
     leadership.acquired().await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(
-        server.lengths.lock().unwrap().iter().max(),
+        server.lengths.lock().iter().max(),
         Some(&4),
         "nobody needed more"
     );
     let executor = executor(&client, &leadership);
     executor.act(&creates_a_pod(), &owner("1")).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(server.lengths.lock().unwrap().last(), Some(&14));
+    assert_eq!(server.lengths.lock().last(), Some(&14));
     tokio::time::sleep(Duration::from_secs(400)).await;
-    assert_eq!(server.lengths.lock().unwrap().last(), Some(&4));
+    assert_eq!(server.lengths.lock().last(), Some(&4));
     assert!(leadership.is_leader());
 }
 

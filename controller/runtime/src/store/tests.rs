@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde::Deserialize;
 
@@ -132,7 +132,7 @@ fn what_becomes_unreadable_stays_through_lists_until_it_is_gone_or_readable() {
     let store = Store::new(&[]);
     let told = Arc::new(Mutex::new(0));
     let telling = told.clone();
-    store.on_unreadable(move |_| *telling.lock().unwrap() += 1);
+    store.on_unreadable(move |_| *telling.lock() += 1);
     let owner = OwnerKey {
         kind: CLONE_SET,
         namespace: "ns",
@@ -150,7 +150,7 @@ fn what_becomes_unreadable_stays_through_lists_until_it_is_gone_or_readable() {
         store.apply_unreadable(odd(name, name, "3"));
     }
     store.apply_unreadable(odd("never-read", "never-read", "3"));
-    assert_eq!((names().len(), *told.lock().unwrap()), (4, 4));
+    assert_eq!((names().len(), *told.lock()), (4, 4));
     // An older version of it, as a server that lags behind tells it, makes nothing readable.
     store.apply(versioned("readable", "readable", "2"));
     assert_eq!(names().len(), 4);
@@ -167,7 +167,7 @@ fn what_becomes_unreadable_stays_through_lists_until_it_is_gone_or_readable() {
     store.apply(versioned("readable", "readable", "6"));
     store.remove("ns", "deleted", Some("deleted"));
     assert_eq!(names(), ["gone", "never-read"]);
-    let before = *told.lock().unwrap();
+    let before = *told.lock();
     store.begin_list(false);
     store.apply(versioned("readable", "readable", "6"));
     store.end_list("8");
@@ -176,7 +176,7 @@ fn what_becomes_unreadable_stays_through_lists_until_it_is_gone_or_readable() {
         (1, 0),
         "the list has not shown them"
     );
-    assert_eq!(*told.lock().unwrap(), before + 2);
+    assert_eq!(*told.lock(), before + 2);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn mirrored(indexes: &[Index<Thing>]) -> (Arc<Store<Thing>>, Arc<Mutex<Mirror>>)
     let (store, mirror) = (Store::new(indexes), Arc::new(Mutex::new(Mirror::default())));
     let hook = mirror.clone();
     store.on_change(move |change| {
-        let mut mirror = hook.lock().unwrap();
+        let mut mirror = hook.lock();
         match change {
             Change::Applied { old, new } => {
                 let before = mirror.things.insert(new.name.clone(), (**new).clone());
@@ -244,7 +244,7 @@ fn mirrored(indexes: &[Index<Thing>]) -> (Arc<Store<Thing>>, Arc<Mutex<Mirror>>)
 }
 
 fn told(mirror: &Mutex<Mirror>) -> Vec<String> {
-    std::mem::take(&mut mirror.lock().unwrap().told)
+    std::mem::take(&mut mirror.lock().told)
 }
 
 #[test]
@@ -455,7 +455,7 @@ proptest! {
                 }
             }
             let held: BTreeMap<_, _> = store.all().iter().map(|thing| (thing.name.clone(), (**thing).clone())).collect();
-            prop_assert_eq!(&held, &mirror.lock().unwrap().things);
+            prop_assert_eq!(&held, &mirror.lock().things);
             prop_assert_eq!(held.len(), store.len());
             let mut nodes: HashMap<&str, Vec<&Thing>> = HashMap::new();
             held.values().for_each(|thing| nodes.entry(&thing.node).or_default().push(thing));

@@ -1,6 +1,6 @@
 //! Objects that exist and cannot be decoded: nothing is decided on them, and nothing as if they were not there.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use berth_workload::owner::{OwnerKey, Reference};
 
@@ -13,10 +13,7 @@ impl<T: Object> Store<T> {
     /// Calls `hook` when an object has become unreadable, and when one that was has gone. One that has become readable is
     /// told of as every object is.
     pub fn on_unreadable(&self, hook: impl Fn(&Odd) + Send + Sync + 'static) {
-        self.unreadable_hooks
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::new(hook));
+        self.unreadable_hooks.write().push(Arc::new(hook));
     }
 
     /// The object of this name, if it cannot be decoded in the version that it has now.
@@ -142,11 +139,7 @@ impl<T: Object> Store<T> {
     }
 
     pub(super) fn tell_unreadable(&self, changed: impl IntoIterator<Item = Arc<Odd>>) {
-        let hooks = self
-            .unreadable_hooks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let hooks = self.unreadable_hooks.read().clone();
         for odd in changed {
             hooks.iter().for_each(|hook| hook(&odd));
         }

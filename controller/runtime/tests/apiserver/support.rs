@@ -1,7 +1,7 @@
 //! A control plane that the tests share, and requests to it.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use berth_cluster::{Cluster, Options};
@@ -13,6 +13,7 @@ use berth_workload::pod::Pod;
 use http::{Method, Request};
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -22,9 +23,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The control plane of all tests that leave it as it is. The last test that holds it takes it down.
 pub(crate) fn cluster() -> Arc<Cluster> {
     static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
-    let mut shared = SHARED
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut shared = SHARED.lock();
     if let Some(cluster) = shared.upgrade() {
         return cluster;
     }

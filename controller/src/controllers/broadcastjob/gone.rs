@@ -2,7 +2,7 @@
 //! may come when the store does not have them. Each replica keeps them, for each may lead by then, and only the one that leads decides.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use berth_api::v1beta1::broadcastjob::BroadcastJob;
 use berth_kinds::broadcastjob::{
@@ -11,6 +11,7 @@ use berth_kinds::broadcastjob::{
 use berth_runtime::{Change, Object, Store};
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::managed_by;
 use crate::watched::Watched;
@@ -27,7 +28,7 @@ type Missed = BTreeMap<String, Arc<Pod>>;
 
 impl Gone {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Missed>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Keeps a pod that goes after its end.

@@ -1,7 +1,6 @@
 //! Which pods have entries of requests in their gates, so that what a request has left there is found when it is gone.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use berth_kinds::containerrecreaterequest::{entries, let_go_of_gone};
 use berth_runtime::driver::Next;
@@ -10,6 +9,7 @@ use berth_runtime::{Change, Key};
 use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Reads, read};
 use crate::acting::{self, Acting};
@@ -20,7 +20,7 @@ pub(super) struct Entries(Mutex<HashMap<Key, BTreeSet<Box<str>>>>);
 
 impl Entries {
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, BTreeSet<Box<str>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Notes a change of a pod; gives the requests that have an entry in it now.

@@ -1,8 +1,9 @@
 //! Stops that are told with what follows them: a container that runs again soon after its stop is worth one write, not two.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// So long a stop waits to be told with the start of the next container. The daemon's answer stays where it is until then.
 const WITH_START: Duration = Duration::from_secs(2);
@@ -14,7 +15,7 @@ pub(super) struct Untold(Mutex<HashMap<String, Instant>>);
 impl Untold {
     /// How long the status of the request waits yet, where all that it tells is that containers have stopped; `None` is not at all.
     pub(super) fn waits(&self, uid: &str, tells_stops_alone: bool) -> Option<Duration> {
-        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.0.lock();
         if !tells_stops_alone {
             since.remove(uid);
             return None;
@@ -28,10 +29,7 @@ impl Untold {
 
     /// The request is gone.
     pub(super) fn forget(&self, uid: &str) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(uid);
+        self.0.lock().remove(uid);
     }
 }
 
@@ -49,12 +47,12 @@ mod tests {
                 .is_some_and(|left| left <= WITH_START)
         );
         let long_ago = Instant::now().checked_sub(WITH_START).unwrap();
-        untold.0.lock().unwrap().insert("a".to_owned(), long_ago);
+        untold.0.lock().insert("a".to_owned(), long_ago);
         assert_eq!(untold.waits("a", true), None);
         // The next stop of the same request waits anew.
         assert_eq!(untold.waits("a", false), None);
         assert!(untold.waits("a", true).is_some());
         untold.forget("a");
-        assert!(untold.0.lock().unwrap().is_empty());
+        assert!(untold.0.lock().is_empty());
     }
 }

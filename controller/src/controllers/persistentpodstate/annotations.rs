@@ -1,7 +1,7 @@
 //! Annotations of pods that the feed does not keep: read from each ready pod, until it has them all.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_kinds::persistentpodstate::{LONGEST_ANNOTATION, is_outside, wanted_annotations};
@@ -11,6 +11,7 @@ use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
+use parking_lot::Mutex;
 use serde::Deserialize;
 
 /// Pods that are read at once.
@@ -107,8 +108,8 @@ impl Annotations {
         self.all().remove(key);
     }
 
-    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Read>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all(&self) -> parking_lot::MutexGuard<'_, HashMap<Key, Read>> {
+        self.0.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which SidecarSets select a pod.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_runtime::{Change, Object, Store};
@@ -9,6 +9,7 @@ use berth_workload::namespace::Namespace;
 use berth_workload::pod::Pod;
 use berth_workload::selector::Selector;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::watched::Watched;
 
@@ -112,7 +113,7 @@ impl Selectors {
     }
 
     fn all(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// The names of those that select the pod.

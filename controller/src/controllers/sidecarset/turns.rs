@@ -1,11 +1,12 @@
 //! The turns of updates that the leader remembers. A new leader begins without them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_kinds::sidecarset::Turns;
 use berth_runtime::Object;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::watched::Watched;
 
@@ -41,6 +42,6 @@ impl KnownTurns {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (String, Arc<Turns>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

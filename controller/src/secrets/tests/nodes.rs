@@ -1,10 +1,9 @@
 //! A daemon asks for the pull secrets of its own node's pulls, and of another node's.
 
-use std::sync::Mutex;
-
 use berth_http::text;
 use http::StatusCode;
 use hyper::service::service_fn;
+use parking_lot::Mutex;
 
 use super::calls::started;
 use super::*;
@@ -20,7 +19,7 @@ async fn service() -> (PullSecretsService, Arc<Mutex<Vec<String>>>) {
             Some("node-2") => Some(image(&[&secret("b")], &[("2", &["b"])])),
             _ => None,
         };
-        noted.lock().unwrap().push(path);
+        noted.lock().push(path);
         let (code, body) = match found {
             Some(found) => (StatusCode::OK, serde_json::to_string(&found).unwrap()),
             None => (
@@ -58,7 +57,7 @@ async fn a_daemon_gets_the_secrets_of_its_own_nodes_pulls_and_of_no_other_nodes(
             .extensions_mut()
             .insert(CallersNode(Name::parse(node).unwrap()));
         let answer = service.get(request).await.map_err(|status| status.code());
-        let mut paths = read.lock().unwrap().clone();
+        let mut paths = read.lock().clone();
         let node_image = format!("/apis/apps.kruise.io/v1beta1/nodeimages/{node}");
         assert_eq!(
             paths.remove(0),
@@ -89,5 +88,5 @@ async fn a_call_whose_token_nobody_looked_at_is_refused() {
         service.get(request).await.unwrap_err().code(),
         Code::Unauthenticated
     );
-    assert!(read.lock().unwrap().is_empty());
+    assert!(read.lock().is_empty());
 }

@@ -1,8 +1,9 @@
 //! The certificate that is served now, swapped without a restart.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -36,17 +37,14 @@ impl Resolver {
             CertificateDer::pem_slice_iter(cert.as_bytes()).collect::<Result<Vec<_>, _>>()?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes())?;
         let certified = CertifiedKey::from_der(chain, key, provider)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(certified));
+        *self.current.write() = Some(Arc::new(certified));
         Ok(())
     }
 }
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.current
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.current.read().clone()
     }
 }
 

@@ -1,9 +1,10 @@
 //! For how long the certificates are still valid, as a metric.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -32,7 +33,7 @@ impl Validity {
 
     /// This is what the Secret holds.
     pub(crate) fn set(&self, stored: &Stored) {
-        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ends = self.ends.lock();
         ends.serving = stored.leaf.as_ref().map(|leaf| leaf.span.not_after);
         ends.authority = stored.authorities.first().map(|newest| newest.not_after);
     }
@@ -41,7 +42,7 @@ impl Validity {
 impl Collector for Validity {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let ends = {
-            let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+            let ends = self.ends.lock();
             [("serving", ends.serving), ("authority", ends.authority)]
         };
         let help = "Seconds until the webhooks' certificate, or its authority, ends";

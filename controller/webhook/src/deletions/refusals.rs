@@ -1,8 +1,9 @@
 //! The metrics of deletions that were refused, by the peer's names, so that its dashboards and alerts go on.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -63,7 +64,7 @@ impl Counts {
             name: name.to_owned(),
             username: user.to_owned(),
         };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if !known.contains(&series) && known.len() >= MOST_SERIES {
             series = Labels {
                 name: OTHER.to_owned(),

@@ -7,10 +7,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_http::{Caller, Connection};
+use parking_lot::Mutex;
 
 use crate::pods::{DISRUPT_PATH, EVICT_PATH, GATE_PATH, INJECT_PATH, PIN_PATH};
 
@@ -69,7 +69,7 @@ impl Kept {
         let Some(path) = PATHS.into_iter().find(|known| path.starts_with(known)) else {
             return true;
         };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         if all.len() >= MOST {
             all.retain(|_, calls| calls.kept.iter().any(Connection::is_open));
         }

@@ -19,7 +19,7 @@ mod turns;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_http::{
@@ -29,6 +29,7 @@ use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -369,10 +370,7 @@ impl Shared {
     /// Whether a review comes from an address that knows a path which the apiserver alone is told, by this review or by one before. A
     /// stranger's conversions have other memory than the apiserver's.
     fn is_apiserver(&self, handler: Handler, caller: &Caller) -> bool {
-        let mut apiservers = self
-            .apiservers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut apiservers = self.apiservers.lock();
         if !handler.is_secret() {
             return apiservers.contains(&caller.peer());
         }

@@ -1,10 +1,10 @@
 //! The token that the apiserver shows beside the secret paths.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -69,11 +69,7 @@ impl Token {
         if !*self.is_missing.borrow() {
             return;
         }
-        let refused = self
-            .calls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .refused;
+        let refused = self.calls.lock().refused;
         if refused.is_none_or(|refused| now.duration_since(refused) >= COUNTS_FOR) {
             self.is_missing.send_replace(false);
         }
@@ -81,7 +77,7 @@ impl Token {
 
     /// A call shows none, or another one. True at most once a minute, for a warning.
     pub(super) fn refused(&self, now: Instant) -> bool {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock();
         calls.refused = Some(now);
         let warns = calls
             .warned

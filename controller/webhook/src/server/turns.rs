@@ -1,9 +1,10 @@
 //! Turns at what few reviews do at once, shared out by the namespaces of the reviews.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// The longest wait for a turn, and for memory that others hold: less than the apiserver waits for an answer.
@@ -59,7 +60,7 @@ impl Turns {
     }
 
     fn lock(&self) -> MutexGuard<'_, Line<oneshot::Sender<()>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,7 +1,9 @@
 //! Where pods are in their updates, judged once for a decision.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::inplace::steps::Phase;
 use crate::pod::Pod;
@@ -21,7 +23,7 @@ impl Clone for Phases {
 impl Phases {
     /// The pod's phase; judged now, unless it was before.
     pub(super) fn of(&self, pod: &Pod, judge: impl FnOnce() -> Phase) -> Arc<Phase> {
-        let mut judged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut judged = self.0.lock();
         if let Some(phase) = judged.get(&pod.metadata.name) {
             return phase.clone();
         }
@@ -32,6 +34,6 @@ impl Phases {
 
     /// Takes no memory while the decision is carried out.
     pub fn forget(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = HashMap::new();
+        *self.0.lock() = HashMap::new();
     }
 }

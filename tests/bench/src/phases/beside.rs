@@ -1,7 +1,7 @@
 //! Small CloneSets beside a large one that rolls out: whether they get their turn.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::api::{WatchEvent, WatchParams};
 use kube::{Api, ResourceExt};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -141,12 +142,7 @@ impl Small {
         objects::patch(&stage.client, NAMESPACE, kind::CLONE_SET, &name, &patch).await?;
         let (answered, deadline) = (Timestamp::now(), Instant::now() + PATIENCE);
         loop {
-            let seen = self
-                .seen
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .get(&name)
-                .copied();
+            let seen = self.seen.lock().get(&name).copied();
             if let Some(seen) = seen.filter(|seen| *seen > asked) {
                 sleep(PAUSE).await;
                 return Ok(Change {
@@ -204,9 +200,7 @@ async fn watch(stage: &Stage, seen: Seen) -> Result<()> {
                 continue;
             };
             if let Some(owner) = revision.owner_references().first() {
-                seen.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .insert(owner.name.clone(), Timestamp::now());
+                seen.lock().insert(owner.name.clone(), Timestamp::now());
             }
         }
     });

@@ -1,8 +1,9 @@
 //! What a subject holds in memory all along.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -40,11 +41,7 @@ impl Record {
         let record = Arc::clone(self);
         tokio::spawn(async move {
             while let Ok(used) = process::used(pid) {
-                record
-                    .samples
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push((record.now(), used.resident));
+                record.samples.lock().push((record.now(), used.resident));
                 sleep(PERIOD).await;
             }
         })
@@ -52,9 +49,6 @@ impl Record {
 
     /// The samples so far.
     pub(crate) fn samples(&self) -> Vec<Sample> {
-        self.samples
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.samples.lock().clone()
     }
 }

@@ -1,13 +1,14 @@
 //! What objects of a kind have gone through.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use berth_e2e::{objects, watch};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -111,7 +112,7 @@ impl Drop for History {
 }
 
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
+    seen.lock()
 }
 
 async fn list(api: &Api<DynamicObject>) -> Result<(Vec<State>, String)> {

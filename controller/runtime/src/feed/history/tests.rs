@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_workload::pod::Pod;
@@ -6,6 +6,7 @@ use http::header::ACCEPT;
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::*;
@@ -22,7 +23,7 @@ fn server(version: &'static str) -> (Client, Arc<Mutex<Vec<String>>>) {
     let client = fake::apiserver(move |request: Request<Body>| {
         let accept = request.headers()[ACCEPT].to_str().unwrap().to_owned();
         let is_small = accept.contains("PartialObjectMetadataList");
-        noted.lock().unwrap().push(request.uri().to_string());
+        noted.lock().push(request.uri().to_string());
         let answer: Response<Body> = match is_small {
             true => fake::answer(
                 StatusCode::OK,
@@ -65,10 +66,7 @@ async fn a_watch_that_was_cut_short_goes_on_unless_the_server_is_behind_it() {
         );
         assert_eq!((feed.force, feed.doubt), (again, false), "{version}");
         // Any object: with our labels the server would read all of them to find one.
-        assert_eq!(
-            *asked.lock().unwrap(),
-            ["/api/v1/namespaces/ns/pods?limit=1"]
-        );
+        assert_eq!(*asked.lock(), ["/api/v1/namespaces/ns/pods?limit=1"]);
     }
 }
 
@@ -80,7 +78,7 @@ async fn a_server_is_asked_only_in_doubt_and_of_a_watch_that_is_to_go_on() {
         feed.doubt = doubt;
         assert!(feed.look_back(position).await.is_ok());
         assert!(
-            asked.lock().unwrap().is_empty() && !feed.doubt,
+            asked.lock().is_empty() && !feed.doubt,
             "{doubt} {position:?}"
         );
     }

@@ -1,10 +1,9 @@
 //! Reviews of new pods above the size that is read at once.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::*;
 use crate::pods::{INJECT_PATH, Injected, Injector, Labels, Lacks};
 use crate::secret_path::told;
+use parking_lot::Mutex;
 
 /// Notes the namespaces of the pods that it is asked for, and takes its time.
 #[derive(Debug, Default)]
@@ -12,10 +11,7 @@ struct Notes(Mutex<Vec<String>>);
 
 impl Notes {
     fn all(&self) -> Vec<String> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 }
 
@@ -26,10 +22,7 @@ impl Injector for Notes {
 
     fn inject(&self, namespace: &str, _: Option<&Labels>, _: &Value) -> Result<Injected, Lacks> {
         std::thread::sleep(Duration::from_millis(30));
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(namespace.to_owned());
+        self.0.lock().push(namespace.to_owned());
         Ok(Injected::default())
     }
 }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::v1beta1::sidecarset::SidecarSet;
-use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
 use berth_runtime::Object;
 use berth_runtime::driver::Next;
 use berth_runtime::executor::{Executor, Owner};
@@ -21,7 +19,6 @@ use serde::Serialize;
 use crate::injection::Injection;
 use crate::pod_budgets::PodBudgets;
 use crate::pod_pinning::PodPinning;
-use crate::status_metric::StatusMetric;
 
 /// Shared by all controllers.
 pub(crate) struct Acting {
@@ -43,10 +40,6 @@ pub(crate) struct Acting {
     pub(crate) pod_budgets: Arc<PodBudgets>,
     /// Who gives new pods the containers of SidecarSets.
     pub(crate) injection: Arc<Injection>,
-    /// The metric of what pods have of SidecarSets.
-    pub(crate) sidecar_pods: StatusMetric<SidecarSet>,
-    /// The metric of subsets' pods.
-    pub(crate) subset_pods: StatusMetric<UnitedDeployment>,
 }
 
 impl Acting {

@@ -51,18 +51,20 @@ use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
 
+use crate::controller::Controller;
 use crate::controllers::{
-    Controller, broadcastjob, cloneset, containerrecreaterequest, daemonset,
-    distributedpoddisruptionbudget, persistentpodstate, podunavailablebudget, sidecarset,
-    statefulset, uniteddeployment,
+    broadcastjob, cloneset, containerrecreaterequest, daemonset, distributedpoddisruptionbudget,
+    persistentpodstate, podunavailablebudget, sidecarset, statefulset, uniteddeployment,
 };
 use crate::injection::Injection;
 use crate::kinds::Kinds;
 use crate::pod_asks::PodAsks;
-use crate::pod_budgets::{Budget, PodBudgets, native_budgets, told_of};
+use crate::pod_budgets::BudgetStores;
+use crate::pod_budgets::{Budget, PodBudgets, told_of};
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Namespaces, Stores};
 use crate::resize;
+use crate::watched::by_namespace;
 use printed::{Explained, NodeDrain};
 
 /// Prints the plan for one object, as a controller of these flags would carry it out.
@@ -156,7 +158,7 @@ impl Look<'_> {
     async fn at_broadcast_job(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = broadcastjob::Reads::new(&mut stores.reader());
-        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
+        let budgets = self.budget_stores(&mut stores);
         self.read(&stores, || true).await?;
         let Some(job) = reads.jobs.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("BroadcastJob");
@@ -179,7 +181,7 @@ impl Look<'_> {
     async fn at_clone_set(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = cloneset::Reads::new(&mut stores.reader());
-        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
+        let budgets = self.budget_stores(&mut stores);
         self.read(&stores, || {
             reads
                 .clonesets
@@ -209,7 +211,7 @@ impl Look<'_> {
     async fn at_daemon_set(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = daemonset::Reads::new(&mut stores.reader());
-        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
+        let budgets = self.budget_stores(&mut stores);
         self.read(&stores, || true).await?;
         let Some(set) = reads.sets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("DaemonSet");
@@ -232,7 +234,7 @@ impl Look<'_> {
     async fn at_container_recreate_request(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = containerrecreaterequest::Reads::new(&mut stores.reader());
-        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
+        let budgets = self.budget_stores(&mut stores);
         self.read(&stores, || false).await?;
         let Some(request) = reads.requests.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("ContainerRecreateRequest");
@@ -262,7 +264,7 @@ impl Look<'_> {
     async fn at_stateful_set(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = statefulset::Reads::new(&mut stores.reader());
-        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
+        let budgets = self.budget_stores(&mut stores);
         // A node may be why a pod does not go, or is not scheduled.
         self.read(&stores, || true).await?;
         let Some(set) = reads.sets.get(&self.namespaces.explained, self.name) else {
@@ -286,7 +288,7 @@ impl Look<'_> {
     async fn at_sidecar_set(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = sidecarset::Reads::new(&mut stores.reader());
-        let budgets = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
+        let budgets = self.budget_stores(&mut stores);
         self.read(&stores, || false).await?;
         let Some(set) = reads.sets.get("", self.name) else {
             return self.is_missing("SidecarSet");
@@ -301,6 +303,7 @@ impl Look<'_> {
             self.gates,
             &self.namespaces.own,
             &self.run.protected_namespaces,
+            None,
         );
         let (mut snapshot, now) = (reads.observe(&set, &injection), Timestamp::now());
         if snapshot.asked != SidecarsAsked::Never {
@@ -369,7 +372,7 @@ impl Look<'_> {
         let mut stores = Stores::default();
         let reads = podunavailablebudget::Reads::new(&mut stores.reader());
         // Others may hold the same pods.
-        let all = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
+        let all = self.budget_stores(&mut stores);
         self.read(&stores, || true).await?;
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("PodUnavailableBudget");
@@ -406,11 +409,12 @@ impl Look<'_> {
     async fn at_distributed_pod_disruption_budget(&self) -> anyhow::Result<Explained> {
         let mut stores = Stores::default();
         let reads = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
+        let all = self.budget_stores(&mut stores);
         self.read(&stores, || true).await?;
         let Some(budget) = reads.budgets.get(&self.namespaces.explained, self.name) else {
             return self.is_missing("DistributedPodDisruptionBudget");
         };
-        let budgets = self.budgets(&reads);
+        let budgets = self.budgets(&all);
         if let Some(why) = budgets.beyond(&Budget::Distributed(budget.0.clone())) {
             let plan = beyond::plan(&[], &why, None);
             return Ok(self.explained(
@@ -453,31 +457,33 @@ impl Look<'_> {
             explained,
             &budgets,
             &Budget::Distributed(budget.0.clone()),
-            &reads,
+            &all,
         )
         .await
     }
 
+    /// The stores of budgets of the kinds that are worked on.
+    fn budget_stores(&self, stores: &mut Stores) -> BudgetStores {
+        let mut kinds = Kinds::parse(&self.run.custom_resource_enable);
+        BudgetStores::new(&mut stores.reader(), |kind| kinds.has(kind))
+    }
+
     /// The budgets that were read. What they grant stands in copies.
-    fn budgets(&self, reads: &distributedpoddisruptionbudget::Reads) -> Arc<PodBudgets> {
+    fn budgets(&self, stores: &BudgetStores) -> Arc<PodBudgets> {
         let patience = timings::patience(self.run);
-        let budgets = PodBudgets::only_read(
+        PodBudgets::only_read(
             self.client.clone(),
             self.gates,
-            &self.run.cluster_name,
-            patience,
-        );
-        budgets.look_at(reads, |kind| {
-            Kinds::parse(&self.run.custom_resource_enable).has(kind)
-        });
-        budgets
+            Some(stores.clone()),
+            (&self.run.cluster_name, patience, true),
+        )
     }
 
     /// The plan as the controller carries it out now, where the steps wait that a budget refuses; and what comes of these steps.
     async fn carried_out<T: Object>(
         &self,
         plan: &Plan,
-        budgets: &distributedpoddisruptionbudget::Reads,
+        budgets: &BudgetStores,
         of: &T,
     ) -> (Plan, Outcome) {
         let (admitted, failures) = self.budgets(budgets).explained(plan, &Owner::of(of)).await;
@@ -501,20 +507,20 @@ impl Look<'_> {
         mut explained: Explained,
         budgets: &PodBudgets,
         budget: &Budget,
-        reads: &distributedpoddisruptionbudget::Reads,
+        stores: &BudgetStores,
     ) -> anyhow::Result<Explained> {
         explained.heading = "Pods:";
         if let Some(node) = self.node
-            && reads.nodes.get("", node).is_none()
+            && stores.nodes.get("", node).is_none()
         {
             bail!(
                 "there is no node {node:?}; see {}",
                 commands::list("nodes", "")
             );
         }
-        let natives = reads
+        let natives = stores
             .natives
-            .by_index(&native_budgets::BY_NAMESPACE, &self.namespaces.explained);
+            .by_index(&by_namespace(), &self.namespaces.explained);
         let Ok(drains) = budgets.drains(budget, &natives).await else {
             bail!("the apiserver does not say what the budgets of the namespace have: try again")
         };

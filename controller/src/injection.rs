@@ -2,6 +2,7 @@
 
 mod narrowed;
 mod probe;
+pub(crate) mod selectors;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,13 +31,13 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::controllers::sidecarset::selectors::{Compiled, Selectors};
-use crate::controllers::sidecarset::{Reads, history};
 use crate::custom_workloads::CustomWorkloads;
 use crate::pod_asks::{Asking, PodAsks};
-use crate::watched::Watched;
+use crate::reads::Reader;
+use crate::watched::{Watched, sidecar_set_revisions};
 pub(crate) use narrowed::Narrowed;
 use probe::Probes;
+use selectors::{Compiled, Selectors};
 
 /// Who injects, and what for.
 pub(crate) struct Injection {
@@ -45,7 +46,8 @@ pub(crate) struct Injection {
     own_namespace: String,
     /// Namespaces whose pods are left alone.
     protected: BTreeSet<String>,
-    stores: OnceLock<Stores>,
+    /// `None` where no pod gets containers.
+    stores: Option<InjectionStores>,
     /// The text of the rules that were read last, and what it says.
     rules: Mutex<(String, Arc<Rules>)>,
     /// By name: a SidecarSet as it was last asked for, and what it asks for.
@@ -54,12 +56,26 @@ pub(crate) struct Injection {
     probes: Probes,
 }
 
-struct Stores {
+/// What injection reads.
+pub(crate) struct InjectionStores {
     sets: Arc<Store<Watched<SidecarSet>>>,
     selectors: Arc<Selectors>,
     namespaces: Arc<Store<Watched<Namespace>>>,
     revisions: Arc<Store<Watched<Revision>>>,
     configuration: Arc<CustomWorkloads>,
+}
+
+impl InjectionStores {
+    pub(crate) fn new(reader: &mut Reader<'_>) -> Self {
+        let sets = reader.read();
+        Self {
+            selectors: Selectors::of_sets(&sets),
+            sets,
+            namespaces: reader.read(),
+            revisions: reader.read(),
+            configuration: reader.custom_workloads(),
+        }
+    }
 }
 
 /// A SidecarSet, and what is asked of it.
@@ -88,37 +104,29 @@ impl Injection {
         gates: Gates,
         own_namespace: &str,
         protected: &str,
+        stores: Option<InjectionStores>,
     ) -> Arc<Self> {
-        let protected = protected_namespaces(own_namespace, protected);
-        let own_namespace = own_namespace.to_owned();
-        Arc::new(Self {
+        let injection = Arc::new(Self {
             asks,
             gates,
-            own_namespace,
-            protected,
-            stores: OnceLock::new(),
+            own_namespace: own_namespace.to_owned(),
+            protected: protected_namespaces(own_namespace, protected),
+            stores: stores.filter(|_| gates.has(Gate::PodWebhook)),
             latest: Mutex::default(),
             rules: Mutex::default(),
             probes: Probes::default(),
-        })
+        });
+        if let Some(stores) = &injection.stores {
+            injection.asks.ask(injection.clone());
+            injection.follow(&stores.sets);
+        }
+        injection
     }
 
-    /// By these stores; to be called once.
-    pub(crate) fn follow(self: &Arc<Self>, reads: &Reads) {
-        let stores = Stores {
-            sets: reads.sets.clone(),
-            selectors: reads.selectors.clone(),
-            namespaces: reads.namespaces.clone(),
-            revisions: reads.revisions.clone(),
-            configuration: reads.configuration.clone(),
-        };
-        if !self.gates.has(Gate::PodWebhook) || self.stores.set(stores).is_err() {
-            return;
-        }
-        self.asks.ask(self.clone());
+    fn follow(self: &Arc<Self>, sets: &Store<Watched<SidecarSet>>) {
         // The store holds its hooks, so a hook must not hold the store.
         let (asks, this) = (self.asks.clone(), Arc::downgrade(self));
-        reads.sets.on_change(move |change| {
+        sets.on_change(move |change| {
             let is_asked_as_before = matches!(
                 change,
                 Change::Applied { old: Some(old), new } if ask_of(&old.0) == ask_of(&new.0)
@@ -179,7 +187,7 @@ impl Injection {
     /// How many SidecarSets there are.
     fn sets(&self) -> usize {
         self.stores
-            .get()
+            .as_ref()
             .map_or(0, |stores| stores.sets.all().len())
     }
 
@@ -225,8 +233,8 @@ impl Injection {
         new
     }
 
-    fn history(&self, stores: &Stores, set: &Watched<SidecarSet>) -> Vec<Arc<Revision>> {
-        history(&stores.revisions, set, &self.own_namespace)
+    fn history(&self, stores: &InjectionStores, set: &Watched<SidecarSet>) -> Vec<Arc<Revision>> {
+        sidecar_set_revisions(&stores.revisions, set, &self.own_namespace)
     }
 }
 
@@ -295,7 +303,11 @@ fn ask_of(set: &SidecarSet) -> Option<SidecarAsk> {
 
 impl Asking for Injection {
     fn add_to(&self, asks: &mut Asks) -> bool {
-        let Some(stores) = self.stores.get().filter(|stores| stores.sets.is_synced()) else {
+        let Some(stores) = self
+            .stores
+            .as_ref()
+            .filter(|stores| stores.sets.is_synced())
+        else {
             return false;
         };
         let sets = stores.sets.all();
@@ -344,7 +356,7 @@ impl Injection {
     ) -> Result<Injected, Lacks> {
         let stores = self
             .stores
-            .get()
+            .as_ref()
             .ok_or(Lacks::Store(NotYet("SidecarSets")))?;
         for (is_synced, what) in [
             (stores.sets.is_synced(), "SidecarSets"),
@@ -398,7 +410,7 @@ impl Injection {
     /// The SidecarSets that select a pod with these labels in the namespace.
     fn matching<'a>(
         &self,
-        stores: &Stores,
+        stores: &InjectionStores,
         (namespace, asked): (&str, Option<&Labels>),
         label: impl Fn(&str) -> Option<&'a str>,
     ) -> Result<Matching, Lacks> {
@@ -443,7 +455,11 @@ impl Injection {
     /// whom it is not called nothing is done here either: that takes a namespace that is known.
     pub(crate) fn with_sidecars<'a>(&self, plan: &'a Plan) -> Cow<'a, Plan> {
         let is_new_pod = |action: &Action| matches!(action, Action::CreatePod { .. });
-        let Some(stores) = self.stores.get().filter(|stores| !stores.sets.is_empty()) else {
+        let Some(stores) = self
+            .stores
+            .as_ref()
+            .filter(|stores| !stores.sets.is_empty())
+        else {
             return Cow::Borrowed(plan);
         };
         if !plan.actions().any(is_new_pod) {
@@ -455,7 +471,7 @@ impl Injection {
         }))
     }
 
-    fn new_pods_injected(&self, stores: &Stores, mut plan: Plan) -> Plan {
+    fn new_pods_injected(&self, stores: &InjectionStores, mut plan: Plan) -> Plan {
         let steps = plan.stages.iter_mut().flat_map(|stage| &mut stage.steps);
         for action in steps.flat_map(|step| &mut step.actions) {
             let Action::CreatePod { body } = action else {
@@ -476,8 +492,10 @@ impl Injection {
 
     /// What is wrong with a SidecarSet, as far as the stores know others.
     fn faults_of(&self, text: &str) -> Vec<String> {
-        let (Some(stores), Ok(set)) = (self.stores.get(), serde_json::from_str::<SidecarSet>(text))
-        else {
+        let (Some(stores), Ok(set)) = (
+            self.stores.as_ref(),
+            serde_json::from_str::<SidecarSet>(text),
+        ) else {
             return Vec::new();
         };
         if !stores.sets.is_synced() {
@@ -507,7 +525,7 @@ impl Injection {
     fn rules(&self) -> Arc<Rules> {
         let text = self
             .stores
-            .get()
+            .as_ref()
             .and_then(|stores| stores.configuration.configured(allowed::KEY));
         let Some(text) = text else {
             return Arc::default();

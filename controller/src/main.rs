@@ -4,7 +4,9 @@ mod acting;
 mod change;
 mod clusters;
 mod configuration;
+mod controller;
 mod controllers;
+mod custom_resources;
 mod custom_workloads;
 mod ended;
 mod expected_pods;
@@ -18,6 +20,7 @@ mod paced;
 mod pod_asks;
 mod pod_budgets;
 mod pod_pinning;
+mod pod_states;
 mod podset;
 mod prepare_return;
 #[cfg(test)]
@@ -80,6 +83,7 @@ fn main() -> anyhow::Result<()> {
                     run.pod_pinning_fail_closed,
                     protected,
                     Arc::default(),
+                    None,
                 );
                 explain::explain(explain, config, gates, (&cli.run, &pinning)).await
             }

@@ -6,10 +6,10 @@ use berth_api::v1beta1::cloneset::CloneSet;
 use berth_api::v1beta1::daemonset::DaemonSet;
 use berth_kinds::{cloneset, daemonset};
 use berth_runtime::queue::Queue;
-use berth_runtime::{Change, Index, Key, Object, Store};
+use berth_runtime::{Change, Key, Object, Store};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::watched::{CustomResource, Watched};
+use crate::watched::{CustomResource, Watched, by_namespace};
 
 /// A kind whose selectors may overlap.
 pub(crate) trait Overlapping: CustomResource {
@@ -27,11 +27,6 @@ impl Overlapping for DaemonSet {
     fn overlaps(&self, other: &Self) -> bool {
         daemonset::overlap(self, other)
     }
-}
-
-/// Objects by namespace.
-pub(crate) const fn by_namespace<T: CustomResource>() -> Index<Watched<T>> {
-    Index::new("namespace", |object| Some(object.namespace()))
 }
 
 /// The names of older ones that overlap with this one, sorted. Nothing is written to an object because another came after it.

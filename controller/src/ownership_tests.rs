@@ -8,7 +8,7 @@ use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use serde_json::{Value, json};
 
-use crate::controllers::Controller;
+use crate::controller::Controller;
 use crate::controllers::cloneset::{Reads, observe};
 use crate::controllers::nodeimage::{self, managed_pods};
 use crate::reads::Stores;

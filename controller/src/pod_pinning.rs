@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_controller::flags::PinnedBy;
@@ -16,8 +16,8 @@ use berth_workload::pin::pin;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::controllers::persistentpodstate::{TargetKind, age, of_workload};
 use crate::pod_asks::{Asking, PodAsks};
+use crate::pod_states::{TargetKind, age, of_workload};
 use crate::watched::Watched;
 
 /// Who pins pods, and for whose the pod webhook is called.
@@ -27,7 +27,8 @@ pub(crate) struct PodPinning {
     /// Namespaces for whose pods the webhook is not called.
     protected: BTreeSet<String>,
     asks: Arc<PodAsks>,
-    records: OnceLock<Arc<Store<Watched<PersistentPodState>>>>,
+    /// `None` where PersistentPodStates are not worked on.
+    records: Option<Arc<Store<Watched<PersistentPodState>>>>,
     /// How often records came, went or got another spec.
     changes: AtomicU64,
     /// What followed from the records after so many changes.
@@ -40,9 +41,10 @@ impl PodPinning {
         fail_closed: bool,
         protected: BTreeSet<String>,
         asks: Arc<PodAsks>,
+        records: Option<Arc<Store<Watched<PersistentPodState>>>>,
     ) -> Arc<Self> {
-        let (records, changes, scope) = Default::default();
-        Arc::new(Self {
+        let (changes, scope) = Default::default();
+        let pinning = Arc::new(Self {
             by,
             fail_closed,
             protected,
@@ -50,7 +52,12 @@ impl PodPinning {
             records,
             changes,
             scope,
-        })
+        });
+        if let Some(records) = pinning.records.as_ref().filter(|_| by == PinnedBy::Webhook) {
+            pinning.asks.ask(pinning.clone());
+            pinning.follow(records);
+        }
+        pinning
     }
 
     /// To be told when it was written for whose pods the webhook is called.
@@ -58,12 +65,8 @@ impl PodPinning {
         self.asks.on_written(hook);
     }
 
-    /// By these records; to be called once.
-    pub(crate) fn follow(self: &Arc<Self>, states: &Arc<Store<Watched<PersistentPodState>>>) {
-        if self.records.set(states.clone()).is_err() || self.by != PinnedBy::Webhook {
-            return;
-        }
-        self.asks.ask(self.clone());
+    fn follow(self: &Arc<Self>, states: &Store<Watched<PersistentPodState>>) {
+        // The store holds its hooks, so a hook must not hold the store.
         let (asks, this) = (self.asks.clone(), Arc::downgrade(self));
         states.on_change(move |change| {
             let is_same =
@@ -118,7 +121,7 @@ impl PodPinning {
     }
 
     fn scope_now(&self) -> Option<Scope> {
-        let records = self.records.get()?.all();
+        let records = self.records.as_ref()?.all();
         let is_asked = |state: &PersistentPodState| {
             TargetKind::of(state) != TargetKind::Ours && !self.is_protected(state)
         };
@@ -143,7 +146,7 @@ impl Asking for PodPinning {
         // Changes of the store come after it is complete, too, so nothing more is to be waited for.
         let Some(scope) = self
             .records
-            .get()
+            .as_ref()
             .filter(|records| records.is_synced())
             .and_then(|_| self.scope())
         else {
@@ -188,7 +191,7 @@ impl fmt::Debug for PodPinning {
 
 impl Records for PodPinning {
     fn keeper(&self, namespace: &str, workload: (&str, &str, &str)) -> Option<String> {
-        of_workload(self.records.get()?, namespace, workload)?
+        of_workload(self.records.as_ref()?, namespace, workload)?
             .metadata
             .name
             .clone()
@@ -197,7 +200,7 @@ impl Records for PodPinning {
     fn pin(&self, namespace: &str, pod: &mut Value) -> Result<bool, NotYet> {
         let records = self
             .records
-            .get()
+            .as_ref()
             .filter(|records| records.is_synced())
             .ok_or(NotYet("PersistentPodStates"))?;
         let mut owners = pod["metadata"]["ownerReferences"]

@@ -18,7 +18,6 @@ use kube::Client;
 
 use crate::custom_workloads::CustomWorkloads;
 pub(crate) use crate::read::Read;
-use crate::unreadable;
 
 /// One store for each kind that any controller reads.
 #[derive(Default)]
@@ -230,13 +229,21 @@ pub(crate) struct Follow<'a> {
     pub(crate) tasks: &'a Supervisor,
 }
 
+/// What is said of an object that cannot be read, in an event and in the condition.
+pub(crate) fn unreadable_message(resource: &Resource, odd: &feed::Odd) -> String {
+    format!(
+        "{} {} cannot be read, and what Berth last read of it stays in force until it changes: {}",
+        resource.kind, odd.name, odd.error
+    )
+}
+
 /// Says of an object that nothing is done for it: what the schema lets through and the types do not.
 fn say_unreadable(resource: Resource, recorder: Recorder) -> feed::OddHook {
     Arc::new(move |odd: &feed::Odd| {
         let event = Event {
             warning: true,
             reason: "Unreadable",
-            message: unreadable::message(&resource, odd),
+            message: unreadable_message(&resource, odd),
         };
         let feed::Odd {
             namespace,

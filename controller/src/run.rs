@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use berth_api::v1beta1::sidecarset::SidecarSet;
+use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
 use berth_controller::flags::{PinnedBy, Run};
 use berth_controller::secrets::{self, PullSecretsService};
 use berth_controller::timings;
@@ -14,6 +16,7 @@ use berth_runtime::executor::{self, Executor};
 use berth_runtime::expectations::Expectations;
 use berth_runtime::handover;
 use berth_runtime::metrics::Metrics;
+use berth_runtime::object::{PERSISTENT_POD_STATES, SIDECAR_SETS};
 use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{CancellationToken, TaskTracker, client, http};
 use berth_webhook::deletions::RefusedDeletions;
@@ -21,6 +24,7 @@ use berth_webhook::{PodIdentity, Readiness};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::resource::{
     CONTAINER_RECREATE_REQUESTS, DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
+    UNITED_DEPLOYMENTS,
 };
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,15 +32,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::acting::Acting;
 use crate::clusters::{self, Answering, Clusters};
 use crate::controllers::{self, Starter};
-use crate::injection::Injection;
+use crate::injection::{Injection, InjectionStores};
 use crate::kinds::Kinds;
 use crate::pod_asks::{AllGated, AllRequests, PodAsks};
-use crate::pod_budgets::PodBudgets;
 use crate::pod_budgets::refusals::Refusals;
+use crate::pod_budgets::{self, BudgetStores, PodBudgets};
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
-use crate::status_metric::StatusMetric;
+use crate::status_metric;
 use crate::switched_off::{Promise, take_back};
 
 /// How long a write may stay unseen before the object is read again.
@@ -61,13 +65,21 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         berth_webhook::Validity::default(),
         berth_webhook::ReviewMetrics::default(),
     );
-    let (sidecar_pods, subset_pods) = (StatusMetric::default(), StatusMetric::default());
+    let mut kinds = Kinds::parse(&flags.custom_resource_enable);
+    let mut stores = Stores::default();
+    let mut reader = stores.reader();
+    let sidecar_sets = kinds.has(SIDECAR_SETS.kind).then(|| reader.read());
+    let united_deployments = kinds.has(UNITED_DEPLOYMENTS.kind).then(|| reader.read());
     let refusals = Refusals::default();
     let (refused_deletions, answering) = (RefusedDeletions::default(), Answering::default());
     let metrics = Metrics::new(|registry| {
         expectations.register(registry);
-        sidecar_pods.register(registry);
-        subset_pods.register(registry);
+        if let Some(store) = &sidecar_sets {
+            status_metric::register::<SidecarSet>(registry, store);
+        }
+        if let Some(store) = &united_deployments {
+            status_metric::register::<UnitedDeployment>(registry, store);
+        }
         refusals.register(registry);
         validity.register(registry);
         reviews.register(registry);
@@ -75,6 +87,17 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         answering.register(registry);
     });
     let client = client::connect(config, metrics.clone())?;
+    // The lease is given back only when the last write has ended.
+    let stop_election = CancellationToken::new();
+    let identity = identity(flags);
+    let (recorder, events) = Recorder::new(
+        client.clone(),
+        "berth-controller",
+        &identity,
+        metrics.clone(),
+        stop_election.clone(),
+    );
+    tasks.spawn_until(&stop_election, "recorder of events", events);
     let clusters = Clusters::new(other_clusters(flags), metrics.clone(), answering);
     let asks = Arc::<PodAsks>::default();
     let injection = Injection::new(
@@ -82,6 +105,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         gates,
         &flags.namespace,
         &flags.protected_namespaces,
+        sidecar_sets.map(|_| InjectionStores::new(&mut reader)),
     );
     let protected = injection.protected().clone();
     let pod_pinning = PodPinning::new(
@@ -89,24 +113,32 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         flags.pod_pinning_fail_closed,
         protected,
         asks.clone(),
+        kinds.has(PERSISTENT_POD_STATES.kind).then(|| reader.read()),
     );
     if gates.has(Gate::KruisePodReadinessGate) {
         asks.ask(Arc::new(AllGated(injection.protected().clone())));
     }
-    let pod_budgets = PodBudgets::new(
-        (client.clone(), clusters.clone()),
-        asks.clone(),
+    let has_budgets = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS]
+        .map(|resource| kinds.has(resource.kind))
+        .contains(&true);
+    let parts = pod_budgets::Parts {
+        client: client.clone(),
+        clusters: clusters.clone(),
+        asks: asks.clone(),
+        stores: has_budgets.then(|| BudgetStores::new(&mut reader, |kind| kinds.has(kind))),
+        recorder: Some(recorder.clone()),
+        refusals: refusals.clone(),
+        in_copies: false,
+    };
+    let settings = pod_budgets::Settings {
         gates,
-        injection.protected().clone(),
-        (
-            flags.budgets_fail_open,
-            flags.budgets_exempt.iter().cloned().collect(),
-            &flags.namespace,
-        ),
-        refusals.clone(),
-        timings::patience(flags),
-    );
-    let mut kinds = Kinds::parse(&flags.custom_resource_enable);
+        protected: injection.protected().clone(),
+        fails_open: flags.budgets_fail_open,
+        exempt: flags.budgets_exempt.iter().cloned().collect(),
+        own_namespace: flags.namespace.clone(),
+        patience: timings::patience(flags),
+    };
+    let pod_budgets = PodBudgets::new(parts, settings);
     if kinds.has(CONTAINER_RECREATE_REQUESTS.kind) && gates.has(Gate::PodWebhook) {
         asks.ask(Arc::new(AllRequests));
     }
@@ -134,9 +166,6 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     );
     tasks.spawn_fallible("webhooks", webhook.join());
 
-    // The lease is given back only when the last write has ended.
-    let stop_election = CancellationToken::new();
-    let identity = identity(flags);
     let leadership = elect(
         flags,
         &identity,
@@ -145,15 +174,6 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         &expectations,
         (&tasks, &stop_election),
     );
-    let (recorder, events) = Recorder::new(
-        client.clone(),
-        "berth-controller",
-        &identity,
-        metrics.clone(),
-        stop_election.clone(),
-    );
-    tasks.spawn_until(&stop_election, "recorder of events", events);
-    pod_budgets.tell_by(recorder.clone());
 
     let resize = resize::discover(&client, gates, &stop).await;
     let settings = executor::Settings {
@@ -178,8 +198,6 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         pod_pinning,
         pod_budgets,
         injection,
-        sidecar_pods,
-        subset_pods,
     });
     let (handover, catching_up) = handover::run(
         client.clone(),
@@ -195,7 +213,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         handover: &handover,
         metrics: &metrics,
         tasks: &tasks,
-        stores: Stores::default(),
+        stores,
         drivers: TaskTracker::new(),
     };
     starter.start_all();

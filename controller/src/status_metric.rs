@@ -1,7 +1,7 @@
 //! Gauges of pods, read from the statuses of a kind at each scrape. What is deleted has no series.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_api::v1beta1::uniteddeployment::{SubsetStatus, UnitedDeployment};
@@ -103,38 +103,20 @@ fn by_state(
 }
 
 /// The metric of one kind.
-pub(crate) struct StatusMetric<K>(Arc<OnceLock<Arc<Store<Watched<K>>>>>);
+struct StatusMetric<K>(Arc<Store<Watched<K>>>);
 
-impl<K> Clone for StatusMetric<K> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<K> Default for StatusMetric<K> {
-    fn default() -> Self {
-        Self(Arc::default())
-    }
-}
-
-impl<K: Kind + CountsPods> StatusMetric<K> {
-    pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register_collector(Box::new(self.clone()));
-    }
-
-    /// Reads the statuses of this store; the first store counts.
-    pub(crate) fn follow(&self, store: &Arc<Store<Watched<K>>>) {
-        self.0.get_or_init(|| store.clone());
-    }
+/// Registers the metric of one kind.
+pub(crate) fn register<K: Kind + CountsPods>(
+    registry: &mut Registry,
+    store: &Arc<Store<Watched<K>>>,
+) {
+    registry.register_collector(Box::new(StatusMetric(store.clone())));
 }
 
 impl<K: Kind + CountsPods> Collector for StatusMetric<K> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Some(store) = self.0.get() else {
-            return Ok(());
-        };
         let mut encoder = encoder.encode_descriptor(K::METRIC, K::HELP, None, MetricType::Gauge)?;
-        let all = store.all();
+        let all = self.0.all();
         let series = all.iter().flat_map(|object| object.0.series());
         for (labels, count) in series.take(MOST_SERIES) {
             ConstGauge::<i64>::new(count.into()).encode(encoder.encode_family(&labels)?)?;
@@ -165,11 +147,7 @@ mod tests {
     }
 
     fn metrics<K: Kind + CountsPods>(store: &Arc<Store<Watched<K>>>) -> Arc<Metrics> {
-        let metric = StatusMetric::default();
-        let metrics = Metrics::new(|registry| metric.register(registry));
-        assert!(!metrics.encode().contains(K::METRIC), "no store yet");
-        metric.follow(store);
-        metrics
+        Metrics::new(|registry| register(registry, store))
     }
 
     fn united(subsets: usize) -> Value {

@@ -14,15 +14,8 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use crate::acting::Acting;
+use crate::reads::unreadable_message;
 use crate::told::Told;
-
-/// What is said of an object that cannot be read, in an event and in the condition.
-pub(crate) fn message(resource: &Resource, odd: &Odd) -> String {
-    format!(
-        "{} {} cannot be read, and what Berth last read of it stays in force until it changes: {}",
-        resource.kind, odd.name, odd.error
-    )
-}
 
 /// What is read of an object that cannot be read: nothing of what may be too large or too deep.
 #[derive(Deserialize)]
@@ -109,7 +102,7 @@ async fn write_condition(acting: &Acting, resource: Resource, odd: &Odd) -> Resu
         return Ok(());
     }
     let old = status.unwrap_or_else(|| json!({}));
-    let new = with_condition(&old, &message(&resource, odd), Timestamp::now());
+    let new = with_condition(&old, &unreadable_message(&resource, odd), Timestamp::now());
     let target = Target {
         namespace: odd.namespace.clone(),
         name: odd.name.clone(),

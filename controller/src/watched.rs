@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use berth_api::names::label;
 use berth_api::v1beta1::cloneset::CloneSet;
+use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_api::v1beta1::statefulset::StatefulSet;
 use berth_runtime::object::owner_key;
 use berth_runtime::store::{Index, pods};
@@ -15,7 +16,7 @@ use berth_workload::node::Node;
 use berth_workload::node::image::NodeImage;
 use berth_workload::owner::{self, Reference};
 use berth_workload::pod::{self, Metadata, Owner, Pod};
-use berth_workload::revision::Revision;
+use berth_workload::revision::{self, Revision};
 use berth_workload::stateful_workload::StatefulWorkload;
 use berth_workload::untyped_workload::{UntypedWorkload, is_united};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -183,10 +184,24 @@ impl Read for Pod {
 }
 
 /// By the uid of a SidecarSet: its revisions. It is in no namespace, and they are in the controller's.
-pub(crate) const REVISIONS_OF_SIDECAR_SETS: Index<Watched<Revision>> =
-    Index::new("sidecarsets", |revision| {
-        managing_set(&revision.0.metadata).map(|owner| &*owner.uid)
-    });
+const REVISIONS_OF_SIDECAR_SETS: Index<Watched<Revision>> = Index::new("sidecarsets", |revision| {
+    managing_set(&revision.0.metadata).map(|owner| &*owner.uid)
+});
+
+/// The SidecarSet's revisions in this namespace, sorted oldest first.
+pub(crate) fn sidecar_set_revisions(
+    revisions: &Store<Watched<Revision>>,
+    set: &Watched<SidecarSet>,
+    own_namespace: &str,
+) -> Vec<Arc<Revision>> {
+    let of_set = revisions.by_index(&REVISIONS_OF_SIDECAR_SETS, set.uid());
+    let here = of_set
+        .iter()
+        .filter(|revision| revision.namespace() == own_namespace);
+    let mut revisions: Vec<_> = here.map(|revision| revision.0.clone()).collect();
+    revision::sort(&mut revisions);
+    revisions
+}
 
 /// The SidecarSet that manages the object, if one does.
 pub(crate) fn managing_set(metadata: &Metadata) -> Option<&Owner> {
@@ -250,6 +265,29 @@ impl Read for Watched<UntypedWorkload> {
         let is_orphan = || owner::controller(&self.0.metadata).is_none();
         is_united(&self.0.metadata) || self.0.label(label::SUBSET_NAME).is_some() && is_orphan()
     }
+}
+
+impl Read for Watched<NodeImage> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
+impl Read for Watched<Namespace> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[])
+    }
+}
+
+impl Read for Watched<NativeBudget> {
+    fn store() -> Arc<Store<Self>> {
+        Store::new(&[by_namespace()])
+    }
+}
+
+/// Objects by namespace.
+pub(crate) const fn by_namespace<T: Kind>() -> Index<Watched<T>> {
+    Index::new("namespace", |object| Some(object.namespace()))
 }
 
 /// By namespace, those that nobody controls.

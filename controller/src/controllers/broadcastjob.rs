@@ -26,12 +26,12 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
-use crate::controllers::Controller;
+use crate::controller::Controller;
 use crate::paced::Paced;
-use crate::reads::{Read, Reader};
+use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
-use crate::watched::{CustomResource, Watched};
+use crate::watched::Watched;
 use gone::Gone;
 
 /// What a decision about a BroadcastJob is made of.
@@ -52,16 +52,6 @@ struct AllNews(Mutex<HashMap<Key, News>>);
 /// By uid of a job: when it was last looked at.
 #[derive(Default)]
 struct Looked(Mutex<HashMap<String, Instant>>);
-
-impl CustomResource for BroadcastJob {
-    const RESOURCE: Resource = BROADCAST_JOBS;
-}
-
-impl Read for Watched<BroadcastJob> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[])
-    }
-}
 
 impl Controller for Reads {
     const RESOURCE: Resource = BROADCAST_JOBS;

@@ -18,15 +18,14 @@ use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
 use crate::change;
-use crate::controllers::Controller;
-use crate::controllers::nodeimage::PREPULLED_CLONE_SETS;
+use crate::controller::Controller;
 use crate::ended::EndedPods;
 use crate::overlapping;
 use crate::podset::{Observed, PodSetReads};
-use crate::reads::{Read, Reader};
+use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
-use crate::watched::{CustomResource, SUBSET_CLONE_SETS, Watched};
+use crate::watched::Watched;
 
 /// What a decision about a CloneSet is made of.
 pub(crate) struct Reads {
@@ -34,20 +33,6 @@ pub(crate) struct Reads {
     pub(crate) of_pods: PodSetReads,
     told: Told,
     ended: EndedPods<Option<Ended>>,
-}
-
-impl CustomResource for CloneSet {
-    const RESOURCE: Resource = object::CLONE_SETS;
-}
-
-impl Read for Watched<CloneSet> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[
-            overlapping::by_namespace(),
-            PREPULLED_CLONE_SETS,
-            SUBSET_CLONE_SETS,
-        ])
-    }
 }
 
 impl Controller for Reads {

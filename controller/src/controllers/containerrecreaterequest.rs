@@ -19,7 +19,6 @@ use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::object::CONTAINER_RECREATE_REQUESTS;
 use berth_runtime::queue::Queue;
-use berth_runtime::store::Index;
 use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::node::image::NodeImage;
@@ -34,10 +33,11 @@ use serde_json::value::RawValue;
 
 use crate::acting::Acting;
 use crate::change::each;
-use crate::controllers::Controller;
+use crate::controller::Controller;
+use crate::custom_resources::requests_of_pod;
 use crate::paced::at_latest;
-use crate::reads::{Read, Reader};
-use crate::watched::{CustomResource, Watched};
+use crate::reads::Reader;
+use crate::watched::Watched;
 use left::Entries;
 use untold::Untold;
 
@@ -48,34 +48,6 @@ pub(crate) struct Reads {
     images: Arc<Store<Watched<NodeImage>>>,
     left: Arc<Entries>,
     untold: Arc<Untold>,
-}
-
-impl CustomResource for ContainerRecreateRequest {
-    const RESOURCE: Resource = CONTAINER_RECREATE_REQUESTS;
-}
-
-impl Read for Watched<ContainerRecreateRequest> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[BY_POD])
-    }
-}
-
-/// By the name of the pod, of whatever namespace.
-const BY_POD: Index<Watched<ContainerRecreateRequest>> =
-    Index::new("pod", |request| Some(&*request.0.spec.pod_name));
-
-/// All requests that name the pod.
-pub(crate) fn of_pod(
-    requests: &Store<Watched<ContainerRecreateRequest>>,
-    namespace: &str,
-    pod: &str,
-) -> Vec<Arc<ContainerRecreateRequest>> {
-    let of_name = requests.by_index(&BY_POD, pod);
-    of_name
-        .iter()
-        .filter(|request| request.namespace() == namespace)
-        .map(|request| request.0.clone())
-        .collect()
 }
 
 impl Controller for Reads {
@@ -155,7 +127,7 @@ impl Controller for Reads {
                             is_open(request)
                                 || request.metadata.uid.as_deref() == Some(&*stop.request)
                         };
-                        let of_pod = of_pod(&requests, &stop.namespace, &stop.name);
+                        let of_pod = requests_of_pod(&requests, &stop.namespace, &stop.name);
                         of_pod
                             .iter()
                             .filter(is_concerned)
@@ -275,7 +247,7 @@ impl Reads {
         };
         Ok(Snapshot {
             request: request.0.clone(),
-            of_pod: of_pod(
+            of_pod: requests_of_pod(
                 &self.requests,
                 request.namespace(),
                 &request.0.spec.pod_name,
@@ -314,7 +286,7 @@ fn wake_open(
     namespace: &str,
     pod: &str,
 ) {
-    of_pod(requests, namespace, pod)
+    requests_of_pod(requests, namespace, pod)
         .iter()
         .filter(|request| is_open(request))
         .for_each(|request| queue.add(key(request)));

@@ -24,16 +24,15 @@ use parking_lot::Mutex;
 
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
-use crate::controllers::Controller;
-use crate::controllers::nodeimage::PREPULLED_DAEMON_SETS;
+use crate::controller::Controller;
 use crate::ended::EndedPods;
 use crate::overlapping;
 use crate::paced::Paced;
 use crate::podset::{Observed, PodSetReads, wake_owner};
-use crate::reads::{Read, Reader};
+use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
-use crate::watched::{CustomResource, Watched};
+use crate::watched::Watched;
 
 /// What a decision about a DaemonSet is made of.
 pub(crate) struct Reads {
@@ -47,16 +46,6 @@ pub(crate) struct Reads {
 
 /// Which changes of nodes concern which DaemonSet.
 type AllNews = Arc<Mutex<HashMap<Key, News>>>;
-
-impl CustomResource for DaemonSet {
-    const RESOURCE: Resource = object::DAEMON_SETS;
-}
-
-impl Read for Watched<DaemonSet> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[overlapping::by_namespace(), PREPULLED_DAEMON_SETS])
-    }
-}
 
 impl Controller for Reads {
     const RESOURCE: Resource = object::DAEMON_SETS;

@@ -15,7 +15,7 @@ use berth_runtime::driver::Next;
 use berth_runtime::object::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
-use berth_runtime::{Change, Index, Key, Object, Resource, Store};
+use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::Unknown;
 use berth_workload::budget::expected::asked_again;
@@ -29,18 +29,15 @@ use tokio::time::Instant;
 
 use crate::acting::Acting;
 use crate::change::each;
-use crate::controllers::Controller;
+use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
 use crate::paced::{Paced, at_latest, nothing_is_urgent};
 use crate::pod_budgets::views::{self, Views};
-use crate::pod_budgets::{Budget, PodBudgets, native_budgets};
-use crate::reads::{Read, Reader};
-use crate::watched::{CustomResource, Watched};
+use crate::pod_budgets::{Budget, PodBudgets};
+use crate::reads::Reader;
+use crate::watched::Watched;
+use crate::watched::by_namespace;
 use members::Naming;
-
-/// By namespace.
-pub(crate) const BY_NAMESPACE: Index<Watched<DistributedPodDisruptionBudget>> =
-    Index::new("namespace", |budget| Some(budget.namespace()));
 
 /// The most budgets whose generation is remembered. Who is forgotten keeps a lowered floor for longer.
 const MOST_GENERATIONS: usize = 10_000;
@@ -56,16 +53,6 @@ pub(crate) struct Reads {
     views: Views,
     /// By uid: the newest generation, and since when it is known here.
     generations: Mutex<BTreeMap<String, (i64, Instant)>>,
-}
-
-impl CustomResource for DistributedPodDisruptionBudget {
-    const RESOURCE: Resource = DISTRIBUTED_POD_DISRUPTION_BUDGETS;
-}
-
-impl Read for Watched<DistributedPodDisruptionBudget> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[BY_NAMESPACE])
-    }
 }
 
 impl Controller for Reads {
@@ -87,7 +74,6 @@ impl Controller for Reads {
 
     /// Wakes a budget when it changes, one of those that it names, one that may hold the same pods, one of its pods, or of their nodes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        acting.pod_budgets.follow_distributed(self);
         let (to, all) = (queue.clone(), Arc::downgrade(&self.budgets));
         acting
             .pod_budgets
@@ -250,9 +236,7 @@ impl Reads {
             view: &view,
         };
         let (others, may_share) = naming.others(self, budgets).await?;
-        let natives = self
-            .natives
-            .by_index(&native_budgets::BY_NAMESPACE, namespace);
+        let natives = self.natives.by_index(&by_namespace(), namespace);
         let uid = budget.uid();
         Ok(Snapshot {
             budget: budget.0.clone(),

@@ -14,7 +14,7 @@ use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
-use crate::controllers::Controller;
+use crate::controller::Controller;
 use crate::reads::Reader;
 
 /// What a decision about such a pod is made of.

@@ -16,24 +16,14 @@ use jiff::Timestamp;
 
 use crate::acting::Acting;
 use crate::change::each;
-use crate::controllers::Controller;
-use crate::reads::{Read, Reader};
-use crate::watched::{CustomResource, Watched};
+use crate::controller::Controller;
+use crate::reads::Reader;
+use crate::watched::Watched;
 
 /// What a decision is made of.
 pub(crate) struct Reads {
     lists: Arc<Store<Watched<ImageListPullJob>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
-}
-
-impl CustomResource for ImageListPullJob {
-    const RESOURCE: Resource = IMAGE_LIST_PULL_JOBS;
-}
-
-impl Read for Watched<ImageListPullJob> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[])
-    }
 }
 
 impl Controller for Reads {

@@ -9,42 +9,24 @@ use berth_runtime::driver::Next;
 use berth_runtime::object::IMAGE_PULL_JOBS;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
-use berth_runtime::{Change, Key, Object, Owned, Resource, Store, turn};
+use berth_runtime::{Change, Key, Object, Resource, Store, turn};
 use berth_workload::gates::Gates;
 use berth_workload::node::image::NodeImage;
-use berth_workload::owner::{self, Reference};
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::Pod;
 use berth_workload::pull::closed;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
-use crate::controllers::Controller;
-use crate::controllers::sidecarset::JOBS_OF_SIDECAR_SETS;
-use crate::reads::{Read, Reader};
-use crate::watched::{CustomResource, Watched};
+use crate::controller::Controller;
+use crate::reads::Reader;
+use crate::watched::Watched;
 
 /// What a decision is made of.
 pub(crate) struct Reads {
     pods: Arc<Store<Pod>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
-}
-
-impl CustomResource for ImagePullJob {
-    const RESOURCE: Resource = IMAGE_PULL_JOBS;
-}
-
-impl Read for Watched<ImagePullJob> {
-    fn store() -> Arc<Store<Self>> {
-        Store::with_owners(&[JOBS_OF_SIDECAR_SETS])
-    }
-}
-
-impl Owned for Watched<ImagePullJob> {
-    fn owner(&self) -> Option<Reference<'_>> {
-        owner::controller(&self.0.metadata)
-    }
 }
 
 impl Controller for Reads {

@@ -12,7 +12,7 @@ use berth_workload::node::image::NodeImage;
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
-use crate::controllers::Controller;
+use crate::controller::Controller;
 use crate::reads::Reader;
 use crate::watched::Watched;
 

@@ -17,23 +17,24 @@ use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::object::{NODE_IMAGES, owner_key};
 use berth_runtime::queue::Queue;
-use berth_runtime::store::{Index, pods};
+use berth_runtime::store::pods;
 use berth_runtime::{Change, Key, Object, Owned, Resource, Store};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::inplace::sidecars;
 use berth_workload::node::Node;
 use berth_workload::node::image::{NodeImage, is_asked_by, owners};
 use berth_workload::pod::{Metadata, Pod};
-use berth_workload::prepull;
 use berth_workload::recreate::stop::Requested;
 use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 
 use crate::acting::{Acting, next};
 use crate::change::each;
-use crate::controllers::Controller;
-use crate::controllers::containerrecreaterequest::of_pod;
-use crate::reads::{Read, Reader};
+use crate::controller::Controller;
+use crate::custom_resources::{
+    PREPULLED, PREPULLED_CLONE_SETS, PREPULLED_DAEMON_SETS, requests_of_pod,
+};
+use crate::reads::Reader;
 use crate::watched::{CustomResource, Watched, is_managed};
 
 /// What a decision about a NodeImage is made of.
@@ -50,24 +51,6 @@ pub(crate) struct Reads {
     nodes: Arc<Store<Watched<Node>>>,
     /// Of workloads whose images nodes pull that join: the revisions of before a rollout.
     revisions: Arc<Store<Watched<Revision>>>,
-}
-
-/// By the value of the annotation: CloneSets whose images nodes pull that join.
-pub(crate) const PREPULLED_CLONE_SETS: Index<Watched<CloneSet>> = Index::new("prepulled", |set| {
-    prepull::is_asked_for(&set.0.metadata).then_some(PREPULLED)
-});
-/// The same of DaemonSets.
-pub(crate) const PREPULLED_DAEMON_SETS: Index<Watched<DaemonSet>> =
-    Index::new("prepulled", |set| {
-        prepull::is_asked_for(&set.0.metadata).then_some(PREPULLED)
-    });
-/// The only key of these.
-const PREPULLED: &str = "true";
-
-impl Read for Watched<NodeImage> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[])
-    }
 }
 
 impl Controller for Reads {
@@ -126,8 +109,10 @@ impl Controller for Reads {
         self.pods.on_change(move |change| {
             each(change, |pod| {
                 let node = &pod.spec.node_name;
-                let is_asked_for =
-                    || !of_pod(&requests, &pod.metadata.namespace, &pod.metadata.name).is_empty();
+                let is_asked_for = || {
+                    !requests_of_pod(&requests, &pod.metadata.namespace, &pod.metadata.name)
+                        .is_empty()
+                };
                 // A node without a NodeImage is looked at when it has one.
                 if images
                     .get("", node)
@@ -366,7 +351,8 @@ fn requested(reads: &Reads, node: &str) -> Vec<Requested> {
     }
     let pods = reads.pods.by_index(&pods::BY_NODE, node).into_iter();
     let with = pods.map(|pod| {
-        let requests = of_pod(&reads.requests, &pod.metadata.namespace, &pod.metadata.name);
+        let requests =
+            requests_of_pod(&reads.requests, &pod.metadata.namespace, &pod.metadata.name);
         Requested { pod, requests }
     });
     with.filter(|requested| !requested.requests.is_empty())

@@ -13,7 +13,7 @@ use berth_kinds::persistentpodstate::{Snapshot, Target, decide, status};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner;
 use berth_runtime::queue::Queue;
-use berth_runtime::{Change, Index, Key, Object, Resource, Store, object};
+use berth_runtime::{Change, Key, Object, Resource, Store, object};
 use berth_workload::gates::Gates;
 use berth_workload::node::Node;
 use berth_workload::ordinals::set_and_ordinal;
@@ -26,21 +26,16 @@ use tokio::time::Instant;
 
 use crate::acting::{Acting, next};
 use crate::change::each;
-use crate::controllers::Controller;
+use crate::controller::Controller;
+use crate::custom_resources::STATES_BY_TARGET;
 use crate::custom_workloads::CustomWorkloads;
+use crate::pod_states::{self, age};
 use crate::podset::by_node;
-use crate::reads::{Read, Reader};
-use crate::watched::{CustomResource, Watched};
+use crate::reads::Reader;
+use crate::watched::Watched;
+use crate::watched::by_namespace;
 use annotations::Annotations;
 
-pub(crate) use targets::{TargetKind, of_set, of_workload};
-
-/// By the name of their workload.
-const BY_TARGET: Index<Watched<PersistentPodState>> =
-    Index::new("target", |state| Some(&*state.0.spec.target_ref.name));
-/// By namespace.
-pub(crate) const BY_NAMESPACE: Index<Watched<PersistentPodState>> =
-    Index::new("namespace", |state| Some(state.namespace()));
 /// One object is looked at, and its records are written, once in so long: each of its pods changes several times in a rollout.
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(1);
 
@@ -55,16 +50,6 @@ pub(crate) struct Reads {
     annotations: Annotations,
     /// When each object was looked at last.
     looked: Mutex<HashMap<Key, Instant>>,
-}
-
-impl CustomResource for PersistentPodState {
-    const RESOURCE: Resource = object::PERSISTENT_POD_STATES;
-}
-
-impl Read for Watched<PersistentPodState> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[BY_TARGET, BY_NAMESPACE])
-    }
 }
 
 impl Controller for Reads {
@@ -92,7 +77,7 @@ impl Controller for Reads {
                 on.expectations.forget(old.uid());
                 // Another one of its workload may keep the records from now on.
                 wake_for_target(&to, &states, old.namespace(), &old.0.spec.target_ref.name);
-                let mut all = states.by_index(&BY_NAMESPACE, old.namespace());
+                let mut all = states.by_index(&by_namespace(), old.namespace());
                 share::keep_oldest(&mut all, |state| age(state));
                 // The youngest may have come to count.
                 let last = all
@@ -122,7 +107,6 @@ impl Controller for Reads {
         let (to, states) = (queue.clone(), self.states.clone());
         self.pods
             .on_change(move |change| each(change, |pod| wake_for_pod(&to, &states, pod)));
-        acting.pod_pinning.follow(&self.states);
         let (to, states) = (queue.clone(), self.states.clone());
         acting.pod_pinning.on_written(move || {
             states
@@ -189,7 +173,7 @@ impl Reads {
 
     /// Why it keeps no records, where its namespace has too many that are older.
     fn beyond(&self, state: &Watched<PersistentPodState>) -> Option<String> {
-        let all = self.states.by_index(&BY_NAMESPACE, state.namespace());
+        let all = self.states.by_index(&by_namespace(), state.namespace());
         let is_beyond = share::is_beyond(&age(state), all.iter().map(|state| age(state)));
         is_beyond.then(|| {
             share::beyond(
@@ -245,26 +229,13 @@ impl Reads {
             present,
             nodes,
             pods,
-            rival: targets::rival(&self.states, &state.0),
+            rival: pod_states::rival(&self.states, &state.0),
             beyond: self.beyond(state),
-            predecessor: targets::predecessor(&self.states, &state.0),
+            predecessor: pod_states::predecessor(&self.states, &state.0),
             state: Some(state.0.clone()),
             ..Snapshot::default()
         }
     }
-}
-
-/// The older ones of a namespace count first.
-pub(crate) fn age(state: &Watched<PersistentPodState>) -> (Option<Timestamp>, String) {
-    (
-        state
-            .0
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map(|time| time.0),
-        state.name().to_owned(),
-    )
 }
 
 fn wake_for_pod(queue: &Queue<Key>, states: &Store<Watched<PersistentPodState>>, pod: &Pod) {
@@ -288,7 +259,7 @@ fn wake_for_target(
     name: &str,
 ) {
     for state in states
-        .by_index(&BY_TARGET, name)
+        .by_index(&STATES_BY_TARGET, name)
         .iter()
         .filter(|state| state.namespace() == namespace)
     {

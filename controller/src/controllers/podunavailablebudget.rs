@@ -9,7 +9,7 @@ use berth_runtime::driver::Next;
 use berth_runtime::object::POD_UNAVAILABLE_BUDGETS;
 use berth_runtime::queue::Queue;
 use berth_runtime::store::pods;
-use berth_runtime::{Change, Index, Key, Object, Resource, Store};
+use berth_runtime::{Change, Key, Object, Resource, Store};
 use berth_workload::budget::asked::Asked;
 use berth_workload::budget::count::{Expected, Unknown};
 use berth_workload::budget::expected::asked_again;
@@ -20,18 +20,15 @@ use jiff::Timestamp;
 
 use crate::acting::Acting;
 use crate::change::each;
-use crate::controllers::Controller;
+use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
 use crate::paced::{Paced, at_latest, nothing_is_urgent};
 use crate::pod_budgets::native_budgets::is_mirrored;
 use crate::pod_budgets::views::{self, Views};
-use crate::pod_budgets::{Budget, Holds, PodBudgets, native_budgets};
-use crate::reads::{Read, Reader};
-use crate::watched::{CustomResource, Watched};
-
-/// By namespace.
-pub(crate) const BY_NAMESPACE: Index<Watched<PodUnavailableBudget>> =
-    Index::new("namespace", |budget| Some(budget.namespace()));
+use crate::pod_budgets::{Budget, Holds, PodBudgets};
+use crate::reads::Reader;
+use crate::watched::Watched;
+use crate::watched::by_namespace;
 
 /// What a count is made of.
 pub(crate) struct Reads {
@@ -41,16 +38,6 @@ pub(crate) struct Reads {
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
     paced: Paced,
     views: Views,
-}
-
-impl CustomResource for PodUnavailableBudget {
-    const RESOURCE: Resource = POD_UNAVAILABLE_BUDGETS;
-}
-
-impl Read for Watched<PodUnavailableBudget> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[BY_NAMESPACE])
-    }
 }
 
 impl Controller for Reads {
@@ -71,7 +58,6 @@ impl Controller for Reads {
 
     /// Wakes a budget when it, one of its pods, or one of their nodes changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        acting.pod_budgets.follow_unavailable(self);
         let (to, on) = (queue.clone(), acting.clone());
         self.budgets.on_change(move |change| {
             if let Change::Deleted { old } = change {
@@ -88,7 +74,7 @@ impl Controller for Reads {
         // Its own, or another that may hold the same pods.
         self.natives.on_change(move |change| {
             each(change, |native| {
-                let beside = budgets.by_index(&BY_NAMESPACE, native.namespace());
+                let beside = budgets.by_index(&by_namespace(), native.namespace());
                 let mirrored = beside.iter().filter(|budget| is_mirrored(&budget.0));
                 mirrored.for_each(|budget| to.add(Key::of(&**budget)));
             });
@@ -212,9 +198,7 @@ impl Reads {
                 expected,
             )
             .await;
-        let natives = self
-            .natives
-            .by_index(&native_budgets::BY_NAMESPACE, namespace);
+        let natives = self.natives.by_index(&by_namespace(), namespace);
         Ok(Snapshot {
             budget: budget.0.clone(),
             view,

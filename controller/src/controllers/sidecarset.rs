@@ -1,7 +1,6 @@
 //! The SidecarSet controller: which pods it is about, what it reads of them, and its rounds.
 
 mod places;
-pub(crate) mod selectors;
 mod turns;
 mod wakes;
 
@@ -19,13 +18,12 @@ use berth_runtime::client::{self, Failed};
 use berth_runtime::driver::Next;
 use berth_runtime::executor::Owner as Writer;
 use berth_runtime::queue::Queue;
-use berth_runtime::store::Index;
-use berth_runtime::{Change, Key, Object, Owned, Resource, Store, object, turn};
+use berth_runtime::{Change, Key, Object, Resource, Store, object, turn};
 use berth_workload::namespace::Namespace;
 use berth_workload::node::image::NodeImage;
 use berth_workload::plan::{Outcome, Plan, Target};
 use berth_workload::pod::Pod;
-use berth_workload::revision::{self, Revision};
+use berth_workload::revision::Revision;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
@@ -33,16 +31,16 @@ use serde::Deserialize;
 
 use crate::acting::{Acting, LARGE, next};
 use crate::change::{self, each};
-use crate::controllers::Controller;
-use crate::custom_workloads::CustomWorkloads;
+use crate::controller::Controller;
+use crate::custom_resources::JOBS_OF_SIDECAR_SETS;
+use crate::injection::selectors::{Compiled, Selectors};
 use crate::injection::{Injection, is_paused};
 use crate::paced::{Paced, at_latest, nothing_is_urgent};
-use crate::reads::{Read, Reader};
+use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
-use crate::watched::{CustomResource, REVISIONS_OF_SIDECAR_SETS, Watched, managing_set};
+use crate::watched::{Watched, managing_set, sidecar_set_revisions};
 use places::reach;
-use selectors::{Compiled, Selectors};
 use turns::KnownTurns;
 
 /// What a decision about a SidecarSet is made of.
@@ -53,52 +51,10 @@ pub(crate) struct Reads {
     pods: Arc<Store<Pod>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
-    /// What administrators allow.
-    pub(crate) configuration: Arc<CustomWorkloads>,
-    pub(crate) selectors: Arc<Selectors>,
+    selectors: Arc<Selectors>,
     told: Told,
     paced: Paced,
     turns: KnownTurns,
-}
-
-impl CustomResource for SidecarSet {
-    const RESOURCE: Resource = object::SIDECAR_SETS;
-}
-
-impl Read for Watched<SidecarSet> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[])
-    }
-}
-
-impl Read for Watched<Namespace> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[])
-    }
-}
-
-/// By the uid of a SidecarSet: the jobs that pull its images ahead, in the namespaces of its pods.
-pub(crate) const JOBS_OF_SIDECAR_SETS: Index<Watched<ImagePullJob>> =
-    Index::new("sidecarsets", |job| {
-        let owner = job
-            .owner()
-            .filter(|owner| object::SIDECAR_SETS.owner_kind().is_of(owner))?;
-        Some(owner.uid)
-    });
-
-/// The SidecarSet's revisions in this namespace, sorted oldest first.
-pub(crate) fn history(
-    revisions: &Store<Watched<Revision>>,
-    set: &Watched<SidecarSet>,
-    own_namespace: &str,
-) -> Vec<Arc<Revision>> {
-    let of_set = revisions.by_index(&REVISIONS_OF_SIDECAR_SETS, set.uid());
-    let here = of_set
-        .iter()
-        .filter(|revision| revision.namespace() == own_namespace);
-    let mut revisions: Vec<_> = here.map(|revision| revision.0.clone()).collect();
-    revision::sort(&mut revisions);
-    revisions
 }
 
 impl Controller for Reads {
@@ -115,7 +71,6 @@ impl Controller for Reads {
             pods: reader.read(),
             nodeimages: reader.read(),
             jobs: reader.read(),
-            configuration: reader.custom_workloads(),
             told: Told::default(),
             paced: Paced::default(),
             turns: KnownTurns::default(),
@@ -181,8 +136,6 @@ impl Controller for Reads {
         self.wake_for_namespaces(queue);
         self.wake_for_answers(queue);
         self.wake_for_images(queue);
-        acting.injection.follow(self);
-        acting.sidecar_pods.follow(&self.sets);
         let (to, sets) = (queue.clone(), self.sets.clone());
         acting
             .injection
@@ -330,7 +283,7 @@ impl Reads {
                 .as_ref()
                 .and_then(|status| status.repair.as_ref())
                 .and_then(repaired),
-            revisions: history(&self.revisions, set, injection.own_namespace()),
+            revisions: sidecar_set_revisions(&self.revisions, set, injection.own_namespace()),
             own_namespace: injection.own_namespace().to_owned(),
             jobs: self.jobs(set),
             gates: injection.gates(),

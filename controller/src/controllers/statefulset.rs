@@ -23,13 +23,14 @@ use jiff::Timestamp;
 
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
-use crate::controllers::{Controller, persistentpodstate};
+use crate::controller::Controller;
 use crate::paced::{Paced, nothing_is_urgent};
+use crate::pod_states;
 use crate::podset::{Observed, PodSetReads};
-use crate::reads::{Read, Reader};
+use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
-use crate::watched::{CustomResource, SUBSET_STATEFUL_SETS, Watched};
+use crate::watched::Watched;
 
 /// What a decision about a StatefulSet is made of.
 pub(crate) struct Reads {
@@ -39,16 +40,6 @@ pub(crate) struct Reads {
     pub(crate) of_pods: PodSetReads,
     told: Told,
     paced: Paced,
-}
-
-impl CustomResource for StatefulSet {
-    const RESOURCE: Resource = object::STATEFUL_SETS;
-}
-
-impl Read for Watched<StatefulSet> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[SUBSET_STATEFUL_SETS])
-    }
 }
 
 impl Controller for Reads {
@@ -190,7 +181,7 @@ pub(crate) fn observe(
         .iter()
         .filter_map(|name| of_pods.claims.get(set.namespace(), name));
     let orphaned = of_pods.orphaned(set.namespace());
-    let records = persistentpodstate::of_set(&reads.states, set.namespace(), set.name());
+    let records = pod_states::of_set(&reads.states, set.namespace(), set.name());
     let watched = nodes_to_watch(&pods, records.as_deref()).into_iter();
     let node = |name: Box<str>| Some((name.clone(), of_pods.nodes.get("", &name)?.0.clone()));
     Snapshot {

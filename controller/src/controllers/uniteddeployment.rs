@@ -31,16 +31,16 @@ use serde::Serialize;
 
 use crate::acting::Acting;
 use crate::change::each;
-use crate::controllers::Controller;
-use crate::overlapping::by_namespace;
+use crate::controller::Controller;
 use crate::paced::{Paced, at_latest};
 use crate::podset::unreadable_in;
-use crate::reads::{Read, Reader};
+use crate::reads::Reader;
 use crate::refused::Refused;
 use crate::told::Told;
 use crate::unreadable;
+use crate::watched::by_namespace;
 use crate::watched::{
-    CustomResource, ORPHANED_REVISIONS, SUBSET_CLONE_SETS, SUBSET_DEPLOYMENTS, SUBSET_NATIVE_SETS,
+    ORPHANED_REVISIONS, SUBSET_CLONE_SETS, SUBSET_DEPLOYMENTS, SUBSET_NATIVE_SETS,
     SUBSET_STATEFUL_SETS, Watched, namespace_of_subset,
 };
 
@@ -64,16 +64,6 @@ struct Workloads {
     stateful_sets: Arc<Store<Watched<StatefulSet>>>,
     clone_sets: Arc<Store<Watched<CloneSet>>>,
     deployments: Arc<Store<Watched<UntypedWorkload>>>,
-}
-
-impl CustomResource for UnitedDeployment {
-    const RESOURCE: Resource = UNITED_DEPLOYMENTS;
-}
-
-impl Read for Watched<UnitedDeployment> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[by_namespace()])
-    }
 }
 
 impl Controller for Reads {
@@ -100,7 +90,6 @@ impl Controller for Reads {
 
     /// Wakes a UnitedDeployment when it, one of its workloads, their pods or one of its revisions changes.
     fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        acting.subset_pods.follow(&self.united);
         let (to, acting) = (queue.clone(), acting.clone());
         self.united.on_change(move |change| match change {
             Change::Applied { new, .. } => to.add(Key::of(&**new)),

@@ -5,8 +5,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
-use crate::controllers::Controller;
-use crate::reads::Stores as All;
+use crate::reads::Stores;
 
 fn set(name: &str, spec: Value) -> Watched<SidecarSet> {
     let mut set =
@@ -118,7 +117,7 @@ fn a_set_is_asked_for_once_its_selectors_as_they_are_were_written() {
             written,
             ..PodWebhook::looked_at(None)
         });
-        let injection = Injection::new(pod_asks, Gates::default(), "kruise-system", "");
+        let injection = Injection::new(pod_asks, Gates::default(), "kruise-system", "", None);
         assert_eq!(injection.asked(&set), expected, "{what}");
     }
 }
@@ -170,21 +169,20 @@ fn a_namespace_is_asked_for_only_if_it_decides_and_is_not_known_or_may_have_chan
         Gates::default(),
         "kruise-system",
         "kube-system",
+        Some(InjectionStores::new(&mut Stores::default().reader())),
     );
-    let reads = Reads::new(&mut All::default().reader());
-    injection.follow(&reads);
+    let stores = injection.stores.as_ref().unwrap();
     let namespace = json!({"metadata": {"name": "known", "labels": {"team": "a"}}});
-    reads
+    stores
         .namespaces
         .apply(serde_json::from_value(namespace).unwrap());
-    reads.sets.apply(set("all", json!({})));
-    reads.sets.apply(set(
+    stores.sets.apply(set("all", json!({})));
+    stores.sets.apply(set(
         "paused",
         json!({"injectionStrategy": {"paused": true}}),
     ));
     let labels = |team: &str| Labels::from([("team".to_owned(), team.to_owned())]);
     let names = |namespace: &str, labels: Option<&Labels>, app: &'static str| {
-        let stores = injection.stores.get().unwrap();
         let matching = injection.matching(stores, (namespace, labels), |key| {
             (key == "app").then_some(app)
         });
@@ -195,12 +193,12 @@ fn a_namespace_is_asked_for_only_if_it_decides_and_is_not_known_or_may_have_chan
         ["all"],
         "nobody looks at its labels"
     );
-    reads.sets.apply(set(
+    stores.sets.apply(set(
         "of-a",
         json!({"namespaceSelector": {"matchLabels": {"team": "a"}}}),
     ));
     let of_b = json!({"selector": {"matchLabels": {"app": "db"}}, "namespaceSelector": {"matchLabels": {"team": "b"}}});
-    reads.sets.apply(set("db-of-b", of_b));
+    stores.sets.apply(set("db-of-b", of_b));
     for (namespace, asked, app, expected) in [
         ("known", None, "web", Ok(&["all", "of-a"][..])),
         ("known", Some(labels("b")), "web", Ok(&["all"])),

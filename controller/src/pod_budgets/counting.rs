@@ -10,7 +10,7 @@ use berth_workload::share;
 use jiff::Timestamp;
 
 use super::{Budget, BudgetKey, PodBudgets};
-use crate::controllers::{distributedpoddisruptionbudget, podunavailablebudget};
+use crate::watched::by_namespace;
 
 impl PodBudgets {
     /// The budgets of a namespace that hold pods: of each kind the oldest.
@@ -31,10 +31,9 @@ impl PodBudgets {
     /// The budgets of a kind and a namespace that are not over.
     fn of_kind(&self, resource: Resource, namespace: &str) -> Vec<Budget> {
         let mut all: Vec<_> = if resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
-            let by = &distributedpoddisruptionbudget::BY_NAMESPACE;
+            let by = &by_namespace();
             let found = self
-                .distributed
-                .get()
+                .distributed()
                 .map(|store| store.by_index(by, namespace))
                 .unwrap_or_default();
             found
@@ -42,10 +41,9 @@ impl PodBudgets {
                 .map(|budget| Budget::Distributed(budget.0.clone()))
                 .collect()
         } else {
-            let by = &podunavailablebudget::BY_NAMESPACE;
+            let by = &by_namespace();
             let found = self
-                .unavailable
-                .get()
+                .unavailable()
                 .map(|store| store.by_index(by, namespace))
                 .unwrap_or_default();
             found
@@ -95,13 +93,11 @@ impl PodBudgets {
     /// later takes no place from others.
     pub(super) fn namespaces_of_budgets(&self) -> Vec<(String, bool)> {
         let unavailable = self
-            .unavailable
-            .get()
+            .unavailable()
             .map(|store| store.all())
             .unwrap_or_default();
         let distributed = self
-            .distributed
-            .get()
+            .distributed()
             .map(|store| store.all())
             .unwrap_or_default();
         let unavailable = unavailable.iter().map(|budget| {

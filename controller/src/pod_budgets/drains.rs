@@ -20,13 +20,13 @@ use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILAB
 use jiff::Timestamp;
 
 use super::others::told_of;
-use super::{Budget, Holds, PodBudgets, Stores, UNREAD};
+use super::{Budget, BudgetStores, Holds, PodBudgets, UNREAD};
 use crate::watched::Watched;
 
 /// All that drains depend on: what was read of one namespace.
 pub(crate) struct Drains<'a> {
     by: &'a PodBudgets,
-    stores: &'a Stores,
+    stores: &'a BudgetStores,
     namespace: String,
     budgets: Vec<Known>,
     natives: Vec<NativeBudget>,
@@ -53,7 +53,7 @@ impl PodBudgets {
         of: &Budget,
         natives: &[Arc<Watched<NativeBudget>>],
     ) -> Result<Option<Drains<'_>>, NotYet> {
-        let stores = self.stores.get().ok_or(UNREAD)?;
+        let stores = self.stores.as_ref().ok_or(UNREAD)?;
         let namespace = of.metadata().namespace.clone().unwrap_or_default();
         let natives: Vec<_> = natives.iter().map(|native| (*native.0).clone()).collect();
         let mut all = self.in_namespace(&namespace);

@@ -51,7 +51,7 @@ impl PodBudgets {
         } else {
             let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
             views::pods_of_count(
-                &self.stores.get()?.pods,
+                &self.stores.as_ref()?.pods,
                 namespace,
                 budget.account().ledger.as_ref(),
             )?

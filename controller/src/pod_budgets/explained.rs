@@ -6,35 +6,15 @@ use berth_runtime::Key;
 use berth_runtime::executor::Owner;
 use berth_webhook::pods::{Change, Disruption};
 use berth_workload::plan::{Action, Deed, Failure, Plan, Step, Target, Verb};
-use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS, PODS};
-use parking_lot::Mutex;
+use berth_workload::resource::PODS;
 use serde_json::{Value, json};
 
-use super::{Budget, BudgetKey, PodBudgets, Stores};
-use crate::controllers::distributedpoddisruptionbudget;
+use super::{Budget, BudgetKey, PodBudgets};
 
 impl PodBudgets {
-    /// By what `explain` has read, of the kinds that are worked on. From then on grants stand in copies of the ledgers.
-    pub(crate) fn look_at(
-        &self,
-        reads: &distributedpoddisruptionbudget::Reads,
-        is_worked_on: impl Fn(&'static str) -> bool,
-    ) {
-        let _ = self.copies.set(Mutex::default());
-        if is_worked_on(DISTRIBUTED_POD_DISRUPTION_BUDGETS.kind) {
-            let _ = self.distributed.set(reads.budgets.clone());
-        }
-        if is_worked_on(POD_UNAVAILABLE_BUDGETS.kind) {
-            let _ = self.unavailable.set(reads.unavailable.clone());
-        }
-        let _ = self
-            .stores
-            .set(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
-    }
-
     /// The copy of a budget, where `explain` has granted something from it.
     pub(super) fn copied(&self, budget: &BudgetKey) -> Option<Budget> {
-        self.copies.get()?.lock().get(budget).cloned()
+        self.copies.as_ref()?.lock().get(budget).cloned()
     }
 
     /// The plan without the steps that a budget refuses now, and these steps as failures: by the rules of [`Self::admitted`], and
@@ -79,7 +59,7 @@ impl PodBudgets {
             Ok(Some(refusal)) => refusal,
             // Of a pod that no budget of ours holds, the webhook says nothing.
             Ok(None) => {
-                let stores = self.stores.get()?;
+                let stores = self.stores.as_ref()?;
                 let pod = stores.pods.get(namespace, name)?;
                 self.refused_natively(stores, &pod).await.ok()??.message
             }

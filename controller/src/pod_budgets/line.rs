@@ -289,7 +289,7 @@ impl PodBudgets {
         read: &Budget,
         account: &PodUnavailableBudgetStatus,
     ) -> Result<bool, NotYet> {
-        if let Some(copies) = self.copies.get() {
+        if let Some(copies) = self.copies.as_ref() {
             let mut copies = copies.lock();
             copies.insert(key.clone(), read.with_account(account));
             return Ok(true);

@@ -20,7 +20,7 @@ mod wish;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use berth_api::names::annotation::MIRROR_POD;
@@ -45,7 +45,7 @@ use berth_workload::gates::{Gate, Gates};
 use berth_workload::native_budget::{NativeBudget, RefusedNatively};
 use berth_workload::node::Node;
 use berth_workload::pod::Pod;
-use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
+use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join};
 use jiff::Timestamp;
@@ -55,10 +55,10 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::clusters::{self, Clusters};
-use crate::controllers::{distributedpoddisruptionbudget, podunavailablebudget};
 use crate::expected_pods::ExpectedPods;
 use crate::paced::awaited_pace;
 use crate::pod_asks::{Asking, PodAsks};
+use crate::reads::Reader;
 use crate::recent::Recent;
 use crate::watched::Watched;
 use awaited::{Awaited, Pace};
@@ -107,12 +107,10 @@ pub(crate) struct PodBudgets {
     changed: Mutex<HashMap<String, Instant>>,
     /// What budgets of this cluster bring that others name, for dry runs.
     members: Recent<Result<Arc<Found>, NotYet>>,
-    /// The stores of each kind that is worked on.
-    unavailable: OnceLock<Arc<Store<Watched<PodUnavailableBudget>>>>,
-    distributed: OnceLock<Arc<Store<Watched<DistributedPodDisruptionBudget>>>>,
-    stores: OnceLock<Stores>,
+    /// `None` where no kind of budgets is worked on.
+    stores: Option<BudgetStores>,
     /// Where pods are told that they must stay.
-    recorder: OnceLock<Recorder>,
+    recorder: Option<Recorder>,
     /// By uid of a budget: its version, and what it holds. A change of an annotation in v1alpha1 is one of the spec, and raises no
     /// generation.
     holds: Mutex<BTreeMap<String, (Version, Arc<Holds>)>>,
@@ -126,133 +124,157 @@ pub(crate) struct PodBudgets {
     /// Pods that reviews named and that do not exist.
     missing: Missing,
     /// Set where `explain` asks: budgets as their ledgers would be after what was granted, which nothing writes.
-    copies: OnceLock<Mutex<BTreeMap<BudgetKey, Budget>>>,
+    copies: Option<Mutex<BTreeMap<BudgetKey, Budget>>>,
     /// After so long nothing can come of what was granted.
     patience: Duration,
     /// Since when the entry of a namespace is known to be written.
     written: Mutex<BTreeMap<String, Instant>>,
 }
 
-struct Stores {
-    pods: Arc<Store<Pod>>,
-    nodes: Arc<Store<Watched<Node>>>,
-    natives: Arc<Store<Watched<NativeBudget>>>,
+/// What budgets are read from.
+#[derive(Clone)]
+pub(crate) struct BudgetStores {
+    /// `None` where the kind is not worked on.
+    pub(crate) unavailable: Option<Arc<Store<Watched<PodUnavailableBudget>>>>,
+    /// `None` where the kind is not worked on.
+    pub(crate) distributed: Option<Arc<Store<Watched<DistributedPodDisruptionBudget>>>>,
+    pub(crate) pods: Arc<Store<Pod>>,
+    pub(crate) nodes: Arc<Store<Watched<Node>>>,
+    pub(crate) natives: Arc<Store<Watched<NativeBudget>>>,
 }
 
-impl Stores {
-    fn of(
-        pods: &Arc<Store<Pod>>,
-        nodes: &Arc<Store<Watched<Node>>>,
-        natives: &Arc<Store<Watched<NativeBudget>>>,
+impl BudgetStores {
+    pub(crate) fn new(
+        reader: &mut Reader<'_>,
+        mut is_worked_on: impl FnMut(&'static str) -> bool,
     ) -> Self {
+        let is_read = is_worked_on(POD_UNAVAILABLE_BUDGETS.kind);
+        let unavailable = is_read.then(|| reader.read());
+        let is_read = is_worked_on(DISTRIBUTED_POD_DISRUPTION_BUDGETS.kind);
+        let distributed = is_read.then(|| reader.read());
         Self {
-            pods: pods.clone(),
-            nodes: nodes.clone(),
-            natives: natives.clone(),
+            unavailable,
+            distributed,
+            pods: reader.read(),
+            nodes: reader.read(),
+            natives: reader.read(),
         }
     }
+}
+
+/// What budgets are checked with.
+pub(crate) struct Parts {
+    pub(crate) client: Client,
+    pub(crate) clusters: Arc<Clusters>,
+    pub(crate) asks: Arc<PodAsks>,
+    pub(crate) stores: Option<BudgetStores>,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) refusals: Refusals,
+    /// Whether what is granted stands in copies, which are never written.
+    pub(crate) in_copies: bool,
+}
+
+/// How budgets are checked.
+#[derive(Default)]
+pub(crate) struct Settings {
+    pub(crate) gates: Gates,
+    pub(crate) protected: BTreeSet<String>,
+    pub(crate) fails_open: bool,
+    pub(crate) exempt: BTreeSet<String>,
+    pub(crate) own_namespace: String,
+    pub(crate) patience: Duration,
 }
 
 /// Of a budget.
 type Version = Option<String>;
 
 impl PodBudgets {
-    pub(crate) fn new(
-        (client, clusters): (Client, Arc<Clusters>),
-        asks: Arc<PodAsks>,
-        gates: Gates,
-        protected: BTreeSet<String>,
-        (fails_open, exempt, own_namespace): (bool, BTreeSet<String>, &str),
-        refusals: Refusals,
-        patience: Duration,
-    ) -> Arc<Self> {
-        let own_user = format!("system:serviceaccount:{own_namespace}:{ACCOUNT}");
-        let (unavailable, distributed, stores, recorder, holds, lines, entered, awaited, written) =
-            Default::default();
-        let (looks, copies, missing) = (Looks::default(), OnceLock::new(), Missing::default());
-        let whole = Semaphore::new(1);
-        let expected = ExpectedPods::new(client.clone());
-        let (counted, changed, members) = (expected.apart(), Mutex::default(), Recent::default());
-        Arc::new_cyclic(|this| Self {
+    pub(crate) fn new(parts: Parts, settings: Settings) -> Arc<Self> {
+        let expected = ExpectedPods::new(parts.client.clone());
+        let budgets = Arc::new_cyclic(|this| Self {
             this: this.clone(),
-            client,
-            clusters,
-            asks,
-            gates,
-            protected,
-            fails_open,
-            exempt,
-            own_user,
+            client: parts.client,
+            clusters: parts.clusters,
+            asks: parts.asks,
+            gates: settings.gates,
+            protected: settings.protected,
+            fails_open: settings.fails_open,
+            exempt: settings.exempt,
+            own_user: format!("system:serviceaccount:{}:{ACCOUNT}", settings.own_namespace),
+            counted: expected.apart(),
             expected,
-            counted,
-            changed,
-            members,
-            unavailable,
-            distributed,
-            stores,
-            recorder,
-            holds,
-            lines,
-            looks,
-            whole,
-            entered,
-            awaited,
-            refusals,
-            missing,
-            copies,
-            patience,
-            written,
-        })
+            changed: Mutex::default(),
+            members: Recent::default(),
+            stores: parts.stores,
+            recorder: parts.recorder,
+            holds: Mutex::default(),
+            lines: Lines::default(),
+            looks: Looks::default(),
+            whole: Semaphore::new(1),
+            entered: Entered::default(),
+            awaited: Arc::default(),
+            refusals: parts.refusals,
+            missing: Missing::default(),
+            copies: parts.in_copies.then(Mutex::default),
+            patience: settings.patience,
+            written: Mutex::default(),
+        });
+        budgets.follow();
+        budgets
     }
 
-    /// For whoever explains budgets, and draws from none.
+    /// For commands and tests, which write to no budget.
     pub(crate) fn only_read(
         client: Client,
         gates: Gates,
-        cluster_name: &str,
-        patience: Duration,
+        stores: Option<BudgetStores>,
+        (cluster_name, patience, in_copies): (&str, Duration, bool),
     ) -> Arc<Self> {
-        let settings = clusters::Settings {
+        let of_clusters = clusters::Settings {
             own: cluster_name.to_owned(),
             ..clusters::Settings::default()
         };
-        let clusters = Clusters::new(
-            settings,
-            Metrics::new(|_| {}),
-            clusters::Answering::default(),
-        );
-        let (asks, protected, refusals) = Default::default();
-        Self::new(
-            (client, clusters),
-            asks,
+        let answering = clusters::Answering::default();
+        let parts = Parts {
+            client,
+            clusters: Clusters::new(of_clusters, Metrics::new(|_| {}), answering),
+            asks: Arc::default(),
+            stores,
+            recorder: None,
+            refusals: Refusals::default(),
+            in_copies,
+        };
+        let settings = Settings {
             gates,
-            protected,
-            Default::default(),
-            refusals,
             patience,
-        )
+            ..Settings::default()
+        };
+        Self::new(parts, settings)
     }
 
-    /// Budgets of the peer's kind; to be called once.
-    pub(crate) fn follow_unavailable(self: &Arc<Self>, reads: &podunavailablebudget::Reads) {
-        // A second one would be a mistake that the first call's value hides.
-        let _ = self.unavailable.set(reads.budgets.clone());
-        self.follow(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
-        let asks = self.asks.clone();
-        reads.budgets.on_change(move |_| asks.changed());
-        self.awaited.follow(&reads.budgets, Budget::Unavailable);
+    /// Hears of changes of budgets.
+    fn follow(self: &Arc<Self>) {
+        if self.stores.is_some() && self.is_asked() {
+            self.asks.ask(self.clone());
+        }
+        if let Some(budgets) = self.unavailable() {
+            let asks = self.asks.clone();
+            budgets.on_change(move |_| asks.changed());
+            self.awaited.follow(budgets, Budget::Unavailable);
+        }
+        if let Some(budgets) = self.distributed() {
+            let asks = self.asks.clone();
+            budgets.on_change(move |_| asks.changed());
+            self.awaited.follow(budgets, Budget::Distributed);
+        }
     }
 
-    /// Budgets that federate others; to be called once.
-    pub(crate) fn follow_distributed(
-        self: &Arc<Self>,
-        reads: &distributedpoddisruptionbudget::Reads,
-    ) {
-        let _ = self.distributed.set(reads.budgets.clone());
-        self.follow(Stores::of(&reads.pods, &reads.nodes, &reads.natives));
-        let asks = self.asks.clone();
-        reads.budgets.on_change(move |_| asks.changed());
-        self.awaited.follow(&reads.budgets, Budget::Distributed);
+    fn unavailable(&self) -> Option<&Arc<Store<Watched<PodUnavailableBudget>>>> {
+        self.stores.as_ref()?.unavailable.as_ref()
+    }
+
+    fn distributed(&self) -> Option<&Arc<Store<Watched<DistributedPodDisruptionBudget>>>> {
+        self.stores.as_ref()?.distributed.as_ref()
     }
 
     /// By which queue objects of a kind are woken that a budget refused something, when it has room, and at which pace.
@@ -265,22 +287,15 @@ impl PodBudgets {
         self.awaited.has(&budget.key()).then(|| awaited_pace(pods))
     }
 
-    fn follow(self: &Arc<Self>, stores: Stores) {
-        let is_first = self.stores.set(stores).is_ok();
-        if is_first && self.is_asked() {
-            self.asks.ask(self.clone());
-        }
-    }
-
     /// Whether all budgets are known.
     fn is_synced(&self) -> bool {
-        let (unavailable, distributed) = (self.unavailable.get(), self.distributed.get());
+        let (unavailable, distributed) = (self.unavailable(), self.distributed());
         unavailable.is_none_or(|store| store.is_synced())
             && distributed.is_none_or(|store| store.is_synced())
     }
 
     fn has_budgets(&self) -> bool {
-        let (unavailable, distributed) = (self.unavailable.get(), self.distributed.get());
+        let (unavailable, distributed) = (self.unavailable(), self.distributed());
         unavailable.is_some_and(|store| !store.is_empty())
             || distributed.is_some_and(|store| !store.is_empty())
     }
@@ -307,10 +322,10 @@ impl PodBudgets {
         }
         let BudgetKey { resource, key } = budget;
         if *resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
-            let budget = self.distributed.get()?.get(&key.namespace, &key.name)?;
+            let budget = self.distributed()?.get(&key.namespace, &key.name)?;
             Some(Budget::Distributed(budget.0.clone()))
         } else {
-            let budget = self.unavailable.get()?.get(&key.namespace, &key.name)?;
+            let budget = self.unavailable()?.get(&key.namespace, &key.name)?;
             Some(Budget::Unavailable(budget.0.clone()))
         }
     }
@@ -419,7 +434,7 @@ impl PodBudgets {
         }
         let stores = self
             .stores
-            .get()
+            .as_ref()
             .filter(|_| self.is_synced())
             .ok_or(UNREAD)?;
         if self.is_missing(stores, &disruption) {
@@ -496,7 +511,7 @@ impl PodBudgets {
     /// Whether nothing shows a pod of the name that the request has, and the apiserver had none a moment ago.
     fn is_missing(
         &self,
-        stores: &Stores,
+        stores: &BudgetStores,
         Disruption {
             namespace,
             pod,
@@ -508,12 +523,6 @@ impl PodBudgets {
         let is_shown =
             object.is_some() || uid.is_some() || stores.pods.get(namespace, pod).is_some();
         !is_shown && self.missing.has(namespace, pod)
-    }
-
-    /// Where pods are told; to be called once.
-    pub(crate) fn tell_by(&self, recorder: Recorder) {
-        // A second one would be a mistake that the first call's value hides.
-        let _ = self.recorder.set(recorder);
     }
 
     /// Why a pod stays that cannot be read: a budget of its namespace may hold it.
@@ -589,7 +598,7 @@ impl Budgets for PodBudgets {
     }
 
     fn known_uid(&self, namespace: &str, pod: &str) -> Option<String> {
-        let pod = self.stores.get()?.pods.get(namespace, pod)?;
+        let pod = self.stores.as_ref()?.pods.get(namespace, pod)?;
         Some(pod.metadata.uid.to_string())
     }
 
@@ -600,7 +609,7 @@ impl Budgets for PodBudgets {
 
 impl Asking for PodBudgets {
     fn add_to(&self, asks: &mut Asks) -> bool {
-        if self.stores.get().is_none() || !self.is_synced() {
+        if self.stores.as_ref().is_none() || !self.is_synced() {
             return false;
         }
         asks.disruptions = self.disruptions(self.namespaces_of_budgets());

@@ -4,33 +4,22 @@ use std::sync::Arc;
 
 use berth_api::names::annotation::MIRROR_PDB;
 use berth_api::v1beta1::PodUnavailableBudget;
+use berth_runtime::Object;
 use berth_runtime::client;
-use berth_runtime::{Index, Object, Store};
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::child::{Keeper, Without, keeps};
 use berth_workload::native_budget::{NativeBudget, RefusedNatively, are_asked, refused};
 use berth_workload::pod::Pod;
 use berth_workload::resource::POD_DISRUPTION_BUDGETS;
 
-use super::{Budget, PodBudgets, Stores};
-use crate::reads::Read;
-use crate::watched::Watched;
+use super::{Budget, BudgetStores, PodBudgets};
+use crate::watched::{Watched, by_namespace};
 
 /// The apiserver evicts no pod that so many hold.
 const ENOUGH: usize = 2;
 
 /// So many are read at most to find those. A namespace in which more were changed a moment ago is its author's to mend.
 const MOST_READ: usize = 16;
-
-/// By namespace.
-pub(crate) const BY_NAMESPACE: Index<Watched<NativeBudget>> =
-    Index::new("namespace", |budget| Some(budget.namespace()));
-
-impl Read for Watched<NativeBudget> {
-    fn store() -> Arc<Store<Self>> {
-        Store::new(&[BY_NAMESPACE])
-    }
-}
 
 /// Whether a budget asks for a native one.
 pub(crate) fn is_mirrored(budget: &PodUnavailableBudget) -> bool {
@@ -91,7 +80,7 @@ impl PodBudgets {
     /// The apiserver did not answer.
     pub(super) async fn refused_natively(
         &self,
-        stores: &Stores,
+        stores: &BudgetStores,
         pod: &Pod,
     ) -> Result<Option<RefusedNatively>, NotYet> {
         if !are_asked(pod) {
@@ -99,7 +88,7 @@ impl PodBudgets {
         }
         let mut stored = stores
             .natives
-            .by_index(&BY_NAMESPACE, &pod.metadata.namespace);
+            .by_index(&by_namespace(), &pod.metadata.namespace);
         stored.retain(|native| native.0.selects(&pod.metadata));
         stored.sort_by(|one, other| one.name().cmp(other.name()));
         let mut natives = Vec::new();

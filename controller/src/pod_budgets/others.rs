@@ -73,8 +73,7 @@ impl PodBudgets {
     /// The budgets that ours name, in this cluster and in others.
     pub(crate) fn named(&self) -> BTreeSet<Member> {
         let distributed = self
-            .distributed
-            .get()
+            .distributed()
             .map(|store| store.all())
             .unwrap_or_default();
         distributed
@@ -127,7 +126,7 @@ impl PodBudgets {
     async fn each_alone(&self, budget: &Budget, is_dry_run: bool) -> Result<Vec<Alone>, NotYet> {
         let reads = budget.federation().iter().map(async |member| {
             if self.clusters.has(member) {
-                if let (Some(_), Budget::Distributed(budget)) = (self.copies.get(), budget) {
+                if let (Some(_), Budget::Distributed(budget)) = (self.copies.as_ref(), budget) {
                     let brings = told_of(budget, member).brings;
                     return Ok(Alone {
                         origin: Origin::default(),
@@ -367,7 +366,12 @@ mod tests {
     async fn a_budget_beside_another_that_counts_brings_no_more_than_was_told() {
         let client =
             Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-        let budgets = PodBudgets::only_read(client, Gates::default(), "", Duration::from_secs(75));
+        let budgets = PodBudgets::only_read(
+            client,
+            Gates::default(),
+            None,
+            ("", Duration::from_secs(75), false),
+        );
         let bar = |namespace: &str| json!({"namespace": namespace, "name": "bar"});
         let status = |namespace: &str, shared: i32, healthy: i32| {
             json!({"namespace": namespace, "name": "bar", "uid": "b", "generation": 1, "reachable": true,

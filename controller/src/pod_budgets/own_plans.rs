@@ -20,7 +20,7 @@ use futures::future::join_all;
 use super::draw::Refusal;
 use super::unseen::{Holding, Looked};
 use super::wish::ids;
-use super::{BudgetKey, PodBudgets, Stores, UNREAD};
+use super::{BudgetKey, BudgetStores, PodBudgets, UNREAD};
 
 /// How long a plan waits for budgets that this process has not read yet, and how often it looks.
 const READ_WITHIN: Duration = Duration::from_secs(5);
@@ -47,7 +47,7 @@ impl PodBudgets {
         owner: &Owner,
     ) -> (Cow<'a, Plan>, Vec<Failure>) {
         let is_needless = self.is_synced() && !self.has_budgets();
-        let Some(stores) = self.stores.get().filter(|_| !is_needless) else {
+        let Some(stores) = self.stores.as_ref().filter(|_| !is_needless) else {
             return (plan, Vec::new());
         };
         let disruption =
@@ -101,7 +101,7 @@ impl PodBudgets {
     ) -> Option<String> {
         let stores = self
             .stores
-            .get()
+            .as_ref()
             .filter(|_| self.asks_for(ProtectedOperation::Update))?;
         if containers.is_empty() {
             return None;
@@ -181,7 +181,7 @@ impl PodBudgets {
     /// Draws for a workload of ours; the uid of the pod and why, where it must stay.
     async fn draw_by(
         &self,
-        stores: &Stores,
+        stores: &BudgetStores,
         unseen: &BTreeMap<Box<str>, Looked>,
         pod: Arc<Pod>,
         (operation, container_ids): (ProtectedOperation, Vec<String>),

@@ -85,7 +85,7 @@ impl PodBudgets {
     }
 
     fn record(&self, pod: &Pod, reason: &'static str, message: String) {
-        let Some(recorder) = self.recorder.get() else {
+        let Some(recorder) = self.recorder.as_ref() else {
             return;
         };
         let [namespace, name, uid] = [

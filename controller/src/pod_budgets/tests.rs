@@ -10,15 +10,14 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
-use crate::controllers::Controller;
 use crate::pod_asks::AllRequests;
-use crate::reads::{self, Read};
+use crate::reads::Stores;
 
 /// Of a cluster that nobody reaches.
-fn budgets(gates: Gates) -> Arc<PodBudgets> {
+fn budgets(gates: Gates, stores: Option<BudgetStores>) -> Arc<PodBudgets> {
     let client =
         Client::try_from(kube::Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap();
-    PodBudgets::only_read(client, gates, "", Duration::from_secs(75))
+    PodBudgets::only_read(client, gates, stores, ("", Duration::from_secs(75), false))
 }
 
 #[tokio::test]
@@ -30,7 +29,10 @@ async fn what_a_resize_is_to_budgets_of_either_kind_says_a_gate() {
         ("distributedpoddisruptionbudgets", false, true),
         ("distributedpoddisruptionbudgets", true, false),
     ] {
-        let budgets = budgets(Gates::default().with(Gate::InPlacePodVerticalScaling, is_on));
+        let budgets = budgets(
+            Gates::default().with(Gate::InPlacePodVerticalScaling, is_on),
+            None,
+        );
         let budget = json!({"metadata": {"name": "web", "uid": "u"}, "spec": {"selector": all, "minAvailable": 1}});
         let budget = Budget::read(resource, &budget.to_string()).unwrap();
         let holds = budgets.holds(&budget);
@@ -62,7 +64,7 @@ async fn each_gate_has_the_apiserver_ask_about_its_operations_and_those_alone_ar
             .with(Gate::PodWebhook, by_webhook)
             .with(Gate::PodUnavailableBudgetDelete, of_removals)
             .with(Gate::PodUnavailableBudgetUpdate, of_changes);
-        let budgets = budgets(gates);
+        let budgets = budgets(gates, None);
         assert_eq!(budgets.is_asked(), is_asked, "{gates:?}");
         let asked = budgets.disruptions(vec![("a".to_owned(), false)]);
         assert_eq!(
@@ -95,9 +97,9 @@ async fn each_gate_has_the_apiserver_ask_about_its_operations_and_those_alone_ar
 
 #[tokio::test]
 async fn budget_beyond_the_oldest_holds_no_pod() {
-    let budgets = budgets(Gates::default());
-    let store = <Watched<PodUnavailableBudget> as Read>::store();
-    let _ = budgets.unavailable.set(store.clone());
+    let stores = BudgetStores::new(&mut Stores::default().reader(), |_| true);
+    let store = stores.unavailable.clone().unwrap();
+    let budgets = budgets(Gates::default(), Some(stores));
     let made = |number: usize, namespace: &str| {
         let budget = json!({
             "metadata": {
@@ -158,14 +160,8 @@ async fn budget_beyond_the_oldest_holds_no_pod() {
 
 #[tokio::test]
 async fn pod_that_was_missing_is_not_read_for_a_second() {
-    let budgets = budgets(Gates::default().with(Gate::PodWebhook, true));
-    let reads = podunavailablebudget::Reads::new(&mut reads::Stores::default().reader());
-    assert!(
-        budgets
-            .stores
-            .set(Stores::of(&reads.pods, &reads.nodes, &reads.natives))
-            .is_ok()
-    );
+    let stores = BudgetStores::new(&mut Stores::default().reader(), |_| false);
+    let budgets = budgets(Gates::default().with(Gate::PodWebhook, true), Some(stores));
     let evicted = |uid: Option<&str>| Disruption {
         namespace: "t1".to_owned(),
         pod: "none".to_owned(),
@@ -193,7 +189,7 @@ async fn what_the_leader_has_asked_about_is_judged_by_a_replica_of_other_gates()
         let gates = Gates::default()
             .with(Gate::PodWebhook, true)
             .with(Gate::PodUnavailableBudgetDelete, false);
-        let budgets = budgets(gates);
+        let budgets = budgets(gates, None);
         if others_ask {
             budgets.asks.ask(Arc::new(AllRequests));
         }

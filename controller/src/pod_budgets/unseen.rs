@@ -135,12 +135,12 @@ impl PodBudgets {
         let (unavailable, distributed) = try_join(
             self.not_stored(
                 POD_UNAVAILABLE_BUDGETS,
-                self.unavailable.get().is_some(),
+                self.unavailable().is_some(),
                 namespace,
             ),
             self.not_stored(
                 DISTRIBUTED_POD_DISRUPTION_BUDGETS,
-                self.distributed.get().is_some(),
+                self.distributed().is_some(),
                 namespace,
             ),
         )

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{PodBudgets, Stores};
+use super::{BudgetStores, PodBudgets};
 
 /// What is to befall the pod. Resources that restart a container change the pod like its image does.
 pub(super) fn operation(disruption: &Disruption) -> ProtectedOperation {
@@ -127,7 +127,7 @@ impl PodBudgets {
     /// The apiserver did not answer.
     pub(super) async fn pod(
         &self,
-        stores: &Stores,
+        stores: &BudgetStores,
         disruption: &Disruption,
     ) -> Result<Option<Result<Arc<Pod>, String>>, NotYet> {
         if let Some(Err(why)) = &disruption.object {
@@ -166,7 +166,7 @@ impl PodBudgets {
     /// The apiserver did not say whether the pod's node is there.
     pub(super) async fn request(
         &self,
-        stores: &Stores,
+        stores: &BudgetStores,
         pod: &Pod,
         operation: ProtectedOperation,
         holder: String,
@@ -188,7 +188,7 @@ impl PodBudgets {
     }
 
     /// Whether a pod serves. One on a node that nobody has is not counted, and goes freely: that is the apiserver's to say.
-    async fn serves(&self, stores: &Stores, pod: &Pod) -> Result<bool, NotYet> {
+    async fn serves(&self, stores: &BudgetStores, pod: &Pod) -> Result<bool, NotYet> {
         let node = &pod.spec.node_name;
         let knows_node = !stores.nodes.is_synced() || stores.nodes.get("", node).is_some();
         if let Some(serves) = serves(pod, knows_node, Timestamp::now()) {

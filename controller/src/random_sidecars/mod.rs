@@ -26,9 +26,9 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
-use crate::controllers::Controller;
+use crate::controller::Controller;
 use crate::controllers::sidecarset::Reads;
-use crate::injection::Injection;
+use crate::injection::{Injection, InjectionStores};
 use crate::pod_asks::Asking;
 use crate::reads::{Namespaces, Stores};
 use crate::real_apiserver::{self, request};
@@ -399,8 +399,14 @@ async fn play(cluster: &Cluster) -> Result<()> {
     let client = real_apiserver::connect(cluster).await?;
     let mut stores = Stores::default();
     let reads = Reads::new(&mut stores.reader());
-    let injection = Injection::new(Arc::default(), Gates::default(), OURS, PROTECTED);
-    injection.follow(&reads);
+    let read = InjectionStores::new(&mut stores.reader());
+    let injection = Injection::new(
+        Arc::default(),
+        Gates::default(),
+        OURS,
+        PROTECTED,
+        Some(read),
+    );
     let counted = Arc::new(Counted {
         injection,
         answers: Mutex::default(),

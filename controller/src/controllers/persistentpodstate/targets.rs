@@ -2,124 +2,17 @@
 
 use std::sync::Arc;
 
-use berth_api::names::GROUP;
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_kinds::persistentpodstate::{Generator, Target};
 use berth_kinds::statefulset::ordinals;
 use berth_runtime::object::owner_key;
-use berth_runtime::{Key, Object, Resource, Store, object};
+use berth_runtime::{Key, Object, Resource, object};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::owner::{OwnerKey, group};
 use berth_workload::pod::Pod;
 
-use super::{BY_TARGET, Reads};
-use crate::watched::Watched;
-
-/// Which kind of workload an object is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TargetKind {
-    /// An Advanced StatefulSet.
-    Ours,
-    /// Kubernetes' own.
-    Native,
-    /// Of another controller, or of none.
-    Other,
-}
-
-impl TargetKind {
-    pub(crate) fn of(state: &PersistentPodState) -> Self {
-        let target = &state.spec.target_ref;
-        match (group(&target.api_version), &*target.kind) {
-            (GROUP, "StatefulSet") => Self::Ours,
-            ("apps", "StatefulSet") => Self::Native,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// Group, kind and name count, the version does not.
-fn is_of(state: &PersistentPodState, (api_version, kind, name): (&str, &str, &str)) -> bool {
-    let target = &state.spec.target_ref;
-    target.name == name && target.kind == kind && group(&target.api_version) == group(api_version)
-}
-
-/// The one that keeps the records of this workload: the oldest, where there are several.
-pub(crate) fn of_workload(
-    states: &Store<Watched<PersistentPodState>>,
-    namespace: &str,
-    workload: (&str, &str, &str),
-) -> Option<Arc<PersistentPodState>> {
-    let all = states.by_index(&BY_TARGET, workload.2);
-    let ours = all
-        .iter()
-        .filter(|state| state.namespace() == namespace && is_of(&state.0, workload));
-    let age = |state: &&Arc<Watched<PersistentPodState>>| {
-        let metadata = &state.0.metadata;
-        (
-            metadata.creation_timestamp.as_ref().map(|time| time.0),
-            metadata.name.clone(),
-        )
-    };
-    ours.min_by_key(age).map(|state| state.0.clone())
-}
-
-/// The one that keeps the records of this Advanced StatefulSet.
-pub(crate) fn of_set(
-    states: &Store<Watched<PersistentPodState>>,
-    namespace: &str,
-    set: &str,
-) -> Option<Arc<PersistentPodState>> {
-    of_workload(
-        states,
-        namespace,
-        (
-            &object::STATEFUL_SETS.api_version(),
-            object::STATEFUL_SETS.kind,
-            set,
-        ),
-    )
-}
-
-/// The name of the one that counts in place of this one.
-pub(super) fn rival(
-    states: &Store<Watched<PersistentPodState>>,
-    state: &PersistentPodState,
-) -> Option<String> {
-    let target = &state.spec.target_ref;
-    let namespace = state.metadata.namespace.as_deref().unwrap_or_default();
-    let first = of_workload(
-        states,
-        namespace,
-        (&target.api_version, &target.kind, &target.name),
-    )?;
-    first
-        .metadata
-        .name
-        .clone()
-        .filter(|_| first.metadata.uid != state.metadata.uid)
-}
-
-/// The one of a StatefulSet of the same name, Kubernetes' own or ours, whose pods this one's workload may have taken over.
-pub(super) fn predecessor(
-    states: &Store<Watched<PersistentPodState>>,
-    state: &PersistentPodState,
-) -> Option<Arc<PersistentPodState>> {
-    let other = match TargetKind::of(state) {
-        TargetKind::Ours => &object::NATIVE_STATEFUL_SETS,
-        TargetKind::Native => &object::STATEFUL_SETS,
-        TargetKind::Other => return None,
-    };
-    let namespace = state.metadata.namespace.as_deref().unwrap_or_default();
-    of_workload(
-        states,
-        namespace,
-        (
-            &other.api_version(),
-            other.kind,
-            &state.spec.target_ref.name,
-        ),
-    )
-}
+use super::Reads;
+use crate::pod_states::TargetKind;
 
 impl Reads {
     /// The object's workload, and the pods that it controls.

@@ -10,8 +10,8 @@ use berth_runtime::Object;
 use berth_workload::namespace::Namespace;
 
 use super::Reads;
-use super::selectors::Compiled;
 use crate::acting::Acting;
+use crate::injection::selectors::Compiled;
 use crate::injection::{Injection, Narrowed};
 use crate::watched::Watched;
 

@@ -46,7 +46,7 @@ fn pod(namespace: &str, name: &str, labels: Value, annotations: Value) -> Value 
 }
 
 fn injection() -> Arc<Injection> {
-    Injection::new(Arc::default(), Gates::default(), OURS, "kube-system")
+    Injection::new(Arc::default(), Gates::default(), OURS, "kube-system", None)
 }
 
 /// The names of the pods that a decision about a SidecarSet is about.
@@ -140,7 +140,7 @@ fn pods_for_which_others_let_nobody_be_called_lack_nothing() {
     ] {
         let asks = Arc::<PodAsks>::default();
         asks.connect(PodWebhook::looked_at(added));
-        let injection = Injection::new(asks, Gates::default(), OURS, "kube-system");
+        let injection = Injection::new(asks, Gates::default(), OURS, "kube-system", None);
         assert_eq!(
             selected_beside(&reads, "log", &injection),
             expected,

@@ -8,8 +8,7 @@ use berth_workload::resource::PODS;
 use serde_json::Value;
 
 use super::*;
-use crate::controllers::Controller;
-use crate::reads::{Namespaces, Stores as AllStores};
+use crate::reads::{Namespaces, Stores};
 use crate::real_apiserver::{self, request};
 
 const NODE: &str = "node-1";
@@ -60,23 +59,19 @@ async fn make_budget(client: &Client, namespace: &str, fields: Value) -> Result<
 
 struct Replica {
     budgets: Arc<PodBudgets>,
-    stores: AllStores,
+    stores: Stores,
     client: Client,
 }
 
 impl Replica {
     fn new(client: Client) -> Self {
+        let mut stores = Stores::default();
         let budgets = PodBudgets::only_read(
             client.clone(),
             Gates::default(),
-            "",
-            Duration::from_secs(75),
+            Some(BudgetStores::new(&mut stores.reader(), |_| true)),
+            ("", Duration::from_secs(75), false),
         );
-        let mut stores = AllStores::default();
-        budgets.follow_unavailable(&podunavailablebudget::Reads::new(&mut stores.reader()));
-        budgets.follow_distributed(&distributedpoddisruptionbudget::Reads::new(
-            &mut stores.reader(),
-        ));
         Self {
             budgets,
             stores,
@@ -215,8 +210,8 @@ async fn play_natives(client: &Client, replica: &Replica) -> Result<()> {
 /// What `explain` draws stands in copies: of two deletions the budget grants one, the other waits, and nothing writes to the ledger.
 async fn play_explained(client: &Client) -> Result<()> {
     make_budget(client, "explained", json!({})).await?;
-    let mut stores = AllStores::default();
-    let reads = distributedpoddisruptionbudget::Reads::new(&mut stores.reader());
+    let mut stores = Stores::default();
+    let all = BudgetStores::new(&mut stores.reader(), |_| true);
     let namespaces = Namespaces {
         own: "kruise-system".to_owned(),
         explained: "explained".to_owned(),
@@ -224,7 +219,7 @@ async fn play_explained(client: &Client) -> Result<()> {
     let looked = stores.look(client, &namespaces, |_| true).await;
     looked.map_err(|failed| anyhow::anyhow!("{failed:?}"))?;
     let mut plan = Plan::default();
-    let steps = reads.pods.all().into_iter().map(|pod| {
+    let steps = all.pods.all().into_iter().map(|pod| {
         let target = Target::from(&pod.metadata);
         Step::new(Action::DeletePod { target }, "it is to go".to_owned())
     });
@@ -239,13 +234,13 @@ async fn play_explained(client: &Client) -> Result<()> {
         (&["PodUnavailableBudget"][..], 1),
         (&["DistributedPodDisruptionBudget"], 0),
     ] {
+        let read = BudgetStores::new(&mut stores.reader(), |kind| kinds.contains(&kind));
         let budgets = PodBudgets::only_read(
             client.clone(),
             Gates::default(),
-            "",
-            Duration::from_secs(75),
+            Some(read),
+            ("", Duration::from_secs(75), true),
         );
-        budgets.look_at(&reads, |kind| kinds.contains(&kind));
         let (admitted, held) = budgets.explained(&plan, &owner).await;
         let words = held.iter().all(|held| {
             held.message

@@ -18,10 +18,9 @@ pub(crate) mod uniteddeployment;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use berth_controller::flags::Run;
-use berth_runtime::driver::{Driver, Next};
+use berth_runtime::driver::Driver;
 use berth_runtime::election::Leadership;
 use berth_runtime::handover::Handover;
 use berth_runtime::metrics::Metrics;
@@ -31,8 +30,9 @@ use berth_runtime::{Key, Resource, TaskTracker};
 use berth_workload::gates::Gates;
 
 use crate::acting::Acting;
+use crate::controller::Controller;
 use crate::kinds::Kinds;
-use crate::reads::{Reader, Stores};
+use crate::reads::Stores;
 
 /// All controllers.
 const ALL: &[Entry] = &[
@@ -52,40 +52,6 @@ const ALL: &[Entry] = &[
     Entry::of::<joiningnode::Reads>(),
     Entry::of::<uniteddeployment::Reads>(),
 ];
-
-/// What works on one kind: the stores that it reads.
-pub(crate) trait Controller: Send + Sync + Sized + 'static {
-    /// The kind.
-    const RESOURCE: Resource;
-    /// Its name in logs and metrics.
-    const NAME: &'static str;
-    /// Is there something to do for it whichever of our kinds are worked on?
-    const WHATEVER_KINDS: bool = false;
-
-    /// Is there anything to do for the kind?
-    fn is_possible(_: Gates) -> bool {
-        true
-    }
-
-    /// Why no object of the kind is taken in; `None` if they are.
-    fn closed(_: Gates) -> Option<String> {
-        None
-    }
-
-    /// Says what it reads.
-    fn new(reader: &mut Reader<'_>) -> Self;
-
-    /// How long an object waits at least when a pod budget that refused it something has room.
-    fn pace(&self, _: &Key) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Registers the hooks that put keys into the queue.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>);
-
-    /// One round for one key.
-    fn reconcile(&self, acting: &Acting, key: Key) -> impl Future<Output = Next> + Send;
-}
 
 /// A controller in the list of all.
 struct Entry {

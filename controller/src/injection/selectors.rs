@@ -19,7 +19,7 @@ pub(crate) struct Compiled {
     /// `None` selects nothing: there is none, or it makes no sense.
     pods: Option<Selector>,
     /// `None` selects all.
-    pub(super) namespaces: Option<Selector>,
+    pub(crate) namespaces: Option<Selector>,
 }
 
 impl Compiled {
@@ -53,14 +53,14 @@ impl Compiled {
     }
 
     /// Does it select pods in a namespace with these labels?
-    pub(super) fn selects_namespace<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+    pub(crate) fn selects_namespace<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.namespaces
             .as_ref()
             .is_none_or(|namespaces| namespaces.matches(label))
     }
 
     /// The selector of pods; `None` where it selects nothing.
-    pub(super) fn pods(&self) -> Option<&Selector> {
+    pub(crate) fn pods(&self) -> Option<&Selector> {
         self.pods.as_ref()
     }
 
@@ -74,7 +74,7 @@ impl Compiled {
         self.namespaces.is_some()
     }
 
-    pub(super) fn select(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> bool {
+    pub(crate) fn select(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> bool {
         let namespace = self
             .namespaces
             .as_ref()
@@ -94,7 +94,7 @@ pub(crate) struct Selectors(Mutex<Known>);
 
 impl Selectors {
     /// Of the SidecarSets in this store, whatever comes into it.
-    pub(super) fn of_sets(sets: &Store<Watched<SidecarSet>>) -> Arc<Self> {
+    pub(crate) fn of_sets(sets: &Store<Watched<SidecarSet>>) -> Arc<Self> {
         let selectors = Arc::new(Self::default());
         let known = selectors.clone();
         sets.on_change(move |change| match change {
@@ -117,7 +117,7 @@ impl Selectors {
     }
 
     /// The names of those that select the pod.
-    pub(super) fn of(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> Vec<String> {
+    pub(crate) fn of(&self, pod: &Pod, namespaces: &Store<Watched<Namespace>>) -> Vec<String> {
         let all = self.all();
         let asked = all.may_select(|key| pod.metadata.label(key));
         asked
@@ -137,7 +137,7 @@ impl Selectors {
     }
 
     /// The names of those that look at labels of namespaces, or of all.
-    pub(super) fn of_namespaces(&self, all_of_them: bool) -> Vec<String> {
+    pub(crate) fn of_namespaces(&self, all_of_them: bool) -> Vec<String> {
         let all = self.all();
         let asks = all
             .compiled

@@ -2,6 +2,7 @@
 
 mod narrowed;
 mod probe;
+mod probes;
 pub(crate) mod selectors;
 
 use std::borrow::Cow;
@@ -36,7 +37,7 @@ use crate::pod_asks::{Asking, PodAsks};
 use crate::reads::Reader;
 use crate::watched::{Watched, sidecar_set_revisions};
 pub(crate) use narrowed::Narrowed;
-use probe::Probes;
+use probes::Probes;
 use selectors::{Compiled, Selectors};
 
 /// Who injects, and what for.

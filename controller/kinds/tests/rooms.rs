@@ -19,18 +19,18 @@ type Module = Vec<String>;
 /// For each module, those that it imports.
 type Imports = BTreeMap<Module, BTreeSet<Module>>;
 
-/// The crates of the product, and how many of their files are in rings or between them. A number only ever gets smaller.
-const CRATES: [(&str, usize); 10] = [
-    ("cni-hostlocal", 0),
-    ("controller", 39),
-    ("controller/kinds", 0),
-    ("controller/runtime", 0),
-    ("controller/webhook", 0),
-    ("controller/workload", 0),
-    ("daemon", 0),
-    ("proto/api", 0),
-    ("proto/grpc", 0),
-    ("proto/http", 0),
+/// The crates of the product.
+const CRATES: [&str; 10] = [
+    "cni-hostlocal",
+    "controller",
+    "controller/kinds",
+    "controller/runtime",
+    "controller/webhook",
+    "controller/workload",
+    "daemon",
+    "proto/api",
+    "proto/grpc",
+    "proto/http",
 ];
 
 /// Where each folder or file is a kind, and what else is there.
@@ -269,7 +269,7 @@ fn files_import_each_other_in_no_ring() {
         .filter(|file| file.ends_with("src/lib.rs"))
         .map(|file| file.parent().unwrap().canonicalize().unwrap())
         .collect();
-    for (name, left) in CRATES {
+    for name in CRATES {
         let source = root().join(name).join("src");
         let all = imports(&source);
         assert!(!all.is_empty(), "{name}: read");
@@ -281,9 +281,9 @@ fn files_import_each_other_in_no_ring() {
                     .map(|to| [from.join("::"), to.join("::")].join(" -> "))
             })
             .collect();
-        assert_eq!(tangled.len(), left, "{name}: {arrows:#?}");
+        assert!(tangled.is_empty(), "{name}: {arrows:#?}");
     }
-    let listed = CRATES.map(|(name, _)| root().join(name).join("src").canonicalize().unwrap());
+    let listed = CRATES.map(|name| root().join(name).join("src").canonicalize().unwrap());
     let missing: Vec<_> = members
         .iter()
         .filter(|member| !listed.contains(member))

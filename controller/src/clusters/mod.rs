@@ -29,9 +29,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, timeout};
 
-use crate::pod_budgets::{Found, MISSING, find};
+use crate::pod_budgets::find::{Found, LARGEST, MISSING, find};
 use contexts::Contexts;
 use pulse::{Lease, Pulse};
+pub(crate) use seen::Known;
 use seen::{Seen, Way};
 
 /// How long until the other clusters are looked at again.
@@ -44,8 +45,6 @@ const ROUND: Duration = Duration::from_secs(4);
 const AT_ONCE: usize = 8;
 /// As much of another server's words is told.
 const LONGEST: usize = 256;
-/// No object of a cluster is larger, in bytes; a larger one is an attack.
-pub(crate) const LARGEST: usize = 4 << 20;
 
 /// How the other clusters are found.
 #[derive(Debug, Clone, Default)]
@@ -73,16 +72,6 @@ impl Answering {
         let help = "Whether another cluster that a DistributedPodDisruptionBudget names answers, and counts: 1 or 0";
         registry.register("berth_other_cluster_answers", help, self.0.clone());
     }
-}
-
-/// What a budget of another cluster has, as far as it is known.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Known {
-    /// What it is, as it was read last.
-    pub(crate) elsewhere: Elsewhere,
-    pub(crate) brings: Result<Brings, Silence>,
-    /// When it was read last, where it cannot be read now.
-    pub(crate) last_read: Option<Timestamp>,
 }
 
 type Tell = Box<dyn Fn(&Member) + Send + Sync>;

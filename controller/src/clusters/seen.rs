@@ -7,8 +7,9 @@ use berth_workload::budget::sharing::Held;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::Known;
 use super::pulse::{Lease, Pulse};
+use berth_workload::budget::federation::{Brings, Silence};
+use berth_workload::budget::sharing::Elsewhere;
 
 /// Of a context that leads to this cluster. What is counted here by the pods themselves would count again.
 const HERE: &str = "is in this very cluster as far as is known, for its context shows the Lease of the controllers here: name it without a \
@@ -17,6 +18,16 @@ const HERE: &str = "is in this very cluster as far as is known, for its context 
 /// Nobody knows whether a context leads to this cluster.
 const HERE_UNREAD: &str =
     "may be in this very cluster, for the Lease of the controllers here could not be read yet";
+
+/// What a budget of another cluster has, as far as it is known.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Known {
+    /// What it is, as it was read last.
+    pub(crate) elsewhere: Elsewhere,
+    pub(crate) brings: Result<Brings, Silence>,
+    /// When it was read last, where it cannot be read now.
+    pub(crate) last_read: Option<Timestamp>,
+}
 
 /// All that was seen.
 #[derive(Default)]

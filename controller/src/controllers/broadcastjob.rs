@@ -32,7 +32,7 @@ use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
 use crate::watched::Watched;
-use gone::Gone;
+use gone::{Gone, managed_by};
 
 /// What a decision about a BroadcastJob is made of.
 pub(crate) struct Reads {
@@ -139,13 +139,6 @@ fn wake_owner(queue: &Queue<Key>, pod: &Pod) {
     if let Some(owner) = managed_by(pod) {
         queue.add(Key::new(&pod.metadata.namespace, owner.name));
     }
-}
-
-fn managed_by(pod: &Pod) -> Option<Reference<'_>> {
-    pod.metadata
-        .controller()
-        .map(Reference::from)
-        .filter(|owner| BROADCAST_JOBS.owner_kind().is_of(owner))
 }
 
 fn is_news(old: &BroadcastJob, new: &BroadcastJob) -> bool {

@@ -1,6 +1,7 @@
 //! The ContainerRecreateRequest controller: whose turn it is, how far each is, and when it is over. What daemons are asked is the
 //! NodeImage controller's.
 
+mod entries;
 mod left;
 mod untold;
 
@@ -38,7 +39,7 @@ use crate::custom_resources::requests_of_pod;
 use crate::paced::at_latest;
 use crate::reads::Reader;
 use crate::watched::Watched;
-use left::Entries;
+use entries::Entries;
 use untold::Untold;
 
 /// What a decision is made of.

@@ -31,13 +31,13 @@ use crate::acting::Acting;
 use crate::change::each;
 use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
-use crate::paced::{Paced, at_latest, nothing_is_urgent};
+use crate::paced::{Paced, at_latest, awaited_pace, nothing_is_urgent};
 use crate::pod_budgets::views::{self, Views};
 use crate::pod_budgets::{Budget, PodBudgets};
 use crate::reads::Reader;
 use crate::watched::Watched;
 use crate::watched::by_namespace;
-use members::Naming;
+use members::{Here, Naming};
 
 /// The most budgets whose generation is remembered. Who is forgotten keeps a lowered floor for longer.
 const MOST_GENERATIONS: usize = 10_000;
@@ -176,7 +176,8 @@ impl Controller for Reads {
         };
         let pace = acting
             .pod_budgets
-            .awaited_pace(&of_either, snapshot.view.pods.len());
+            .is_awaited(&of_either)
+            .then(|| awaited_pace(snapshot.view.pods.len()));
         let written = (old, &new, urgent, pace);
         let next = self
             .paced
@@ -228,6 +229,12 @@ impl Reads {
         );
         let view = view.await;
         let members = &budget.0.spec.federation;
+        let here = Here {
+            budgets: &self.budgets,
+            unavailable: &self.unavailable,
+            natives: &self.natives,
+            pods: &self.pods,
+        };
         let naming = Naming {
             budget: &of_either,
             namespace,
@@ -235,7 +242,7 @@ impl Reads {
             holds: &holds,
             view: &view,
         };
-        let (others, may_share) = naming.others(self, budgets).await?;
+        let (others, may_share) = naming.others(&here, budgets).await?;
         let natives = self.natives.by_index(&by_namespace(), namespace);
         let uid = budget.uid();
         Ok(Snapshot {

@@ -22,7 +22,7 @@ use crate::acting::Acting;
 use crate::change::each;
 use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
-use crate::paced::{Paced, at_latest, nothing_is_urgent};
+use crate::paced::{Paced, at_latest, awaited_pace, nothing_is_urgent};
 use crate::pod_budgets::native_budgets::is_mirrored;
 use crate::pod_budgets::views::{self, Views};
 use crate::pod_budgets::{Budget, Holds, PodBudgets};
@@ -139,7 +139,8 @@ impl Controller for Reads {
         };
         let pace = acting
             .pod_budgets
-            .awaited_pace(&of_either, snapshot.view.pods.len());
+            .is_awaited(&of_either)
+            .then(|| awaited_pace(snapshot.view.pods.len()));
         let written = (old, &new, urgent, pace);
         let next = self
             .paced

@@ -40,7 +40,6 @@ use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
 use crate::watched::{Watched, managing_set, sidecar_set_revisions};
-use places::reach;
 use turns::KnownTurns;
 
 /// What a decision about a SidecarSet is made of.
@@ -289,7 +288,7 @@ impl Reads {
             gates: injection.gates(),
             allowed: injection.allowed(&set.0, &set.0.spec),
             annotations: BTreeMap::new(),
-            reach: reach(&places),
+            reach: Self::reach(&places),
             asked: injection.asked(&set.0),
             fruitless: None,
             turns: self.turns.of(set),

@@ -11,7 +11,7 @@ use berth_workload::budget::surge::{Instead, is_released};
 use berth_workload::pod::Pod;
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 
-use super::unseen::Holding;
+use super::holding::Holding;
 use super::{BudgetKey, PodBudgets};
 
 /// How often a request is tried again that crossed with another, after a while of at least and less than so many milliseconds.

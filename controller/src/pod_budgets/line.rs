@@ -18,39 +18,8 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::queues::Queues;
+use super::standing::{Return, Standing, Waiting, Wish};
 use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
-
-/// What a budget says, and the request as it sees it.
-type Answer = Result<(Ruling, Request), NotYet>;
-
-/// What somebody wants of a pod.
-struct Wish {
-    request: Request,
-    pod: Arc<Pod>,
-    is_dry_run: bool,
-}
-
-/// Who wants to draw.
-pub(super) struct Waiting {
-    wish: Wish,
-    answer: oneshot::Sender<Answer>,
-}
-
-/// Who gives back what was drawn, for another budget refused.
-pub(super) struct Return {
-    request: Request,
-    done: oneshot::Sender<()>,
-}
-
-/// Who stands in the line of a budget.
-pub(super) enum Standing {
-    Draw(Waiting),
-    Return(Return),
-}
-
-/// Who waits, by budget.
-pub(super) type Lines = Queues<BudgetKey, Standing>;
 
 /// How often a ledger is read again that somebody else wrote meanwhile.
 const TRIES: usize = 12;

@@ -6,46 +6,23 @@ use std::time::Duration;
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
-use berth_api::v1beta1::PodUnavailableBudget;
 use berth_kinds::distributedpoddisruptionbudget::Other;
-use berth_runtime::client::{self, Failed};
-use berth_runtime::{Key, Resource};
+use berth_runtime::Key;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::federation::{Brings, Origin, Shared, Silence, Told};
-use berth_workload::budget::floor::{Promise, promised};
-use berth_workload::budget::sharing::{Brought, Elsewhere, Held, count_once};
-use berth_workload::native_budget::NativeBudget;
-use berth_workload::resource::{
-    DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS,
-};
+use berth_workload::budget::sharing::{Brought, Elsewhere, count_once};
+use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
 use futures::future::try_join_all;
-use kube::Client;
-use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::find::ITSELF;
+use super::find::find;
 use super::{Budget, BudgetKey, PodBudgets};
-use crate::clusters::{Clusters, Known, LARGEST};
-
-/// What is told of a member that is not there.
-pub(crate) const MISSING: &str = "does not exist: create it, or take it out of spec.federation";
-/// What is told of a member that is the budget which names it.
-pub(crate) const ITSELF: &str = "is the budget itself: take it out of spec.federation";
+use crate::clusters::{Clusters, Known};
 
 /// So long one look at others is enough for whoever decides again about a ledger that somebody else has written meanwhile.
 const LATELY: Duration = Duration::from_secs(1);
-
-/// A budget as an apiserver has it.
-pub(crate) struct Found {
-    /// Its kind; `None` where there is none of that name.
-    pub(crate) kind: Option<MemberKind>,
-    pub(crate) origin: Origin,
-    /// Which pods.
-    pub(crate) held: Option<Held>,
-    pub(crate) brings: Result<Brings, Silence>,
-    /// What may be counted on when it cannot be read any more.
-    pub(crate) promise: Option<Promise>,
-}
 
 /// A budget of federation as it was read, whoever else holds its pods.
 #[derive(Debug)]
@@ -224,94 +201,6 @@ fn key_of(member: &Member) -> impl Fn(MemberKind) -> Option<BudgetKey> {
     }
 }
 
-/// Reads a budget by its name, in the order of kinds that a member without a kind may be.
-pub(crate) async fn find(client: &Client, member: &Member) -> Result<Found, Failed> {
-    let kinds: &[_] = match &member.kind {
-        Some(kind) => &[*kind],
-        None => &[
-            MemberKind::DistributedPodDisruptionBudget,
-            MemberKind::PodDisruptionBudget,
-        ],
-    };
-    for kind in kinds {
-        if let Some(found) = find_of_kind(client, member, *kind).await? {
-            return Ok(found);
-        }
-    }
-    Ok(Found {
-        kind: None,
-        origin: Origin::default(),
-        held: None,
-        brings: Err(Silence::of(MISSING)),
-        promise: None,
-    })
-}
-
-async fn find_of_kind(
-    client: &Client,
-    member: &Member,
-    kind: MemberKind,
-) -> Result<Option<Found>, Failed> {
-    let found = |origin, held, brings, promise| Found {
-        kind: Some(kind),
-        origin,
-        held,
-        brings,
-        promise,
-    };
-    match kind {
-        MemberKind::DistributedPodDisruptionBudget => {
-            let read = get::<DistributedPodDisruptionBudget>(
-                client,
-                &DISTRIBUTED_POD_DISRUPTION_BUDGETS,
-                member,
-            );
-            Ok(read.await?.map(|it| {
-                let (origin, held) = (Origin::of(&it.metadata), Held::of_distributed(&it));
-                found(
-                    origin,
-                    Some(held),
-                    Brings::of_distributed(&it),
-                    promised(&it),
-                )
-            }))
-        }
-        MemberKind::PodDisruptionBudget => {
-            let read = get::<NativeBudget>(client, &POD_DISRUPTION_BUDGETS, member);
-            Ok(read.await?.map(|it| {
-                found(
-                    Origin::of_native(&it),
-                    Held::of_native(&it),
-                    Brings::of_native(&it),
-                    None,
-                )
-            }))
-        }
-        MemberKind::PodUnavailableBudget => {
-            let read = get::<PodUnavailableBudget>(client, &POD_UNAVAILABLE_BUDGETS, member);
-            Ok(read.await?.map(|it| {
-                let (origin, held) = (Origin::of(&it.metadata), Held::of_unavailable(&it));
-                found(origin, Some(held), Brings::of_unavailable(&it), None)
-            }))
-        }
-    }
-}
-
-async fn get<T: DeserializeOwned>(
-    client: &Client,
-    resource: &Resource,
-    member: &Member,
-) -> Result<Option<T>, Failed> {
-    let Ok(path) = resource.path(&member.namespace, &member.name) else {
-        return Ok(None);
-    };
-    match client::get_within(client, &path, LARGEST).await {
-        Ok(budget) => Ok(Some(budget)),
-        Err(Failed { code: 404, .. }) => Ok(None),
-        Err(failed) => Err(failed),
-    }
-}
-
 /// What the running controller has read of a budget in another cluster, and told. Whoever explains asks no other cluster.
 pub(crate) fn told_of(budget: &DistributedPodDisruptionBudget, member: &Member) -> Other {
     let told = budget
@@ -349,6 +238,8 @@ pub(crate) fn told_of(budget: &DistributedPodDisruptionBudget, member: &Member) 
 mod tests {
     use berth_workload::gates::Gates;
     use serde_json::Value;
+
+    use kube::Client;
 
     use super::*;
 

@@ -17,9 +17,9 @@ use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
 use futures::future::join_all;
 
+use super::disruption::ids;
 use super::draw::Refusal;
-use super::unseen::{Holding, Looked};
-use super::wish::ids;
+use super::holding::{Holding, Looked};
 use super::{BudgetKey, BudgetStores, PodBudgets, UNREAD};
 
 /// How long a plan waits for budgets that this process has not read yet, and how often it looks.

@@ -4,19 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
-use berth_runtime::executor::Owner;
-use berth_workload::budget::ledger::Request;
-use berth_workload::plan::Event;
 use berth_workload::pod::Pod;
-use berth_workload::resource::PODS;
 use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-
-use super::PodBudgets;
 
 /// The most series: names and users are anybody's.
 const MOST_SERIES: usize = 1_000;
@@ -70,53 +63,6 @@ impl Refusals {
                 username,
             })
             .inc();
-    }
-}
-
-impl PodBudgets {
-    /// Tells of a pod that it had to stay.
-    pub(super) fn tell(&self, pod: &Pod, operation: ProtectedOperation, refusal: &str) {
-        let reason = if operation.is_change() {
-            "PubPreventPodUpdate"
-        } else {
-            "PubPreventPodDeletion"
-        };
-        self.record(pod, reason, refusal.to_owned());
-    }
-
-    fn record(&self, pod: &Pod, reason: &'static str, message: String) {
-        let Some(recorder) = self.recorder.as_ref() else {
-            return;
-        };
-        let [namespace, name, uid] = [
-            &pod.metadata.namespace,
-            &pod.metadata.name,
-            &pod.metadata.uid,
-        ]
-        .map(ToString::to_string);
-        let event = Event {
-            warning: true,
-            reason,
-            message,
-        };
-        recorder.record(
-            &Owner {
-                resource: PODS,
-                namespace,
-                name,
-                uid,
-            },
-            &event,
-        );
-    }
-
-    /// Tells of a pod that goes, or changes, past a budget.
-    pub(super) fn tell_of_passing(&self, pod: &Pod, request: &Request, shortage: &str) {
-        let (operation, holder) = (request.operation.name(), &request.holder);
-        let message = format!(
-            "{operation} by {holder} passes the budget, which would refuse it to others: {shortage}"
-        );
-        self.record(pod, "PubPassed", message);
     }
 }
 

@@ -2,7 +2,11 @@
 
 mod stale_stores;
 
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_webhook::PodWebhook;
+use berth_webhook::pods::{Asks, Change, Disruption};
+use berth_webhook::pods::{Disruptions, NotYet};
+use berth_workload::gates::Gate;
 use berth_workload::resource::POD_UNAVAILABLE_BUDGETS;
 use berth_workload::share;
 use jiff::Timestamp;

@@ -13,11 +13,19 @@ use berth_workload::node::Node;
 use berth_workload::pod::Pod;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::managed_by;
 use crate::watched::Watched;
+use berth_runtime::object::BROADCAST_JOBS;
+use berth_workload::owner::Reference;
 
 /// So many more than there are nodes are kept of a job until those of nodes that are gone are looked for.
 const SLACK: usize = 100;
+
+pub(super) fn managed_by(pod: &Pod) -> Option<Reference<'_>> {
+    pod.metadata
+        .controller()
+        .map(Reference::from)
+        .filter(|owner| BROADCAST_JOBS.owner_kind().is_of(owner))
+}
 
 /// By uid of a job.
 #[derive(Default)]

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
+use berth_api::v1beta1::PodUnavailableBudget;
 use berth_kinds::distributedpoddisruptionbudget::Other;
+use berth_runtime::Store;
 use berth_runtime::client::Failed;
 use berth_runtime::driver::Next;
 use berth_runtime::store::pods::BY_NAMESPACE;
@@ -15,9 +18,10 @@ use berth_workload::budget::sharing::{Brought, Elsewhere, count_once};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::pod::{Metadata, Pod};
 
-use super::Reads;
 use crate::clusters::Known;
-use crate::pod_budgets::{Budget, Holds, ITSELF, MISSING, PodBudgets};
+use crate::pod_budgets::find::{ITSELF, MISSING};
+use crate::pod_budgets::{Budget, Holds, PodBudgets};
+use crate::watched::Watched;
 
 /// What each of some budgets brings, and which of them may hold the same pods elsewhere, by their places.
 type Others = (Vec<Other>, Vec<Vec<usize>>);
@@ -30,6 +34,14 @@ pub(super) struct Naming<'a> {
     pub(super) holds: &'a Holds,
     /// Its own pods.
     pub(super) view: &'a View,
+}
+
+/// What is read of this cluster's budgets.
+pub(super) struct Here<'a> {
+    pub(super) budgets: &'a Store<Watched<DistributedPodDisruptionBudget>>,
+    pub(super) unavailable: &'a Store<Watched<PodUnavailableBudget>>,
+    pub(super) natives: &'a Store<Watched<NativeBudget>>,
+    pub(super) pods: &'a Store<Pod>,
 }
 
 /// A budget that it names, as the stores have it.
@@ -115,13 +127,17 @@ impl Holding {
 
 impl Naming<'_> {
     /// What those that it names bring without what is counted already.
-    pub(super) async fn others(&self, reads: &Reads, budgets: &PodBudgets) -> Result<Others, Next> {
+    pub(super) async fn others(
+        &self,
+        here: &Here<'_>,
+        budgets: &PodBudgets,
+    ) -> Result<Others, Next> {
         let mut all: Vec<_> = self
             .members
             .iter()
-            .map(|member| self.named(reads, budgets, member))
+            .map(|member| self.named(here, budgets, member))
             .collect();
-        self.find_shared_pods(reads, &mut all);
+        self.find_shared_pods(here, &mut all);
         self.find_what_is_expected_twice(budgets, &mut all).await?;
         for Named { other, .. } in &mut all {
             if let Ok(brings) = &mut other.brings {
@@ -151,7 +167,7 @@ impl Naming<'_> {
     }
 
     /// A budget, and all that it brings.
-    fn named(&self, reads: &Reads, budgets: &PodBudgets, member: &Member) -> Named {
+    fn named(&self, here: &Here<'_>, budgets: &PodBudgets, member: &Member) -> Named {
         if budgets.clusters().has(member) {
             let Known {
                 elsewhere,
@@ -184,18 +200,16 @@ impl Naming<'_> {
         } = member;
         let of = |wanted: MemberKind| kind.is_none_or(|kind| kind == wanted);
         let native = || {
-            reads
-                .natives
+            here.natives
                 .get(namespace, name)
                 .filter(|_| of(MemberKind::PodDisruptionBudget))
         };
-        let distributed = reads
+        let distributed = here
             .budgets
             .get(namespace, name)
             .filter(|_| of(MemberKind::DistributedPodDisruptionBudget));
         let unavailable = || {
-            reads
-                .unavailable
+            here.unavailable
                 .get(namespace, name)
                 .filter(|_| *kind == Some(MemberKind::PodUnavailableBudget))
         };
@@ -229,7 +243,7 @@ impl Naming<'_> {
 
     /// How many pods of each the budget itself or one before it selects, too. Ended and second ones are among them, for whoever told how
     /// many are healthy may have seen them before.
-    fn find_shared_pods(&self, reads: &Reads, all: &mut [Named]) {
+    fn find_shared_pods(&self, here: &Here<'_>, all: &mut [Named]) {
         let mut counted: BTreeSet<String> = self
             .view
             .pods
@@ -240,7 +254,7 @@ impl Naming<'_> {
             let Some(holding) = &named.holding else {
                 continue;
             };
-            named.pods = reads.pods.by_index(&BY_NAMESPACE, &member.namespace);
+            named.pods = here.pods.by_index(&BY_NAMESPACE, &member.namespace);
             named.pods.retain(|pod| holding.selects(&pod.metadata));
             let is_counted = |pod: &&Arc<Pod>| !counted.insert(pod.metadata.uid.to_string());
             named.other.shared.pods = named.pods.iter().filter(is_counted).count();

@@ -18,18 +18,18 @@ use crate::watched::Watched;
 /// A namespace, and why no pod of it gets the containers.
 pub(super) type Place = (Arc<Watched<Namespace>>, Option<LeftOut>);
 
-/// What a decision knows of these namespaces.
-pub(super) fn reach(places: &[Place]) -> Reach {
-    Reach {
-        is_any: places.iter().any(|(_, left_out)| left_out.is_none()),
-        left_out: places
-            .iter()
-            .filter_map(|(it, why)| Some(((*why)?, it.name().to_owned())))
-            .collect(),
-    }
-}
-
 impl Reads {
+    /// What a decision knows of these namespaces.
+    pub(super) fn reach(places: &[Place]) -> Reach {
+        Reach {
+            is_any: places.iter().any(|(_, left_out)| left_out.is_none()),
+            left_out: places
+                .iter()
+                .filter_map(|(it, why)| Some(((*why)?, it.name().to_owned())))
+                .collect(),
+        }
+    }
+
     /// The namespaces that the SidecarSet selects, and why no pod of a namespace gets the containers.
     pub(super) fn places(
         &self,

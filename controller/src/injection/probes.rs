@@ -1,0 +1,115 @@
+//! What dry runs of pods' creations have shown.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use berth_kinds::sidecarset::Asked;
+use parking_lot::{Mutex, MutexGuard};
+
+/// How long an answer counts. Where there are many SidecarSets, each adds a second, so that there is one dry run a second at most.
+const FRESH: Duration = Duration::from_secs(60);
+/// The longest pause after a dry run that failed.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// So many dry runs in a row fail before the condition says so: one that is slow says nothing.
+const FAILURES: u32 = 3;
+/// What dry runs have shown, by name of a SidecarSet.
+#[derive(Debug, Default)]
+pub(super) struct Probes(Mutex<BTreeMap<String, Known>>);
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known {
+    pub(super) calls: Option<Calls>,
+    /// Of one pod: its uid, when it was tried, and why its successor would lack the containers.
+    pub(super) pod: Option<(String, Instant, Option<String>)>,
+}
+
+/// Whether calls for pods that a SidecarSet selects are answered.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Calls {
+    /// Which selectors were tried.
+    pub(super) selectors: String,
+    /// When the last dry run ended.
+    pub(super) at: Instant,
+    /// How many failed since one succeeded.
+    pub(super) failures: u32,
+    /// Why the last one failed.
+    pub(super) why: Option<String>,
+}
+
+impl Calls {
+    /// How long until the next dry run, where there are so many SidecarSets.
+    pub(super) fn due_after(&self, sets: usize, now: Instant) -> Duration {
+        let pause = match self.failures.checked_sub(1) {
+            None => FRESH.max(Duration::from_secs(sets.try_into().unwrap_or(u64::MAX))),
+            Some(doublings) => Duration::from_secs(1 << doublings.min(6)).min(LONGEST_PAUSE),
+        };
+        pause.saturating_sub(now.saturating_duration_since(self.at))
+    }
+
+    pub(super) fn asked(&self) -> Asked {
+        match &self.why {
+            None => Asked::Yes,
+            Some(why) if self.failures >= FAILURES => Asked::Unanswered(why.clone()),
+            Some(_) => Asked::Unknown,
+        }
+    }
+}
+
+impl Probes {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.0.lock()
+    }
+
+    /// The SidecarSet is gone.
+    pub(super) fn forget(&self, set: &str) {
+        self.lock().remove(set);
+    }
+
+    pub(super) fn calls(&self, set: &str, selectors: &str) -> Option<Calls> {
+        self.lock()
+            .get(set)?
+            .calls
+            .clone()
+            .filter(|calls| calls.selectors == selectors)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_failure_is_told_after_three_in_a_row() {
+        let at = Instant::now();
+        let of = |failures: u32| {
+            let why = (failures > 0).then(|| "no".to_owned());
+            Calls {
+                selectors: String::new(),
+                at,
+                failures,
+                why,
+            }
+        };
+        for (failures, asked, pause) in [
+            (0, Asked::Yes, 60),
+            (1, Asked::Unknown, 1),
+            (2, Asked::Unknown, 2),
+            (3, Asked::Unanswered("no".to_owned()), 4),
+            (7, Asked::Unanswered("no".to_owned()), 60),
+            (u32::MAX, Asked::Unanswered("no".to_owned()), 60),
+        ] {
+            let calls = of(failures);
+            assert_eq!(
+                (calls.asked(), calls.due_after(1, at).as_secs()),
+                (asked, pause),
+                "{failures}"
+            );
+        }
+        assert_eq!(
+            of(0).due_after(2000, at).as_secs(),
+            2000,
+            "one dry run a second at most"
+        );
+        assert!(of(0).due_after(1, at + FRESH).is_zero());
+    }
+}

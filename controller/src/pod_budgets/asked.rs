@@ -1,0 +1,118 @@
+//! For which pods the apiserver asks: the entries of the webhook.
+
+use std::time::Duration;
+
+use berth_api::names::condition::ENFORCED;
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
+
+use berth_webhook::NO_TOKEN;
+use berth_webhook::pods::{Asks, DISRUPTIONS, Disruptions};
+use berth_workload::budget::asked::Asked;
+use berth_workload::condition::is_true;
+use berth_workload::gates::Gate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use tokio::time::Instant;
+
+use super::PodBudgets;
+use super::budget::Budget;
+use crate::pod_asks::Asking;
+
+/// How long apiservers take to go by an entry that was written.
+const KNOWN: Duration = Duration::from_secs(2);
+/// How long until a budget looks again whose namespace has no place in the webhook's configuration.
+const NO_PLACE: Duration = Duration::from_secs(60);
+
+impl PodBudgets {
+    /// Whether the apiserver is to ask about anything.
+    pub(super) fn is_asked(&self) -> bool {
+        self.gates.has(Gate::PodWebhook)
+            && ProtectedOperation::ALL
+                .into_iter()
+                .any(|operation| self.asks_for(operation))
+    }
+
+    /// Whether the apiserver asks about pods of a budget, and when it may. Where it has asked by these conditions, it goes on: a replica
+    /// that has begun to lead knows neither what was written before, nor since when.
+    pub(crate) fn asked(&self, budget: &Budget, told: &[Condition]) -> (Asked, Option<Duration>) {
+        let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
+        if self.protected.contains(namespace) {
+            let why = format!(
+                "pods of namespace {namespace} may always go, because the chart's value controller.protectedNamespaces has the \
+                 namespace, or the controller runs there: take the namespace out of the value, or delete this budget"
+            );
+            return (Asked::Never(why), None);
+        }
+        // What is not known to be protected is refused altogether.
+        let asked = match &self.holds(budget).rules {
+            Ok(rules) => Asked::of(rules.operations(), self.gates),
+            Err(_) => Asked::of(&[], self.gates),
+        };
+        if !matches!(asked, Asked::Never(_)) && self.asks.lacks_token() {
+            return (Asked::Unanswered(NO_TOKEN.to_owned()), None);
+        }
+        let has_asked = is_true(told, ENFORCED);
+        if matches!(asked, Asked::Never(_)) || (has_asked && !self.asks.has_written(|_| true)) {
+            return (asked, None);
+        }
+        let stands = self
+            .asks
+            .has_written(|asks| asks.disruptions.namespaces.contains(namespace));
+        let mut written = self.written.lock();
+        if !stands {
+            written.remove(namespace);
+            if self.asks.wants(|asks| {
+                asks.disruptions.is_full && !asks.disruptions.namespaces.contains(namespace)
+            }) {
+                let why = format!(
+                    "namespace {namespace}: the names of the namespaces with older budgets are all that the webhook configuration \
+                     {DISRUPTIONS} holds: delete budgets that nobody needs, of whole namespaces"
+                );
+                return (Asked::Never(why), Some(NO_PLACE));
+            }
+            let why = "the webhook's entry for this namespace is not written yet".to_owned();
+            return (Asked::Never(why), Some(KNOWN));
+        }
+        let since = written
+            .entry(namespace.to_owned())
+            .or_insert_with(Instant::now)
+            .elapsed();
+        match KNOWN
+            .checked_sub(since)
+            .filter(|left| !left.is_zero() && !has_asked)
+        {
+            Some(left) => {
+                let why =
+                    "the webhook's entry for this namespace was written a moment ago".to_owned();
+                (Asked::Never(why), Some(left))
+            }
+            None => (asked, None),
+        }
+    }
+
+    /// What is asked for, where pods of these namespaces are held, the first ones before others, and where some that are not ready, too.
+    pub(super) fn disruptions(&self, namespaces: Vec<(String, bool)>) -> Disruptions {
+        if namespaces.is_empty() {
+            return Disruptions::default();
+        }
+        let asked = Disruptions {
+            fails_open: self.fails_open,
+            deletions: self.asks_for(ProtectedOperation::Delete),
+            changes_but_by: self
+                .asks_for(ProtectedOperation::Update)
+                .then(|| self.own_user.clone()),
+            exempt: self.exempt.clone(),
+            ..Disruptions::default()
+        };
+        asked.of(namespaces)
+    }
+}
+
+impl Asking for PodBudgets {
+    fn add_to(&self, asks: &mut Asks) -> bool {
+        if self.stores.as_ref().is_none() || !self.is_synced() {
+            return false;
+        }
+        asks.disruptions = self.disruptions(self.namespaces_of_budgets());
+        true
+    }
+}

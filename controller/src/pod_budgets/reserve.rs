@@ -1,0 +1,240 @@
+//! The answer to a review: whether a pod may go or change, by all budgets that hold it.
+
+use berth_api::names::annotation::MIRROR_POD;
+use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
+
+use berth_webhook::pods::{Budgets, Change, Disruption, NotYet};
+use berth_workload::budget::disruption::{is_disruption_target, is_exempt, is_own_controller};
+use berth_workload::native_budget::RefusedNatively;
+use berth_workload::pod::Pod;
+use futures::FutureExt;
+use futures::future::{BoxFuture, try_join};
+
+use super::budget::{Budget, Holds};
+use super::disruption::{operation, replaced, shown_uid};
+use super::holding::Unseen;
+use super::{BudgetStores, PodBudgets, UNREAD};
+use berth_runtime::executor::Owner;
+use berth_workload::budget::ledger::Request;
+use berth_workload::plan::Event;
+use berth_workload::resource::PODS;
+
+/// As many budgets a warning names.
+const NAMED: usize = 3;
+/// What is told of an eviction that names no uid, which the webhook before this one has not given it.
+const UNBOUND: &str =
+    "the eviction is bound to no uid of a pod, for no replica answered in time: try again";
+
+impl PodBudgets {
+    pub(super) async fn draw_from_all(
+        &self,
+        disruption: Disruption,
+    ) -> Result<Option<String>, NotYet> {
+        // By an entry that was written while another gate was on. Where another replica leads, its gates are what is promised.
+        if !self.asks_for(operation(&disruption)) && self.asks.are_its_own() {
+            return Ok(None);
+        }
+        let stores = self
+            .stores
+            .as_ref()
+            .filter(|_| self.is_synced())
+            .ok_or(UNREAD)?;
+        if self.is_missing(stores, &disruption) {
+            return Ok(None);
+        }
+        // Which budgets there are is asked along with the pod, for it tells whose it is.
+        let (pod, unseen) = try_join(
+            self.pod(stores, &disruption),
+            self.unseen(&disruption.namespace),
+        )
+        .await?;
+        let pod = match pod {
+            None => return Ok(None),
+            Some(Ok(pod)) => pod,
+            Some(Err(why)) => return Ok(self.refused_unread(&disruption, &unseen, &why)),
+        };
+        let is_mirror = pod.metadata.annotation(MIRROR_POD).is_some();
+        if is_mirror || pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
+            return Ok(None);
+        }
+        let holding = self.holding_beside(&pod.metadata, &unseen);
+        let passes = self.passes(&disruption);
+        // Anybody who learned the path may name such a user in a review. Kubernetes marks the pod before it deletes the pod.
+        let is_forged =
+            passes && !is_exempt(&disruption.groups, &self.exempt) && !is_disruption_target(&pod);
+        if holding.is_free() || is_forged {
+            return Ok(None);
+        }
+        let mut request = self
+            .request(
+                stores,
+                &pod,
+                operation(&disruption),
+                disruption.user.clone(),
+            )
+            .await?;
+        (request.container_ids, request.resizes) = replaced(&pod, &disruption);
+        request.passes = passes;
+        if is_own_controller(&pod.metadata, &disruption.user, &self.own_user) {
+            request = request.by_own_workload(&pod);
+        }
+        let refused = match disruption.change {
+            // A grant is for one pod, and by the time this one is carried out its name may be another's.
+            Change::Evict if disruption.uid.is_none() => Some(RefusedNatively {
+                message: UNBOUND.to_owned(),
+                is_ours: false,
+            }),
+            // What the apiserver would refuse after us must not be drawn.
+            Change::Evict => self.refused_natively(stores, &pod).await?,
+            _ => None,
+        };
+        let draw = async |is_dry_run| {
+            let refusal = self.draw_for(&pod, &holding, &request, is_dry_run).await?;
+            Ok(refusal.map(|refusal| refusal.message))
+        };
+        let refusal = match refused {
+            // One that we keep says what its budget says, or does so a moment later; the budget has more to tell.
+            Some(refused) if refused.is_ours && !request.passes && draw(true).await?.is_some() => {
+                draw(disruption.is_dry_run).await?
+            }
+            // Nothing is drawn for what the apiserver refuses itself, or for a pod that nobody has named.
+            Some(_) if request.passes => None,
+            Some(refused) => Some(refused.message),
+            None => draw(disruption.is_dry_run).await?,
+        };
+        let is_counted = !disruption.is_dry_run && shown_uid(&disruption).is_some();
+        if let Some(refusal) = refusal.as_ref().filter(|_| is_counted) {
+            self.tell(&pod, request.operation, refusal);
+            self.refusals.count(&pod, &request.holder);
+        }
+        Ok(refusal)
+    }
+
+    /// Whether nothing shows a pod of the name that the request has, and the apiserver had none a moment ago.
+    fn is_missing(
+        &self,
+        stores: &BudgetStores,
+        Disruption {
+            namespace,
+            pod,
+            object,
+            uid,
+            ..
+        }: &Disruption,
+    ) -> bool {
+        let is_shown =
+            object.is_some() || uid.is_some() || stores.pods.get(namespace, pod).is_some();
+        !is_shown && self.missing.has(namespace, pod)
+    }
+
+    /// Why a pod stays that cannot be read: a budget of its namespace may hold it.
+    fn refused_unread(
+        &self,
+        disruption: &Disruption,
+        unseen: &Unseen,
+        why: &str,
+    ) -> Option<String> {
+        let Disruption { namespace, pod, .. } = disruption;
+        let may_go = self.fails_open(disruption)
+            || (self.in_namespace(namespace).is_empty() && unseen.is_empty());
+        (!may_go).then(|| {
+            format!(
+                "pod {pod} cannot be read, so no budget can say whether it may go: {why}; to let it go, delete the budgets \
+                 of namespace {namespace} first"
+            )
+        })
+    }
+}
+
+impl PodBudgets {
+    /// Tells of a pod that it had to stay.
+    pub(super) fn tell(&self, pod: &Pod, operation: ProtectedOperation, refusal: &str) {
+        let reason = if operation.is_change() {
+            "PubPreventPodUpdate"
+        } else {
+            "PubPreventPodDeletion"
+        };
+        self.record(pod, reason, refusal.to_owned());
+    }
+
+    fn record(&self, pod: &Pod, reason: &'static str, message: String) {
+        let Some(recorder) = self.recorder.as_ref() else {
+            return;
+        };
+        let [namespace, name, uid] = [
+            &pod.metadata.namespace,
+            &pod.metadata.name,
+            &pod.metadata.uid,
+        ]
+        .map(ToString::to_string);
+        let event = Event {
+            warning: true,
+            reason,
+            message,
+        };
+        recorder.record(
+            &Owner {
+                resource: PODS,
+                namespace,
+                name,
+                uid,
+            },
+            &event,
+        );
+    }
+
+    /// Tells of a pod that goes, or changes, past a budget.
+    pub(super) fn tell_of_passing(&self, pod: &Pod, request: &Request, shortage: &str) {
+        let (operation, holder) = (request.operation.name(), &request.holder);
+        let message = format!(
+            "{operation} by {holder} passes the budget, which would refuse it to others: {shortage}"
+        );
+        self.record(pod, "PubPassed", message);
+    }
+}
+
+impl Budgets for PodBudgets {
+    fn draw(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
+        self.draw_from_all(disruption).boxed()
+    }
+
+    fn beside(&self, resource: &str, object: &str) -> Option<String> {
+        let new = Budget::read(resource, object)?;
+        let new_holds = Holds::of(&new);
+        let selector = new_holds.selector()?;
+        let all = self.in_namespace(new.metadata().namespace.as_deref().unwrap_or_default());
+        let overlaps = |other: &&Budget| {
+            let holds = self.holds(other);
+            other.key() != new.key()
+                && holds
+                    .selector()
+                    .is_some_and(|other| !other.excludes(selector))
+        };
+        let mut names: Vec<_> = all
+            .iter()
+            .filter(overlaps)
+            .map(|other| other.key().words())
+            .collect();
+        let more = names.len().saturating_sub(NAMED);
+        names.truncate(NAMED);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let told = format!(
+            "{}{more} may hold the same pods: each of them must let a pod go",
+            names.join(", ")
+        );
+        (!names.is_empty()).then_some(told)
+    }
+
+    fn known_uid(&self, namespace: &str, pod: &str) -> Option<String> {
+        let pod = self.stores.as_ref()?.pods.get(namespace, pod)?;
+        Some(pod.metadata.uid.to_string())
+    }
+
+    fn fails_open(&self, disruption: &Disruption) -> bool {
+        self.fails_open || self.passes(disruption)
+    }
+}

@@ -427,7 +427,7 @@ fn tell(subset: &SubsetView<'_>, share: &Share, plan: &mut Plan, now: Timestamp)
         plan.look_again_after(failure.from.duration_since(now));
     }
     if let Some(failure) = subset.failure(now) {
-        plan.wait(failure.to_owned());
+        plan.wait(failure);
     } else if workload.object.status.ready_replicas < share.replicas {
         let ready = workload.object.status.ready_replicas;
         plan.wait(format!(

@@ -26,9 +26,7 @@ pub fn explain(snapshot: &Snapshot, round: &Result<Round<'_>, Refusal>) -> Vec<W
             Some(workload) => {
                 let ready = workload.object.status.ready_replicas;
                 reason += &format!("; {} has {ready} ready", named(workload));
-                if let Some(Failure { message, .. }) = &subset.failure {
-                    let start = format!("subset {}: {}: ", subset.spec.name, named(workload));
-                    let cause = message.strip_prefix(&start).unwrap_or(message);
+                if let Some(Failure { cause, .. }) = &subset.failure {
                     reason += &format!(", because {cause}");
                 }
             }

@@ -34,8 +34,10 @@ const POD_SPEC: &str = "spec.template.spec";
 /// What holds a subset's workload back.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Failure {
-    /// A sentence that begins with the subset.
-    pub(super) message: String,
+    /// The subset and its workload, with which the message begins.
+    pub(super) place: String,
+    /// The cause and the remedy.
+    pub(super) cause: String,
     /// When it counts. What may pass by itself counts after a minute.
     pub(super) from: Timestamp,
 }
@@ -55,10 +57,12 @@ impl Failure {
         let said = said.filter(|said| !(said.reason == UNSCHEDULABLE && has_reserved()));
         let is_enough =
             |said: &&WorkloadCondition| !is_native(workload.kind) || said.type_ == REPLICA_FAILURE;
+        let place = || format!("subset {}: {}: ", subset.name, named(workload));
         let words =
             |reason: &str, message: &str| in_words(united, subset, workload, (reason, message));
         let of_workload = |said: &WorkloadCondition| Self {
-            message: words(&said.reason, &said.message),
+            place: place(),
+            cause: words(&said.reason, &said.message),
             from: now,
         };
         let of_pods = || {
@@ -71,11 +75,12 @@ impl Failure {
             let cause = gravest(
                 united,
                 causes,
-                &|cause| words(cause.reason, &cause.message),
+                &|cause| place() + &words(cause.reason, &cause.message),
                 now,
             )?;
             Some(Self {
-                message: words(cause.reason, &cause.message),
+                place: place(),
+                cause: words(cause.reason, &cause.message),
                 from: cause.from,
             })
         };
@@ -83,6 +88,10 @@ impl Failure {
             .map(of_workload)
             .or_else(of_pods)
             .or_else(|| said.map(of_workload))
+    }
+
+    pub(super) fn message(&self) -> String {
+        format!("{}{}", self.place, self.cause)
     }
 }
 
@@ -185,8 +194,8 @@ fn of_pods(
     stuck::of_pods(&scene, &Plan::default(), now)
 }
 
-/// The message with the subset before it and the fields of the UnitedDeployment in it, because a
-/// change of the workload itself is reverted.
+/// The message with the fields of the UnitedDeployment in it, because a change of the workload
+/// itself is reverted.
 fn in_words(
     united: &UnitedDeployment,
     subset: &Subset,
@@ -194,10 +203,9 @@ fn in_words(
     (reason, message): (&str, &str),
 ) -> String {
     let field = workload.kind.template_field();
-    let own = own_words(workload, message)
+    let mut words = own_words(workload, message)
         .replace(POD_SPEC, &format!("spec.template.{field}.{POD_SPEC}"));
-    let mut words = format!("subset {}: {}: {own}", subset.name, named(workload));
-    if subset.patch.is_some() && own.contains(POD_SPEC) {
+    if subset.patch.is_some() && words.contains(POD_SPEC) {
         words += &format!(
             "; spec.topology.subsets[{}].patch may set the same",
             subset.name

@@ -62,11 +62,9 @@ pub(super) struct SubsetView<'a> {
 
 impl SubsetView<'_> {
     /// What holds its workload back now.
-    pub(super) fn failure(&self, now: Timestamp) -> Option<&str> {
-        self.failure
-            .as_ref()
-            .filter(|failure| failure.from <= now)
-            .map(|failure| &*failure.message)
+    pub(super) fn failure(&self, now: Timestamp) -> Option<String> {
+        let failure = self.failure.as_ref().filter(|failure| failure.from <= now);
+        failure.map(Failure::message)
     }
 
     /// Whether a workload of another kind has to end before this one may start, because two

@@ -225,7 +225,7 @@ fn progress(
             conditions,
             condition::SUBSET_FAILURE,
             true,
-            ("Error", message.to_owned()),
+            ("Error", message),
             now,
         ),
         None => conditions.retain(|condition| condition.type_ != condition::SUBSET_FAILURE),

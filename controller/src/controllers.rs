@@ -19,7 +19,7 @@ pub(crate) mod uniteddeployment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_controller::flags::Run;
+use crate::flags::Run;
 use berth_runtime::driver::Driver;
 use berth_runtime::election::Leadership;
 use berth_runtime::handover::Handover;

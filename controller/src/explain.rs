@@ -5,11 +5,11 @@ mod printed;
 
 use std::sync::Arc;
 
+use crate::flags::{Explain, ExplainKind, Output, Run};
+use crate::timings;
 use anyhow::{Context, bail};
 use berth_api::commands;
 use berth_api::name::Namespace;
-use berth_controller::flags::{Explain, ExplainKind, Output, Run};
-use berth_controller::timings;
 use berth_kinds::broadcastjob::{decide as decide_broadcast_job, status as broadcast_job_status};
 use berth_kinds::cloneset::{decide as decide_clone_set, status as clone_set_status};
 use berth_kinds::containerrecreaterequest::{

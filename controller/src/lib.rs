@@ -1,7 +1,47 @@
-//! The parts of the controller's process that are neither decisions nor their driver: what it is told when it starts, and
-//! what it tells daemons.
+//! The controller: what it is started with, what it reads, who acts, and what it serves.
 
+mod acting;
+mod change;
+mod clusters;
+mod command;
+mod configuration;
+mod controller;
+mod controllers;
+mod custom_resources;
+mod custom_workloads;
+mod ended;
+mod expected_pods;
+mod explain;
 pub mod flags;
 pub mod gates;
+mod injection;
+mod kinds;
+mod overlapping;
+#[cfg(test)]
+mod ownership_tests;
+mod paced;
+mod pod_asks;
+mod pod_budgets;
+mod pod_pinning;
+mod pod_states;
+mod podset;
+mod prepare_return;
+#[cfg(test)]
+mod random_sidecars;
+mod read;
+mod reads;
+#[cfg(test)]
+mod real_apiserver;
+mod recent;
+mod refused;
+mod resize;
+mod run;
 pub mod secrets;
+mod status_metric;
+mod switched_off;
 pub mod timings;
+mod told;
+mod unreadable;
+mod watched;
+
+pub use command::execute;

@@ -1,56 +1,12 @@
-//! The controller: flags and wiring.
-
-mod acting;
-mod change;
-mod clusters;
-mod configuration;
-mod controller;
-mod controllers;
-mod custom_resources;
-mod custom_workloads;
-mod ended;
-mod expected_pods;
-mod explain;
-mod injection;
-mod kinds;
-mod overlapping;
-#[cfg(test)]
-mod ownership_tests;
-mod paced;
-mod pod_asks;
-mod pod_budgets;
-mod pod_pinning;
-mod pod_states;
-mod podset;
-mod prepare_return;
-#[cfg(test)]
-mod random_sidecars;
-mod read;
-mod reads;
-#[cfg(test)]
-mod real_apiserver;
-mod recent;
-mod refused;
-mod resize;
-mod run;
-mod status_metric;
-mod switched_off;
-mod told;
-mod unreadable;
-mod watched;
-
-use std::sync::Arc;
+//! The controller's program.
 
 use anyhow::Context;
-use berth_controller::flags::{Cli, Command, LogFormat};
-use berth_controller::{gates, timings};
+use berth_controller::execute;
+use berth_controller::flags::{Cli, LogFormat};
 use clap::Parser;
-use tracing::subscriber::NoSubscriber;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-
-use crate::pod_pinning::PodPinning;
 
 #[global_allocator]
 static HEAP: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -63,39 +19,7 @@ fn main() -> anyhow::Result<()> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    runtime.block_on(async {
-        let config = kube::Config::infer()
-            .await
-            .context("no cluster: set KUBECONFIG, or run in a pod with a service account")?;
-        let parse = || gates::parse(&cli.run.feature_gates).map_err(anyhow::Error::msg);
-        // Of a gate without effect the controller's own log tells.
-        let gates = match cli.command {
-            None => parse()?,
-            Some(_) => tracing::subscriber::with_default(NoSubscriber::default(), parse)?,
-        };
-        match &cli.command {
-            Some(Command::Explain(explain)) => {
-                let run = &cli.run;
-                let protected =
-                    injection::protected_namespaces(&run.namespace, &run.protected_namespaces);
-                let pinning = PodPinning::new(
-                    run.pod_pinning,
-                    run.pod_pinning_fail_closed,
-                    protected,
-                    Arc::default(),
-                    None,
-                );
-                explain::explain(explain, config, gates, (&cli.run, &pinning)).await
-            }
-            Some(Command::PrepareReturn(flags)) => {
-                prepare_return::prepare_return(flags, config).await
-            }
-            None => {
-                timings::check(&cli.run).map_err(anyhow::Error::msg)?;
-                run::run(&cli.run, config, gates).await
-            }
-        }
-    })
+    runtime.block_on(execute(cli))
 }
 
 fn log(format: LogFormat) -> anyhow::Result<()> {

@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::flags::PinnedBy;
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
-use berth_controller::flags::PinnedBy;
 use berth_kinds::persistentpodstate::Pinning;
 use berth_runtime::{Change, Object, Store};
 use berth_webhook::pods::{Asks, NotYet, PinnedWorkload, Records, Scope};

@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::time::Duration;
 
+use crate::flags::PrepareReturn;
 use anyhow::{Context, ensure};
 use berth_api::releases;
-use berth_controller::flags::PrepareReturn;
 use berth_runtime::metrics::Metrics;
 use serde_json::json;
 

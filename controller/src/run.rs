@@ -4,12 +4,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::flags::{PinnedBy, Run};
+use crate::secrets::{self, PullSecretsService};
+use crate::timings;
 use anyhow::Context;
 use berth_api::v1beta1::sidecarset::SidecarSet;
 use berth_api::v1beta1::uniteddeployment::UnitedDeployment;
-use berth_controller::flags::{PinnedBy, Run};
-use berth_controller::secrets::{self, PullSecretsService};
-use berth_controller::timings;
 use berth_runtime::election::{self, Leadership};
 use berth_runtime::events::Recorder;
 use berth_runtime::executor::{self, Executor};
@@ -470,7 +470,7 @@ fn end_on_signal(
 
 #[cfg(test)]
 mod tests {
-    use berth_controller::flags::Cli;
+    use crate::flags::Cli;
     use clap::Parser;
 
     use super::*;

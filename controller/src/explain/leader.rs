@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use berth_controller::flags::Run;
+use crate::flags::Run;
 use berth_runtime::{Resource, client};
 use berth_workload::resource::PODS;
 use kube::Client;

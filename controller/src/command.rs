@@ -1,13 +1,10 @@
 //! The commands of the program.
 
-use std::sync::Arc;
-
 use anyhow::Context;
 use tracing::subscriber::NoSubscriber;
 
 use crate::flags::{Cli, Command};
-use crate::pod_pinning::PodPinning;
-use crate::{explain, gates, injection, prepare_return, run, timings};
+use crate::{explain, gates, prepare_return, run, timings};
 
 /// Executes the command, or runs the controller until a signal.
 ///
@@ -24,19 +21,7 @@ pub async fn execute(cli: Cli) -> anyhow::Result<()> {
         Some(_) => tracing::subscriber::with_default(NoSubscriber::default(), parse)?,
     };
     match &cli.command {
-        Some(Command::Explain(explain)) => {
-            let run = &cli.run;
-            let protected =
-                injection::protected_namespaces(&run.namespace, &run.protected_namespaces);
-            let pinning = PodPinning::new(
-                run.pod_pinning,
-                run.pod_pinning_fail_closed,
-                protected,
-                Arc::default(),
-                None,
-            );
-            explain::explain(explain, config, gates, (&cli.run, &pinning)).await
-        }
+        Some(Command::Explain(flags)) => explain::explain(flags, config, gates, &cli.run).await,
         Some(Command::PrepareReturn(flags)) => prepare_return::prepare_return(flags, config).await,
         None => {
             timings::check(&cli.run).map_err(anyhow::Error::msg)?;

@@ -1,20 +1,20 @@
 //! The controllers: one for each kind that is worked on. A kind comes in with its module and a line of [`ALL`].
 
-pub(crate) mod broadcastjob;
+mod broadcastjob;
 pub(crate) mod cloneset;
-pub(crate) mod containerrecreaterequest;
-pub(crate) mod daemonset;
-pub(crate) mod distributedpoddisruptionbudget;
+mod containerrecreaterequest;
+mod daemonset;
+mod distributedpoddisruptionbudget;
 mod foreignpod;
 mod imagelistpulljob;
 mod imagepulljob;
 mod joiningnode;
 pub(crate) mod nodeimage;
-pub(crate) mod persistentpodstate;
-pub(crate) mod podunavailablebudget;
+mod persistentpodstate;
+mod podunavailablebudget;
 pub(crate) mod sidecarset;
-pub(crate) mod statefulset;
-pub(crate) mod uniteddeployment;
+mod statefulset;
+mod uniteddeployment;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,28 +29,34 @@ use berth_runtime::supervisor::Supervisor;
 use berth_runtime::{Key, Resource, TaskTracker};
 use berth_workload::gates::Gates;
 
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use kube::CustomResourceExt;
+
 use crate::acting::Acting;
 use crate::controller::Controller;
+use crate::explain::look::{Explains, Look};
+use crate::explain::printed::Explained;
 use crate::kinds::Kinds;
 use crate::reads::Stores;
 
 /// All controllers.
 const ALL: &[Entry] = &[
-    Entry::of::<cloneset::Reads>(),
+    Entry::explained::<cloneset::Reads>(),
     Entry::of::<nodeimage::Reads>(),
     Entry::of::<imagepulljob::Reads>(),
     Entry::of::<imagelistpulljob::Reads>(),
-    Entry::of::<persistentpodstate::Reads>(),
-    Entry::of::<podunavailablebudget::Reads>(),
-    Entry::of::<distributedpoddisruptionbudget::Reads>(),
-    Entry::of::<statefulset::Reads>(),
-    Entry::of::<daemonset::Reads>(),
-    Entry::of::<sidecarset::Reads>(),
-    Entry::of::<broadcastjob::Reads>(),
-    Entry::of::<containerrecreaterequest::Reads>(),
+    Entry::explained::<persistentpodstate::Reads>(),
+    Entry::explained::<podunavailablebudget::Reads>(),
+    Entry::explained::<distributedpoddisruptionbudget::Reads>(),
+    Entry::explained::<statefulset::Reads>(),
+    Entry::explained::<daemonset::Reads>(),
+    Entry::explained::<sidecarset::Reads>(),
+    Entry::explained::<broadcastjob::Reads>(),
+    Entry::explained::<containerrecreaterequest::Reads>(),
     Entry::of::<foreignpod::Reads>(),
     Entry::of::<joiningnode::Reads>(),
-    Entry::of::<uniteddeployment::Reads>(),
+    Entry::explained::<uniteddeployment::Reads>(),
 ];
 
 /// A controller in the list of all.
@@ -58,6 +64,29 @@ struct Entry {
     resource: Resource,
     closed: fn(Gates) -> Option<String>,
     start: fn(&mut Starter<'_>),
+    explained: Option<ExplainedKind>,
+}
+
+/// A kind whose objects are explained.
+#[derive(Clone, Copy)]
+pub(crate) struct ExplainedKind {
+    pub(crate) resource: Resource,
+    short_names: fn() -> &'static [&'static str],
+    pub(crate) explain: for<'a> fn(&'a Look<'a>) -> Explanation<'a>,
+}
+
+type Explanation<'a> = LocalBoxFuture<'a, anyhow::Result<Explained>>;
+
+impl ExplainedKind {
+    /// Its names in commands: singular, plural and short ones.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let Resource { kind, plural, .. } = self.resource;
+        let short = (self.short_names)().iter().map(|name| (*name).to_owned());
+        [kind.to_lowercase(), plural.to_owned()]
+            .into_iter()
+            .chain(short)
+            .collect()
+    }
 }
 
 impl Entry {
@@ -66,8 +95,32 @@ impl Entry {
             resource: C::RESOURCE,
             closed: C::closed,
             start: |starter| starter.start::<C>(),
+            explained: None,
         }
     }
+
+    const fn explained<C: Explains>() -> Self {
+        let explained = ExplainedKind {
+            resource: C::RESOURCE,
+            short_names: C::Object::shortnames,
+            explain: |look| look.explain::<C>().boxed_local(),
+        };
+        Self {
+            explained: Some(explained),
+            ..Self::of::<C>()
+        }
+    }
+}
+
+/// The kinds whose objects are explained.
+pub(crate) fn all_explained() -> impl Iterator<Item = &'static ExplainedKind> {
+    ALL.iter().filter_map(|entry| entry.explained.as_ref())
+}
+
+/// The kind with this name, plural or short name, in any case.
+pub(crate) fn explained(name: &str) -> Option<&'static ExplainedKind> {
+    let name = name.to_lowercase();
+    all_explained().find(|kind| kind.names().contains(&name))
 }
 
 /// The resources, by plural, of which no object is taken in, each with the reason.
@@ -153,6 +206,28 @@ mod tests {
                 kind.kind
             );
         }
+    }
+
+    #[test]
+    fn kind_is_explained_by_each_of_its_names() {
+        for (name, kind) in [
+            ("CloneSet", "CloneSet"),
+            ("clonesets", "CloneSet"),
+            ("clone", "CloneSet"),
+            ("ads", "DaemonSet"),
+            ("asts", "StatefulSet"),
+            ("crr", "ContainerRecreateRequest"),
+            ("bcj", "BroadcastJob"),
+            ("persistentpodstate", "PersistentPodState"),
+            ("dpdb", "DistributedPodDisruptionBudget"),
+            ("pub", "PodUnavailableBudget"),
+            ("sidecarsets", "SidecarSet"),
+            ("ud", "UnitedDeployment"),
+        ] {
+            let found = explained(name).map(|explained| explained.resource.kind);
+            assert_eq!(found, Some(kind), "{name}");
+        }
+        assert!(explained("nodeimage").is_none() && explained("").is_none());
     }
 
     #[test]

@@ -27,12 +27,16 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controller::Controller;
+use crate::explain::look::{Explains, Look};
+use crate::explain::printed::Explained;
 use crate::paced::Paced;
+use crate::pod_budgets::BudgetStores;
 use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
 use crate::watched::Watched;
 use gone::{Gone, managed_by};
+use serde_json::json;
 
 /// What a decision about a BroadcastJob is made of.
 pub(crate) struct Reads {
@@ -315,6 +319,21 @@ fn expires(plan: &Plan) -> bool {
             }
         )
     })
+}
+
+impl Explains for Reads {
+    type Object = BroadcastJob;
+
+    async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained> {
+        let Some(job) = self.jobs.get(&look.namespaces.explained, look.name) else {
+            return look.is_missing::<Self>();
+        };
+        let (snapshot, now) = (observe(self, &job, look.gates), Timestamp::now());
+        let plan = decide(&snapshot, now);
+        let (carried_out, outcome) = look.carried_out(&plan, stores, &*job).await;
+        let status = status(&snapshot, &plan, &outcome, now);
+        Ok(look.explained::<Self>(carried_out, &json!(status), &json!(snapshot.job.status)))
+    }
 }
 
 #[cfg(test)]

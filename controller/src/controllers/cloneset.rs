@@ -20,12 +20,17 @@ use crate::acting::{Acting, LARGE};
 use crate::change;
 use crate::controller::Controller;
 use crate::ended::EndedPods;
+use crate::explain::look::{Explains, Look};
+use crate::explain::printed::Explained;
 use crate::overlapping;
+use crate::pod_budgets::BudgetStores;
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
 use crate::watched::Watched;
+use berth_workload::pod::spread::is_constrained;
+use serde_json::json;
 
 /// What a decision about a CloneSet is made of.
 pub(crate) struct Reads {
@@ -166,6 +171,30 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<CloneSet>) -> Next 
     acting
         .carry_out(&plan, &reads.clonesets, set, (&set.0.status, status))
         .await
+}
+
+impl Explains for Reads {
+    type Object = CloneSet;
+
+    // Only a template that spreads its pods asks where its nodes are.
+    fn reads_nodes(&self) -> bool {
+        let all = self.clonesets.all();
+        all.iter().any(|set| is_constrained(&set.0.spec.template))
+    }
+
+    async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained> {
+        let Some(set) = self.clonesets.get(&look.namespaces.explained, look.name) else {
+            return look.is_missing::<Self>();
+        };
+        let (snapshot, now) = (
+            observe(self, &set, look.gates, look.resize),
+            Timestamp::now(),
+        );
+        let plan = decide(&snapshot, now);
+        let (carried_out, outcome) = look.carried_out(&plan, stores, &*set).await;
+        let status = status(&snapshot, &plan, &outcome, now);
+        Ok(look.explained::<Self>(carried_out, &json!(status), &json!(snapshot.set.status)))
+    }
 }
 
 #[cfg(test)]

@@ -36,10 +36,15 @@ use crate::acting::Acting;
 use crate::change::each;
 use crate::controller::Controller;
 use crate::custom_resources::requests_of_pod;
+use crate::explain::look::{Explains, Look};
+use crate::explain::printed::Explained;
 use crate::paced::at_latest;
+use crate::pod_budgets::BudgetStores;
 use crate::reads::Reader;
 use crate::watched::Watched;
+use anyhow::Context;
 use entries::Entries;
+use serde_json::json;
 use untold::Untold;
 
 /// What a decision is made of.
@@ -382,5 +387,34 @@ async fn read(
         Ok(text) => Ok(Some(text)),
         Err(failed) if failed.code == 404 => Ok(None),
         Err(failed) => Err(failed),
+    }
+}
+
+impl Explains for Reads {
+    type Object = ContainerRecreateRequest;
+
+    fn reads_nodes(&self) -> bool {
+        false
+    }
+
+    async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained> {
+        let Some(request) = self.requests.get(&look.namespaces.explained, look.name) else {
+            return look.is_missing::<Self>();
+        };
+        let mut snapshot = self
+            .observe(&look.client, &request, look.gates)
+            .await
+            .context("cannot read the pod")?;
+        let now = Timestamp::now();
+        if let Some(pod) = &snapshot.pod {
+            let containers = restarts(&snapshot, now);
+            snapshot.held = look
+                .budgets(stores)
+                .held_restart(pod, &Owner::of(&*request), &containers)
+                .await;
+        }
+        let plan = decide(&snapshot, now);
+        let status = status(&snapshot, &plan, &Outcome::default(), now);
+        Ok(look.explained::<Self>(plan, &json!(status), &json!(snapshot.request.status)))
     }
 }

@@ -26,13 +26,17 @@ use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controller::Controller;
 use crate::ended::EndedPods;
+use crate::explain::look::{Explains, Look};
+use crate::explain::printed::Explained;
 use crate::overlapping;
 use crate::paced::Paced;
+use crate::pod_budgets::BudgetStores;
 use crate::podset::{Observed, PodSetReads, wake_owner};
 use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
 use crate::watched::Watched;
+use serde_json::json;
 
 /// What a decision about a DaemonSet is made of.
 pub(crate) struct Reads {
@@ -253,4 +257,22 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<DaemonSet>) -> Next
             (&set.0.status, status, is_urgent),
         )
         .await
+}
+
+impl Explains for Reads {
+    type Object = DaemonSet;
+
+    async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained> {
+        let Some(set) = self.sets.get(&look.namespaces.explained, look.name) else {
+            return look.is_missing::<Self>();
+        };
+        let (snapshot, now) = (
+            observe(self, &set, look.gates, look.resize, true),
+            Timestamp::now(),
+        );
+        let plan = decide(&snapshot, now);
+        let (carried_out, outcome) = look.carried_out(&plan, stores, &*set).await;
+        let status = status(&snapshot, &plan, &outcome, now);
+        Ok(look.explained::<Self>(carried_out, &json!(status), &json!(snapshot.set.status)))
+    }
 }

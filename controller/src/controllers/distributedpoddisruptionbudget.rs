@@ -31,13 +31,19 @@ use crate::acting::Acting;
 use crate::change::each;
 use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
+use crate::explain::look::{Explains, Look};
+use crate::explain::printed::Explained;
 use crate::paced::{Paced, at_latest, awaited_pace, nothing_is_urgent};
+use crate::pod_budgets::BudgetStores;
 use crate::pod_budgets::views::{self, Views};
-use crate::pod_budgets::{Budget, PodBudgets};
+use crate::pod_budgets::{Budget, PodBudgets, told_of};
 use crate::reads::Reader;
 use crate::watched::Watched;
 use crate::watched::by_namespace;
+use anyhow::bail;
+use berth_workload::budget::beyond;
 use members::{Here, Naming};
+use serde_json::{Value, json};
 
 /// The most budgets whose generation is remembered. Who is forgotten keeps a lowered floor for longer.
 const MOST_GENERATIONS: usize = 10_000;
@@ -313,4 +319,51 @@ fn wake_for(queue: &Queue<Key>, holding: &PodBudgets, pod: &Pod) -> bool {
         holding.note_change(&pod.metadata.namespace);
     }
     is_held
+}
+
+impl Explains for Reads {
+    type Object = DistributedPodDisruptionBudget;
+    const OF_NODES: bool = true;
+
+    async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained> {
+        let Some(budget) = self.budgets.get(&look.namespaces.explained, look.name) else {
+            return look.is_missing::<Self>();
+        };
+        let budgets = look.budgets(stores);
+        if let Some(why) = budgets.beyond(&Budget::Distributed(budget.0.clone())) {
+            let plan = beyond::plan(&[], &why, None);
+            return Ok(look.explained::<Self>(plan, &Value::Null, &Value::Null));
+        }
+        let Ok(mut snapshot) = self.observe(&budgets, &budget).await else {
+            bail!("the apiserver does not say how many pods are expected: try again")
+        };
+        // Budgets of other namespaces are read by name.
+        let Ok(others) = budgets.others(&Budget::Distributed(budget.0.clone())).await else {
+            bail!("the apiserver does not say what the budgets of spec.federation have: try again")
+        };
+        for ((other, brings), member) in snapshot
+            .others
+            .iter_mut()
+            .zip(others)
+            .zip(&budget.0.spec.federation)
+        {
+            other.brings = brings;
+            if budgets.clusters().has(member) {
+                *other = told_of(&budget.0, member);
+            }
+        }
+        let conditions = budget.0.status.iter().flat_map(|status| &status.conditions);
+        snapshot.asked = Asked::told(conditions);
+        let now = Timestamp::now();
+        let plan = decide(&snapshot, now);
+        let status = status(&snapshot, now);
+        let explained = look.explained::<Self>(plan, &json!(status), &json!(budget.0.status));
+        look.with_drains(
+            explained,
+            &budgets,
+            &Budget::Distributed(budget.0.clone()),
+            stores,
+        )
+        .await
+    }
 }

@@ -29,12 +29,19 @@ use crate::change::each;
 use crate::controller::Controller;
 use crate::custom_resources::STATES_BY_TARGET;
 use crate::custom_workloads::CustomWorkloads;
+use crate::explain::look::{Explains, Look};
+use crate::explain::printed::Explained;
+use crate::injection::protected_namespaces;
+use crate::pod_budgets::BudgetStores;
+use crate::pod_pinning::PodPinning;
 use crate::pod_states::{self, age};
 use crate::podset::by_node;
 use crate::reads::Reader;
 use crate::watched::Watched;
 use crate::watched::by_namespace;
 use annotations::Annotations;
+use berth_kinds::persistentpodstate::{Pinning, explain};
+use serde_json::Value;
 
 /// One object is looked at, and its records are written, once in so long: each of its pods changes several times in a rollout.
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(1);
@@ -264,5 +271,37 @@ fn wake_for_target(
         .filter(|state| state.namespace() == namespace)
     {
         queue.add(Key::of(&**state));
+    }
+}
+
+impl Explains for Reads {
+    type Object = PersistentPodState;
+
+    /// Pod by pod, where it was and how the next one is pinned, in place of what is waited for.
+    async fn explain(&self, look: &Look<'_>, _stores: &BudgetStores) -> anyhow::Result<Explained> {
+        let Some(state) = self.states.get(&look.namespaces.explained, look.name) else {
+            return look.is_missing::<Self>();
+        };
+        let key = Key::new(&look.namespaces.explained, look.name);
+        let mut snapshot = self.observe(&key, Some(&state), look.gates);
+        let run = look.run;
+        let pinning = PodPinning::new(
+            run.pod_pinning,
+            run.pod_pinning_fail_closed,
+            protected_namespaces(&run.namespace, &run.protected_namespaces),
+            Arc::default(),
+            None,
+        );
+        snapshot.pinning = match pinning.of(&state.0) {
+            // Only a controller that runs knows what it has written.
+            Pinning::NotYet | Pinning::TooMany => Pinning::Webhook,
+            known => known,
+        };
+        let mut plan = decide(&snapshot, Timestamp::now());
+        plan.waiting = explain(&snapshot);
+        Ok(Explained {
+            heading: "Pods:",
+            ..look.explained::<Self>(plan, &Value::Null, &Value::Null)
+        })
     }
 }

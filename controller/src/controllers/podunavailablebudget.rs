@@ -22,13 +22,19 @@ use crate::acting::Acting;
 use crate::change::each;
 use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
+use crate::explain::look::{Explains, Look};
+use crate::explain::printed::Explained;
 use crate::paced::{Paced, at_latest, awaited_pace, nothing_is_urgent};
+use crate::pod_budgets::BudgetStores;
 use crate::pod_budgets::native_budgets::is_mirrored;
 use crate::pod_budgets::views::{self, Views};
 use crate::pod_budgets::{Budget, Holds, PodBudgets};
 use crate::reads::Reader;
 use crate::watched::Watched;
 use crate::watched::by_namespace;
+use anyhow::bail;
+use berth_workload::budget::beyond;
+use serde_json::{Value, json};
 
 /// What a count is made of.
 pub(crate) struct Reads {
@@ -257,4 +263,37 @@ fn wake_for(queue: &Queue<Key>, holding: &PodBudgets, pod: &Pod) -> bool {
         holding.note_change(&pod.metadata.namespace);
     }
     is_held
+}
+
+impl Explains for Reads {
+    type Object = PodUnavailableBudget;
+    const OF_NODES: bool = true;
+
+    async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained> {
+        let Some(budget) = self.budgets.get(&look.namespaces.explained, look.name) else {
+            return look.is_missing::<Self>();
+        };
+        let budgets = look.budgets(stores);
+        if let Some(why) = budgets.beyond(&Budget::Unavailable(budget.0.clone())) {
+            let plan = beyond::plan(&[], &why, None);
+            return Ok(look.explained::<Self>(plan, &Value::Null, &Value::Null));
+        }
+        let Ok(mut snapshot) = self.observe(&budgets, &budget).await else {
+            bail!("the apiserver does not say how many pods are expected: try again")
+        };
+        // What a running controller has written, its condition tells.
+        let conditions = budget.0.status.iter().flat_map(|status| &status.conditions);
+        snapshot.asked = Asked::told(conditions);
+        let now = Timestamp::now();
+        let plan = decide(&snapshot, now);
+        let status = status(&snapshot, now);
+        let explained = look.explained::<Self>(plan, &json!(status), &json!(budget.0.status));
+        look.with_drains(
+            explained,
+            &budgets,
+            &Budget::Unavailable(budget.0.clone()),
+            stores,
+        )
+        .await
+    }
 }

@@ -33,13 +33,21 @@ use crate::acting::{Acting, LARGE, next};
 use crate::change::{self, each};
 use crate::controller::Controller;
 use crate::custom_resources::JOBS_OF_SIDECAR_SETS;
+use crate::explain::look::{Explains, Look};
+use crate::explain::printed::Explained;
 use crate::injection::selectors::{Compiled, Selectors};
 use crate::injection::{Injection, is_paused};
 use crate::paced::{Paced, at_latest, nothing_is_urgent};
+use crate::pod_asks::PodAsks;
+use crate::pod_budgets::BudgetStores;
 use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
 use crate::watched::{Watched, managing_set, sidecar_set_revisions};
+use berth_kinds::sidecarset::Asked;
+use berth_webhook::PodWebhook;
+use berth_webhook::pods::Added;
+use serde_json::json;
 use turns::KnownTurns;
 
 /// What a decision about a SidecarSet is made of.
@@ -469,6 +477,41 @@ async fn annotations(
         }
     }
     Ok(all)
+}
+
+impl Explains for Reads {
+    type Object = SidecarSet;
+
+    fn reads_nodes(&self) -> bool {
+        false
+    }
+
+    async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained> {
+        let Some(set) = self.sets.get("", look.name) else {
+            return look.is_missing::<Self>();
+        };
+        let asks = Arc::<PodAsks>::default();
+        // Where the entries are not ours to read there are none, and nothing is added to them.
+        asks.connect(PodWebhook::looked_at(Some(
+            Added::read(&look.client).await.unwrap_or_default(),
+        )));
+        let injection = Injection::new(
+            asks,
+            look.gates,
+            &look.namespaces.own,
+            &look.run.protected_namespaces,
+            None,
+        );
+        let (mut snapshot, now) = (self.observe(&set, &injection), Timestamp::now());
+        if snapshot.asked != Asked::Never {
+            // What a running controller has seen, its condition tells.
+            snapshot.asked = Asked::told(&set.0);
+        }
+        let plan = decide(&snapshot, now);
+        let (carried_out, outcome) = look.carried_out(&plan, stores, &*set).await;
+        let status = status(&snapshot, &plan, &outcome, now);
+        Ok(look.explained::<Self>(carried_out, &json!(status), &json!(set.0.status)))
+    }
 }
 
 #[cfg(test)]

@@ -24,13 +24,17 @@ use jiff::Timestamp;
 use crate::acting::{Acting, LARGE};
 use crate::change::{self, each};
 use crate::controller::Controller;
+use crate::explain::look::{Explains, Look};
+use crate::explain::printed::Explained;
 use crate::paced::{Paced, nothing_is_urgent};
+use crate::pod_budgets::BudgetStores;
 use crate::pod_states;
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;
 use crate::watched::Watched;
+use serde_json::json;
 
 /// What a decision about a StatefulSet is made of.
 pub(crate) struct Reads {
@@ -243,4 +247,22 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<StatefulSet>) -> Ne
             (&set.0.status, status, nothing_is_urgent),
         )
         .await
+}
+
+impl Explains for Reads {
+    type Object = StatefulSet;
+
+    async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained> {
+        let Some(set) = self.sets.get(&look.namespaces.explained, look.name) else {
+            return look.is_missing::<Self>();
+        };
+        let (snapshot, now) = (
+            observe(self, &set, look.gates, look.resize),
+            Timestamp::now(),
+        );
+        let plan = decide(&snapshot, now);
+        let (carried_out, outcome) = look.carried_out(&plan, stores, &*set).await;
+        let status = status(&snapshot, &plan, &outcome, now);
+        Ok(look.explained::<Self>(carried_out, &json!(status), &json!(snapshot.set.status)))
+    }
 }

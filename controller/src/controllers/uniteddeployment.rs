@@ -32,7 +32,10 @@ use serde::Serialize;
 use crate::acting::Acting;
 use crate::change::each;
 use crate::controller::Controller;
+use crate::explain::look::{Explains, Look};
+use crate::explain::printed::Explained;
 use crate::paced::{Paced, at_latest};
+use crate::pod_budgets::BudgetStores;
 use crate::podset::unreadable_in;
 use crate::reads::Reader;
 use crate::refused::Refused;
@@ -43,6 +46,8 @@ use crate::watched::{
     ORPHANED_REVISIONS, SUBSET_CLONE_SETS, SUBSET_DEPLOYMENTS, SUBSET_NATIVE_SETS,
     SUBSET_STATEFUL_SETS, Watched, namespace_of_subset,
 };
+use berth_kinds::uniteddeployment::explain;
+use serde_json::json;
 
 /// At least between two writes of a status where only numbers of pods differ.
 const PACE: Duration = Duration::from_secs(10);
@@ -379,4 +384,29 @@ fn untyped<S: Serialize, T: Serialize>(
         JsonText::from(&spec),
         status,
     ))
+}
+
+impl Explains for Reads {
+    type Object = UnitedDeployment;
+
+    fn reads_nodes(&self) -> bool {
+        false
+    }
+
+    async fn explain(&self, look: &Look<'_>, _stores: &BudgetStores) -> anyhow::Result<Explained> {
+        let Some(united) = self.united.get(&look.namespaces.explained, look.name) else {
+            return look.is_missing::<Self>();
+        };
+        let (snapshot, now) = (self.observe(&united), Timestamp::now());
+        let round = Round::of(&snapshot, now);
+        let mut plan = decide(&snapshot, &round, now);
+        let status = status(&snapshot, &round, &plan, &Outcome::default(), now);
+        plan.waiting = explain(&snapshot, &round);
+        let explained =
+            look.explained::<Self>(plan, &json!(status), &json!(snapshot.united.status));
+        Ok(Explained {
+            heading: "Subsets:",
+            ..explained
+        })
+    }
 }

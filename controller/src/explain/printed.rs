@@ -17,7 +17,7 @@ const AT_ONCE: f64 = 1.0;
 
 /// How long the leader waits before it looks at the object again.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Wait {
+pub(crate) struct Wait {
     seconds: f64,
     /// How many tries in a row have failed.
     failures: u32,
@@ -25,39 +25,39 @@ pub(super) struct Wait {
 
 /// What is printed.
 #[derive(Serialize)]
-pub(super) struct Explained {
+pub(crate) struct Explained {
     #[serde(skip)]
-    pub(super) kind: &'static str,
+    pub(crate) kind: &'static str,
     /// Namespace and name.
     #[serde(skip)]
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What stands above the lines of its pods.
     #[serde(skip)]
-    pub(super) heading: &'static str,
+    pub(crate) heading: &'static str,
     /// The cause that holds the workload back, as the condition `Blocked` of its status has it.
-    pub(super) blocked: Option<Value>,
+    pub(crate) blocked: Option<Value>,
     /// How long the leader waits before it carries out the plan; `None` where there is nothing to carry out, or the leader does not
     /// say.
     #[serde(serialize_with = "as_told")]
-    pub(super) wait: Option<Result<Wait, String>>,
+    pub(crate) wait: Option<Result<Wait, String>>,
     #[serde(flatten)]
-    pub(super) plan: Plan,
+    pub(crate) plan: Plan,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) drain: Option<NodeDrain>,
+    pub(crate) drain: Option<NodeDrain>,
 }
 
 /// What a drain of a node would get now.
 #[derive(Serialize)]
-pub(super) struct NodeDrain {
-    pub(super) node: String,
+pub(crate) struct NodeDrain {
+    pub(crate) node: String,
     /// What becomes of each pod of the budget that is there.
-    pub(super) pods: Vec<Waiting>,
+    pub(crate) pods: Vec<Waiting>,
 }
 
 impl Explained {
     /// The condition `Blocked` is that of the status as it would be written now. The apiserver's refusal of a write shows only
     /// when the controller tries, so the refusal of the last try counts as long as there is something to write.
-    pub(super) fn new(
+    pub(crate) fn new(
         (kind, name): (&'static str, String),
         plan: Plan,
         status: &Value,
@@ -86,7 +86,7 @@ impl Explained {
 }
 
 /// The plan that is carried out now, where each pod of a step that a budget refuses waits. In a namespace a pod's name is enough.
-pub(super) fn with_waiting(
+pub(crate) fn with_waiting(
     plan: &Plan,
     admitted: Plan,
     held: &[Failure],

@@ -1,0 +1,187 @@
+//! What is explained, and what a controller needs for it.
+
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use berth_api::commands;
+use berth_runtime::executor::Owner;
+use berth_runtime::object::NODES;
+use berth_runtime::{Object, Resource};
+use berth_workload::gates::Gates;
+use berth_workload::inplace::resize::Ability;
+use berth_workload::plan::{Outcome, Plan, Waiting};
+use kube::{Client, CustomResourceExt};
+use serde_json::Value;
+
+use super::printed::{self, Explained, NodeDrain};
+use crate::controller::Controller;
+use crate::flags::Run;
+use crate::kinds::Kinds;
+use crate::pod_budgets::{Budget, BudgetStores, PodBudgets};
+use crate::reads::{Namespaces, Stores};
+use crate::timings;
+use crate::watched::by_namespace;
+
+/// A controller that prints its plan for an object in place of carrying it out.
+pub(crate) trait Explains: Controller {
+    /// The kind of the object.
+    type Object: CustomResourceExt;
+    /// Whether `--node` asks what a drain would get.
+    const OF_NODES: bool = false;
+
+    /// Whether the plan depends on nodes, by what else was read.
+    fn reads_nodes(&self) -> bool {
+        true
+    }
+
+    /// The plan for the object, and what it waits for.
+    ///
+    /// # Errors
+    /// The object does not exist, or the apiserver did not answer.
+    async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained>;
+}
+
+/// The object that is explained.
+pub(crate) struct Look<'a> {
+    pub(crate) client: Client,
+    pub(crate) namespaces: Namespaces,
+    /// The flags of the controller.
+    pub(crate) run: &'a Run,
+    pub(crate) name: &'a str,
+    /// The node of which it is said what a drain would get.
+    pub(crate) node: Option<&'a str>,
+    pub(crate) gates: Gates,
+    pub(crate) resize: Ability,
+}
+
+impl Look<'_> {
+    /// The stores of budgets of the kinds that are worked on.
+    fn budget_stores(&self, stores: &mut Stores) -> BudgetStores {
+        let mut kinds = Kinds::parse(&self.run.custom_resource_enable);
+        BudgetStores::new(&mut stores.reader(), |kind| kinds.has(kind))
+    }
+
+    /// The budgets that were read. What they grant stands in copies.
+    pub(crate) fn budgets(&self, stores: &BudgetStores) -> Arc<PodBudgets> {
+        let patience = timings::patience(self.run);
+        PodBudgets::only_read(
+            self.client.clone(),
+            self.gates,
+            Some(stores.clone()),
+            (&self.run.cluster_name, patience, true),
+        )
+    }
+
+    /// The plan as the controller carries it out now, where the steps wait that a budget refuses; and what comes of these steps.
+    pub(crate) async fn carried_out<T: Object>(
+        &self,
+        plan: &Plan,
+        budgets: &BudgetStores,
+        of: &T,
+    ) -> (Plan, Outcome) {
+        let (admitted, failures) = self.budgets(budgets).explained(plan, &Owner::of(of)).await;
+        (
+            printed::with_waiting(plan, admitted, &failures, T::RESOURCE.namespaced),
+            Outcome { failures },
+        )
+    }
+
+    pub(crate) fn explained<C: Controller>(
+        &self,
+        plan: Plan,
+        status: &Value,
+        old: &Value,
+    ) -> Explained {
+        let name = match self.namespaces.explained.as_str() {
+            "" => self.name.to_owned(),
+            namespace => format!("{namespace}/{}", self.name),
+        };
+        Explained::new((C::RESOURCE.kind, name), plan, status, old)
+    }
+
+    /// Adds what a drain of the node would get, or which nodes could be drained.
+    pub(crate) async fn with_drains(
+        &self,
+        mut explained: Explained,
+        budgets: &PodBudgets,
+        budget: &Budget,
+        stores: &BudgetStores,
+    ) -> anyhow::Result<Explained> {
+        explained.heading = "Pods:";
+        if let Some(node) = self.node
+            && stores.nodes.get("", node).is_none()
+        {
+            bail!(
+                "there is no node {node:?}; see {}",
+                commands::list("nodes", "")
+            );
+        }
+        let natives = stores
+            .natives
+            .by_index(&by_namespace(), &self.namespaces.explained);
+        let Ok(drains) = budgets.drains(budget, &natives).await else {
+            bail!("the apiserver does not say what the budgets of the namespace have: try again")
+        };
+        match (self.node, drains) {
+            (Some(node), Some(drains)) => {
+                explained.drain = Some(NodeDrain {
+                    node: node.to_owned(),
+                    pods: drains.of_node(node).await,
+                });
+            }
+            (Some(_), None) => bail!("it is being deleted, and holds no pods any more"),
+            (None, Some(drains)) => {
+                let lines = drains.of_nodes().into_iter();
+                explained.plan.waiting.extend(lines.map(|reason| Waiting {
+                    pod: String::new(),
+                    reason,
+                }));
+            }
+            (None, None) => {}
+        }
+        Ok(explained)
+    }
+
+    pub(crate) fn is_missing<C: Controller>(&self) -> anyhow::Result<Explained> {
+        let (name, namespace) = (self.name, &self.namespaces.explained);
+        let Resource {
+            kind,
+            plural,
+            group,
+            ..
+        } = C::RESOURCE;
+        if namespace.is_empty() {
+            bail!(
+                "there is no {kind} {name:?}; see {}",
+                commands::list(plural, "")
+            );
+        }
+        let everywhere = commands::list_everywhere(&format!("{plural}.{group}"));
+        bail!("there is no {kind} {name:?} in namespace {namespace:?}; see {everywhere}")
+    }
+
+    /// Reads what the controller is made of, and has it explain the object.
+    ///
+    /// # Errors
+    /// The object does not exist, or the apiserver did not answer.
+    pub(crate) async fn explain<C: Explains>(&self) -> anyhow::Result<Explained> {
+        const UNREAD: &str = "cannot read the cluster's state";
+        if self.node.is_some() && !C::OF_NODES {
+            bail!(
+                "--node asks what a drain would get by a budget: explain pub NAME --node NODE, or dpdb NAME"
+            );
+        }
+        let mut stores = Stores::default();
+        let controller = C::new(&mut stores.reader());
+        let budgets = self.budget_stores(&mut stores);
+        let look = |of_nodes: bool| {
+            let resources = move |resource| (resource == NODES) == of_nodes;
+            stores.look(&self.client, &self.namespaces, resources)
+        };
+        look(false).await.context(UNREAD)?;
+        if controller.reads_nodes() {
+            look(true).await.context(UNREAD)?;
+        }
+        controller.explain(self, &budgets).await
+    }
+}

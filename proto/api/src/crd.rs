@@ -1,13 +1,14 @@
 //! The CustomResourceDefinitions, made from the types and from what [`crate::kinds`] says of each kind.
 //!
-//! The types say what fields there are and what they mean. What else the apiserver shall do, defaults and validation, is
-//! one list by field path, so that it can be read in one place and is the same for every version.
+//! The types have fields, descriptions, defaults, rules and columns. A kind adds by field path what no attribute can say,
+//! such as a rule of one version.
 
 use kube::core::crd::{MergeError, merge_crds};
 use serde_json::{Map, Value};
 
 use crate::kind::Kind;
 use crate::kinds;
+use crate::schema::field::API_DEFAULT;
 use crate::schema::{Schema, columns, patch};
 
 /// Why the definitions cannot be made: a mistake in this crate, found by its tests.
@@ -48,6 +49,10 @@ fn definition(kind: &Kind, schema: &Schema) -> Result<Value, CrdError> {
         kind.stored.name(),
     )?;
     let mut definition = serde_json::to_value(merged)?;
+    let mut columns = definition["spec"]["versions"][0]["additionalPrinterColumns"].clone();
+    if columns.is_null() {
+        columns = Value::from(columns::all(schema.columns));
+    }
     let served = definition
         .pointer_mut("/spec/versions")
         .and_then(Value::as_array_mut);
@@ -58,12 +63,15 @@ fn definition(kind: &Kind, schema: &Schema) -> Result<Value, CrdError> {
         else {
             continue;
         };
-        served["additionalPrinterColumns"] = Value::from(columns::all(schema.columns));
-        let Some(fields) = served.pointer_mut("/schema/openAPIV3Schema") else {
+        served["additionalPrinterColumns"] = columns.clone();
+        let Some(fields) = served
+            .pointer_mut("/schema/openAPIV3Schema")
+            .and_then(Value::as_object_mut)
+        else {
             continue;
         };
         tidy(fields);
-        for rule in (schema.rules)(version) {
+        for rule in (schema.patches)(version) {
             patch::apply(fields, &rule).map_err(|path| CrdError::NoSuchField {
                 kind: kind.kind.to_owned(),
                 version: version.name().to_owned(),
@@ -80,38 +88,40 @@ const TIME: &str = r"^[0-8][0-9]{3}-[01][0-9]-[0-3][0-9][Tt][0-2][0-9]:[0-5][0-9
 
 /// Takes back what derives add and Kubernetes would misread: `nullable` stores nulls instead of dropping them, and
 /// serde's defaults are not the API's.
-fn tidy(schema: &mut Value) {
-    let Some(object) = schema.as_object_mut() else {
-        return;
-    };
-    for key in ["nullable", "default", "title"] {
-        object.remove(key);
+fn tidy(schema: &mut Map<String, Value>) {
+    for key in ["nullable", "title"] {
+        schema.remove(key);
     }
-    if object
+    let default = schema.remove("default");
+    if let Some(value) = default.as_ref().and_then(|value| value.get(API_DEFAULT)) {
+        schema.insert("default".to_owned(), value.clone());
+    }
+    for bound in ["minimum", "maximum"] {
+        // The type of definitions has floating-point numbers.
+        let number = schema.get(bound).and_then(Value::as_f64);
+        if let Some(whole) = number.and_then(|number| number.to_string().parse::<i64>().ok()) {
+            schema.insert(bound.to_owned(), whole.into());
+        }
+    }
+    if schema
         .get("format")
         .is_some_and(|format| format == "date-time")
     {
-        object.insert("pattern".to_owned(), TIME.into());
+        schema.insert("pattern".to_owned(), TIME.into());
     }
-    if let Some(Value::String(description)) = object.get_mut("description") {
+    if let Some(Value::String(description)) = schema.get_mut("description") {
         // Doc comments wrap; `kubectl explain` does so by itself.
         *description = description.replace('\n', " ");
     }
-    for fields in object
-        .get_mut("properties")
-        .and_then(Value::as_object_mut)
-        .into_iter()
-        .flat_map(Map::values_mut)
-    {
-        tidy(fields);
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for field in fields.into_iter().flat_map(Map::values_mut) {
+        field.as_object_mut().map(tidy);
     }
     for key in ["items", "additionalProperties"] {
-        if let Some(inner) = object.get_mut(key) {
+        if let Some(inner) = schema.get_mut(key).and_then(Value::as_object_mut) {
             tidy(inner);
             // `kubectl explain` would print it below the field's own.
-            inner
-                .as_object_mut()
-                .and_then(|inner| inner.remove("description"));
+            inner.remove("description");
         }
     }
 }

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::absent::{is_false, is_zero_i32};
+use crate::schema::field::int_or_percent;
 
 /// How a pod is updated in place, and how images are pulled ahead of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,18 +19,22 @@ pub struct InPlaceUpdateStrategy {
     /// Seconds between taking a pod out of service and changing its images, so that traffic drains before a container
     /// restarts. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub grace_period_seconds: i32,
     /// How many nodes pull the new images at once ahead of the update: a number or a percentage of the nodes; 1 where nothing is said. 0 pauses
     /// pulling ahead. In v1alpha1 this is the annotation apps.kruise.io/image-predownload-parallelism.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = int_or_percent)]
     pub image_pre_download_parallelism: Option<IntOrString>,
     /// Seconds after which pulling an image ahead counts as failed on a node; 300 where nothing is said. In v1alpha1 this
     /// is the annotation apps.kruise.io/image-predownload-timeout-seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub image_pre_download_timeout_seconds: Option<i32>,
     /// How many pods must be updated and ready before images are pulled ahead for the others. In v1alpha1 this is the
     /// annotation apps.kruise.io/image-predownload-min-updated-ready-pods.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub image_pre_download_min_updated_ready_pods: Option<i32>,
 }
 

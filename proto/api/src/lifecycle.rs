@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::absent::is_false;
+use crate::schema::field::rules;
+use crate::schema::rules::{LABEL_KEY, rule};
 
 /// Points at which a pod waits: before it is deleted or updated, as long as it has any label or finalizer of the hook; after
 /// it was created or updated, until it has all of them.
@@ -34,10 +37,19 @@ pub struct LifecycleHook {
     pub labels_handler: Option<BTreeMap<String, String>>,
     /// Finalizers: a domain, / and a name, such as example.com/in-use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(length(max = LABEL_KEY)), transform = rules([are_finalizers()]))]
     pub finalizers_handler: Vec<String>,
     /// Whether a pod that waits in PreparingDelete or PreparingUpdate is taken out of service meanwhile. It is put back
     /// when the update is done. A pod in PreparingDelete does not come back when it is wanted again, if this is set in
     /// preDelete or inPlaceUpdate. Has no effect on preNormal. Defaults to false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub mark_pod_not_ready: bool,
+}
+
+/// Rule of finalizers. One that no pod can have would hold pods for ever after their creation or update.
+fn are_finalizers() -> Value {
+    let valid = "self.all(name, name.matches('^[^/]+/[^/]+$'))";
+    let message = "'has %s, but a finalizer is a domain, / and a name, such as \"example.com/in-use\"'\
+                   .format([self.filter(name, !name.matches('^[^/]+/[^/]+$'))])";
+    rule(valid, message)
 }

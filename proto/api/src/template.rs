@@ -188,7 +188,7 @@ impl JsonSchema for VolumeClaimTemplate {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+        crate::schema::template::claim()
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) const SCHEMA: Schema = Schema {
         v1beta1::ContainerRecreateRequest::crd,
         v1alpha1::ContainerRecreateRequest::crd,
     ],
-    rules,
+    patches: rules,
     columns: COLUMNS,
 };
 

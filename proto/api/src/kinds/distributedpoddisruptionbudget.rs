@@ -37,7 +37,7 @@ pub const DISTRIBUTED_POD_DISRUPTION_BUDGET: Kind = Kind {
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1alpha1::DistributedPodDisruptionBudget::crd],
-    rules,
+    patches: rules,
     columns: COLUMNS,
 };
 

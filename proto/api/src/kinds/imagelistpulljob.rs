@@ -39,7 +39,7 @@ pub(super) const SCHEMA: Schema = Schema {
         v1beta1::ImageListPullJob::crd,
         v1alpha1::ImageListPullJob::crd,
     ],
-    rules,
+    patches: rules,
     columns: COLUMNS,
 };
 

@@ -35,7 +35,7 @@ pub const IMAGE_PULL_JOB: Kind = Kind {
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::ImagePullJob::crd, v1alpha1::ImagePullJob::crd],
-    rules,
+    patches: rules,
     columns: COLUMNS,
 };
 

@@ -37,7 +37,7 @@ pub const NODE_IMAGE: Kind = Kind {
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::NodeImage::crd, v1alpha1::NodeImage::crd],
-    rules,
+    patches: rules,
     columns: COLUMNS,
 };
 

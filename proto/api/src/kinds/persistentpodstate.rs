@@ -37,7 +37,7 @@ pub(super) const SCHEMA: Schema = Schema {
         v1beta1::PersistentPodState::crd,
         v1alpha1::PersistentPodState::crd,
     ],
-    rules,
+    patches: rules,
     columns: COLUMNS,
 };
 

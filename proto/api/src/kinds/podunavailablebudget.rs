@@ -39,7 +39,7 @@ pub(super) const SCHEMA: Schema = Schema {
         v1beta1::PodUnavailableBudget::crd,
         v1alpha1::PodUnavailableBudget::crd,
     ],
-    rules,
+    patches: rules,
     columns: COLUMNS,
 };
 

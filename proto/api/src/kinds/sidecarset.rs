@@ -10,13 +10,13 @@ use crate::conversion;
 use crate::kind::{Kind, read};
 use crate::names::GROUP;
 use crate::names::label::NAMESPACE_NAME;
+use crate::schema::Schema;
 use crate::schema::columns::Column;
 use crate::schema::patch::Patch;
 use crate::schema::rules::{
     DNS_SUBDOMAIN, LABEL_KEY, LABEL_VALUE, at, check, int_or_percent, label_selector, not_empty,
     reported_at, rule, unless_unchanged,
 };
-use crate::schema::{Schema, pods};
 use crate::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::validation;
 use crate::version::Version;
@@ -42,7 +42,7 @@ pub const SIDECAR_SET: Kind = Kind {
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::SidecarSet::crd, v1alpha1::SidecarSet::crd],
-    rules,
+    patches: rules,
     columns: COLUMNS,
 };
 
@@ -231,7 +231,6 @@ fn update() -> Vec<Patch> {
         format!("{update}.selector"),
         check(&[not_empty(message)]),
     ));
-    rules.extend(pods::priority(&format!("{update}.priorityStrategy")));
     rules
 }
 

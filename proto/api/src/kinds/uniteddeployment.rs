@@ -53,7 +53,7 @@ pub(super) const SCHEMA: Schema = Schema {
         v1beta1::UnitedDeployment::crd,
         v1alpha1::UnitedDeployment::crd,
     ],
-    rules,
+    patches: rules,
     columns: COLUMNS,
 };
 

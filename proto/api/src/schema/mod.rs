@@ -2,6 +2,7 @@
 
 pub(crate) mod budgets;
 pub(crate) mod columns;
+pub(crate) mod field;
 pub(crate) mod patch;
 pub(crate) mod pods;
 pub(crate) mod pulls;
@@ -19,8 +20,17 @@ use crate::version::Version;
 pub(crate) struct Schema {
     /// The definition of each version by its type alone.
     pub(crate) versions: &'static [fn() -> CustomResourceDefinition],
-    /// Defaults and validation of a version.
-    pub(crate) rules: fn(Version) -> Vec<Patch>,
-    /// The columns of `kubectl get`.
+    /// What the types of a version do not say.
+    pub(crate) patches: fn(Version) -> Vec<Patch>,
+    /// The columns of `kubectl get`, where the type has none.
     pub(crate) columns: &'static [Column],
+}
+
+/// Makes the definition of v1alpha1 from that of v1beta1, for a kind that has the same types in both.
+pub(crate) fn as_v1alpha1(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    for version in &mut definition.spec.versions {
+        version.name = Version::V1Alpha1.name().to_owned();
+        version.storage = false;
+    }
+    definition
 }

@@ -2,24 +2,29 @@
 
 use serde_json::{Map, Value};
 
-/// What the schema of one field gets.
+/// Keywords for the schema of one field.
+#[derive(Clone)]
 pub(crate) struct Patch {
     /// The field, as `kubectl explain` has it: names with dots, `[]` for the items of a list, `{}` for the values of a
     /// map. Empty for the root.
     pub(crate) path: String,
     /// Keywords. Validations and fields are added to those that are there, everything else replaces.
-    pub(crate) keywords: Map<String, Value>,
+    pub(crate) keywords: Value,
+}
+
+/// Adds keywords to the schema of a field.
+pub(crate) fn at(path: impl Into<String>, keywords: Value) -> Patch {
+    let path = path.into();
+    Patch { path, keywords }
 }
 
 const VALIDATIONS: &str = "x-kubernetes-validations";
 const FIELDS: &str = "properties";
 
 /// Applies a patch, or returns its path when there is no such field.
-pub(crate) fn apply(schema: &mut Value, patch: &Patch) -> Result<(), String> {
-    let target = find(schema, &patch.path)
-        .and_then(Value::as_object_mut)
-        .ok_or_else(|| patch.path.clone())?;
-    for (keyword, value) in &patch.keywords {
+pub(crate) fn apply(schema: &mut Map<String, Value>, patch: &Patch) -> Result<(), String> {
+    let target = find(schema, &patch.path).ok_or_else(|| patch.path.clone())?;
+    for (keyword, value) in patch.keywords.as_object().into_iter().flatten() {
         match (target.get_mut(keyword), value) {
             (Some(Value::Array(present)), Value::Array(more)) if keyword == VALIDATIONS => {
                 present.extend(more.iter().cloned());
@@ -35,19 +40,22 @@ pub(crate) fn apply(schema: &mut Value, patch: &Patch) -> Result<(), String> {
     Ok(())
 }
 
-fn find<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Value> {
+fn find<'a>(schema: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut Map<String, Value>> {
     let mut current = schema;
     for segment in path.split('.').filter(|segment| !segment.is_empty()) {
         let name_end = segment.find(['[', '{']).unwrap_or(segment.len());
         let (name, mut rest) = segment.split_at(name_end);
-        current = current.get_mut("properties")?.get_mut(name)?;
+        if !name.is_empty() {
+            let fields = current.get_mut(FIELDS)?.as_object_mut()?;
+            current = fields.get_mut(name)?.as_object_mut()?;
+        }
         while !rest.is_empty() {
             let keyword = if rest.starts_with("[]") {
                 "items"
             } else {
                 "additionalProperties"
             };
-            current = current.get_mut(keyword)?;
+            current = current.get_mut(keyword)?.as_object_mut()?;
             rest = rest.get(2..)?;
         }
     }

@@ -1,38 +1,29 @@
-//! What every kind that owns pods says of its selector, its hooks and its order.
+//! What every kind that owns pods says of its selector.
 
-use serde_json::json;
+use schemars::Schema;
+use schemars::transform::Transform;
+use serde_json::{Value, json};
 
-use super::patch::Patch;
-use super::rules::{
-    LABEL_KEY, at, check, label_selector, not_empty, reported_at, rule, unless_unchanged,
-};
+use super::field::{label_selector, rules};
+use super::rules::{not_empty, reported_at, rule, unless_unchanged};
 
-/// Lifecycle hooks: a finalizer that no pod can have would hold pods for ever after their creation or update.
-pub(crate) fn hooks() -> impl Iterator<Item = Patch> {
-    let valid = "self.all(name, name.matches('^[^/]+/[^/]+$'))";
-    let message = "'has %s, but a finalizer is a domain, / and a name, such as \"example.com/in-use\"'\
-                   .format([self.filter(name, !name.matches('^[^/]+/[^/]+$'))])";
-    ["preDelete", "inPlaceUpdate", "preNormal"]
-        .into_iter()
-        .flat_map(move |hook| {
-            let path = format!("spec.lifecycle.{hook}.finalizersHandler");
-            let limits =
-                json!({"maxItems": 100, "items": {"type": "string", "maxLength": LABEL_KEY}});
-            [at(&path, limits), at(&path, check(&[rule(valid, message)]))]
-        })
+/// Adds the rules of a selector, which is not empty and never changes.
+pub(crate) fn selector(kind: &str) -> impl Transform {
+    let empty =
+        "is empty and would select every pod of the namespace: set matchLabels or matchExpressions";
+    let changed = format!(
+        "cannot be changed, the pods it selected would be left behind: create another {kind} with the new selector"
+    );
+    let stays =
+        json!({"rule": "self == oldSelf", "reason": "FieldValueForbidden", "message": changed});
+    move |schema: &mut Schema| {
+        label_selector(schema);
+        rules([not_empty(empty), stays.clone()]).transform(schema);
+    }
 }
 
-/// The selector: not empty, never changed, matching the template.
-pub(crate) fn selector(kind: &str) -> Vec<Patch> {
-    let mut rules = label_selector("spec.selector");
-    rules.push(at(
-        "spec.selector",
-        check(&[
-            not_empty("is empty and would select every pod of the namespace: set matchLabels or matchExpressions"),
-            json!({"rule": "self == oldSelf", "reason": "FieldValueForbidden",
-                   "message": format!("cannot be changed, the pods it selected would be left behind: create another {kind} with the new selector")}),
-        ]),
-    ));
+/// Rules of a spec whose selector must match its template.
+pub(crate) fn selector_matches_template() -> [Value; 2] {
     let labels = "self.template.?metadata.?labels";
     let missing = format!(
         "!({labels}[?k].orValue('') == self.selector.matchLabels[k] && {labels}[?k].hasValue())"
@@ -54,42 +45,6 @@ pub(crate) fn selector(kind: &str) -> Vec<Patch> {
         "'must fulfil spec.selector.matchExpressions, but does not for %s: change these labels or the selector'\
          .format([self.selector.matchExpressions.filter(e, !({holds})).map(e, e.key)])"
     );
-    rules.push(at(
-        "spec",
-        check(&[
-            unless_unchanged(
-                &inputs,
-                reported_at(".template.metadata.labels", rule(by_labels, wanted)),
-            ),
-            unless_unchanged(
-                &inputs,
-                reported_at(".template.metadata.labels", rule(by_expressions, failing)),
-            ),
-        ]),
-    ));
-    rules
-}
-
-/// Which pods are updated first: one of two lists, and no more than can be looked through. `priority` is the field's path.
-pub(crate) fn priority(priority: &str) -> Vec<Patch> {
-    let one = "!(has(self.orderPriority) && size(self.orderPriority) > 0 && has(self.weightPriority) && size(self.weightPriority) > 0)";
-    let mut rules = label_selector(&format!("{priority}.weightPriority[].matchSelector"));
-    rules.extend([
-        at(
-            priority,
-            check(&[json!({"rule": one, "message": "has both orderPriority and weightPriority: remove one of them"})]),
-        ),
-        at(format!("{priority}.orderPriority"), json!({"maxItems": 100})),
-        at(format!("{priority}.orderPriority[].orderedKey"), json!({"minLength": 1, "maxLength": LABEL_KEY})),
-        at(format!("{priority}.weightPriority"), json!({"maxItems": 100})),
-        at(format!("{priority}.weightPriority[].weight"), json!({"minimum": 0, "maximum": 100})),
-        at(
-            format!("{priority}.weightPriority[].matchSelector"),
-            json!({
-                "description": "The pods that get the weight, by their labels.",
-                "x-kubernetes-validations": [not_empty("is empty: set matchLabels or matchExpressions")],
-            }),
-        ),
-    ]);
-    rules
+    [rule(by_labels, wanted), rule(by_expressions, failing)]
+        .map(|rule| unless_unchanged(&inputs, reported_at(".template.metadata.labels", rule)))
 }

@@ -6,9 +6,11 @@
 //! change. The apiserver sees to it where the field or object that a rule stands at did not change. It cannot tell for
 //! anything that has a pod template in it, so rules that stand there compare for themselves, see [`unless_unchanged`].
 
+use kube::core::{Message, Rule};
 use serde_json::{Value, json};
 
 use super::patch::Patch;
+pub(crate) use super::patch::at;
 use crate::v1beta1::nodeimage::{
     DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, MAX_BACKOFF_LIMIT, MAX_TIMEOUT_SECONDS,
 };
@@ -18,22 +20,22 @@ pub(crate) const LABEL_VALUE: u32 = 63;
 /// The longest label key: prefix, slash and name.
 pub(crate) const LABEL_KEY: u32 = 253 + 1 + 63;
 
-/// Adds keywords to the schema of a field.
-pub(crate) fn at(path: impl Into<String>, keywords: Value) -> Patch {
-    let keywords = if let Value::Object(keywords) = keywords {
-        keywords
-    } else {
-        serde_json::Map::new()
-    };
-    Patch {
-        path: path.into(),
-        keywords,
-    }
-}
-
 /// A CEL rule whose message is an expression.
 pub(crate) fn rule(rule: impl Into<String>, message: impl Into<String>) -> Value {
     json!({"rule": rule.into(), "messageExpression": message.into()})
+}
+
+/// Rule of an object after which other things are named, so that its name must fit into a label.
+pub(crate) fn label_name(longest: usize, why: &str) -> Rule {
+    let valid = format!(
+        "oldSelf.hasValue() || (size(self.metadata.name) <= {longest} && !self.metadata.name.contains('.'))"
+    );
+    let message = format!(
+        "'has the name \"%s\", but {why}: use at most {longest} of a-z, 0-9 and -'.format([self.metadata.name])"
+    );
+    Rule::new(valid)
+        .message(Message::Expression(message))
+        .optional_old_self(true)
 }
 
 /// CEL rules of a field.
@@ -112,6 +114,13 @@ pub(crate) fn not_negative(path: impl Into<String>) -> Patch {
 /// A number of 32 bits. The apiserver takes no heed of a format, and what is larger could not be read.
 pub(crate) fn int32(path: impl Into<String>, least: i32) -> Patch {
     at(path, json!({"minimum": least, "maximum": i32::MAX}))
+}
+
+/// Rule of a completion policy: a job that never completes has neither limit.
+pub(crate) fn completes_or_has_no_limits() -> Value {
+    let valid = "!has(self.type) || self.type != 'Never' || !(has(self.activeDeadlineSeconds) || has(self.ttlSecondsAfterFinished))";
+    let message = "has type Never, which knows neither activeDeadlineSeconds nor ttlSecondsAfterFinished: remove them, or set type to Always";
+    json!({"rule": valid, "message": message})
 }
 
 /// How long one try of a pull may take: it holds a slot of its node for as long.

@@ -1,8 +1,9 @@
 //! The schema of templates: every field is kept, the few that rules and columns look at are named.
 
+use schemars::{Schema, json_schema};
 use serde_json::{Value, json};
 
-use super::rules::{check, rule};
+use super::rules::rule;
 use crate::names::annotation::RESTARTED_AT;
 
 /// The pod template of a kind.
@@ -25,8 +26,7 @@ pub(crate) fn pod(kind: &str) -> Value {
     let mut annotations = strings(&format!(
         "Annotations of the pods. A change can be made in place. Another time in {RESTARTED_AT} restarts their containers in place."
     ));
-    annotations["x-kubernetes-validations"] =
-        check(&[restarted_at()])["x-kubernetes-validations"].take();
+    annotations["x-kubernetes-validations"] = json!([restarted_at()]);
     json!({
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,
@@ -95,8 +95,8 @@ fn restarted_at() -> Value {
 }
 
 /// A claim template.
-pub(crate) fn claim() -> Value {
-    json!({
+pub(crate) fn claim() -> Schema {
+    json_schema!({
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,
         "properties": {

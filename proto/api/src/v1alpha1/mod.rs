@@ -1,6 +1,5 @@
 //! The version of older manifests. What is the same in [`crate::v1beta1`] is taken from there.
 
-pub mod broadcastjob;
 pub mod cloneset;
 pub mod containerrecreaterequest;
 pub mod daemonset;
@@ -11,10 +10,9 @@ pub mod nodeimage;
 pub mod persistentpodstate;
 pub mod podunavailablebudget;
 pub mod sidecarset;
-pub mod statefulset;
 pub mod uniteddeployment;
 
-pub use broadcastjob::BroadcastJob;
+pub use crate::v1beta1::{BroadcastJob, StatefulSet, broadcastjob, statefulset};
 pub use cloneset::CloneSet;
 pub use containerrecreaterequest::ContainerRecreateRequest;
 pub use daemonset::DaemonSet;
@@ -25,5 +23,4 @@ pub use nodeimage::NodeImage;
 pub use persistentpodstate::PersistentPodState;
 pub use podunavailablebudget::PodUnavailableBudget;
 pub use sidecarset::SidecarSet;
-pub use statefulset::StatefulSet;
 pub use uniteddeployment::UnitedDeployment;

@@ -1,13 +1,23 @@
 //! Advanced DaemonSet: one pod on each node that fits, updated node by node, in place where that is possible.
 
+pub(crate) mod rules;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
+use self::rules::{
+    REQUIRED_STATUS, more_than_none, name, no_hook_of_updates, not_above_all, v1beta1_ways,
+};
+use super::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::absent::{is_false, is_zero_i32, is_zero_i64};
 use crate::lifecycle::Lifecycle;
+use crate::schema::field::{defaults_to, int_or_percent, label_selector, rules, with};
+use crate::schema::pods::{selector, selector_matches_template};
+use crate::schema::template;
 use crate::template::PodTemplate;
 
 /// How many pods are created, and how many deleted, at a time, where nothing is said.
@@ -25,30 +35,48 @@ pub const DEFAULT_BURST_REPLICAS: i32 = 250;
     derive = "PartialEq",
     shortname = "daemon",
     shortname = "ads",
-    doc = "DaemonSet keeps one pod running on each node that fits its template, and brings changes to them node by node. A change of images, labels or annotations can reach the pods in place: same pod, same IP."
+    doc = "DaemonSet keeps one pod running on each node that fits its template, and brings changes to them node by node. A change of images, labels or annotations can reach the pods in place: same pod, same IP.",
+    validation = name(),
+    printcolumn = r#"{"name": "DESIRED", "type": "integer", "jsonPath": ".status.desiredNumberScheduled", "description": "Nodes that shall have a pod."}"#,
+    printcolumn = r#"{"name": "CURRENT", "type": "integer", "jsonPath": ".status.currentNumberScheduled", "description": "Those of them that have one."}"#,
+    printcolumn = r#"{"name": "READY", "type": "integer", "jsonPath": ".status.numberReady", "description": "Those of them that have a ready one."}"#,
+    printcolumn = r#"{"name": "UP-TO-DATE", "type": "integer", "jsonPath": ".status.updatedNumberScheduled", "description": "Those of them that have one of the update revision."}"#,
+    printcolumn = r#"{"name": "AVAILABLE", "type": "integer", "jsonPath": ".status.numberAvailable", "description": "Those of them that have an available one."}"#,
+    printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the creation."}"#,
+    printcolumn = r#"{"name": "CONTAINERS", "type": "string", "priority": 1, "jsonPath": ".spec.template.spec.containers[*].name", "description": "The template's containers."}"#,
+    printcolumn = r#"{"name": "IMAGES", "type": "string", "priority": 1, "jsonPath": ".spec.template.spec.containers[*].image", "description": "The template's images."}"#,
+    printcolumn = r#"{"name": "BLOCKED", "type": "string", "priority": 1, "jsonPath": ".status.conditions[?(@.type=='Blocked')].reason", "description": "The reason of the condition Blocked, which is there as long as something holds the object back."}"#,
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules(selector_matches_template()))]
 pub struct DaemonSetSpec {
     /// Which pods belong to the DaemonSet, by their labels. It must match the template's labels and cannot be changed later.
+    #[schemars(transform = selector("DaemonSet"))]
     pub selector: LabelSelector,
     /// The pods that are made. Their fields are those of a pod, see `kubectl explain pod.spec`; nodeName, nodeSelector, affinity and
     /// tolerations say on which nodes. A change of an image or of metadata can be made in place, any other change replaces pods.
+    #[schemars(transform = with(template::pod("DaemonSet")))]
     pub template: PodTemplate,
     /// How a changed template reaches the pods.
     #[serde(default)]
+    #[schemars(transform = defaults_to(json!({})))]
     pub update_strategy: DaemonSetUpdateStrategy,
     /// Seconds for which a pod must have been ready before it counts as available. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub min_ready_seconds: i32,
     /// How many pods are created, and how many deleted, at a time: a number, or a percentage of the nodes that shall have a pod,
     /// rounded down, at least 1. Defaults to 250.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = defaults_to(DEFAULT_BURST_REPLICAS), transform = int_or_percent, transform = rules([more_than_none()]))]
     pub burst_replicas: Option<IntOrString>,
     /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT), transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
     pub revision_history_limit: Option<i32>,
     /// Points at which a pod waits until someone else agrees. A DaemonSet knows preDelete alone.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = rules([no_hook_of_updates()]))]
     pub lifecycle: Option<Lifecycle>,
     /// How pods are created.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,13 +96,16 @@ pub struct DaemonSetScaleStrategy {
 /// How a changed template reaches the pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules(v1beta1_ways()))]
 pub struct DaemonSetUpdateStrategy {
     /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever deletes one gets it back with
     /// the change. Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
+    #[schemars(transform = defaults_to("RollingUpdate"))]
     pub type_: DaemonSetUpdateStrategyType,
     /// How many pods at a time, how far, and whether in place.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = defaults_to(json!({})))]
     pub rolling_update: Option<RollingUpdateDaemonSet>,
 }
 
@@ -95,24 +126,30 @@ pub struct RollingUpdateDaemonSet {
     /// Standard replaces pods. InPlaceIfPossible changes running pods where only images, labels and annotations of the template
     /// differ and replaces them otherwise. Defaults to Standard.
     #[serde(default, rename = "rollingUpdateType")]
+    #[schemars(transform = defaults_to("Standard"))]
     pub type_: RollingUpdateType,
     /// How many of the nodes that shall have a pod may be without an available one for the update: a number or a percentage
     /// of them, rounded up. Defaults to 1, beside a maxSurge to 0.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = int_or_percent, transform = rules([not_above_all()]))]
     pub max_unavailable: Option<IntOrString>,
     /// On how many nodes a new pod may run beside the old one that it replaces: a number or a percentage of the nodes that shall
     /// have a pod, rounded up. Only with Standard. Defaults to 0.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = int_or_percent, transform = rules([not_above_all()]))]
     pub max_surge: Option<IntOrString>,
     /// Updates pods on these nodes only, by their labels.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = label_selector)]
     pub selector: Option<LabelSelector>,
     /// On how many nodes pods stay at the old revision: a number, or a percentage of the nodes that shall have a pod, rounded
     /// down. The last by name are updated first. Lower it step by step for a canary. Defaults to 0, all are updated.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = defaults_to(0), transform = int_or_percent)]
     pub partition: Option<IntOrString>,
     /// Stops the update where it is; pods are created and deleted with the nodes as ever. Defaults to false.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = defaults_to(false))]
     pub paused: Option<bool>,
 }
 
@@ -129,6 +166,7 @@ pub enum RollingUpdateType {
 /// What the controller saw and did last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = REQUIRED_STATUS))]
 pub struct DaemonSetStatus {
     /// Nodes that shall have a pod and have one.
     #[serde(default)]

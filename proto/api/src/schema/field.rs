@@ -1,0 +1,101 @@
+//! Transforms for `#[schemars(transform = …)]`: what the apiserver does with a field besides its type.
+
+use schemars::Schema;
+use schemars::transform::Transform;
+use serde_json::{Value, json};
+
+use super::patch::{Patch, apply, at};
+use super::rules::{LABEL_KEY, LABEL_VALUE, PERCENT, rule};
+
+/// The key that tells a default of the API from a default of serde.
+pub(crate) const API_DEFAULT: &str = "x-default";
+
+/// Adds patches to the schema of a field or of an object. The paths start there.
+pub(crate) fn patched(patches: Vec<Patch>) -> impl Transform {
+    move |schema: &mut Schema| {
+        // The schema of an optional field is one of two.
+        let target = match schema.get("anyOf").is_some() {
+            true => schema
+                .pointer_mut("/anyOf/0")
+                .and_then(Value::as_object_mut),
+            false => Some(schema.ensure_object()),
+        };
+        if let Some(target) = target {
+            for patch in &patches {
+                // A path without a field shows in the definitions, which a test compares.
+                apply(target, patch).ok();
+            }
+        }
+    }
+}
+
+/// Adds keywords.
+pub(crate) fn with(keywords: Value) -> impl Transform {
+    patched(vec![at("", keywords)])
+}
+
+/// Adds CEL rules.
+pub(crate) fn rules<const N: usize>(rules: [Value; N]) -> impl Transform {
+    with(json!({"x-kubernetes-validations": rules.as_slice()}))
+}
+
+/// Sets the value that the apiserver fills in.
+pub(crate) fn defaults_to(value: impl Into<Value>) -> impl Transform {
+    with(json!({"default": {API_DEFAULT: value.into()}}))
+}
+
+/// Sets the keys that tell the items of a list apart.
+pub(crate) fn list_by<const N: usize>(keys: [&str; N]) -> impl Transform {
+    with(json!({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys.as_slice()}))
+}
+
+/// Allows a number or percentage that is not negative.
+pub(crate) fn int_or_percent(schema: &mut Schema) {
+    let valid =
+        format!("type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('{PERCENT}')");
+    let message = "'is \"%s\", but must be a number from 0 to 2147483647 or a percentage such as \"25%%\", with at most three \
+                   digits, and four after a point'.format([self])";
+    rules([rule(valid, message)]).transform(schema);
+}
+
+/// Describes and bounds a label selector, and says which operator takes values.
+pub(crate) fn label_selector(schema: &mut Schema) {
+    let values = "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : \
+                  !has(self.values) || size(self.values) == 0";
+    let message = "(self.operator in ['In', 'NotIn'] ? 'operator %s of key \"%s\" needs values: add at least one' : \
+                   'operator %s of key \"%s\" takes no values: remove them').format([self.operator, self.key])";
+    let labels = json!({
+        "description": "Labels that must be there with these values.",
+        "maxProperties": 100,
+        "additionalProperties": {"type": "string", "maxLength": LABEL_VALUE},
+    });
+    let expressions = json!({
+        "description": "Conditions on labels, all of which must hold.",
+        "maxItems": 100,
+        "x-kubernetes-list-type": "atomic",
+    });
+    let key = json!({"description": "The label's key.", "minLength": 1, "maxLength": LABEL_KEY});
+    let operator = json!({
+        "description": "In or NotIn one of the values; Exists or DoesNotExist with any value.",
+        "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
+    });
+    let of_key = json!({
+        "description": "Values for In and NotIn.",
+        "maxItems": 500,
+        "items": {"type": "string", "maxLength": LABEL_VALUE},
+        "x-kubernetes-list-type": "atomic",
+    });
+    patched(vec![
+        at("", json!({"x-kubernetes-map-type": "atomic"})),
+        at("matchLabels", labels),
+        at("matchExpressions", expressions),
+        at(
+            "matchExpressions[]",
+            json!({"x-kubernetes-validations": [rule(values, message)]}),
+        ),
+        at("matchExpressions[].key", key),
+        at("matchExpressions[].operator", operator),
+        at("matchExpressions[].values", of_key),
+    ])
+    .transform(schema);
+}

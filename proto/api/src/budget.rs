@@ -2,15 +2,7 @@
 
 use crate::names::annotation::{PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS};
 use crate::v1beta1::podunavailablebudget::ProtectedOperation;
-
-/// The most pods that a budget may have granted at once and not seen the end of.
-pub const MOST_ENTRIES: usize = 2_000;
-
-/// The most pods of a budget that wait at once for another to come in their place.
-pub const MOST_REPLACEMENTS: usize = 100;
-
-/// The most containers of one pod that an entry of a ledger names.
-pub const MOST_CONTAINERS: usize = 32;
+pub use crate::v1beta1::podunavailablebudget::{MOST_CONTAINERS, MOST_ENTRIES, MOST_REPLACEMENTS};
 
 /// The operations that a text lists, such as `DELETE,EVICT`. Blanks do not count.
 ///

@@ -1,20 +1,16 @@
-//! ImagePullJob: its columns, and the defaults and validation of its fields.
+//! ImagePullJob.
 
 use kube::CustomResourceExt;
-use serde_json::json;
 
 use crate::conversion::Mapping;
 use crate::kind::{Kind, read};
 use crate::names::GROUP;
-use crate::schema::Schema;
-use crate::schema::columns::Column;
-use crate::schema::patch::Patch;
-use crate::schema::pulls::{is_image, limits_of_completed, pull_template, pulled};
-use crate::schema::rules::{at, check, rule};
+use crate::schema::{Schema, as_v1alpha1};
+use crate::v1beta1;
+use crate::v1beta1::imagepulljob::rules::patches;
 use crate::validation;
 use crate::version::Version;
 use crate::weight::Limits;
-use crate::{v1alpha1, v1beta1};
 
 /// ImagePullJob.
 pub const IMAGE_PULL_JOB: Kind = Kind {
@@ -34,38 +30,9 @@ pub const IMAGE_PULL_JOB: Kind = Kind {
 };
 
 pub(super) const SCHEMA: Schema = Schema {
-    versions: &[v1beta1::ImagePullJob::crd, v1alpha1::ImagePullJob::crd],
-    patches: rules,
-    columns: COLUMNS,
+    versions: &[v1beta1::ImagePullJob::crd, || {
+        as_v1alpha1(v1beta1::ImagePullJob::crd())
+    }],
+    patches,
+    columns: &[],
 };
-
-const COLUMNS: &[Column] = &[
-    Column::integer("TOTAL", ".status.desired", "Nodes that shall pull."),
-    Column::integer("ACTIVE", ".status.active", "Nodes that are pulling."),
-    Column::integer("SUCCEED", ".status.succeeded", "Nodes that have the image."),
-    Column::integer("FAILED", ".status.failed", "Nodes that gave up."),
-    Column::AGE,
-    Column::string("MESSAGE", ".status.message", "What is going on."),
-];
-
-fn rules(_: Version) -> Vec<Patch> {
-    let image = "'is \"%s\" and was \"%s\", and a job pulls one image: create another job'.format([self, oldSelf])";
-    let mut rules = pull_template();
-    rules.extend([
-        at("spec.image", json!({"minLength": 1, "maxLength": 1024})),
-        at(
-            "spec.image",
-            check(&[is_image(), rule("self == oldSelf", image)]),
-        ),
-        at(
-            "spec",
-            check(&pulled(
-                "",
-                "true",
-                "and a job keeps what it was created with: create another job",
-            )),
-        ),
-        at("", check(&limits_of_completed("job"))),
-    ]);
-    rules
-}

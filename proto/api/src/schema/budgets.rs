@@ -1,54 +1,22 @@
 //! Rules of the fields that both kinds of budgets share.
 
+use schemars::Schema;
+use schemars::transform::Transform;
 use serde_json::{Value, json};
 
-use super::patch::Patch;
-use super::rules::{at, check, reported_at, rule};
-use crate::budget::{MOST_CONTAINERS, MOST_ENTRIES, MOST_REPLACEMENTS};
+use super::field::rules;
+use super::rules::{reported_at, rule};
 
-/// The longest name of whoever was allowed something.
-pub(crate) const HOLDER: u32 = 512;
+/// Why a budget's selector cannot be empty.
+pub(crate) const SELECTS_EVERY_POD: &str =
+    "is empty and would select every pod: set matchLabels or matchExpressions";
 
-/// The bounds of a ledger.
-pub(crate) fn ledger() -> Vec<Patch> {
-    let (entries, replacements) = ("status.ledger.entries", "status.ledger.replacements");
-    vec![
-        at("status.ledger.counted", json!({"maxLength": 64})),
-        at("status.ledger.settled", json!({"maxLength": 64})),
-        at("status.ledger.selector", json!({"maxLength": 65_536})),
-        at(entries, json!({"maxItems": MOST_ENTRIES})),
-        at(replacements, json!({"maxItems": MOST_REPLACEMENTS})),
-        at(format!("{replacements}[].pod"), json!({"maxLength": 253})),
-        at(format!("{replacements}[].uid"), json!({"maxLength": 128})),
-        at(
-            format!("{replacements}[].holder"),
-            json!({"maxLength": HOLDER}),
-        ),
-        at(
-            format!("{replacements}[].deployment.name"),
-            json!({"maxLength": 253}),
-        ),
-        at(
-            format!("{replacements}[].deployment.uid"),
-            json!({"maxLength": 128}),
-        ),
-        at(format!("{entries}[].pod"), json!({"maxLength": 253})),
-        at(format!("{entries}[].uid"), json!({"maxLength": 128})),
-        at(format!("{entries}[].holder"), json!({"maxLength": HOLDER})),
-        at(format!("{entries}[].grant"), json!({"maxLength": 64})),
-        at(
-            format!("{entries}[].containerIDs"),
-            json!({"maxItems": MOST_CONTAINERS, "items": {"type": "string", "maxLength": 256}}),
-        ),
-    ]
-}
-
-/// A number, or a percentage up to all.
-pub(crate) fn amount(path: &str) -> Patch {
+/// Allows a number, or a percentage up to all.
+pub(crate) fn amount(schema: &mut Schema) {
     let valid =
         "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^([0-9]{1,2}|100)%$')";
     let message = "'is \"%s\", but must be a number from 0 to 2147483647 or a percentage from \"0%%\" to \"100%%\"'.format([self])";
-    at(path, check(&[rule(valid, message)]))
+    rules([rule(valid, message)]).transform(schema);
 }
 
 /// Exactly one of two fields.

@@ -58,6 +58,31 @@ pub(crate) fn int_or_percent(schema: &mut Schema) {
     rules([rule(valid, message)]).transform(schema);
 }
 
+/// Describes and bounds conditions of Kubernetes' type, one of each of these types.
+pub(crate) fn conditions(types: &str) -> impl Transform {
+    let said = [
+        ("lastTransitionTime", "When the status last changed."),
+        ("message", "Why, in a sentence."),
+        ("observedGeneration", "The generation that it speaks of."),
+        ("reason", "Why, in one word."),
+        ("status", "True, False or Unknown."),
+        ("type", types),
+    ];
+    let by_type = json!({"maxItems": 16, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]});
+    patched([vec![at("", by_type)], described("[]", &said)].concat())
+}
+
+/// Patches with descriptions of the fields of a type that is not ours. The paths start at `base`.
+pub(crate) fn described(base: &str, said: &[(&str, &str)]) -> Vec<Patch> {
+    let one = |(field, description): &(&str, &str)| {
+        at(
+            format!("{base}.{field}"),
+            json!({"description": description}),
+        )
+    };
+    said.iter().map(one).collect()
+}
+
 /// Describes and bounds a label selector, and says which operator takes values.
 pub(crate) fn label_selector(schema: &mut Schema) {
     let values = "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : \

@@ -5,7 +5,6 @@ pub(crate) mod columns;
 pub(crate) mod field;
 pub(crate) mod patch;
 pub(crate) mod pods;
-pub(crate) mod pulls;
 pub(crate) mod rules;
 pub(crate) mod template;
 

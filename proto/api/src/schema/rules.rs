@@ -11,9 +11,6 @@ use serde_json::{Value, json};
 
 use super::patch::Patch;
 pub(crate) use super::patch::at;
-use crate::v1beta1::nodeimage::{
-    DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, MAX_BACKOFF_LIMIT, MAX_TIMEOUT_SECONDS,
-};
 
 /// The longest label value.
 pub(crate) const LABEL_VALUE: u32 = 63;
@@ -106,11 +103,6 @@ pub(crate) fn int_or_percent(path: impl Into<String>) -> Patch {
     at(path, check(&[rule(valid, message)]))
 }
 
-/// A number that is not negative.
-pub(crate) fn not_negative(path: impl Into<String>) -> Patch {
-    at(path, json!({"minimum": 0}))
-}
-
 /// A number of 32 bits. The apiserver takes no heed of a format, and what is larger could not be read.
 pub(crate) fn int32(path: impl Into<String>, least: i32) -> Patch {
     at(path, json!({"minimum": least, "maximum": i32::MAX}))
@@ -123,49 +115,11 @@ pub(crate) fn completes_or_has_no_limits() -> Value {
     json!({"rule": valid, "message": message})
 }
 
-/// How long one try of a pull may take: it holds a slot of its node for as long.
-pub(crate) fn timeout(path: impl Into<String>) -> Patch {
-    at(
-        path,
-        json!({"default": DEFAULT_TIMEOUT_SECONDS, "minimum": 1, "maximum": MAX_TIMEOUT_SECONDS}),
-    )
-}
-
-/// How often a failed pull is tried again.
-pub(crate) fn backoff(path: impl Into<String>) -> Patch {
-    at(
-        path,
-        json!({"default": DEFAULT_BACKOFF_LIMIT, "minimum": 0, "maximum": MAX_BACKOFF_LIMIT}),
-    )
-}
-
 /// A label selector that selects something else than everything.
 pub(crate) fn not_empty(message: &str) -> Value {
     let rule = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
                 (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
     json!({"rule": rule, "message": message})
-}
-
-/// Conditions of Kubernetes' type, one of each of these types, described in our own words.
-pub(crate) fn conditions(types: &str) -> Vec<Patch> {
-    let by_type = json!({"maxItems": 16, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]});
-    let said = [
-        ("lastTransitionTime", "When the status last changed."),
-        ("message", "Why, in a sentence."),
-        ("observedGeneration", "The generation that it speaks of."),
-        ("reason", "Why, in one word."),
-        ("status", "True, False or Unknown."),
-        ("type", types),
-    ];
-    let described = |(field, description)| {
-        at(
-            format!("status.conditions[].{field}"),
-            json!({"description": description}),
-        )
-    };
-    std::iter::once(at("status.conditions", by_type))
-        .chain(said.into_iter().map(described))
-        .collect()
 }
 
 /// What a label selector's fields mean, how long they may be, and which operator takes values.

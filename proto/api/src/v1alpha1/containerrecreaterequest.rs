@@ -5,7 +5,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
+use crate::schema::field::{conditions, defaults_to, list_by};
+use crate::schema::rules::DNS_SUBDOMAIN;
+use crate::v1beta1::containerrecreaterequest::{
+    CONDITIONS, MAX_RECREATED_CONTAINERS, MIN_ACTIVE_DEADLINE_SECONDS,
+};
 pub use crate::v1beta1::containerrecreaterequest::{
     ContainerRecreateState, ContainerStatusSnapshot, PreStopHandler, RecreateFailurePolicy,
     RecreatePhase, RecreateStrategy, RecreatedContainer, StatusContext,
@@ -28,20 +34,25 @@ pub use crate::v1beta1::containerrecreaterequest::{
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRecreateRequestSpec {
     /// The pod, in the same namespace.
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub pod_name: String,
     /// The containers, in the order in which they are stopped; at most 64, none twice.
+    #[schemars(length(min = 1, max = MAX_RECREATED_CONTAINERS), transform = list_by(["name"]))]
     pub containers: Vec<RecreatedContainer>,
     /// How they are restarted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = defaults_to(json!({})))]
     pub strategy: Option<RecreateStrategy>,
     /// Seconds after the creation after which the request is given up; at least 3. Without it there is no such limit.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = MIN_ACTIVE_DEADLINE_SECONDS, max = i32::MAX))]
     pub active_deadline_seconds: Option<i64>,
     /// Seconds after which a completed request is deleted. Without it the request stays.
     #[serde(
         rename = "ttlSecondsAfterFinished",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub ttl_seconds_after_finished: Option<i32>,
 }
 
@@ -50,6 +61,7 @@ pub struct ContainerRecreateRequestSpec {
 /// crr.apps.kruise.io/unready-acquired.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["phase"]))]
 pub struct ContainerRecreateRequestStatus {
     /// Pending, Recreating or Completed.
     #[serde(default)]
@@ -62,9 +74,11 @@ pub struct ContainerRecreateRequestStatus {
     pub message: String,
     /// How far each container is, in the order of the spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_RECREATED_CONTAINERS))]
     pub container_recreate_states: Vec<ContainerRecreateState>,
     /// Berth: MinStartedPending says since when a container is ready that has yet to run for minStartedSeconds, where that takes long,
     /// Blocked what holds the request back, and DeadlineExceeded which containers the deadline left as they were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = conditions(CONDITIONS))]
     pub conditions: Vec<Condition>,
 }

@@ -6,9 +6,16 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::absent::{is_zero_i32, is_zero_i64};
+use crate::schema::budgets::{SELECTS_EVERY_POD, amount, one_of, unchanged};
+use crate::schema::field::{conditions, defaults_to, label_selector, list_by, rules};
+use crate::schema::rules::{DNS_LABEL, DNS_SUBDOMAIN, not_empty};
 pub use crate::v1beta1::podunavailablebudget::{Ledger, ProtectedOperation};
 
-use crate::absent::{is_zero_i32, is_zero_i64};
+/// The most budgets that one federates: each is read before a pod goes.
+const MOST_MEMBERS: u32 = 16;
+/// The most conditions that a healthy pod must have.
+const MOST_CONDITIONS: u32 = 16;
 
 /// Whose pods, how many of them and of those of other budgets, and from what.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,40 +28,56 @@ use crate::absent::{is_zero_i32, is_zero_i64};
     status = "DistributedPodDisruptionBudgetStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "DistributedPodDisruptionBudget says how many pods must stay in service, its own and those of other budgets together, when somebody evicts, deletes or updates one of its own."
+    doc = "DistributedPodDisruptionBudget says how many pods must stay in service, its own and those of other budgets together, when somebody evicts, deletes or updates one of its own.",
+    printcolumn = r#"{"name": "Min Available", "type": "string", "jsonPath": ".spec.minAvailable", "description": "Pods that must stay healthy."}"#,
+    printcolumn = r#"{"name": "Max Unavailable", "type": "string", "jsonPath": ".spec.maxUnavailable", "description": "Pods that may be out of service."}"#,
+    printcolumn = r#"{"name": "Allowed", "type": "integer", "jsonPath": ".status.disruptionsAllowed", "description": "Own pods that may be taken out of service now."}"#,
+    printcolumn = r#"{"name": "Current", "type": "integer", "jsonPath": ".status.currentHealthy", "description": "Pods that are healthy, own and federated ones."}"#,
+    printcolumn = r#"{"name": "Desired", "type": "integer", "jsonPath": ".status.desiredHealthy", "description": "Pods that must stay healthy, own and federated ones."}"#,
+    printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the creation."}"#
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules([one_of("minAvailable", "maxUnavailable"), unchanged("selector")]))]
 pub struct DistributedPodDisruptionBudgetSpec {
     /// The budget's own pods, of the same namespace, by their labels. It cannot be changed later.
+    #[schemars(transform = label_selector, transform = rules([not_empty(SELECTS_EVERY_POD)]))]
     pub selector: LabelSelector,
     /// The fewest pods that must stay healthy, own ones and those of federation together: a number, or a percentage of all
     /// expected ones, rounded up. Either this or maxUnavailable.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = amount)]
     pub min_available: Option<IntOrString>,
     /// The most pods that may be out of service, own ones and those of federation together: a number, or a percentage of all
     /// expected ones, rounded up. Either this or minAvailable.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = amount)]
     pub max_unavailable: Option<IntOrString>,
     /// Budgets whose pods count, too. They are asked for their own pods, not for what they federate in turn. None of them is bound
     /// by this budget, unless it names it back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_MEMBERS), transform = list_by(["cluster", "namespace", "name"]))]
     pub federation: Vec<Member>,
     /// IfHealthyBudget lets a pod that is not healthy go only while enough others are. AlwaysAllow lets it go whatever the budget
     /// says. Defaults to IfHealthyBudget.
     #[serde(default)]
+    #[schemars(transform = defaults_to("IfHealthyBudget"))]
     pub unhealthy_pod_eviction_policy: UnhealthyPodEvictionPolicy,
     /// From what the pods are protected. Empty: EVICT, DELETE and UPDATE. RESIZE is a change of resources that restarts no container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
     pub protect_operations: Vec<ProtectedOperation>,
     /// Conditions of a pod that must be True besides Ready, for it to be healthy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_CONDITIONS), inner(length(min = 1, max = 316)))]
     pub healthy_conditions: Vec<String>,
     /// How many of its own pods never go, whatever the others have. Budgets of other clusters count on so many while this one cannot be
     /// read. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub floor: i32,
     /// How long others may count on a floor that was lowered, or whose budget was deleted: so long it binds on. In seconds; defaults to 60.
     #[serde(default = "lease_seconds")]
+    #[schemars(range(min = 10, max = 3600), transform = defaults_to(60))]
     pub lease_seconds: i32,
 }
 
@@ -70,10 +93,13 @@ const fn lease_seconds() -> i32 {
 pub struct Member {
     /// Its cluster, by its context in the kubeconfig of other clusters. Without it, this one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253), transform = defaults_to(""))]
     pub cluster: String,
     /// Its namespace.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: String,
     /// Its name.
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
     /// Its kind. Without it a DistributedPodDisruptionBudget, or, if there is none of that name, a PodDisruptionBudget.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,12 +170,14 @@ pub struct DistributedPodDisruptionBudgetStatus {
     pub child_status: Option<ChildStatus>,
     /// What each of federation has, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_MEMBERS))]
     pub federated_statuses: Vec<FederatedStatus>,
     /// Who uses the budget up, and by which view of the pods it was counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger: Option<Ledger>,
     /// DisruptionAllowed, Enforced, Federated, ChildPDB and Blocked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = conditions("DisruptionAllowed, Enforced, Federated, ChildPDB or Blocked."))]
     pub conditions: Vec<Condition>,
 }
 
@@ -216,6 +244,7 @@ pub struct FederatedStatus {
     pub name: String,
     /// Its uid, where it is in this cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 128))]
     pub uid: String,
     /// Its metadata.generation, where it is in this cluster.
     #[serde(default, skip_serializing_if = "is_zero_i64")]
@@ -244,5 +273,6 @@ pub struct FederatedStatus {
     pub last_read: Option<Time>,
     /// Why its numbers are not known, and the remedy.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 2048))]
     pub message: String,
 }

@@ -4,21 +4,20 @@ pub mod cloneset;
 pub mod containerrecreaterequest;
 pub mod daemonset;
 pub mod distributedpoddisruptionbudget;
-pub mod imagelistpulljob;
-pub mod imagepulljob;
 pub mod nodeimage;
 pub mod persistentpodstate;
 pub mod podunavailablebudget;
 pub mod sidecarset;
 pub mod uniteddeployment;
 
-pub use crate::v1beta1::{BroadcastJob, StatefulSet, broadcastjob, statefulset};
+pub use crate::v1beta1::{
+    BroadcastJob, ImageListPullJob, ImagePullJob, StatefulSet, broadcastjob, imagelistpulljob,
+    imagepulljob, statefulset,
+};
 pub use cloneset::CloneSet;
 pub use containerrecreaterequest::ContainerRecreateRequest;
 pub use daemonset::DaemonSet;
 pub use distributedpoddisruptionbudget::DistributedPodDisruptionBudget;
-pub use imagelistpulljob::ImageListPullJob;
-pub use imagepulljob::ImagePullJob;
 pub use nodeimage::NodeImage;
 pub use persistentpodstate::PersistentPodState;
 pub use podunavailablebudget::PodUnavailableBudget;

@@ -4,6 +4,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::field::{defaults_to, rules};
+use crate::schema::rules::LABEL_KEY;
+use crate::v1beta1::persistentpodstate::{MOST_KEYS, of_spec};
 pub use crate::v1beta1::persistentpodstate::{
     PersistentPodAnnotation, PersistentPodStateStatus, PodState, RetentionPolicy, TargetReference,
 };
@@ -22,21 +25,25 @@ pub use crate::v1beta1::persistentpodstate::{
     doc = "PersistentPodState records on which nodes the pods of a workload ran, and lets those that take their place run there again."
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules(of_spec()))]
 pub struct PersistentPodStateSpec {
     /// The workload, in the same namespace. It cannot be changed later.
     pub target_ref: TargetReference,
     /// Annotations of pods that are kept, too: a pod that takes the place of another gets them back where its template has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_KEYS))]
     pub persistent_pod_annotations: Vec<PersistentPodAnnotation>,
     /// Labels of nodes that a pod's next node must share with its last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required_persistent_topology: Option<NodeTopologyTerm>,
     /// Labels of nodes that a pod's next node should share with its last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_KEYS))]
     pub preferred_persistent_topology: Vec<PreferredTopologyTerm>,
     /// WhenScaled drops the record of a pod that is beyond the replicas and gone. WhenDeleted keeps it until the workload goes.
     /// Defaults to WhenScaled.
     #[serde(default)]
+    #[schemars(transform = defaults_to("WhenScaled"))]
     pub persistent_pod_state_retention_policy: RetentionPolicy,
 }
 
@@ -46,6 +53,7 @@ pub struct PersistentPodStateSpec {
 pub struct NodeTopologyTerm {
     /// Their keys, such as kubernetes.io/hostname.
     #[serde(default)]
+    #[schemars(length(min = 1, max = MOST_KEYS), inner(length(min = 1, max = LABEL_KEY)))]
     pub node_topology_keys: Vec<String>,
 }
 
@@ -54,6 +62,7 @@ pub struct NodeTopologyTerm {
 #[serde(rename_all = "camelCase")]
 pub struct PreferredTopologyTerm {
     /// How much, from 1 to 100.
+    #[schemars(range(min = 1, max = 100))]
     pub weight: i32,
     /// Which labels.
     pub preference: NodeTopologyTerm,

@@ -6,9 +6,14 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
+use schemars::transform::Transform;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::absent::{is_false, is_zero_i32};
+use crate::schema::field::{conditions, defaults_to, described, list_by, patched};
+use crate::schema::patch::at;
+use crate::schema::rules::{DNS_LABEL, DNS_SUBDOMAIN};
 
 /// Most containers that one request can name.
 pub const MAX_RECREATED_CONTAINERS: usize = 64;
@@ -30,25 +35,34 @@ pub const MAX_GRACE_SECONDS: i64 = 3_600;
     status = "ContainerRecreateRequestStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "ContainerRecreateRequest restarts containers of a pod in place: the pod stays, with its node, its address and its volumes."
+    doc = "ContainerRecreateRequest restarts containers of a pod in place: the pod stays, with its node, its address and its volumes.",
+    printcolumn = r#"{"name": "PHASE", "type": "string", "jsonPath": ".status.phase", "description": "How far it is."}"#,
+    printcolumn = r#"{"name": "POD", "type": "string", "jsonPath": ".spec.podName", "description": "The pod."}"#,
+    printcolumn = r#"{"name": "NODE", "type": "string", "jsonPath": ".metadata.labels.crr\\.apps\\.kruise\\.io/node-name", "description": "The pod's node."}"#,
+    printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the creation."}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerRecreateRequestSpec {
     /// The pod, in the same namespace.
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub pod_name: String,
     /// The containers, in the order in which they are stopped; at most 64, none twice.
+    #[schemars(length(min = 1, max = MAX_RECREATED_CONTAINERS), transform = list_by(["name"]))]
     pub containers: Vec<RecreatedContainer>,
     /// How they are restarted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = defaults_to(json!({})))]
     pub strategy: Option<RecreateStrategy>,
     /// Seconds after the creation after which the request is given up; at least 3. Without it there is no such limit.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = MIN_ACTIVE_DEADLINE_SECONDS, max = i32::MAX))]
     pub active_deadline_seconds: Option<i64>,
     /// Seconds after which a completed request is deleted. Without it the request stays.
     #[serde(
         rename = "ttlSecondsAfterFinished",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub ttl_seconds_after_finished: Option<i32>,
 }
 
@@ -57,6 +71,7 @@ pub struct ContainerRecreateRequestSpec {
 #[serde(rename_all = "camelCase")]
 pub struct RecreatedContainer {
     /// Its name.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
     /// Read-only: the container's preStop hook, filled in when the request is created. What is run is what the kubelet wrote to the
     /// running container.
@@ -64,6 +79,7 @@ pub struct RecreatedContainer {
     pub pre_stop: Option<PreStopHandler>,
     /// Read-only: the container's ports, where its preStop hook is an HTTP request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = copied("[]", &PORT))]
     pub ports: Vec<ContainerPort>,
     /// Read-only: which container it was when the request was created.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,18 +89,23 @@ pub struct RecreatedContainer {
 /// What is done before a container is stopped.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 pub struct PreStopHandler {
     /// A command in the container.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = copied("", &[("command", "The command and its arguments.")]))]
     pub exec: Option<ExecAction>,
     /// An HTTP request.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = copied("", &HTTP_GET), transform = copied("httpHeaders[]", &HTTP_HEADER))]
     pub http_get: Option<HTTPGetAction>,
     /// Berth: a pause.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = copied("", &[("seconds", "Its seconds.")]))]
     pub sleep: Option<SleepAction>,
     /// A connection. Kubernetes runs no such hook any more.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = copied("", &[("host", "The host."), ("port", "The port.")]))]
     pub tcp_socket: Option<TCPSocketAction>,
 }
 
@@ -94,6 +115,7 @@ pub struct PreStopHandler {
 pub struct StatusContext {
     /// Its id, in the form of the pod's status: `containerd://…`.
     #[serde(rename = "containerID")]
+    #[schemars(length(max = MAX_CONTAINER_ID))]
     pub container_id: String,
     /// How often it had been restarted.
     pub restart_count: i32,
@@ -105,6 +127,7 @@ pub struct StatusContext {
 pub struct RecreateStrategy {
     /// Fail ends the request at the first container that cannot be restarted. Ignore goes on with the others. Defaults to Fail.
     #[serde(default)]
+    #[schemars(transform = defaults_to("Fail"))]
     pub failure_policy: RecreateFailurePolicy,
     /// Stop a container only when the one before it has been restarted.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -114,13 +137,16 @@ pub struct RecreateStrategy {
     pub force_recreate: bool,
     /// Seconds that a container has to end, its preStop hook included. 0 runs no hook. At most 3600. Defaults to the pod's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_GRACE_SECONDS))]
     pub termination_grace_period_seconds: Option<i64>,
     /// Seconds for which the pod is not ready before the first container is stopped. It needs the readiness gate
     /// KruisePodReady. At most 3600.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_GRACE_SECONDS))]
     pub unready_grace_period_seconds: Option<i64>,
     /// Seconds that a restarted container must have run, besides being ready. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub min_started_seconds: i32,
 }
 
@@ -137,6 +163,7 @@ pub enum RecreateFailurePolicy {
 /// How far the request is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["phase"]))]
 pub struct ContainerRecreateRequestStatus {
     /// Pending, Recreating or Completed.
     #[serde(default)]
@@ -149,14 +176,17 @@ pub struct ContainerRecreateRequestStatus {
     pub message: String,
     /// How far each container is, in the order of the spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_RECREATED_CONTAINERS))]
     pub container_recreate_states: Vec<ContainerRecreateState>,
     /// The containers as the pod's status has them, those that were started since the request was created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_RECREATED_CONTAINERS))]
     pub container_status_snapshot: Vec<ContainerStatusSnapshot>,
     /// PreRecreateGrace says since when the pod is not ready for this request. Berth: MinStartedPending says since when a container is
     /// ready that has yet to run for minStartedSeconds, where that takes long, Blocked what holds the request back, and
     /// DeadlineExceeded which containers the deadline left as they were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = conditions(CONDITIONS))]
     pub conditions: Vec<Condition>,
 }
 
@@ -209,4 +239,38 @@ pub struct ContainerStatusSnapshot {
         skip_serializing_if = "String::is_empty"
     )]
     pub container_id: String,
+}
+
+const HTTP_GET: [(&str, &str); 5] = [
+    ("host", "The host; the pod's address where there is none."),
+    ("httpHeaders", "Headers of the request."),
+    ("path", "The path."),
+    (
+        "port",
+        "The port, a number or the name of one of the container's.",
+    ),
+    ("scheme", "HTTP or HTTPS."),
+];
+const HTTP_HEADER: [(&str, &str); 2] = [
+    ("name", "The header's name."),
+    ("value", "The header's value."),
+];
+const PORT: [(&str, &str); 5] = [
+    ("containerPort", "The port of the pod's address."),
+    ("hostIP", "The node's address that it is bound to."),
+    ("hostPort", "The node's port."),
+    ("name", "The port's name."),
+    ("protocol", "TCP, UDP or SCTP."),
+];
+pub(crate) const CONDITIONS: &str =
+    "PreRecreateGrace, MinStartedPending, Blocked or DeadlineExceeded.";
+
+/// Describes what is copied from the pod. Fields that newer pods have are copied, too.
+fn copied(base: &str, said: &[(&str, &str)]) -> impl Transform {
+    let mut patches = described(base, said);
+    patches.push(at(
+        base,
+        json!({"x-kubernetes-preserve-unknown-fields": true}),
+    ));
+    patched(patches)
 }

@@ -4,6 +4,8 @@
 //! version, so that no conversion loses them.
 
 mod containers;
+pub(crate) mod rules;
+mod status;
 
 use std::collections::BTreeMap;
 
@@ -12,34 +14,26 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 pub use containers::{
     ImageFact, InspectEnv, InspectPod, InspectedContainer, InspectedPod, StopContainer, StopPhase,
     StoppedContainer,
 };
+pub use rules::{
+    DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, MAX_BACKOFF_LIMIT, MAX_IMAGES,
+    MAX_INSPECTED_PODS, MAX_SANDBOX_BYTES, MAX_SANDBOX_PAIRS, MAX_STOPPED_CONTAINERS, MAX_TAGS,
+    MAX_TIMEOUT_SECONDS,
+};
+pub use status::{
+    ImagePullPhase, ImageStatus, ImageTagStatus, NodeImageCondition, NodeImageStatus, SyncStatus,
+    SyncStatusPhase,
+};
 
-use crate::absent::{is_false, is_zero_i32, is_zero_i64};
+use self::rules::{have_names, owners, tag_count};
+use crate::absent::{is_false, is_zero_i64};
+use crate::schema::field::{defaults_to, list_by, rules};
 
-/// Most images that one NodeImage can name.
-pub const MAX_IMAGES: usize = 256;
-/// Most pods that `spec.inspectPods` can name.
-pub const MAX_INSPECTED_PODS: usize = 500;
-/// Most containers that `spec.stopContainers` can name.
-pub const MAX_STOPPED_CONTAINERS: usize = 100;
-/// Seconds after which a pull has failed, where nothing is said.
-pub const DEFAULT_TIMEOUT_SECONDS: i32 = 600;
-/// How often a pull is tried again, where nothing is said.
-pub const DEFAULT_BACKOFF_LIMIT: i32 = 3;
-/// Most seconds that one try of a pull can be given: it holds one of the node's few slots for that long.
-pub const MAX_TIMEOUT_SECONDS: i32 = 3600;
-/// Most times that a pull can be tried again.
-pub const MAX_BACKOFF_LIMIT: i32 = 100;
-/// Most tags of one image that a NodeImage can name.
-pub const MAX_TAGS: usize = 64;
-/// Most bytes of the labels and annotations of a [`SandboxConfig`], keys and values together.
-pub const MAX_SANDBOX_BYTES: usize = 16 * 1024;
-/// Most labels, and most annotations, of a [`SandboxConfig`].
-pub const MAX_SANDBOX_PAIRS: usize = 256;
 /// The only value that [`ReferenceObject::mode`] has.
 pub const REFERENCE_MODE_BATCH: &str = "batch";
 
@@ -52,20 +46,28 @@ pub const REFERENCE_MODE_BATCH: &str = "batch";
     status = "NodeImageStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "NodeImage has the name of a node, and says which images that node shall pull and how far it is with them."
+    doc = "NodeImage has the name of a node, and says which images that node shall pull and how far it is with them.",
+    printcolumn = r#"{"name": "DESIRED", "type": "integer", "jsonPath": ".status.desired", "description": "Pulls that are wanted."}"#,
+    printcolumn = r#"{"name": "PULLING", "type": "integer", "jsonPath": ".status.pulling", "description": "Pulls that are going on."}"#,
+    printcolumn = r#"{"name": "SUCCEED", "type": "integer", "jsonPath": ".status.succeeded", "description": "Pulls that succeeded."}"#,
+    printcolumn = r#"{"name": "FAILED", "type": "integer", "jsonPath": ".status.failed", "description": "Pulls that failed."}"#,
+    printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the creation."}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NodeImageSpec {
     /// Images to pull, by name without tag. At most 256.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = MAX_IMAGES), transform = rules([have_names()]))]
     pub images: BTreeMap<String, ImageSpec>,
     /// Berth: pods of the node whose in-place update cannot be judged by their own status. The daemon answers in
     /// status.inspectedPods what their containers were created from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_INSPECTED_PODS), transform = list_by(["uid"]))]
     pub inspect_pods: Vec<InspectPod>,
     /// Berth: containers of the node's pods to stop, as ContainerRecreateRequests ask for it. The daemon answers in
     /// status.stoppedContainers. At most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_STOPPED_CONTAINERS), transform = list_by(["request", "container"]))]
     pub stop_containers: Vec<StopContainer>,
     /// Berth: all that a node pulls which joins is listed in images. The daemon tells status.firstSyncStatus only then.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -75,12 +77,14 @@ pub struct NodeImageSpec {
 /// One image and the tags of it to pull.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["tags"]))]
 pub struct ImageSpec {
     /// Secrets to try for the registry, of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pull_secrets: Vec<ReferenceObject>,
     /// The tags, or digests, to pull. At most 64.
     #[serde(default)]
+    #[schemars(transform = list_by(["tag"]), transform = rules([tag_count()]))]
     pub tags: Vec<ImageTagSpec>,
     /// What is handed to the runtime along with pulls of tags that say nothing themselves. Read, and kept where it is; what
     /// jobs ask for is the tag's.
@@ -142,18 +146,22 @@ pub struct ReferenceObject {
 #[serde(rename_all = "camelCase")]
 pub struct ImageTagSpec {
     /// The tag, or a digest.
+    #[schemars(length(min = 1))]
     pub tag: String,
     /// When the pull was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
     /// Limits of the pull.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = defaults_to(json!({})))]
     pub pull_policy: Option<ImageTagPullPolicy>,
     /// Who asked for the pull. When all of them are gone, the entry is dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = owners)]
     pub owner_references: Vec<ObjectReference>,
     /// Counts the times that the pull was asked for. A status with another version speaks of an earlier one.
     #[serde(default, skip_serializing_if = "is_zero_i64")]
+    #[schemars(range(min = 0))]
     pub version: i64,
     /// Always asks the registry even if the node has the image, IfNotPresent does not. Empty means IfNotPresent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -190,18 +198,22 @@ pub enum ImagePullPolicy {
 pub struct ImageTagPullPolicy {
     /// Seconds after which one try has failed; at most 3600. Defaults to 600.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_TIMEOUT_SECONDS), transform = defaults_to(DEFAULT_TIMEOUT_SECONDS))]
     pub timeout_seconds: Option<i32>,
     /// How often a failed pull is tried again before it is given up; at most 100. Defaults to 3.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_BACKOFF_LIMIT), transform = defaults_to(DEFAULT_BACKOFF_LIMIT))]
     pub backoff_limit: Option<i32>,
     /// Seconds after which a finished pull is dropped from the spec. Without it the entry stays.
     #[serde(
         rename = "ttlSecondsAfterFinished",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub ttl_seconds_after_finished: Option<i32>,
     /// Seconds after which the pull is given up, all tries together. Without it there is no such limit.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = i32::MAX))]
     pub active_deadline_seconds: Option<i64>,
 }
 
@@ -249,149 +261,6 @@ pub fn backoff_limit(asked: Option<i32>) -> i32 {
         .filter(|times| *times >= 0)
         .unwrap_or(DEFAULT_BACKOFF_LIMIT)
         .min(MAX_BACKOFF_LIMIT)
-}
-
-/// What the node's daemon found and did. Written by the daemon of that node alone.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeImageStatus {
-    /// Pulls that the spec asks for.
-    #[serde(default)]
-    pub desired: i32,
-    /// Pulls that succeeded.
-    #[serde(default)]
-    pub succeeded: i32,
-    /// Pulls that failed and are not tried again.
-    #[serde(default)]
-    pub failed: i32,
-    /// Pulls that are going on.
-    #[serde(default)]
-    pub pulling: i32,
-    /// Pulls that have not begun.
-    #[serde(default)]
-    pub waiting: i32,
-    /// By image name as in the spec.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub image_statuses: BTreeMap<String, ImageStatus>,
-    /// How the first pulls of this node ended: for systems that wait for a new node to have its images.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_sync_status: Option<SyncStatus>,
-    /// Berth: RuntimeReady says whether the daemon can talk to the node's container runtime.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<NodeImageCondition>,
-    /// Berth: the answers to spec.inspectPods.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub inspected_pods: Vec<InspectedPod>,
-    /// Berth: the images that inspected pods refer to, and all ids that the node knows them by.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub image_facts: Vec<ImageFact>,
-    /// Berth: the answers to spec.stopContainers.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stopped_containers: Vec<StoppedContainer>,
-}
-
-/// The pulls of one image.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ImageStatus {
-    /// By tag as in the spec.
-    #[serde(default)]
-    pub tags: Vec<ImageTagStatus>,
-}
-
-/// The pull of one tag.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ImageTagStatus {
-    /// The tag, or a digest.
-    pub tag: String,
-    /// Waiting, Pulling, Succeeded or Failed.
-    pub phase: ImagePullPhase,
-    /// Percent of the bytes that are here. May go back when a pull is tried again.
-    #[serde(default, skip_serializing_if = "is_zero_i32")]
-    pub progress: i32,
-    /// When the pull began.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_time: Option<Time>,
-    /// When the pull ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completion_time: Option<Time>,
-    /// The version in the spec that this status speaks of.
-    #[serde(default, skip_serializing_if = "is_zero_i64")]
-    pub version: i64,
-    /// The id that the runtime gave for the pull.
-    #[serde(default, rename = "imageID", skip_serializing_if = "String::is_empty")]
-    pub image_id: String,
-    /// What went wrong, or what is going on.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// Berth: all ids that the node knows the image by: of its config, its manifest and its index.
-    #[serde(default, rename = "imageIDs", skip_serializing_if = "Vec::is_empty")]
-    pub image_ids: Vec<String>,
-    /// Berth: bytes of the image that are here.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes_done: Option<i64>,
-    /// Berth: bytes of the image, as its manifest says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes_total: Option<i64>,
-}
-
-/// How far a pull is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum ImagePullPhase {
-    /// Not begun.
-    #[default]
-    Waiting,
-    /// Begun.
-    Pulling,
-    /// The node has the image.
-    Succeeded,
-    /// Given up.
-    Failed,
-}
-
-/// How the first pulls of a node ended.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SyncStatus {
-    /// When.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sync_at: Option<Time>,
-    /// Succeeded, or Failed when any of them failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<SyncStatusPhase>,
-    /// Which failed.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-}
-
-/// How pulls ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-pub enum SyncStatusPhase {
-    /// All succeeded.
-    Succeeded,
-    /// At least one failed.
-    Failed,
-}
-
-/// Berth: one aspect of a node's state.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeImageCondition {
-    /// RuntimeReady.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// True, False or Unknown.
-    pub status: String,
-    /// Why, in one word.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// Why, in a sentence.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// When the status last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_transition_time: Option<Time>,
 }
 
 #[cfg(test)]

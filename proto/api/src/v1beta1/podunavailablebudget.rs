@@ -10,6 +10,22 @@ use serde::{Deserialize, Serialize};
 
 pub use super::persistentpodstate::TargetReference;
 use crate::absent::{is_false, is_zero_i64};
+use crate::schema::budgets::{SELECTS_EVERY_POD, amount, one_of, unchanged};
+use crate::schema::field::{conditions, defaults_to, label_selector, rules};
+use crate::schema::rules::not_empty;
+
+/// The most pods that a budget may have granted at once and not seen the end of.
+pub const MOST_ENTRIES: usize = 2_000;
+
+/// The most pods of a budget that wait at once for another to come in their place.
+pub const MOST_REPLACEMENTS: usize = 100;
+
+/// The most containers of one pod that an entry of a ledger names.
+pub const MOST_CONTAINERS: usize = 32;
+
+/// The longest name of whoever was allowed something.
+const HOLDER: u32 = 512;
+const PROTECTS_NO_POD: &str = "is empty and would select every pod, so that none was protected: set matchLabels or matchExpressions, or remove it";
 
 /// Whose pods, how many of them, and from what.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,12 +38,19 @@ use crate::absent::{is_false, is_zero_i64};
     status = "PodUnavailableBudgetStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "PodUnavailableBudget says how many pods may be out of service at once because somebody evicts, deletes or updates them."
+    doc = "PodUnavailableBudget says how many pods may be out of service at once because somebody evicts, deletes or updates them.",
+    printcolumn = r#"{"name": "Allowed", "type": "integer", "jsonPath": ".status.unavailableAllowed", "description": "Pods that may be taken out of service now."}"#,
+    printcolumn = r#"{"name": "Current", "type": "integer", "jsonPath": ".status.currentAvailable", "description": "Pods that are available."}"#,
+    printcolumn = r#"{"name": "Desired", "type": "integer", "jsonPath": ".status.desiredAvailable", "description": "Pods that must stay available."}"#,
+    printcolumn = r#"{"name": "Total", "type": "integer", "jsonPath": ".status.totalReplicas", "description": "Pods that are expected."}"#,
+    printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the creation."}"#
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules([one_of("selector", "targetRef"), one_of("maxUnavailable", "minAvailable")]), transform = rules([unchanged("selector"), unchanged("targetRef")]))]
 pub struct PodUnavailableBudgetSpec {
     /// Pods of the same namespace, by their labels. Either this or targetRef. It cannot be changed later.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = label_selector, transform = rules([not_empty(SELECTS_EVERY_POD)]))]
     pub selector: Option<LabelSelector>,
     /// A workload of the same namespace, whose pods are meant. Either this or selector. It cannot be changed later.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,24 +58,30 @@ pub struct PodUnavailableBudgetSpec {
     /// The most pods that may be unavailable, a number or a percentage of all expected ones, rounded up. Either this or
     /// minAvailable.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = amount)]
     pub max_unavailable: Option<IntOrString>,
     /// The fewest pods that must stay available, a number or a percentage of all expected ones, rounded up. Either this or
     /// maxUnavailable.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = amount)]
     pub min_available: Option<IntOrString>,
     /// From what the pods are protected. Empty: DELETE, UPDATE and EVICT. RESIZE is a change of resources that restarts no
     /// container.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
     pub protect_operations: Vec<ProtectedOperation>,
     /// How many pods are expected. Without it, as many as their workloads want.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = i32::MAX))]
     pub protect_total_replicas: Option<i32>,
     /// Pods that are never protected, by their labels.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = label_selector, transform = rules([not_empty(PROTECTS_NO_POD)]))]
     pub ignored_pod_selector: Option<LabelSelector>,
     /// AlwaysAllow lets pods that are not available go whatever the budget says. IfHealthyBudget only while enough others are
     /// available. Defaults to AlwaysAllow.
     #[serde(default)]
+    #[schemars(transform = defaults_to("AlwaysAllow"))]
     pub unhealthy_pod_policy: UnhealthyPodPolicy,
 }
 
@@ -118,9 +147,11 @@ pub struct PodUnavailableBudgetStatus {
     pub observed_generation: i64,
     /// When each pod was allowed to be evicted or deleted, of which nothing is seen yet.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = MOST_ENTRIES))]
     pub disrupted_pods: BTreeMap<String, Time>,
     /// When each pod was allowed to be changed, which does not serve again yet.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = MOST_ENTRIES))]
     pub unavailable_pods: BTreeMap<String, Time>,
     /// How many more pods may be taken out of service now.
     #[serde(default)]
@@ -139,6 +170,7 @@ pub struct PodUnavailableBudgetStatus {
     pub ledger: Option<Ledger>,
     /// Enforced and Blocked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = conditions("Enforced or Blocked."))]
     pub conditions: Vec<Condition>,
 }
 
@@ -148,21 +180,26 @@ pub struct PodUnavailableBudgetStatus {
 pub struct Ledger {
     /// The newest resourceVersion of a pod that was known when pods were counted last. Nobody counts from an older view.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
     pub counted: String,
     /// By which view what was granted was settled, while pods cannot be counted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 64))]
     pub settled: String,
     /// Which pods are meant, by the labels that the workload of targetRef selects.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 65_536))]
     pub selector: Option<String>,
     /// Something was taken back since, so more may go than the numbers say: pods are counted again at once.
     #[serde(default, skip_serializing_if = "is_false")]
     pub recount: bool,
     /// What was granted and is not settled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_ENTRIES))]
     pub entries: Vec<LedgerEntry>,
     /// Pods that go when another has come in their place: what room there is then is theirs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MOST_REPLACEMENTS))]
     pub replacements: Vec<Replacement>,
 }
 
@@ -171,10 +208,13 @@ pub struct Ledger {
 #[serde(rename_all = "camelCase")]
 pub struct Replacement {
     /// Its name.
+    #[schemars(length(max = 253))]
     pub pod: String,
     /// Its uid.
+    #[schemars(length(max = 128))]
     pub uid: String,
     /// Who wants it to go.
+    #[schemars(length(max = HOLDER))]
     pub holder: String,
     /// When that was asked for last.
     pub time: Time,
@@ -188,8 +228,10 @@ pub struct Replacement {
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentReference {
     /// Its name.
+    #[schemars(length(max = 253))]
     pub name: String,
     /// Its uid.
+    #[schemars(length(max = 128))]
     pub uid: String,
 }
 
@@ -198,12 +240,15 @@ pub struct DeploymentReference {
 #[serde(rename_all = "camelCase")]
 pub struct LedgerEntry {
     /// Its name.
+    #[schemars(length(max = 253))]
     pub pod: String,
     /// Its uid.
+    #[schemars(length(max = 128))]
     pub uid: String,
     /// What befalls it.
     pub operation: ProtectedOperation,
     /// Who does it: a user, or a workload of Berth's.
+    #[schemars(length(max = HOLDER))]
     pub holder: String,
     /// When it was allowed.
     pub time: Time,
@@ -216,11 +261,13 @@ pub struct LedgerEntry {
         rename = "containerIDs",
         skip_serializing_if = "Vec::is_empty"
     )]
+    #[schemars(length(max = MOST_CONTAINERS), inner(length(max = 256)))]
     pub container_ids: Vec<String>,
     /// Whether containers are restarted for other resources.
     #[serde(default, skip_serializing_if = "is_false")]
     pub resizes: bool,
     /// A name of its own, where it may be taken back because of what other budgets have.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub grant: Option<String>,
 }

@@ -6,7 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rules::{NAME, REFERENCE};
 use crate::absent::{is_false, is_zero_i32};
+use crate::schema::field::list_by;
+use crate::v1beta1::containerrecreaterequest::{MAX_CONTAINER_ID, MAX_GRACE_SECONDS};
 
 /// Berth: a pod to look at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -21,6 +24,7 @@ pub struct InspectPod {
     /// The containers that an update is to have created anew, and the variables that containers take from the pod's labels and
     /// annotations, while an update changes any of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = list_by(["container"]))]
     pub env: Vec<InspectEnv>,
 }
 
@@ -54,23 +58,31 @@ pub struct InspectEnv {
 #[serde(rename_all = "camelCase")]
 pub struct StopContainer {
     /// The uid of the ContainerRecreateRequest.
+    #[schemars(length(max = NAME))]
     pub request: String,
     /// The pod's namespace.
+    #[schemars(length(max = NAME))]
     pub namespace: String,
     /// The pod's name.
+    #[schemars(length(max = NAME))]
     pub name: String,
     /// The pod's uid.
+    #[schemars(length(max = NAME))]
     pub uid: String,
     /// The container's name.
+    #[schemars(length(max = NAME))]
     pub container: String,
     /// The one that is stopped, if it runs: no other of this name ever is.
     #[serde(rename = "containerID")]
+    #[schemars(length(max = MAX_CONTAINER_ID))]
     pub container_id: String,
     /// Seconds that it has to end, its preStop hook included; 0 runs no hook. Without it, what its kubelet says.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = MAX_GRACE_SECONDS))]
     pub grace_period_seconds: Option<i64>,
     /// Seconds after which the daemon says of the next container of this name that it has lasted.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub min_started_seconds: i32,
     /// When it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,9 +97,11 @@ pub struct StopContainer {
 #[serde(rename_all = "camelCase")]
 pub struct InspectedPod {
     /// The pod's uid.
+    #[schemars(length(max = NAME))]
     pub uid: String,
     /// Its containers, the newest of each name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 128), transform = list_by(["name"]))]
     pub containers: Vec<InspectedContainer>,
     /// When the daemon looked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +113,7 @@ pub struct InspectedPod {
 #[serde(rename_all = "camelCase")]
 pub struct InspectedContainer {
     /// The container's name in the pod.
+    #[schemars(length(max = NAME))]
     pub name: String,
     /// The runtime's id, in the form of the pod's status: `containerd://…`.
     #[serde(
@@ -106,15 +121,19 @@ pub struct InspectedContainer {
         rename = "containerID",
         skip_serializing_if = "String::is_empty"
     )]
+    #[schemars(length(max = REFERENCE))]
     pub container_id: String,
     /// The image as the pod's spec had it when the container was created.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = REFERENCE))]
     pub image: String,
     /// The id of the image that it runs.
     #[serde(default, rename = "imageID", skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = REFERENCE))]
     pub image_id: String,
     /// The kubelet's hash of the container's spec, from the container's annotation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = NAME))]
     pub hash: String,
     /// How many containers of this name the pod had before: the `restartCount` of the pod's status, once it knows this one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,12 +143,15 @@ pub struct InspectedContainer {
     pub created_at: Option<Time>,
     /// The update of spec.inspectPods[].env that the next two answer; empty while the container is being stopped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = NAME))]
     pub update: String,
     /// By variable that spec.inspectPods names for the container: the hash of the value that it was created with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 128))]
     pub env: BTreeMap<String, String>,
     /// The hash of those variables together, in hex, as in the annotation apps.kruise.io/runtime-containers-meta.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = NAME))]
     pub env_hash: String,
 }
 
@@ -138,11 +160,14 @@ pub struct InspectedContainer {
 #[serde(rename_all = "camelCase")]
 pub struct StoppedContainer {
     /// The uid of the ContainerRecreateRequest.
+    #[schemars(length(max = NAME))]
     pub request: String,
     /// The container's name.
+    #[schemars(length(max = NAME))]
     pub container: String,
     /// The one that was to be stopped.
     #[serde(rename = "containerID")]
+    #[schemars(length(max = REFERENCE))]
     pub container_id: String,
     /// What became of it.
     pub phase: StopPhase,
@@ -151,9 +176,11 @@ pub struct StoppedContainer {
     pub begun_at: Option<Time>,
     /// Why it could not be stopped.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = REFERENCE))]
     pub message: String,
     /// What went wrong with its preStop hook.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = REFERENCE))]
     pub hook_message: String,
     /// The next container of this name that has run for minStartedSeconds, by the node's clock.
     #[serde(
@@ -161,6 +188,7 @@ pub struct StoppedContainer {
         rename = "lastingContainerID",
         skip_serializing_if = "String::is_empty"
     )]
+    #[schemars(length(max = REFERENCE))]
     pub lasting_container_id: String,
 }
 
@@ -200,8 +228,10 @@ impl StopContainer {
 #[serde(rename_all = "camelCase")]
 pub struct ImageFact {
     /// The image as a pod's spec has it.
+    #[schemars(length(max = REFERENCE))]
     pub image: String,
     /// All ids that the node knows it by: of its config, its manifest and its index. Empty: the node does not have it.
     #[serde(default, rename = "imageIDs", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = REFERENCE)))]
     pub image_ids: Vec<String>,
 }

@@ -1,13 +1,14 @@
-//! Rules of the fields that jobs of one image and jobs of many share.
+//! Rules of jobs that pull images.
 
+use schemars::Schema;
+use schemars::transform::Transform;
 use serde_json::{Value, json};
 
-use super::patch::Patch;
-use super::rules::{
-    DNS_SUBDOMAIN, at, backoff, check, int_or_percent, int32, label_selector, reported_at, rule,
-    timeout,
-};
+use crate::schema::field::patched;
+use crate::schema::patch::{Patch, at};
+use crate::schema::rules::{reported_at, rule};
 use crate::v1beta1::nodeimage::{MAX_SANDBOX_BYTES, MAX_SANDBOX_PAIRS};
+use crate::version::Version;
 
 /// An image reference: an optional registry with port, a name of several parts, a tag, a digest.
 const IMAGE: &str = "^(([a-zA-Z0-9.-]+|\\\\[[0-9a-fA-F:]+\\\\])(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*\
@@ -15,7 +16,7 @@ const IMAGE: &str = "^(([a-zA-Z0-9.-]+|\\\\[[0-9a-fA-F:]+\\\\])(:[0-9]+)?/)?[a-z
 
 /// Rules for what is pulled, and where: none of it changes while the expression `is_fixed` is true. `spec` is the path from
 /// where the rules stand to the fields.
-pub(crate) fn pulled(spec: &str, is_fixed: &str, why: &str) -> Vec<Value> {
+pub(crate) fn pulled(spec: &str, is_fixed: &str, why: &str) -> [Value; 5] {
     let selects = |field: &str| {
         let parts = ["matchLabels", "matchExpressions"]
             .map(|part| is_same(&format!("{spec}{field}.{part}")));
@@ -61,14 +62,14 @@ pub(crate) fn pulled(spec: &str, is_fixed: &str, why: &str) -> Vec<Value> {
             rule(format!("!({is_fixed}) || ({same})"), message),
         )
     };
-    rules.into_iter().map(one).collect()
+    rules.map(one)
 }
 
 /// An expression: has the job completed before this change?
 pub(crate) const HAS_COMPLETED: &str = "has(oldSelf.status) && has(oldSelf.status.completionTime)";
 
 /// Rules of a job that has completed: limits of pulls, and until when it pulls, have no effect any more.
-pub(crate) fn limits_of_completed(what: &str) -> Vec<Value> {
+pub(crate) fn limits_of_completed(what: &str) -> [Value; 4] {
     let one = |field: &str| {
         let (new, old) = (
             format!("self.spec.{field}"),
@@ -89,7 +90,7 @@ pub(crate) fn limits_of_completed(what: &str) -> Vec<Value> {
         "completionPolicy.type",
         "completionPolicy.activeDeadlineSeconds",
     ];
-    fields.map(one).into()
+    fields.map(one)
 }
 
 /// An expression: is a list or map the same as before? None is the same as an empty one. Each step of the path may be missing.
@@ -121,8 +122,13 @@ pub(crate) fn is_image() -> Value {
     rule(format!("self.matches('{IMAGE}')"), message)
 }
 
-/// What the jobs of one image and of many share.
-pub(crate) fn pull_template() -> Vec<Patch> {
+pub(super) fn stays() -> Value {
+    let message = "'is \"%s\" and was \"%s\", and a job pulls one image: create another job'.format([self, oldSelf])";
+    rule("self == oldSelf", message)
+}
+
+/// Rules of what jobs of one image and jobs of many share.
+pub(super) fn of_template() -> [Value; 2] {
     let both = "!(has(self.selector) && has(self.podSelector))";
     let deadline = "!has(self.completionPolicy) || !has(self.completionPolicy.activeDeadlineSeconds) || \
                     !has(self.pullPolicy) || !has(self.pullPolicy.timeoutSeconds) || \
@@ -130,62 +136,25 @@ pub(crate) fn pull_template() -> Vec<Patch> {
     let deadline_message = "'is %d, but must be at least pullPolicy.timeoutSeconds, which is %d (600 where nothing is said): \
                             raise the one or lower the other'\
                             .format([self.completionPolicy.activeDeadlineSeconds, self.pullPolicy.timeoutSeconds])";
-    let names = "!(has(self.names) && (has(self.matchLabels) || has(self.matchExpressions)))";
-    let never = "!has(self.type) || self.type != 'Never' || !(has(self.activeDeadlineSeconds) || has(self.ttlSecondsAfterFinished))";
-    let mut rules = vec![
-        at(
-            "spec",
-            check(&[
-                reported_at(
-                    ".podSelector",
-                    json!({"rule": both, "message": "is set and so is selector: remove one of them"}),
-                ),
-                reported_at(
-                    ".completionPolicy.activeDeadlineSeconds",
-                    rule(deadline, deadline_message),
-                ),
-            ]),
+    [
+        reported_at(
+            ".podSelector",
+            json!({"rule": both, "message": "is set and so is selector: remove one of them"}),
         ),
-        at(
-            "spec.pullSecrets",
-            json!({"maxItems": 256, "items": {"type": "string", "minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}}),
+        reported_at(
+            ".completionPolicy.activeDeadlineSeconds",
+            rule(deadline, deadline_message),
         ),
-        at(
-            "spec.selector",
-            check(&[
-                json!({"rule": names, "message": "has names and labels: remove names, or matchLabels and matchExpressions"}),
-            ]),
-        ),
-        at(
-            "spec.selector.names",
-            json!({"x-kubernetes-list-type": "set"}),
-        ),
-        int_or_percent("spec.parallelism"),
-        at("spec.pullPolicy", json!({"default": {}})),
-        timeout("spec.pullPolicy.timeoutSeconds"),
-        backoff("spec.pullPolicy.backoffLimit"),
-        at("spec.completionPolicy", json!({"default": {}})),
-        at(
-            "spec.completionPolicy",
-            check(&[json!({
-                "rule": never,
-                "message": "has type Never, which knows neither activeDeadlineSeconds nor ttlSecondsAfterFinished: remove them, or set type to Always"
-            })]),
-        ),
-        at("spec.completionPolicy.type", json!({"default": "Always"})),
-        int32("spec.completionPolicy.activeDeadlineSeconds", 1),
-        int32("spec.completionPolicy.ttlSecondsAfterFinished", 0),
-        at("spec.imagePullPolicy", json!({"default": "IfNotPresent"})),
-        at("status", json!({"required": ["desired"]})),
-    ];
-    rules.extend(sandbox());
-    rules.extend(label_selector("spec.selector"));
-    rules.extend(label_selector("spec.podSelector"));
-    rules
+    ]
 }
 
-/// Labels and annotations that are copied into the NodeImage of every node that pulls.
-fn sandbox() -> Vec<Patch> {
+pub(super) fn has_names_or_labels() -> Value {
+    let names = "!(has(self.names) && (has(self.matchLabels) || has(self.matchExpressions)))";
+    json!({"rule": names, "message": "has names and labels: remove names, or matchLabels and matchExpressions"})
+}
+
+/// Bounds labels and annotations that are copied into the NodeImage of every node that pulls.
+pub(super) fn sandbox(schema: &mut Schema) {
     let size = |field: &str| {
         format!(
             "(has(self.{field}) ? self.{field}.map(key, size(key) + size(self.{field}[key])).sum() : 0)"
@@ -200,12 +169,17 @@ fn sandbox() -> Vec<Patch> {
         "maxProperties": MAX_SANDBOX_PAIRS,
         "additionalProperties": {"type": "string", "maxLength": MAX_SANDBOX_BYTES},
     });
-    vec![
-        at(
-            "spec.sandboxConfig",
-            check(&[rule(format!("{whole} <= {MAX_SANDBOX_BYTES}"), message)]),
-        ),
-        at("spec.sandboxConfig.labels", pairs.clone()),
-        at("spec.sandboxConfig.annotations", pairs),
-    ]
+    let is_small = rule(format!("{whole} <= {MAX_SANDBOX_BYTES}"), message);
+    patched(vec![
+        at("", json!({"x-kubernetes-validations": [is_small]})),
+        at("labels", pairs.clone()),
+        at("annotations", pairs),
+    ])
+    .transform(schema);
+}
+
+/// Rules of a job that has completed. They look at the status, and so stand at the root.
+pub(crate) fn patches(_: Version) -> Vec<Patch> {
+    let rules = limits_of_completed("job");
+    vec![at("", json!({"x-kubernetes-validations": rules}))]
 }

@@ -13,18 +13,9 @@ pub(crate) const API_DEFAULT: &str = "x-default";
 /// Adds patches to the schema of a field or of an object. The paths start there.
 pub(crate) fn patched(patches: Vec<Patch>) -> impl Transform {
     move |schema: &mut Schema| {
-        // The schema of an optional field is one of two.
-        let target = match schema.get("anyOf").is_some() {
-            true => schema
-                .pointer_mut("/anyOf/0")
-                .and_then(Value::as_object_mut),
-            false => Some(schema.ensure_object()),
-        };
-        if let Some(target) = target {
-            for patch in &patches {
-                // A path without a field shows in the definitions, which a test compares.
-                apply(target, patch).ok();
-            }
+        for patch in &patches {
+            // A path without a field shows in the definitions, which a test compares.
+            apply(schema.ensure_object(), patch).ok();
         }
     }
 }
@@ -35,13 +26,18 @@ pub(crate) fn with(keywords: Value) -> impl Transform {
 }
 
 /// Adds CEL rules.
-pub(crate) fn rules<const N: usize>(rules: [Value; N]) -> impl Transform {
-    with(json!({"x-kubernetes-validations": rules.as_slice()}))
+pub(crate) fn rules(rules: impl Into<Vec<Value>>) -> impl Transform {
+    with(json!({"x-kubernetes-validations": rules.into()}))
 }
 
 /// Sets the value that the apiserver fills in.
 pub(crate) fn defaults_to(value: impl Into<Value>) -> impl Transform {
-    with(json!({"default": {API_DEFAULT: value.into()}}))
+    with(api_default(value))
+}
+
+/// The keyword that [`defaults_to`] adds.
+pub(crate) fn api_default(value: impl Into<Value>) -> Value {
+    json!({"default": {API_DEFAULT: value.into()}})
 }
 
 /// Sets the keys that tell the items of a list apart.

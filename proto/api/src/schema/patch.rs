@@ -41,13 +41,13 @@ pub(crate) fn apply(schema: &mut Map<String, Value>, patch: &Patch) -> Result<()
 }
 
 fn find<'a>(schema: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut Map<String, Value>> {
-    let mut current = schema;
+    let mut current = of_present(schema)?;
     for segment in path.split('.').filter(|segment| !segment.is_empty()) {
         let name_end = segment.find(['[', '{']).unwrap_or(segment.len());
         let (name, mut rest) = segment.split_at(name_end);
         if !name.is_empty() {
             let fields = current.get_mut(FIELDS)?.as_object_mut()?;
-            current = fields.get_mut(name)?.as_object_mut()?;
+            current = of_present(fields.get_mut(name)?.as_object_mut()?)?;
         }
         while !rest.is_empty() {
             let keyword = if rest.starts_with("[]") {
@@ -55,9 +55,17 @@ fn find<'a>(schema: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut Ma
             } else {
                 "additionalProperties"
             };
-            current = current.get_mut(keyword)?.as_object_mut()?;
+            current = of_present(current.get_mut(keyword)?.as_object_mut()?)?;
             rest = rest.get(2..)?;
         }
     }
     Some(current)
+}
+
+/// The schema of a value that is there: that of an optional field is one of two.
+fn of_present(schema: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
+    match schema.contains_key("anyOf") {
+        true => schema.get_mut("anyOf")?.get_mut(0)?.as_object_mut(),
+        false => Some(schema),
+    }
 }

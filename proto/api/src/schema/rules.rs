@@ -94,15 +94,6 @@ pub(crate) fn is_zero(field: &str) -> String {
 /// A percentage that the controller can read: what has more digits would be accepted here, and the whole object refused there.
 pub(crate) const PERCENT: &str = "^[0-9]{1,3}([.][0-9]{1,4})?%$";
 
-/// A number or percentage that is not negative.
-pub(crate) fn int_or_percent(path: impl Into<String>) -> Patch {
-    let valid =
-        format!("type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('{PERCENT}')");
-    let message = "'is \"%s\", but must be a number from 0 to 2147483647 or a percentage such as \"25%%\", with at most three \
-                   digits, and four after a point'.format([self])";
-    at(path, check(&[rule(valid, message)]))
-}
-
 /// A number of 32 bits. The apiserver takes no heed of a format, and what is larger could not be read.
 pub(crate) fn int32(path: impl Into<String>, least: i32) -> Patch {
     at(path, json!({"minimum": least, "maximum": i32::MAX}))

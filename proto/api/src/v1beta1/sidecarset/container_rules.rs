@@ -1,73 +1,58 @@
-//! The containers of a SidecarSet: a container's fields are a pod's, and all of them are kept; the few that rules look at are
-//! named.
+//! Rules of the containers of a SidecarSet. A schema names the few fields of a pod's container that rules look at.
 
+use schemars::Schema;
+use schemars::transform::Transform;
 use serde_json::{Value, json};
 
-use crate::schema::patch::Patch;
-use crate::schema::rules::{at, check, reported_at, rule, unless_before};
+use crate::schema::field::{api_default, patched};
+use crate::schema::patch::at;
+use crate::schema::rules::{reported_at, rule, unless_before};
 
 /// The longest name of a SidecarSet, which is the value of a label of its revisions; of a namespace, a container, a volume.
-pub(super) const NAME: u32 = 63;
+pub(crate) const NAME: u32 = 63;
 /// The most containers, and the most init containers.
-const MOST_CONTAINERS: u32 = 32;
+pub(crate) const MOST_CONTAINERS: u32 = 32;
 /// The most ports of one.
-const MOST_PORTS: u32 = 256;
+pub(crate) const MOST_PORTS: u32 = 256;
 /// The most transferred variables of one, and names in each.
-const MOST_VARIABLES: u32 = 64;
-const MOST_NAMES: u32 = 256;
+pub(crate) const MOST_VARIABLES: u32 = 64;
+pub(crate) const MOST_NAMES: u32 = 256;
 /// The longest image reference, and the longest name of a variable.
-const REFERENCE: u32 = 1024;
+pub(crate) const REFERENCE: u32 = 1024;
 /// The longest regular expression.
-const REGEX: u32 = 1024;
+pub(crate) const REGEX: u32 = 1024;
 /// The longest expression for a resource.
-const EXPRESSION: u32 = 256;
+pub(crate) const EXPRESSION: u32 = 256;
 /// The longest path of a pod's field: of an annotation with a key.
-const FIELD_PATH: u32 = 384;
+pub(crate) const FIELD_PATH: u32 = 384;
 /// With HotUpgrade, two more characters make the names of the two containers.
-const HOT_NAME: u32 = NAME - 2;
+pub(crate) const HOT_NAME: u32 = NAME - 2;
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 
-/// What stands at the containers themselves.
-pub(super) fn rules() -> Vec<Patch> {
-    let of_both = |list| {
-        let of_init = list == "initContainers";
-        let path = format!("spec.{list}");
-        let mut checks = vec![short_name(), no_host_port(), one_kind_of_resources()];
-        checks.extend(of_init.then(resources_policy_of_sidecar));
-        let policy = if of_init {
-            "AfterAppContainer"
-        } else {
-            "BeforeAppContainer"
-        };
-        let description =
-            "BeforeAppContainer: in front of the pod's own. AfterAppContainer: behind them.";
-        let mut rules = vec![
-            at(&path, by_name(MOST_CONTAINERS)),
-            at(
-                format!("{path}[]"),
-                json!({"required": ["name"], "properties": fields(of_init)}),
-            ),
-            at(format!("{path}[]"), check(&checks)),
-            at(
-                format!("{path}[].podInjectPolicy"),
-                json!({"default": policy, "description": format!("{description} Defaults to {policy}.")}),
-            ),
-        ];
-        rules.extend(upgrade(&format!("{path}[].upgradeStrategy")));
-        rules.push(at(
-            format!("{path}[].shareVolumePolicy"),
-            json!({"default": {}}),
-        ));
-        rules.push(at(
-            format!("{path}[].shareVolumePolicy.type"),
-            json!({"default": "disabled"}),
-        ));
-        rules.extend(transfer(&format!("{path}[].transferEnv")));
-        rules.extend(resources(&format!("{path}[].resourcesPolicy")));
-        rules
+/// Adds what differs between containers and init containers, and the fields that are a pod's.
+pub(crate) fn sidecars(of_init: bool) -> impl Transform {
+    let mut checks = vec![short_name(), no_host_port(), one_kind_of_resources()];
+    checks.extend(of_init.then(resources_policy_of_sidecar));
+    let policy = if of_init {
+        "AfterAppContainer"
+    } else {
+        "BeforeAppContainer"
     };
-    LISTS.into_iter().flat_map(of_both).collect()
+    let description = format!(
+        "BeforeAppContainer: in front of the pod's own. AfterAppContainer: behind them. Defaults to {policy}."
+    );
+    let item = json!({
+        "required": ["name"],
+        "properties": fields(of_init),
+        "x-kubernetes-validations": checks,
+    });
+    patched(vec![
+        at("", by_name(MOST_CONTAINERS)),
+        at("[]", item),
+        at("[].podInjectPolicy", api_default(policy)),
+        at("[].podInjectPolicy", json!({"description": description})),
+    ])
 }
 
 /// The fields of a pod's container that rules look at.
@@ -77,7 +62,7 @@ fn fields(of_init: bool) -> Value {
         "Its resources: see `kubectl explain pod.spec.containers.resources`. Not together with resourcesPolicy.",
     );
     resources["properties"] = json!({"limits": kept("The most that it gets."), "requests": kept("What it gets at the least.")});
-    let mut port = kept("");
+    let mut port = kept("A port.");
     port["properties"] = json!({"hostPort": {
         "type": "integer", "format": "int32", "description": "A port of the node. Not with HotUpgrade, whose two containers would both want it.",
     }});
@@ -106,14 +91,14 @@ fn fields(of_init: bool) -> Value {
 }
 
 /// The apiserver refuses a pod that has such an image. Of a template it says nothing, so all pods would be refused later.
-fn no_blanks() -> Value {
+pub(super) fn no_blanks() -> Value {
     rule(
         "self == self.trim()",
         "'is \"%s\", but an image has no blanks at its ends: remove them'.format([self])",
     )
 }
 
-fn upgrade(path: &str) -> [Patch; 6] {
+pub(super) fn upgrades() -> [Value; 2] {
     let has_image = "self.upgradeType != 'HotUpgrade' || (has(self.hotUpgradeEmptyImage) && self.hotUpgradeEmptyImage != '')";
     let missing = "is missing, but HotUpgrade runs a second container with it: set it to an image that does nothing, or upgradeType to \
                    ColdUpgrade";
@@ -122,92 +107,55 @@ fn upgrade(path: &str) -> [Patch; 6] {
     let mut fixed = rule("self.upgradeType == oldSelf.upgradeType", fixed);
     fixed["reason"] = json!("FieldValueForbidden");
     [
-        // A default is held to the rules before the defaults of its fields are filled in.
-        at(path, json!({"default": {"upgradeType": "ColdUpgrade"}})),
-        at(
-            format!("{path}.upgradeType"),
-            json!({"default": "ColdUpgrade"}),
+        reported_at(
+            ".hotUpgradeEmptyImage",
+            json!({"rule": has_image, "message": missing}),
         ),
-        at(
-            format!("{path}.hotUpgradeEmptyImage"),
-            json!({"maxLength": REFERENCE}),
-        ),
-        at(
-            format!("{path}.hotUpgradeEmptyImage"),
-            check(&[no_blanks()]),
-        ),
-        at(
-            path,
-            check(&[reported_at(
-                ".hotUpgradeEmptyImage",
-                json!({"rule": has_image, "message": missing}),
-            )]),
-        ),
-        at(path, check(&[reported_at(".upgradeType", fixed)])),
+        reported_at(".upgradeType", fixed),
     ]
 }
 
-fn transfer(path: &str) -> Vec<Patch> {
-    let field = format!("{path}[].sourceContainerNameFrom.fieldRef");
+pub(super) fn share_disabled(schema: &mut Schema) {
+    patched(vec![at("type", api_default("disabled"))]).transform(schema);
+}
+
+/// Bounds the path of a label or annotation that has the name of a container.
+pub(super) fn field_ref(schema: &mut Schema) {
     let valid = r#"self.matches('^metadata[.](labels|annotations)\\[\'[^\']+\'\\]$')"#;
     let message = r#"'is "%s", but must be metadata.labels[\'KEY\'] or metadata.annotations[\'KEY\']: change it'.format([self])"#;
     let version = "'is \"%s\", but must be v1: change or remove it'.format([self])";
-    vec![
-        at(path, json!({"maxItems": MOST_VARIABLES})),
+    patched(vec![
         at(
-            format!("{path}[].sourceContainerName"),
-            json!({"maxLength": NAME}),
-        ),
-        at(format!("{path}[].envName"), json!({"maxLength": REFERENCE})),
-        at(
-            format!("{path}[].envNames"),
-            json!({"maxItems": MOST_NAMES, "items": {"type": "string", "maxLength": REFERENCE}}),
+            "apiVersion",
+            json!({
+                "maxLength": NAME,
+                "description": "v1, as without it.",
+                "x-kubernetes-validations": [rule("self in ['', 'v1']", version)],
+            }),
         ),
         at(
-            format!("{field}.apiVersion"),
-            json!({"maxLength": NAME, "description": "v1, as without it."}),
+            "fieldPath",
+            json!({
+                "maxLength": FIELD_PATH,
+                "description": "`metadata.labels['<key>']` or `metadata.annotations['<key>']`.",
+                "x-kubernetes-validations": [rule(valid, message)],
+            }),
         ),
-        at(
-            format!("{field}.apiVersion"),
-            check(&[rule("self in ['', 'v1']", version)]),
-        ),
-        at(
-            format!("{field}.fieldPath"),
-            json!({"maxLength": FIELD_PATH, "description": "`metadata.labels['<key>']` or `metadata.annotations['<key>']`."}),
-        ),
-        at(format!("{field}.fieldPath"), check(&[rule(valid, message)])),
-    ]
+    ])
+    .transform(schema);
 }
 
-fn resources(path: &str) -> Vec<Patch> {
+pub(super) fn has_resources() -> Value {
     let some = "has(self.limits) || has(self.requests)";
     let message = "has neither limits nor requests, so nothing is made: set one of them, or remove resourcesPolicy";
+    json!({"rule": some, "message": message})
+}
+
+pub(super) fn compiles() -> Value {
     // It is compiled by the very rule: what cannot be is an error, and an error refuses.
     let compiles = "''.matches(self) || !''.matches(self)";
     let regex = "is no regular expression (RE2): correct it, or remove it for all containers";
-    let mut rules = vec![
-        at(
-            format!("{path}.targetContainersNameRegex"),
-            json!({"default": ".*", "minLength": 1, "maxLength": REGEX}),
-        ),
-        at(
-            format!("{path}.targetContainersNameRegex"),
-            check(&[json!({"rule": compiles, "message": regex})]),
-        ),
-        at(
-            format!("{path}.resourcesExpr"),
-            check(&[json!({"rule": some, "message": message})]),
-        ),
-    ];
-    for of in ["limits", "requests"] {
-        for resource in ["cpu", "memory"] {
-            rules.push(at(
-                format!("{path}.resourcesExpr.{of}.{resource}"),
-                json!({"maxLength": EXPRESSION}),
-            ));
-        }
-    }
-    rules
+    json!({"rule": compiles, "message": regex})
 }
 
 fn is_hot(container: &str) -> String {
@@ -262,7 +210,7 @@ fn resources_policy_of_sidecar() -> Value {
 }
 
 /// There is a container at all.
-pub(super) fn some() -> Value {
+pub(crate) fn some() -> Value {
     let message = "has neither containers nor initContainers, so pods would get nothing: add one";
     let valid = |spec: &str| {
         let there = LISTS.map(|list| format!("(has({spec}.{list}) && size({spec}.{list}) > 0)"));
@@ -272,7 +220,7 @@ pub(super) fn some() -> Value {
 }
 
 /// In each list the apiserver sees to it.
-pub(super) fn named_once() -> Value {
+pub(crate) fn named_once() -> Value {
     let twice = |spec: &str| format!("{spec}.initContainers.exists(i, i.name == c.name)");
     let message = format!(
         "'has %s in containers, too: name it otherwise in one of them'\
@@ -289,7 +237,7 @@ pub(super) fn named_once() -> Value {
 }
 
 /// A container with HotUpgrade is two in a pod, whose names no other has.
-pub(super) fn free_names() -> Value {
+pub(crate) fn free_names() -> Value {
     let all = |spec: &str, of: &str| {
         LISTS
             .map(|list| format!("(has({spec}.{list}) ? {spec}.{list}{of} : [])"))
@@ -314,7 +262,7 @@ pub(super) fn free_names() -> Value {
 }
 
 /// Pods that have the containers could not get another.
-pub(super) fn none_added() -> Value {
+pub(crate) fn none_added() -> Value {
     let new = "!has(oldSelf.containers) || !oldSelf.containers.exists(o, o.name == c.name)";
     let message = format!(
         "'cannot have another container than before, %s, for no pod gets one later: take the change back, or create another SidecarSet'\
@@ -326,15 +274,15 @@ pub(super) fn none_added() -> Value {
     rule
 }
 
-pub(super) const IS_DNS_LABEL: &str = "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
+pub(crate) const IS_DNS_LABEL: &str = "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
 
 /// A list in which each name is there once.
-pub(super) fn by_name(most: u32) -> Value {
+pub(crate) fn by_name(most: u32) -> Value {
     json!({"maxItems": most, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
 }
 
 /// A text that is a DNS label; `what` says of what it is the name.
-pub(super) fn dns_label(what: &str) -> Value {
+pub(crate) fn dns_label(what: &str) -> Value {
     let message = format!(
         "'is \"%s\", but {what} has at most 63 of a-z, 0-9 and -, with a letter or digit at both ends: change it'.format([self])"
     );

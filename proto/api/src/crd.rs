@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::kind::Kind;
 use crate::kinds;
 use crate::schema::field::API_DEFAULT;
-use crate::schema::{Schema, columns, patch};
+use crate::schema::{Schema, patch};
 
 /// Why the definitions cannot be made: a mistake in this crate, found by its tests.
 #[derive(Debug, thiserror::Error)]
@@ -49,10 +49,8 @@ fn definition(kind: &Kind, schema: &Schema) -> Result<Value, CrdError> {
         kind.stored.name(),
     )?;
     let mut definition = serde_json::to_value(merged)?;
-    let mut columns = definition["spec"]["versions"][0]["additionalPrinterColumns"].clone();
-    if columns.is_null() {
-        columns = Value::from(columns::all(schema.columns));
-    }
+    // The type of the stored version has them.
+    let columns = definition["spec"]["versions"][0]["additionalPrinterColumns"].clone();
     let served = definition
         .pointer_mut("/spec/versions")
         .and_then(Value::as_array_mut);

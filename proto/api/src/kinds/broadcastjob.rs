@@ -33,5 +33,4 @@ pub(super) const SCHEMA: Schema = Schema {
         as_v1alpha1(v1beta1::BroadcastJob::crd())
     }],
     patches: |_| Vec::new(),
-    columns: &[],
 };

@@ -36,5 +36,4 @@ pub const CLONE_SET: Kind = Kind {
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::CloneSet::crd, v1alpha1::CloneSet::crd],
     patches: |_| Vec::new(),
-    columns: &[],
 };

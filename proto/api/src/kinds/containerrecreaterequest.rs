@@ -33,5 +33,4 @@ pub(super) const SCHEMA: Schema = Schema {
         v1alpha1::ContainerRecreateRequest::crd,
     ],
     patches: |_| Vec::new(),
-    columns: &[],
 };

@@ -31,5 +31,4 @@ pub const DAEMON_SET: Kind = Kind {
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::DaemonSet::crd, v1alpha1::DaemonSet::crd],
     patches: |_| Vec::new(),
-    columns: &[],
 };

@@ -31,5 +31,4 @@ pub const DISTRIBUTED_POD_DISRUPTION_BUDGET: Kind = Kind {
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1alpha1::DistributedPodDisruptionBudget::crd],
     patches: |_| Vec::new(),
-    columns: &[],
 };

@@ -34,5 +34,4 @@ pub(super) const SCHEMA: Schema = Schema {
         as_v1alpha1(v1beta1::ImageListPullJob::crd())
     }],
     patches,
-    columns: &[],
 };

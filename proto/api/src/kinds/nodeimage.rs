@@ -38,5 +38,4 @@ pub(super) const SCHEMA: Schema = Schema {
             at("spec", json!({"default": {}})),
         ]
     },
-    columns: &[],
 };

@@ -34,5 +34,4 @@ pub(super) const SCHEMA: Schema = Schema {
         v1alpha1::PersistentPodState::crd,
     ],
     patches: |_| Vec::new(),
-    columns: &[],
 };

@@ -32,5 +32,4 @@ pub const SIDECAR_SET: Kind = Kind {
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::SidecarSet::crd, v1alpha1::SidecarSet::crd],
     patches,
-    columns: &[],
 };

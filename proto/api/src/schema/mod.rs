@@ -1,7 +1,6 @@
 //! What a definition says of fields besides their types: columns, defaults and rules.
 
 pub(crate) mod budgets;
-pub(crate) mod columns;
 pub(crate) mod field;
 pub(crate) mod patch;
 pub(crate) mod pods;
@@ -10,7 +9,6 @@ pub(crate) mod template;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use self::columns::Column;
 use self::patch::Patch;
 use crate::version::Version;
 
@@ -21,8 +19,6 @@ pub(crate) struct Schema {
     pub(crate) versions: &'static [fn() -> CustomResourceDefinition],
     /// What the types of a version do not say.
     pub(crate) patches: fn(Version) -> Vec<Patch>,
-    /// The columns of `kubectl get`, where the type has none.
-    pub(crate) columns: &'static [Column],
 }
 
 /// Makes the definition of v1alpha1 from that of v1beta1, for a kind that has the same types in both.

@@ -1,4 +1,4 @@
-//! The words that kinds say defaults and validation in, by field path. What each kind says is in [`crate::kinds`].
+//! CEL rules, and parts of them. The attribute `transform` adds them to a field or an object, see [`super::field`].
 //!
 //! A message says what is wrong with which value and what to do; the apiserver puts the field before it.
 //!
@@ -8,9 +8,6 @@
 
 use kube::core::{Message, Rule};
 use serde_json::{Value, json};
-
-use super::patch::Patch;
-pub(crate) use super::patch::at;
 
 /// The longest label value.
 pub(crate) const LABEL_VALUE: u32 = 63;
@@ -33,11 +30,6 @@ pub(crate) fn label_name(longest: usize, why: &str) -> Rule {
     Rule::new(valid)
         .message(Message::Expression(message))
         .optional_old_self(true)
-}
-
-/// CEL rules of a field.
-pub(crate) fn check(rules: &[Value]) -> Value {
-    json!({"x-kubernetes-validations": rules})
 }
 
 /// The same, reported at a field below.
@@ -94,11 +86,6 @@ pub(crate) fn is_zero(field: &str) -> String {
 /// A percentage that the controller can read: what has more digits would be accepted here, and the whole object refused there.
 pub(crate) const PERCENT: &str = "^[0-9]{1,3}([.][0-9]{1,4})?%$";
 
-/// A number of 32 bits. The apiserver takes no heed of a format, and what is larger could not be read.
-pub(crate) fn int32(path: impl Into<String>, least: i32) -> Patch {
-    at(path, json!({"minimum": least, "maximum": i32::MAX}))
-}
-
 /// Rule of a completion policy: a job that never completes has neither limit.
 pub(crate) fn completes_or_has_no_limits() -> Value {
     let valid = "!has(self.type) || self.type != 'Never' || !(has(self.activeDeadlineSeconds) || has(self.ttlSecondsAfterFinished))";
@@ -111,54 +98,6 @@ pub(crate) fn not_empty(message: &str) -> Value {
     let rule = "(has(self.matchLabels) && size(self.matchLabels) > 0) || \
                 (has(self.matchExpressions) && size(self.matchExpressions) > 0)";
     json!({"rule": rule, "message": message})
-}
-
-/// What a label selector's fields mean, how long they may be, and which operator takes values.
-pub(crate) fn label_selector(path: &str) -> Vec<Patch> {
-    let values = "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : \
-                  !has(self.values) || size(self.values) == 0";
-    let message = "(self.operator in ['In', 'NotIn'] ? 'operator %s of key \"%s\" needs values: add at least one' : \
-                   'operator %s of key \"%s\" takes no values: remove them').format([self.operator, self.key])";
-    vec![
-        at(path, json!({"x-kubernetes-map-type": "atomic"})),
-        at(
-            format!("{path}.matchLabels"),
-            json!({
-                "description": "Labels that must be there with these values.",
-                "maxProperties": 100,
-                "additionalProperties": {"type": "string", "maxLength": LABEL_VALUE},
-            }),
-        ),
-        at(
-            format!("{path}.matchExpressions"),
-            json!({"description": "Conditions on labels, all of which must hold.", "maxItems": 100,
-                   "x-kubernetes-list-type": "atomic"}),
-        ),
-        at(
-            format!("{path}.matchExpressions[]"),
-            check(&[rule(values, message)]),
-        ),
-        at(
-            format!("{path}.matchExpressions[].key"),
-            json!({"description": "The label's key.", "minLength": 1, "maxLength": LABEL_KEY}),
-        ),
-        at(
-            format!("{path}.matchExpressions[].operator"),
-            json!({
-                "description": "In or NotIn one of the values; Exists or DoesNotExist with any value.",
-                "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
-            }),
-        ),
-        at(
-            format!("{path}.matchExpressions[].values"),
-            json!({
-                "description": "Values for In and NotIn.",
-                "maxItems": 500,
-                "items": {"type": "string", "maxLength": LABEL_VALUE},
-                "x-kubernetes-list-type": "atomic",
-            }),
-        ),
-    ]
 }
 
 /// What a name must match that becomes part of a request for an object. A NodeImage's are not held to it: one that a job

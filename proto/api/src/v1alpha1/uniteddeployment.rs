@@ -6,7 +6,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::field::rules;
 use crate::v1beta1;
+use crate::v1beta1::uniteddeployment::rules::name;
+use crate::v1beta1::uniteddeployment::shapes::one_value;
 
 /// What runs in each domain, and how many of the replicas each domain gets.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +28,8 @@ use crate::v1beta1;
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.labelSelector"
-    )
+    ),
+    validation = name(),
 )]
 #[serde(rename_all = "camelCase")]
 pub struct UnitedDeploymentSpec {
@@ -37,12 +41,14 @@ pub struct UnitedDeploymentSpec {
 /// What is there. Some of it has two places, because OpenKruise 1.9.0 and before know only the older ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules(one_value()))]
 pub struct UnitedDeploymentStatus {
     /// The fields of v1beta1.
     #[serde(flatten)]
     pub status: v1beta1::uniteddeployment::UnitedDeploymentStatus,
     /// Pods that the division gives to each subset, by its name. v1beta1 has them in subsetStatuses alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 1024))]
     pub subset_replicas: BTreeMap<String, i32>,
     /// How far the update is. v1beta1 has it in updatedRevision and subsetStatuses alone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,8 +61,10 @@ pub struct UnitedDeploymentStatus {
 pub struct UpdateStatus {
     /// The revision of the template.
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253))]
     pub updated_revision: String,
     /// Pods of each subset that stay at the old revision, by its name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 1024))]
     pub current_partitions: BTreeMap<String, i32>,
 }

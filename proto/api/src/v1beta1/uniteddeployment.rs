@@ -1,24 +1,37 @@
 //! UnitedDeployment: one workload for each domain, among which the replicas of one application are divided.
 
+mod division;
+pub(crate) mod fields;
+pub(crate) mod rules;
+pub(crate) mod shapes;
+mod status;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Toleration};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+pub use self::rules::{MAX_NAME, MAX_SUBSETS};
+pub use self::status::{SubsetStatus, UnitedDeploymentCondition, UnitedDeploymentStatus};
+
+use self::division::share;
+use self::fields::{node_term, partitions, tolerations, workload};
+use self::rules::{
+    is_subset_name, name, of_spec, one_template, one_way, tolerations_stay, unbounded,
+};
 use crate::absent::is_false;
+use crate::schema::field::{defaults_to, list_by, rules, with};
+use crate::schema::pods::selector;
+use crate::schema::rules::LABEL_VALUE;
 
-/// Most subsets of one UnitedDeployment.
-pub const MAX_SUBSETS: usize = 200;
 /// Most bytes of JSON that the template of one UnitedDeployment comes to in all of its subsets.
 /// Otherwise one object of 256 KiB would fill etcd and the controller's memory with 50 MiB.
 pub const MAX_RENDERED: usize = 4 << 20;
-/// The longest name: a label has the name of a revision, which is this name, a dash and a hash of up to ten digits.
-pub const MAX_NAME: usize = 52;
 /// Old revisions that are kept, unless the spec says otherwise.
 pub const DEFAULT_REVISION_HISTORY_LIMIT: i32 = 10;
 /// Seconds that a pod waits for a node before its subset counts as unschedulable, unless the spec says otherwise.
@@ -42,16 +55,27 @@ pub const DEFAULT_UNSCHEDULABLE_DURATION: i32 = 300;
         spec_replicas_path = ".spec.replicas",
         status_replicas_path = ".status.replicas",
         label_selector_path = ".status.labelSelector"
-    )
+    ),
+    validation = name(),
+    printcolumn = r#"{"name": "DESIRED", "type": "integer", "jsonPath": ".spec.replicas", "description": "Pods that are wanted."}"#,
+    printcolumn = r#"{"name": "CURRENT", "type": "integer", "jsonPath": ".status.replicas", "description": "Pods that exist, without reserved ones."}"#,
+    printcolumn = r#"{"name": "UPDATED", "type": "integer", "jsonPath": ".status.updatedReplicas", "description": "Pods of the updated revision, without reserved ones."}"#,
+    printcolumn = r#"{"name": "READY", "type": "integer", "jsonPath": ".status.readyReplicas", "description": "Pods that are ready."}"#,
+    printcolumn = r#"{"name": "RESERVED", "type": "integer", "priority": 1, "jsonPath": ".status.reservedPods", "description": "Pods for which other subsets run substitutes."}"#,
+    printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the creation."}"#,
+    printcolumn = r#"{"name": "BLOCKED", "type": "string", "priority": 1, "jsonPath": ".status.conditions[?(@.type=='Blocked')].reason", "description": "The reason of the condition Blocked, which is there as long as something holds the object back."}"#,
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("required" = ["selector", "template"]), transform = rules(of_spec()))]
 pub struct UnitedDeploymentSpec {
     /// How many pods are wanted in all subsets together. Defaults to the sum of the subsets' replicas if each of them has
     /// a number, otherwise to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub replicas: Option<i32>,
     /// Which pods belong to the UnitedDeployment, by their labels. It must match the labels of the template and of its
     /// pods, and cannot be changed later.
+    #[schemars(transform = selector("UnitedDeployment"))]
     pub selector: LabelSelector,
     /// The workload that each subset gets. Exactly one of its fields must be set.
     #[serde(default)]
@@ -61,9 +85,11 @@ pub struct UnitedDeploymentSpec {
     pub topology: Topology,
     /// How a change of the template reaches the subsets.
     #[serde(default)]
+    #[schemars(transform = defaults_to(json!({"type": "Manual", "manualUpdate": {}})))]
     pub update_strategy: UpdateStrategy,
     /// How many old revisions of the template are kept to roll back to. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = i32::MAX), transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
     pub revision_history_limit: Option<i32>,
 }
 
@@ -77,6 +103,7 @@ pub fn rendered(template: &impl Serialize, subsets: usize) -> usize {
 /// The workload that each subset gets. Exactly one field is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules(one_template()))]
 pub struct SubsetTemplate {
     /// Each subset is a StatefulSet of Kubernetes, see `kubectl explain statefulset.spec --api-version=apps/v1`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,6 +122,7 @@ pub struct SubsetTemplate {
 /// A workload of any kind. Unknown fields survive; nothing is defaulted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = workload)]
 pub struct WorkloadTemplate {
     /// Labels and annotations of the workload. The labels must match the selector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,9 +136,11 @@ pub struct WorkloadTemplate {
 /// The subsets, and how the replicas are divided among them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules([one_way(), unbounded()]))]
 pub struct Topology {
     /// The subsets; at most 200. Where replicas are scarce, the first ones come first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_SUBSETS), transform = list_by(["name"]))]
     pub subsets: Vec<Subset>,
     /// What happens when the nodes of a subset have no room for its pods.
     #[serde(default)]
@@ -120,25 +150,32 @@ pub struct Topology {
 /// One domain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = rules([tolerations_stay(), share("replicas"), share("minReplicas"), share("maxReplicas")]))]
 pub struct Subset {
     /// The subset's name, unique among the subsets. The names of its workload and pods contain it.
+    #[schemars(length(min = 1, max = LABEL_VALUE), transform = rules([is_subset_name()]))]
     pub name: String,
     /// Which nodes belong to the subset. It is added to what the template requires, and cannot be changed later.
     #[serde(default)]
+    #[schemars(transform = defaults_to(json!({})), transform = node_term)]
     pub node_selector_term: NodeSelectorTerm,
     /// Taints that the subset's pods tolerate, beside those that the template tolerates. They cannot be changed later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = tolerations)]
     pub tolerations: Vec<Toleration>,
     /// How many pods the subset gets, a number or a percentage of the replicas. Subsets without share the rest evenly.
     /// It cannot be used where any subset has minReplicas or maxReplicas.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0, "maximum" = i32::MAX))]
     pub replicas: Option<IntOrString>,
     /// How many pods the subset gets before others get more than theirs, a number or a percentage of the replicas.
     /// Defaults to 0.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0, "maximum" = i32::MAX))]
     pub min_replicas: Option<IntOrString>,
     /// How many pods the subset gets at most, a number or a percentage of the replicas. At least one subset has none.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0, "maximum" = i32::MAX))]
     pub max_replicas: Option<IntOrString>,
     /// What the subset's pods have otherwise: a strategic merge patch of the pod template. It takes precedence over
     /// nodeSelectorTerm and tolerations.
@@ -177,9 +214,11 @@ pub enum ScheduleStrategyType {
 pub struct AdaptiveStrategy {
     /// Seconds that a pod waits for a node before its subset counts as unschedulable. Defaults to 30.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub reschedule_critical_seconds: Option<i32>,
     /// Seconds for which a subset stays unschedulable. Defaults to 300.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = i32::MAX))]
     pub unschedulable_duration: Option<i32>,
     /// Whether pods that wait for a node stay, and other subsets run substitutes until they are ready. Only with
     /// cloneSetTemplate and deploymentTemplate. Defaults to false.
@@ -227,6 +266,7 @@ impl ScheduleStrategy {
 pub struct UpdateStrategy {
     /// Manual: each subset is updated as far as its partition allows. There is no other.
     #[serde(default, rename = "type")]
+    #[schemars(transform = defaults_to("Manual"))]
     pub type_: UpdateStrategyType,
     /// Details of Manual.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -248,6 +288,7 @@ pub enum UpdateStrategyType {
 pub struct ManualUpdate {
     /// How many pods stay at the old revision, by name of the subset. Subsets that are missing are updated as a whole.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(transform = with(partitions()))]
     pub partitions: BTreeMap<String, i32>,
 }
 
@@ -260,96 +301,6 @@ impl UpdateStrategy {
             .copied()
             .unwrap_or_default()
     }
-}
-
-/// What is there.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct UnitedDeploymentStatus {
-    /// The generation of the spec that the status speaks of.
-    #[serde(default)]
-    pub observed_generation: i64,
-    /// Pods that exist, without reserved ones.
-    #[serde(default)]
-    pub replicas: i32,
-    /// Pods that are ready.
-    #[serde(default)]
-    pub ready_replicas: i32,
-    /// Pods that are available.
-    #[serde(default)]
-    pub available_replicas: i32,
-    /// Pods of the updated revision, without reserved ones.
-    #[serde(default)]
-    pub updated_replicas: i32,
-    /// Pods of the updated revision that are ready.
-    #[serde(default)]
-    pub updated_ready_replicas: i32,
-    /// Pods that wait for a node while other subsets run substitutes.
-    #[serde(default)]
-    pub reserved_pods: i32,
-    /// How often the name of a revision was taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collision_count: Option<i32>,
-    /// The revision that all subsets had last.
-    #[serde(default)]
-    pub current_revision: String,
-    /// The revision of the template.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub updated_revision: String,
-    /// Each subset.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub subset_statuses: Vec<SubsetStatus>,
-    /// What is done, and what holds it back.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<UnitedDeploymentCondition>,
-    /// The selector of the pods that `replicas` counts, as text.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub label_selector: String,
-}
-
-/// A subset, as it is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SubsetStatus {
-    /// The subset's name.
-    #[serde(default)]
-    pub name: String,
-    /// Pods that the division gives to it.
-    #[serde(default)]
-    pub replicas: i32,
-    /// Pods that are ready.
-    #[serde(default)]
-    pub ready_replicas: i32,
-    /// Pods that stay at the old revision.
-    #[serde(default)]
-    pub partition: i32,
-    /// Pods that wait for a node while other subsets run substitutes.
-    #[serde(default)]
-    pub reserved_pods: i32,
-    /// Whether its nodes have room.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<UnitedDeploymentCondition>,
-}
-
-/// What is done, or what holds it back.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct UnitedDeploymentCondition {
-    /// SubsetProvisioned, SubsetUpdated, SubsetFailure, UnitedDeploymentUpdated or Blocked; of a subset Schedulable.
-    #[serde(default, rename = "type")]
-    pub type_: String,
-    /// True, False or Unknown.
-    #[serde(default)]
-    pub status: String,
-    /// When the status last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_transition_time: Option<Time>,
-    /// Why, in one word.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// Why, in a sentence that names object, field, value and remedy.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
 }
 
 fn any_object(_: &mut SchemaGenerator) -> Schema {

@@ -81,7 +81,7 @@ pub(super) fn clone_set_update() -> Value {
 }
 
 /// What v1alpha1's status has in two places has one value. OpenKruise leaves zeros out.
-pub(super) fn one_value() -> [Value; 3] {
+pub(crate) fn one_value() -> [Value; 3] {
     let by_subset = |field: &str, place: &str| {
         let other = format!("self.{place}");
         let parent = place

@@ -2,14 +2,11 @@
 
 use serde_json::Value;
 
-use crate::schema::patch::Patch;
-use crate::schema::rules::{at, check, int32, reported_at, rule, unless_unchanged};
-
-pub(super) const SUBSETS: &str = "spec.topology.subsets";
+use crate::schema::rules::{reported_at, rule, unless_unchanged};
 
 /// A number, or a whole percentage of the replicas. The rule stands at the subset, because the type of a value of two forms is
 /// costly where the value itself is `self`.
-pub(super) fn share(field: &str) -> [Patch; 2] {
+pub(super) fn share(field: &str) -> Value {
     let value = format!("self.{field}");
     let valid = format!(
         "!has({value}) || type({value}) == int || {}[?{value}].hasValue()",
@@ -19,11 +16,7 @@ pub(super) fn share(field: &str) -> [Patch; 2] {
         "'is \"%s\", but must be a number from 0 to 2147483647 or a whole percentage from \"0%%\" to \"100%%\"'\
          .format([{value}])"
     );
-    let rule = reported_at(&format!(".{field}"), rule(valid, message));
-    [
-        int32(format!("{SUBSETS}[].{field}"), 0),
-        at(format!("{SUBSETS}[]"), check(&[rule])),
-    ]
+    reported_at(&format!(".{field}"), rule(valid, message))
 }
 
 /// An expression: the number of each percentage. The apiserver takes a percentage for a text without bound, and refuses

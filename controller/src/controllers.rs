@@ -11,6 +11,7 @@ mod imagepulljob;
 mod joiningnode;
 pub(crate) mod nodeimage;
 mod persistentpodstate;
+pub(crate) mod pod_owner;
 mod podunavailablebudget;
 pub(crate) mod sidecarset;
 mod statefulset;

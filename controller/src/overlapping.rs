@@ -2,57 +2,52 @@
 
 use std::sync::Arc;
 
-use berth_api::v1beta1::cloneset::CloneSet;
-use berth_api::v1beta1::daemonset::DaemonSet;
-use berth_kinds::{cloneset, daemonset};
 use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Store};
+use berth_workload::gates::Gates;
+use berth_workload::pod_owner::PodOwner;
+use berth_workload::podset::overlap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Resource as _;
 
 use crate::watched::{CustomResource, Watched, by_namespace};
 
-/// A kind whose selectors may overlap.
-pub(crate) trait Overlapping: CustomResource {
-    /// Does the selector of one select the pods that the other makes?
-    fn overlaps(&self, other: &Self) -> bool;
-}
-
-impl Overlapping for CloneSet {
-    fn overlaps(&self, other: &Self) -> bool {
-        cloneset::overlap(self, other)
-    }
-}
-
-impl Overlapping for DaemonSet {
-    fn overlaps(&self, other: &Self) -> bool {
-        daemonset::overlap(self, other)
-    }
+/// Whether the selector of one object selects the pods that the other makes.
+fn overlaps<K: PodOwner>(one: &K::Object, other: &K::Object) -> bool {
+    let of = |set| K::workload(set, Gates::default());
+    overlap::overlap(&of(one), &of(other))
 }
 
 /// The names of older ones that overlap with this one, sorted. Nothing is written to an object because another came after it.
-pub(crate) fn older<T: Overlapping>(sets: &Store<Watched<T>>, set: &Watched<T>) -> Vec<String> {
+pub(crate) fn older<K: PodOwner<Object: CustomResource>>(
+    sets: &Store<Watched<K::Object>>,
+    set: &Watched<K::Object>,
+) -> Vec<String> {
     let neighbours = sets.by_index(&by_namespace(), set.namespace());
     let overlapping = neighbours
         .iter()
-        .filter(|other| age(other) < age(set) && set.0.overlaps(&other.0));
+        .filter(|other| age(other) < age(set) && overlaps::<K>(&set.0, &other.0));
     let mut names: Vec<_> = overlapping.map(|other| other.name().to_owned()).collect();
     names.sort();
     names
 }
 
 /// Who came first is less.
-fn age<T: Overlapping>(set: &Watched<T>) -> (Option<&Time>, &str) {
+fn age<T: CustomResource>(set: &Watched<T>) -> (Option<&Time>, &str) {
     (set.0.meta().creation_timestamp.as_ref(), set.name())
 }
 
 /// Wakes younger ones that overlap with one that comes, goes or changes its spec: they say so, or no longer do.
-pub(crate) fn wake<T: Overlapping>(sets: &Arc<Store<Watched<T>>>, queue: &Arc<Queue<Key>>) {
+pub(crate) fn wake<K: PodOwner<Object: CustomResource>>(
+    sets: &Arc<Store<Watched<K::Object>>>,
+    queue: &Arc<Queue<Key>>,
+) {
     // The store holds its hooks, so a hook must not hold the store.
     let (queue, of) = (queue.clone(), Arc::downgrade(sets));
     sets.on_change(move |change| {
         let Some(sets) = of.upgrade() else { return };
         // The first list wakes every one of them anyway.
-        let changed: Vec<&Arc<Watched<T>>> = match change {
+        let changed: Vec<&Arc<Watched<K::Object>>> = match change {
             Change::Applied {
                 old: Some(old),
                 new,
@@ -67,7 +62,7 @@ pub(crate) fn wake<T: Overlapping>(sets: &Arc<Store<Watched<T>>>, queue: &Arc<Qu
             let neighbours = sets.by_index(&by_namespace(), set.namespace());
             let younger = neighbours
                 .iter()
-                .filter(|other| age(set) < age(other) && set.0.overlaps(&other.0));
+                .filter(|other| age(set) < age(other) && overlaps::<K>(&set.0, &other.0));
             younger.for_each(|other| queue.add(Key::of(&**other)));
         }
     });

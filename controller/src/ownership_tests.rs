@@ -9,8 +9,9 @@ use berth_workload::inplace::resize::Ability;
 use serde_json::{Value, json};
 
 use crate::controller::Controller;
-use crate::controllers::cloneset::{Reads, observe};
+use crate::controllers::cloneset::Reads;
 use crate::controllers::nodeimage::{self, managed_pods};
+use crate::controllers::pod_owner::observe;
 use crate::reads::Stores;
 use crate::watched::Watched;
 
@@ -52,7 +53,7 @@ fn stores() -> (Reads, nodeimage::Reads) {
         "metadata": {"namespace": "victim", "name": "web", "uid": "u-web", "resourceVersion": "1"},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": {}},
     });
-    stores.clonesets.apply(read(set));
+    stores.sets.apply(read(set));
     let places = [
         ("victim", "genuine", GENUINE),
         ("victim", "foreign-kind", "none.example/v1 Nothing"),
@@ -78,8 +79,8 @@ fn stores() -> (Reads, nodeimage::Reads) {
 #[test]
 fn objects_of_another_namespace_or_owner_kind_with_our_uid_are_not_ours() {
     let (stores, _) = stores();
-    let set = stores.clonesets.get("victim", "web").unwrap();
-    let seen = observe(&stores, &set, Gates::default(), Ability::Off);
+    let set = stores.sets.get("victim", "web").unwrap();
+    let seen = observe(&stores, &set, Gates::default(), Ability::Off, true);
     let names = |names: Vec<&str>| assert_eq!(names, ["genuine"]);
     names(
         seen.pods
@@ -95,7 +96,8 @@ fn objects_of_another_namespace_or_owner_kind_with_our_uid_are_not_ours() {
             .collect(),
     );
     names(
-        seen.claims
+        seen.own
+            .claims
             .iter()
             .map(|claim| &*claim.metadata.name)
             .collect(),
@@ -112,7 +114,7 @@ fn objects_of_another_namespace_or_owner_kind_with_our_uid_are_not_ours() {
 #[test]
 fn claims_with_the_uid_of_our_pod_in_another_namespace_are_not_our_pods() {
     let (stores, _) = stores();
-    let set = stores.clonesets.get("victim", "web").unwrap();
+    let set = stores.sets.get("victim", "web").unwrap();
     for namespace in ["victim", "attacker"] {
         let mut claim = object(namespace, "taken-along", GENUINE);
         let uid = "u-victim-genuine";
@@ -120,7 +122,9 @@ fn claims_with_the_uid_of_our_pod_in_another_namespace_are_not_our_pods() {
             json!([{"apiVersion": "v1", "kind": "Pod", "name": "genuine", "uid": uid}]);
         stores.of_pods.claims.apply(read(claim));
     }
-    let claims = observe(&stores, &set, Gates::default(), Ability::Off).claims;
+    let claims = observe(&stores, &set, Gates::default(), Ability::Off, true)
+        .own
+        .claims;
     let mut places: Vec<_> = claims
         .iter()
         .map(|claim| (&*claim.metadata.namespace, &*claim.metadata.name))
@@ -144,20 +148,20 @@ fn a_node_is_asked_about_pods_of_clonesets_in_the_store_only() {
     };
     assert_eq!(names(), [("victim".into(), "genuine".into())]);
     // A CloneSet of the name that the attacker's pods claim, with an uid of its own.
-    let mut set = (*stores.clonesets.get("victim", "web").unwrap().0).clone();
+    let mut set = (*stores.sets.get("victim", "web").unwrap().0).clone();
     set.metadata.namespace = Some("attacker".to_owned());
     set.metadata.uid = Some("u-attacker".to_owned());
-    stores.clonesets.apply(Watched(Arc::new(set)));
+    stores.sets.apply(Watched(Arc::new(set)));
     assert_eq!(names(), [("victim".into(), "genuine".into())]);
-    stores.clonesets.remove("victim", "web", None);
+    stores.sets.remove("victim", "web", None);
     assert!(names().is_empty(), "nor about pods of one that is gone");
 }
 
 #[test]
 fn what_cannot_be_read_holds_its_owner_alone() {
     let (stores, _) = stores();
-    let set = stores.clonesets.get("victim", "web").unwrap();
-    let seen = || observe(&stores, &set, Gates::default(), Ability::Off);
+    let set = stores.sets.get("victim", "web").unwrap();
+    let seen = || observe(&stores, &set, Gates::default(), Ability::Off, true);
     let odd = |namespace: &str, name: &str, owner: &str| -> Odd {
         let owners = object(namespace, name, owner)["metadata"]["ownerReferences"].clone();
         Odd {

@@ -16,6 +16,7 @@ use berth_workload::node::Node;
 use berth_workload::node::image::NodeImage;
 use berth_workload::owner::{self, OwnerKey, OwnerKind, Reference};
 use berth_workload::pod::{Metadata, Pod, spread};
+use berth_workload::podset::adopt::Orphans;
 use berth_workload::podset::{Unreadable, split_by_selector};
 use berth_workload::predownload::{brings_images, waits_for_images};
 use berth_workload::revision::{self, Revision};
@@ -54,13 +55,6 @@ pub(crate) struct Observed {
     pub(crate) claims: Vec<Arc<Claim>>,
     /// Its pods, revisions and claims that cannot be read.
     pub(crate) unreadable: Vec<Unreadable>,
-}
-
-/// What nobody controls, and a workload may take over.
-pub(crate) struct Orphaned {
-    pub(crate) pods: Vec<Arc<Pod>>,
-    pub(crate) claims: Vec<Arc<Claim>>,
-    pub(crate) revisions: Vec<Arc<Revision>>,
 }
 
 impl PodSetReads {
@@ -288,10 +282,10 @@ impl PodSetReads {
     }
 
     /// What nobody controls in a namespace.
-    pub(crate) fn orphaned(&self, namespace: &str) -> Orphaned {
+    pub(crate) fn orphaned(&self, namespace: &str) -> Orphans {
         let claims = self.claims.by_index(&ORPHANED_CLAIMS, namespace);
         let revisions = self.revisions.by_index(&ORPHANED_REVISIONS, namespace);
-        Orphaned {
+        Orphans {
             pods: self.pods.by_index(&pods::ORPHANS, namespace),
             claims: claims.iter().map(|claim| claim.0.clone()).collect(),
             revisions: revisions

@@ -1,5 +1,9 @@
-//! Conditions of our own kinds, as Kubernetes' type has them.
+//! Conditions of our own kinds, as Kubernetes' type has them, and those of OpenKruise's kinds, of which each has a type.
 
+use berth_api::v1beta1::broadcastjob::JobCondition;
+use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
+use berth_api::v1beta1::daemonset::{DaemonSetCondition, DaemonSetStatus};
+use berth_api::v1beta1::statefulset::{StatefulSetCondition, StatefulSetStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -48,3 +52,108 @@ pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
 pub fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
+
+/// The fields that the conditions of all OpenKruise's kinds have.
+pub struct Fields<'a> {
+    /// Its type.
+    pub type_: &'a str,
+    /// Its status is `True`.
+    pub is_true: bool,
+    /// When its status last changed.
+    pub since: &'a Option<Time>,
+    /// In one CamelCase word.
+    pub reason: &'a str,
+    /// A whole sentence.
+    pub message: &'a str,
+}
+
+/// A condition of one of OpenKruise's kinds.
+pub trait StatusCondition: Sized {
+    /// A condition that is `True`. Only some types have a field for the time of the last check.
+    fn new(
+        type_: &str,
+        since: Option<Time>,
+        checked: Option<Time>,
+        reason: &str,
+        message: String,
+    ) -> Self;
+
+    /// The fields that all types have.
+    fn fields(&self) -> Fields<'_>;
+
+    /// Removes the message and the times, which the controller itself writes.
+    fn clear_words(&mut self);
+}
+
+/// The status of an owner of pods that has revisions.
+pub trait WorkloadStatus: Clone + Default {
+    /// The type of its conditions.
+    type Condition: StatusCondition;
+
+    /// The generation of the spec that the status is about.
+    fn observed_generation(&mut self) -> &mut i64;
+    /// How often the name of a new revision was another object's.
+    fn collision_count(&mut self) -> &mut Option<i32>;
+    /// Its conditions.
+    fn conditions(&mut self) -> &mut Vec<Self::Condition>;
+}
+
+macro_rules! status_conditions {
+    ($($condition:ident $(with $checked:ident)? $(in $status:ident)?),+) => {$(
+        $(impl WorkloadStatus for $status {
+            type Condition = $condition;
+
+            fn observed_generation(&mut self) -> &mut i64 {
+                &mut self.observed_generation
+            }
+            fn collision_count(&mut self) -> &mut Option<i32> {
+                &mut self.collision_count
+            }
+            fn conditions(&mut self) -> &mut Vec<$condition> {
+                &mut self.conditions
+            }
+        })?
+
+        impl StatusCondition for $condition {
+            fn new(
+                type_: &str,
+                since: Option<Time>,
+                _checked: Option<Time>,
+                reason: &str,
+                message: String,
+            ) -> Self {
+                Self {
+                    type_: type_.to_owned(),
+                    status: "True".to_owned(),
+                    $($checked: _checked,)?
+                    last_transition_time: since,
+                    reason: reason.to_owned(),
+                    message,
+                }
+            }
+
+            fn fields(&self) -> Fields<'_> {
+                Fields {
+                    type_: &self.type_,
+                    is_true: self.status == "True",
+                    since: &self.last_transition_time,
+                    reason: &self.reason,
+                    message: &self.message,
+                }
+            }
+
+            fn clear_words(&mut self) {
+                self.message.clear();
+                $(self.$checked = None;)?
+                self.last_transition_time = None;
+            }
+        }
+    )+};
+}
+
+status_conditions!(
+    CloneSetCondition with last_update_time in CloneSetStatus,
+    DaemonSetCondition in DaemonSetStatus,
+    StatefulSetCondition in StatefulSetStatus,
+    JobCondition with last_probe_time
+);

@@ -19,6 +19,7 @@ pub mod owner;
 pub mod pin;
 pub mod plan;
 pub mod pod;
+pub mod pod_owner;
 pub mod pod_patch;
 pub mod podset;
 pub mod predownload;

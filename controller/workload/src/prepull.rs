@@ -197,24 +197,8 @@ mod tests {
         ] {
             let metadata = metadata(value);
             assert_eq!(is_asked_for(&metadata), asks, "{value:?}");
-            let (selector, template) = Default::default();
-            let workload = crate::podset::Workload {
-                resource: CLONE_SETS,
-                metadata: &metadata,
-                selector: &selector,
-                template: &template,
-                claim_templates: &[],
-                lifecycle: None,
-                min_ready_seconds: 0,
-                pods_to_delete: &[],
-                labels: crate::revision::PodLabels::default(),
-                gates: &[],
-                meets_by_meaning: false,
-                tells_replacements: false,
-                current_revision: "",
-                collisions: 0,
-                blocked: None,
-            };
+            let template = Default::default();
+            let workload = crate::podset::Workload::plain(CLONE_SETS, &metadata, &template);
             assert_eq!(check(&workload).is_ok(), sound, "{value:?}");
             if let Err(refusal) = check(&workload) {
                 let says = format!(

@@ -8,12 +8,13 @@ use anyhow::{Context, Result, ensure};
 use berth_api::names::{condition, label};
 use berth_api::v1beta1::cloneset::CloneSet;
 use berth_e2e::objects;
-use berth_kinds::cloneset::{Orphans, Snapshot, decide, status};
+use berth_kinds::cloneset::{CloneSetOwner, Snapshot, decide, status};
 use berth_workload::gates::Gates;
 use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::{Action, Outcome, Plan, PodPatch};
 use berth_workload::pod::Condition;
 use berth_workload::podset::Phases;
+use berth_workload::podset::adopt::Orphans;
 use berth_workload::revision::Revision;
 use clap::Args;
 use jiff::Timestamp;
@@ -112,7 +113,7 @@ impl World {
             set: Arc::new(set),
             pods: read(&self.pods)?,
             strays: Vec::new(),
-            claims: Vec::new(),
+            own: CloneSetOwner::default(),
             orphans: Orphans::default(),
             revisions,
             node_images: [].into(),

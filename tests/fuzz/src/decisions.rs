@@ -9,6 +9,9 @@ use berth_api::v1beta1::{
     BroadcastJob, CloneSet, ContainerRecreateRequest, DaemonSet, ImageListPullJob, ImagePullJob,
     StatefulSet,
 };
+use berth_kinds::cloneset::CloneSetOwner;
+use berth_kinds::daemonset::DaemonSetOwner;
+use berth_kinds::statefulset::StatefulSetOwner;
 use berth_kinds::{
     broadcastjob, cloneset, containerrecreaterequest, daemonset, imagelistpulljob, imagepulljob,
     joiningnode, nodeimage, statefulset,
@@ -19,7 +22,13 @@ use berth_workload::inplace::resize::Ability;
 use berth_workload::node::image::NodeImage;
 use berth_workload::node::{Node, image};
 use berth_workload::plan::{Action, Failure, Outcome, Plan};
-use berth_workload::pod::{Metadata, Pod};
+use berth_workload::pod::Pod;
+use berth_workload::pod_owner::decide::decide;
+use berth_workload::pod_owner::status::status;
+use berth_workload::pod_owner::{PodOwner, Snapshot, orphans};
+use berth_workload::podset::adopt::Orphans;
+use berth_workload::podset::ended::Ended;
+use berth_workload::podset::overlap::overlap;
 use berth_workload::podset::{Phases, split_by_selector};
 use berth_workload::recreate::stop::Requested;
 use berth_workload::revision::{self, Revision};
@@ -71,7 +80,7 @@ impl World {
             .unwrap_or_default()
     }
 
-    fn ended(&self) -> BTreeMap<Box<str>, daemonset::Ended> {
+    fn ended(&self) -> BTreeMap<Box<str>, Ended> {
         let ended = self
             .ended
             .iter()
@@ -82,7 +91,7 @@ impl World {
                 );
                 Some((
                     node.clone(),
-                    daemonset::Ended {
+                    Ended {
                         generation: *generation,
                         times,
                         last,
@@ -144,33 +153,28 @@ pub(crate) fn clone_set(data: &[u8]) {
     decide_clone_set(&world);
 }
 
-fn decide_clone_set(world: &World) {
-    let Some(set) = one::<CloneSet>(&world.set) else {
-        return;
+/// The snapshot of an owner of pods with these pods and those of nobody.
+fn snapshot<K: PodOwner>(
+    world: &World,
+    set: &Arc<K::Object>,
+    own: K,
+    (pods, of_nobody): (Vec<Arc<Pod>>, Vec<Arc<Pod>>),
+    ended: K::Ended,
+) -> Snapshot<K> {
+    let selector = K::workload(set, world.gates()).selector;
+    let (pods, strays) = split_by_selector(selector, pods);
+    let nobodys = Orphans {
+        pods: of_nobody,
+        claims: all(&world.claims),
+        revisions: world.revisions(),
     };
-    let revisions = world.revisions();
-    let nobodys = |metadata: &Metadata| metadata.controller().is_none();
-    let orphans = cloneset::Orphans::of(
-        &set,
-        all::<Pod>(&world.pods)
-            .into_iter()
-            .filter(|pod| nobodys(&pod.metadata))
-            .collect(),
-        all(&world.claims),
-        revisions.clone(),
-    );
-    let (pods, strays) = split_by_selector(&set.spec.selector, all(&world.pods));
-    let ended = world.ended().into_values().next();
-    let snapshot = cloneset::Snapshot {
-        ended: ended.map(|count| cloneset::Ended {
-            count,
-            youngest: Some(count.last),
-        }),
+    Snapshot {
+        own,
+        ended,
         pods,
         strays,
-        claims: all(&world.claims),
-        orphans,
-        revisions,
+        orphans: orphans::<K>(set, nobodys),
+        revisions: world.revisions(),
         node_images: world.node_images(),
         jobs: world.jobs(),
         unreadable: Vec::new(),
@@ -181,34 +185,56 @@ fn decide_clone_set(world: &World) {
         resize: world.resize(),
         seed: 7,
         set: set.clone(),
-    };
-    let now = world.now();
-    let plan = decided(|| cloneset::decide(&snapshot, now));
-    cloneset::noted(&snapshot, &plan, now);
+    }
+}
+
+/// Decides, tells the status, and decides again with it.
+fn decide_owner<K: PodOwner<Status: Serialize + DeserializeOwned + PartialEq + Debug>>(
+    snapshot: &Snapshot<K>,
+    now: Timestamp,
+    with_status: impl Fn(&K::Object, K::Status) -> K::Object,
+) -> Plan {
+    let plan = decided(|| decide(snapshot, now));
+    K::ended(snapshot, &plan, now);
     let again = |status| {
-        let told = CloneSet {
-            status: Some(status),
-            ..(*set).clone()
+        let set = Arc::new(with_status(&snapshot.set, status));
+        let snapshot = Snapshot {
+            set,
+            ..snapshot.clone()
         };
-        cloneset::decide(
-            &cloneset::Snapshot {
-                set: Arc::new(told),
-                ..snapshot.clone()
-            },
-            now,
-        )
+        decide(&snapshot, now)
     };
     told(
         &plan,
-        |outcome| cloneset::status(&snapshot, &plan, outcome, now),
+        |outcome| status(snapshot, &plan, outcome, now),
         again,
     );
+    plan
+}
+
+fn decide_clone_set(world: &World) {
+    let Some(set) = one::<CloneSet>(&world.set) else {
+        return;
+    };
+    let own = CloneSetOwner {
+        claims: all(&world.claims),
+    };
+    let ended = world.ended().into_values().next();
+    let ended = ended.map(|count| cloneset::Ended {
+        count,
+        youngest: Some(count.last),
+    });
+    let pods = (all(&world.pods), world.pods().0);
+    let snapshot = snapshot(world, &set, own, pods, ended);
+    decide_owner(&snapshot, world.now(), |set, status| CloneSet {
+        status: Some(status),
+        ..set.clone()
+    });
+    let workload = CloneSetOwner::workload(&set, Gates::default());
     for other in &world.jobs {
         if let Some(other) = one::<CloneSet>(other) {
-            assert_eq!(
-                cloneset::overlap(&set, &other),
-                cloneset::overlap(&other, &set)
-            );
+            let other = CloneSetOwner::workload(&other, Gates::default());
+            assert_eq!(overlap(&workload, &other), overlap(&other, &workload));
         }
     }
 }
@@ -220,11 +246,10 @@ pub(crate) fn stateful_set(data: &[u8]) {
     let Some(set) = one::<StatefulSet>(&world.set) else {
         return;
     };
-    let (revisions, (of_nobody, owned)) = (world.revisions(), world.pods());
-    let (pods, strays) = split_by_selector(&set.spec.selector, owned);
-    let gates = world.gates();
-    let (created, mut claims) =
-        statefulset::names_to_look_at(&set, &pods, gates.has(Gate::StatefulSetStartOrdinal));
+    let (of_nobody, owned) = world.pods();
+    let (pods, _) = split_by_selector(&set.spec.selector, owned.clone());
+    let counts_start = world.gates().has(Gate::StatefulSetStartOrdinal);
+    let (created, mut claims) = statefulset::names_to_look_at(&set, &pods, counts_start);
     assert!(created.len() <= 512, "no spec is too large to be looked at");
     claims.extend(statefulset::former_claims(
         &set,
@@ -233,49 +258,22 @@ pub(crate) fn stateful_set(data: &[u8]) {
     let named = all::<Claim>(&world.claims)
         .into_iter()
         .filter(|claim| claims.contains(&claim.metadata.name.to_string()));
-    let snapshot = statefulset::Snapshot {
+    let own = StatefulSetOwner {
         records: None,
         others: of_nobody
             .iter()
             .map(|pod| (pod.metadata.name.clone(), pod.clone()))
             .collect(),
-        orphans: statefulset::Orphans::of(&set, of_nobody, revisions.clone()),
         claims: named
             .map(|claim| (claim.metadata.name.clone(), claim))
             .collect(),
-        node_images: world.node_images(),
-        jobs: world.jobs(),
-        nodes: world.nodes(),
         watched_nodes: world.nodes(),
-        unreadable: Vec::new(),
-        phases: Phases::default(),
-        resize: world.resize(),
-        set: set.clone(),
-        pods,
-        strays,
-        revisions,
-        gates,
     };
-    let now = world.now();
-    let plan = decided(|| statefulset::decide(&snapshot, now));
-    let again = |status| {
-        let told = StatefulSet {
-            status: Some(status),
-            ..(*set).clone()
-        };
-        statefulset::decide(
-            &statefulset::Snapshot {
-                set: Arc::new(told),
-                ..snapshot.clone()
-            },
-            now,
-        )
-    };
-    told(
-        &plan,
-        |outcome| statefulset::status(&snapshot, &plan, outcome, now),
-        again,
-    );
+    let snapshot = snapshot(&world, &set, own, (owned, of_nobody), ());
+    decide_owner(&snapshot, world.now(), |set, status| StatefulSet {
+        status: Some(status),
+        ..set.clone()
+    });
 }
 
 pub(crate) fn daemon_set(data: &[u8]) {
@@ -285,33 +283,17 @@ pub(crate) fn daemon_set(data: &[u8]) {
     let Some(set) = one::<DaemonSet>(&world.set) else {
         return;
     };
-    let (revisions, (of_nobody, owned)) = (world.revisions(), world.pods());
-    let namesakes = daemonset::namesakes(&set, &owned);
-    let (pods, strays) = split_by_selector(&set.spec.selector, owned);
-    let snapshot = daemonset::Snapshot {
-        hooks: daemonset::hooks(&set),
-        orphans: daemonset::Orphans::of(&set, of_nobody, revisions.clone()),
-        node_images: world.node_images(),
-        jobs: world.jobs(),
-        unreadable: Vec::new(),
-        overlapping: world.overlapping.clone(),
-        nodes: world.nodes(),
-        ended: world.ended(),
-        phases: Phases::default(),
-        gates: world.gates(),
-        resize: world.resize(),
-        seed: 7,
+    let (of_nobody, owned) = world.pods();
+    let own = DaemonSetOwner {
+        namesakes: daemonset::namesakes(&set, &owned),
         assigns_by_scheduler: true,
-        set: set.clone(),
-        pods,
-        strays,
-        namesakes,
-        revisions,
     };
-    let now = world.now();
-    let plan = decided(|| daemonset::decide(&snapshot, now));
+    let snapshot = snapshot(&world, &set, own, (owned, of_nobody), world.ended());
+    let plan = decide_owner(&snapshot, world.now(), |set, status| DaemonSet {
+        status: Some(status),
+        ..set.clone()
+    });
     each_node_has_its_pod(&snapshot, &plan);
-    daemonset::noted(&snapshot, &plan, now);
     let news = daemonset::News::new(&set);
     for node in snapshot.nodes.values() {
         assert!(
@@ -319,24 +301,6 @@ pub(crate) fn daemon_set(data: &[u8]) {
             "a node that stays is no news"
         );
     }
-    let again = |status| {
-        let told = DaemonSet {
-            status: Some(status),
-            ..(*set).clone()
-        };
-        daemonset::decide(
-            &daemonset::Snapshot {
-                set: Arc::new(told),
-                ..snapshot.clone()
-            },
-            now,
-        )
-    };
-    told(
-        &plan,
-        |outcome| daemonset::status(&snapshot, &plan, outcome, now),
-        again,
-    );
 }
 
 /// A pod is made only on a node that there is, and that has none; or one, where a second may be beside it.

@@ -1,14 +1,12 @@
 //! The condition `Blocked` of a job.
 
 use berth_api::commands::{self, Named};
-use berth_api::names::condition;
 use berth_api::names::label::BROADCASTJOB_NAME;
-use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, FailurePolicyType, JobCondition};
+use berth_api::v1beta1::broadcastjob::{BroadcastJobStatus, FailurePolicyType};
 use berth_workload::plan::{Deed, Outcome, Plan, Verb};
 use berth_workload::resource::PODS;
 use berth_workload::stuck::{self, Cause, Grade};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::mark::Verdict;
 use super::round::{Place, Round, without_nodes};
@@ -45,25 +43,7 @@ pub(super) fn set(
     if is_finished(new) {
         causes.clear();
     }
-    let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
-        Some((_, true)) => return,
-        Some((cause, false)) => Some(cause),
-        None => None,
-    };
-    let told = new
-        .conditions
-        .iter()
-        .find(|c| c.type_ == condition::BLOCKED);
-    let since = told.and_then(|told| told.last_transition_time.clone());
-    new.conditions.retain(|c| c.type_ != condition::BLOCKED);
-    new.conditions.extend(cause.map(|cause| JobCondition {
-        type_: condition::BLOCKED.to_owned(),
-        status: "True".to_owned(),
-        last_probe_time: Some(Time(now)),
-        last_transition_time: since.or(Some(Time(now))),
-        reason: cause.reason.to_owned(),
-        message: cause.message,
-    }));
+    stuck::set_blocked(&mut new.conditions, &scene.workload, causes, now);
 }
 
 /// The job has no node, and cannot be completed without.

@@ -22,20 +22,15 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::names::condition;
 use berth_api::v1beta1::broadcastjob::{BroadcastJob, BroadcastJobStatus, phase};
 use berth_workload::gates::Gates;
-use berth_workload::inplace::resize::Ability;
 use berth_workload::node::Node;
-use berth_workload::node::image::NodeImage;
 use berth_workload::pod::Pod;
 use berth_workload::podset::{Blocked, Phases, Scene, Unreadable, Workload};
 use berth_workload::resource::BROADCAST_JOBS;
-use berth_workload::revision::PodLabels;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 pub use decide::decide;
 pub use news::{News, is_news};
@@ -61,56 +56,25 @@ pub struct Snapshot {
     pub gates: Gates,
 }
 
-/// A selector of nothing: pods are known by their owner.
-static NO_SELECTOR: LabelSelector = LabelSelector {
-    match_expressions: None,
-    match_labels: None,
-};
-/// No pod is updated or spread, so nothing of their nodes is asked.
-static NO_IMAGES: BTreeMap<Box<str>, Arc<NodeImage>> = BTreeMap::new();
-static NO_NODES: BTreeMap<Box<str>, Arc<Node>> = BTreeMap::new();
-
 impl Snapshot {
     /// What of it is the same for every owner of pods.
     fn scene(&self) -> Scene<'_> {
-        Scene {
-            workload: workload(&self.job),
-            pods: &self.pods,
-            strays: &[],
-            revisions: &[],
-            node_images: &NO_IMAGES,
-            nodes: &NO_NODES,
-            jobs: None,
-            unreadable: &self.unreadable,
-            phases: &self.phases,
-            gates: self.gates,
-            resize: Ability::default(),
-        }
+        Scene::plain(
+            workload(&self.job),
+            &self.pods,
+            &self.unreadable,
+            &self.phases,
+            self.gates,
+        )
     }
 }
 
+/// Pods are known by their owner and never updated or spread.
 fn workload(job: &BroadcastJob) -> Workload<'_> {
-    let mut conditions = job.status.iter().flat_map(|status| &status.conditions);
-    let blocked = conditions.find(|c| c.type_ == condition::BLOCKED && c.status == "True");
+    let status = job.status.as_ref();
     Workload {
-        resource: BROADCAST_JOBS,
-        metadata: &job.metadata,
-        selector: &NO_SELECTOR,
-        template: &job.spec.template,
-        claim_templates: &[],
-        lifecycle: None,
-        min_ready_seconds: 0,
-        pods_to_delete: &[],
-        labels: PodLabels::default(),
-        gates: &[],
-        meets_by_meaning: false,
-        tells_replacements: false,
-        current_revision: "",
-        collisions: 0,
-        blocked: blocked.map(|blocked| Blocked {
-            reason: &blocked.reason,
-            message: &blocked.message,
-        }),
+        blocked: status.and_then(|status| Blocked::of(&status.conditions)),
+        ..Workload::plain(BROADCAST_JOBS, &job.metadata, &job.spec.template)
     }
 }
 

@@ -8,79 +8,19 @@
 
 use std::sync::Arc;
 
-use berth_api::v1beta1::cloneset::CloneSet;
 use berth_workload::claim::Claim;
-use berth_workload::plan::{Action, Plan, Stage, Step, Target};
-use berth_workload::pod::{Metadata, Pod, availability};
+use berth_workload::plan::{Action, Plan, Step, Target};
+use berth_workload::pod::{Pod, availability};
 use berth_workload::podset::adopt::{self, MOST};
 use berth_workload::podset::history::Revisions;
-use berth_workload::revision::{self, PodLabels, REVISION_LABEL, Revision};
+use berth_workload::revision::{self, REVISION_LABEL};
 use berth_workload::rollout::Numbers;
-use berth_workload::selector::Selector;
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::claims;
 use super::ids::instance;
-use super::{Settings, Snapshot, workload};
-
-/// Objects that nobody controls and that a CloneSet of this name may have left.
-#[derive(Debug, Clone, Default)]
-pub struct Orphans {
-    pods: Vec<Arc<Pod>>,
-    claims: Vec<Arc<Claim>>,
-    revisions: Vec<Arc<Revision>>,
-}
-
-impl Orphans {
-    /// Of these objects without a controller those that a predecessor of the CloneSet may have left. In no order.
-    pub fn of(
-        set: &CloneSet,
-        pods: Vec<Arc<Pod>>,
-        claims: Vec<Arc<Claim>>,
-        revisions: Vec<Arc<Revision>>,
-    ) -> Self {
-        // As for nearly every decision.
-        if pods.is_empty() && claims.is_empty() && revisions.is_empty() {
-            return Self::default();
-        }
-        let Ok(selector) = Selector::new(&set.spec.selector) else {
-            return Self::default();
-        };
-        let workload = workload(set, PodLabels::default());
-        let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0);
-        let is_left = |metadata: &Metadata| {
-            let is_older = metadata
-                .creation_timestamp
-                .is_some_and(|own| created.is_some_and(|created| own <= created));
-            is_older && adopt::is_nobodys(&workload, metadata)
-        };
-        let is_named = |metadata: &Metadata| {
-            is_left(metadata) && adopt::is_named_and_selected(&workload, &selector, metadata)
-        };
-        let is_pod = |pod: &Pod| {
-            is_named(&pod.metadata) && pod.is_active() && !instance(&pod.metadata).is_empty()
-        };
-        let is_revision =
-            |revision: &Revision| is_named(&revision.metadata) && adopt::is_revision(revision);
-        Self {
-            pods: pods.into_iter().filter(|pod| is_pod(pod)).collect(),
-            claims: claims
-                .into_iter()
-                .filter(|claim| is_left(&claim.metadata))
-                .collect(),
-            revisions: revisions
-                .into_iter()
-                .filter(|revision| is_revision(revision))
-                .collect(),
-        }
-    }
-}
-
-/// Takes over the revisions. Empty if there are none.
-pub(super) fn revisions(snapshot: &Snapshot) -> Vec<Stage> {
-    adopt::revisions(&snapshot.scene().workload, &snapshot.orphans.revisions)
-}
+use super::{Settings, Snapshot};
 
 /// Takes over pods in place of those that would be created, and their claims and those of pods that were taken over before.
 /// Those go first that nobody asked to delete, then those of the wanted revision, then available ones, then the oldest.

@@ -1,26 +1,24 @@
 //! The condition `Blocked` of a CloneSet.
 
-use berth_api::names::condition;
-use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
+use berth_api::v1beta1::cloneset::CloneSetStatus;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::podset::overlap;
 use berth_workload::prepull;
 use berth_workload::stuck::{self, Cause, Grade};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::settings::beside_template;
 use super::{Snapshot, ended};
 
-/// Brings the condition among those of `new` up to date.
-pub(super) fn set(
+/// All that blocks the CloneSet.
+pub(super) fn causes(
     snapshot: &Snapshot,
     plan: &Plan,
     outcome: &Outcome,
-    new: &mut CloneSetStatus,
+    new: &CloneSetStatus,
     now: Timestamp,
-) {
+) -> Vec<Cause> {
     let scene = snapshot.scene();
     let mut causes = stuck::of_writes(&scene, plan, outcome, now);
     let hazard = overlap::message(&scene.workload, &snapshot.overlapping);
@@ -31,25 +29,7 @@ pub(super) fn set(
     causes.extend(ended::failing(snapshot, now));
     causes.extend(prepull::unserved(&scene.workload, snapshot.gates, now));
     causes.extend(stuck::of_pods(&scene, plan, now));
-    let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
-        Some((_, true)) => return,
-        Some((cause, false)) => Some(cause),
-        None => None,
-    };
-    let told = new
-        .conditions
-        .iter()
-        .find(|c| c.type_ == condition::BLOCKED);
-    let since = told.and_then(|told| told.last_transition_time.clone());
-    new.conditions.retain(|c| c.type_ != condition::BLOCKED);
-    new.conditions.extend(cause.map(|cause| CloneSetCondition {
-        type_: condition::BLOCKED.to_owned(),
-        status: "True".to_owned(),
-        last_update_time: Some(Time(now)),
-        last_transition_time: since.or(Some(Time(now))),
-        reason: cause.reason.to_owned(),
-        message: cause.message,
-    }));
+    causes
 }
 
 /// Numbers that let no pod be updated, or created, ever.

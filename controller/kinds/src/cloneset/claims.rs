@@ -66,6 +66,7 @@ pub(super) fn ids(snapshot: &Snapshot, resting: &Uids) -> impl Iterator<Item = I
 fn reusable(snapshot: &Snapshot) -> BTreeSet<&str> {
     let lasts = |claim: &Claim| reuses(snapshot) || is_unused(claim);
     let (kept, going): (Vec<_>, Vec<_>) = snapshot
+        .own
         .claims
         .iter()
         .filter(|claim| !instance(&claim.metadata).is_empty())
@@ -107,7 +108,7 @@ impl<'a> Templates<'a> {
 
     /// The claims that a pod of this id lacks.
     pub(super) fn creations(&self, id: &str) -> Vec<Action> {
-        let claims = &self.snapshot.claims;
+        let claims = &self.snapshot.own.claims;
         let pod = pod_name(self.snapshot, id);
         let named = self
             .read
@@ -154,7 +155,7 @@ pub(super) fn names(snapshot: &Snapshot, id: &str) -> Vec<String> {
 
 /// Puts every claim into the hands that the table above says, given what the plan does to pods.
 pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
-    if snapshot.claims.is_empty() {
+    if snapshot.own.claims.is_empty() {
         return;
     }
     let is_given = |pod: &&Arc<Pod>| pod.is_active() || !reuses(snapshot);
@@ -163,6 +164,7 @@ pub(super) fn settle(snapshot: &Snapshot, plan: &mut Plan) {
         .map(|pod| (&*pod.metadata.uid, &**pod))
         .collect();
     let staying = snapshot
+        .own
         .claims
         .iter()
         .filter(|claim| !claim.is_going() && !instance(&claim.metadata).is_empty());

@@ -1,23 +1,32 @@
-//! From a snapshot to a plan.
+//! What a CloneSet does otherwise than other owners of pods, and its rollout.
 
 use std::sync::Arc;
 
 use berth_api::names::label;
-use berth_workload::gates::Gate;
+use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
+use berth_workload::gates::{Gate, Gates};
 use berth_workload::lifecycle;
-use berth_workload::plan::{Action, Body, Event, Plan, Stage, Step};
-use berth_workload::pod::{Pod, availability, spread};
+use berth_workload::plan::{Action, Body, Event, Outcome, Plan, Refusal, Stage, Step};
+use berth_workload::pod::gates::OF_NEW_PODS;
+use berth_workload::pod::{Metadata, Pod, availability, spread};
+use berth_workload::pod_owner::PodOwner;
+use berth_workload::pod_owner::decide::proceed;
 use berth_workload::podset::history::{self, Revisions};
 use berth_workload::podset::new_pod::new_pod;
-use berth_workload::podset::{Uids, hooks, overlap, release, unreadable, update};
-use berth_workload::revision::Revision;
+use berth_workload::podset::{Blocked, Hooks, Uids, Workload, hooks, release, update};
+use berth_workload::predownload;
+use berth_workload::resource::CLONE_SETS;
+use berth_workload::revision::{PodLabels, Revision};
 use berth_workload::rollout::{self, Held, Numbers, repair};
-use berth_workload::{launch, predownload, stuck};
+use berth_workload::stuck::{self, Cause};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::ended::Ended;
+use super::ids::instance;
 use super::settings::{Settings, settings};
-use super::{Snapshot, adopt, choose, claim_hash, claims, ended, pods_to_delete, progress};
+use super::{CloneSetOwner, Snapshot};
+use super::{adopt, blocked, choose, claim_hash, claims, ended, pods_to_delete, progress, status};
 
 /// Pods that one plan creates at most. The objects of new pods are the largest part of a plan by far, and what is changed
 /// in the meantime (fewer pods, another image) is heeded all the sooner.
@@ -26,147 +35,185 @@ const MOST_CREATIONS: usize = 256;
 /// of the largest template would be 64 MiB, for each CloneSet that is worked on.
 const MOST_CREATED_BYTES: usize = 8 << 20;
 
-/// Decides what to do for a CloneSet now.
-pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
-    let mut plan = Plan::default();
-    if snapshot.set.metadata.deletion_timestamp.is_none() {
-        fill(snapshot, &mut plan, now);
-        plan.join_steps_by_object(hooks::takes_away);
-        snapshot.phases.forget();
-    }
-    plan
-}
+impl PodOwner for CloneSetOwner {
+    type Object = CloneSet;
+    type Status = CloneSetStatus;
+    type Places<'a> = ();
+    type Settings = Settings;
+    type Ended = Option<Ended>;
 
-fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
-    progress::look_again(&snapshot.set, plan, now);
-    let scene = snapshot.scene();
-    stuck::watch(&scene, plan, now);
-    overlap::tell(&scene.workload, &snapshot.overlapping, plan);
-    if let Some(refusal) = unreadable::refusal(&scene) {
-        bring_to_end(&snapshot.readable(), plan, now);
-        return scene.refuse(plan, refusal);
-    }
-    // The one time that it is read: as a tree it may take a hundred times its text, and goes with the decision's end.
-    let template = snapshot.set.spec.template.value();
-    let settings = match settings(snapshot, &template) {
-        Ok(settings) => settings,
-        Err(refusal) => {
-            bring_to_end(snapshot, plan, now);
-            return scene.refuse(plan, refusal);
-        }
-    };
-    match revisions(snapshot, &template) {
-        Ok((revisions, renumber)) => {
-            plan.add_stage("revision", renumber.into_iter().collect());
-            roll_out(snapshot, &template, settings, &revisions, plan, now);
-        }
-        Err(stages) => {
-            bring_to_end(snapshot, plan, now);
-            let steps = stages.last().and_then(|stage| stage.steps.first());
-            let reason = steps.map_or_else(String::new, |step| {
-                format!("waits for its revision: {}", step.reason)
-            });
-            plan.wait(reason);
-            plan.stages.extend(stages);
-        }
-    }
-}
-
-/// Whatever is wrong or unknown: updates that are under way are brought to their end, and none begins.
-fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
-    let scene = snapshot.scene();
-    update::settle(&scene, None, plan, now);
-    hooks::proceed(&scene, None, &Uids::new(), &snapshot.pods, plan, now);
-    launch::release(&snapshot.pods, plan);
-}
-
-/// Towards the pods that are wanted, of the revision that is.
-fn roll_out(
-    snapshot: &Snapshot,
-    template: &Value,
-    mut settings: Settings,
-    revisions: &Revisions,
-    plan: &mut Plan,
-    now: Timestamp,
-) {
-    let scene = snapshot.scene();
-    release::release(&scene, plan);
-    settings.wanted.rolls_back =
-        snapshot.gates.has(Gate::CloneSetPartitionRollback) && revisions.differ();
-    let mut pods: Vec<_> = snapshot
-        .pods
-        .iter()
-        .filter(|pod| pod.is_active())
-        .cloned()
-        .collect();
-    let returning = hooks::returning(&scene, settings.wanted.replicas, &pods);
-    let count = |pods: &[Arc<Pod>], scaling: bool| {
-        let held = |pod: &Arc<Pod>| Held {
-            updated: if scaling {
-                scales_as_updated(snapshot, revisions, pod)
-            } else {
-                revisions.is_updated(pod)
+    fn workload(set: &CloneSet, gates: Gates) -> Workload<'_> {
+        let (spec, status) = (&set.spec, set.status.as_ref());
+        Workload {
+            selector: &spec.selector,
+            claim_templates: &spec.volume_claim_templates,
+            hooks: Hooks::from(&spec.lifecycle),
+            min_ready_seconds: spec.min_ready_seconds,
+            pods_to_delete: &spec.scale_strategy.pods_to_delete,
+            labels: PodLabels {
+                short: gates.has(Gate::CloneSetShortHash),
+                template_hash: true,
+                on_revisions: false,
             },
-            current: revisions.is_current(pod),
-            available: availability(pod, settings.min_ready_seconds, now).is_available(),
-            scheduled: !pod.spec.node_name.is_empty(),
-            broken: repair::is_broken(pod),
-            to_delete: scene.is_to_delete(pod),
-            preparing_delete: is_leaving(pod, &returning),
+            gates: &OF_NEW_PODS,
+            // OpenKruise compares bytes, and has to find the revision of the template that is stored.
+            meets_by_meaning: false,
+            history_limit: spec.revision_history_limit,
+            tells_replacements: true,
+            current_revision: status.map_or("", |status| &status.current_revision),
+            collisions: status.and_then(|s| s.collision_count).unwrap_or(0),
+            blocked: status.and_then(|status| Blocked::of(&status.conditions)),
+            ..Workload::plain(CLONE_SETS, &set.metadata, &spec.template)
+        }
+    }
+
+    fn status(set: &CloneSet) -> &Option<CloneSetStatus> {
+        &set.status
+    }
+
+    /// A predecessor leaves nothing that is younger than the CloneSet.
+    fn is_left(set: &CloneSet, orphan: &Metadata) -> bool {
+        let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let own = orphan.creation_timestamp;
+        own.is_some_and(|own| created.is_some_and(|created| own <= created))
+    }
+
+    fn is_orphan(_: &Workload<'_>, pod: &Pod) -> bool {
+        pod.is_active() && !instance(&pod.metadata).is_empty()
+    }
+
+    fn places(_: &Snapshot, _: &Value) {}
+
+    fn settings(snapshot: &Snapshot, template: &Value, (): &()) -> Result<Settings, Refusal> {
+        settings(snapshot, template)
+    }
+
+    fn watch(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
+        progress::look_again(&snapshot.set, plan, now);
+    }
+
+    fn revisions(
+        snapshot: &Snapshot,
+        template: &Value,
+        _: &mut Plan,
+        _: Timestamp,
+    ) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
+        let annotations = claim_hash::annotation(snapshot);
+        history::revisions(&snapshot.scene(), template, annotations).map_err(|stage| vec![stage])
+    }
+
+    /// Towards the pods that are wanted, of the revision that is.
+    fn roll_out(
+        snapshot: &Snapshot,
+        template: &Value,
+        (mut settings, ()): (Settings, ()),
+        revisions: Revisions,
+        plan: &mut Plan,
+        now: Timestamp,
+    ) {
+        let revisions = &revisions;
+        let scene = snapshot.scene();
+        release::release(&scene, plan);
+        settings.wanted.rolls_back =
+            snapshot.gates.has(Gate::CloneSetPartitionRollback) && revisions.differ();
+        let mut pods: Vec<_> = snapshot
+            .pods
+            .iter()
+            .filter(|pod| pod.is_active())
+            .cloned()
+            .collect();
+        let returning = hooks::returning(&scene, settings.wanted.replicas, &pods);
+        let count = |pods: &[Arc<Pod>], scaling: bool| {
+            let held = |pod: &Arc<Pod>| Held {
+                updated: if scaling {
+                    scales_as_updated(snapshot, revisions, pod)
+                } else {
+                    revisions.is_updated(pod)
+                },
+                current: revisions.is_current(pod),
+                available: availability(pod, settings.min_ready_seconds, now).is_available(),
+                scheduled: !pod.spec.node_name.is_empty(),
+                broken: repair::is_broken(pod),
+                to_delete: scene.is_to_delete(pod),
+                preparing_delete: is_leaving(pod, &returning),
+            };
+            rollout::numbers(&settings.wanted, pods.iter().map(held))
         };
-        rollout::numbers(&settings.wanted, pods.iter().map(held))
-    };
-    let (mut numbers, active) = (count(&pods, true), pods.len());
-    let leaving = leaving(
-        snapshot, &settings, revisions, &pods, &returning, &numbers, plan, now,
-    );
-    // What goes now is no candidate for an update, and what may be disrupted is counted without it.
-    pods.retain(|pod| !leaving.uids.contains(&pod.metadata.uid));
-    let knobs = settings.predownload(snapshot);
-    let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
-    let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
-    let chosen = choose::choose(
-        snapshot,
-        &settings,
-        revisions,
-        &pods,
-        &count(&pods, false),
-        &holding,
-        now,
-    );
-    update::settle(&scene, Some(&chosen), plan, now);
-    hooks::proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
-    launch::release(&pods, plan);
-    let ending = ended::ending(snapshot, plan, now);
-    ending.keep_places(revisions, &mut numbers);
-    adopt::pods(
-        snapshot,
-        &settings,
-        revisions,
-        active,
-        &mut numbers,
-        plan,
-        now,
-    );
-    scale_up(
-        snapshot,
-        revisions,
-        pods.len(),
-        (&numbers, &ending.resting()),
-        plan,
-        now,
-    );
-    plan.add_stage("ended", ending.steps);
-    plan.add_stage("scale down", leaving.steps);
-    predownload::plan(&scene, &knobs, template, revisions, stand, plan);
-    update::update(&scene, &chosen, settings.grace, plan, now);
-    plan.add_stage(
-        "pods to delete",
-        pods_to_delete::clean(snapshot).into_iter().collect(),
-    );
-    claims::settle(snapshot, plan);
-    history::drop_history(&scene, settings.history_limit, revisions, &pods, plan);
-    stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
+        let (mut numbers, active) = (count(&pods, true), pods.len());
+        let leaving = leaving(
+            snapshot, &settings, revisions, &pods, &returning, &numbers, plan, now,
+        );
+        // What goes now is no candidate for an update, and what may be disrupted is counted without it.
+        pods.retain(|pod| !leaving.uids.contains(&pod.metadata.uid));
+        let knobs = settings.predownload(snapshot);
+        let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
+        let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
+        let chosen = choose::choose(
+            snapshot,
+            &settings,
+            revisions,
+            &pods,
+            &count(&pods, false),
+            &holding,
+            now,
+        );
+        proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
+        let ending = ended::ending(snapshot, plan, now);
+        ending.keep_places(revisions, &mut numbers);
+        adopt::pods(
+            snapshot,
+            &settings,
+            revisions,
+            active,
+            &mut numbers,
+            plan,
+            now,
+        );
+        scale_up(
+            snapshot,
+            revisions,
+            pods.len(),
+            (&numbers, &ending.resting()),
+            plan,
+            now,
+        );
+        plan.add_stage("ended", ending.steps);
+        plan.add_stage("scale down", leaving.steps);
+        predownload::plan(&scene, &knobs, template, revisions, stand, plan);
+        update::update(&scene, &chosen, settings.grace, plan, now);
+        plan.add_stage(
+            "pods to delete",
+            pods_to_delete::clean(snapshot).into_iter().collect(),
+        );
+        claims::settle(snapshot, plan);
+        history::drop_history(&scene, revisions, &pods, plan);
+        stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
+    }
+
+    fn count(
+        snapshot: &Snapshot,
+        (template, ()): (&Value, &()),
+        revisions: Option<&Revisions>,
+        outcome: &Outcome,
+        status: &mut CloneSetStatus,
+        now: Timestamp,
+    ) {
+        status::set(snapshot, template, revisions, outcome, status, now);
+    }
+
+    fn causes(
+        snapshot: &Snapshot,
+        (): &(),
+        (plan, outcome): (&Plan, &Outcome),
+        status: &CloneSetStatus,
+        now: Timestamp,
+    ) -> Vec<Cause> {
+        blocked::causes(snapshot, plan, outcome, status, now)
+    }
+
+    fn ended(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Option<Option<Ended>> {
+        ended::noted(snapshot, plan, now).map(Some)
+    }
 }
 
 /// Does the pod count as updated for the number of pods? One whose update a hook holds may, so that it is not scaled down
@@ -179,23 +226,6 @@ fn scales_as_updated(snapshot: &Snapshot, revisions: &Revisions, pod: &Pod) -> b
 /// Is the pod on its way out, held by a hook?
 fn is_leaving(pod: &Pod, returning: &Uids) -> bool {
     lifecycle::state(pod) == lifecycle::PREPARING_DELETE && !returning.contains(&pod.metadata.uid)
-}
-
-/// The revisions to work with ([`history::revisions`]), once those of nobody are taken over.
-fn revisions(
-    snapshot: &Snapshot,
-    template: &Value,
-) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
-    let adopted = adopt::revisions(snapshot);
-    if !adopted.is_empty() {
-        return Err(adopted);
-    }
-    history::revisions(
-        &snapshot.scene(),
-        template,
-        claim_hash::annotation(snapshot),
-    )
-    .map_err(|stage| vec![stage])
 }
 
 /// What one plan creates.

@@ -151,7 +151,7 @@ pub(super) fn failing(snapshot: &Snapshot, now: Timestamp) -> Option<Cause> {
 }
 
 /// What is known of ended pods once this plan was carried out; `None`: what was known before.
-pub fn noted(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Option<Ended> {
+pub(super) fn noted(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Option<Ended> {
     let of_action = |action: &Action| match action {
         Action::DeletePod { target } => Some(target.uid.clone()),
         Action::PatchPodStatus { target, patch, .. } if hooks::is_to_be_held(patch) => {

@@ -16,7 +16,7 @@ pub(super) fn instance(metadata: &Metadata) -> &str {
 /// Instance ids that no pod and no claim has, in an order that the seed gives.
 pub(super) fn fresh_ids(snapshot: &Snapshot) -> impl Iterator<Item = String> + use<> {
     let pods = snapshot.pods.iter().map(|pod| &pod.metadata);
-    let all = pods.chain(snapshot.claims.iter().map(|claim| &claim.metadata));
+    let all = pods.chain(snapshot.own.claims.iter().map(|claim| &claim.metadata));
     let taken = all.map(|metadata| instance(metadata).to_owned()).collect();
     podset::ids::fresh_ids(snapshot.seed, taken)
 }

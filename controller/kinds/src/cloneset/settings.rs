@@ -4,8 +4,7 @@ use berth_api::IntOrString;
 use berth_api::names::annotation::SURGE_ON_EVICTION;
 use berth_api::v1beta1::cloneset::{
     CloneSetPodUpdateStrategyType, CloneSetSpec, CloneSetUpdateStrategyType,
-    DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT,
-    RollingUpdateCloneSetStrategy,
+    DEFAULT_MAX_UNAVAILABLE, RollingUpdateCloneSetStrategy,
 };
 use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
@@ -37,8 +36,6 @@ pub struct Settings {
     pub grace: SignedDuration,
     /// Time ready before a pod is available.
     pub min_ready_seconds: i32,
-    /// Unused revisions to keep.
-    pub history_limit: i32,
 }
 
 /// Reads and checks the spec, with the template as it was read. What the API server's rules refuse already is checked again:
@@ -79,12 +76,7 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
         .unwrap_or_default();
     Ok(Settings {
         wanted: Wanted {
-            replaces_first: workload
-                .metadata
-                .annotations
-                .as_ref()
-                .and_then(|all| all.get(SURGE_ON_EVICTION))
-                .is_some_and(|value| value == "true"),
+            replaces_first: workload.annotation(SURGE_ON_EVICTION) == Some("true"),
             ..wanted(spec, &rolling).map_err(refuse)?
         },
         keeps_current: intstr::keeps_any(rolling.partition.as_ref())
@@ -102,10 +94,6 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
                 .map_or(0, |s| s.grace_period_seconds.max(0)),
         )),
         min_ready_seconds: spec.min_ready_seconds,
-        history_limit: spec
-            .revision_history_limit
-            .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
-            .min(MAX_REVISION_HISTORY_LIMIT),
     })
 }
 

@@ -22,6 +22,8 @@ use berth_workload::inplace::resize::Ability;
 use berth_workload::node::image::NodeImage;
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod, availability, priority};
+use berth_workload::pod_owner::{PodOwner, orphans};
+use berth_workload::podset::adopt::Orphans;
 use berth_workload::podset::{Phases, split_by_selector};
 use berth_workload::revision::{self, Revision};
 use berth_workload::stuck;
@@ -30,7 +32,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use writes::told;
 
-use super::{Ended, Orphans, Snapshot, decide, noted, owner_key, status};
+use super::{CloneSetOwner, Ended, Snapshot, decide, owner_key, status};
 use crate::model::apiserver::{self, set_condition};
 use crate::model::claims::Claims;
 use crate::model::kubelet::publish;
@@ -177,16 +179,18 @@ impl World {
         );
         let revisions = self.foreign.revisions(&self.set, self.decoded_revisions());
         let claims = self.foreign.claims(&self.set, self.claims.seen());
-        let orphans = Orphans::of(
+        let orphans = orphans::<CloneSetOwner>(
             &self.set,
-            self.pods(),
-            self.claims.seen(),
-            self.decoded_revisions(),
+            Orphans {
+                pods: self.pods(),
+                claims: self.claims.seen(),
+                revisions: self.decoded_revisions(),
+            },
         );
         Snapshot {
             pods,
             strays,
-            claims,
+            own: CloneSetOwner { claims },
             orphans,
             revisions,
             node_images,
@@ -209,7 +213,7 @@ impl World {
             set: self.set.clone(),
             pods: Vec::new(),
             strays: Vec::new(),
-            claims: Vec::new(),
+            own: CloneSetOwner::default(),
             orphans: Orphans::default(),
             revisions: Vec::new(),
             node_images: BTreeMap::new(),
@@ -257,7 +261,9 @@ impl World {
     /// Decides, writes, and updates the status, as the controller does.
     pub(super) fn step(&mut self) -> Plan {
         let (snapshot, mut plan) = (self.snapshot(), self.plan());
-        self.ended = noted(&snapshot, &plan, self.now).or(self.ended);
+        if let Some(ended) = CloneSetOwner::ended(&snapshot, &plan, self.now) {
+            self.ended = ended;
+        }
         self.outcome = self.execute(&plan, usize::MAX);
         self.last = plan.clone();
         let status = status(&self.snapshot(), &plan, &self.outcome, self.now);

@@ -9,6 +9,7 @@ mod launch;
 mod leaving;
 mod numbers;
 mod other_nodes;
+mod overlap;
 mod predownload;
 mod properties;
 mod release;

@@ -6,58 +6,15 @@
 use std::sync::Arc;
 
 use berth_api::v1beta1::daemonset::DaemonSet;
-use berth_workload::plan::{Plan, Stage};
-use berth_workload::pod::{Metadata, Pod};
-use berth_workload::podset::adopt::{self, MOST};
-use berth_workload::revision::{self, HASH_LABEL, REVISION_LABEL, Revision, short};
+use berth_workload::gates::Gates;
+use berth_workload::pod::Pod;
+use berth_workload::pod_owner::PodOwner;
+use berth_workload::podset::adopt;
+use berth_workload::revision::{self, REVISION_LABEL};
 use berth_workload::selector::Selector;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Snapshot, workload};
-
-/// Objects that nobody controls and that the DaemonSet may take over.
-#[derive(Debug, Clone, Default)]
-pub struct Orphans {
-    pods: Vec<Arc<Pod>>,
-    revisions: Vec<Arc<Revision>>,
-}
-
-impl Orphans {
-    /// Those of these objects without a controller that are named after the set and selected by it. In no order.
-    pub fn of(set: &DaemonSet, pods: Vec<Arc<Pod>>, revisions: Vec<Arc<Revision>>) -> Self {
-        if pods.is_empty() && revisions.is_empty() {
-            return Self::default();
-        }
-        let Ok(selector) = Selector::new(&set.spec.selector) else {
-            return Self::default();
-        };
-        let workload = workload(set);
-        let is_ours = |metadata: &Metadata| {
-            adopt::is_nobodys(&workload, metadata)
-                && adopt::is_named_and_selected(&workload, &selector, metadata)
-        };
-        // Kubernetes' own and OpenKruise's are known by the label that their pods have.
-        let is_revision = |revision: &Revision| {
-            let hash = [HASH_LABEL, REVISION_LABEL]
-                .iter()
-                .find_map(|key| revision.metadata.label(key));
-            is_ours(&revision.metadata) && hash == Some(short(&revision.metadata.name))
-        };
-        let is_pod = |pod: &Pod| is_ours(&pod.metadata) && pod.is_active();
-        Self {
-            pods: pods.into_iter().filter(|pod| is_pod(pod)).collect(),
-            revisions: revisions
-                .into_iter()
-                .filter(|revision| is_revision(revision))
-                .collect(),
-        }
-    }
-
-    /// The pods that are to be taken over.
-    pub(super) fn pods(&self) -> &[Arc<Pod>] {
-        &self.pods
-    }
-}
+use super::{DaemonSetOwner, Snapshot};
 
 /// Pods that are named after the set and selected by it, and that another DaemonSet of this name controls: Kubernetes' own, or an
 /// earlier one. Whoever deletes that with `--cascade=orphan` leaves them to this one, which may be seen a moment later.
@@ -65,7 +22,7 @@ pub fn namesakes(set: &DaemonSet, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
     let Ok(selector) = Selector::new(&set.spec.selector) else {
         return Vec::new();
     };
-    let workload = workload(set);
+    let workload = DaemonSetOwner::workload(set, Gates::default());
     let is_one = |pod: &Pod| {
         let metadata = &pod.metadata;
         let owner = metadata.controller().map(|owner| &*owner.uid);
@@ -94,26 +51,8 @@ pub(super) fn awaited(snapshot: &Snapshot, now: Timestamp) -> Option<(&Arc<Pod>,
         let is_known = |revisions| revision::of_label(label, revisions).is_some();
         label.is_empty() || is_known(&snapshot.revisions) || is_known(&snapshot.orphans.revisions)
     };
-    let pods = snapshot.orphans.pods.iter().chain(&snapshot.namesakes);
+    let pods = snapshot.orphans.pods.iter().chain(&snapshot.own.namesakes);
     pods.into_iter()
         .find(|pod| !is_seen(pod))
         .map(|pod| (pod, rest))
-}
-
-/// Takes over the revisions. Empty if there are none.
-pub(super) fn revisions(snapshot: &Snapshot) -> Vec<Stage> {
-    adopt::revisions(&snapshot.scene().workload, &snapshot.orphans.revisions)
-}
-
-/// Takes over the pods, before any is created, deleted or updated.
-pub(super) fn pods(snapshot: &Snapshot, plan: &mut Plan) {
-    let workload = snapshot.scene().workload;
-    let steps = snapshot
-        .orphans
-        .pods
-        .iter()
-        .take(MOST)
-        .map(|pod| adopt::pod(&workload, pod));
-    plan.stages
-        .extend(adopt::confirmed(&workload, steps.collect()));
 }

@@ -1,8 +1,6 @@
 //! The condition `Blocked` of a DaemonSet.
 
 use berth_api::names::annotation::{DAEMONSET_IGNORE_NOT_READY, UPDATE_TOPOLOGY_KEY};
-use berth_api::names::condition;
-use berth_api::v1beta1::daemonset::{DaemonSetCondition, DaemonSetStatus};
 use berth_workload::node::placement::Fit;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::Pod;
@@ -13,7 +11,6 @@ use berth_workload::prepull;
 use berth_workload::revision::Recognised;
 use berth_workload::stuck::{self, Cause, Grade};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 use super::Snapshot;
@@ -27,15 +24,14 @@ const MOST: usize = 3;
 /// The reason of [`host_ports`].
 const HOST_PORT_WITH_SURGE: &str = "HostPortWithSurge";
 
-/// Brings the condition among those of `new` up to date.
-pub(super) fn set(
+/// All that blocks the DaemonSet.
+pub(super) fn causes(
     snapshot: &Snapshot,
     places: &Places<'_>,
     plan: &Plan,
     outcome: &Outcome,
-    new: &mut DaemonSetStatus,
     now: Timestamp,
-) {
+) -> Vec<Cause> {
     let scene = snapshot.scene();
     let mut causes = stuck::of_writes(&scene, plan, outcome, now);
     let hazard = overlap::message(&scene.workload, &snapshot.overlapping);
@@ -53,24 +49,7 @@ pub(super) fn set(
     causes.extend(stuck::of_pods_without(&scene, &borne, plan, now));
     // Its remedy helps no pod that has another fault.
     causes.extend(host_ports(snapshot, places, now));
-    let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
-        Some((_, true)) => return,
-        Some((cause, false)) => Some(cause),
-        None => None,
-    };
-    let told = new
-        .conditions
-        .iter()
-        .find(|c| c.type_ == condition::BLOCKED);
-    let since = told.and_then(|told| told.last_transition_time.clone());
-    new.conditions.retain(|c| c.type_ != condition::BLOCKED);
-    new.conditions.extend(cause.map(|cause| DaemonSetCondition {
-        type_: condition::BLOCKED.to_owned(),
-        status: "True".to_owned(),
-        last_transition_time: since.or(Some(Time(now))),
-        reason: cause.reason.to_owned(),
-        message: cause.message,
-    }));
+    causes
 }
 
 /// Does a pod wait for this limit?
@@ -102,7 +81,7 @@ fn not_ready(
             not_ready,
         )
     } else {
-        let key = snapshot.annotation(UPDATE_TOPOLOGY_KEY)?;
+        let key = snapshot.scene().workload.annotation(UPDATE_TOPOLOGY_KEY)?;
         (
             format!("the turn of their {key}, which nodes that are not Ready hold up"),
             holding_up(snapshot, places, now)?,

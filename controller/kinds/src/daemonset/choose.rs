@@ -98,16 +98,20 @@ impl<'a> Turns<'a> {
         let coming = ready_nodes()
             .filter(|(name, place)| !empty.contains(name) && is_coming(place))
             .count();
-        let in_zone = snapshot.annotation(UPDATE_TOPOLOGY_KEY).map(|key| {
-            // One that does not count, as it may never be back, keeps no zone from its turn.
-            let is_done = |place: &Place<'_>| {
-                let is_new = place
-                    .active()
-                    .all(|pod| is_updated(snapshot, revisions, pod));
-                !is_counted(place) || (is_new && !is_away(place))
-            };
-            in_zone(places, &allowed, key, is_done)
-        });
+        let in_zone = snapshot
+            .scene()
+            .workload
+            .annotation(UPDATE_TOPOLOGY_KEY)
+            .map(|key| {
+                // One that does not count, as it may never be back, keeps no zone from its turn.
+                let is_done = |place: &Place<'_>| {
+                    let is_new = place
+                        .active()
+                        .all(|pod| is_updated(snapshot, revisions, pod));
+                    !is_counted(place) || (is_new && !is_away(place))
+                };
+                in_zone(places, &allowed, key, is_done)
+            });
         Self {
             allowed,
             in_zone,
@@ -169,7 +173,11 @@ impl<'a> Turns<'a> {
 
 /// With the annotation, nodes that are not Ready count against no limit.
 pub(super) fn ignores_not_ready(snapshot: &Snapshot) -> bool {
-    snapshot.annotation(DAEMONSET_IGNORE_NOT_READY) == Some("true")
+    snapshot
+        .scene()
+        .workload
+        .annotation(DAEMONSET_IGNORE_NOT_READY)
+        == Some("true")
 }
 
 /// Nodes without a pod that get none now: those left out that the template of what such nodes have is not for; or, where they get no

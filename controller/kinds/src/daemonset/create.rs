@@ -36,11 +36,12 @@ pub(super) fn create(
     // What is taken over in this round is seen in the next.
     let taken_over: BTreeSet<_> = snapshot
         .orphans
-        .pods()
+        .pods
         .iter()
         .map(|pod| node_of(pod))
         .collect();
     let of_others: BTreeMap<_, _> = snapshot
+        .own
         .namesakes
         .iter()
         .map(|pod| (node_of(pod), pod))
@@ -149,7 +150,7 @@ fn step(
     let name = format!("{}-{id}", scene.workload.name());
     let mut body = new_pod(&scene, revision, &revisions.template_of(revision), &name);
     tolerate_as_daemon(&mut body);
-    if snapshot.assigns_by_scheduler {
+    if snapshot.own.assigns_by_scheduler {
         pin_to_node(&mut body, node);
     } else {
         body["spec"]["nodeName"] = json!(node);

@@ -1,153 +1,193 @@
-//! From a snapshot to a plan.
+//! What a DaemonSet does otherwise than other owners of pods, and its rollout.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_workload::plan::{Plan, Stage, Step};
+use berth_api::v1beta1::daemonset::{DaemonSet, DaemonSetStatus};
+use berth_workload::gates::Gates;
+use berth_workload::plan::{Outcome, Plan, Refusal, Stage, Step};
 use berth_workload::pod::Pod;
+use berth_workload::pod::gates::{KRUISE_POD_READY, OF_NEW_PODS};
+use berth_workload::pod_owner::PodOwner;
+use berth_workload::pod_owner::decide::proceed;
+use berth_workload::podset::ended::Ended;
 use berth_workload::podset::history::{self, Revisions};
-use berth_workload::podset::{Uids, hooks, overlap, release, unreadable, update};
-use berth_workload::predownload::Annotated;
-use berth_workload::{launch, predownload, stuck};
+use berth_workload::podset::{
+    Blocked, Hooks, Uids, Workload, adopt as podset_adopt, release, update,
+};
+use berth_workload::predownload::{self, Annotated};
+use berth_workload::resource::DAEMON_SETS;
+use berth_workload::revision::PodLabels;
+use berth_workload::stuck::{self, Cause};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::choose::Turns;
 use super::places::{Places, without_nodes};
 use super::settings::{Settings, settings};
-use super::{Snapshot, adopt, choose, create, held, leaving, merge};
+use super::{DaemonSetOwner, Snapshot, is_in_place};
+use super::{adopt, blocked, choose, create, ended, held, leaving, merge, status};
 
-/// Decides what to do for a DaemonSet now: creations first, then deletions, then updates.
-pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
-    let mut plan = Plan::default();
-    if snapshot.set.metadata.deletion_timestamp.is_none() {
-        fill(snapshot, &mut plan, now);
-        plan.join_steps_by_object(hooks::takes_away);
-        snapshot.phases.forget();
-    }
-    plan
-}
+impl PodOwner for DaemonSetOwner {
+    type Object = DaemonSet;
+    type Status = DaemonSetStatus;
+    type Places<'a> = Places<'a>;
+    type Settings = Settings;
+    /// By node.
+    type Ended = BTreeMap<Box<str>, Ended>;
 
-fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
-    let scene = snapshot.scene();
-    stuck::watch(&scene, plan, now);
-    overlap::tell(&scene.workload, &snapshot.overlapping, plan);
-    if let Some(refusal) = unreadable::refusal(&scene) {
-        bring_to_end(&snapshot.readable(), plan, now);
-        return scene.refuse(plan, refusal);
+    fn workload(set: &DaemonSet, _: Gates) -> Workload<'_> {
+        let (spec, status) = (&set.spec, set.status.as_ref());
+        let pre_delete = spec
+            .lifecycle
+            .as_ref()
+            .and_then(|all| all.pre_delete.as_ref());
+        Workload {
+            selector: &spec.selector,
+            // The other hooks are not OpenKruise's.
+            hooks: Hooks {
+                pre_delete,
+                ..Hooks::default()
+            },
+            min_ready_seconds: spec.min_ready_seconds,
+            labels: PodLabels {
+                short: true,
+                template_hash: false,
+                on_revisions: true,
+            },
+            gates: if is_in_place(set) {
+                &OF_NEW_PODS
+            } else {
+                &[KRUISE_POD_READY]
+            },
+            // Kubernetes stores a template with its defaults: so its revisions are found, and its pods stay theirs.
+            meets_by_meaning: true,
+            history_limit: spec.revision_history_limit,
+            collisions: status.and_then(|s| s.collision_count).unwrap_or(0),
+            blocked: status.and_then(|status| Blocked::of(&status.conditions)),
+            ..Workload::plain(DAEMON_SETS, &set.metadata, &spec.template)
+        }
     }
-    // The one time that it is read: as a tree it may take a hundred times its text, and goes with the decision's end.
-    let template = snapshot.set.spec.template.value();
-    let places = Places::new(snapshot, &template);
-    let settings = match settings(snapshot, &template, places.wanted().count()) {
-        Ok(settings) => settings,
-        Err(refusal) => {
-            bring_to_end(snapshot, plan, now);
-            return scene.refuse(plan, refusal);
+
+    fn status(set: &DaemonSet) -> &Option<DaemonSetStatus> {
+        &set.status
+    }
+
+    fn is_orphan(_: &Workload<'_>, pod: &Pod) -> bool {
+        pod.is_active()
+    }
+
+    fn places<'a>(snapshot: &'a Snapshot, template: &Value) -> Places<'a> {
+        Places::new(snapshot, template)
+    }
+
+    fn settings(
+        snapshot: &Snapshot,
+        template: &Value,
+        places: &Places<'_>,
+    ) -> Result<Settings, Refusal> {
+        settings(snapshot, template, places.wanted().count())
+    }
+
+    /// Merges revisions of one content, and waits for a revision that the DaemonSet is about to adopt.
+    fn revisions(
+        snapshot: &Snapshot,
+        template: &Value,
+        plan: &mut Plan,
+        now: Timestamp,
+    ) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
+        let merged = merge::duplicates(snapshot);
+        if !merged.is_empty() {
+            return Err(merged);
         }
-    };
-    match revisions(snapshot, &template, plan, now) {
-        Ok((revisions, renumber)) => {
-            plan.add_stage("revision", renumber.into_iter().collect());
-            roll_out(
-                snapshot, &template, &settings, &places, revisions, plan, now,
-            );
-        }
-        Err(stages) => {
-            bring_to_end(snapshot, plan, now);
-            if let Some(step) = stages.last().and_then(|stage| stage.steps.first()) {
-                plan.wait(format!("waits for its revision: {}", step.reason));
+        let found = history::revisions(&snapshot.scene(), template, BTreeMap::new());
+        match (found, adopt::awaited(snapshot, now)) {
+            (Ok(found), _) => Ok(found),
+            (Err(_), Some((pod, rest))) => {
+                let name = &pod.metadata.name;
+                plan.wait(format!(
+                    "waits for the revision of pod {name}, which an earlier DaemonSet of this name left or leaves"
+                ));
+                plan.look_again_after(rest.min(SignedDuration::from_secs(1)));
+                Err(Vec::new())
             }
-            plan.stages.extend(stages);
+            (Err(stage), None) => Err(vec![stage]),
         }
     }
-}
 
-/// Whatever is wrong or unknown: updates that are under way are brought to their end, and none begins.
-fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
-    let scene = snapshot.scene();
-    update::settle(&scene, None, plan, now);
-    hooks::proceed(&scene, None, &Uids::new(), &snapshot.pods, plan, now);
-    launch::release(&snapshot.pods, plan);
-}
-
-/// The revisions to work with, once those of nobody are taken over, and each is there once.
-fn revisions(
-    snapshot: &Snapshot,
-    template: &Value,
-    plan: &mut Plan,
-    now: Timestamp,
-) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
-    let adopted = adopt::revisions(snapshot);
-    if !adopted.is_empty() {
-        return Err(adopted);
-    }
-    let merged = merge::duplicates(snapshot);
-    if !merged.is_empty() {
-        return Err(merged);
-    }
-    let found = history::revisions(&snapshot.scene(), template, BTreeMap::new());
-    match (found, adopt::awaited(snapshot, now)) {
-        (Ok(found), _) => Ok(found),
-        (Err(_), Some((pod, rest))) => {
-            let name = &pod.metadata.name;
-            plan.wait(format!(
-                "waits for the revision of pod {name}, which an earlier DaemonSet of this name left or leaves"
-            ));
-            plan.look_again_after(rest.min(SignedDuration::from_secs(1)));
-            Err(Vec::new())
+    /// Towards one pod on each node that fits, of the revision that is wanted.
+    fn roll_out(
+        snapshot: &Snapshot,
+        template: &Value,
+        (settings, places): (Settings, Places<'_>),
+        mut revisions: Revisions,
+        plan: &mut Plan,
+        now: Timestamp,
+    ) {
+        let (settings, places) = (&settings, &places);
+        let scene = snapshot.scene();
+        release::release(&scene, plan);
+        without_nodes(places)
+            .into_iter()
+            .for_each(|why| plan.wait(why));
+        let mut turns = Turns::new(snapshot, settings, places, &revisions, now);
+        // No status names the one of before. The one that nodes keep is kept in the history, too.
+        let held = turns.held.as_ref().map(|held| held.revision.clone());
+        if let Some(former) = held.or_else(|| held::former(snapshot, &revisions)) {
+            revisions.current = former;
         }
-        (Err(stage), None) => Err(vec![stage]),
+        let revisions = &revisions;
+        let leaving =
+            leaving::leaving(snapshot, settings, places, revisions, &mut turns, plan, now);
+        let is_staying =
+            |pod: &&Arc<Pod>| pod.is_active() && !leaving.uids.contains(&pod.metadata.uid);
+        let pods: Vec<Arc<Pod>> = snapshot.pods.iter().filter(is_staying).cloned().collect();
+        let annotated = Annotated::of(&snapshot.set.metadata);
+        let knobs = settings.knobs(snapshot, places.wanted().count(), &annotated);
+        let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
+        let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
+        let chosen = choose::choose(
+            snapshot,
+            settings,
+            places,
+            revisions,
+            &leaving.uids,
+            &mut turns,
+            plan,
+        )
+        .with_held(|pod| holding.of(pod));
+        proceed(&scene, Some(&chosen), &Uids::new(), &pods, plan, now);
+        podset_adopt::pods(&scene.workload, &snapshot.orphans.pods, plan);
+        create::create(snapshot, settings, places, revisions, &turns, plan, now);
+        plan.add_stage("delete", leaving.steps);
+        predownload::plan(&scene, &knobs, template, revisions, stand, plan);
+        update::update(&scene, &chosen, SignedDuration::ZERO, plan, now);
+        history::drop_history(&scene, revisions, &pods, plan);
+        stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
     }
-}
 
-/// Towards one pod on each node that fits, of the revision that is wanted.
-fn roll_out(
-    snapshot: &Snapshot,
-    template: &Value,
-    settings: &Settings,
-    places: &Places<'_>,
-    mut revisions: Revisions,
-    plan: &mut Plan,
-    now: Timestamp,
-) {
-    let scene = snapshot.scene();
-    release::release(&scene, plan);
-    without_nodes(places)
-        .into_iter()
-        .for_each(|why| plan.wait(why));
-    let mut turns = Turns::new(snapshot, settings, places, &revisions, now);
-    // No status names the one of before. The one that nodes keep is kept in the history, too.
-    let held = turns.held.as_ref().map(|held| held.revision.clone());
-    if let Some(former) = held.or_else(|| held::former(snapshot, &revisions)) {
-        revisions.current = former;
+    fn count(
+        snapshot: &Snapshot,
+        (_, places): (&Value, &Places<'_>),
+        revisions: Option<&Revisions>,
+        _: &Outcome,
+        status: &mut DaemonSetStatus,
+        now: Timestamp,
+    ) {
+        status::count(snapshot, places, revisions, status, now);
     }
-    let revisions = &revisions;
-    let leaving = leaving::leaving(snapshot, settings, places, revisions, &mut turns, plan, now);
-    let is_staying = |pod: &&Arc<Pod>| pod.is_active() && !leaving.uids.contains(&pod.metadata.uid);
-    let pods: Vec<Arc<Pod>> = snapshot.pods.iter().filter(is_staying).cloned().collect();
-    let annotated = Annotated::of(&snapshot.set.metadata);
-    let knobs = settings.knobs(snapshot, places.wanted().count(), &annotated);
-    let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
-    let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
-    let chosen = choose::choose(
-        snapshot,
-        settings,
-        places,
-        revisions,
-        &leaving.uids,
-        &mut turns,
-        plan,
-    )
-    .with_held(|pod| holding.of(pod));
-    update::settle(&scene, Some(&chosen), plan, now);
-    hooks::proceed(&scene, Some(&chosen), &Uids::new(), &pods, plan, now);
-    launch::release(&pods, plan);
-    adopt::pods(snapshot, plan);
-    create::create(snapshot, settings, places, revisions, &turns, plan, now);
-    plan.add_stage("delete", leaving.steps);
-    predownload::plan(&scene, &knobs, template, revisions, stand, plan);
-    update::update(&scene, &chosen, SignedDuration::ZERO, plan, now);
-    history::drop_history(&scene, settings.history_limit, revisions, &pods, plan);
-    stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
+
+    fn causes(
+        snapshot: &Snapshot,
+        places: &Places<'_>,
+        (plan, outcome): (&Plan, &Outcome),
+        _: &DaemonSetStatus,
+        now: Timestamp,
+    ) -> Vec<Cause> {
+        blocked::causes(snapshot, places, plan, outcome, now)
+    }
+
+    fn ended(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Option<Self::Ended> {
+        ended::noted(snapshot, plan, now)
+    }
 }

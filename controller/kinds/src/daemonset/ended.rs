@@ -1,5 +1,7 @@
 //! Pods that end again and again on a node: the next one is given more time each time.
 
+use std::collections::BTreeMap;
+
 use berth_workload::plan::{Action, Plan};
 use berth_workload::pod::Pod;
 use berth_workload::podset::ended::{Ended, has_ended};
@@ -26,24 +28,31 @@ pub(super) fn rest(snapshot: &Snapshot, pod: &Pod, now: Timestamp) -> SignedDura
     of_node(snapshot, node_of(pod)).map_or(SignedDuration::ZERO, |ended| ended.rest(now))
 }
 
-/// By node: what is known of ended pods once this plan was carried out.
-pub fn noted(snapshot: &Snapshot, plan: &Plan, now: Timestamp) -> Vec<(Box<str>, Ended)> {
+/// By node: what is known of ended pods once this plan was carried out; `None` if that stays the same.
+pub(super) fn noted(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    now: Timestamp,
+) -> Option<BTreeMap<Box<str>, Ended>> {
     let generation = snapshot.set.metadata.generation.unwrap_or_default();
     let deleted = plan.actions().filter_map(|action| match action {
         Action::DeletePod { target } => Some(&target.uid),
         _ => None,
     });
-    let ended = deleted.filter_map(|uid| {
-        snapshot
-            .pods
-            .iter()
-            .find(|pod| *pod.metadata.uid == **uid && has_ended(pod))
-    });
-    let note = |node: &str| {
-        (
-            node.into(),
-            Ended::again(snapshot.ended.get(node).copied(), generation, now),
-        )
-    };
-    ended.map(|pod| note(node_of(pod))).collect()
+    let mut ended = deleted
+        .filter_map(|uid| {
+            snapshot
+                .pods
+                .iter()
+                .find(|pod| *pod.metadata.uid == **uid && has_ended(pod))
+        })
+        .peekable();
+    ended.peek()?;
+    let mut all = snapshot.ended.clone();
+    all.extend(ended.map(|pod| {
+        let node = node_of(pod);
+        let known = snapshot.ended.get(node).copied();
+        (node.into(), Ended::again(known, generation, now))
+    }));
+    Some(all)
 }

@@ -56,8 +56,8 @@ fn pods_of<'a>(revision: &'a Revision, pods: &'a [Arc<Pod>]) -> impl Iterator<It
 fn is_named(snapshot: &Snapshot, revision: &Revision) -> bool {
     let pods = [
         &snapshot.pods[..],
-        snapshot.orphans.pods(),
-        &snapshot.namesakes[..],
+        &snapshot.orphans.pods[..],
+        &snapshot.own.namesakes[..],
     ];
     pods.into_iter()
         .any(|pods| pods_of(revision, pods).next().is_some())

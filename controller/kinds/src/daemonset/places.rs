@@ -37,7 +37,7 @@ impl<'a> Place<'a> {
 }
 
 /// All nodes.
-pub(super) struct Places<'a> {
+pub struct Places<'a> {
     /// By name.
     pub(super) by_node: BTreeMap<&'a str, Place<'a>>,
     /// Pods that are bound to no node, and may be to none but one that is gone.
@@ -162,6 +162,8 @@ pub(super) fn has_generation(snapshot: &Snapshot, pod: &Pod) -> bool {
 /// The number of its template that the DaemonSet had as one of Kubernetes' own.
 pub(super) fn template_generation(snapshot: &Snapshot) -> Option<&str> {
     snapshot
+        .scene()
+        .workload
         .annotation(DAEMONSET_TEMPLATE_GENERATION)
         .filter(|text| text.parse::<i64>().is_ok())
 }

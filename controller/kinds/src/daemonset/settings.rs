@@ -1,7 +1,6 @@
 //! The DaemonSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
 
 use berth_api::IntOrString;
-use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use berth_api::v1beta1::daemonset::{
     DEFAULT_BURST_REPLICAS, DaemonSetUpdateStrategyType, RollingUpdateDaemonSet,
 };
@@ -19,7 +18,7 @@ use super::{Snapshot, is_in_place};
 
 /// What the spec asks for, with so many nodes that shall have a pod.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Settings {
+pub struct Settings {
     /// Nodes on which pods stay at the old revision.
     pub(super) partition: usize,
     /// Nodes that may be without an available pod for an update.
@@ -38,8 +37,6 @@ pub(super) struct Settings {
     pub(super) policy: Policy,
     /// Time ready before a pod is available.
     pub(super) min_ready_seconds: i32,
-    /// Unused revisions to keep.
-    pub(super) history_limit: i32,
 }
 
 /// Reads and checks the spec, with the template as it was read. What the API server's rules refuse already is checked again:
@@ -117,10 +114,6 @@ pub(super) fn settings(
             Policy::ReCreate
         },
         min_ready_seconds: spec.min_ready_seconds,
-        history_limit: spec
-            .revision_history_limit
-            .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
-            .min(MAX_REVISION_HISTORY_LIMIT),
     })
 }
 

@@ -11,12 +11,15 @@ use berth_workload::node::Node;
 use berth_workload::node::image::NodeImage;
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::{Pod, availability};
+use berth_workload::pod_owner::{PodOwner, orphans};
+use berth_workload::podset::adopt::Orphans;
+use berth_workload::podset::ended::Ended;
 use berth_workload::podset::{Phases, split_by_selector};
 use berth_workload::revision::{self, Revision};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Ended, Orphans, Snapshot, decide, hooks, namesakes, node_of, noted, status};
+use super::{DaemonSetOwner, Snapshot, decide, namesakes, node_of, status};
 use crate::model::apiserver::{self, Objects, set_condition};
 use crate::model::kubelet::publish;
 use crate::model::{containers, health};
@@ -174,10 +177,19 @@ impl World {
             (name.as_str().into(), Arc::new(node))
         };
         Snapshot {
-            hooks: hooks(&self.set),
             set: self.set.clone(),
-            namesakes: namesakes(&self.set, &others),
-            orphans: Orphans::of(&self.set, others, orphaned),
+            own: DaemonSetOwner {
+                namesakes: namesakes(&self.set, &others),
+                assigns_by_scheduler: true,
+            },
+            orphans: orphans::<DaemonSetOwner>(
+                &self.set,
+                Orphans {
+                    pods: others,
+                    claims: Vec::new(),
+                    revisions: orphaned,
+                },
+            ),
             pods,
             strays,
             revisions,
@@ -190,7 +202,6 @@ impl World {
             phases: Phases::default(),
             gates: Gates::default(),
             resize: Ability::Off,
-            assigns_by_scheduler: true,
             seed: self.counter,
         }
     }
@@ -224,7 +235,9 @@ impl World {
         for action in plan.actions() {
             self.write(action);
         }
-        self.ended.extend(noted(&snapshot, &plan, self.now));
+        if let Some(ended) = DaemonSetOwner::ended(&snapshot, &plan, self.now) {
+            self.ended = ended;
+        }
         self.last = plan.clone();
         let status = self.status();
         Arc::make_mut(&mut self.set).status = Some(status);

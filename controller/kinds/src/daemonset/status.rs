@@ -1,72 +1,28 @@
-//! The status of a DaemonSet, from what was observed and what came of the plan.
+//! What a DaemonSet counts into its status.
 
 use berth_api::v1beta1::daemonset::DaemonSetStatus;
 use berth_workload::inplace::steps;
-use berth_workload::plan::{Outcome, Plan};
 use berth_workload::pod::{Pod, availability};
-use berth_workload::podset::history;
-use berth_workload::revision::{self, REVISION_LABEL, Recognised, short};
+use berth_workload::podset::history::Revisions;
+use berth_workload::revision::{self, REVISION_LABEL, short};
 use jiff::Timestamp;
 
+use super::Snapshot;
 use super::places::{Place, Places, has_generation};
-use super::{Snapshot, blocked};
 
-/// The status to write: equal to the one that the DaemonSet has when nothing changed. While the revision of a new template is
-/// being written, nothing is said of the new generation yet: whoever waits for it must not take the old revision's numbers for
-/// the new one's.
-pub fn status(
-    snapshot: &Snapshot,
-    plan: &Plan,
-    outcome: &Outcome,
-    now: Timestamp,
-) -> Option<DaemonSetStatus> {
-    let mut status = snapshot.set.status.clone().unwrap_or_default();
-    // Read again, and not kept since the decision: writes take their time, and a tree takes memory.
-    let template = snapshot.set.spec.template.value();
-    let places = Places::new(snapshot, &template);
-    if !snapshot.unreadable.is_empty() {
-        // Of what cannot be read nothing is counted: the numbers stay as they were told.
-        blocked::set(snapshot, &places, plan, outcome, &mut status, now);
-        return Some(status);
-    }
-    let recognised = history::recognise(&snapshot.scene(), &template);
-    let is_new = matches!(recognised, Recognised::New(_));
-    let before = snapshot
-        .set
-        .status
-        .as_ref()
-        .and_then(|status| status.collision_count)
-        .unwrap_or(0);
-    let collisions = history::collisions(before, outcome);
-    if is_new && plan.refusal.is_none() && !outcome.has_failed() {
-        return history::with_collisions(snapshot.set.status.as_ref(), collisions, |status| {
-            &mut status.collision_count
-        });
-    }
-    status.observed_generation = snapshot.set.metadata.generation.unwrap_or_default();
-    status.collision_count = Some(collisions);
-    if let Recognised::Newest(updated) | Recognised::Older(updated, _) = recognised {
-        short(&updated.metadata.name).clone_into(&mut status.update_revision);
-    }
-    // A template that could not become a revision has no pods, whatever revision was the newest before.
-    let updated = if is_new {
-        String::new()
-    } else {
-        status.update_revision.clone()
-    };
-    count(snapshot, &places, &updated, &mut status, now);
-    blocked::set(snapshot, &places, plan, outcome, &mut status, now);
-    Some(status)
-}
-
-/// Nodes, each by its first pod.
-fn count(
+/// Counts nodes, each by its first pod.
+pub(super) fn count(
     snapshot: &Snapshot,
     places: &Places<'_>,
-    updated: &str,
+    revisions: Option<&Revisions>,
     status: &mut DaemonSetStatus,
     now: Timestamp,
 ) {
+    if let Some(revisions) = revisions {
+        short(&revisions.updated.metadata.name).clone_into(&mut status.update_revision);
+    }
+    // A template that could not become a revision has no pods, whatever revision was the newest before.
+    let updated = revisions.map_or("", |revisions| short(&revisions.updated.metadata.name));
     let seconds = snapshot.set.spec.min_ready_seconds;
     let is_updated = |pod: &Pod| {
         let label = pod.metadata.label(REVISION_LABEL).unwrap_or_default();

@@ -6,16 +6,12 @@ mod names;
 mod nodes;
 mod order;
 
-use berth_api::names::condition;
-use berth_api::v1beta1::statefulset::{
-    StatefulSetCondition, StatefulSetStatus, VolumeClaimUpdateStrategyType,
-};
+use berth_api::v1beta1::statefulset::{StatefulSetStatus, VolumeClaimUpdateStrategyType};
 use berth_workload::gates::Gate;
 use berth_workload::plan::{Outcome, Plan};
 use berth_workload::podset::Uids;
 use berth_workload::stuck::{self, Cause, Grade};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Snapshot;
 use super::places::Places;
@@ -23,14 +19,14 @@ use super::settings::{self, Settings};
 
 pub use nodes::nodes_to_watch;
 
-/// Brings the condition among those of `new` up to date.
-pub(super) fn set(
+/// All that blocks the StatefulSet.
+pub(super) fn causes(
     snapshot: &Snapshot,
     plan: &Plan,
     outcome: &Outcome,
-    new: &mut StatefulSetStatus,
+    new: &StatefulSetStatus,
     now: Timestamp,
-) {
+) -> Vec<Cause> {
     let scene = snapshot.scene();
     let settings = settings::beside_template(snapshot).ok();
     let places = in_order(snapshot, settings.as_ref(), now);
@@ -59,25 +55,7 @@ pub(super) fn set(
             order::waited_for(snapshot, places, now).filter(|_| order::is_waited_for(places, plan)),
         );
     }
-    let cause = match stuck::gravest(causes, scene.workload.blocked, now) {
-        Some((_, true)) => return,
-        Some((cause, false)) => Some(cause),
-        None => None,
-    };
-    let told = new
-        .conditions
-        .iter()
-        .find(|c| c.type_ == condition::BLOCKED);
-    let since = told.and_then(|told| told.last_transition_time.clone());
-    new.conditions.retain(|c| c.type_ != condition::BLOCKED);
-    new.conditions
-        .extend(cause.map(|cause| StatefulSetCondition {
-            type_: condition::BLOCKED.to_owned(),
-            status: "True".to_owned(),
-            last_transition_time: since.or(Some(Time(now))),
-            reason: cause.reason.to_owned(),
-            message: cause.message,
-        }));
+    causes
 }
 
 /// The places of a set whose pods wait for each other.

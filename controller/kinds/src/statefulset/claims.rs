@@ -49,7 +49,7 @@ impl<'a> Templates<'a> {
             .read
             .iter()
             .map(|(template, read)| (template, read, claim_name(template, pod)));
-        let lacking = named.filter(|(.., name)| !self.snapshot.claims.contains_key(&**name));
+        let lacking = named.filter(|(.., name)| !self.snapshot.own.claims.contains_key(&**name));
         let bodies = lacking.map(|(template, read, name)| {
             new_claim(self.snapshot, read.get_or_init(|| template.value()), &name)
         });
@@ -97,7 +97,7 @@ impl Policy {
 /// Why a pod of this name cannot have its claims now.
 pub(super) fn obstacle(snapshot: &Snapshot, pod: &str) -> Option<String> {
     claim_names(&snapshot.scene().workload, pod).find_map(|name| {
-        let claim = snapshot.claims.get(&*name)?;
+        let claim = snapshot.own.claims.get(&*name)?;
         if claim.is_going() {
             return Some(format!("its claim {name} is being deleted"));
         }
@@ -116,12 +116,13 @@ pub(super) fn obstacle(snapshot: &Snapshot, pod: &str) -> Option<String> {
 
 /// Gives the claims of each pod the owners that the policy wants: before the pod is deleted by this plan, else first of all.
 pub(super) fn settle(snapshot: &Snapshot, places: &Places<'_>, plan: &mut Plan) {
-    if !snapshot.gates.has(Gate::StatefulSetAutoDeletePVC) || snapshot.claims.is_empty() {
+    if !snapshot.gates.has(Gate::StatefulSetAutoDeletePVC) || snapshot.own.claims.is_empty() {
         return;
     }
     let mut changes: BTreeMap<&str, Vec<(Action, String)>> = BTreeMap::new();
     // One of nobody may have been condemned when it was the set's.
     let orphans = snapshot
+        .own
         .others
         .values()
         .filter(|pod| pod.metadata.controller().is_none());
@@ -177,6 +178,7 @@ fn change_owners<'a>(
     let is_undone = |name: &String| {
         !condemned
             && snapshot
+                .own
                 .claims
                 .get(&**name)
                 .is_some_and(|c| has(c, POD, &pod.metadata.uid))
@@ -189,7 +191,7 @@ fn change_owners<'a>(
     let with_pod = condemned && policy.goes_with_pod;
     let with_set = policy.goes_with_set && !with_pod;
     names.into_iter().filter_map(move |name| {
-        let claim = snapshot.claims.get(&*name)?;
+        let claim = snapshot.own.claims.get(&*name)?;
         // What somebody else controls is never written.
         if claim.is_going() || claim.metadata.controller().is_some() {
             return None;
@@ -259,7 +261,7 @@ pub(super) fn without_consent(snapshot: &Snapshot) -> Vec<&str> {
         .pods
         .iter()
         .flat_map(of_pod)
-        .filter_map(|name| snapshot.claims.get(&*name));
+        .filter_map(|name| snapshot.own.claims.get(&*name));
     let refused = claims.filter(|claim| {
         !claim.is_going() && claim.metadata.controller().is_none() && !may_be_owned(claim)
     });

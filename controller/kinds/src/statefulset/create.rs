@@ -139,6 +139,7 @@ fn obstacle(snapshot: &Snapshot, name: &str) -> Option<String> {
         );
     }
     let other = snapshot
+        .own
         .others
         .get(name)
         .map(|other| who_has_the_name(other));
@@ -220,7 +221,7 @@ fn create_pod(
         lifecycle::NORMAL
     };
     lifecycle::begin(&mut body, state, now);
-    if let Some(records) = &snapshot.records {
+    if let Some(records) = &snapshot.own.records {
         pin::pin(&mut body, name, records);
     }
     let mut actions = templates.creations(name);

@@ -1,118 +1,130 @@
-//! From a snapshot to a plan.
+//! What a StatefulSet does otherwise than other owners of pods, and its rollout.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_workload::plan::{Plan, Stage, Step};
+use berth_api::v1beta1::statefulset::{StatefulSet, StatefulSetStatus};
+use berth_workload::gates::Gates;
+use berth_workload::ordinals::ordinal_of;
+use berth_workload::plan::{Outcome, Plan, Refusal};
 use berth_workload::pod::Pod;
+use berth_workload::pod::gates::OF_NEW_PODS;
+use berth_workload::pod_owner::PodOwner;
+use berth_workload::pod_owner::decide::proceed;
 use berth_workload::podset::history::{self, Revisions};
-use berth_workload::podset::{Uids, hooks, release, unreadable, update};
-use berth_workload::{launch, predownload, stuck};
+use berth_workload::podset::{Blocked, Hooks, Workload, adopt, release, update};
+use berth_workload::predownload;
+use berth_workload::resource::STATEFUL_SETS;
+use berth_workload::stuck::{self, Cause};
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::places::Places;
 use super::settings::{Settings, settings};
-use super::{Snapshot, adopt, blocked, choose, claims, create, leaving};
+use super::{Snapshot, StatefulSetOwner, min_ready_seconds};
+use super::{blocked, choose, claims, create, leaving, status};
 
-/// Decides what to do for a StatefulSet now: creations first, then deletions, then updates.
-pub fn decide(snapshot: &Snapshot, now: Timestamp) -> Plan {
-    let mut plan = Plan::default();
-    if snapshot.set.metadata.deletion_timestamp.is_none() {
-        fill(snapshot, &mut plan, now);
-        plan.join_steps_by_object(hooks::takes_away);
-        snapshot.phases.forget();
-    }
-    plan
-}
+impl PodOwner for StatefulSetOwner {
+    type Object = StatefulSet;
+    type Status = StatefulSetStatus;
+    type Places<'a> = ();
+    type Settings = Settings;
+    type Ended = ();
 
-fn fill(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
-    let scene = snapshot.scene();
-    stuck::watch(&scene, plan, now);
-    blocked::watch(snapshot, plan, now);
-    if let Some(refusal) = unreadable::refusal(&scene) {
-        bring_to_end(&snapshot.readable(), plan, now);
-        return scene.refuse(plan, refusal);
-    }
-    // The one time that it is read: as a tree it may take a hundred times its text, and goes with the decision's end.
-    let template = snapshot.set.spec.template.value();
-    let settings = match settings(snapshot, &template) {
-        Ok(settings) => settings,
-        Err(refusal) => {
-            bring_to_end(snapshot, plan, now);
-            return scene.refuse(plan, refusal);
-        }
-    };
-    match revisions(snapshot, &template) {
-        Ok((revisions, renumber)) => {
-            plan.add_stage("revision", renumber.into_iter().collect());
-            roll_out(snapshot, &template, &settings, &revisions, plan, now);
-        }
-        Err(stages) => {
-            bring_to_end(snapshot, plan, now);
-            let steps = stages.last().and_then(|stage| stage.steps.first());
-            let reason = steps.map_or_else(String::new, |step| {
-                format!("waits for its revision: {}", step.reason)
-            });
-            plan.wait(reason);
-            plan.stages.extend(stages);
-            claims::settle(snapshot, &Places::new(snapshot, &settings, now), plan);
+    fn workload(set: &StatefulSet, _: Gates) -> Workload<'_> {
+        let (spec, status) = (&set.spec, set.status.as_ref());
+        Workload {
+            selector: &spec.selector,
+            claim_templates: &spec.volume_claim_templates,
+            hooks: Hooks::from(&spec.lifecycle),
+            min_ready_seconds: min_ready_seconds(spec),
+            gates: &OF_NEW_PODS,
+            // Kubernetes stores a template with its defaults: so its revisions are found, and its pods stay theirs.
+            meets_by_meaning: true,
+            history_limit: spec.revision_history_limit,
+            current_revision: status.map_or("", |status| &status.current_revision),
+            collisions: status.and_then(|s| s.collision_count).unwrap_or(0),
+            blocked: status.and_then(|status| Blocked::of(&status.conditions)),
+            ..Workload::plain(STATEFUL_SETS, &set.metadata, &spec.template)
         }
     }
-}
 
-/// Whatever is wrong or unknown: updates that are under way are brought to their end, and none begins.
-fn bring_to_end(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
-    let scene = snapshot.scene();
-    update::settle(&scene, None, plan, now);
-    hooks::proceed(&scene, None, &Uids::new(), &snapshot.pods, plan, now);
-    launch::release(&snapshot.pods, plan);
-}
-
-/// The revisions to work with, once those of nobody are taken over. Claim templates are no part of one.
-fn revisions(
-    snapshot: &Snapshot,
-    template: &Value,
-) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
-    let adopted = adopt::revisions(snapshot);
-    if !adopted.is_empty() {
-        return Err(adopted);
+    fn status(set: &StatefulSet) -> &Option<StatefulSetStatus> {
+        &set.status
     }
-    history::revisions(&snapshot.scene(), template, BTreeMap::new()).map_err(|stage| vec![stage])
-}
 
-/// Towards the pods that are wanted, of the revision that is.
-fn roll_out(
-    snapshot: &Snapshot,
-    template: &Value,
-    settings: &Settings,
-    revisions: &Revisions,
-    plan: &mut Plan,
-    now: Timestamp,
-) {
-    let scene = snapshot.scene();
-    release::release(&scene, plan);
-    let places = Places::new(snapshot, settings, now);
-    let returning = leaving::returning(snapshot, &places);
-    let leaving = leaving::leaving(snapshot, settings, &places, &returning, plan, now);
-    let is_staying = |pod: &&Arc<Pod>| pod.is_active() && !leaving.uids.contains(&pod.metadata.uid);
-    let pods: Vec<Arc<Pod>> = snapshot.pods.iter().filter(is_staying).cloned().collect();
-    let ahead = settings.predownload(snapshot);
-    let knobs = settings.knobs(&ahead);
-    let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
-    let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
-    let chosen = choose::choose(
-        snapshot, settings, &places, revisions, &leaving, &holding, plan,
-    );
-    update::settle(&scene, Some(&chosen), plan, now);
-    hooks::proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
-    launch::release(&pods, plan);
-    adopt::pods(snapshot, plan);
-    create::create(snapshot, settings, &places, revisions, plan, now);
-    plan.add_stage("delete", leaving.steps);
-    predownload::plan(&scene, &knobs, template, revisions, stand, plan);
-    update::update(&scene, &chosen, settings.grace, plan, now);
-    claims::settle(snapshot, &places, plan);
-    history::drop_history(&scene, settings.history_limit, revisions, &pods, plan);
-    stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
+    fn is_orphan(workload: &Workload<'_>, pod: &Pod) -> bool {
+        ordinal_of(workload.name(), &pod.metadata.name).is_some()
+    }
+
+    fn places(_: &Snapshot, _: &Value) {}
+
+    fn settings(snapshot: &Snapshot, template: &Value, (): &()) -> Result<Settings, Refusal> {
+        settings(snapshot, template)
+    }
+
+    fn watch(snapshot: &Snapshot, plan: &mut Plan, now: Timestamp) {
+        blocked::watch(snapshot, plan, now);
+    }
+
+    /// Claim templates are no part of a revision.
+    fn await_revision(snapshot: &Snapshot, settings: &Settings, plan: &mut Plan, now: Timestamp) {
+        claims::settle(snapshot, &Places::new(snapshot, settings, now), plan);
+    }
+
+    /// Towards the pods that are wanted, of the revision that is.
+    fn roll_out(
+        snapshot: &Snapshot,
+        template: &Value,
+        (settings, ()): (Settings, ()),
+        revisions: Revisions,
+        plan: &mut Plan,
+        now: Timestamp,
+    ) {
+        let (settings, revisions) = (&settings, &revisions);
+        let scene = snapshot.scene();
+        release::release(&scene, plan);
+        let places = Places::new(snapshot, settings, now);
+        let returning = leaving::returning(snapshot, &places);
+        let leaving = leaving::leaving(snapshot, settings, &places, &returning, plan, now);
+        let is_staying =
+            |pod: &&Arc<Pod>| pod.is_active() && !leaving.uids.contains(&pod.metadata.uid);
+        let pods: Vec<Arc<Pod>> = snapshot.pods.iter().filter(is_staying).cloned().collect();
+        let ahead = settings.predownload(snapshot);
+        let knobs = settings.knobs(&ahead);
+        let stand = predownload::stand(&scene, &knobs, revisions, &pods, now);
+        let holding = predownload::Holding::new(&scene, &knobs, revisions, &stand, now);
+        let chosen = choose::choose(
+            snapshot, settings, &places, revisions, &leaving, &holding, plan,
+        );
+        proceed(&scene, Some(&chosen), &returning, &pods, plan, now);
+        adopt::pods(&scene.workload, &snapshot.orphans.pods, plan);
+        create::create(snapshot, settings, &places, revisions, plan, now);
+        plan.add_stage("delete", leaving.steps);
+        predownload::plan(&scene, &knobs, template, revisions, stand, plan);
+        update::update(&scene, &chosen, settings.grace, plan, now);
+        claims::settle(snapshot, &places, plan);
+        history::drop_history(&scene, revisions, &pods, plan);
+        stuck::tell_of_unavailable(&pods, settings.min_ready_seconds, plan, now);
+    }
+
+    fn count(
+        snapshot: &Snapshot,
+        _: (&Value, &()),
+        revisions: Option<&Revisions>,
+        outcome: &Outcome,
+        status: &mut StatefulSetStatus,
+        now: Timestamp,
+    ) {
+        status::set(snapshot, revisions, outcome, status, now);
+    }
+
+    fn causes(
+        snapshot: &Snapshot,
+        (): &(),
+        (plan, outcome): (&Plan, &Outcome),
+        status: &StatefulSetStatus,
+        now: Timestamp,
+    ) -> Vec<Cause> {
+        blocked::causes(snapshot, plan, outcome, status, now)
+    }
 }

@@ -66,7 +66,12 @@ impl Sizes {
         snapshot: &'a Snapshot,
         pod: &'a str,
     ) -> impl Iterator<Item = (&'a Size, &'a Arc<Claim>)> {
-        let claim = move |size: &'a Size| snapshot.claims.get(&*format!("{}-{pod}", size.template));
+        let claim = move |size: &'a Size| {
+            snapshot
+                .own
+                .claims
+                .get(&*format!("{}-{pod}", size.template))
+        };
         let all = self
             .0
             .iter()
@@ -79,6 +84,7 @@ impl Sizes {
         let count = |size: &Size, is: &dyn Fn(&Claim) -> bool| {
             let claims = snapshot.pods.iter().filter_map(|pod| {
                 snapshot
+                    .own
                     .claims
                     .get(&*format!("{}-{}", size.template, pod.metadata.name))
                     .filter(|c| !c.is_going())

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::statefulset::StatefulSet;
+use berth_workload::gates::Gates;
 use berth_workload::inplace::steps;
 use berth_workload::ordinals::ordinal_of;
 use berth_workload::pod::{Pod, availability};
+use berth_workload::pod_owner::PodOwner;
 use berth_workload::podset::history::Revisions;
 use jiff::Timestamp;
 
@@ -14,7 +16,7 @@ use berth_workload::podset::claim_template;
 
 use super::growth::Growth;
 use super::settings::{Settings, ordinals};
-use super::{Snapshot, workload};
+use super::{Snapshot, StatefulSetOwner};
 
 /// Pods that one plan creates at most.
 pub(super) const MOST_CREATIONS: usize = 256;
@@ -146,7 +148,7 @@ pub fn names_to_look_at(
     pods: &[Arc<Pod>],
     counts_start: bool,
 ) -> (Vec<String>, Vec<String>) {
-    let workload = workload(set);
+    let workload = StatefulSetOwner::workload(set, Gates::default());
     let Ok(ordinals) = ordinals(&set.spec, counts_start) else {
         return Default::default();
     };
@@ -173,7 +175,7 @@ pub fn former_claims<'a>(
     set: &StatefulSet,
     pods: impl IntoIterator<Item = &'a Arc<Pod>>,
 ) -> Vec<String> {
-    let workload = workload(set);
+    let workload = StatefulSetOwner::workload(set, Gates::default());
     pods.into_iter()
         .flat_map(|pod| claim_template::former_claim_names(&workload, pod))
         .collect()

@@ -1,7 +1,6 @@
 //! The StatefulSet's spec as decisions use it: defaults filled in, numbers made absolute, and refused where it makes no sense.
 
 use berth_api::IntOrString;
-use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use berth_api::v1beta1::statefulset::{
     PodManagementPolicy, PodUpdatePolicy, RollingUpdateStatefulSetStrategy, StatefulSetSpec,
     StatefulSetUpdateStrategyType,
@@ -22,7 +21,7 @@ use super::{Snapshot, min_ready_seconds};
 
 /// What the spec asks for.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Settings {
+pub struct Settings {
     /// Which pods there are to be.
     pub(super) ordinals: Ordinals,
     /// All at once, and not one after the other.
@@ -47,8 +46,6 @@ pub(super) struct Settings {
     pub(super) grace: SignedDuration,
     /// Time ready before a pod is available.
     pub(super) min_ready_seconds: i32,
-    /// Unused revisions to keep.
-    pub(super) history_limit: i32,
 }
 
 /// Reads and checks the spec, with the template as it was read. What the API server's rules refuse already is checked again:
@@ -142,10 +139,6 @@ pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> 
         policy: policy(rolling.pod_update_policy),
         grace: SignedDuration::from_secs(i64::from(grace)),
         min_ready_seconds: min_ready_seconds(spec),
-        history_limit: spec
-            .revision_history_limit
-            .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
-            .min(MAX_REVISION_HISTORY_LIMIT),
     })
 }
 

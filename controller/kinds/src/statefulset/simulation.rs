@@ -11,6 +11,8 @@ use berth_workload::inplace::resize::Ability;
 use berth_workload::node::image::NodeImage;
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::{Pod, availability};
+use berth_workload::pod_owner::orphans;
+use berth_workload::podset::adopt::Orphans;
 use berth_workload::podset::{Phases, split_by_selector};
 use berth_workload::resource::CLAIMS;
 use berth_workload::revision::{self, Revision};
@@ -19,7 +21,7 @@ use serde_json::{Value, json};
 
 use berth_workload::ordinals::ordinal_of;
 
-use super::{Orphans, Snapshot, decide, former_claims, names_to_look_at, status};
+use super::{Snapshot, StatefulSetOwner, decide, former_claims, names_to_look_at, status};
 use crate::model::apiserver::{self, Objects, set_condition};
 use crate::model::claims::Claims;
 use crate::model::kubelet::publish;
@@ -152,26 +154,37 @@ impl World {
         revision::sort(&mut revisions);
         Snapshot {
             set: self.set.clone(),
-            others: named
-                .into_iter()
-                .map(|pod| (pod.metadata.name.clone(), pod.clone()))
-                .collect(),
-            orphans: Orphans::of(&self.set, others.clone(), orphaned),
-            claims: seen
-                .map(|claim| (claim.metadata.name.clone(), claim))
-                .collect(),
+            own: StatefulSetOwner {
+                others: named
+                    .into_iter()
+                    .map(|pod| (pod.metadata.name.clone(), pod.clone()))
+                    .collect(),
+                claims: seen
+                    .map(|claim| (claim.metadata.name.clone(), claim))
+                    .collect(),
+                ..StatefulSetOwner::default()
+            },
+            orphans: orphans::<StatefulSetOwner>(
+                &self.set,
+                Orphans {
+                    pods: others.clone(),
+                    claims: Vec::new(),
+                    revisions: orphaned,
+                },
+            ),
             pods,
             strays,
-            records: None,
             revisions,
             node_images: self.nodes(),
             jobs: Some(Vec::new()),
             unreadable: Vec::new(),
+            overlapping: Vec::new(),
             nodes: BTreeMap::new(),
-            watched_nodes: BTreeMap::new(),
+            ended: (),
             phases: Phases::default(),
             gates: self.gates,
             resize: Ability::Off,
+            seed: 0,
         }
     }
 

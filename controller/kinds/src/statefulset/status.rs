@@ -1,69 +1,38 @@
-//! The status of a StatefulSet, from what was observed and what came of the plan.
+//! What a StatefulSet counts into its status.
 
 use berth_api::names::condition;
 use berth_api::v1beta1::statefulset::{StatefulSetCondition, StatefulSetStatus};
 use berth_workload::inplace::steps;
-use berth_workload::plan::{Deed, Outcome, Plan, Verb};
+use berth_workload::plan::{Deed, Outcome, Verb};
 use berth_workload::pod::{Pod, availability};
-use berth_workload::podset::history::{self, Revisions};
+use berth_workload::podset::history::Revisions;
 use berth_workload::resource::{CLAIMS, PODS};
-use berth_workload::revision::{self, REVISION_LABEL, Recognised};
+use berth_workload::revision::{self, REVISION_LABEL};
 use berth_workload::selector::Selector;
 use berth_workload::stuck;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::growth::Sizes;
-use super::{Snapshot, blocked, places, settings};
+use super::{Snapshot, places, settings};
 
-/// The status to write: equal to the one that the StatefulSet has when nothing changed. While the revision of a new template is
-/// being written, nothing is said of the new generation yet: whoever waits for it must not take the old revision's numbers for
-/// the new one's.
-pub fn status(
+/// Counts pods into the status and sets the conditions beside `Blocked`.
+pub(super) fn set(
     snapshot: &Snapshot,
-    plan: &Plan,
+    revisions: Option<&Revisions>,
     outcome: &Outcome,
+    status: &mut StatefulSetStatus,
     now: Timestamp,
-) -> Option<StatefulSetStatus> {
-    let mut status = snapshot.set.status.clone().unwrap_or_default();
-    if !snapshot.unreadable.is_empty() {
-        // Of what cannot be read nothing is counted: the numbers stay as they were told.
-        blocked::set(snapshot, plan, outcome, &mut status, now);
-        return Some(status);
-    }
-    // Read again, and not kept since the decision: writes take their time, and a tree takes memory.
-    let template = snapshot.set.spec.template.value();
-    let recognised = history::recognise(&snapshot.scene(), &template);
-    let is_new = matches!(recognised, Recognised::New(_));
-    let before = snapshot
-        .set
-        .status
-        .as_ref()
-        .and_then(|status| status.collision_count)
-        .unwrap_or(0);
-    let collisions = history::collisions(before, outcome);
-    if is_new && plan.refusal.is_none() && !outcome.has_failed() {
-        return history::with_collisions(snapshot.set.status.as_ref(), collisions, |status| {
-            &mut status.collision_count
-        });
-    }
-    status.observed_generation = snapshot.set.metadata.generation.unwrap_or_default();
+) {
     status.label_selector = Selector::new(&snapshot.set.spec.selector)
         .map(|s| s.to_string())
         .unwrap_or_default();
-    status.collision_count = Some(collisions);
-    if let Recognised::Newest(updated) | Recognised::Older(updated, _) = recognised {
-        let revisions = Revisions::new(&snapshot.scene(), updated);
+    if let Some(revisions) = revisions {
         status.update_revision = revisions.updated.metadata.name.to_string();
         status.current_revision = revisions.current.metadata.name.to_string();
     }
     // A template that could not become a revision has no pods, whatever revision was the newest before.
-    let updated = if is_new {
-        String::new()
-    } else {
-        status.update_revision.clone()
-    };
-    count(snapshot, &updated, &mut status, now);
+    let updated = revisions.map_or("", |revisions| &revisions.updated.metadata.name);
+    count(snapshot, updated, status, now);
     let may_complete = |settings: settings::Settings| {
         !settings.keeps_current && status.replicas == number(settings.ordinals.len())
     };
@@ -77,8 +46,6 @@ pub fn status(
     }
     status.volume_claims = Sizes::of(snapshot).status(snapshot);
     failures(snapshot, outcome, &mut status.conditions, now);
-    blocked::set(snapshot, plan, outcome, &mut status, now);
-    Some(status)
 }
 
 /// Pods as they are; of those that go, only that they are there.
@@ -122,33 +89,13 @@ fn failures(
             && matches!(deed.verb, Verb::Patch | Verb::PatchStatus | Verb::Delete);
         pods || deed == Deed::of(Verb::Patch, CLAIMS)
     };
-    let set = snapshot.scene().workload.name();
+    let workload = snapshot.scene().workload;
     let sides = [
         (condition::FAILED_CREATE_POD, outcome.first(is_creation)),
         (condition::FAILED_UPDATE_POD, outcome.first(is_update)),
     ];
     for (type_, message) in sides {
-        let told = conditions.iter().find(|c| c.type_ == type_);
-        let Some(message) = message else {
-            conditions.retain(|c| c.type_ != type_);
-            continue;
-        };
-        let words = |text: &str| stuck::without_names(text, set);
-        if told.is_some_and(|told| told.status == "True" && words(&told.message) == words(&message))
-        {
-            continue;
-        }
-        let since = told
-            .filter(|told| told.status == "True")
-            .and_then(|told| told.last_transition_time.clone());
-        conditions.retain(|c| c.type_ != type_);
-        conditions.push(StatefulSetCondition {
-            type_: type_.to_owned(),
-            status: "True".to_owned(),
-            last_transition_time: since.or(Some(Time(now))),
-            reason: String::new(),
-            message,
-        });
+        stuck::set_failure(conditions, &workload, (type_, message), now);
     }
 }
 

@@ -3,18 +3,15 @@
 //! CloneSets and Advanced StatefulSets have the condition `Blocked`, which is passed on. Kubernetes' own
 //! kinds say no more than that a deadline has passed, so that their pods are read here.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::names::condition;
 use berth_api::template::PodTemplate;
 use berth_api::v1beta1::uniteddeployment::{Subset, UnitedDeployment};
 use berth_workload::gates::Gates;
-use berth_workload::inplace::resize::Ability;
 use berth_workload::plan::Plan;
 use berth_workload::pod::Pod;
 use berth_workload::podset::{Blocked, Phases, Scene, Workload};
-use berth_workload::revision::PodLabels;
 use berth_workload::stuck::{self, Cause};
 use berth_workload::untyped_workload::WorkloadCondition;
 use jiff::Timestamp;
@@ -155,42 +152,16 @@ fn of_pods(
     pods: &[Arc<Pod>],
     now: Timestamp,
 ) -> Vec<Cause> {
-    let (node_images, nodes, phases) = (BTreeMap::new(), BTreeMap::new(), Phases::default());
-    let template = PodTemplate::default();
+    let (template, phases) = (PodTemplate::default(), Phases::default());
     let seen = Workload {
-        resource: workload.kind.resource(),
-        metadata: &workload.object.metadata,
         selector: &united.spec.selector,
-        template: &template,
-        claim_templates: &[],
-        lifecycle: None,
-        min_ready_seconds: 0,
-        pods_to_delete: &[],
-        labels: PodLabels {
-            short: false,
-            template_hash: false,
-            on_revisions: false,
-        },
-        gates: &[],
-        meets_by_meaning: false,
-        tells_replacements: false,
-        current_revision: "",
-        collisions: 0,
-        blocked: None,
+        ..Workload::plain(
+            workload.kind.resource(),
+            &workload.object.metadata,
+            &template,
+        )
     };
-    let scene = Scene {
-        workload: seen,
-        pods,
-        strays: &[],
-        revisions: &[],
-        node_images: &node_images,
-        nodes: &nodes,
-        jobs: None,
-        unreadable: &[],
-        phases: &phases,
-        gates: Gates::default(),
-        resize: Ability::default(),
-    };
+    let scene = Scene::plain(seen, pods, &[], &phases, Gates::default());
     stuck::of_pods(&scene, &Plan::default(), now)
 }
 

@@ -6,17 +6,18 @@
 use std::sync::Arc;
 
 use super::Workload;
+use crate::claim::Claim;
 use crate::inplace::steps;
-use crate::plan::{Action, Event, Stage, Step, Target};
+use crate::plan::{Action, Event, Plan, Stage, Step, Target};
 use crate::pod::{Metadata, Pod};
-use crate::revision::{HASH_LABEL, Revision, short};
+use crate::revision::{HASH_LABEL, REVISION_LABEL, Revision, short};
 use crate::selector::Selector;
 
 /// Objects that one plan takes over at most.
 pub const MOST: usize = 64;
 
 /// Nobody's, not going, and in the namespace of the workload.
-pub fn is_nobodys(workload: &Workload<'_>, metadata: &Metadata) -> bool {
+fn is_nobodys(workload: &Workload<'_>, metadata: &Metadata) -> bool {
     metadata.controller().is_none()
         && metadata.deletion_timestamp.is_none()
         && workload.namespace() == &*metadata.namespace
@@ -34,9 +35,65 @@ pub fn is_named_and_selected(
         && selector.matches(|key| metadata.label(key))
 }
 
-/// Is the revision's name made of its hash?
-pub fn is_revision(revision: &Revision) -> bool {
-    revision.metadata.label(HASH_LABEL) == Some(short(&revision.metadata.name))
+/// Whether the revision's name is made of its hash.
+fn is_revision(workload: &Workload<'_>, revision: &Revision) -> bool {
+    let label = |key| revision.metadata.label(key);
+    // Revisions of Kubernetes' and OpenKruise's DaemonSets have the label that their pods have.
+    let of_pods = || workload.labels.on_revisions.then(|| label(REVISION_LABEL));
+    let hash = label(HASH_LABEL).or_else(|| of_pods().flatten());
+    hash == Some(short(&revision.metadata.name))
+}
+
+/// Objects without a controller that a workload may adopt, in no order.
+#[derive(Debug, Clone, Default)]
+pub struct Orphans {
+    /// Pods.
+    pub pods: Vec<Arc<Pod>>,
+    /// Claims.
+    pub claims: Vec<Arc<Claim>>,
+    /// Revisions.
+    pub revisions: Vec<Arc<Revision>>,
+}
+
+impl Orphans {
+    /// Keeps what an earlier workload of this name may have left: claims that `is_left` admits, and pods and revisions that
+    /// are named after the workload and selected by it besides.
+    pub fn of(
+        self,
+        workload: &Workload<'_>,
+        is_left: impl Fn(&Metadata) -> bool,
+        is_pod: impl Fn(&Pod) -> bool,
+    ) -> Self {
+        // As for nearly every decision.
+        if self.pods.is_empty() && self.claims.is_empty() && self.revisions.is_empty() {
+            return self;
+        }
+        let Ok(selector) = Selector::new(workload.selector) else {
+            return Self::default();
+        };
+        let is_left = |metadata: &Metadata| is_nobodys(workload, metadata) && is_left(metadata);
+        let is_ours = |metadata: &Metadata| {
+            is_left(metadata) && is_named_and_selected(workload, &selector, metadata)
+        };
+        let Self {
+            mut pods,
+            mut claims,
+            mut revisions,
+        } = self;
+        pods.retain(|pod| is_ours(&pod.metadata) && is_pod(pod));
+        claims.retain(|claim| is_left(&claim.metadata));
+        revisions.retain(|revision| is_ours(&revision.metadata) && is_revision(workload, revision));
+        Self {
+            pods,
+            claims,
+            revisions,
+        }
+    }
+
+    /// Whether a pod of this name is to be adopted.
+    pub fn has_pod(&self, name: &str) -> bool {
+        self.pods.iter().any(|pod| *pod.metadata.name == *name)
+    }
 }
 
 /// Takes over the revisions. Empty if there are none.
@@ -57,6 +114,15 @@ pub fn revisions(workload: &Workload<'_>, orphans: &[Arc<Revision>]) -> Vec<Stag
         )
     };
     confirmed(workload, orphans.iter().take(MOST).map(adopt).collect())
+}
+
+/// Adopts pods before any is created, deleted or updated.
+pub fn pods(workload: &Workload<'_>, orphans: &[Arc<Pod>], plan: &mut Plan) {
+    let steps = orphans
+        .iter()
+        .take(MOST)
+        .map(|orphan| pod(workload, orphan));
+    plan.stages.extend(confirmed(workload, steps.collect()));
 }
 
 /// Takes over a pod.

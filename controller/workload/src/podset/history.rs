@@ -5,9 +5,11 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_api::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use serde_json::{Value, json};
 
 use super::{Scene, claim_template};
+use crate::condition::WorkloadStatus;
 use crate::plan::{Action, Body, Deed, Event, Failure, Outcome, Plan, Stage, Step, Verb};
 use crate::pod::Pod;
 use crate::resource::CONTROLLER_REVISIONS;
@@ -106,13 +108,9 @@ pub fn collisions(before: i32, outcome: &Outcome) -> i32 {
 }
 
 /// The status until the revision of a new template is written: the present one, with the number of collisions if that differs.
-pub fn with_collisions<S: Clone + Default>(
-    present: Option<&S>,
-    collisions: i32,
-    count: impl Fn(&mut S) -> &mut Option<i32>,
-) -> Option<S> {
+pub fn with_collisions<S: WorkloadStatus>(present: Option<&S>, collisions: i32) -> Option<S> {
     let mut status = present.cloned().unwrap_or_default();
-    let known = count(&mut status);
+    let known = status.collision_count();
     if known.unwrap_or(0) == collisions {
         return present.cloned();
     }
@@ -220,13 +218,7 @@ fn new_revision(
 }
 
 /// Revisions that nothing uses go beyond the limit, but only while nothing else is to do: history is never in a hurry.
-pub fn drop_history(
-    scene: &Scene<'_>,
-    limit: i32,
-    revisions: &Revisions,
-    pods: &[Arc<Pod>],
-    plan: &mut Plan,
-) {
+pub fn drop_history(scene: &Scene<'_>, revisions: &Revisions, pods: &[Arc<Pod>], plan: &mut Plan) {
     if !plan.is_idle() {
         return;
     }
@@ -239,6 +231,10 @@ pub fn drop_history(
                     .is_some_and(|l| revision::same(l, name))
             })
     };
+    let limit = scene.workload.history_limit;
+    let limit = limit
+        .unwrap_or(DEFAULT_REVISION_HISTORY_LIMIT)
+        .min(MAX_REVISION_HISTORY_LIMIT);
     let dropped = revision::beyond_limit(scene.revisions, limit, in_use);
     let steps = dropped.iter().map(|revision| {
         let reason = format!(

@@ -32,19 +32,6 @@ pub(crate) enum Turn {
     Held,
 }
 
-fn pre_delete<'a>(scene: &Scene<'a>) -> Option<&'a LifecycleHook> {
-    scene.workload.lifecycle?.pre_delete.as_ref()
-}
-
-fn pre_normal<'a>(scene: &Scene<'a>) -> Option<&'a LifecycleHook> {
-    scene.workload.lifecycle?.pre_normal.as_ref()
-}
-
-/// The hook around updates in place.
-pub(crate) fn in_place_update<'a>(scene: &Scene<'a>) -> Option<&'a LifecycleHook> {
-    scene.workload.lifecycle?.in_place_update.as_ref()
-}
-
 /// Pods held before their deletion that are wanted again, because there are fewer others than replicas: those that would
 /// be deleted last. None where a hook takes pods out of service: their owner has sent the traffic away for good.
 pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids {
@@ -73,27 +60,26 @@ pub fn returning(scene: &Scene<'_>, replicas: usize, pods: &[Arc<Pod>]) -> Uids 
 
 /// May pods that are held before their deletion come back? Not where a hook takes pods out of service.
 pub fn may_return(scene: &Scene<'_>) -> bool {
-    !scene.workload.lifecycle.is_some_and(|hooks| {
-        [&hooks.pre_delete, &hooks.in_place_update]
-            .into_iter()
-            .flatten()
-            .any(|hook| hook.mark_pod_not_ready)
-    })
+    let hooks = scene.workload.hooks;
+    ![hooks.pre_delete, hooks.in_place_update]
+        .into_iter()
+        .flatten()
+        .any(|hook| hook.mark_pod_not_ready)
 }
 
 /// Does a hook hold a new pod before it serves?
 pub fn holds_new(scene: &Scene<'_>) -> bool {
-    pre_normal(scene).is_some_and(hook::is_any)
+    scene.workload.hooks.pre_normal.is_some_and(hook::is_any)
 }
 
 /// Does a hook hold the pod before its deletion?
 pub fn holds_deletion(scene: &Scene<'_>, pod: &Pod) -> bool {
-    hook::holds(pre_delete(scene), pod)
+    hook::holds(scene.workload.hooks.pre_delete, pod)
 }
 
 /// A pod that nothing holds, as the object of its deletion: as it was seen, where its owner could hold it by now.
 pub(crate) fn target_of_deletion(scene: &Scene<'_>, pod: &Pod) -> Target {
-    if pre_delete(scene).is_some_and(hook::is_any) {
+    if scene.workload.hooks.pre_delete.is_some_and(hook::is_any) {
         return steps::target_as_seen(pod);
     }
     steps::target_unless_it_serves(pod)
@@ -108,7 +94,7 @@ pub fn hold_deletion(
     for_update: bool,
     now: Timestamp,
 ) -> Option<Step> {
-    let hook = pre_delete(scene)?;
+    let hook = scene.workload.hooks.pre_delete?;
     let is_told = lifecycle::state(pod) == PREPARING_DELETE;
     let mut patch = PodPatch::default();
     if !is_told {
@@ -150,7 +136,7 @@ pub(crate) fn before_update(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Tur
     if is_done_in_service(scene, pod) {
         return Turn::Held;
     }
-    let Some(hook) = in_place_update(scene) else {
+    let Some(hook) = scene.workload.hooks.in_place_update else {
         return Turn::Go;
     };
     let mut patch = PodPatch::default();
@@ -178,7 +164,11 @@ pub(crate) fn before_update(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Tur
 /// An update that nothing holds begins only with the pod as it was seen: its owner could hold it by now.
 pub(crate) fn unless_held_by_now(scene: &Scene<'_>, pod: &Pod, update: &mut [Action]) {
     if lifecycle::state(pod) != UPDATING
-        && in_place_update(scene).is_some_and(hook::is_any)
+        && scene
+            .workload
+            .hooks
+            .in_place_update
+            .is_some_and(hook::is_any)
         && let Some(Action::PatchPod { target, .. } | Action::PatchPodStatus { target, .. }) =
             update.first_mut()
     {
@@ -192,7 +182,7 @@ pub(crate) fn after_update(scene: &Scene<'_>, pod: &Pod) -> Option<&'static str>
         PREPARING_DELETE | PREPARING_NORMAL => None,
         // Its hook's owner was told of no update, and is not waited for.
         "" | NORMAL => Some(NORMAL),
-        _ if hook::is_whole(in_place_update(scene), pod) => Some(NORMAL),
+        _ if hook::is_whole(scene.workload.hooks.in_place_update, pod) => Some(NORMAL),
         _ => Some(UPDATED),
     }
 }
@@ -262,10 +252,12 @@ fn next(
             NORMAL,
             "is scheduled: its readiness gates open, and it serves from when it is ready",
         )),
-        UPDATED if !is_chosen && hook::is_whole(in_place_update(scene), pod) => Some((
-            NORMAL,
-            "is updated, and has all of hook inPlaceUpdate again",
-        )),
+        UPDATED if !is_chosen && hook::is_whole(scene.workload.hooks.in_place_update, pod) => {
+            Some((
+                NORMAL,
+                "is updated, and has all of hook inPlaceUpdate again",
+            ))
+        }
         PREPARING_UPDATE
             if !steps::is_under_way(pod) && chosen.is_some_and(|chosen| !chosen.waits(pod)) =>
         {
@@ -280,7 +272,7 @@ fn next(
 
 /// Has a pod that was not in service yet all that it needs?
 fn is_normal(scene: &Scene<'_>, pod: &Pod) -> bool {
-    !pod.spec.node_name.is_empty() && hook::is_whole(pre_normal(scene), pod)
+    !pod.spec.node_name.is_empty() && hook::is_whole(scene.workload.hooks.pre_normal, pod)
 }
 
 /// The state of a pod that was held before its deletion, and is wanted again. `None`: its update in place is settled
@@ -335,21 +327,26 @@ fn waits_for(scene: &Scene<'_>, pod: &Pod) -> Option<String> {
     };
     let (present, missing) = (hook::present, hook::missing);
     match lifecycle::state(pod) {
-        PREPARING_NORMAL => held(pre_normal(scene), "preNormal", missing, "until the pod has"),
+        PREPARING_NORMAL => held(
+            scene.workload.hooks.pre_normal,
+            "preNormal",
+            missing,
+            "until the pod has",
+        ),
         PREPARING_UPDATE => held(
-            in_place_update(scene),
+            scene.workload.hooks.in_place_update,
             "inPlaceUpdate",
             present,
             "as long as the pod has",
         ),
         UPDATED => held(
-            in_place_update(scene),
+            scene.workload.hooks.in_place_update,
             "inPlaceUpdate",
             missing,
             "until the pod has again",
         ),
         PREPARING_DELETE => held(
-            pre_delete(scene),
+            scene.workload.hooks.pre_delete,
             "preDelete",
             present,
             "as long as the pod has",

@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 pub use phases::Phases;
 pub use release::split_by_selector;
 pub use scene::Unreadable;
-pub use scene::{Blocked, Scene, Workload};
+pub use scene::{Blocked, Hooks, Scene, Workload};
 
 /// Uids of pods.
 pub type Uids = BTreeSet<Box<str>>;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use berth_api::lifecycle::Lifecycle;
+use berth_api::lifecycle::{Lifecycle, LifecycleHook};
+use berth_api::names::condition;
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::template::{PodTemplate, VolumeClaimTemplate};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
@@ -12,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::Value;
 
 use super::Phases;
+use crate::condition::StatusCondition;
 use crate::gates::Gates;
 use crate::inplace::exact::NodeFacts;
 use crate::inplace::resize::Ability;
@@ -67,7 +69,7 @@ pub struct Workload<'a> {
     /// What each pod has a claim from.
     pub claim_templates: &'a [VolumeClaimTemplate],
     /// Its hooks.
-    pub lifecycle: Option<&'a Lifecycle>,
+    pub hooks: Hooks<'a>,
     /// Seconds that a pod is ready before it is available.
     pub min_ready_seconds: i32,
     /// Names of pods that its author asked to be deleted.
@@ -78,6 +80,8 @@ pub struct Workload<'a> {
     pub gates: &'static [&'static str],
     /// A template is also that of a revision that means the same and spells out more: so that no pod has another label for it.
     pub meets_by_meaning: bool,
+    /// Unused revisions to keep, if its spec says it.
+    pub history_limit: Option<i32>,
     /// The event of a pod that goes for a new one in a rollout says so; else it is that of any deletion.
     pub tells_replacements: bool,
     /// Its status names this revision as that from which a rollout goes.
@@ -88,6 +92,30 @@ pub struct Workload<'a> {
     pub blocked: Option<Blocked<'a>>,
 }
 
+/// The lifecycle hooks of a workload.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Hooks<'a> {
+    /// Before a pod is deleted.
+    pub pre_delete: Option<&'a LifecycleHook>,
+    /// Around an update in place.
+    pub in_place_update: Option<&'a LifecycleHook>,
+    /// Before a new pod serves.
+    pub pre_normal: Option<&'a LifecycleHook>,
+}
+
+impl<'a> From<&'a Option<Lifecycle>> for Hooks<'a> {
+    fn from(lifecycle: &'a Option<Lifecycle>) -> Self {
+        let Some(lifecycle) = lifecycle else {
+            return Self::default();
+        };
+        Self {
+            pre_delete: lifecycle.pre_delete.as_ref(),
+            in_place_update: lifecycle.in_place_update.as_ref(),
+            pre_normal: lifecycle.pre_normal.as_ref(),
+        }
+    }
+}
+
 /// A condition `Blocked` that was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocked<'a> {
@@ -95,6 +123,18 @@ pub struct Blocked<'a> {
     pub reason: &'a str,
     /// A whole sentence.
     pub message: &'a str,
+}
+
+impl<'a> Blocked<'a> {
+    /// The condition among those of a status, if it is `True`.
+    pub fn of(conditions: &'a [impl StatusCondition]) -> Option<Self> {
+        let mut all = conditions.iter().map(StatusCondition::fields);
+        all.find(|c| c.type_ == condition::BLOCKED && c.is_true)
+            .map(|c| Self {
+                reason: c.reason,
+                message: c.message,
+            })
+    }
 }
 
 impl fmt::Display for Workload<'_> {
@@ -109,7 +149,43 @@ impl fmt::Display for Workload<'_> {
     }
 }
 
+/// A selector of nothing.
+static NO_SELECTOR: LabelSelector = LabelSelector {
+    match_expressions: None,
+    match_labels: None,
+};
+static NO_IMAGES: BTreeMap<Box<str>, Arc<NodeImage>> = BTreeMap::new();
+static NO_NODES: BTreeMap<Box<str>, Arc<Node>> = BTreeMap::new();
+
 impl<'a> Workload<'a> {
+    /// A workload whose pods are neither selected nor updated.
+    pub fn plain(resource: Resource, metadata: &'a ObjectMeta, template: &'a PodTemplate) -> Self {
+        Self {
+            resource,
+            metadata,
+            selector: &NO_SELECTOR,
+            template,
+            claim_templates: &[],
+            hooks: Hooks::default(),
+            min_ready_seconds: 0,
+            pods_to_delete: &[],
+            labels: PodLabels::default(),
+            gates: &[],
+            meets_by_meaning: false,
+            history_limit: None,
+            tells_replacements: false,
+            current_revision: "",
+            collisions: 0,
+            blocked: None,
+        }
+    }
+
+    /// The value of an annotation.
+    pub fn annotation(&self, key: &str) -> Option<&'a str> {
+        let annotations = self.metadata.annotations.as_ref()?;
+        annotations.get(key).map(String::as_str)
+    }
+
     /// Its name.
     pub fn name(&self) -> &'a str {
         self.metadata.name.as_deref().unwrap_or_default()
@@ -126,7 +202,30 @@ impl<'a> Workload<'a> {
     }
 }
 
-impl Scene<'_> {
+impl<'a> Scene<'a> {
+    /// What a decision reads of pods that are neither updated nor spread.
+    pub fn plain(
+        workload: Workload<'a>,
+        pods: &'a [Arc<Pod>],
+        unreadable: &'a [Unreadable],
+        phases: &'a Phases,
+        gates: Gates,
+    ) -> Self {
+        Self {
+            workload,
+            pods,
+            strays: &[],
+            revisions: &[],
+            node_images: &NO_IMAGES,
+            nodes: &NO_NODES,
+            jobs: None,
+            unreadable,
+            phases,
+            gates,
+            resize: Ability::default(),
+        }
+    }
+
     /// What the pod's node reports about it; empty where it does not.
     pub fn facts(&self, pod: &Pod) -> NodeFacts {
         self.node_images

@@ -262,7 +262,7 @@ fn advance(
         labels: scene.workload.labels,
         patch,
         grace,
-        announce: hooks::in_place_update(scene).is_some(),
+        announce: scene.workload.hooks.in_place_update.is_some(),
     };
     match steps::advance(pod, &phase, &update, now) {
         Next::Wait(time) => {

@@ -10,6 +10,7 @@
 
 pub mod announced;
 mod cause;
+mod condition;
 mod container;
 mod pod;
 mod refused;
@@ -28,6 +29,7 @@ use crate::pod::{Pod, availability};
 use crate::podset::{Scene, Uids};
 
 pub use cause::{Cause, Grade, gravest, without_names};
+pub use condition::{set_blocked, set_failure};
 pub use container::NO_IMAGE;
 pub use refused::is_of_write;
 pub use unavailable::tell_of_unavailable;

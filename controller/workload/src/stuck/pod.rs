@@ -293,16 +293,16 @@ fn resize(scene: &Scene<'_>, pod: &Pod, now: Timestamp) -> Option<Cause> {
 
 /// A hook that nobody has released.
 fn hook(scene: &Scene<'_>, pod: &Pod) -> Option<Cause> {
-    let hooks = scene.workload.lifecycle?;
+    let hooks = scene.workload.hooks;
     let state = lifecycle::state(pod);
     let (name, hook, holds) = match state {
-        PREPARING_DELETE => ("preDelete", &hooks.pre_delete, true),
-        PREPARING_UPDATE => ("inPlaceUpdate", &hooks.in_place_update, true),
-        UPDATED => ("inPlaceUpdate", &hooks.in_place_update, false),
-        PREPARING_NORMAL => ("preNormal", &hooks.pre_normal, false),
+        PREPARING_DELETE => ("preDelete", hooks.pre_delete, true),
+        PREPARING_UPDATE => ("inPlaceUpdate", hooks.in_place_update, true),
+        UPDATED => ("inPlaceUpdate", hooks.in_place_update, false),
+        PREPARING_NORMAL => ("preNormal", hooks.pre_normal, false),
         _ => return None,
     };
-    let hook = hook.as_ref()?;
+    let hook = hook?;
     let parts = if holds {
         hook::present(hook, pod)
     } else {

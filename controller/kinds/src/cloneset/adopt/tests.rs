@@ -1,9 +1,12 @@
 use std::sync::Arc;
 
+use berth_workload::pod_owner::orphans;
+use berth_workload::podset::adopt::Orphans;
 use berth_workload::resource::PODS;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
+use super::super::CloneSetOwner;
 use super::super::simulation::{World, template};
 use super::*;
 
@@ -139,25 +142,16 @@ fn what_was_never_left_by_a_predecessor_is_nobodys() {
     for (what, change) in changes {
         let world = left(1);
         let mut pod = world.pods.values().next().unwrap().clone();
-        let pods = |pod: &Value| {
-            vec![Arc::new(
-                serde_json::from_value::<Pod>(pod.clone()).unwrap(),
-            )]
+        let adoptable = |pod: &Value| {
+            let all = Orphans {
+                pods: vec![Arc::new(serde_json::from_value(pod.clone()).unwrap())],
+                ..Orphans::default()
+            };
+            orphans::<CloneSetOwner>(&world.set, all).pods.len()
         };
-        assert_eq!(
-            Orphans::of(&world.set, pods(&pod), vec![], vec![])
-                .pods
-                .len(),
-            1
-        );
+        assert_eq!(adoptable(&pod), 1);
         change(&mut pod["metadata"]);
-        assert_eq!(
-            Orphans::of(&world.set, pods(&pod), vec![], vec![])
-                .pods
-                .len(),
-            0,
-            "{what}"
-        );
+        assert_eq!(adoptable(&pod), 0, "{what}");
     }
 }
 

@@ -263,11 +263,13 @@ impl Views {
         let (pods, strays) =
             split_by_selector(&set.spec.selector, foreign.pods(&set, self.pods.all()));
         let claims = foreign.claims(&set, self.claims.all());
-        let orphans = Orphans::of(
+        let orphans = orphans::<CloneSetOwner>(
             &set,
-            self.pods.all(),
-            self.claims.all(),
-            self.revisions.all(),
+            Orphans {
+                pods: self.pods.all(),
+                claims: self.claims.all(),
+                revisions: self.revisions.all(),
+            },
         );
         Snapshot {
             set,
@@ -275,7 +277,7 @@ impl Views {
             revisions,
             pods,
             strays,
-            claims,
+            own: CloneSetOwner { claims },
             orphans,
             ..self.world.beside()
         }

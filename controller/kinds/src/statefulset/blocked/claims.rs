@@ -22,6 +22,7 @@ const MOST_NAMED: usize = 10;
 pub(super) fn in_the_way(snapshot: &Snapshot) -> impl Iterator<Item = Cause> {
     let workload = snapshot.scene().workload;
     let going = snapshot
+        .own
         .claims
         .values()
         .filter(|claim| claim.is_going() && template(snapshot, &claim.metadata.name).is_some());
@@ -105,7 +106,7 @@ pub(super) fn refused(
         outcome.failures.iter().cloned().partition(is_of_class);
     let causes = cannot_grow.iter().map(|failure| {
         let claim = &failure.object;
-        let known = snapshot.claims.get(&**claim);
+        let known = snapshot.own.claims.get(&**claim);
         let class = known.and_then(|claim| claim.spec.storage_class_name.as_deref());
         let class = class.map_or_else(|| "its StorageClass".to_owned(), |class| format!("StorageClass {class}"));
         let size = known.and_then(|claim| claim.spec.resources.requests.storage.as_deref()).unwrap_or("what it was");

@@ -11,6 +11,7 @@ use super::lasting::LASTING;
 pub(super) fn taken(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = Cause> {
     let workload = snapshot.scene().workload;
     snapshot
+        .own
         .others
         .iter()
         .filter(|(name, _)| !snapshot.orphans.has_pod(name))

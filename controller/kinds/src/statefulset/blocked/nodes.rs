@@ -44,6 +44,7 @@ pub(super) fn causes(snapshot: &Snapshot) -> impl Iterator<Item = (&Arc<Pod>, Ca
 fn terminating(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
     let due = pod.metadata.deletion_timestamp?;
     let node = snapshot
+        .own
         .watched_nodes
         .get(&pod.spec.node_name)
         .filter(|node| !node.ready)?;
@@ -62,7 +63,7 @@ fn terminating(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
 
 /// A pod that is to run where the one before it of its name did, on a node that takes no pods.
 fn pinned(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
-    let records = snapshot.records.as_deref()?;
+    let records = snapshot.own.records.as_deref()?;
     let record = pinned_by(pod, records)?;
     let (what, remedy) = no_place(snapshot, record)?;
     let (node, name) = (&record.node_name, &pod.metadata.name);
@@ -91,7 +92,7 @@ fn pinned(snapshot: &Snapshot, pod: &Pod) -> Option<Cause> {
 
 /// Why no pod can be where the record says, and what helps.
 fn no_place(snapshot: &Snapshot, record: &PodState) -> Option<(&'static str, &'static str)> {
-    match snapshot.watched_nodes.get(&*record.node_name) {
+    match snapshot.own.watched_nodes.get(&*record.node_name) {
         None => Some(("is gone", "bring it back")),
         Some(node) if node.cordoned => Some(("is cordoned", "uncordon it")),
         Some(node) if !node.ready => Some(("is not ready", "bring it back")),

@@ -114,7 +114,7 @@ fn a_pod_that_does_not_go_names_its_node_if_that_is_not_ready() {
         let mut snapshot = with_pod(&world, "db-1", patch);
         let names: Vec<_> = nodes_to_watch(&snapshot.pods, None).into_iter().collect();
         assert_eq!(names, ["node".into()], "{what}");
-        snapshot.watched_nodes = nodes(&[node]);
+        snapshot.own.watched_nodes = nodes(&[node]);
         let (told, message) = told_when_it_has_lasted(&snapshot, what);
         assert_eq!(told, reason, "{what}: {message}");
         has_words(&message, &words);
@@ -133,7 +133,7 @@ fn a_node_that_is_lost_after_the_pod_was_told_is_told_in_its_place() {
     let first = status(&snapshot, &plan, &Outcome::default(), at(61)).unwrap();
     assert_eq!(first.conditions[0].reason, "PodTerminating");
     Arc::make_mut(&mut snapshot.set).status = Some(first);
-    snapshot.watched_nodes = nodes(&[node("node", false, false)]);
+    snapshot.own.watched_nodes = nodes(&[node("node", false, false)]);
     assert_eq!(
         told(&snapshot, &Outcome::default(), 90).unwrap().0,
         "NodeNotReady"
@@ -213,14 +213,14 @@ fn a_pod_that_is_bound_to_where_it_was_names_the_node_that_takes_none() {
         ),
     ] {
         let mut snapshot = with_pod(&world, "db-1", &unscheduled(by));
-        snapshot.records = records(required.clone());
-        let watched = nodes_to_watch(&snapshot.pods, snapshot.records.as_deref());
+        snapshot.own.records = records(required.clone());
+        let watched = nodes_to_watch(&snapshot.pods, snapshot.own.records.as_deref());
         assert_eq!(
             watched.contains("n1"),
             by == "keep" && !required.is_null(),
             "{what}"
         );
-        snapshot.watched_nodes = nodes(&all);
+        snapshot.own.watched_nodes = nodes(&all);
         let (told, message) = told_when_it_has_lasted(&snapshot, what);
         assert_eq!(told, reason, "{what}: {message}");
         has_words(&message, &words);
@@ -244,7 +244,7 @@ fn forgetting_names_all_pods_that_wait_and_its_end() {
                  "requiredPersistentTopology": {"keys": ["kubernetes.io/hostname"]}},
         "status": {"observedGeneration": 1, "podStates": {"db-0": state, "db-1": state, "db-2": state}},
     });
-    snapshot.records = Some(Arc::new(serde_json::from_value(records).unwrap()));
+    snapshot.own.records = Some(Arc::new(serde_json::from_value(records).unwrap()));
     let (_, message) = told(&snapshot, &Outcome::default(), 61).unwrap();
     has_words(
         &message,
@@ -342,9 +342,12 @@ fn a_claim_that_its_class_does_not_let_grow_names_the_class() {
     ] {
         let world = growing(1, &json!({}), &json!([]));
         let mut snapshot = world.snapshot();
-        let mut claim = (*snapshot.claims["data-db-0"]).clone();
+        let mut claim = (*snapshot.own.claims["data-db-0"]).clone();
         claim.spec.resources.requests.storage = Some("1Gi".into());
-        snapshot.claims.insert("data-db-0".into(), Arc::new(claim));
+        snapshot
+            .own
+            .claims
+            .insert("data-db-0".into(), Arc::new(claim));
         let (told, message) =
             told(&snapshot, &refused(deed, "data-db-0", code, message), 0).unwrap();
         assert_eq!(told, reason, "{code} {message}");

@@ -1,0 +1,96 @@
+//! From a snapshot to a plan.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{PodOwner, Snapshot};
+use crate::plan::{Plan, Stage, Step};
+use crate::pod::Pod;
+use crate::podset::chosen::Chosen;
+use crate::podset::history::Revisions;
+use crate::podset::{Scene, Uids, adopt, hooks, overlap, unreadable, update};
+use crate::{launch, stuck};
+
+/// Decides what to do for an owner of pods now.
+pub fn decide<K: PodOwner>(snapshot: &Snapshot<K>, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let metadata = snapshot.scene().workload.metadata;
+    if metadata.deletion_timestamp.is_none() {
+        fill(snapshot, &mut plan, now);
+        plan.join_steps_by_object(hooks::takes_away);
+        snapshot.phases.forget();
+    }
+    plan
+}
+
+fn fill<K: PodOwner>(snapshot: &Snapshot<K>, plan: &mut Plan, now: Timestamp) {
+    let scene = snapshot.scene();
+    stuck::watch(&scene, plan, now);
+    K::watch(snapshot, plan, now);
+    overlap::tell(&scene.workload, &snapshot.overlapping, plan);
+    if let Some(refusal) = unreadable::refusal(&scene) {
+        bring_to_end(&snapshot.readable(), plan, now);
+        return scene.refuse(plan, refusal);
+    }
+    // As a tree a template may take a hundred times its text, so it is read once and dropped with the decision's end.
+    let template = scene.workload.template.value();
+    let places = K::places(snapshot, &template);
+    let settings = match K::settings(snapshot, &template, &places) {
+        Ok(settings) => settings,
+        Err(refusal) => {
+            bring_to_end(snapshot, plan, now);
+            return scene.refuse(plan, refusal);
+        }
+    };
+    match revisions(snapshot, &template, plan, now) {
+        Ok((revisions, renumber)) => {
+            plan.add_stage("revision", renumber.into_iter().collect());
+            let chosen = (settings, places);
+            K::roll_out(snapshot, &template, chosen, revisions, plan, now);
+        }
+        Err(stages) => {
+            bring_to_end(snapshot, plan, now);
+            if let Some(step) = stages.last().and_then(|stage| stage.steps.first()) {
+                plan.wait(format!("waits for its revision: {}", step.reason));
+            }
+            plan.stages.extend(stages);
+            K::await_revision(snapshot, &settings, plan, now);
+        }
+    }
+}
+
+fn revisions<K: PodOwner>(
+    snapshot: &Snapshot<K>,
+    template: &Value,
+    plan: &mut Plan,
+    now: Timestamp,
+) -> Result<(Revisions, Option<Step>), Vec<Stage>> {
+    let adopted = adopt::revisions(&snapshot.scene().workload, &snapshot.orphans.revisions);
+    if adopted.is_empty() {
+        K::revisions(snapshot, template, plan, now)
+    } else {
+        Err(adopted)
+    }
+}
+
+/// Brings updates that are under way to their end and begins none.
+fn bring_to_end<K: PodOwner>(snapshot: &Snapshot<K>, plan: &mut Plan, now: Timestamp) {
+    let (scene, pods) = (snapshot.scene(), &snapshot.pods);
+    proceed(&scene, None, &Uids::new(), pods, plan, now);
+}
+
+/// Takes pods whose update or hook is under way one step further, and lets containers start that waited for others.
+pub fn proceed(
+    scene: &Scene<'_>,
+    chosen: Option<&Chosen>,
+    returning: &Uids,
+    pods: &[Arc<Pod>],
+    plan: &mut Plan,
+    now: Timestamp,
+) {
+    update::settle(scene, chosen, plan, now);
+    hooks::proceed(scene, chosen, returning, pods, plan, now);
+    launch::release(pods, plan);
+}

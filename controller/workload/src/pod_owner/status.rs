@@ -1,0 +1,52 @@
+//! The status of an owner of pods, from what was observed and what came of the plan.
+
+use jiff::Timestamp;
+
+use super::{PodOwner, Snapshot};
+use crate::condition::WorkloadStatus;
+use crate::plan::{Outcome, Plan};
+use crate::podset::history::{self, Revisions};
+use crate::revision::Recognised;
+use crate::stuck;
+
+/// The status to write: equal to the present one when nothing changed. While the revision of a new template is being written,
+/// the status says nothing of the new generation, because a client that waits for that would take the old revision's numbers for it.
+pub fn status<K: PodOwner>(
+    snapshot: &Snapshot<K>,
+    plan: &Plan,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> Option<K::Status> {
+    let scene = snapshot.scene();
+    let present = K::status(&snapshot.set).as_ref();
+    let mut status = present.cloned().unwrap_or_default();
+    // Read again, and not kept since the decision: writes take their time, and a tree takes memory.
+    let template = scene.workload.template.value();
+    let places = K::places(snapshot, &template);
+    // While an object cannot be read, the numbers stay as they were.
+    if snapshot.unreadable.is_empty() {
+        let updated = match history::recognise(&scene, &template) {
+            Recognised::Newest(updated) | Recognised::Older(updated, _) => Some(updated),
+            Recognised::New(_) => None,
+        };
+        let collisions = history::collisions(scene.workload.collisions, outcome);
+        if updated.is_none() && plan.refusal.is_none() && !outcome.has_failed() {
+            return history::with_collisions(present, collisions);
+        }
+        *status.observed_generation() = scene.workload.metadata.generation.unwrap_or_default();
+        *status.collision_count() = Some(collisions);
+        let revisions = updated.map(|updated| Revisions::new(&scene, updated));
+        let read = (&template, &places);
+        K::count(
+            snapshot,
+            read,
+            revisions.as_ref(),
+            outcome,
+            &mut status,
+            now,
+        );
+    }
+    let causes = K::causes(snapshot, &places, (plan, outcome), &status, now);
+    stuck::set_blocked(status.conditions(), &scene.workload, causes, now);
+    Some(status)
+}

@@ -48,6 +48,11 @@ pub fn set(conditions: &mut Vec<Condition>, mut new: Condition) {
     }
 }
 
+/// A number of pods as statuses have it.
+pub fn number(pods: usize) -> i32 {
+    i32::try_from(pods).unwrap_or(i32::MAX)
+}
+
 /// The API's times have no fractions.
 pub fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)

@@ -6,6 +6,7 @@ use berth_api::names::condition;
 use berth_api::v1beta1::broadcastjob::{
     BroadcastJobStatus, FailurePolicyType, JobCondition, phase,
 };
+use berth_workload::condition::number;
 use berth_workload::plan::{Deed, Outcome, Plan, Verb};
 use berth_workload::resource::PODS;
 use jiff::Timestamp;
@@ -162,8 +163,4 @@ fn begun(plan: &Plan, outcome: &Outcome) -> usize {
         .filter(|stage| is_checked && stage.name == CREATE)
         .map(|stage| stage.steps.len());
     steps.sum::<usize>().saturating_sub(failed.len())
-}
-
-fn number(value: usize) -> i32 {
-    i32::try_from(value).unwrap_or(i32::MAX)
 }

@@ -12,7 +12,7 @@ use berth_workload::pod::{Metadata, Pod, availability, spread};
 use berth_workload::pod_owner::PodOwner;
 use berth_workload::pod_owner::decide::proceed;
 use berth_workload::podset::history::{self, Revisions};
-use berth_workload::podset::new_pod::new_pod;
+use berth_workload::podset::new_pod::{creation, new_pod};
 use berth_workload::podset::{Blocked, Hooks, Uids, Workload, hooks, release, update};
 use berth_workload::predownload;
 use berth_workload::resource::CLONE_SETS;
@@ -356,12 +356,7 @@ fn leaving(
             continue;
         }
         disruptions -= usize::from(available);
-        let step = if hooks::holds_deletion(&scene, &pod) {
-            hooks::hold_deletion(&scene, &pod, reason, false, now)
-        } else {
-            Some(update::delete(&scene, &pod, reason))
-        };
-        if let Some(step) = step {
+        if let Some(step) = update::leave(&scene, &pod, reason, now) {
             leaving.steps.push(step);
             leaving.uids.insert(pod.metadata.uid.clone());
         }
@@ -387,21 +382,9 @@ fn create(
     actions.push(Action::CreatePod {
         body: Body::from(&body),
     });
-    Step {
-        actions,
-        reason: format!(
-            "{have} pods of {wanted}: creates {name} at {}",
-            revision.metadata.name
-        ),
-        done: Some(Event {
-            warning: false,
-            reason: "SuccessfulCreate",
-            message: format!("succeed to create pod {name}"),
-        }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedCreate",
-            message: format!("failed to create pod {name}"),
-        }),
-    }
+    let reason = format!(
+        "{have} pods of {wanted}: creates {name} at {}",
+        revision.metadata.name
+    );
+    creation(actions, reason, &name)
 }

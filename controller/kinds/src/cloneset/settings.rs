@@ -10,7 +10,7 @@ use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
 use berth_workload::launch;
 use berth_workload::plan::Refusal;
-use berth_workload::podset::spec::{check_claim_templates, check_selector};
+use berth_workload::podset::spec::{check_claim_templates, check_selector, refusal};
 use berth_workload::podset::way::Policy;
 use berth_workload::predownload::{self, Knobs};
 use berth_workload::prepull;
@@ -45,16 +45,8 @@ pub struct Settings {
 /// The refusal names the object, the field, the value and the remedy.
 pub fn settings(snapshot: &Snapshot, template: &Value) -> Result<Settings, Refusal> {
     let settings = beside_template(snapshot)?;
-    launch::priorities(template).map_err(|problem| refusal(snapshot, problem))?;
+    launch::priorities(template).map_err(|problem| refusal(&snapshot.scene().workload, problem))?;
     Ok(settings)
-}
-
-fn refusal(snapshot: &Snapshot, (field, problem): (&str, String)) -> Refusal {
-    let message = format!("{}: spec.{field}: {problem}", snapshot.scene().workload);
-    Refusal {
-        reason: "InvalidSpec",
-        message,
-    }
 }
 
 /// The same without a look at the template.
@@ -63,8 +55,8 @@ fn refusal(snapshot: &Snapshot, (field, problem): (&str, String)) -> Refusal {
 /// As [`settings`].
 pub(super) fn beside_template(snapshot: &Snapshot) -> Result<Settings, Refusal> {
     let spec = &snapshot.set.spec;
-    let refuse = |problem: (&str, String)| refusal(snapshot, problem);
     let workload = snapshot.scene().workload;
+    let refuse = |problem: (&str, String)| refusal(&workload, problem);
     check_selector(&workload).map_err(refuse)?;
     check_claim_templates(&workload)?;
     predownload::check(&workload)?;

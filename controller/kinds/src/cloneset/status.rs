@@ -2,6 +2,7 @@
 
 use berth_api::names::condition;
 use berth_api::v1beta1::cloneset::{CloneSetCondition, CloneSetStatus};
+use berth_workload::condition::number;
 use berth_workload::inplace::steps;
 use berth_workload::plan::{Deed, Outcome, Verb};
 use berth_workload::pod::availability;
@@ -107,8 +108,4 @@ fn failures(
     ] {
         stuck::set_failure(conditions, &workload, (type_, message), now);
     }
-}
-
-fn number(value: usize) -> i32 {
-    i32::try_from(value).unwrap_or(i32::MAX)
 }

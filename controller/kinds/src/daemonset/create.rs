@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::names::label::POD_TEMPLATE_GENERATION;
 use berth_workload::node::placement::{pin_to_node, tolerate_as_daemon};
-use berth_workload::plan::{Action, Body, Event, Plan, Step};
+use berth_workload::plan::{Action, Body, Plan, Step};
 use berth_workload::pod::availability;
 use berth_workload::podset::history::Revisions;
 use berth_workload::podset::ids::fresh_ids;
-use berth_workload::podset::new_pod::new_pod;
+use berth_workload::podset::new_pod::{creation, new_pod};
 use berth_workload::revision::Revision;
 use berth_workload::rollout::repair;
 use jiff::{SignedDuration, Timestamp};
@@ -162,25 +162,14 @@ fn step(
             is_updated.then_some(generation),
         );
     }
-    Step {
-        actions: vec![Action::CreatePod {
-            body: Body::from(&body),
-        }],
-        reason: format!(
-            "node {node} shall have a pod: creates {name} at {}",
-            revision.metadata.name
-        ),
-        done: Some(Event {
-            warning: false,
-            reason: "SuccessfulCreate",
-            message: format!("succeed to create pod {name}"),
-        }),
-        failed: Some(Event {
-            warning: true,
-            reason: "FailedCreate",
-            message: format!("failed to create pod {name}"),
-        }),
-    }
+    let actions = vec![Action::CreatePod {
+        body: Body::from(&body),
+    }];
+    let reason = format!(
+        "node {node} shall have a pod: creates {name} at {}",
+        revision.metadata.name
+    );
+    creation(actions, reason, &name)
 }
 
 /// The number of its template is what a pod counts as updated by: one of another revision has none, whatever that says.

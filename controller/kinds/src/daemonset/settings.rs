@@ -7,7 +7,7 @@ use berth_api::v1beta1::daemonset::{
 use berth_workload::gates::Gate;
 use berth_workload::intstr::{self, Round};
 use berth_workload::plan::Refusal;
-use berth_workload::podset::spec::check_selector;
+use berth_workload::podset::spec::{check_selector, refusal};
 use berth_workload::podset::way::Policy;
 use berth_workload::predownload::{self, Annotated, Knobs};
 use berth_workload::selector::Selector;
@@ -51,13 +51,7 @@ pub(super) fn settings(
 ) -> Result<Settings, Refusal> {
     let spec = &snapshot.set.spec;
     let workload = snapshot.scene().workload;
-    let refuse = |(field, problem): (&str, String)| {
-        let message = format!("{workload}: spec.{field}: {problem}");
-        Refusal {
-            reason: "InvalidSpec",
-            message,
-        }
-    };
+    let refuse = |problem: (&str, String)| refusal(&workload, problem);
     check_selector(&workload).map_err(refuse)?;
     predownload::check(&workload)?;
     prepull::check(&workload)?;

@@ -1,6 +1,7 @@
 //! What a DaemonSet counts into its status.
 
 use berth_api::v1beta1::daemonset::DaemonSetStatus;
+use berth_workload::condition::number;
 use berth_workload::inplace::steps;
 use berth_workload::pod::{Pod, availability};
 use berth_workload::podset::history::Revisions;
@@ -45,10 +46,6 @@ pub(super) fn count(
     status.number_unavailable = status.desired_number_scheduled - status.number_available;
     let has_none = |place: &&Place<'_>| !place.is_wanted() && !place.pods.is_empty();
     status.number_misscheduled = number(places.by_node.values().filter(has_none).count());
-}
-
-fn number(value: usize) -> i32 {
-    i32::try_from(value).unwrap_or(i32::MAX)
 }
 
 /// Whether a status is written at once: each node has an available pod of the newest revision from now on, for which users wait.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_api::v1beta1::imagepulljob::ImagePullJobStatus;
+use berth_workload::condition::number;
 use berth_workload::node::image::name;
 use berth_workload::node::image::room::Full;
 use berth_workload::plan::{Action, Deed, Outcome, Plan, Verb};
@@ -194,8 +195,4 @@ fn some(nodes: &[&str]) -> String {
         0 => first,
         more => format!("{first} and {more} more"),
     }
-}
-
-fn number(value: usize) -> i32 {
-    i32::try_from(value).unwrap_or(i32::MAX)
 }

@@ -154,13 +154,7 @@ fn why_replaced(snapshot: &Snapshot, pod: &Arc<Pod>, returning: &Uids) -> Option
 
 impl Leaving {
     fn take(&mut self, snapshot: &Snapshot, pod: &Pod, reason: &str, now: Timestamp) {
-        let scene = snapshot.scene();
-        let step = if hooks::holds_deletion(&scene, pod) {
-            hooks::hold_deletion(&scene, pod, reason, false, now)
-        } else {
-            Some(update::delete(&scene, pod, reason))
-        };
-        if let Some(step) = step {
+        if let Some(step) = update::leave(&snapshot.scene(), pod, reason, now) {
             self.steps.push(step);
             self.uids.insert(pod.metadata.uid.clone());
         }

@@ -2,6 +2,7 @@
 
 use berth_api::names::condition;
 use berth_api::v1beta1::statefulset::{StatefulSetCondition, StatefulSetStatus};
+use berth_workload::condition::number;
 use berth_workload::inplace::steps;
 use berth_workload::plan::{Deed, Outcome, Verb};
 use berth_workload::pod::{Pod, availability};
@@ -97,8 +98,4 @@ fn failures(
     for (type_, message) in sides {
         stuck::set_failure(conditions, &workload, (type_, message), now);
     }
-}
-
-fn number(value: usize) -> i32 {
-    i32::try_from(value).unwrap_or(i32::MAX)
 }

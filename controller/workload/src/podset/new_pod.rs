@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Scene, claim_template};
 use crate::launch;
+use crate::plan::{Action, Event, Step};
 use crate::revision::Revision;
 
 /// The whole pod, from the template of `revision`, which is read once for all pods. Labels of the workload's own kind are
@@ -25,6 +26,24 @@ pub fn new_pod(scene: &Scene<'_>, revision: &Revision, template: &Value, name: &
     claim_template::mount(workload, name, &mut spec);
     launch::hold_back(template, &mut spec, name);
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+}
+
+/// The step that creates a pod of this name.
+pub fn creation(actions: Vec<Action>, reason: String, name: &str) -> Step {
+    Step {
+        actions,
+        reason,
+        done: Some(Event {
+            warning: false,
+            reason: "SuccessfulCreate",
+            message: format!("succeed to create pod {name}"),
+        }),
+        failed: Some(Event {
+            warning: true,
+            reason: "FailedCreate",
+            message: format!("failed to create pod {name}"),
+        }),
+    }
 }
 
 /// The metadata of a new pod of any workload: the template's, with the pod's name, its namespace and its one owner.

@@ -7,6 +7,14 @@ use super::Workload;
 use crate::plan::Refusal;
 use crate::selector::Selector;
 
+/// The refusal of a field below `spec`.
+pub fn refusal(workload: &Workload<'_>, (field, problem): (&str, String)) -> Refusal {
+    Refusal {
+        reason: "InvalidSpec",
+        message: format!("{workload}: spec.{field}: {problem}"),
+    }
+}
+
 /// The selector must be sound, select something, and match the pods that the template makes.
 ///
 /// # Errors

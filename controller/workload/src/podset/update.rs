@@ -354,6 +354,14 @@ fn replace(
     Some(step)
 }
 
+/// The step that deletes a pod or has its hook told, if there is one now.
+pub fn leave(scene: &Scene<'_>, pod: &Pod, reason: &str, now: Timestamp) -> Option<Step> {
+    if hooks::holds_deletion(scene, pod) {
+        return hooks::hold_deletion(scene, pod, reason, false, now);
+    }
+    Some(delete(scene, pod, reason))
+}
+
 /// The step that deletes a pod.
 pub fn delete(scene: &Scene<'_>, pod: &Pod, reason: &str) -> Step {
     let name = &pod.metadata.name;

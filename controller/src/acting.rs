@@ -16,8 +16,8 @@ use berth_workload::stuck;
 use kube::Client;
 use serde::Serialize;
 
+use crate::budgets::PodBudgets;
 use crate::injection::Injection;
-use crate::pod_budgets::PodBudgets;
 use crate::pod_pinning::PodPinning;
 
 /// Shared by all controllers.

@@ -1,6 +1,7 @@
 //! The controller: what it is started with, what it reads, who acts, and what it serves.
 
 mod acting;
+mod budgets;
 mod change;
 mod clusters;
 mod command;
@@ -21,7 +22,6 @@ mod overlapping;
 mod ownership_tests;
 mod paced;
 mod pod_asks;
-mod pod_budgets;
 mod pod_pinning;
 mod pod_states;
 mod podset;

@@ -30,13 +30,13 @@ use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::acting::Acting;
+use crate::budgets::review::refusals::Refusals;
+use crate::budgets::{self, BudgetStores, PodBudgets};
 use crate::clusters::{self, Answering, Clusters};
 use crate::controllers::{self, Starter};
 use crate::injection::{Injection, InjectionStores};
 use crate::kinds::Kinds;
 use crate::pod_asks::{AllGated, AllRequests, PodAsks};
-use crate::pod_budgets::refusals::Refusals;
-use crate::pod_budgets::{self, BudgetStores, PodBudgets};
 use crate::pod_pinning::PodPinning;
 use crate::reads::{Follow, Stores};
 use crate::resize;
@@ -121,7 +121,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
     let has_budgets = [POD_UNAVAILABLE_BUDGETS, DISTRIBUTED_POD_DISRUPTION_BUDGETS]
         .map(|resource| kinds.has(resource.kind))
         .contains(&true);
-    let parts = pod_budgets::Parts {
+    let parts = budgets::Parts {
         client: client.clone(),
         clusters: clusters.clone(),
         asks: asks.clone(),
@@ -130,7 +130,7 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         refusals: refusals.clone(),
         in_copies: false,
     };
-    let settings = pod_budgets::Settings {
+    let settings = budgets::Settings {
         gates,
         protected: injection.protected().clone(),
         fails_open: flags.budgets_fail_open,

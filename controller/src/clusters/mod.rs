@@ -29,7 +29,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, timeout};
 
-use crate::pod_budgets::find::{Found, LARGEST, MISSING, find};
+use crate::budgets::federation::find::{Found, LARGEST, MISSING, find};
 use contexts::Contexts;
 use pulse::{Lease, Pulse};
 pub(crate) use seen::Known;

@@ -25,12 +25,12 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::acting::{Acting, LARGE};
+use crate::budgets::BudgetStores;
 use crate::change::{self, each};
 use crate::controller::Controller;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::paced::Paced;
-use crate::pod_budgets::BudgetStores;
 use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;

@@ -33,13 +33,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::acting::Acting;
+use crate::budgets::BudgetStores;
 use crate::change::each;
 use crate::controller::Controller;
 use crate::custom_resources::requests_of_pod;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::paced::at_latest;
-use crate::pod_budgets::BudgetStores;
 use crate::reads::Reader;
 use crate::watched::Watched;
 use anyhow::Context;

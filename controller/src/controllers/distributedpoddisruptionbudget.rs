@@ -1,5 +1,5 @@
 //! The DistributedPodDisruptionBudget controller: counts the budget's own pods, settles what was granted, and keeps the native budget
-//! that tells of it. Who grants is [`crate::pod_budgets`], on every replica.
+//! that tells of it. Who grants is [`crate::budgets`], on every replica.
 
 mod members;
 
@@ -28,15 +28,15 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::acting::Acting;
+use crate::budgets::BudgetStores;
+use crate::budgets::views::{self, Views};
+use crate::budgets::{Budget, PodBudgets, told_of};
 use crate::change::each;
 use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::paced::{Paced, at_latest, awaited_pace, nothing_is_urgent};
-use crate::pod_budgets::BudgetStores;
-use crate::pod_budgets::views::{self, Views};
-use crate::pod_budgets::{Budget, PodBudgets, told_of};
 use crate::reads::Reader;
 use crate::watched::Watched;
 use crate::watched::by_namespace;

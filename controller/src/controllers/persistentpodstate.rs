@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::acting::{Acting, next};
+use crate::budgets::BudgetStores;
 use crate::change::each;
 use crate::controller::Controller;
 use crate::custom_resources::STATES_BY_TARGET;
@@ -32,7 +33,6 @@ use crate::custom_workloads::CustomWorkloads;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::injection::protected_namespaces;
-use crate::pod_budgets::BudgetStores;
 use crate::pod_pinning::PodPinning;
 use crate::pod_states::{self, age};
 use crate::podset::by_node;

@@ -22,6 +22,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::acting::{Acting, LARGE};
+use crate::budgets::BudgetStores;
 use crate::change;
 use crate::controller::Controller;
 use crate::ended::EndedPods;
@@ -29,7 +30,6 @@ use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::overlapping;
 use crate::paced::Paced;
-use crate::pod_budgets::BudgetStores;
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::Reader;
 use crate::told::Told;

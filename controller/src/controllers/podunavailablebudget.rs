@@ -1,5 +1,5 @@
 //! The PodUnavailableBudget controller: counts the pods of budgets and settles what was granted. Who grants is
-//! [`crate::pod_budgets`], on every replica.
+//! [`crate::budgets`], on every replica.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
 use crate::acting::Acting;
+use crate::budgets::BudgetStores;
+use crate::budgets::native_budgets::is_mirrored;
+use crate::budgets::views::{self, Views};
+use crate::budgets::{Budget, Holds, PodBudgets};
 use crate::change::each;
 use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::paced::{Paced, at_latest, awaited_pace, nothing_is_urgent};
-use crate::pod_budgets::BudgetStores;
-use crate::pod_budgets::native_budgets::is_mirrored;
-use crate::pod_budgets::views::{self, Views};
-use crate::pod_budgets::{Budget, Holds, PodBudgets};
 use crate::reads::Reader;
 use crate::watched::Watched;
 use crate::watched::by_namespace;

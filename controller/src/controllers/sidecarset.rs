@@ -30,6 +30,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 
 use crate::acting::{Acting, LARGE, next};
+use crate::budgets::BudgetStores;
 use crate::change::{self, each};
 use crate::controller::Controller;
 use crate::custom_resources::JOBS_OF_SIDECAR_SETS;
@@ -39,7 +40,6 @@ use crate::injection::selectors::{Compiled, Selectors};
 use crate::injection::{Injection, is_paused};
 use crate::paced::{Paced, at_latest, nothing_is_urgent};
 use crate::pod_asks::PodAsks;
-use crate::pod_budgets::BudgetStores;
 use crate::reads::Reader;
 use crate::told::Told;
 use crate::unreadable;

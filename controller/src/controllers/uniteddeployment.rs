@@ -30,12 +30,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
 use crate::acting::Acting;
+use crate::budgets::BudgetStores;
 use crate::change::each;
 use crate::controller::Controller;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::paced::{Paced, at_latest};
-use crate::pod_budgets::BudgetStores;
 use crate::podset::unreadable_in;
 use crate::reads::Reader;
 use crate::refused::Refused;

@@ -14,10 +14,10 @@ use kube::{Client, CustomResourceExt};
 use serde_json::Value;
 
 use super::printed::{self, Explained, NodeDrain};
+use crate::budgets::{Budget, BudgetStores, PodBudgets};
 use crate::controller::Controller;
 use crate::flags::Run;
 use crate::kinds::Kinds;
-use crate::pod_budgets::{Budget, BudgetStores, PodBudgets};
 use crate::reads::{Namespaces, Stores};
 use crate::timings;
 use crate::watched::by_namespace;

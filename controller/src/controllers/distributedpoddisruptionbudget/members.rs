@@ -18,9 +18,9 @@ use berth_workload::budget::sharing::{Brought, Elsewhere, count_once};
 use berth_workload::native_budget::NativeBudget;
 use berth_workload::pod::{Metadata, Pod};
 
+use crate::budgets::federation::find::{ITSELF, MISSING};
+use crate::budgets::{Budget, Holds, PodBudgets};
 use crate::clusters::Known;
-use crate::pod_budgets::find::{ITSELF, MISSING};
-use crate::pod_budgets::{Budget, Holds, PodBudgets};
 use crate::watched::Watched;
 
 /// What each of some budgets brings, and which of them may hold the same pods elsewhere, by their places.

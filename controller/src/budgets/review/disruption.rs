@@ -8,7 +8,7 @@ use berth_workload::pod::{Metadata, Pod};
 use jiff::Timestamp;
 
 /// What is to befall the pod. Resources that restart a container change the pod like its image does.
-pub(super) fn operation(disruption: &Disruption) -> ProtectedOperation {
+pub(in crate::budgets) fn operation(disruption: &Disruption) -> ProtectedOperation {
     match disruption.change {
         Change::Delete => ProtectedOperation::Delete,
         Change::Evict => ProtectedOperation::Evict,
@@ -19,7 +19,7 @@ pub(super) fn operation(disruption: &Disruption) -> ProtectedOperation {
 }
 
 /// The containers that restart for the resources that they get, by name.
-pub(super) fn restarted(disruption: &Disruption) -> &[String] {
+pub(in crate::budgets) fn restarted(disruption: &Disruption) -> &[String] {
     disruption
         .new
         .as_ref()
@@ -28,7 +28,7 @@ pub(super) fn restarted(disruption: &Disruption) -> &[String] {
 }
 
 /// The containers that run and get another image, or restart for other resources, by id; and whether it is a resize that restarts some.
-pub(super) fn replaced(pod: &Pod, disruption: &Disruption) -> (Vec<String>, bool) {
+pub(in crate::budgets) fn replaced(pod: &Pod, disruption: &Disruption) -> (Vec<String>, bool) {
     let Some(Changed { images, restarted }) = &disruption.new else {
         return (Vec::new(), false);
     };
@@ -52,7 +52,7 @@ pub(super) fn replaced(pod: &Pod, disruption: &Disruption) -> (Vec<String>, bool
 }
 
 /// The ids of these containers of the pod.
-pub(super) fn ids(pod: &Pod, is_its: impl Fn(&str) -> bool) -> Vec<String> {
+pub(in crate::budgets) fn ids(pod: &Pod, is_its: impl Fn(&str) -> bool) -> Vec<String> {
     let statuses = pod
         .status
         .container_statuses
@@ -65,7 +65,7 @@ pub(super) fn ids(pod: &Pod, is_its: impl Fn(&str) -> bool) -> Vec<String> {
 }
 
 /// The uid of the pod that a review shows, or that an eviction names.
-pub(super) fn shown_uid(disruption: &Disruption) -> Option<&str> {
+pub(in crate::budgets) fn shown_uid(disruption: &Disruption) -> Option<&str> {
     match &disruption.object {
         Some(object) => object.as_ref().ok().map(|pod| &*pod.metadata.uid),
         None => disruption.uid.as_deref(),
@@ -73,7 +73,7 @@ pub(super) fn shown_uid(disruption: &Disruption) -> Option<&str> {
 }
 
 /// Whether the store has the very version of the pod that a review shows.
-pub(super) fn is_as_shown(stored: &Metadata, disruption: &Disruption) -> bool {
+pub(in crate::budgets) fn is_as_shown(stored: &Metadata, disruption: &Disruption) -> bool {
     let Some(Ok(shown)) = &disruption.object else {
         return false;
     };
@@ -81,7 +81,7 @@ pub(super) fn is_as_shown(stored: &Metadata, disruption: &Disruption) -> bool {
 }
 
 /// Whether the pod that has the name is the one that a request means. Only an eviction may leave the uid out: the budgets refuse it.
-pub(super) fn is_meant(found: &Metadata, disruption: &Disruption) -> bool {
+pub(in crate::budgets) fn is_meant(found: &Metadata, disruption: &Disruption) -> bool {
     shown_uid(disruption).map_or(matches!(disruption.change, Change::Evict), |uid| {
         *uid == *found.uid
     })
@@ -89,7 +89,7 @@ pub(super) fn is_meant(found: &Metadata, disruption: &Disruption) -> bool {
 
 /// Whether a pod serves; `None` where all that speaks against it is that its node is not among those that are known here, and that may
 /// have come a moment ago.
-pub(super) fn serves(pod: &Pod, knows_node: bool, now: Timestamp) -> Option<bool> {
+pub(in crate::budgets) fn serves(pod: &Pod, knows_node: bool, now: Timestamp) -> Option<bool> {
     let serves = is_available(pod, true, now);
     (knows_node || !serves).then_some(serves)
 }

@@ -10,7 +10,7 @@ use berth_workload::budget::ledger::Request;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::BudgetKey;
+use crate::budgets::BudgetKey;
 
 /// For so long after an entry was written a request for the same stands on it. Later it is another request, which could be carried out
 /// when the leader has dropped the entry.
@@ -19,7 +19,7 @@ const SAME_REQUEST: Duration = Duration::from_secs(10);
 const MOST: usize = 2_048;
 
 /// What this process has entered.
-pub(super) struct Entered {
+pub(in crate::budgets) struct Entered {
     /// Since when it notes that.
     since: Instant,
     /// When the writes of entries began.
@@ -41,7 +41,7 @@ impl Default for Entered {
 impl Entered {
     /// Whether a request is for what was entered a moment ago. A process that has just begun does not know what the one before it entered, and
     /// would enter all of that anew: it goes by the times of entries (`is_dated_now`).
-    pub(super) fn has(
+    pub(in crate::budgets) fn has(
         &self,
         key: &BudgetKey,
         request: &Request,
@@ -53,7 +53,7 @@ impl Entered {
     }
 
     /// Notes which of these requests, with whether each is a dry run, were entered by a write that began then.
-    pub(super) fn note<'a>(
+    pub(in crate::budgets) fn note<'a>(
         &self,
         key: &BudgetKey,
         ruled: impl Iterator<Item = (&'a (Request, bool), &'a Ruling)>,

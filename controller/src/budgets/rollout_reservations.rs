@@ -17,10 +17,10 @@ use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
 use futures::future::join_all;
 
-use super::disruption::ids;
-use super::draw::Refusal;
-use super::holding::{Holding, Looked};
-use super::{BudgetKey, BudgetStores, PodBudgets, UNREAD};
+use crate::budgets::catalog::holding::{Holding, Looked};
+use crate::budgets::reserve::Refusal;
+use crate::budgets::review::disruption::ids;
+use crate::budgets::{BudgetKey, BudgetStores, PodBudgets, UNREAD};
 
 /// How long a plan waits for budgets that this process has not read yet, and how often it looks.
 const READ_WITHIN: Duration = Duration::from_secs(5);
@@ -165,7 +165,7 @@ impl PodBudgets {
     }
 
     /// Whether budgets are asked about this.
-    pub(super) fn asks_for(&self, operation: ProtectedOperation) -> bool {
+    pub(in crate::budgets) fn asks_for(&self, operation: ProtectedOperation) -> bool {
         is_asked_about(operation, self.gates)
     }
 

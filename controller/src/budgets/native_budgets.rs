@@ -12,7 +12,7 @@ use berth_workload::native_budget::{NativeBudget, RefusedNatively, are_asked, re
 use berth_workload::pod::Pod;
 use berth_workload::resource::POD_DISRUPTION_BUDGETS;
 
-use super::{Budget, BudgetStores, PodBudgets};
+use crate::budgets::{Budget, BudgetStores, PodBudgets};
 use crate::watched::{Watched, by_namespace};
 
 /// The apiserver evicts no pod that so many hold.
@@ -78,7 +78,7 @@ impl PodBudgets {
     ///
     /// # Errors
     /// The apiserver did not answer.
-    pub(super) async fn refused_natively(
+    pub(in crate::budgets) async fn refused_natively(
         &self,
         stores: &BudgetStores,
         pod: &Pod,

@@ -80,7 +80,7 @@ fn is_as_new(position: Option<&str>, ledger: Option<&Ledger>) -> bool {
 }
 
 /// The pods of a budget's namespace, where they are as new as those of its last count.
-pub(super) fn pods_of_count(
+pub(in crate::budgets) fn pods_of_count(
     pods: &Store<Pod>,
     namespace: &str,
     ledger: Option<&Ledger>,

@@ -10,7 +10,7 @@ use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource, Store};
 use parking_lot::Mutex;
 
-use super::{Budget, BudgetKey};
+use crate::budgets::{Budget, BudgetKey};
 use crate::watched::Watched;
 
 /// For so long whoever was refused counts as waiting. Longer than it takes to ask again where nothing fails.
@@ -33,14 +33,19 @@ struct Waker {
 
 /// Objects that a budget refused something, and how they are woken.
 #[derive(Default)]
-pub(super) struct Awaited {
+pub(in crate::budgets) struct Awaited {
     wakers: Mutex<BTreeMap<Resource, Waker>>,
     waiting: Mutex<BTreeMap<BudgetKey, Waiting>>,
 }
 
 impl Awaited {
     /// By which queue objects of this kind are woken, and at which pace.
-    pub(super) fn wake_by(&self, resource: Resource, queue: &Arc<Queue<Key>>, pace: Pace) {
+    pub(in crate::budgets) fn wake_by(
+        &self,
+        resource: Resource,
+        queue: &Arc<Queue<Key>>,
+        pace: Pace,
+    ) {
         let waker = Waker {
             queue: queue.clone(),
             pace,
@@ -49,7 +54,7 @@ impl Awaited {
     }
 
     /// The queue of a kind of ours, by its plural.
-    pub(super) fn queue(&self, plural: &str) -> Option<Arc<Queue<Key>>> {
+    pub(in crate::budgets) fn queue(&self, plural: &str) -> Option<Arc<Queue<Key>>> {
         let wakers = self.wakers.lock();
         wakers
             .iter()
@@ -59,7 +64,7 @@ impl Awaited {
 
     /// This budget has refused something to this object. Whoever counts the budget is woken, for it may have put a count off because nobody
     /// waited.
-    pub(super) fn note(&self, budget: &BudgetKey, owner: &Owner) {
+    pub(in crate::budgets) fn note(&self, budget: &BudgetKey, owner: &Owner) {
         let mut all = self.waiting.lock();
         let is_first = !all.get(budget).is_some_and(is_awaited);
         if is_first {
@@ -76,13 +81,13 @@ impl Awaited {
     }
 
     /// Whether somebody waits for this budget.
-    pub(super) fn has(&self, budget: &BudgetKey) -> bool {
+    pub(in crate::budgets) fn has(&self, budget: &BudgetKey) -> bool {
         let all = self.waiting.lock();
         all.get(budget).is_some_and(is_awaited)
     }
 
     /// Whether this object waits for this budget.
-    pub(super) fn is_waiting(&self, budget: &BudgetKey, owner: &Owner) -> bool {
+    pub(in crate::budgets) fn is_waiting(&self, budget: &BudgetKey, owner: &Owner) -> bool {
         let all = self.waiting.lock();
         all.get(budget)
             .is_some_and(|waiting| waiting.contains_key(&object(owner)))
@@ -118,7 +123,7 @@ impl Awaited {
     }
 
     /// Wakes who waits whenever a budget has more room than before, or is gone.
-    pub(super) fn follow<T: 'static>(
+    pub(in crate::budgets) fn follow<T: 'static>(
         self: &Arc<Self>,
         budgets: &Store<Watched<T>>,
         either: fn(Arc<T>) -> Budget,

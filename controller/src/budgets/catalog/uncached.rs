@@ -18,8 +18,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::holding::{Held, Holding, Looked, Unseen};
-use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
+use crate::budgets::catalog::holding::{Held, Holding, Looked, Unseen};
+use crate::budgets::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
 /// So many that the stores lack are read one by one. A replica that lacks more has fallen behind, and says so.
 const MOST: usize = 16;
@@ -29,12 +29,16 @@ impl PodBudgets {
     ///
     /// # Errors
     /// The apiserver did not say which there are, or this replica has fallen behind.
-    pub(super) async fn holding(&self, pod: &Metadata) -> Result<Holding, NotYet> {
+    pub(in crate::budgets) async fn holding(&self, pod: &Metadata) -> Result<Holding, NotYet> {
         Ok(self.holding_beside(pod, &*self.unseen(&pod.namespace).await?))
     }
 
     /// The same, with what the stores lack.
-    pub(super) fn holding_beside(&self, pod: &Metadata, Unseen(unseen): &Unseen) -> Holding {
+    pub(in crate::budgets) fn holding_beside(
+        &self,
+        pod: &Metadata,
+        Unseen(unseen): &Unseen,
+    ) -> Holding {
         let all = self.in_namespace(&pod.namespace);
         let stored = all
             .iter()
@@ -67,7 +71,7 @@ impl PodBudgets {
     ///
     /// # Errors
     /// The apiserver did not say which there are, or this replica has fallen behind.
-    pub(super) async fn unseen(&self, namespace: &str) -> Looked {
+    pub(in crate::budgets) async fn unseen(&self, namespace: &str) -> Looked {
         let namespace = namespace.to_owned();
         let (answer, answered) = oneshot::channel();
         if let Some(this) = self.this.upgrade()

@@ -43,7 +43,7 @@ pub(crate) struct BudgetKey {
 
 impl BudgetKey {
     /// As messages name it.
-    pub(super) fn words(&self) -> String {
+    pub(in crate::budgets) fn words(&self) -> String {
         format!(
             "{} {}/{}",
             self.resource.kind, self.key.namespace, self.key.name
@@ -53,7 +53,7 @@ impl BudgetKey {
 
 impl Budget {
     /// An object as it is written; `None` where it is no budget, or beyond the limits.
-    pub(super) fn read(resource: &str, object: &str) -> Option<Self> {
+    pub(in crate::budgets) fn read(resource: &str, object: &str) -> Option<Self> {
         let is_distributed = resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS.plural;
         if !is_distributed && resource != POD_UNAVAILABLE_BUDGETS.plural {
             return None;
@@ -71,7 +71,7 @@ impl Budget {
         }
     }
 
-    pub(super) fn metadata(&self) -> &ObjectMeta {
+    pub(in crate::budgets) fn metadata(&self) -> &ObjectMeta {
         match self {
             Self::Unavailable(budget) => &budget.metadata,
             Self::Distributed(budget) => &budget.metadata,
@@ -94,7 +94,7 @@ impl Budget {
     }
 
     /// The pods that go when another has come.
-    pub(super) fn replacements(&self) -> &[Replacement] {
+    pub(in crate::budgets) fn replacements(&self) -> &[Replacement] {
         let ledger = match self {
             Self::Unavailable(budget) => budget
                 .status
@@ -109,7 +109,7 @@ impl Budget {
     }
 
     /// Which budgets of its kind count before it in its namespace: those of a smaller age.
-    pub(super) fn age(&self) -> (Option<Timestamp>, String) {
+    pub(in crate::budgets) fn age(&self) -> (Option<Timestamp>, String) {
         let ObjectMeta {
             creation_timestamp,
             name,
@@ -122,12 +122,12 @@ impl Budget {
     }
 
     /// Whether a workload that it names says which pods are its, and how many.
-    pub(super) fn is_by_target(&self) -> bool {
+    pub(in crate::budgets) fn is_by_target(&self) -> bool {
         matches!(self, Self::Unavailable(budget) if budget.spec.target_ref.is_some())
     }
 
     /// The budgets whose pods count, too.
-    pub(super) fn federation(&self) -> &[Member] {
+    pub(in crate::budgets) fn federation(&self) -> &[Member] {
         match self {
             Self::Unavailable(_) => &[],
             Self::Distributed(budget) => &budget.spec.federation,
@@ -135,7 +135,7 @@ impl Budget {
     }
 
     /// What the leader has told of each of those that are here; of the others nothing that counts.
-    pub(super) fn told(&self, is_here: impl Fn(&Member) -> bool) -> Vec<Told> {
+    pub(in crate::budgets) fn told(&self, is_here: impl Fn(&Member) -> bool) -> Vec<Told> {
         let Self::Distributed(budget) = self else {
             return Vec::new();
         };
@@ -191,13 +191,13 @@ impl Budget {
     }
 
     /// Whether it holds no pod any more. A floor binds on after the budget was deleted, until nobody counts on it.
-    pub(super) fn is_over(&self) -> bool {
+    pub(in crate::budgets) fn is_over(&self) -> bool {
         let is_kept = matches!(self, Self::Distributed(budget) if budget.status.as_ref().is_some_and(|status| status.floor.is_some()));
         self.metadata().deletion_timestamp.is_some() && !is_kept
     }
 
     /// The budget's own pods and its ledger, in the form that is decided on. How many own pods must stay depends on others.
-    pub(super) fn account(&self) -> PodUnavailableBudgetStatus {
+    pub(in crate::budgets) fn account(&self) -> PodUnavailableBudgetStatus {
         match self {
             Self::Unavailable(budget) => budget.status.clone().unwrap_or_default(),
             Self::Distributed(budget) => {
@@ -215,7 +215,7 @@ impl Budget {
     }
 
     /// How many pods may go, as written.
-    pub(super) fn allowed(&self) -> i32 {
+    pub(in crate::budgets) fn allowed(&self) -> i32 {
         match self {
             Self::Unavailable(budget) => budget
                 .status
@@ -229,7 +229,7 @@ impl Budget {
     }
 
     /// Whether something was drawn and given back since the last count.
-    pub(super) fn is_to_be_recounted(&self) -> bool {
+    pub(in crate::budgets) fn is_to_be_recounted(&self) -> bool {
         let ledger = match self {
             Self::Unavailable(budget) => budget
                 .status
@@ -244,7 +244,7 @@ impl Budget {
     }
 
     /// As it is judged.
-    pub(super) fn as_judged<'a>(&self, name: &'a str, holds: &'a Holds) -> Account<'a> {
+    pub(in crate::budgets) fn as_judged<'a>(&self, name: &'a str, holds: &'a Holds) -> Account<'a> {
         let floor = match self {
             Self::Unavailable(_) => None,
             Self::Distributed(budget) => Some(floor::binding(budget)),
@@ -260,7 +260,7 @@ impl Budget {
     }
 
     /// The budget with another ledger.
-    pub(super) fn with_account(&self, account: &PodUnavailableBudgetStatus) -> Self {
+    pub(in crate::budgets) fn with_account(&self, account: &PodUnavailableBudgetStatus) -> Self {
         match self {
             Self::Unavailable(budget) => {
                 let budget = PodUnavailableBudget {
@@ -283,7 +283,7 @@ impl Budget {
     }
 
     /// The patch of a ledger, which fails where it is another by then; `None` where nothing changes.
-    pub(super) fn patch(&self, account: &PodUnavailableBudgetStatus) -> Option<Value> {
+    pub(in crate::budgets) fn patch(&self, account: &PodUnavailableBudgetStatus) -> Option<Value> {
         let patch = merge_patch(&self.status()?, &self.with_account(account).status()?)?;
         let ObjectMeta {
             resource_version,
@@ -314,7 +314,7 @@ pub(crate) struct Holds {
 }
 
 impl Holds {
-    pub(super) fn of(budget: &Budget) -> Self {
+    pub(in crate::budgets) fn of(budget: &Budget) -> Self {
         let (rules, selector) = match budget {
             Budget::Unavailable(budget) => {
                 (Rules::of_budget(budget), budget.spec.selector.as_ref())
@@ -342,7 +342,7 @@ impl Holds {
     }
 
     /// As these gates have what it is protected from.
-    pub(super) fn with_gates(self, gates: Gates) -> Self {
+    pub(in crate::budgets) fn with_gates(self, gates: Gates) -> Self {
         Self {
             rules: self.rules.map(|rules| rules.with_gates(gates)),
             ..self
@@ -369,7 +369,7 @@ impl Holds {
     }
 
     /// Which pods.
-    pub(super) fn selector(&self) -> Option<&Selector> {
+    pub(in crate::budgets) fn selector(&self) -> Option<&Selector> {
         self.selector.as_ref()
     }
 }

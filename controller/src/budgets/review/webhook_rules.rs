@@ -13,8 +13,8 @@ use berth_workload::gates::Gate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tokio::time::Instant;
 
-use super::PodBudgets;
-use super::budget::Budget;
+use crate::budgets::PodBudgets;
+use crate::budgets::budget::Budget;
 use crate::pod_asks::Asking;
 
 /// How long apiservers take to go by an entry that was written.
@@ -24,7 +24,7 @@ const NO_PLACE: Duration = Duration::from_secs(60);
 
 impl PodBudgets {
     /// Whether the apiserver is to ask about anything.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(in crate::budgets) fn is_asked(&self) -> bool {
         self.gates.has(Gate::PodWebhook)
             && ProtectedOperation::ALL
                 .into_iter()
@@ -90,7 +90,7 @@ impl PodBudgets {
     }
 
     /// What is asked for, where pods of these namespaces are held, the first ones before others, and where some that are not ready, too.
-    pub(super) fn disruptions(&self, namespaces: Vec<(String, bool)>) -> Disruptions {
+    pub(in crate::budgets) fn disruptions(&self, namespaces: Vec<(String, bool)>) -> Disruptions {
         if namespaces.is_empty() {
             return Disruptions::default();
         }

@@ -41,7 +41,7 @@ impl Refusals {
     }
 
     /// Counts one.
-    pub(super) fn count(&self, pod: &Pod, user: &str) {
+    pub(in crate::budgets) fn count(&self, pod: &Pod, user: &str) {
         let namespace = &pod.metadata.namespace;
         let (kind, name) = match pod.metadata.controller() {
             Some(owner) => (&*owner.kind, &*owner.name),

@@ -11,8 +11,8 @@ use berth_workload::budget::surge::{Instead, is_released};
 use berth_workload::pod::Pod;
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
 
-use super::holding::Holding;
-use super::{BudgetKey, PodBudgets};
+use crate::budgets::catalog::holding::Holding;
+use crate::budgets::{BudgetKey, PodBudgets};
 
 /// How often a request is tried again that crossed with another, after a while of at least and less than so many milliseconds.
 const CROSSED_TRIES: usize = 3;
@@ -29,10 +29,10 @@ enum Together {
 }
 
 /// Why a pod must stay.
-pub(super) struct Refusal {
+pub(in crate::budgets) struct Refusal {
     /// The budget that has no room, where it is one.
-    pub(super) by: Option<BudgetKey>,
-    pub(super) message: String,
+    pub(in crate::budgets) by: Option<BudgetKey>,
+    pub(in crate::budgets) message: String,
 }
 
 impl From<String> for Refusal {
@@ -43,7 +43,7 @@ impl From<String> for Refusal {
 
 impl PodBudgets {
     /// Draws from all of these budgets, which hold the pod; `Some` says why it must stay.
-    pub(super) async fn draw_for(
+    pub(in crate::budgets) async fn draw_for(
         &self,
         pod: &Arc<Pod>,
         Holding {
@@ -186,7 +186,12 @@ impl PodBudgets {
     }
 
     /// What is told instead of a budget's refusal, by what the pod's workload wants.
-    pub(super) async fn instead(&self, pod: &Pod, budget: &str, refusal: &str) -> Option<Instead> {
+    pub(in crate::budgets) async fn instead(
+        &self,
+        pod: &Pod,
+        budget: &str,
+        refusal: &str,
+    ) -> Option<Instead> {
         if is_released(&pod.metadata) {
             return Some(Instead::of_released(budget));
         }

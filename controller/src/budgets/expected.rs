@@ -10,13 +10,17 @@ use berth_workload::budget::surge::is_released;
 use berth_workload::pod::Pod;
 use tokio::time::Instant;
 
-use super::{Budget, Holds, PodBudgets, views};
+use crate::budgets::{Budget, Holds, PodBudgets, views};
 use crate::expected_pods::{ExpectedPods, Uncounted, Workloads};
 use crate::recent::MOMENT;
 
 impl PodBudgets {
     /// Whether the request is that the pod goes because its workload goes, which no budget keeps.
-    pub(super) async fn is_garbage_that_goes(&self, pod: &Pod, request: &Request) -> bool {
+    pub(in crate::budgets) async fn is_garbage_that_goes(
+        &self,
+        pod: &Pod,
+        request: &Request,
+    ) -> bool {
         request.operation == ProtectedOperation::Delete && self.is_garbage(pod).await
     }
 
@@ -42,7 +46,7 @@ impl PodBudgets {
     /// How many pods are expected now, for whoever the written ledger refuses; `None` where nobody knows. Nobody does where this replica
     /// has not read its pods, or older ones than the last count had: of workloads whose pods it has not seen nobody would be asked, and
     /// pods would go that the budget keeps.
-    pub(super) async fn total(&self, budget: &Budget, holds: &Holds) -> Option<usize> {
+    pub(in crate::budgets) async fn total(&self, budget: &Budget, holds: &Holds) -> Option<usize> {
         if let Some(total) = holds.rules.as_ref().ok().and_then(|rules| rules.total) {
             return Some(total);
         }

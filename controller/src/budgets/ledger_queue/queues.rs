@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use parking_lot::{Mutex, MutexGuard};
 
 /// What waits, by what it waits for. A key is in it while somebody works on what waits for that.
-pub(super) struct Queues<K, T>(Mutex<BTreeMap<K, Vec<T>>>);
+pub(in crate::budgets) struct Queues<K, T>(Mutex<BTreeMap<K, Vec<T>>>);
 
 impl<K, T> Default for Queues<K, T> {
     fn default() -> Self {
@@ -19,7 +19,7 @@ impl<K: Ord + Clone, T> Queues<K, T> {
     }
 
     /// Lets one wait; true if nobody works on it, so that the caller must.
-    pub(super) fn join(&self, key: &K, one: T) -> bool {
+    pub(in crate::budgets) fn join(&self, key: &K, one: T) -> bool {
         let mut all = self.lock();
         let is_first = !all.contains_key(key);
         all.entry(key.clone()).or_default().push(one);
@@ -27,7 +27,7 @@ impl<K: Ord + Clone, T> Queues<K, T> {
     }
 
     /// All that wait; `None`, and nobody works on it any more, where none do.
-    pub(super) fn next(&self, key: &K) -> Option<Vec<T>> {
+    pub(in crate::budgets) fn next(&self, key: &K) -> Option<Vec<T>> {
         let mut all = self.lock();
         let waiting = all
             .get_mut(key)

@@ -1,5 +1,8 @@
 //! Which budgets of a namespace count, and in which namespaces there are any.
 
+pub(in crate::budgets) mod holding;
+mod uncached;
+
 use std::collections::BTreeMap;
 
 use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPolicy;
@@ -9,7 +12,7 @@ use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILAB
 use berth_workload::share;
 use jiff::Timestamp;
 
-use super::{Budget, BudgetKey, PodBudgets};
+use crate::budgets::{Budget, BudgetKey, PodBudgets};
 use crate::watched::by_namespace;
 
 impl PodBudgets {
@@ -80,7 +83,11 @@ impl PodBudgets {
 
     /// The youngest budget of a kind that counts in a namespace, where there may be others: by the end of an older one it may have
     /// come to count.
-    pub(super) fn last_that_counts(&self, resource: Resource, namespace: &str) -> Option<Key> {
+    pub(in crate::budgets) fn last_that_counts(
+        &self,
+        resource: Resource,
+        namespace: &str,
+    ) -> Option<Key> {
         let all = self.counting(resource, namespace);
         let last = all
             .iter()
@@ -91,7 +98,7 @@ impl PodBudgets {
 
     /// The namespaces with budgets, but for protected ones, each with whether one of them holds pods that are not ready. What comes
     /// later takes no place from others.
-    pub(super) fn namespaces_of_budgets(&self) -> Vec<(String, bool)> {
+    pub(in crate::budgets) fn namespaces_of_budgets(&self) -> Vec<(String, bool)> {
         let unavailable = self
             .unavailable()
             .map(|store| store.all())

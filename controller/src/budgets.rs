@@ -1,28 +1,18 @@
 //! Budgets of pods, on every replica: which hold a pod, in which namespaces the apiserver is to ask, and what it is answered.
 
-mod asked;
-mod awaited;
 mod budget;
-mod counting;
-mod disruption;
+mod catalog;
 mod drains;
-mod draw;
-mod entered;
 mod expected;
 mod explained;
-pub(crate) mod find;
-mod holding;
-mod line;
+pub(crate) mod federation;
+mod ledger_queue;
 pub(crate) mod native_budgets;
-mod others;
-mod own_plans;
-mod queues;
-pub(crate) mod refusals;
 mod reserve;
-mod standing;
-mod unseen;
+pub(crate) mod review;
+mod rollout_reservations;
 pub(crate) mod views;
-mod wish;
+mod waiters;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -56,14 +46,14 @@ use crate::pod_asks::PodAsks;
 use crate::reads::Reader;
 use crate::recent::Recent;
 use crate::watched::Watched;
-use awaited::{Awaited, Pace};
 pub(crate) use budget::{Budget, BudgetKey, Holds};
-use entered::Entered;
-use find::Found;
-use holding::Looks;
-pub(crate) use others::told_of;
-use refusals::Refusals;
-use standing::Lines;
+use catalog::holding::Looks;
+use federation::find::Found;
+pub(crate) use federation::told_of;
+use ledger_queue::queued::Lines;
+use ledger_queue::recent_reservations::Entered;
+use review::refusals::Refusals;
+use waiters::{Awaited, Pace};
 
 /// The controller's service account, as the chart names it.
 const ACCOUNT: &str = "kruise-manager";

@@ -19,8 +19,8 @@ use berth_workload::pod::Pod;
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
 use jiff::Timestamp;
 
-use super::others::told_of;
-use super::{Budget, BudgetStores, Holds, PodBudgets, UNREAD};
+use crate::budgets::federation::told_of;
+use crate::budgets::{Budget, BudgetStores, Holds, PodBudgets, UNREAD};
 use crate::watched::Watched;
 
 /// All that drains depend on: what was read of one namespace.

@@ -1,5 +1,10 @@
 //! The answer to a review: whether a pod may go or change, by all budgets that hold it.
 
+pub(in crate::budgets) mod disruption;
+pub(crate) mod refusals;
+mod request;
+mod webhook_rules;
+
 use berth_api::names::annotation::MIRROR_POD;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 
@@ -10,10 +15,10 @@ use berth_workload::pod::Pod;
 use futures::FutureExt;
 use futures::future::{BoxFuture, try_join};
 
-use super::budget::{Budget, Holds};
-use super::disruption::{operation, replaced, shown_uid};
-use super::holding::Unseen;
-use super::{BudgetStores, PodBudgets, UNREAD};
+use crate::budgets::budget::{Budget, Holds};
+use crate::budgets::catalog::holding::Unseen;
+use crate::budgets::review::disruption::{operation, replaced, shown_uid};
+use crate::budgets::{BudgetStores, PodBudgets, UNREAD};
 use berth_runtime::executor::Owner;
 use berth_workload::budget::ledger::Request;
 use berth_workload::plan::Event;
@@ -26,7 +31,7 @@ const UNBOUND: &str =
     "the eviction is bound to no uid of a pod, for no replica answered in time: try again";
 
 impl PodBudgets {
-    pub(super) async fn draw_from_all(
+    pub(in crate::budgets) async fn draw_from_all(
         &self,
         disruption: Disruption,
     ) -> Result<Option<String>, NotYet> {
@@ -148,7 +153,7 @@ impl PodBudgets {
 
 impl PodBudgets {
     /// Tells of a pod that it had to stay.
-    pub(super) fn tell(&self, pod: &Pod, operation: ProtectedOperation, refusal: &str) {
+    pub(in crate::budgets) fn tell(&self, pod: &Pod, operation: ProtectedOperation, refusal: &str) {
         let reason = if operation.is_change() {
             "PubPreventPodUpdate"
         } else {
@@ -184,7 +189,7 @@ impl PodBudgets {
     }
 
     /// Tells of a pod that goes, or changes, past a budget.
-    pub(super) fn tell_of_passing(&self, pod: &Pod, request: &Request, shortage: &str) {
+    pub(in crate::budgets) fn tell_of_passing(&self, pod: &Pod, request: &Request, shortage: &str) {
         let (operation, holder) = (request.operation.name(), &request.holder);
         let message = format!(
             "{operation} by {holder} passes the budget, which would refuse it to others: {shortage}"

@@ -1,5 +1,9 @@
 //! Who stands in line for one budget: what comes close together is decided together, and written once.
 
+pub(in crate::budgets) mod queued;
+pub(in crate::budgets) mod queues;
+pub(in crate::budgets) mod recent_reservations;
+
 use std::sync::Arc;
 
 use berth_api::v1alpha1::DistributedPodDisruptionBudget;
@@ -18,15 +22,15 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::standing::{Return, Standing, Waiting, Wish};
-use super::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
+use crate::budgets::ledger_queue::queued::{Return, Standing, Waiting, Wish};
+use crate::budgets::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
 /// How often a ledger is read again that somebody else wrote meanwhile.
 const TRIES: usize = 12;
 
 impl PodBudgets {
     /// Draws from one budget: what that says, and the request as it sees it.
-    pub(super) async fn draw_one(
+    pub(in crate::budgets) async fn draw_one(
         &self,
         key: &BudgetKey,
         pod: &Arc<Pod>,
@@ -157,7 +161,7 @@ impl PodBudgets {
 
     /// Looks at a budget and at those that it names once more, with what was drawn for a request standing; `Some` says why that must
     /// not be. Whoever drew from one of them meanwhile is seen, or sees this.
-    pub(super) async fn confirm(
+    pub(in crate::budgets) async fn confirm(
         &self,
         key: &BudgetKey,
         request: &Request,
@@ -173,7 +177,7 @@ impl PodBudgets {
     }
 
     /// Notes that a pod is to go when another has come; false where that cannot be noted.
-    pub(super) async fn note_replacement(
+    pub(in crate::budgets) async fn note_replacement(
         &self,
         key: &BudgetKey,
         request: &Request,
@@ -205,7 +209,7 @@ impl PodBudgets {
     }
 
     /// Takes back the entry of a request that another budget refused. What is not taken back expires.
-    pub(super) async fn withdraw(&self, key: &BudgetKey, request: &Request) {
+    pub(in crate::budgets) async fn withdraw(&self, key: &BudgetKey, request: &Request) {
         let (request, (done, is_done)) = (request.clone(), oneshot::channel());
         self.stand_in_line(key, Standing::Return(Return { request, done }));
         // An error says that nobody works on it any more.

@@ -13,12 +13,12 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::disruption::{is_as_shown, is_meant, operation, serves};
-use super::{BudgetStores, PodBudgets};
+use crate::budgets::review::disruption::{is_as_shown, is_meant, operation, serves};
+use crate::budgets::{BudgetStores, PodBudgets};
 
 impl PodBudgets {
     /// Whether no budget may refuse it.
-    pub(super) fn passes(&self, disruption: &Disruption) -> bool {
+    pub(in crate::budgets) fn passes(&self, disruption: &Disruption) -> bool {
         let (operation, pod) = (
             operation(disruption),
             disruption.object.as_ref().and_then(|pod| pod.as_ref().ok()),
@@ -37,7 +37,7 @@ impl PodBudgets {
     ///
     /// # Errors
     /// The apiserver did not answer.
-    pub(super) async fn pod(
+    pub(in crate::budgets) async fn pod(
         &self,
         stores: &BudgetStores,
         disruption: &Disruption,
@@ -76,7 +76,7 @@ impl PodBudgets {
     ///
     /// # Errors
     /// The apiserver did not say whether the pod's node is there.
-    pub(super) async fn request(
+    pub(in crate::budgets) async fn request(
         &self,
         stores: &BudgetStores,
         pod: &Pod,

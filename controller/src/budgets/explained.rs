@@ -9,11 +9,11 @@ use berth_workload::plan::{Action, Deed, Failure, Plan, Step, Target, Verb};
 use berth_workload::resource::PODS;
 use serde_json::{Value, json};
 
-use super::{Budget, BudgetKey, PodBudgets};
+use crate::budgets::{Budget, BudgetKey, PodBudgets};
 
 impl PodBudgets {
     /// The copy of a budget, where `explain` has granted something from it.
-    pub(super) fn copied(&self, budget: &BudgetKey) -> Option<Budget> {
+    pub(in crate::budgets) fn copied(&self, budget: &BudgetKey) -> Option<Budget> {
         self.copies.as_ref()?.lock().get(budget).cloned()
     }
 

@@ -1,5 +1,7 @@
 //! What the budgets that another names bring: as the apiservers have them, for whoever draws.
 
+pub(crate) mod find;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +18,9 @@ use futures::future::try_join_all;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::find::ITSELF;
-use super::find::find;
-use super::{Budget, BudgetKey, PodBudgets};
+use crate::budgets::federation::find::ITSELF;
+use crate::budgets::federation::find::find;
+use crate::budgets::{Budget, BudgetKey, PodBudgets};
 use crate::clusters::{Clusters, Known};
 
 /// So long one look at others is enough for whoever decides again about a ledger that somebody else has written meanwhile.
@@ -34,7 +36,7 @@ struct Alone {
 }
 
 /// What those that a budget named had a moment ago.
-pub(super) struct Look {
+pub(in crate::budgets) struct Look {
     /// When it began.
     since: Instant,
     members: Vec<Member>,
@@ -75,7 +77,7 @@ impl PodBudgets {
     ///
     /// # Errors
     /// As [`Self::others`].
-    pub(super) async fn others_lately(
+    pub(in crate::budgets) async fn others_lately(
         &self,
         budget: &Budget,
         last: &mut Option<Look>,

@@ -1,0 +1,43 @@
+//! What stands in the line of a budget.
+
+use std::sync::Arc;
+
+use berth_webhook::pods::NotYet;
+use berth_workload::budget::judge::Ruling;
+use berth_workload::budget::ledger::Request;
+use berth_workload::pod::Pod;
+use tokio::sync::oneshot;
+
+use crate::budgets::budget::BudgetKey;
+use crate::budgets::ledger_queue::queues::Queues;
+
+/// What a budget says, and the request as it sees it.
+pub(in crate::budgets) type Answer = Result<(Ruling, Request), NotYet>;
+
+/// What somebody wants of a pod.
+pub(in crate::budgets) struct Wish {
+    pub(in crate::budgets) request: Request,
+    pub(in crate::budgets) pod: Arc<Pod>,
+    pub(in crate::budgets) is_dry_run: bool,
+}
+
+/// Who wants to draw.
+pub(in crate::budgets) struct Waiting {
+    pub(in crate::budgets) wish: Wish,
+    pub(in crate::budgets) answer: oneshot::Sender<Answer>,
+}
+
+/// Who gives back what was drawn, for another budget refused.
+pub(in crate::budgets) struct Return {
+    pub(in crate::budgets) request: Request,
+    pub(in crate::budgets) done: oneshot::Sender<()>,
+}
+
+/// Who stands in the line of a budget.
+pub(in crate::budgets) enum Standing {
+    Draw(Waiting),
+    Return(Return),
+}
+
+/// Who waits, by budget.
+pub(in crate::budgets) type Lines = Queues<BudgetKey, Standing>;

@@ -49,60 +49,70 @@ use crate::watched::Watched;
 pub(crate) use budget::{Budget, BudgetKey, Holds};
 use catalog::holding::Looks;
 use federation::find::Found;
-pub(crate) use federation::told_of;
-use ledger_queue::queued::Lines;
-use ledger_queue::recent_reservations::Entered;
+pub(crate) use federation::reported;
+use ledger_queue::queued::LedgerQueue;
+use ledger_queue::recent_reservations::RecentReservations;
 use review::refusals::Refusals;
-use waiters::{Awaited, Pace};
+use waiters::{Pace, Waiters};
 
 /// The controller's service account, as the chart names it.
 const ACCOUNT: &str = "kruise-manager";
 /// What the budgets are that were not read yet.
 const UNREAD: NotYet = NotYet("budgets of pods");
 
-/// Who knows the budgets.
+/// The budgets of pods.
 pub(crate) struct PodBudgets {
-    /// Itself, for what goes on when nobody waits for it any more.
+    /// Itself, for tasks that outlive their request.
     this: Weak<Self>,
-    client: Client,
-    clusters: Arc<Clusters>,
-    asks: Arc<PodAsks>,
-    gates: Gates,
-    /// Namespaces whose pods nobody is asked about.
-    protected: BTreeSet<String>,
-    fails_open: bool,
-    /// Groups whose members no budget holds.
-    exempt: BTreeSet<String>,
-    /// Our own account, which has drawn before it changes a pod.
-    own_user: String,
-    /// What workloads want, for those who reserve.
-    expected: ExpectedPods,
-    /// The same for counts, so that a scale-down right behind one is not refused by what that count was told.
+    settings: Settings,
+    parts: Parts,
+    expected: Expected,
+    catalog: Catalog,
+    ledgers: Ledgers,
+    federation: Federation,
+    rules: Rules,
+}
+
+/// How many pods workloads want.
+struct Expected {
+    /// For reservations.
+    wanted: ExpectedPods,
+    /// For counts, so that a count's answer does not refuse a scale-down right behind it.
     counted: ExpectedPods,
-    /// When pods of a namespace changed, where that is a moment ago.
+    /// When pods of a namespace changed, for a moment.
     changed: Mutex<HashMap<String, Instant>>,
-    /// What budgets of this cluster bring that others name, for dry runs.
-    members: Recent<Result<Arc<Found>, NotYet>>,
-    /// `None` where no kind of budgets is worked on.
-    stores: Option<BudgetStores>,
-    /// Where pods are told that they must stay.
-    recorder: Option<Recorder>,
+}
+
+/// Which budgets hold a pod.
+struct Catalog {
     /// By uid of a budget: its version, and what it holds. A change of an annotation in v1alpha1 is one of the spec, and raises no
     /// generation.
     holds: Mutex<BTreeMap<String, (Version, Arc<Holds>)>>,
-    lines: Lines,
     looks: Looks,
-    /// One permit: pages and budgets have as much metadata as anybody wrote, so one of them at a time is in memory.
+    /// One permit, because a page or a budget has as much metadata as its author wrote: one at a time is in memory.
     whole: Semaphore,
-    entered: Entered,
-    awaited: Arc<Awaited>,
-    refusals: Refusals,
     /// Pods that reviews named and that do not exist.
     missing: Missing,
-    /// Set where `explain` asks: budgets as their ledgers would be after what was granted, which nothing writes.
-    copies: Option<Mutex<BTreeMap<BudgetKey, Budget>>>,
-    /// After so long nothing can come of what was granted.
-    patience: Duration,
+}
+
+/// The ledgers of budgets.
+#[derive(Default)]
+struct Ledgers {
+    queue: LedgerQueue,
+    recent: RecentReservations,
+    waiters: Arc<Waiters>,
+}
+
+/// Budgets that other budgets name.
+struct Federation {
+    clusters: Arc<Clusters>,
+    /// What budgets of this cluster contribute, for dry runs.
+    members: Recent<Result<Arc<Found>, NotYet>>,
+}
+
+/// For which pods the apiserver asks.
+struct Rules {
+    asks: Arc<PodAsks>,
     /// Since when the entry of a namespace is known to be written.
     written: Mutex<BTreeMap<String, Instant>>,
 }
@@ -141,59 +151,71 @@ impl BudgetStores {
 /// What budgets are checked with.
 pub(crate) struct Parts {
     pub(crate) client: Client,
-    pub(crate) clusters: Arc<Clusters>,
-    pub(crate) asks: Arc<PodAsks>,
+    /// `None` where no kind of budgets is worked on.
     pub(crate) stores: Option<BudgetStores>,
+    /// Where pods are told that they must stay.
     pub(crate) recorder: Option<Recorder>,
     pub(crate) refusals: Refusals,
-    /// Whether what is granted stands in copies, which are never written.
-    pub(crate) in_copies: bool,
+    /// For `explain`: budgets as their ledgers would be, which are never written.
+    pub(crate) copies: Option<Mutex<BTreeMap<BudgetKey, Budget>>>,
 }
 
 /// How budgets are checked.
 #[derive(Default)]
 pub(crate) struct Settings {
     pub(crate) gates: Gates,
+    /// Namespaces whose pods no budget holds.
     pub(crate) protected: BTreeSet<String>,
     pub(crate) fails_open: bool,
+    /// Groups whose members no budget holds.
     pub(crate) exempt: BTreeSet<String>,
-    pub(crate) own_namespace: String,
+    /// Our own account, which reserves before it changes a pod.
+    pub(crate) own_user: String,
+    /// After so long nothing can come of a reservation.
     pub(crate) patience: Duration,
+}
+
+impl Settings {
+    /// The user of our account in this namespace.
+    pub(crate) fn user_in(namespace: &str) -> String {
+        format!("system:serviceaccount:{namespace}:{ACCOUNT}")
+    }
 }
 
 /// Of a budget.
 type Version = Option<String>;
 
 impl PodBudgets {
-    pub(crate) fn new(parts: Parts, settings: Settings) -> Arc<Self> {
-        let expected = ExpectedPods::new(parts.client.clone());
+    pub(crate) fn new(
+        parts: Parts,
+        settings: Settings,
+        (asks, clusters): (Arc<PodAsks>, Arc<Clusters>),
+    ) -> Arc<Self> {
+        let wanted = ExpectedPods::new(parts.client.clone());
         let budgets = Arc::new_cyclic(|this| Self {
             this: this.clone(),
-            client: parts.client,
-            clusters: parts.clusters,
-            asks: parts.asks,
-            gates: settings.gates,
-            protected: settings.protected,
-            fails_open: settings.fails_open,
-            exempt: settings.exempt,
-            own_user: format!("system:serviceaccount:{}:{ACCOUNT}", settings.own_namespace),
-            counted: expected.apart(),
-            expected,
-            changed: Mutex::default(),
-            members: Recent::default(),
-            stores: parts.stores,
-            recorder: parts.recorder,
-            holds: Mutex::default(),
-            lines: Lines::default(),
-            looks: Looks::default(),
-            whole: Semaphore::new(1),
-            entered: Entered::default(),
-            awaited: Arc::default(),
-            refusals: parts.refusals,
-            missing: Missing::default(),
-            copies: parts.in_copies.then(Mutex::default),
-            patience: settings.patience,
-            written: Mutex::default(),
+            settings,
+            parts,
+            expected: Expected {
+                counted: wanted.apart(),
+                wanted,
+                changed: Mutex::default(),
+            },
+            catalog: Catalog {
+                holds: Mutex::default(),
+                looks: Looks::default(),
+                whole: Semaphore::new(1),
+                missing: Missing::default(),
+            },
+            ledgers: Ledgers::default(),
+            federation: Federation {
+                clusters,
+                members: Recent::default(),
+            },
+            rules: Rules {
+                asks,
+                written: Mutex::default(),
+            },
         });
         budgets.follow();
         budgets
@@ -213,54 +235,54 @@ impl PodBudgets {
         let answering = clusters::Answering::default();
         let parts = Parts {
             client,
-            clusters: Clusters::new(of_clusters, Metrics::new(|_| {}), answering),
-            asks: Arc::default(),
             stores,
             recorder: None,
             refusals: Refusals::default(),
-            in_copies,
+            copies: in_copies.then(Mutex::default),
         };
         let settings = Settings {
             gates,
             patience,
+            own_user: Settings::user_in(""),
             ..Settings::default()
         };
-        Self::new(parts, settings)
+        let clusters = Clusters::new(of_clusters, Metrics::new(|_| {}), answering);
+        Self::new(parts, settings, (Arc::default(), clusters))
     }
 
     /// Hears of changes of budgets.
     fn follow(self: &Arc<Self>) {
-        if self.stores.is_some() && self.is_asked() {
-            self.asks.ask(self.clone());
+        if self.parts.stores.is_some() && self.is_asked() {
+            self.rules.asks.ask(self.clone());
         }
         if let Some(budgets) = self.unavailable() {
-            let asks = self.asks.clone();
+            let asks = self.rules.asks.clone();
             budgets.on_change(move |_| asks.changed());
-            self.awaited.follow(budgets, Budget::Unavailable);
+            self.ledgers.waiters.follow(budgets, Budget::Unavailable);
         }
         if let Some(budgets) = self.distributed() {
-            let asks = self.asks.clone();
+            let asks = self.rules.asks.clone();
             budgets.on_change(move |_| asks.changed());
-            self.awaited.follow(budgets, Budget::Distributed);
+            self.ledgers.waiters.follow(budgets, Budget::Distributed);
         }
     }
 
     fn unavailable(&self) -> Option<&Arc<Store<Watched<PodUnavailableBudget>>>> {
-        self.stores.as_ref()?.unavailable.as_ref()
+        self.parts.stores.as_ref()?.unavailable.as_ref()
     }
 
     fn distributed(&self) -> Option<&Arc<Store<Watched<DistributedPodDisruptionBudget>>>> {
-        self.stores.as_ref()?.distributed.as_ref()
+        self.parts.stores.as_ref()?.distributed.as_ref()
     }
 
     /// By which queue objects of a kind are woken that a budget refused something, when it has room, and at which pace.
     pub(crate) fn wake_by(&self, resource: Resource, queue: &Arc<Queue<Key>>, pace: Pace) {
-        self.awaited.wake_by(resource, queue, pace);
+        self.ledgers.waiters.wake_by(resource, queue, pace);
     }
 
     /// Whether something of ours waits until this budget has room.
     pub(crate) fn is_awaited(&self, budget: &Budget) -> bool {
-        self.awaited.has(&budget.key())
+        self.ledgers.waiters.has(&budget.key())
     }
 
     /// Whether all budgets are known.
@@ -308,12 +330,12 @@ impl PodBudgets {
 
     /// The apiserver.
     pub(crate) fn client(&self) -> &Client {
-        &self.client
+        &self.parts.client
     }
 
     /// After so long nothing can come of what was granted.
     pub(crate) fn patience(&self) -> Duration {
-        self.patience
+        self.settings.patience
     }
 
     /// What a budget holds.
@@ -321,11 +343,11 @@ impl PodBudgets {
         let metadata = budget.metadata();
         let uid = metadata.uid.clone().unwrap_or_default();
         let version = metadata.resource_version.clone();
-        let mut known = self.holds.lock();
+        let mut known = self.catalog.holds.lock();
         match known.get(&uid) {
             Some((of, holds)) if *of == version => holds.clone(),
             _ => {
-                let holds = Arc::new(Holds::of(budget).with_gates(self.gates));
+                let holds = Arc::new(Holds::of(budget).with_gates(self.settings.gates));
                 known.insert(uid, (version, holds.clone()));
                 holds
             }
@@ -334,7 +356,7 @@ impl PodBudgets {
 
     /// To be called when a budget is gone.
     pub(crate) fn forget(&self, uid: &str) {
-        self.holds.lock().remove(uid);
+        self.catalog.holds.lock().remove(uid);
     }
 }
 

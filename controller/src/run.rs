@@ -123,22 +123,20 @@ pub(crate) async fn run(flags: &Run, config: kube::Config, gates: Gates) -> anyh
         .contains(&true);
     let parts = budgets::Parts {
         client: client.clone(),
-        clusters: clusters.clone(),
-        asks: asks.clone(),
         stores: has_budgets.then(|| BudgetStores::new(&mut reader, |kind| kinds.has(kind))),
         recorder: Some(recorder.clone()),
         refusals: refusals.clone(),
-        in_copies: false,
+        copies: None,
     };
     let settings = budgets::Settings {
         gates,
         protected: injection.protected().clone(),
         fails_open: flags.budgets_fail_open,
         exempt: flags.budgets_exempt.iter().cloned().collect(),
-        own_namespace: flags.namespace.clone(),
+        own_user: budgets::Settings::user_in(&flags.namespace),
         patience: timings::patience(flags),
     };
-    let pod_budgets = PodBudgets::new(parts, settings);
+    let pod_budgets = PodBudgets::new(parts, settings, (asks.clone(), clusters.clone()));
     if kinds.has(CONTAINER_RECREATE_REQUESTS.kind) && gates.has(Gate::PodWebhook) {
         asks.ask(Arc::new(AllRequests));
     }

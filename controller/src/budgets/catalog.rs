@@ -127,7 +127,7 @@ impl PodBudgets {
         });
         let mut namespaces: BTreeMap<&str, (Option<Timestamp>, bool)> = BTreeMap::new();
         for (namespace, since, holds_unready) in unavailable.chain(distributed) {
-            if self.protected.contains(namespace) {
+            if self.settings.protected.contains(namespace) {
                 continue;
             }
             let since = since.map(|time| time.0);

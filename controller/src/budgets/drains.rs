@@ -19,7 +19,7 @@ use berth_workload::pod::Pod;
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
 use jiff::Timestamp;
 
-use crate::budgets::federation::told_of;
+use crate::budgets::federation::reported;
 use crate::budgets::{Budget, BudgetStores, Holds, PodBudgets, UNREAD};
 use crate::watched::Watched;
 
@@ -53,7 +53,7 @@ impl PodBudgets {
         of: &Budget,
         natives: &[Arc<Watched<NativeBudget>>],
     ) -> Result<Option<Drains<'_>>, NotYet> {
-        let stores = self.stores.as_ref().ok_or(UNREAD)?;
+        let stores = self.parts.stores.as_ref().ok_or(UNREAD)?;
         let namespace = of.metadata().namespace.clone().unwrap_or_default();
         let natives: Vec<_> = natives.iter().map(|native| (*native.0).clone()).collect();
         let mut all = self.in_namespace(&namespace);
@@ -91,7 +91,7 @@ impl PodBudgets {
         all: &[Budget],
         natives: &[NativeBudget],
     ) -> Result<Vec<Other>, NotYet> {
-        let told = budget.told(|member| !self.clusters.has(member));
+        let told = budget.told(|member| !self.federation.clusters.has(member));
         let read = self
             .others(budget)
             .await?
@@ -99,8 +99,8 @@ impl PodBudgets {
             .zip(told)
             .zip(budget.federation());
         let others = read.map(|((brings, Told { shared, .. }), member)| match budget {
-            Budget::Distributed(budget) if self.clusters.has(member) => Other {
-                brings: told_of(budget, member).brings,
+            Budget::Distributed(budget) if self.federation.clusters.has(member) => Other {
+                brings: reported(budget, member).brings,
                 shared: Shared::default(),
                 place: None,
             },
@@ -213,7 +213,7 @@ impl Drains<'_> {
     fn drain(&self) -> Drain<'_> {
         let budgets = self.budgets.iter().map(|known| {
             let account = known.budget.as_judged(&known.name, &known.holds);
-            let asked = match Asked::of(&[ProtectedOperation::Evict], self.by.gates) {
+            let asked = match Asked::of(&[ProtectedOperation::Evict], self.by.settings.gates) {
                 Asked::Never(why) => Asked::Never(why),
                 _ => Asked::told(&account.status.conditions),
             };

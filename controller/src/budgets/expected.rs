@@ -38,6 +38,7 @@ impl PodBudgets {
         let Some(owner) = owner else { return false };
         // Refused by an earlier answer, the pod of a workload that has just gone would stay.
         self.expected
+            .wanted
             .apart()
             .is_gone(&pod.metadata.namespace, owner)
             .await
@@ -55,12 +56,12 @@ impl PodBudgets {
         } else {
             let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
             views::pods_of_count(
-                &self.stores.as_ref()?.pods,
+                &self.parts.stores.as_ref()?.pods,
                 namespace,
                 budget.account().ledger.as_ref(),
             )?
         };
-        self.wanted_by(&self.expected, budget, holds, &all)
+        self.wanted_by(&self.expected.wanted, budget, holds, &all)
             .await
             .map(|expected| expected.total)
             .ok()
@@ -73,7 +74,8 @@ impl PodBudgets {
         holds: &Holds,
         all: &[Arc<Pod>],
     ) -> Result<Expected, Uncounted> {
-        self.wanted_by(&self.counted, budget, holds, all).await
+        self.wanted_by(&self.expected.counted, budget, holds, all)
+            .await
     }
 
     async fn wanted_by(
@@ -102,12 +104,12 @@ impl PodBudgets {
 
     /// What workloads of pods want, each asked for once.
     pub(crate) fn workloads(&self) -> Workloads<'_> {
-        Workloads::new(&self.counted)
+        Workloads::new(&self.expected.counted)
     }
 
     /// Notes that pods of a namespace changed that budgets hold.
     pub(crate) fn note_change(&self, namespace: &str) {
-        let mut changed = self.changed.lock();
+        let mut changed = self.expected.changed.lock();
         changed.retain(|_, since| since.elapsed() < MOMENT);
         changed.insert(namespace.to_owned(), Instant::now());
     }
@@ -115,7 +117,7 @@ impl PodBudgets {
     /// In how long a budget of this namespace is to be counted once more: the last count may have used what workloads said before the
     /// change that it was about.
     pub(crate) fn counted_again(&self, namespace: &str) -> Option<Duration> {
-        let changed = self.changed.lock();
+        let changed = self.expected.changed.lock();
         changed
             .get(namespace)
             .filter(|since| since.elapsed() < MOMENT)

@@ -14,7 +14,7 @@ use crate::budgets::{Budget, BudgetKey, PodBudgets};
 impl PodBudgets {
     /// The copy of a budget, where `explain` has granted something from it.
     pub(in crate::budgets) fn copied(&self, budget: &BudgetKey) -> Option<Budget> {
-        self.copies.as_ref()?.lock().get(budget).cloned()
+        self.parts.copies.as_ref()?.lock().get(budget).cloned()
     }
 
     /// The plan without the steps that a budget refuses now, and these steps as failures: by the rules of [`Self::admitted`], and
@@ -51,15 +51,15 @@ impl PodBudgets {
             namespace: namespace.clone(),
             pod: name.clone(),
             uid: Some(uid.clone()),
-            user: self.own_user.clone(),
+            user: self.settings.own_user.clone(),
             change: Change::Evict,
             ..Disruption::default()
         };
-        let refusal = match self.draw_from_all(disruption).await {
+        let refusal = match self.review(disruption).await {
             Ok(Some(refusal)) => refusal,
             // Of a pod that no budget of ours holds, the webhook says nothing.
             Ok(None) => {
-                let stores = self.stores.as_ref()?;
+                let stores = self.parts.stores.as_ref()?;
                 let pod = stores.pods.get(namespace, name)?;
                 self.refused_natively(stores, &pod).await.ok()??.message
             }
@@ -78,7 +78,8 @@ impl PodBudgets {
         let mut parts = object.splitn(3, '/');
         let (plural, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
         let waits = self
-            .awaited
+            .ledgers
+            .waiters
             .queue(plural)?
             .waits(&Key::new(namespace, name));
         let (wait, failures) = waits.unwrap_or_default();

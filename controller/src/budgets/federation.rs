@@ -46,7 +46,7 @@ pub(in crate::budgets) struct Look {
 impl PodBudgets {
     /// The other clusters.
     pub(crate) fn clusters(&self) -> &Arc<Clusters> {
-        &self.clusters
+        &self.federation.clusters
     }
 
     /// The budgets that ours name, in this cluster and in others.
@@ -69,7 +69,7 @@ impl PodBudgets {
         &self,
         budget: &Budget,
     ) -> Result<Vec<Result<Brings, Silence>>, NotYet> {
-        let alone = self.each_alone(budget, false).await?;
+        let alone = self.members_alone(budget, false).await?;
         Ok(self.together(budget, &alone))
     }
 
@@ -77,7 +77,7 @@ impl PodBudgets {
     ///
     /// # Errors
     /// As [`Self::others`].
-    pub(in crate::budgets) async fn others_lately(
+    pub(in crate::budgets) async fn members_lately(
         &self,
         budget: &Budget,
         last: &mut Option<Look>,
@@ -92,7 +92,7 @@ impl PodBudgets {
                 Look {
                     since,
                     members,
-                    alone: self.each_alone(budget, is_dry_run).await?,
+                    alone: self.members_alone(budget, is_dry_run).await?,
                 }
             }
         };
@@ -102,11 +102,12 @@ impl PodBudgets {
     }
 
     /// Reads each of those that a budget names; for dry runs once a second for all who ask.
-    async fn each_alone(&self, budget: &Budget, is_dry_run: bool) -> Result<Vec<Alone>, NotYet> {
+    async fn members_alone(&self, budget: &Budget, is_dry_run: bool) -> Result<Vec<Alone>, NotYet> {
         let reads = budget.federation().iter().map(async |member| {
-            if self.clusters.has(member) {
-                if let (Some(_), Budget::Distributed(budget)) = (self.copies.as_ref(), budget) {
-                    let brings = told_of(budget, member).brings;
+            if self.federation.clusters.has(member) {
+                if let (Some(_), Budget::Distributed(budget)) = (self.parts.copies.as_ref(), budget)
+                {
+                    let brings = reported(budget, member).brings;
                     return Ok(Alone {
                         origin: Origin::default(),
                         elsewhere: Elsewhere::default(),
@@ -115,7 +116,7 @@ impl PodBudgets {
                 }
                 let Known {
                     elsewhere, brings, ..
-                } = self.clusters.read(member).await;
+                } = self.federation.clusters.read(member).await;
                 return Ok(Alone {
                     origin: Origin::default(),
                     elsewhere,
@@ -132,13 +133,16 @@ impl PodBudgets {
             }
             let unread = |_| NotYet("budgets of spec.federation");
             let read = async {
-                find(&self.client, member)
+                find(&self.parts.client, member)
                     .await
                     .map(Arc::new)
                     .map_err(unread)
             };
             let found = if is_dry_run {
-                self.members.or(&format!("{member:?}"), read).await?
+                self.federation
+                    .members
+                    .or(&format!("{member:?}"), read)
+                    .await?
             } else {
                 read.await?
             };
@@ -163,7 +167,7 @@ impl PodBudgets {
     /// how many.
     fn together(&self, budget: &Budget, alone: &[Alone]) -> Vec<Result<Brings, Silence>> {
         let members = budget.federation();
-        let is_here = |member: &Member| !self.clusters.has(member);
+        let is_here = |member: &Member| !self.federation.clusters.has(member);
         let bring = |((one, member), told): ((&Alone, &Member), Told)| match &one.brings {
             Ok(brings) if is_here(member) => told.bring(&one.origin, *brings),
             as_read => as_read.clone(),
@@ -204,7 +208,7 @@ fn key_of(member: &Member) -> impl Fn(MemberKind) -> Option<BudgetKey> {
 }
 
 /// What the running controller has read of a budget in another cluster, and told. Whoever explains asks no other cluster.
-pub(crate) fn told_of(budget: &DistributedPodDisruptionBudget, member: &Member) -> Other {
+pub(crate) fn reported(budget: &DistributedPodDisruptionBudget, member: &Member) -> Other {
     let told = budget
         .status
         .iter()

@@ -11,7 +11,7 @@ use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{DeploymentReference, PodUnavailableBudgetStatus};
 use berth_runtime::client;
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::judge::Ruling;
+use berth_workload::budget::judge::Decision;
 use berth_workload::budget::ledger::{Request, ask_replacement, is_dated, withdraw};
 use berth_workload::pod::Pod;
 use berth_workload::resource::DISTRIBUTED_POD_DISRUPTION_BUDGETS;
@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::budgets::ledger_queue::queued::{Return, Standing, Waiting, Wish};
+use crate::budgets::ledger_queue::queued::{Queued, QueuedRequest, Return, Waiting};
 use crate::budgets::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
 /// How often a ledger is read again that somebody else wrote meanwhile.
@@ -30,44 +30,44 @@ const TRIES: usize = 12;
 
 impl PodBudgets {
     /// Draws from one budget: what that says, and the request as it sees it.
-    pub(in crate::budgets) async fn draw_one(
+    pub(in crate::budgets) async fn reserve_one(
         &self,
         key: &BudgetKey,
         pod: &Arc<Pod>,
         request: Request,
         is_dry_run: bool,
-    ) -> Result<(Ruling, Request), NotYet> {
+    ) -> Result<(Decision, Request), NotYet> {
         let (answer, answered) = oneshot::channel();
-        let wish = Wish {
+        let queued = QueuedRequest {
             request,
             pod: pod.clone(),
             is_dry_run,
         };
-        self.stand_in_line(key, Standing::Draw(Waiting { wish, answer }));
+        self.enqueue(key, Queued::Draw(Waiting { queued, answer }));
         answered.await.unwrap_or(Err(UNREAD))
     }
 
     /// Puts one into a budget's line, and sees to it that somebody works on that.
-    fn stand_in_line(&self, key: &BudgetKey, standing: Standing) {
+    fn enqueue(&self, key: &BudgetKey, standing: Queued) {
         let Some(this) = self.this.upgrade() else {
             return;
         };
-        if !self.lines.join(key, standing) {
+        if !self.ledgers.queue.join(key, standing) {
             return;
         }
         let key = key.clone();
         // Whoever asked first may give up; the others go on waiting.
         tokio::spawn(async move {
-            while let Some(all) = this.lines.next(&key) {
+            while let Some(all) = this.ledgers.queue.next(&key) {
                 let (mut draws, mut returns) = (Vec::new(), Vec::new());
                 for standing in all {
                     match standing {
-                        Standing::Draw(waiting) => draws.push(waiting),
-                        Standing::Return(given) => returns.push(given),
+                        Queued::Draw(waiting) => draws.push(waiting),
+                        Queued::Return(given) => returns.push(given),
                     }
                 }
                 if !returns.is_empty() {
-                    this.take_all_back(&key, returns).await;
+                    this.release_all(&key, returns).await;
                 }
                 if !draws.is_empty() {
                     this.decide(&key, draws).await;
@@ -77,18 +77,18 @@ impl PodBudgets {
     }
 
     async fn decide(&self, key: &BudgetKey, waiting: Vec<Waiting>) {
-        let (wishes, answers): (Vec<_>, Vec<_>) = waiting
+        let (all, answers): (Vec<_>, Vec<_>) = waiting
             .into_iter()
-            .map(|one| (one.wish, one.answer))
+            .map(|one| (one.queued, one.answer))
             .unzip();
-        let rulings = self.rule(key, &wishes).await;
+        let decisions = self.rule(key, &all).await;
         for (at, answer) in answers.into_iter().enumerate() {
-            let ruling = rulings.as_ref().map_or_else(
+            let decision = decisions.as_ref().map_or_else(
                 |error| Err(*error),
                 |all| all.get(at).cloned().ok_or(UNREAD),
             );
             // Nobody waits for it any more.
-            let _ = answer.send(ruling);
+            let _ = answer.send(decision);
         }
     }
 
@@ -97,8 +97,8 @@ impl PodBudgets {
     async fn rule(
         &self,
         key: &BudgetKey,
-        wishes: &[Wish],
-    ) -> Result<Vec<(Ruling, Request)>, NotYet> {
+        all: &[QueuedRequest],
+    ) -> Result<Vec<(Decision, Request)>, NotYet> {
         let (mut view, name) = (self.stored(key), key.words());
         let (mut is_live, mut total, mut look) = (false, None, None);
         for _ in 0..TRIES {
@@ -110,35 +110,36 @@ impl PodBudgets {
                         budget
                     }
                     None => {
-                        return Ok(wishes
+                        return Ok(all
                             .iter()
-                            .map(|wish| (Ruling::Free, wish.request.clone()))
+                            .map(|queued| (Decision::Free, queued.request.clone()))
                             .collect());
                     }
                 },
             };
             let holds = self.holds(&budget);
-            let as_seen = |wish: &Wish| {
-                let mut request = as_seen(wish, &holds);
+            let as_seen = |queued: &QueuedRequest| {
+                let mut request = as_seen(queued, &holds);
                 let is_dated_now = || is_dated(&budget.account(), &request, Timestamp::now());
-                request.is_again = self.entered.has(key, &request, is_dated_now);
-                (request, wish.is_dry_run)
+                request.is_again = self.ledgers.recent.has(key, &request, is_dated_now);
+                (request, queued.is_dry_run)
             };
-            let requests: Vec<_> = wishes.iter().map(as_seen).collect();
+            let requests: Vec<_> = all.iter().map(as_seen).collect();
             // A pod that does not serve may go without anything written, and so without another look.
             let is_confirmed = requests.iter().all(|(request, _)| request.is_available);
             // What is drawn by it stands only if enough are left by a look that begins when it is written: [`Self::confirm`].
             look = look.filter(|_| is_confirmed);
-            let is_dry_run = wishes.iter().all(|wish| wish.is_dry_run);
-            let others = self.others_lately(&budget, &mut look, is_dry_run).await?;
+            let is_dry_run = all.iter().all(|queued| queued.is_dry_run);
+            let others = self.members_lately(&budget, &mut look, is_dry_run).await?;
             let mut account = budget.as_judged(&name, &holds);
             let judged = account.judge(&requests, (total, &others), Timestamp::now());
             if judged.is_by_what_is_written && !is_live {
                 continue;
             }
-            let is_short =
-                |ruling: &Ruling| ruling.is_refusal() || matches!(ruling, Ruling::Passed(_));
-            let is_refused = judged.rulings.iter().any(is_short);
+            let is_short = |decision: &Decision| {
+                decision.is_refusal() || matches!(decision, Decision::Passed(_))
+            };
+            let is_refused = judged.decisions.iter().any(is_short);
             if is_refused && total.is_none() {
                 // Fewer may be expected by now: whoever scales down must not wait for the next count.
                 total = self.total(&budget, &holds).await;
@@ -149,10 +150,11 @@ impl PodBudgets {
             }
             let began = Instant::now();
             if !judged.is_drawn || self.write(key, &budget, &account.status).await? {
-                self.entered
-                    .note(key, requests.iter().zip(&judged.rulings), began);
+                self.ledgers
+                    .recent
+                    .note(key, requests.iter().zip(&judged.decisions), began);
                 let requests = requests.into_iter().map(|(request, _)| request);
-                return Ok(judged.rulings.into_iter().zip(requests).collect());
+                return Ok(judged.decisions.into_iter().zip(requests).collect());
             }
             is_live = false;
         }
@@ -211,13 +213,13 @@ impl PodBudgets {
     /// Takes back the entry of a request that another budget refused. What is not taken back expires.
     pub(in crate::budgets) async fn withdraw(&self, key: &BudgetKey, request: &Request) {
         let (request, (done, is_done)) = (request.clone(), oneshot::channel());
-        self.stand_in_line(key, Standing::Return(Return { request, done }));
+        self.enqueue(key, Queued::Return(Return { request, done }));
         // An error says that nobody works on it any more.
         let _ = is_done.await;
     }
 
     /// Takes back all that is given back, in one write: of a rollout that another budget refuses, each pod is.
-    async fn take_all_back(&self, key: &BudgetKey, returns: Vec<Return>) {
+    async fn release_all(&self, key: &BudgetKey, returns: Vec<Return>) {
         for _ in 0..TRIES {
             let Ok(Some(budget)) = self.read(key).await else {
                 break;
@@ -245,7 +247,7 @@ impl PodBudgets {
         let Ok(path) = resource.path(&key.namespace, &key.name) else {
             return Ok(None);
         };
-        match client::get::<Box<RawValue>>(&self.client, &path).await {
+        match client::get::<Box<RawValue>>(&self.parts.client, &path).await {
             Ok(text) => Budget::read(resource.plural, text.get())
                 .map(Some)
                 .ok_or(UNREAD),
@@ -262,7 +264,7 @@ impl PodBudgets {
         read: &Budget,
         account: &PodUnavailableBudgetStatus,
     ) -> Result<bool, NotYet> {
-        if let Some(copies) = self.copies.as_ref() {
+        if let Some(copies) = self.parts.copies.as_ref() {
             let mut copies = copies.lock();
             copies.insert(key.clone(), read.with_account(account));
             return Ok(true);
@@ -271,7 +273,7 @@ impl PodBudgets {
             return Ok(true);
         };
         let (namespace, name, patch) = (&key.key.namespace, &key.key.name, &Patch::Merge(patch));
-        let (client, write) = (self.client.clone(), PatchParams::default());
+        let (client, write) = (self.parts.client.clone(), PatchParams::default());
         let written = if key.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS {
             let api = Api::<DistributedPodDisruptionBudget>::namespaced(client, namespace);
             api.patch_status(name, &write, patch).await.map(drop)
@@ -290,7 +292,7 @@ impl PodBudgets {
 }
 
 /// A request as a budget sees it: a pod that lacks one of the conditions that the budget asks for does not serve.
-fn as_seen(Wish { request, pod, .. }: &Wish, holds: &Holds) -> Request {
+fn as_seen(QueuedRequest { request, pod, .. }: &QueuedRequest, holds: &Holds) -> Request {
     let is_healthy = holds
         .rules
         .as_ref()
@@ -394,7 +396,7 @@ mod tests {
             assert_eq!(
                 judged.is_by_what_is_written, expected,
                 "{what}: {:?}",
-                judged.rulings
+                judged.decisions
             );
         }
     }
@@ -424,13 +426,13 @@ mod tests {
                 is_available,
                 ..request("a", Evict)
             };
-            let wish = Wish {
+            let queued = QueuedRequest {
                 request,
                 pod: pod(status),
                 is_dry_run: false,
             };
             assert_eq!(
-                as_seen(&wish, holds).is_available,
+                as_seen(&queued, holds).is_available,
                 expected,
                 "{is_available} {status}"
             );

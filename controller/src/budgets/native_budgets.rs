@@ -110,7 +110,7 @@ impl PodBudgets {
         let Ok(path) = POD_DISRUPTION_BUDGETS.path(native.namespace(), native.name()) else {
             return Ok(None);
         };
-        match client::get(&self.client, &path).await {
+        match client::get(&self.parts.client, &path).await {
             Ok(native) => Ok(Some(native)),
             Err(failed) if failed.is_not_found() => Ok(None),
             Err(_) => Err(NotYet("PodDisruptionBudgets")),

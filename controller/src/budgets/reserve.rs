@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::judge::{Ruling, kept};
+use berth_workload::budget::judge::{Decision, kept};
 use berth_workload::budget::ledger::Request;
 use berth_workload::budget::surge::{Instead, is_released};
 use berth_workload::pod::Pod;
@@ -43,7 +43,7 @@ impl From<String> for Refusal {
 
 impl PodBudgets {
     /// Draws from all of these budgets, which hold the pod; `Some` says why it must stay.
-    pub(in crate::budgets) async fn draw_for(
+    pub(in crate::budgets) async fn reserve(
         &self,
         pod: &Arc<Pod>,
         Holding {
@@ -72,7 +72,7 @@ impl PodBudgets {
         let mut tries = 0;
         loop {
             match self
-                .draw_together(holding, pod, request, is_dry_run)
+                .reserve_from_each(holding, pod, request, is_dry_run)
                 .await?
             {
                 Together::Granted => return Ok(None),
@@ -91,7 +91,7 @@ impl PodBudgets {
     }
 
     /// Draws from each of these budgets, or from none.
-    async fn draw_together(
+    async fn reserve_from_each(
         &self,
         holding: &[BudgetKey],
         pod: &Arc<Pod>,
@@ -101,39 +101,39 @@ impl PodBudgets {
         let mut drawn = Vec::new();
         for key in holding {
             let grant =
-                may_be_taken_back(holding, key).then(|| format!("{:016x}", fastrand::u64(..)));
+                may_be_released(holding, key).then(|| format!("{:016x}", fastrand::u64(..)));
             let request = Request {
                 grant,
                 ..request.clone()
             };
-            let (ruling, request) = match self.draw_one(key, pod, request, is_dry_run).await {
+            let (decision, request) = match self.reserve_one(key, pod, request, is_dry_run).await {
                 Ok(said) => said,
                 // What this one may have written all the same expires.
                 Err(not_yet) => {
-                    self.take_back(drawn).await;
+                    self.release(drawn).await;
                     return Err(not_yet);
                 }
             };
-            match ruling {
-                Ruling::Free => {}
+            match decision {
+                Decision::Free => {}
                 // Nothing is written, so nothing is taken back or looked at again.
-                Ruling::Drawn | Ruling::Passed(_) if is_dry_run => {}
-                Ruling::Drawn => drawn.push((key, request)),
-                Ruling::Passed(shortage) => {
+                Decision::Drawn | Decision::Passed(_) if is_dry_run => {}
+                Decision::Drawn => drawn.push((key, request)),
+                Decision::Passed(shortage) => {
                     self.tell_of_passing(pod, &request, &shortage);
                     drawn.push((key, request));
                 }
-                Ruling::Refused(_) | Ruling::UsedUp(_)
+                Decision::Refused(_) | Decision::UsedUp(_)
                     if self.is_garbage_that_goes(pod, &request).await => {}
-                Ruling::Refused(message) => {
-                    self.take_back(drawn).await;
+                Decision::Refused(message) => {
+                    self.release(drawn).await;
                     return Ok(Together::Refused(Refusal {
                         by: Some(key.clone()),
                         message,
                     }));
                 }
-                Ruling::UsedUp(message) => {
-                    self.take_back(drawn).await;
+                Decision::UsedUp(message) => {
+                    self.release(drawn).await;
                     let is_eviction = request.operation == ProtectedOperation::Evict && !is_dry_run;
                     let first = if is_eviction {
                         self.replaced_first(pod, key, &request, &message).await
@@ -156,11 +156,11 @@ impl PodBudgets {
             match self.confirm(key, request).await {
                 Ok(None) => {}
                 Ok(Some(message)) => {
-                    self.take_back(drawn).await;
+                    self.release(drawn).await;
                     return Ok(Together::Crossed(message));
                 }
                 Err(not_yet) => {
-                    self.take_back(drawn).await;
+                    self.release(drawn).await;
                     return Err(not_yet);
                 }
             }
@@ -198,6 +198,7 @@ impl PodBudgets {
         let owner = pod.metadata.controller()?;
         let (kind, top) = self
             .expected
+            .wanted
             .apart()
             .top_object(&pod.metadata.namespace, owner)
             .await?;
@@ -205,7 +206,7 @@ impl PodBudgets {
     }
 
     /// Takes back what was drawn for a request that is refused.
-    async fn take_back(&self, drawn: Vec<(&BudgetKey, Request)>) {
+    async fn release(&self, drawn: Vec<(&BudgetKey, Request)>) {
         for (key, request) in drawn {
             self.withdraw(key, &request).await;
         }
@@ -214,7 +215,7 @@ impl PodBudgets {
 
 /// Whether what is drawn from a budget may be taken back: because of another budget that holds the pod, or of one that it names by now,
 /// whatever the store has. Then each try has an entry of its own, for what is taken back must not be what another try stands on.
-fn may_be_taken_back(holding: &[BudgetKey], key: &BudgetKey) -> bool {
+fn may_be_released(holding: &[BudgetKey], key: &BudgetKey) -> bool {
     holding.len() > 1 || key.resource == DISTRIBUTED_POD_DISRUPTION_BUDGETS
 }
 
@@ -244,7 +245,7 @@ mod tests {
         ] {
             let found: Vec<_> = holding
                 .iter()
-                .map(|key| may_be_taken_back(&holding, key))
+                .map(|key| may_be_released(&holding, key))
                 .collect();
             assert_eq!(found, expected, "{holding:?}");
         }

@@ -16,7 +16,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, try_join};
 
 use crate::budgets::budget::{Budget, Holds};
-use crate::budgets::catalog::holding::Unseen;
+use crate::budgets::catalog::holding::Uncached;
 use crate::budgets::review::disruption::{operation, replaced, shown_uid};
 use crate::budgets::{BudgetStores, PodBudgets, UNREAD};
 use berth_runtime::executor::Owner;
@@ -31,15 +31,16 @@ const UNBOUND: &str =
     "the eviction is bound to no uid of a pod, for no replica answered in time: try again";
 
 impl PodBudgets {
-    pub(in crate::budgets) async fn draw_from_all(
+    pub(in crate::budgets) async fn review(
         &self,
         disruption: Disruption,
     ) -> Result<Option<String>, NotYet> {
         // By an entry that was written while another gate was on. Where another replica leads, its gates are what is promised.
-        if !self.asks_for(operation(&disruption)) && self.asks.are_its_own() {
+        if !self.asks_for(operation(&disruption)) && self.rules.asks.are_its_own() {
             return Ok(None);
         }
         let stores = self
+            .parts
             .stores
             .as_ref()
             .filter(|_| self.is_synced())
@@ -62,11 +63,12 @@ impl PodBudgets {
         if is_mirror || pod.metadata.deletion_timestamp.is_some() || !pod.is_active() {
             return Ok(None);
         }
-        let holding = self.holding_beside(&pod.metadata, &unseen);
+        let holding = self.holding_with(&pod.metadata, &unseen);
         let passes = self.passes(&disruption);
         // Anybody who learned the path may name such a user in a review. Kubernetes marks the pod before it deletes the pod.
-        let is_forged =
-            passes && !is_exempt(&disruption.groups, &self.exempt) && !is_disruption_target(&pod);
+        let is_forged = passes
+            && !is_exempt(&disruption.groups, &self.settings.exempt)
+            && !is_disruption_target(&pod);
         if holding.is_free() || is_forged {
             return Ok(None);
         }
@@ -80,7 +82,7 @@ impl PodBudgets {
             .await?;
         (request.container_ids, request.resizes) = replaced(&pod, &disruption);
         request.passes = passes;
-        if is_own_controller(&pod.metadata, &disruption.user, &self.own_user) {
+        if is_own_controller(&pod.metadata, &disruption.user, &self.settings.own_user) {
             request = request.by_own_workload(&pod);
         }
         let refused = match disruption.change {
@@ -94,7 +96,7 @@ impl PodBudgets {
             _ => None,
         };
         let draw = async |is_dry_run| {
-            let refusal = self.draw_for(&pod, &holding, &request, is_dry_run).await?;
+            let refusal = self.reserve(&pod, &holding, &request, is_dry_run).await?;
             Ok(refusal.map(|refusal| refusal.message))
         };
         let refusal = match refused {
@@ -110,7 +112,7 @@ impl PodBudgets {
         let is_counted = !disruption.is_dry_run && shown_uid(&disruption).is_some();
         if let Some(refusal) = refusal.as_ref().filter(|_| is_counted) {
             self.tell(&pod, request.operation, refusal);
-            self.refusals.count(&pod, &request.holder);
+            self.parts.refusals.count(&pod, &request.holder);
         }
         Ok(refusal)
     }
@@ -129,14 +131,14 @@ impl PodBudgets {
     ) -> bool {
         let is_shown =
             object.is_some() || uid.is_some() || stores.pods.get(namespace, pod).is_some();
-        !is_shown && self.missing.has(namespace, pod)
+        !is_shown && self.catalog.missing.has(namespace, pod)
     }
 
     /// Why a pod stays that cannot be read: a budget of its namespace may hold it.
     fn refused_unread(
         &self,
         disruption: &Disruption,
-        unseen: &Unseen,
+        unseen: &Uncached,
         why: &str,
     ) -> Option<String> {
         let Disruption { namespace, pod, .. } = disruption;
@@ -163,7 +165,7 @@ impl PodBudgets {
     }
 
     fn record(&self, pod: &Pod, reason: &'static str, message: String) {
-        let Some(recorder) = self.recorder.as_ref() else {
+        let Some(recorder) = self.parts.recorder.as_ref() else {
             return;
         };
         let [namespace, name, uid] = [
@@ -200,7 +202,7 @@ impl PodBudgets {
 
 impl Budgets for PodBudgets {
     fn draw(&self, disruption: Disruption) -> BoxFuture<'_, Result<Option<String>, NotYet>> {
-        self.draw_from_all(disruption).boxed()
+        self.review(disruption).boxed()
     }
 
     fn beside(&self, resource: &str, object: &str) -> Option<String> {
@@ -235,11 +237,11 @@ impl Budgets for PodBudgets {
     }
 
     fn known_uid(&self, namespace: &str, pod: &str) -> Option<String> {
-        let pod = self.stores.as_ref()?.pods.get(namespace, pod)?;
+        let pod = self.parts.stores.as_ref()?.pods.get(namespace, pod)?;
         Some(pod.metadata.uid.to_string())
     }
 
     fn fails_open(&self, disruption: &Disruption) -> bool {
-        self.fails_open || self.passes(disruption)
+        self.settings.fails_open || self.passes(disruption)
     }
 }

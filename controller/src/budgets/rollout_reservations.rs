@@ -10,7 +10,7 @@ use berth_runtime::executor::Owner;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::asked::is_asked_about;
 use berth_workload::budget::disruption;
-use berth_workload::budget::judge::Ruling;
+use berth_workload::budget::judge::Decision;
 use berth_workload::budget::ledger::Request;
 use berth_workload::plan::{Deed, Failure, Plan, Verb};
 use berth_workload::pod::Pod;
@@ -47,7 +47,7 @@ impl PodBudgets {
         owner: &Owner,
     ) -> (Cow<'a, Plan>, Vec<Failure>) {
         let is_needless = self.is_synced() && !self.has_budgets();
-        let Some(stores) = self.stores.as_ref().filter(|_| !is_needless) else {
+        let Some(stores) = self.parts.stores.as_ref().filter(|_| !is_needless) else {
             return (plan, Vec::new());
         };
         let disruption =
@@ -82,11 +82,11 @@ impl PodBudgets {
             .iter()
             .map(|(_, pod, _)| pod.metadata.namespace.clone())
             .collect();
-        let unseen = &self.unseen_in(namespaces).await;
+        let unseen = &self.uncached_in(namespaces).await;
         let asked = stepped.into_iter().map(|(step, pod, operation)| {
             let replaced = disruption::replaced(step);
             let container_ids = ids(&pod, |name| replaced.contains(name));
-            self.draw_by(stores, unseen, pod, (operation, container_ids), owner)
+            self.reserve_for_step(stores, unseen, pod, (operation, container_ids), owner)
         });
         let refused = join_all(asked).await.into_iter().flatten().collect();
         without(plan, refused)
@@ -100,6 +100,7 @@ impl PodBudgets {
         containers: &[&str],
     ) -> Option<String> {
         let stores = self
+            .parts
             .stores
             .as_ref()
             .filter(|_| self.asks_for(ProtectedOperation::Update))?;
@@ -124,7 +125,8 @@ impl PodBudgets {
                 container_ids,
                 ..request
             };
-            self.draw_again(pod, &holding, &request, owner).await
+            self.reserve_unless_refused(pod, &holding, &request, owner)
+                .await
         };
         let refusal = drawn
             .await
@@ -134,18 +136,19 @@ impl PodBudgets {
 
     /// Draws for an object of ours, which may have tried before. A budget that refused it something lately is asked before anything is drawn
     /// from the others: else each try would write to them twice, and give a count to do.
-    async fn draw_again(
+    async fn reserve_unless_refused(
         &self,
         pod: &Arc<Pod>,
         holding: &Holding,
         request: &Request,
         owner: &Owner,
     ) -> Result<Option<Refusal>, NotYet> {
-        let is_one_of_many =
-            |key: &&BudgetKey| holding.keys.len() > 1 && self.awaited.is_waiting(key, owner);
+        let is_one_of_many = |key: &&BudgetKey| {
+            holding.keys.len() > 1 && self.ledgers.waiters.is_waiting(key, owner)
+        };
         for key in holding.keys.iter().filter(is_one_of_many) {
-            let (ruling, _) = self.draw_one(key, pod, request.clone(), true).await?;
-            if let Ruling::Refused(message) | Ruling::UsedUp(message) = ruling
+            let (decision, _) = self.reserve_one(key, pod, request.clone(), true).await?;
+            if let Decision::Refused(message) | Decision::UsedUp(message) = decision
                 && !self.is_garbage_that_goes(pod, request).await
             {
                 return Ok(Some(Refusal {
@@ -154,23 +157,23 @@ impl PodBudgets {
                 }));
             }
         }
-        self.draw_for(pod, holding, request, false).await
+        self.reserve(pod, holding, request, false).await
     }
 
     /// Has an object woken when the budget has room again that refused it something; what that said.
     fn waits(&self, owner: &Owner, Refusal { by, message }: Refusal) -> String {
         by.iter()
-            .for_each(|budget| self.awaited.note(budget, owner));
+            .for_each(|budget| self.ledgers.waiters.note(budget, owner));
         message
     }
 
     /// Whether budgets are asked about this.
     pub(in crate::budgets) fn asks_for(&self, operation: ProtectedOperation) -> bool {
-        is_asked_about(operation, self.gates)
+        is_asked_about(operation, self.settings.gates)
     }
 
     /// What the stores lack, by namespace: one look at each serves all steps of a plan.
-    async fn unseen_in(&self, namespaces: BTreeSet<Box<str>>) -> BTreeMap<Box<str>, Looked> {
+    async fn uncached_in(&self, namespaces: BTreeSet<Box<str>>) -> BTreeMap<Box<str>, Looked> {
         let looks = namespaces.into_iter().map(async |namespace| {
             let looked = self.unseen(&namespace).await;
             (namespace, looked)
@@ -179,7 +182,7 @@ impl PodBudgets {
     }
 
     /// Draws for a workload of ours; the uid of the pod and why, where it must stay.
-    async fn draw_by(
+    async fn reserve_for_step(
         &self,
         stores: &BudgetStores,
         unseen: &BTreeMap<Box<str>, Looked>,
@@ -192,7 +195,7 @@ impl PodBudgets {
                 .get(&pod.metadata.namespace)
                 .cloned()
                 .unwrap_or(Err(UNREAD))?;
-            let holding = self.holding_beside(&pod.metadata, &unseen);
+            let holding = self.holding_with(&pod.metadata, &unseen);
             if holding.is_free() {
                 return Ok(None);
             }
@@ -201,7 +204,8 @@ impl PodBudgets {
             if disruption::is_own_workload(&pod.metadata, &owner.resource, &owner.uid) {
                 request = request.by_own_workload(&pod);
             }
-            self.draw_again(&pod, &holding, &request, owner).await
+            self.reserve_unless_refused(&pod, &holding, &request, owner)
+                .await
         };
         let refusal = match drawn.await {
             Ok(refusal) => self.waits(owner, refusal?),

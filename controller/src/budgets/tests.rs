@@ -91,7 +91,7 @@ async fn each_gate_has_the_apiserver_ask_about_its_operations_and_those_alone_ar
             let expected: Result<Option<String>, NotYet> =
                 if is_judged { Err(UNREAD) } else { Ok(None) };
             assert_eq!(
-                budgets.draw_from_all(disruption).await,
+                budgets.review(disruption).await,
                 expected,
                 "{gates:?} {change:?}"
             );
@@ -174,11 +174,11 @@ async fn pod_that_was_missing_is_not_read_for_a_second() {
         ..Disruption::default()
     };
     // Nothing answers, so whatever is read stays unknown.
-    assert!(budgets.draw_from_all(evicted(None)).await.is_err());
-    budgets.missing.looked("t1", "none", false);
-    assert_eq!(budgets.draw_from_all(evicted(None)).await, Ok(None));
+    assert!(budgets.review(evicted(None)).await.is_err());
+    budgets.catalog.missing.looked("t1", "none", false);
+    assert_eq!(budgets.review(evicted(None)).await, Ok(None));
     assert!(
-        budgets.draw_from_all(evicted(Some("u"))).await.is_err(),
+        budgets.review(evicted(Some("u"))).await.is_err(),
         "the pod was there"
     );
 }
@@ -195,11 +195,11 @@ async fn what_the_leader_has_asked_about_is_judged_by_a_replica_of_other_gates()
             .with(Gate::PodUnavailableBudgetDelete, false);
         let budgets = budgets(gates, None);
         if others_ask {
-            budgets.asks.ask(Arc::new(AllRequests));
+            budgets.rules.asks.ask(Arc::new(AllRequests));
         }
         let asks = leads.then(Asks::default);
         let (wanted, written) = (watch::channel(asks.clone()).0, watch::channel(asks).1);
-        budgets.asks.connect(PodWebhook {
+        budgets.rules.asks.connect(PodWebhook {
             wanted,
             written,
             ..PodWebhook::looked_at(None)
@@ -208,7 +208,7 @@ async fn what_the_leader_has_asked_about_is_judged_by_a_replica_of_other_gates()
         let expected: Result<Option<String>, NotYet> =
             if is_judged { Err(UNREAD) } else { Ok(None) };
         assert_eq!(
-            budgets.draw_from_all(Disruption::default()).await,
+            budgets.review(Disruption::default()).await,
             expected,
             "{others_ask} {leads}"
         );

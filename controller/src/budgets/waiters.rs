@@ -33,12 +33,12 @@ struct Waker {
 
 /// Objects that a budget refused something, and how they are woken.
 #[derive(Default)]
-pub(in crate::budgets) struct Awaited {
+pub(in crate::budgets) struct Waiters {
     wakers: Mutex<BTreeMap<Resource, Waker>>,
     waiting: Mutex<BTreeMap<BudgetKey, Waiting>>,
 }
 
-impl Awaited {
+impl Waiters {
     /// By which queue objects of this kind are woken, and at which pace.
     pub(in crate::budgets) fn wake_by(
         &self,
@@ -233,7 +233,7 @@ mod tests {
             // Drawn in vain, and given back.
             (Some(recounted(0)), Some(plain(2)), vec![]),
         ] {
-            let (awaited, queue) = (Arc::new(Awaited::default()), queue());
+            let (awaited, queue) = (Arc::new(Waiters::default()), queue());
             awaited.wake_by(CLONE_SETS, &queue, at_once());
             let (web, other) = (budget("web", 0).key(), budget("other", 0).key());
             for name in ["b", "a", "c", "a"] {
@@ -255,7 +255,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_budget_is_counted_when_somebody_begins_to_wait_for_it() {
-        let (awaited, queue) = (Awaited::default(), queue());
+        let (awaited, queue) = (Waiters::default(), queue());
         awaited.wake_by(POD_UNAVAILABLE_BUDGETS, &queue, at_once());
         let web = budget("web", 0).key();
         awaited.note(&web, &owner(SIDECAR_SETS, "a"));
@@ -274,7 +274,7 @@ mod tests {
     async fn a_kind_with_a_pace_of_its_own_is_woken_at_it() {
         const LONG: Duration = Duration::from_millis(500);
         for (pace, expected) in [(Duration::ZERO, BETWEEN), (LONG, LONG)] {
-            let (awaited, queue, web) = (Awaited::default(), queue(), budget("web", 0).key());
+            let (awaited, queue, web) = (Waiters::default(), queue(), budget("web", 0).key());
             awaited.wake_by(
                 SIDECAR_SETS,
                 &queue,
@@ -307,7 +307,7 @@ mod tests {
             of.metadata.resource_version = Some(version.to_owned());
             Watched(Arc::new(of))
         };
-        let (awaited, queue) = (Arc::new(Awaited::default()), queue());
+        let (awaited, queue) = (Arc::new(Waiters::default()), queue());
         awaited.wake_by(CLONE_SETS, &queue, at_once());
         let store = Store::new(&[]);
         awaited.follow(&store, Budget::Unavailable);
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn who_was_refused_long_ago_waits_no_more() {
-        let (awaited, web) = (Awaited::default(), budget("web", 0).key());
+        let (awaited, web) = (Waiters::default(), budget("web", 0).key());
         assert!(!awaited.has(&web));
         awaited.note(&web, &owner(CLONE_SETS, "web"));
         for waiting in awaited.waiting.lock().values_mut() {

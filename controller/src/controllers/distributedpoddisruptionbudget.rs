@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use crate::acting::Acting;
 use crate::budgets::BudgetStores;
 use crate::budgets::views::{self, Views};
-use crate::budgets::{Budget, PodBudgets, told_of};
+use crate::budgets::{Budget, PodBudgets, reported};
 use crate::change::each;
 use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
@@ -349,7 +349,7 @@ impl Explains for Reads {
         {
             other.brings = brings;
             if budgets.clusters().has(member) {
-                *other = told_of(&budget.0, member);
+                *other = reported(&budget.0, member);
             }
         }
         let conditions = budget.0.status.iter().flat_map(|status| &status.conditions);

@@ -27,9 +27,9 @@ impl Holding {
 
 /// The budgets of a namespace that the stores lack, or have as they were before their spec changed.
 #[derive(Debug, Default)]
-pub(in crate::budgets) struct Unseen(pub(in crate::budgets) Vec<(BudgetKey, Held)>);
+pub(in crate::budgets) struct Uncached(pub(in crate::budgets) Vec<(BudgetKey, Held)>);
 
-impl Unseen {
+impl Uncached {
     /// The stores lack none.
     pub(in crate::budgets) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -48,4 +48,4 @@ pub(in crate::budgets) enum Held {
 pub(in crate::budgets) type Looks = Queues<String, oneshot::Sender<Looked>>;
 
 /// What a look finds.
-pub(in crate::budgets) type Looked = Result<Arc<Unseen>, NotYet>;
+pub(in crate::budgets) type Looked = Result<Arc<Uncached>, NotYet>;

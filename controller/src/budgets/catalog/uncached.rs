@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use crate::budgets::catalog::holding::{Held, Holding, Looked, Unseen};
+use crate::budgets::catalog::holding::{Held, Holding, Looked, Uncached};
 use crate::budgets::{Budget, BudgetKey, Holds, PodBudgets, UNREAD};
 
 /// So many that the stores lack are read one by one. A replica that lacks more has fallen behind, and says so.
@@ -30,14 +30,14 @@ impl PodBudgets {
     /// # Errors
     /// The apiserver did not say which there are, or this replica has fallen behind.
     pub(in crate::budgets) async fn holding(&self, pod: &Metadata) -> Result<Holding, NotYet> {
-        Ok(self.holding_beside(pod, &*self.unseen(&pod.namespace).await?))
+        Ok(self.holding_with(pod, &*self.unseen(&pod.namespace).await?))
     }
 
     /// The same, with what the stores lack.
-    pub(in crate::budgets) fn holding_beside(
+    pub(in crate::budgets) fn holding_with(
         &self,
         pod: &Metadata,
-        Unseen(unseen): &Unseen,
+        Uncached(unseen): &Uncached,
     ) -> Holding {
         let all = self.in_namespace(&pod.namespace);
         let stored = all
@@ -75,15 +75,15 @@ impl PodBudgets {
         let namespace = namespace.to_owned();
         let (answer, answered) = oneshot::channel();
         if let Some(this) = self.this.upgrade()
-            && self.looks.join(&namespace, answer)
+            && self.catalog.looks.join(&namespace, answer)
         {
             // Whoever asked first may give up; the others go on waiting.
             tokio::spawn(async move {
-                while let Some(waiting) = this.looks.next(&namespace) {
+                while let Some(waiting) = this.catalog.looks.next(&namespace) {
                     let looked = this
                         .look(&namespace)
                         .await
-                        .map(|unseen| Arc::new(Unseen(unseen)));
+                        .map(|unseen| Arc::new(Uncached(unseen)));
                     for answer in waiting {
                         // Nobody waits for it any more.
                         let _ = answer.send(looked.clone());
@@ -132,9 +132,14 @@ impl PodBudgets {
         if !is_followed {
             return Ok(Vec::new());
         }
-        let listed = metadata::identities(&self.client, &resource, namespace, &self.whole)
-            .await
-            .map_err(|_| UNREAD)?;
+        let listed = metadata::identities(
+            &self.parts.client,
+            &resource,
+            namespace,
+            &self.catalog.whole,
+        )
+        .await
+        .map_err(|_| UNREAD)?;
         let counting = if listed.len() > share::MOST {
             self.counting(resource, namespace)
         } else {
@@ -166,10 +171,10 @@ impl PodBudgets {
         let Ok(path) = resource.path(&key.namespace, &key.name) else {
             return Ok(None);
         };
-        let _reading = self.whole.acquire().await.map_err(|_| UNREAD)?;
-        match client::get::<Box<RawValue>>(&self.client, &path).await {
+        let _reading = self.catalog.whole.acquire().await.map_err(|_| UNREAD)?;
+        match client::get::<Box<RawValue>>(&self.parts.client, &path).await {
             Ok(text) => Ok(held(resource.plural, text.get()).map(|held| match held {
-                Held::By(holds) => Held::By(Box::new(holds.with_gates(self.gates))),
+                Held::By(holds) => Held::By(Box::new(holds.with_gates(self.settings.gates))),
                 unreadable => unreadable,
             })),
             Err(failed) if failed.is_not_found() => Ok(None),

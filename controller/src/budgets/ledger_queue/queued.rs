@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_webhook::pods::NotYet;
-use berth_workload::budget::judge::Ruling;
+use berth_workload::budget::judge::Decision;
 use berth_workload::budget::ledger::Request;
 use berth_workload::pod::Pod;
 use tokio::sync::oneshot;
@@ -12,10 +12,10 @@ use crate::budgets::budget::BudgetKey;
 use crate::budgets::ledger_queue::queues::Queues;
 
 /// What a budget says, and the request as it sees it.
-pub(in crate::budgets) type Answer = Result<(Ruling, Request), NotYet>;
+pub(in crate::budgets) type Answer = Result<(Decision, Request), NotYet>;
 
 /// What somebody wants of a pod.
-pub(in crate::budgets) struct Wish {
+pub(in crate::budgets) struct QueuedRequest {
     pub(in crate::budgets) request: Request,
     pub(in crate::budgets) pod: Arc<Pod>,
     pub(in crate::budgets) is_dry_run: bool,
@@ -23,7 +23,7 @@ pub(in crate::budgets) struct Wish {
 
 /// Who wants to draw.
 pub(in crate::budgets) struct Waiting {
-    pub(in crate::budgets) wish: Wish,
+    pub(in crate::budgets) queued: QueuedRequest,
     pub(in crate::budgets) answer: oneshot::Sender<Answer>,
 }
 
@@ -34,10 +34,10 @@ pub(in crate::budgets) struct Return {
 }
 
 /// Who stands in the line of a budget.
-pub(in crate::budgets) enum Standing {
+pub(in crate::budgets) enum Queued {
     Draw(Waiting),
     Return(Return),
 }
 
 /// Who waits, by budget.
-pub(in crate::budgets) type Lines = Queues<BudgetKey, Standing>;
+pub(in crate::budgets) type LedgerQueue = Queues<BudgetKey, Queued>;

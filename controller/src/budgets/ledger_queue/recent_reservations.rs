@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
-use berth_workload::budget::judge::Ruling;
+use berth_workload::budget::judge::Decision;
 use berth_workload::budget::ledger::Request;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ const SAME_REQUEST: Duration = Duration::from_secs(10);
 const MOST: usize = 2_048;
 
 /// What this process has entered.
-pub(in crate::budgets) struct Entered {
+pub(in crate::budgets) struct RecentReservations {
     /// Since when it notes that.
     since: Instant,
     /// When the writes of entries began.
@@ -29,7 +29,7 @@ pub(in crate::budgets) struct Entered {
 /// Of which budget, and of which change of which pod.
 type Entry = (BudgetKey, String, ProtectedOperation, Option<i64>);
 
-impl Default for Entered {
+impl Default for RecentReservations {
     fn default() -> Self {
         Self {
             since: Instant::now(),
@@ -38,7 +38,7 @@ impl Default for Entered {
     }
 }
 
-impl Entered {
+impl RecentReservations {
     /// Whether a request is for what was entered a moment ago. A process that has just begun does not know what the one before it entered, and
     /// would enter all of that anew: it goes by the times of entries (`is_dated_now`).
     pub(in crate::budgets) fn has(
@@ -56,14 +56,15 @@ impl Entered {
     pub(in crate::budgets) fn note<'a>(
         &self,
         key: &BudgetKey,
-        ruled: impl Iterator<Item = (&'a (Request, bool), &'a Ruling)>,
+        ruled: impl Iterator<Item = (&'a (Request, bool), &'a Decision)>,
         began: Instant,
     ) {
         // What stands on an entry is as old as that, and what has a name of its own is asked for once.
         let is_new = |request: &Request| !request.is_again && request.grant.is_none();
-        let is_entered = |ruling: &Ruling| matches!(ruling, Ruling::Drawn | Ruling::Passed(_));
-        let drawn = ruled.filter(|((request, is_dry_run), ruling)| {
-            is_entered(ruling) && !is_dry_run && is_new(request)
+        let is_entered =
+            |decision: &Decision| matches!(decision, Decision::Drawn | Decision::Passed(_));
+        let drawn = ruled.filter(|((request, is_dry_run), decision)| {
+            is_entered(decision) && !is_dry_run && is_new(request)
         });
         let mut entered = self.lock();
         for ((request, _), _) in drawn {
@@ -131,11 +132,11 @@ mod tests {
             is_again: true,
             ..change("a", 1)
         };
-        for (noted, is_dry_run, ruling, waited, asked, expected) in [
+        for (noted, is_dry_run, decision, waited, asked, expected) in [
             (
                 change("a", 1),
                 false,
-                Ruling::Drawn,
+                Decision::Drawn,
                 0,
                 ("web", change("a", 1)),
                 true,
@@ -143,7 +144,7 @@ mod tests {
             (
                 change("a", 1),
                 false,
-                Ruling::Drawn,
+                Decision::Drawn,
                 9,
                 ("web", change("a", 1)),
                 true,
@@ -151,7 +152,7 @@ mod tests {
             (
                 change("a", 1),
                 false,
-                Ruling::Drawn,
+                Decision::Drawn,
                 10,
                 ("web", change("a", 1)),
                 false,
@@ -159,7 +160,7 @@ mod tests {
             (
                 change("a", 1),
                 false,
-                Ruling::Drawn,
+                Decision::Drawn,
                 0,
                 ("all", change("a", 1)),
                 false,
@@ -167,7 +168,7 @@ mod tests {
             (
                 change("a", 1),
                 false,
-                Ruling::Drawn,
+                Decision::Drawn,
                 0,
                 ("web", change("b", 1)),
                 false,
@@ -175,7 +176,7 @@ mod tests {
             (
                 change("a", 1),
                 false,
-                Ruling::Drawn,
+                Decision::Drawn,
                 0,
                 ("web", change("a", 2)),
                 false,
@@ -183,7 +184,7 @@ mod tests {
             (
                 change("a", 1),
                 false,
-                Ruling::Drawn,
+                Decision::Drawn,
                 0,
                 ("web", named()),
                 false,
@@ -191,7 +192,7 @@ mod tests {
             (
                 named(),
                 false,
-                Ruling::Drawn,
+                Decision::Drawn,
                 0,
                 ("web", change("a", 1)),
                 false,
@@ -199,7 +200,7 @@ mod tests {
             (
                 again(),
                 false,
-                Ruling::Drawn,
+                Decision::Drawn,
                 0,
                 ("web", change("a", 1)),
                 false,
@@ -207,7 +208,7 @@ mod tests {
             (
                 change("a", 1),
                 true,
-                Ruling::Drawn,
+                Decision::Drawn,
                 0,
                 ("web", change("a", 1)),
                 false,
@@ -215,21 +216,21 @@ mod tests {
             (
                 change("a", 1),
                 false,
-                Ruling::Free,
+                Decision::Free,
                 0,
                 ("web", change("a", 1)),
                 false,
             ),
         ] {
-            let (entered, began) = (Entered::default(), Instant::now());
+            let (entered, began) = (RecentReservations::default(), Instant::now());
             // The write takes a while, and is as old as its beginning.
             tokio::time::advance(Duration::from_secs(waited)).await;
             entered.note(
                 &key("web"),
-                [(&(noted.clone(), is_dry_run), &ruling)].into_iter(),
+                [(&(noted.clone(), is_dry_run), &decision)].into_iter(),
                 began,
             );
-            let what = format!("{noted:?} {is_dry_run} {ruling:?} {waited} {asked:?}");
+            let what = format!("{noted:?} {is_dry_run} {decision:?} {waited} {asked:?}");
             assert_eq!(
                 entered.has(&key(asked.0), &asked.1, || false),
                 expected,
@@ -246,7 +247,7 @@ mod tests {
             (9, true, true),
             (10, true, false),
         ] {
-            let entered = Entered::default();
+            let entered = RecentReservations::default();
             tokio::time::advance(Duration::from_secs(seconds)).await;
             assert_eq!(
                 entered.has(&key("web"), &change("a", 1), || is_dated),
@@ -258,11 +259,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn of_too_many_those_are_remembered_that_are_young() {
-        let entered = Entered::default();
+        let entered = RecentReservations::default();
         let note = |uid: &str| {
             entered.note(
                 &key("web"),
-                [(&(change(uid, 1), false), &Ruling::Drawn)].into_iter(),
+                [(&(change(uid, 1), false), &Decision::Drawn)].into_iter(),
                 Instant::now(),
             );
         };

@@ -26,7 +26,7 @@ impl PodBudgets {
         passes(
             operation,
             (&disruption.user, &disruption.groups),
-            &self.exempt,
+            &self.settings.exempt,
             pod,
         )
     }
@@ -54,16 +54,18 @@ impl PodBudgets {
             // No review that an apiserver sends lacks the name, so nothing follows from this one.
             Err(invalid) => return Ok(Some(Err(format!("the review names no pod: {invalid}")))),
         };
-        let text = match client::get::<Box<RawValue>>(&self.client, &path).await {
+        let text = match client::get::<Box<RawValue>>(&self.parts.client, &path).await {
             Ok(text) => text,
             Err(Failed { code: 404, .. }) => {
-                self.missing
+                self.catalog
+                    .missing
                     .looked(&disruption.namespace, &disruption.pod, false);
                 return Ok(None);
             }
             Err(_) => return Err(NotYet("pods")),
         };
-        self.missing
+        self.catalog
+            .missing
             .looked(&disruption.namespace, &disruption.pod, true);
         let read = Pod::read(text.get()).map(Arc::new);
         let is_meant = read
@@ -110,7 +112,7 @@ impl PodBudgets {
         let Ok(path) = NODES.path("", node) else {
             return Ok(false);
         };
-        match client::get::<IgnoredAny>(&self.client, &path).await {
+        match client::get::<IgnoredAny>(&self.parts.client, &path).await {
             Ok(_) => Ok(true),
             Err(failed) if failed.is_not_found() => Ok(false),
             Err(_) => Err(NotYet("nodes")),

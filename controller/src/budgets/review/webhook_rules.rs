@@ -25,7 +25,7 @@ const NO_PLACE: Duration = Duration::from_secs(60);
 impl PodBudgets {
     /// Whether the apiserver is to ask about anything.
     pub(in crate::budgets) fn is_asked(&self) -> bool {
-        self.gates.has(Gate::PodWebhook)
+        self.settings.gates.has(Gate::PodWebhook)
             && ProtectedOperation::ALL
                 .into_iter()
                 .any(|operation| self.asks_for(operation))
@@ -35,7 +35,7 @@ impl PodBudgets {
     /// that has begun to lead knows neither what was written before, nor since when.
     pub(crate) fn asked(&self, budget: &Budget, told: &[Condition]) -> (Asked, Option<Duration>) {
         let namespace = budget.metadata().namespace.as_deref().unwrap_or_default();
-        if self.protected.contains(namespace) {
+        if self.settings.protected.contains(namespace) {
             let why = format!(
                 "pods of namespace {namespace} may always go, because the chart's value controller.protectedNamespaces has the \
                  namespace, or the controller runs there: take the namespace out of the value, or delete this budget"
@@ -44,23 +44,25 @@ impl PodBudgets {
         }
         // What is not known to be protected is refused altogether.
         let asked = match &self.holds(budget).rules {
-            Ok(rules) => Asked::of(rules.operations(), self.gates),
-            Err(_) => Asked::of(&[], self.gates),
+            Ok(rules) => Asked::of(rules.operations(), self.settings.gates),
+            Err(_) => Asked::of(&[], self.settings.gates),
         };
-        if !matches!(asked, Asked::Never(_)) && self.asks.lacks_token() {
+        if !matches!(asked, Asked::Never(_)) && self.rules.asks.lacks_token() {
             return (Asked::Unanswered(NO_TOKEN.to_owned()), None);
         }
         let has_asked = is_true(told, ENFORCED);
-        if matches!(asked, Asked::Never(_)) || (has_asked && !self.asks.has_written(|_| true)) {
+        if matches!(asked, Asked::Never(_)) || (has_asked && !self.rules.asks.has_written(|_| true))
+        {
             return (asked, None);
         }
         let stands = self
+            .rules
             .asks
             .has_written(|asks| asks.disruptions.namespaces.contains(namespace));
-        let mut written = self.written.lock();
+        let mut written = self.rules.written.lock();
         if !stands {
             written.remove(namespace);
-            if self.asks.wants(|asks| {
+            if self.rules.asks.wants(|asks| {
                 asks.disruptions.is_full && !asks.disruptions.namespaces.contains(namespace)
             }) {
                 let why = format!(
@@ -95,12 +97,12 @@ impl PodBudgets {
             return Disruptions::default();
         }
         let asked = Disruptions {
-            fails_open: self.fails_open,
+            fails_open: self.settings.fails_open,
             deletions: self.asks_for(ProtectedOperation::Delete),
             changes_but_by: self
                 .asks_for(ProtectedOperation::Update)
-                .then(|| self.own_user.clone()),
-            exempt: self.exempt.clone(),
+                .then(|| self.settings.own_user.clone()),
+            exempt: self.settings.exempt.clone(),
             ..Disruptions::default()
         };
         asked.of(namespaces)
@@ -109,7 +111,7 @@ impl PodBudgets {
 
 impl Asking for PodBudgets {
     fn add_to(&self, asks: &mut Asks) -> bool {
-        if self.stores.as_ref().is_none() || !self.is_synced() {
+        if self.parts.stores.as_ref().is_none() || !self.is_synced() {
             return false;
         }
         asks.disruptions = self.disruptions(self.namespaces_of_budgets());

@@ -104,7 +104,7 @@ impl Replica {
             change: Change::Evict,
             ..Disruption::default()
         };
-        Ok(self.budgets.draw_from_all(disruption).await?)
+        Ok(self.budgets.review(disruption).await?)
     }
 
     async fn deletes(&self, namespace: &str, pod: &str) -> Result<Option<String>> {
@@ -129,7 +129,7 @@ impl Replica {
             change: Change::Delete,
             ..Disruption::default()
         };
-        Ok(self.budgets.draw_from_all(disruption).await?)
+        Ok(self.budgets.review(disruption).await?)
     }
 }
 

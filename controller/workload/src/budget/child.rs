@@ -179,14 +179,14 @@ pub fn step(wanted: Option<&Wanted<'_>>, found: Option<&NativeBudget>, uid: &str
             ))
         }
         (Some(wanted), Some(native)) => {
-            let (wish, policy) = (json!(wanted.min_available), policy(wanted.unhealthy));
+            let (queued, policy) = (json!(wanted.min_available), policy(wanted.unhealthy));
             let spec = &native.spec;
             let is_so =
-                spec.min_available.as_ref() == Some(&wish) && spec.max_unavailable.is_none();
+                spec.min_available.as_ref() == Some(&queued) && spec.max_unavailable.is_none();
             if is_so && spec.unhealthy_pod_eviction_policy == policy {
                 return None;
             }
-            let spec = json!({"minAvailable": wish, "maxUnavailable": Value::Null, "unhealthyPodEvictionPolicy": policy});
+            let spec = json!({"minAvailable": queued, "maxUnavailable": Value::Null, "unhealthyPodEvictionPolicy": policy});
             let patch = json!({"spec": spec});
             let target = Target::from(&native.metadata);
             let action = Action::Patch {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::asked::Asked;
 use super::federation::{Brings, Shared, Silence};
-use super::judge::{Account, Ruling, kept};
+use super::judge::{Account, Decision, kept};
 use super::ledger::Request;
 use crate::native_budget::{self, NativeBudget};
 use crate::pod::Pod;
@@ -167,10 +167,10 @@ impl Drain<'_> {
         for at in asked {
             let request = self.request(at, one);
             match self.ask(at, &request, now) {
-                Ruling::Free => {}
-                Ruling::Drawn | Ruling::Passed(_) => drawn.push((at, request)),
-                Ruling::Refused(message) => return Fate::Stays(message),
-                Ruling::UsedUp(message) => {
+                Decision::Free => {}
+                Decision::Drawn | Decision::Passed(_) => drawn.push((at, request)),
+                Decision::Refused(message) => return Fate::Stays(message),
+                Decision::UsedUp(message) => {
                     return Fate::NoRoom {
                         budget: at,
                         message,
@@ -200,20 +200,20 @@ impl Drain<'_> {
     }
 
     /// What a budget says. Where what is written refuses, fewer pods may be expected by now.
-    fn ask(&mut self, at: usize, request: &Request, now: Timestamp) -> Ruling {
+    fn ask(&mut self, at: usize, request: &Request, now: Timestamp) -> Decision {
         let (others, requests) = (self.others(at), [(request.clone(), false)]);
         let Budget { account, total, .. } = &mut self.budgets[at];
         let mut judge = |total| {
             account
                 .judge(&requests, (total, &others), now)
-                .rulings
+                .decisions
                 .remove(0)
         };
-        let ruling = judge(None);
-        if ruling.is_refusal() && total.is_some() {
+        let decision = judge(None);
+        if decision.is_refusal() && total.is_some() {
             judge(*total)
         } else {
-            ruling
+            decision
         }
     }
 

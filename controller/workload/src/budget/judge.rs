@@ -19,7 +19,7 @@ const NAMED: usize = 3;
 
 /// What a budget says to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ruling {
+pub enum Decision {
     /// It costs nothing.
     Free,
     /// It stands in the ledger.
@@ -32,7 +32,7 @@ pub enum Ruling {
     UsedUp(String),
 }
 
-impl Ruling {
+impl Decision {
     /// Whether the pod must stay.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::UsedUp(_))
@@ -58,7 +58,7 @@ pub struct Account<'a> {
 #[derive(Debug)]
 pub struct Judged {
     /// To each.
-    pub rulings: Vec<Ruling>,
+    pub decisions: Vec<Decision>,
     /// Whether the account is to be written.
     pub is_drawn: bool,
     /// Whether one of them is refused, or let go without a write. A write would show whether the budget, its spec and its status, is as it
@@ -87,7 +87,7 @@ impl Account<'_> {
             Err(message) => return self.uncounted(requests, &message),
         };
         let mut judged = Judged {
-            rulings: Vec::new(),
+            decisions: Vec::new(),
             is_drawn: false,
             is_by_what_is_written: false,
         };
@@ -106,18 +106,18 @@ impl Account<'_> {
             let is_drawn = matches!(verdict, Verdict::Drawn | Verdict::Passed(_)) && !is_dry_run;
             judged.is_drawn |= is_drawn;
             judged.is_by_what_is_written |= !is_drawn;
-            judged.rulings.push(match verdict {
-                Verdict::Free => Ruling::Free,
-                Verdict::Stands | Verdict::Drawn => Ruling::Drawn,
+            judged.decisions.push(match verdict {
+                Verdict::Free => Decision::Free,
+                Verdict::Stands | Verdict::Drawn => Decision::Drawn,
                 Verdict::Passed(why) => {
-                    Ruling::Passed(shortage(self.name, &self.status, (rules, whole), why))
+                    Decision::Passed(shortage(self.name, &self.status, (rules, whole), why))
                 }
                 Verdict::Refused(why) => {
                     let words = refusal(self.name, &self.status, (rules, whole, others), why);
                     if why == Refused::UsedUp {
-                        Ruling::UsedUp(words)
+                        Decision::UsedUp(words)
                     } else {
-                        Ruling::Refused(words)
+                        Decision::Refused(words)
                     }
                 }
             });
@@ -132,12 +132,12 @@ impl Account<'_> {
             self.name
         );
         let rule = |(request, _): &(Request, bool)| match request.takes_nothing(&self.status) {
-            true => Ruling::Free,
-            false if request.passes => Ruling::Passed(refused.clone()),
-            false => Ruling::Refused(refused.clone()),
+            true => Decision::Free,
+            false if request.passes => Decision::Passed(refused.clone()),
+            false => Decision::Refused(refused.clone()),
         };
         Judged {
-            rulings: requests.iter().map(rule).collect(),
+            decisions: requests.iter().map(rule).collect(),
             is_drawn: false,
             is_by_what_is_written: true,
         }

@@ -788,7 +788,11 @@ fn own_workload_repairs_a_pod_that_is_down() {
                 floor: None,
             };
             let judged = account.judge(&[(request.clone(), false)], (None, &[]), now());
-            assert_eq!(judged.rulings[0] == judge::Ruling::Free, is_free, "{what}");
+            assert_eq!(
+                judged.decisions[0] == judge::Decision::Free,
+                is_free,
+                "{what}"
+            );
         }
     }
 }
@@ -867,8 +871,8 @@ fn refusal_without_entries_tells_of_pods_that_are_down() {
             floor: None,
         };
         let judged = account.judge(&[(request("a", Evict), false)], (None, &[]), now());
-        let judge::Ruling::UsedUp(told) = &judged.rulings[0] else {
-            panic!("{:?}", judged.rulings)
+        let judge::Decision::UsedUp(told) = &judged.decisions[0] else {
+            panic!("{:?}", judged.decisions)
         };
         assert!(
             told.contains(words) && !told.contains("used up by"),

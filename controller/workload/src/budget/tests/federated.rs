@@ -275,7 +275,7 @@ impl World {
                 }
             }
             Step::Confirm(at) => self.confirm(at),
-            Step::TakeBack(at) => self.take_back(at),
+            Step::TakeBack(at) => self.release(at),
             Step::Land(at) => {
                 if self
                     .tries
@@ -370,7 +370,7 @@ impl World {
         };
     }
 
-    fn take_back(&mut self, at: usize) {
+    fn release(&mut self, at: usize) {
         let Some((budget, request)) = self
             .request(at)
             .filter(|_| self.tries[at].state == State::Refused)

@@ -3,6 +3,7 @@
 //! The types have fields, descriptions, defaults, rules and columns. A kind adds by field path what no attribute can say,
 //! such as a rule of one version.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::crd::{MergeError, merge_crds};
 use serde_json::{Map, Value};
 
@@ -10,6 +11,7 @@ use crate::kind::Kind;
 use crate::kinds;
 use crate::schema::field::API_DEFAULT;
 use crate::schema::{Schema, patch};
+use crate::version::Version;
 
 /// Why the definitions cannot be made: a mistake in this crate, found by its tests.
 #[derive(Debug, thiserror::Error)]
@@ -44,10 +46,12 @@ pub fn definitions() -> Result<Vec<Value>, CrdError> {
 }
 
 fn definition(kind: &Kind, schema: &Schema) -> Result<Value, CrdError> {
-    let merged = merge_crds(
-        schema.versions.iter().map(|version| version()).collect(),
-        kind.stored.name(),
-    )?;
+    let mut versions: Vec<_> = schema.versions.iter().map(|version| version()).collect();
+    if let [stored] = versions.as_slice() {
+        let older = kind.older.iter().map(|version| older(stored, *version));
+        versions.extend(older.collect::<Vec<_>>());
+    }
+    let merged = merge_crds(versions, kind.stored.name())?;
     let mut definition = serde_json::to_value(merged)?;
     // The type of the stored version has them.
     let columns = definition["spec"]["versions"][0]["additionalPrinterColumns"].clone();
@@ -78,6 +82,16 @@ fn definition(kind: &Kind, schema: &Schema) -> Result<Value, CrdError> {
         }
     }
     Ok(definition)
+}
+
+/// The definition of an older version that has the same types.
+fn older(stored: &CustomResourceDefinition, version: Version) -> CustomResourceDefinition {
+    let mut definition = stored.clone();
+    for served in &mut definition.spec.versions {
+        served.name = version.name().to_owned();
+        served.storage = false;
+    }
+    definition
 }
 
 /// The times that a schema takes. Its format alone takes some of the last day of the year 9999, of any offset and with any end:

@@ -41,6 +41,24 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// What most kinds have: both versions, a namespace, the limits of specs, and no rule about changes. The rest names no
+    /// kind, so that each registration says it.
+    pub(crate) const USUAL: Self = Self {
+        group: "",
+        kind: "",
+        plural: "",
+        namespaced: true,
+        stored: Version::V1Beta1,
+        older: &[Version::V1Alpha1],
+        read: |_| Ok(()),
+        limits: Limits::of_specs,
+        template: None,
+        owns: &[],
+        mapping: Mapping::SAME,
+        faults: |_| Vec::new(),
+        faults_of_change: |_, _| Vec::new(),
+    };
+
     /// The versions that are served, the oldest first.
     pub fn versions(&self) -> impl Iterator<Item = Version> {
         self.older.iter().copied().chain([self.stored])

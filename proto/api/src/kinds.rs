@@ -1,7 +1,7 @@
 //! The kinds that there are: one table, and everything that is listed by kind comes from it or is tested against it.
 //!
-//! A kind comes in with a [`Kind`] and its line in [`TABLE`]. Columns, defaults and validation of its fields are in a file of
-//! its own below `kinds/`, its types in the files of its versions. Then
+//! A kind comes in with a [`Kind`] and its line in [`TABLE`]. Its types, with the columns, defaults and rules of their fields,
+//! are in the files of its versions. Then
 //! `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes its definition and the chart's list of kinds, and the tests
 //! name what else lacks the kind: the rights of the controller, its place among the controllers.
 

@@ -3,8 +3,8 @@
 //! [`v1beta1`] is what is stored and what the controller and the daemon work with; [`v1alpha1`] is served for older
 //! manifests. Both are field for field OpenKruise's; what Berth adds says *Berth* in its description.
 //!
-//! To change the API: which kinds there are, and what holds for each, is in [`kinds`], with the defaults, rules and columns of
-//! each below it; fields and their meaning are in the types, differences between the versions in `conversion`. Then
+//! To change the API: [`kinds`] lists the kinds. Fields, their meaning, defaults, rules and columns are in the types. What
+//! differs between the versions is in `v1alpha1`, `conversion` and the kind's patches. Then
 //! `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes the chart's definitions and its list of kinds, and
 //! `cargo test -p berth-api` asks a real apiserver about them.
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::absent::is_false;
-use crate::schema::field::rules;
+use crate::schema::field::checks;
 use crate::schema::rules::{LABEL_KEY, rule};
 
 /// Points at which a pod waits: before it is deleted or updated, as long as it has any label or finalizer of the hook; after
@@ -37,7 +37,8 @@ pub struct LifecycleHook {
     pub labels_handler: Option<BTreeMap<String, String>>,
     /// Finalizers: a domain, / and a name, such as example.com/in-use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 100), inner(length(max = LABEL_KEY)), transform = rules([are_finalizers()]))]
+    #[schemars(length(max = 100), inner(length(max = LABEL_KEY)))]
+    #[schemars(transform = checks([are_finalizers()]))]
     pub finalizers_handler: Vec<String>,
     /// Whether a pod that waits in PreparingDelete or PreparingUpdate is taken out of service meanwhile. It is put back
     /// when the update is done. A pod in PreparingDelete does not come back when it is wanted again, if this is set in

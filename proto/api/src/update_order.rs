@@ -5,13 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::schema::field::{label_selector, rules};
+use crate::schema::field::{checks, label_selector};
 use crate::schema::rules::{LABEL_KEY, not_empty};
 
 /// Which pods are updated first. Use orderPriority or weightPriority, not both.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules([is_of_one_list()]))]
+#[schemars(transform = checks([is_of_one_list()]))]
 pub struct UpdatePriorityStrategy {
     /// Label keys: pods that have the first key come before those that have only the second, and so on; pods with the
     /// same key are sorted by its value from high to low. Pods that have none of the keys come before all others.
@@ -41,7 +41,8 @@ pub struct UpdatePriorityWeightTerm {
     #[schemars(range(min = 0, max = 100))]
     pub weight: i32,
     /// The pods that get the weight, by their labels.
-    #[schemars(transform = label_selector, transform = rules([not_empty("is empty: set matchLabels or matchExpressions")]))]
+    #[schemars(transform = label_selector)]
+    #[schemars(transform = checks([not_empty("is empty: set matchLabels or matchExpressions")]))]
     pub match_selector: LabelSelector,
 }
 

@@ -11,6 +11,7 @@
 
 use super::Mapping;
 use super::json::{Json, Object};
+use super::mapping::reads;
 use super::memory::{object_at, remove_entry, set_entry};
 use crate::names::annotation::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
@@ -175,22 +176,15 @@ fn to_v1alpha1(object: &mut Json<'_>) {
 
 /// Whether the types of a version read both strategies.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let mut text = |field| {
-        object
-            .at(&["spec", field])
-            .map_or_else(|| "{}".to_owned(), |strategy| strategy.to_string())
-    };
-    let (scale, update) = (text("scaleStrategy"), text("updateStrategy"));
+    let (scale, update) = (["spec", "scaleStrategy"], ["spec", "updateStrategy"]);
     match version {
         Version::V1Alpha1 => {
-            serde_json::from_str::<v1alpha1::cloneset::CloneSetScaleStrategy>(&scale).is_ok()
-                && serde_json::from_str::<v1alpha1::cloneset::CloneSetUpdateStrategy>(&update)
-                    .is_ok()
+            reads::<v1alpha1::cloneset::CloneSetScaleStrategy>(object, &scale)
+                && reads::<v1alpha1::cloneset::CloneSetUpdateStrategy>(object, &update)
         }
         Version::V1Beta1 => {
-            serde_json::from_str::<v1beta1::cloneset::CloneSetScaleStrategy>(&scale).is_ok()
-                && serde_json::from_str::<v1beta1::cloneset::CloneSetUpdateStrategy>(&update)
-                    .is_ok()
+            reads::<v1beta1::cloneset::CloneSetScaleStrategy>(object, &scale)
+                && reads::<v1beta1::cloneset::CloneSetUpdateStrategy>(object, &update)
         }
     }
 }

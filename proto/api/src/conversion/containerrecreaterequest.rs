@@ -12,15 +12,17 @@ use serde_json::json;
 
 use super::Mapping;
 use super::json::Json;
+use super::mapping::reads_fields;
 use super::memory::{remove_entry, set_entry};
 use crate::names::annotation::{
     RECREATE_CONTAINER_STATUSES as STATUSES, RECREATE_UNREADY_ACQUIRED as ACQUIRED,
 };
 use crate::names::condition::PRE_RECREATE_GRACE;
 use crate::names::reason;
-use crate::v1beta1::containerrecreaterequest::{ContainerStatusSnapshot, MAX_RECREATED_CONTAINERS};
+use crate::v1beta1::containerrecreaterequest::{
+    ContainerRecreateRequestStatus, ContainerStatusSnapshot, MAX_RECREATED_CONTAINERS,
+};
 use crate::version::Version;
-use crate::{v1alpha1, v1beta1};
 
 pub(crate) const MAPPING: Mapping = Mapping {
     to_v1beta1,
@@ -137,23 +139,9 @@ fn is_grace(condition: &mut Json<'_>) -> bool {
 
 /// Whether the type of a version reads what differs.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let mut fields = Vec::new();
-    for field in ["containerStatusSnapshot", "conditions"] {
-        fields.extend(
-            object
-                .at(&["status", field])
-                .map(|value| format!("{field:?}:{value}")),
-        );
-    }
-    let status = format!("{{{}}}", fields.join(","));
-    match version {
-        Version::V1Alpha1 => serde_json::from_str::<
-            v1alpha1::containerrecreaterequest::ContainerRecreateRequestStatus,
-        >(&status)
-        .is_ok(),
-        Version::V1Beta1 => serde_json::from_str::<
-            v1beta1::containerrecreaterequest::ContainerRecreateRequestStatus,
-        >(&status)
-        .is_ok(),
-    }
+    let differing: &[&str] = match version {
+        Version::V1Alpha1 => &["conditions"],
+        Version::V1Beta1 => &["containerStatusSnapshot", "conditions"],
+    };
+    reads_fields::<ContainerRecreateRequestStatus>(object, "status", differing)
 }

@@ -8,6 +8,7 @@
 
 use super::Mapping;
 use super::json::{Json, Object};
+use super::mapping::reads;
 use super::memory::{remove_entry, set_entry};
 use crate::names::annotation::DAEMONSET_PROGRESSIVE_CREATE_POD as PROGRESSIVE;
 use crate::version::Version;
@@ -99,20 +100,12 @@ fn rename(object: &mut Json<'_>, from: &str, to: &str) {
 
 /// Whether the types of a version read what the mapping touches of the spec.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let mut text = |field| {
-        object
-            .at(&["spec", field])
-            .map_or_else(|| "{}".to_owned(), |value| value.to_string())
-    };
-    let (scale, update) = (text(SCALE), text(UPDATE));
+    let (scale, update) = (["spec", SCALE], ["spec", UPDATE]);
     match version {
-        Version::V1Alpha1 => {
-            serde_json::from_str::<v1alpha1::daemonset::DaemonSetUpdateStrategy>(&update).is_ok()
-        }
+        Version::V1Alpha1 => reads::<v1alpha1::daemonset::DaemonSetUpdateStrategy>(object, &update),
         Version::V1Beta1 => {
-            serde_json::from_str::<v1beta1::daemonset::DaemonSetScaleStrategy>(&scale).is_ok()
-                && serde_json::from_str::<v1beta1::daemonset::DaemonSetUpdateStrategy>(&update)
-                    .is_ok()
+            reads::<v1beta1::daemonset::DaemonSetScaleStrategy>(object, &scale)
+                && reads::<v1beta1::daemonset::DaemonSetUpdateStrategy>(object, &update)
         }
     }
 }

@@ -1,5 +1,7 @@
 //! How the versions of one kind relate.
 
+use serde::de::DeserializeOwned;
+
 use super::json::Json;
 use super::memory::{self, Place};
 use crate::version::Version;
@@ -103,4 +105,24 @@ impl Mapping {
         };
         touched.all(is_light) && (self.is_read)(object, version)
     }
+}
+
+/// Whether a type reads what stands at a path, if anything does.
+pub(super) fn reads<T: DeserializeOwned>(object: &mut Json<'_>, path: &[&str]) -> bool {
+    let value = object.at(path);
+    value.is_none_or(|value| serde_json::from_str::<T>(&value.to_string()).is_ok())
+}
+
+/// Whether the type of a part, such as `spec`, reads these fields of it.
+pub(super) fn reads_fields<T: DeserializeOwned>(
+    object: &mut Json<'_>,
+    part: &str,
+    fields: &[&str],
+) -> bool {
+    let mut texts = Vec::new();
+    for field in fields {
+        let value = object.at(&[part, field]);
+        texts.extend(value.map(|value| format!("{field:?}:{value}")));
+    }
+    serde_json::from_str::<T>(&format!("{{{}}}", texts.join(","))).is_ok()
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Mapping;
 use super::json::Json;
+use super::mapping::reads;
 use crate::version::Version;
 use crate::weight::Weight;
 use crate::{v1alpha1, v1beta1};
@@ -44,16 +45,13 @@ fn to_v1alpha1(object: &mut Json<'_>) {
 }
 
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let Some(images) = object.at(&["spec", "images"]) else {
-        return true;
-    };
-    let text = images.to_string();
+    let images = ["spec", "images"];
     match version {
         Version::V1Alpha1 => {
-            serde_json::from_str::<BTreeMap<String, v1alpha1::nodeimage::ImageSpec>>(&text).is_ok()
+            reads::<BTreeMap<String, v1alpha1::nodeimage::ImageSpec>>(object, &images)
         }
         Version::V1Beta1 => {
-            serde_json::from_str::<BTreeMap<String, v1beta1::nodeimage::ImageSpec>>(&text).is_ok()
+            reads::<BTreeMap<String, v1beta1::nodeimage::ImageSpec>>(object, &images)
         }
     }
 }

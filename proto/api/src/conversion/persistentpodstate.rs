@@ -2,6 +2,7 @@
 
 use super::Mapping;
 use super::json::Json;
+use super::mapping::reads;
 use crate::version::Version;
 use crate::{v1alpha1, v1beta1};
 
@@ -36,23 +37,17 @@ fn rename(object: &mut Json<'_>, from: &str, to: &str) {
 }
 
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let mut fields = vec![r#""targetRef":{"apiVersion":"","kind":"","name":""}"#.to_owned()];
-    for field in [REQUIRED, PREFERRED] {
-        fields.extend(
-            object
-                .at(&["spec", field])
-                .map(|value| format!("{field:?}:{value}")),
-        );
-    }
-    let spec = format!("{{{}}}", fields.join(","));
+    use v1alpha1::persistentpodstate as alpha;
+    use v1beta1::persistentpodstate as beta;
+    let (required, preferred) = (["spec", REQUIRED], ["spec", PREFERRED]);
     match version {
         Version::V1Alpha1 => {
-            serde_json::from_str::<v1alpha1::persistentpodstate::PersistentPodStateSpec>(&spec)
-                .is_ok()
+            reads::<Option<alpha::NodeTopologyTerm>>(object, &required)
+                && reads::<Vec<alpha::PreferredTopologyTerm>>(object, &preferred)
         }
         Version::V1Beta1 => {
-            serde_json::from_str::<v1beta1::persistentpodstate::PersistentPodStateSpec>(&spec)
-                .is_ok()
+            reads::<Option<beta::NodeTopologyTerm>>(object, &required)
+                && reads::<Vec<beta::PreferredTopologyTerm>>(object, &preferred)
         }
     }
 }

@@ -10,14 +10,14 @@
 
 use super::Mapping;
 use super::json::{Json, Object};
+use super::mapping::reads_fields;
 use super::memory::{remove_entry, set_entry};
 use crate::budget::{operations, total_replicas};
 use crate::names::annotation::{
     PUB_PROTECT_OPERATIONS as OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS as TOTAL,
 };
-use crate::v1beta1::podunavailablebudget::ProtectedOperation;
+use crate::v1beta1::podunavailablebudget::{PodUnavailableBudgetSpec, ProtectedOperation};
 use crate::version::Version;
-use crate::{v1alpha1, v1beta1};
 
 pub(crate) const MAPPING: Mapping = Mapping {
     to_v1beta1,
@@ -106,25 +106,9 @@ fn take_annotation<T>(
     Some(value)
 }
 
-/// Whether the type of a version reads what differs.
+/// Whether the type of a version reads what differs: v1alpha1 has none of it.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let mut fields = Vec::new();
-    for field in [PROTECT, REPLICAS, IGNORED] {
-        fields.extend(
-            object
-                .at(&["spec", field])
-                .map(|value| format!("{field:?}:{value}")),
-        );
-    }
-    let spec = format!("{{{}}}", fields.join(","));
-    match version {
-        Version::V1Alpha1 => {
-            serde_json::from_str::<v1alpha1::podunavailablebudget::PodUnavailableBudgetSpec>(&spec)
-                .is_ok()
-        }
-        Version::V1Beta1 => {
-            serde_json::from_str::<v1beta1::podunavailablebudget::PodUnavailableBudgetSpec>(&spec)
-                .is_ok()
-        }
-    }
+    let differing = [PROTECT, REPLICAS, IGNORED];
+    version == Version::V1Alpha1
+        || reads_fields::<PodUnavailableBudgetSpec>(object, "spec", &differing)
 }

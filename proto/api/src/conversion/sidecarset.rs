@@ -11,6 +11,7 @@
 
 use super::Mapping;
 use super::json::Json;
+use super::mapping::reads_fields;
 use super::memory::{remove_entry, set_entry};
 use crate::names::label::{NAMESPACE_NAME, SIDECARSET_CUSTOM_VERSION as CUSTOM_VERSION};
 use crate::validation::is_label_value;
@@ -85,21 +86,16 @@ fn to_v1alpha1(object: &mut Json<'_>) {
 
 /// Whether the type of a version reads what differs.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let mut fields = Vec::new();
-    for field in ["customVersion", "namespace", "namespaceSelector"] {
-        fields.extend(
-            object
-                .at(&["spec", field])
-                .map(|value| format!("{field:?}:{value}")),
-        );
-    }
-    let spec = format!("{{{}}}", fields.join(","));
     match version {
-        Version::V1Alpha1 => {
-            serde_json::from_str::<v1alpha1::sidecarset::SidecarSetSpec>(&spec).is_ok()
-        }
-        Version::V1Beta1 => {
-            serde_json::from_str::<v1beta1::sidecarset::SidecarSetSpec>(&spec).is_ok()
-        }
+        Version::V1Alpha1 => reads_fields::<v1alpha1::sidecarset::SidecarSetSpec>(
+            object,
+            "spec",
+            &["namespace", "namespaceSelector"],
+        ),
+        Version::V1Beta1 => reads_fields::<v1beta1::sidecarset::SidecarSetSpec>(
+            object,
+            "spec",
+            &["customVersion", "namespaceSelector"],
+        ),
     }
 }

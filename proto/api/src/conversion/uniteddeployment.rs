@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::json::{Json, Object};
+use super::mapping::reads;
 use super::{Mapping, cloneset};
 use crate::version::Version;
 use crate::{v1alpha1, v1beta1};
@@ -265,17 +266,13 @@ fn status_to_v1alpha1(status: &mut Object<'_>) {
 
 /// Whether the types of a version read the status. They read any template.
 fn is_read(object: &mut Json<'_>, version: Version) -> bool {
-    let Some(status) = object.at(&["status"]) else {
-        return true;
-    };
-    let text = status.to_string();
+    let status = ["status"];
     match version {
         Version::V1Alpha1 => {
-            serde_json::from_str::<v1alpha1::uniteddeployment::UnitedDeploymentStatus>(&text)
-                .is_ok()
+            reads::<v1alpha1::uniteddeployment::UnitedDeploymentStatus>(object, &status)
         }
         Version::V1Beta1 => {
-            serde_json::from_str::<v1beta1::uniteddeployment::UnitedDeploymentStatus>(&text).is_ok()
+            reads::<v1beta1::uniteddeployment::UnitedDeploymentStatus>(object, &status)
         }
     }
 }

@@ -7,8 +7,6 @@ use crate::kind::{Kind, read};
 use crate::names::GROUP;
 use crate::schema::Schema;
 use crate::validation;
-use crate::version::Version;
-use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
 
 /// CloneSet.
@@ -16,11 +14,7 @@ pub const CLONE_SET: Kind = Kind {
     group: GROUP,
     kind: "CloneSet",
     plural: "clonesets",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
     read: read::<v1beta1::CloneSet>,
-    limits: Limits::of_specs,
     template: Some("spec.template"),
     owns: &[
         "pods",
@@ -30,7 +24,7 @@ pub const CLONE_SET: Kind = Kind {
     ],
     mapping: conversion::cloneset::MAPPING,
     faults: validation::of_clone_set,
-    faults_of_change: |_, _| Vec::new(),
+    ..Kind::USUAL
 };
 
 pub(super) const SCHEMA: Schema = Schema {

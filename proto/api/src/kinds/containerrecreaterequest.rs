@@ -1,36 +1,47 @@
 //! ContainerRecreateRequest.
 
 use kube::CustomResourceExt;
+use serde_json::json;
 
 use crate::conversion;
 use crate::kind::{Kind, read};
 use crate::names::GROUP;
 use crate::schema::Schema;
+use crate::schema::patch::{Patch, at};
+use crate::v1beta1;
 use crate::version::Version;
-use crate::weight::Limits;
-use crate::{v1alpha1, v1beta1};
 
 /// ContainerRecreateRequest.
 pub const CONTAINER_RECREATE_REQUEST: Kind = Kind {
     group: GROUP,
     kind: "ContainerRecreateRequest",
     plural: "containerrecreaterequests",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
     read: read::<v1beta1::ContainerRecreateRequest>,
-    limits: Limits::of_specs,
-    template: None,
-    owns: &[],
     mapping: conversion::containerrecreaterequest::MAPPING,
-    faults: |_| Vec::new(),
-    faults_of_change: |_, _| Vec::new(),
+    ..Kind::USUAL
 };
 
 pub(super) const SCHEMA: Schema = Schema {
-    versions: &[
-        v1beta1::ContainerRecreateRequest::crd,
-        v1alpha1::ContainerRecreateRequest::crd,
-    ],
-    patches: |_| Vec::new(),
+    versions: &[v1beta1::ContainerRecreateRequest::crd],
+    patches,
 };
+
+/// What v1alpha1 has in annotations.
+fn patches(version: Version) -> Vec<Patch> {
+    if version == Version::V1Beta1 {
+        return Vec::new();
+    }
+    let status = "How far the request is. What v1beta1 has in containerStatusSnapshot is the annotation \
+                  crr.apps.kruise.io/sync-container-statuses, and the time of its condition PreRecreateGrace the annotation \
+                  crr.apps.kruise.io/unready-acquired.";
+    let conditions = "Berth: MinStartedPending says since when a container is ready that has yet to run for minStartedSeconds, \
+                      where that takes long, Blocked what holds the request back, and DeadlineExceeded which containers the \
+                      deadline left as they were.";
+    vec![
+        at(
+            "status",
+            json!({"description": status, "properties": {"containerStatusSnapshot": null}}),
+        ),
+        at("status.conditions", json!({"description": conditions})),
+    ]
+}

@@ -1,14 +1,15 @@
 //! Advanced DaemonSet.
 
 use kube::CustomResourceExt;
+use serde_json::json;
 
 use crate::conversion;
 use crate::kind::{Kind, read};
 use crate::names::GROUP;
 use crate::schema::Schema;
+use crate::schema::patch::{Patch, at};
 use crate::validation;
 use crate::version::Version;
-use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
 
 /// Advanced DaemonSet.
@@ -16,19 +17,26 @@ pub const DAEMON_SET: Kind = Kind {
     group: GROUP,
     kind: "DaemonSet",
     plural: "daemonsets",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
     read: read::<v1beta1::DaemonSet>,
-    limits: Limits::of_specs,
     template: Some("spec.template"),
     owns: &["pods", "controllerrevisions", "imagepulljobs"],
     mapping: conversion::daemonset::MAPPING,
     faults: validation::of_daemon_set,
-    faults_of_change: |_, _| Vec::new(),
+    ..Kind::USUAL
 };
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::DaemonSet::crd, v1alpha1::DaemonSet::crd],
-    patches: |_| Vec::new(),
+    patches,
 };
+
+/// What v1alpha1 calls `daemonSetHash`.
+fn patches(version: Version) -> Vec<Patch> {
+    match version {
+        Version::V1Alpha1 => vec![at(
+            "status",
+            json!({"properties": {"updateRevision": null}}),
+        )],
+        Version::V1Beta1 => Vec::new(),
+    }
+}

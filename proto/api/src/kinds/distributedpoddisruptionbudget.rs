@@ -2,7 +2,6 @@
 
 use kube::CustomResourceExt;
 
-use crate::conversion::Mapping;
 use crate::kind::{Kind, read};
 use crate::names::POLICY_GROUP;
 use crate::schema::Schema;
@@ -16,16 +15,13 @@ pub const DISTRIBUTED_POD_DISRUPTION_BUDGET: Kind = Kind {
     group: POLICY_GROUP,
     kind: "DistributedPodDisruptionBudget",
     plural: "distributedpoddisruptionbudgets",
-    namespaced: true,
     stored: Version::V1Alpha1,
     older: &[],
     read: read::<v1alpha1::DistributedPodDisruptionBudget>,
     limits: |_| Limits::of_budgets(),
-    template: None,
     owns: &["poddisruptionbudgets"],
-    mapping: Mapping::SAME,
     faults: validation::of_distributed_pod_disruption_budget,
-    faults_of_change: |_, _| Vec::new(),
+    ..Kind::USUAL
 };
 
 pub(super) const SCHEMA: Schema = Schema {

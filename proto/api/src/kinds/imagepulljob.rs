@@ -2,36 +2,24 @@
 
 use kube::CustomResourceExt;
 
-use crate::conversion::Mapping;
 use crate::kind::{Kind, read};
 use crate::names::GROUP;
-use crate::schema::{Schema, as_v1alpha1};
+use crate::schema::Schema;
 use crate::v1beta1;
 use crate::v1beta1::imagepulljob::rules::patches;
 use crate::validation;
-use crate::version::Version;
-use crate::weight::Limits;
 
 /// ImagePullJob.
 pub const IMAGE_PULL_JOB: Kind = Kind {
     group: GROUP,
     kind: "ImagePullJob",
     plural: "imagepulljobs",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
     read: read::<v1beta1::ImagePullJob>,
-    limits: Limits::of_specs,
-    template: None,
-    owns: &[],
-    mapping: Mapping::SAME,
     faults: validation::of_pull_job,
-    faults_of_change: |_, _| Vec::new(),
+    ..Kind::USUAL
 };
 
 pub(super) const SCHEMA: Schema = Schema {
-    versions: &[v1beta1::ImagePullJob::crd, || {
-        as_v1alpha1(v1beta1::ImagePullJob::crd())
-    }],
+    versions: &[v1beta1::ImagePullJob::crd],
     patches,
 };

@@ -7,10 +7,10 @@ use crate::conversion;
 use crate::kind::{Kind, read};
 use crate::names::GROUP;
 use crate::schema::Schema;
-use crate::schema::patch::at;
+use crate::schema::patch::{Patch, at};
+use crate::v1beta1;
 use crate::version::Version;
 use crate::weight::Limits;
-use crate::{v1alpha1, v1beta1};
 
 /// NodeImage.
 pub const NODE_IMAGE: Kind = Kind {
@@ -18,24 +18,26 @@ pub const NODE_IMAGE: Kind = Kind {
     kind: "NodeImage",
     plural: "nodeimages",
     namespaced: false,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
     read: read::<v1beta1::NodeImage>,
     // The controller writes it, whatever users may write.
     limits: |_| Limits::of_node_images(),
-    template: None,
-    owns: &[],
     mapping: conversion::nodeimage::MAPPING,
-    faults: |_| Vec::new(),
-    faults_of_change: |_, _| Vec::new(),
+    ..Kind::USUAL
 };
 
 pub(super) const SCHEMA: Schema = Schema {
-    versions: &[v1beta1::NodeImage::crd, v1alpha1::NodeImage::crd],
-    patches: |_| {
-        vec![
-            at("", json!({"required": null})),
-            at("spec", json!({"default": {}})),
-        ]
-    },
+    versions: &[v1beta1::NodeImage::crd],
+    patches,
 };
+
+fn patches(version: Version) -> Vec<Patch> {
+    let mut patches = vec![
+        at("", json!({"required": null})),
+        at("spec", json!({"default": {}})),
+    ];
+    if version == Version::V1Alpha1 {
+        let secret = "spec.images{}.pullSecrets[]";
+        patches.push(at(secret, json!({"properties": {"mode": null}})));
+    }
+    patches
+}

@@ -8,8 +8,6 @@ use crate::names::GROUP;
 use crate::schema::Schema;
 use crate::v1beta1::uniteddeployment::fields::patches;
 use crate::validation;
-use crate::version::Version;
-use crate::weight::Limits;
 use crate::{v1alpha1, v1beta1};
 
 /// UnitedDeployment.
@@ -17,13 +15,8 @@ pub const UNITED_DEPLOYMENT: Kind = Kind {
     group: GROUP,
     kind: "UnitedDeployment",
     plural: "uniteddeployments",
-    namespaced: true,
-    stored: Version::V1Beta1,
-    older: &[Version::V1Alpha1],
     read: read::<v1beta1::UnitedDeployment>,
-    limits: Limits::of_specs,
     // The pod template is below one of four fields, in the template of a workload.
-    template: None,
     owns: &[
         "clonesets",
         "controllerrevisions",
@@ -32,7 +25,7 @@ pub const UNITED_DEPLOYMENT: Kind = Kind {
     ],
     mapping: conversion::uniteddeployment::MAPPING,
     faults: validation::of_united_deployment,
-    faults_of_change: |_, _| Vec::new(),
+    ..Kind::USUAL
 };
 
 pub(super) const SCHEMA: Schema = Schema {

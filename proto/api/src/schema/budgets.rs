@@ -4,7 +4,7 @@ use schemars::Schema;
 use schemars::transform::Transform;
 use serde_json::{Value, json};
 
-use super::field::rules;
+use super::field::checks;
 use super::rules::{reported_at, rule};
 
 /// Why a budget's selector cannot be empty.
@@ -16,7 +16,7 @@ pub(crate) fn amount(schema: &mut Schema) {
     let valid =
         "type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('^([0-9]{1,2}|100)%$')";
     let message = "'is \"%s\", but must be a number from 0 to 2147483647 or a percentage from \"0%%\" to \"100%%\"'.format([self])";
-    rules([rule(valid, message)]).transform(schema);
+    checks([rule(valid, message)]).transform(schema);
 }
 
 /// Exactly one of two fields.

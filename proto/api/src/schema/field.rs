@@ -26,7 +26,7 @@ pub(crate) fn with(keywords: Value) -> impl Transform {
 }
 
 /// Adds CEL rules.
-pub(crate) fn rules(rules: impl Into<Vec<Value>>) -> impl Transform {
+pub(crate) fn checks(rules: impl Into<Vec<Value>>) -> impl Transform {
     with(json!({"x-kubernetes-validations": rules.into()}))
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn int_or_percent(schema: &mut Schema) {
         format!("type(self) == int ? self >= 0 && self <= 2147483647 : self.matches('{PERCENT}')");
     let message = "'is \"%s\", but must be a number from 0 to 2147483647 or a percentage such as \"25%%\", with at most three \
                    digits, and four after a point'.format([self])";
-    rules([rule(valid, message)]).transform(schema);
+    checks([rule(valid, message)]).transform(schema);
 }
 
 /// Describes and bounds conditions of Kubernetes' type, one of each of these types.

@@ -8,7 +8,8 @@ pub(crate) struct Patch {
     /// The field, as `kubectl explain` has it: names with dots, `[]` for the items of a list, `{}` for the values of a
     /// map. Empty for the root.
     pub(crate) path: String,
-    /// Keywords. Validations and fields are added to those that are there, everything else replaces.
+    /// Keywords. Validations and fields are added to those that are there, a field that is null is removed, everything else
+    /// replaces.
     pub(crate) keywords: Value,
 }
 
@@ -30,7 +31,8 @@ pub(crate) fn apply(schema: &mut Map<String, Value>, patch: &Patch) -> Result<()
                 present.extend(more.iter().cloned());
             }
             (Some(Value::Object(present)), Value::Object(more)) if keyword == FIELDS => {
-                present.extend(more.clone())
+                present.extend(more.clone());
+                present.retain(|_, field| !field.is_null());
             }
             _ => {
                 target.insert(keyword.clone(), value.clone());

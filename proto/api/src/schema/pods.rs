@@ -4,7 +4,7 @@ use schemars::Schema;
 use schemars::transform::Transform;
 use serde_json::{Value, json};
 
-use super::field::{label_selector, rules};
+use super::field::{checks, label_selector};
 use super::rules::{not_empty, reported_at, rule, unless_unchanged};
 
 /// Adds the rules of a selector, which is not empty and never changes.
@@ -18,7 +18,7 @@ pub(crate) fn selector(kind: &str) -> impl Transform {
         json!({"rule": "self == oldSelf", "reason": "FieldValueForbidden", "message": changed});
     move |schema: &mut Schema| {
         label_selector(schema);
-        rules([not_empty(empty), stays.clone()]).transform(schema);
+        checks([not_empty(empty), stays.clone()]).transform(schema);
     }
 }
 

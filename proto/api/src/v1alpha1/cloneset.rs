@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::absent::{is_false, is_zero_i32};
 use crate::inplace::InPlaceUpdateStrategy;
 use crate::lifecycle::Lifecycle;
-use crate::schema::field::{defaults_to, int_or_percent, list_by, rules, with};
+use crate::schema::field::{checks, defaults_to, int_or_percent, list_by, with};
 use crate::schema::pods::{selector, selector_matches_template};
 use crate::schema::template;
 use crate::template::{PodTemplate, VolumeClaimTemplate};
@@ -41,7 +41,7 @@ use crate::v1beta1::cloneset::{
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(selector_matches_template()), transform = rules(v1alpha1_rules()))]
+#[schemars(transform = checks(selector_matches_template()), transform = checks(v1alpha1_rules()))]
 pub struct CloneSetSpec {
     /// How many pods are wanted. Defaults to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,8 @@ pub struct CloneSetSpec {
     pub update_strategy: CloneSetUpdateStrategy,
     /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT), transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
+    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT))]
+    #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
     pub revision_history_limit: Option<i32>,
     /// Seconds for which a pod must have been ready before it counts as available. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
@@ -111,7 +112,7 @@ pub struct CloneSetScaleStrategy {
 /// How a changed template reaches the pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules([surge_in_place("type")]))]
+#[schemars(transform = checks([surge_in_place("type")]))]
 pub struct CloneSetUpdateStrategy {
     /// ReCreate replaces pods. InPlaceIfPossible changes running pods where only images, labels and annotations of the
     /// template differ and replaces them otherwise. InPlaceOnly never replaces: a change that cannot be made in place is

@@ -7,18 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::absent::{is_zero_i32, is_zero_i64};
+use crate::absent::is_zero_i32;
 use crate::lifecycle::Lifecycle;
-use crate::schema::field::{defaults_to, int_or_percent, label_selector, rules, with};
+use crate::schema::field::{checks, defaults_to, int_or_percent, with};
 use crate::schema::pods::{selector, selector_matches_template};
 use crate::schema::template;
 use crate::template::PodTemplate;
+use crate::v1beta1;
 use crate::v1beta1::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::v1beta1::daemonset::DEFAULT_BURST_REPLICAS;
-use crate::v1beta1::daemonset::rules::{
-    REQUIRED_STATUS, more_than_none, name, no_hook_of_updates, not_above_all, v1alpha1_ways,
-};
-pub use crate::v1beta1::daemonset::{DaemonSetCondition, DaemonSetUpdateStrategyType};
+use crate::v1beta1::daemonset::rules::{more_than_none, name, no_hook_of_updates, v1alpha1_ways};
 
 /// What the pods shall be, on which nodes, and how a change reaches them.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,7 +35,7 @@ pub use crate::v1beta1::daemonset::{DaemonSetCondition, DaemonSetUpdateStrategyT
     validation = name(),
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(selector_matches_template()))]
+#[schemars(transform = checks(selector_matches_template()))]
 pub struct DaemonSetSpec {
     /// Which pods belong to the DaemonSet, by their labels. It must match the template's labels and cannot be changed later.
     #[schemars(transform = selector("DaemonSet"))]
@@ -48,7 +46,7 @@ pub struct DaemonSetSpec {
     pub template: PodTemplate,
     /// How a changed template reaches the pods.
     #[serde(default)]
-    #[schemars(transform = defaults_to(json!({})))]
+    #[schemars(transform = defaults_to(json!({})), transform = checks(v1alpha1_ways()))]
     pub update_strategy: DaemonSetUpdateStrategy,
     /// Seconds for which a pod must have been ready before it counts as available. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
@@ -57,67 +55,22 @@ pub struct DaemonSetSpec {
     /// How many pods are created, and how many deleted, at a time: a number, or a percentage of the nodes that shall have a pod,
     /// rounded down, at least 1. Defaults to 250.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = defaults_to(DEFAULT_BURST_REPLICAS), transform = int_or_percent, transform = rules([more_than_none()]))]
+    #[schemars(transform = defaults_to(DEFAULT_BURST_REPLICAS), transform = int_or_percent)]
+    #[schemars(transform = checks([more_than_none()]))]
     pub burst_replicas: Option<IntOrString>,
     /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT), transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
+    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT))]
+    #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
     pub revision_history_limit: Option<i32>,
     /// Points at which a pod waits until someone else agrees. A DaemonSet knows preDelete alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = rules([no_hook_of_updates()]))]
+    #[schemars(transform = checks([no_hook_of_updates()]))]
     pub lifecycle: Option<Lifecycle>,
 }
 
 /// How a changed template reaches the pods.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(v1alpha1_ways()))]
-pub struct DaemonSetUpdateStrategy {
-    /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever deletes one gets it back with
-    /// the change. Defaults to RollingUpdate.
-    #[serde(default, rename = "type")]
-    #[schemars(transform = defaults_to("RollingUpdate"))]
-    pub type_: DaemonSetUpdateStrategyType,
-    /// How many pods at a time, how far, and whether in place.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = defaults_to(json!({})))]
-    pub rolling_update: Option<RollingUpdateDaemonSet>,
-}
-
-/// How many pods at a time, how far, and whether in place.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RollingUpdateDaemonSet {
-    /// Standard replaces pods. InPlaceIfPossible changes running pods where only images, labels and annotations of the template
-    /// differ and replaces them otherwise. Defaults to Standard.
-    #[serde(default, rename = "rollingUpdateType")]
-    #[schemars(transform = defaults_to("Standard"))]
-    pub type_: RollingUpdateType,
-    /// How many of the nodes that shall have a pod may be without an available one for the update: a number or a percentage
-    /// of them, rounded up. Defaults to 1, beside a maxSurge to 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = int_or_percent, transform = rules([not_above_all()]))]
-    pub max_unavailable: Option<IntOrString>,
-    /// On how many nodes a new pod may run beside the old one that it replaces: a number or a percentage of the nodes that shall
-    /// have a pod, rounded up. Only with Standard. Defaults to 0.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = int_or_percent, transform = rules([not_above_all()]))]
-    pub max_surge: Option<IntOrString>,
-    /// Updates pods on these nodes only, by their labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = label_selector)]
-    pub selector: Option<LabelSelector>,
-    /// On how many nodes pods stay at the old revision: a number, or a percentage of the nodes that shall have a pod, rounded
-    /// down. The last by name are updated first. Lower it step by step for a canary. Defaults to 0, all are updated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = defaults_to(0), transform = int_or_percent)]
-    pub partition: Option<IntOrString>,
-    /// Stops the update where it is; pods are created and deleted with the nodes as ever. Defaults to false.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = defaults_to(false))]
-    pub paused: Option<bool>,
-}
+pub type DaemonSetUpdateStrategy = v1beta1::daemonset::DaemonSetUpdateStrategy<RollingUpdateType>;
 
 /// How a pod is brought to the update revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -134,38 +87,10 @@ pub enum RollingUpdateType {
 /// What the controller saw and did last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("required" = REQUIRED_STATUS))]
 pub struct DaemonSetStatus {
-    /// Nodes that shall have a pod and have one.
-    #[serde(default)]
-    pub current_number_scheduled: i32,
-    /// Nodes that have a pod and shall have none.
-    #[serde(default)]
-    pub number_misscheduled: i32,
-    /// Nodes that shall have a pod.
-    #[serde(default)]
-    pub desired_number_scheduled: i32,
-    /// Nodes that shall have a pod and have one that is ready.
-    #[serde(default)]
-    pub number_ready: i32,
-    /// The metadata.generation that this status speaks of.
-    #[serde(default, skip_serializing_if = "is_zero_i64")]
-    pub observed_generation: i64,
-    /// Nodes that shall have a pod and have one of the update revision.
-    #[serde(default)]
-    pub updated_number_scheduled: i32,
-    /// Nodes that shall have a pod and have one that has been ready for at least minReadySeconds.
-    #[serde(default, skip_serializing_if = "is_zero_i32")]
-    pub number_available: i32,
-    /// Nodes that shall have a pod and have no available one.
-    #[serde(default, skip_serializing_if = "is_zero_i32")]
-    pub number_unavailable: i32,
-    /// How often a revision's name was taken already; part of the next name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collision_count: Option<i32>,
-    /// What is going wrong: Blocked.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<DaemonSetCondition>,
+    /// The fields of v1beta1.
+    #[serde(flatten)]
+    pub status: v1beta1::daemonset::DaemonSetStatus,
     /// The hash of the template as it is now: the label controller-revision-hash of updated pods.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub daemon_set_hash: String,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::absent::{is_zero_i32, is_zero_i64};
 use crate::schema::budgets::{SELECTS_EVERY_POD, amount, one_of, unchanged};
-use crate::schema::field::{conditions, defaults_to, label_selector, list_by, rules};
+use crate::schema::field::{checks, conditions, defaults_to, label_selector, list_by};
 use crate::schema::rules::{DNS_LABEL, DNS_SUBDOMAIN, not_empty};
 pub use crate::v1beta1::podunavailablebudget::{Ledger, ProtectedOperation};
 
@@ -37,10 +37,10 @@ const MOST_CONDITIONS: u32 = 16;
     printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the creation."}"#
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules([one_of("minAvailable", "maxUnavailable"), unchanged("selector")]))]
+#[schemars(transform = checks([one_of("minAvailable", "maxUnavailable"), unchanged("selector")]))]
 pub struct DistributedPodDisruptionBudgetSpec {
     /// The budget's own pods, of the same namespace, by their labels. It cannot be changed later.
-    #[schemars(transform = label_selector, transform = rules([not_empty(SELECTS_EVERY_POD)]))]
+    #[schemars(transform = label_selector, transform = checks([not_empty(SELECTS_EVERY_POD)]))]
     pub selector: LabelSelector,
     /// The fewest pods that must stay healthy, own ones and those of federation together: a number, or a percentage of all
     /// expected ones, rounded up. Either this or maxUnavailable.

@@ -4,8 +4,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::field::{defaults_to, rules};
+use crate::schema::field::{checks, defaults_to};
 use crate::schema::rules::LABEL_KEY;
+use crate::v1beta1;
 use crate::v1beta1::persistentpodstate::{MOST_KEYS, of_spec};
 pub use crate::v1beta1::persistentpodstate::{
     PersistentPodAnnotation, PersistentPodStateStatus, PodState, RetentionPolicy, TargetReference,
@@ -25,7 +26,7 @@ pub use crate::v1beta1::persistentpodstate::{
     doc = "PersistentPodState records on which nodes the pods of a workload ran, and lets those that take their place run there again."
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(of_spec()))]
+#[schemars(transform = checks(of_spec()))]
 pub struct PersistentPodStateSpec {
     /// The workload, in the same namespace. It cannot be changed later.
     pub target_ref: TargetReference,
@@ -58,12 +59,5 @@ pub struct NodeTopologyTerm {
 }
 
 /// Labels of nodes, and how much they count.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PreferredTopologyTerm {
-    /// How much, from 1 to 100.
-    #[schemars(range(min = 1, max = 100))]
-    pub weight: i32,
-    /// Which labels.
-    pub preference: NodeTopologyTerm,
-}
+pub type PreferredTopologyTerm =
+    v1beta1::persistentpodstate::PreferredTopologyTerm<NodeTopologyTerm>;

@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::field::rules;
+use crate::schema::field::checks;
 use crate::v1beta1;
 use crate::v1beta1::uniteddeployment::rules::name;
 use crate::v1beta1::uniteddeployment::shapes::one_value;
@@ -41,7 +41,7 @@ pub struct UnitedDeploymentSpec {
 /// What is there. Some of it has two places, because OpenKruise 1.9.0 and before know only the older ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(one_value()))]
+#[schemars(transform = checks(one_value()))]
 pub struct UnitedDeploymentStatus {
     /// The fields of v1beta1.
     #[serde(flatten)]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub use super::imagepulljob::CompletionPolicyType;
 use crate::absent::{is_false, is_zero_i32};
 use crate::names::label::{BROADCASTJOB_CONTROLLER_UID, BROADCASTJOB_NAME};
-use crate::schema::field::{defaults_to, int_or_percent, rules, with};
+use crate::schema::field::{checks, defaults_to, int_or_percent, with};
 use crate::schema::rules::{completes_or_has_no_limits, label_name};
 use crate::template::PodTemplate;
 
@@ -53,7 +53,8 @@ pub struct BroadcastJobSpec {
     pub template: PodTemplate,
     /// When the job is done.
     #[serde(default)]
-    #[schemars(transform = defaults_to(json!({})), transform = rules([completes_or_has_no_limits()]))]
+    #[schemars(transform = defaults_to(json!({})))]
+    #[schemars(transform = checks([completes_or_has_no_limits()]))]
     pub completion_policy: CompletionPolicy,
     /// No pod is created as long as this is set; those that run go on. failurePolicy Pause sets it when a pod has failed.
     #[serde(default, skip_serializing_if = "is_false")]

@@ -13,7 +13,7 @@ use self::rules::{surge_in_place, v1beta1_rules};
 use crate::absent::{is_false, is_zero_i32, is_zero_i64};
 use crate::inplace::InPlaceUpdateStrategy;
 use crate::lifecycle::Lifecycle;
-use crate::schema::field::{defaults_to, int_or_percent, list_by, rules, with};
+use crate::schema::field::{checks, defaults_to, int_or_percent, list_by, with};
 use crate::schema::pods::{selector, selector_matches_template};
 use crate::schema::template;
 use crate::template::{PodTemplate, VolumeClaimTemplate};
@@ -57,7 +57,7 @@ pub const MAX_REVISION_HISTORY_LIMIT: i32 = 200;
     printcolumn = r#"{"name": "BLOCKED", "type": "string", "priority": 1, "jsonPath": ".status.conditions[?(@.type=='Blocked')].reason", "description": "The reason of the condition Blocked, which is there as long as something holds the object back."}"#
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(selector_matches_template()), transform = rules(v1beta1_rules()))]
+#[schemars(transform = checks(selector_matches_template()), transform = checks(v1beta1_rules()))]
 pub struct CloneSetSpec {
     /// How many pods are wanted. Defaults to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,8 @@ pub struct CloneSetSpec {
     pub update_strategy: CloneSetUpdateStrategy,
     /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT), transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
+    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT))]
+    #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
     pub revision_history_limit: Option<i32>,
     /// Seconds for which a pod must have been ready before it counts as available. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
@@ -160,7 +161,7 @@ pub enum CloneSetUpdateStrategyType {
 /// How many pods at a time, how far, in which order, and whether in place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules([surge_in_place("podUpdatePolicy")]))]
+#[schemars(transform = checks([surge_in_place("podUpdatePolicy")]))]
 pub struct RollingUpdateCloneSetStrategy {
     /// How many pods stay at the old revision, a number or a percentage of the replicas, rounded up: with 10 replicas
     /// and partition 8, two pods are updated. Lower it step by step for a canary. Defaults to 0, all are updated.

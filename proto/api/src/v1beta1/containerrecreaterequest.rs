@@ -97,7 +97,8 @@ pub struct PreStopHandler {
     pub exec: Option<ExecAction>,
     /// An HTTP request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = copied("", &HTTP_GET), transform = copied("httpHeaders[]", &HTTP_HEADER))]
+    #[schemars(transform = copied("", &HTTP_GET))]
+    #[schemars(transform = copied("httpHeaders[]", &HTTP_HEADER))]
     pub http_get: Option<HTTPGetAction>,
     /// Berth: a pause.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,13 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use self::rules::{
-    REQUIRED_STATUS, more_than_none, name, no_hook_of_updates, not_above_all, v1beta1_ways,
-};
+use self::rules::{more_than_none, name, no_hook_of_updates, not_above_all, v1beta1_ways};
 use super::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::absent::{is_false, is_zero_i32, is_zero_i64};
 use crate::lifecycle::Lifecycle;
-use crate::schema::field::{defaults_to, int_or_percent, label_selector, rules, with};
+use crate::schema::field::{checks, defaults_to, int_or_percent, label_selector, with};
 use crate::schema::pods::{selector, selector_matches_template};
 use crate::schema::template;
 use crate::template::PodTemplate;
@@ -48,7 +46,7 @@ pub const DEFAULT_BURST_REPLICAS: i32 = 250;
     printcolumn = r#"{"name": "BLOCKED", "type": "string", "priority": 1, "jsonPath": ".status.conditions[?(@.type=='Blocked')].reason", "description": "The reason of the condition Blocked, which is there as long as something holds the object back."}"#,
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(selector_matches_template()))]
+#[schemars(transform = checks(selector_matches_template()))]
 pub struct DaemonSetSpec {
     /// Which pods belong to the DaemonSet, by their labels. It must match the template's labels and cannot be changed later.
     #[schemars(transform = selector("DaemonSet"))]
@@ -59,7 +57,7 @@ pub struct DaemonSetSpec {
     pub template: PodTemplate,
     /// How a changed template reaches the pods.
     #[serde(default)]
-    #[schemars(transform = defaults_to(json!({})))]
+    #[schemars(transform = defaults_to(json!({})), transform = checks(v1beta1_ways()))]
     pub update_strategy: DaemonSetUpdateStrategy,
     /// Seconds for which a pod must have been ready before it counts as available. Defaults to 0.
     #[serde(default, skip_serializing_if = "is_zero_i32")]
@@ -68,15 +66,17 @@ pub struct DaemonSetSpec {
     /// How many pods are created, and how many deleted, at a time: a number, or a percentage of the nodes that shall have a pod,
     /// rounded down, at least 1. Defaults to 250.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = defaults_to(DEFAULT_BURST_REPLICAS), transform = int_or_percent, transform = rules([more_than_none()]))]
+    #[schemars(transform = defaults_to(DEFAULT_BURST_REPLICAS), transform = int_or_percent)]
+    #[schemars(transform = checks([more_than_none()]))]
     pub burst_replicas: Option<IntOrString>,
     /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT), transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
+    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT))]
+    #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
     pub revision_history_limit: Option<i32>,
     /// Points at which a pod waits until someone else agrees. A DaemonSet knows preDelete alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = rules([no_hook_of_updates()]))]
+    #[schemars(transform = checks([no_hook_of_updates()]))]
     pub lifecycle: Option<Lifecycle>,
     /// How pods are created.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,8 +96,7 @@ pub struct DaemonSetScaleStrategy {
 /// How a changed template reaches the pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(v1beta1_ways()))]
-pub struct DaemonSetUpdateStrategy {
+pub struct DaemonSetUpdateStrategy<T: Default = RollingUpdateType> {
     /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever deletes one gets it back with
     /// the change. Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
@@ -106,7 +105,7 @@ pub struct DaemonSetUpdateStrategy {
     /// How many pods at a time, how far, and whether in place.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(transform = defaults_to(json!({})))]
-    pub rolling_update: Option<RollingUpdateDaemonSet>,
+    pub rolling_update: Option<RollingUpdateDaemonSet<T>>,
 }
 
 /// Who brings a change to the pods.
@@ -122,21 +121,21 @@ pub enum DaemonSetUpdateStrategyType {
 /// How many pods at a time, how far, and whether in place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RollingUpdateDaemonSet {
+pub struct RollingUpdateDaemonSet<T: Default = RollingUpdateType> {
     /// Standard replaces pods. InPlaceIfPossible changes running pods where only images, labels and annotations of the template
     /// differ and replaces them otherwise. Defaults to Standard.
     #[serde(default, rename = "rollingUpdateType")]
     #[schemars(transform = defaults_to("Standard"))]
-    pub type_: RollingUpdateType,
+    pub type_: T,
     /// How many of the nodes that shall have a pod may be without an available one for the update: a number or a percentage
     /// of them, rounded up. Defaults to 1, beside a maxSurge to 0.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = int_or_percent, transform = rules([not_above_all()]))]
+    #[schemars(transform = int_or_percent, transform = checks([not_above_all()]))]
     pub max_unavailable: Option<IntOrString>,
     /// On how many nodes a new pod may run beside the old one that it replaces: a number or a percentage of the nodes that shall
     /// have a pod, rounded up. Only with Standard. Defaults to 0.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = int_or_percent, transform = rules([not_above_all()]))]
+    #[schemars(transform = int_or_percent, transform = checks([not_above_all()]))]
     pub max_surge: Option<IntOrString>,
     /// Updates pods on these nodes only, by their labels.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,7 +165,7 @@ pub enum RollingUpdateType {
 /// What the controller saw and did last.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("required" = REQUIRED_STATUS))]
+#[schemars(extend("required" = ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady", "updatedNumberScheduled"]))]
 pub struct DaemonSetStatus {
     /// Nodes that shall have a pod and have one.
     #[serde(default)]

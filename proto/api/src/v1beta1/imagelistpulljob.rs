@@ -36,7 +36,8 @@ pub const MAX_LISTED_IMAGES: usize = 255;
 #[serde(rename_all = "camelCase")]
 pub struct ImageListPullJobSpec {
     /// The images, with tag or digest; at most 255, none twice.
-    #[schemars(length(min = 1, max = MAX_LISTED_IMAGES), inner(length(min = 1, max = 1024)), extend("x-kubernetes-list-type" = "set"), transform = are_images)]
+    #[schemars(length(min = 1, max = MAX_LISTED_IMAGES), inner(length(min = 1, max = 1024)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"), transform = are_images)]
     pub images: Vec<String>,
     /// The rest of the job, the same for every image.
     #[serde(flatten)]

@@ -14,7 +14,7 @@ use super::nodeimage::{
     DEFAULT_BACKOFF_LIMIT, DEFAULT_TIMEOUT_SECONDS, MAX_BACKOFF_LIMIT, MAX_TIMEOUT_SECONDS,
 };
 pub use super::nodeimage::{ImagePullPolicy, SandboxConfig};
-use crate::schema::field::{defaults_to, int_or_percent, label_selector, rules};
+use crate::schema::field::{checks, defaults_to, int_or_percent, label_selector};
 use crate::schema::rules::{DNS_SUBDOMAIN, completes_or_has_no_limits};
 
 /// What to pull and where.
@@ -36,10 +36,10 @@ use crate::schema::rules::{DNS_SUBDOMAIN, completes_or_has_no_limits};
     printcolumn = r#"{"name": "MESSAGE", "type": "string", "jsonPath": ".status.message", "description": "What is going on."}"#
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(pulled("", "true", "and a job keeps what it was created with: create another job")))]
+#[schemars(transform = checks(pulled("", "true", "and a job keeps what it was created with: create another job")))]
 pub struct ImagePullJobSpec {
     /// The image, with tag or digest. Cannot be changed later.
-    #[schemars(length(min = 1, max = 1024), transform = rules([is_image(), stays()]))]
+    #[schemars(length(min = 1, max = 1024), transform = checks([is_image(), stays()]))]
     pub image: String,
     /// The rest of the job.
     #[serde(flatten)]
@@ -49,11 +49,12 @@ pub struct ImagePullJobSpec {
 /// All of an ImagePullJob but its image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(of_template()))]
+#[schemars(transform = checks(of_template()))]
 pub struct ImagePullJobTemplate {
     /// Names of secrets for the registry, in the job's namespace. An ImagePullJob keeps them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 256), inner(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN)))]
+    #[schemars(length(max = 256))]
+    #[schemars(inner(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN)))]
     pub pull_secrets: Vec<String>,
     /// Which nodes pull: by name or by labels. Without it, and without podSelector, all nodes. An ImagePullJob keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +73,8 @@ pub struct ImagePullJobTemplate {
     pub pull_policy: Option<PullPolicy>,
     /// When the job is done.
     #[serde(default)]
-    #[schemars(transform = defaults_to(json!({})), transform = rules([completes_or_has_no_limits()]))]
+    #[schemars(transform = defaults_to(json!({})))]
+    #[schemars(transform = checks([completes_or_has_no_limits()]))]
     pub completion_policy: CompletionPolicy,
     /// What is handed to the runtime along with the pull. An ImagePullJob keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +90,7 @@ pub struct ImagePullJobTemplate {
 /// Which nodes pull. Names and labels exclude each other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = label_selector, transform = rules([has_names_or_labels()]))]
+#[schemars(transform = label_selector, transform = checks([has_names_or_labels()]))]
 pub struct ImagePullJobNodeSelector {
     /// Names of nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -115,11 +117,13 @@ pub struct ImagePullJobPodSelector {
 pub struct PullPolicy {
     /// Seconds after which one try has failed; at most 3600. Defaults to 600.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MAX_TIMEOUT_SECONDS), transform = defaults_to(DEFAULT_TIMEOUT_SECONDS))]
+    #[schemars(range(min = 1, max = MAX_TIMEOUT_SECONDS))]
+    #[schemars(transform = defaults_to(DEFAULT_TIMEOUT_SECONDS))]
     pub timeout_seconds: Option<i32>,
     /// How often a failed pull is tried again before the node counts as failed; at most 100. Defaults to 3.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = MAX_BACKOFF_LIMIT), transform = defaults_to(DEFAULT_BACKOFF_LIMIT))]
+    #[schemars(range(min = 0, max = MAX_BACKOFF_LIMIT))]
+    #[schemars(transform = defaults_to(DEFAULT_BACKOFF_LIMIT))]
     pub backoff_limit: Option<i32>,
 }
 

@@ -32,7 +32,7 @@ pub use status::{
 
 use self::rules::{have_names, owners, tag_count};
 use crate::absent::{is_false, is_zero_i64};
-use crate::schema::field::{defaults_to, list_by, rules};
+use crate::schema::field::{checks, defaults_to, list_by};
 
 /// The only value that [`ReferenceObject::mode`] has.
 pub const REFERENCE_MODE_BATCH: &str = "batch";
@@ -57,7 +57,7 @@ pub const REFERENCE_MODE_BATCH: &str = "batch";
 pub struct NodeImageSpec {
     /// Images to pull, by name without tag. At most 256.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = MAX_IMAGES), transform = rules([have_names()]))]
+    #[schemars(extend("maxProperties" = MAX_IMAGES), transform = checks([have_names()]))]
     pub images: BTreeMap<String, ImageSpec>,
     /// Berth: pods of the node whose in-place update cannot be judged by their own status. The daemon answers in
     /// status.inspectedPods what their containers were created from.
@@ -84,7 +84,7 @@ pub struct ImageSpec {
     pub pull_secrets: Vec<ReferenceObject>,
     /// The tags, or digests, to pull. At most 64.
     #[serde(default)]
-    #[schemars(transform = list_by(["tag"]), transform = rules([tag_count()]))]
+    #[schemars(transform = list_by(["tag"]), transform = checks([tag_count()]))]
     pub tags: Vec<ImageTagSpec>,
     /// What is handed to the runtime along with pulls of tags that say nothing themselves. Read, and kept where it is; what
     /// jobs ask for is the tag's.
@@ -198,11 +198,13 @@ pub enum ImagePullPolicy {
 pub struct ImageTagPullPolicy {
     /// Seconds after which one try has failed; at most 3600. Defaults to 600.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = MAX_TIMEOUT_SECONDS), transform = defaults_to(DEFAULT_TIMEOUT_SECONDS))]
+    #[schemars(range(min = 1, max = MAX_TIMEOUT_SECONDS))]
+    #[schemars(transform = defaults_to(DEFAULT_TIMEOUT_SECONDS))]
     pub timeout_seconds: Option<i32>,
     /// How often a failed pull is tried again before it is given up; at most 100. Defaults to 3.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = MAX_BACKOFF_LIMIT), transform = defaults_to(DEFAULT_BACKOFF_LIMIT))]
+    #[schemars(range(min = 0, max = MAX_BACKOFF_LIMIT))]
+    #[schemars(transform = defaults_to(DEFAULT_BACKOFF_LIMIT))]
     pub backoff_limit: Option<i32>,
     /// Seconds after which a finished pull is dropped from the spec. Without it the entry stays.
     #[serde(

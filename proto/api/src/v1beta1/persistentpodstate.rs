@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::schema::field::{defaults_to, rules};
+use crate::schema::field::{checks, defaults_to};
 use crate::schema::rules::LABEL_KEY;
 
 /// The most labels of nodes, and annotations of pods.
@@ -29,7 +29,7 @@ pub(crate) const MOST_KEYS: usize = 16;
     printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the creation."}"#
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(of_spec()))]
+#[schemars(transform = checks(of_spec()))]
 pub struct PersistentPodStateSpec {
     /// The workload, in the same namespace. It cannot be changed later.
     pub target_ref: TargetReference,
@@ -64,12 +64,12 @@ pub struct NodeTopologyTerm {
 /// Labels of nodes, and how much they count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PreferredTopologyTerm {
+pub struct PreferredTopologyTerm<T = NodeTopologyTerm> {
     /// How much, from 1 to 100.
     #[schemars(range(min = 1, max = 100))]
     pub weight: i32,
     /// Which labels.
-    pub preference: NodeTopologyTerm,
+    pub preference: T,
 }
 
 /// A workload.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use super::persistentpodstate::TargetReference;
 use crate::absent::{is_false, is_zero_i64};
 use crate::schema::budgets::{SELECTS_EVERY_POD, amount, one_of, unchanged};
-use crate::schema::field::{conditions, defaults_to, label_selector, rules};
+use crate::schema::field::{checks, conditions, defaults_to, label_selector};
 use crate::schema::rules::not_empty;
 
 /// The most pods that a budget may have granted at once and not seen the end of.
@@ -46,11 +46,12 @@ const PROTECTS_NO_POD: &str = "is empty and would select every pod, so that none
     printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the creation."}"#
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules([one_of("selector", "targetRef"), one_of("maxUnavailable", "minAvailable")]), transform = rules([unchanged("selector"), unchanged("targetRef")]))]
+#[schemars(transform = checks([one_of("selector", "targetRef"), one_of("maxUnavailable", "minAvailable")]))]
+#[schemars(transform = checks([unchanged("selector"), unchanged("targetRef")]))]
 pub struct PodUnavailableBudgetSpec {
     /// Pods of the same namespace, by their labels. Either this or targetRef. It cannot be changed later.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = label_selector, transform = rules([not_empty(SELECTS_EVERY_POD)]))]
+    #[schemars(transform = label_selector, transform = checks([not_empty(SELECTS_EVERY_POD)]))]
     pub selector: Option<LabelSelector>,
     /// A workload of the same namespace, whose pods are meant. Either this or selector. It cannot be changed later.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +77,7 @@ pub struct PodUnavailableBudgetSpec {
     pub protect_total_replicas: Option<i32>,
     /// Pods that are never protected, by their labels.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = label_selector, transform = rules([not_empty(PROTECTS_NO_POD)]))]
+    #[schemars(transform = label_selector, transform = checks([not_empty(PROTECTS_NO_POD)]))]
     pub ignored_pod_selector: Option<LabelSelector>,
     /// AlwaysAllow lets pods that are not available go whatever the budget says. IfHealthyBudget only while enough others are
     /// available. Defaults to AlwaysAllow.

@@ -27,11 +27,11 @@ pub use self::status::{
 use self::container_rules::{by_name, sidecars};
 use self::rules::{
     EVERYTHING, EVERYWHERE, MOST_PATCHES, MOST_SECRETS, MOST_VOLUMES, annotations, label_value,
-    names_a_revision, secrets, selected_or_kept_back, short_values, v1beta1_rules, volume,
+    names_a_revision, of_spec, secrets, selected_or_kept_back, short_values, volume,
 };
 use super::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::absent::is_false;
-use crate::schema::field::{defaults_to, int_or_percent, label_selector, list_by, rules, with};
+use crate::schema::field::{checks, defaults_to, int_or_percent, label_selector, list_by, with};
 use crate::schema::rules::{DNS_SUBDOMAIN, LABEL_VALUE, label_name, not_empty};
 use crate::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
 
@@ -52,15 +52,15 @@ use crate::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
     printcolumn = r#"{"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp", "description": "Time since the creation."}"#,
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(v1beta1_rules()))]
+#[schemars(transform = checks(of_spec()))]
 pub struct SidecarSetSpec {
     /// Which pods get the containers, by their labels.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = label_selector, transform = rules([not_empty(EVERYTHING)]))]
+    #[schemars(transform = label_selector, transform = checks([not_empty(EVERYTHING)]))]
     pub selector: Option<LabelSelector>,
     /// In which namespaces, by their labels. Without it, in all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = label_selector, transform = rules([not_empty(EVERYWHERE)]))]
+    #[schemars(transform = label_selector, transform = checks([not_empty(EVERYWHERE)]))]
     pub namespace_selector: Option<LabelSelector>,
     /// Init containers that pods get. One with `restartPolicy: Always` runs beside the pod's containers. Injected in the order of
     /// their names.
@@ -73,7 +73,8 @@ pub struct SidecarSetSpec {
     pub containers: Vec<SidecarContainer>,
     /// Volumes that the containers mount or read variables from: see `kubectl explain pod.spec.volumes`. A pod gets no others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = with(by_name(MOST_VOLUMES)), transform = with(json!({"items": volume()})))]
+    #[schemars(transform = with(by_name(MOST_VOLUMES)))]
+    #[schemars(transform = with(json!({"items": volume()})))]
     pub volumes: Vec<Map<String, Value>>,
     /// How a change reaches pods that have the containers.
     #[serde(default)]
@@ -88,7 +89,8 @@ pub struct SidecarSetSpec {
     pub image_pull_secrets: Vec<LocalObjectReference>,
     /// How many old revisions are kept, at least 1. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT), transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
+    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT))]
+    #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
     pub revision_history_limit: Option<i32>,
     /// Annotations that pods get.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -96,7 +98,7 @@ pub struct SidecarSetSpec {
     pub patch_pod_metadata: Vec<SidecarSetPatchPodMetadata>,
     /// A name for this version of the containers, by which injectionStrategy.revision may ask for it later.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = LABEL_VALUE), transform = rules([label_value()]))]
+    #[schemars(length(max = LABEL_VALUE), transform = checks([label_value()]))]
     pub custom_version: String,
 }
 
@@ -135,7 +137,7 @@ pub struct SidecarSetInjectionStrategy {
     pub paused: bool,
     /// An older revision than the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = rules([names_a_revision()]))]
+    #[schemars(transform = checks([names_a_revision()]))]
     pub revision: Option<SidecarSetInjectRevision>,
 }
 
@@ -145,7 +147,7 @@ pub struct SidecarSetInjectionStrategy {
 pub struct SidecarSetInjectRevision {
     /// The newest revision that had this customVersion.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = LABEL_VALUE), transform = rules([label_value()]))]
+    #[schemars(length(min = 1, max = LABEL_VALUE), transform = checks([label_value()]))]
     pub custom_version: Option<String>,
     /// A ControllerRevision of the SidecarSet.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,7 +173,7 @@ pub enum InjectRevisionPolicy {
 /// How a change reaches pods that have the containers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules([selected_or_kept_back()]))]
+#[schemars(transform = checks([selected_or_kept_back()]))]
 pub struct SidecarSetUpdateStrategy {
     /// RollingUpdate changes images in pods that have the containers. NotUpdate leaves them alone. Defaults to RollingUpdate.
     #[serde(default, rename = "type")]
@@ -182,7 +184,8 @@ pub struct SidecarSetUpdateStrategy {
     pub paused: bool,
     /// Only these pods are updated, by their labels. Not together with partition.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = label_selector, transform = rules([not_empty("is empty: set matchLabels or matchExpressions, or remove it")]))]
+    #[schemars(transform = label_selector)]
+    #[schemars(transform = checks([not_empty("is empty: set matchLabels or matchExpressions, or remove it")]))]
     pub selector: Option<LabelSelector>,
     /// How many pods stay as they are, a number or a percentage of the matched pods. Defaults to 0.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,7 +14,7 @@ use super::cloneset::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT
 use crate::absent::{is_false, is_zero_i32, is_zero_i64};
 use crate::inplace::InPlaceUpdateStrategy;
 use crate::lifecycle::Lifecycle;
-use crate::schema::field::{defaults_to, int_or_percent, rules, with};
+use crate::schema::field::{checks, defaults_to, int_or_percent, with};
 use crate::schema::pods::selector;
 use crate::schema::rules::label_name;
 use crate::schema::template;
@@ -55,7 +55,7 @@ const MOST_RESERVED: usize = 1000;
     printcolumn = r#"{"name": "BLOCKED", "type": "string", "priority": 1, "jsonPath": ".status.conditions[?(@.type=='Blocked')].reason", "description": "The reason of the condition Blocked, which is there as long as something holds the object back."}"#,
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(of_spec()))]
+#[schemars(transform = checks(of_spec()))]
 pub struct StatefulSetSpec {
     /// How many pods are wanted. Defaults to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,8 @@ pub struct StatefulSetSpec {
     pub update_strategy: StatefulSetUpdateStrategy,
     /// How many old revisions of the template are kept to roll back to, at most 200. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT), transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
+    #[schemars(range(min = 0, max = MAX_REVISION_HISTORY_LIMIT))]
+    #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
     pub revision_history_limit: Option<i32>,
     /// Ordinals that no pod has: numbers, and ranges such as "2-5", both ends included. A pod that has one goes, and another
     /// is made for it first.
@@ -151,7 +152,7 @@ pub struct StatefulSetScaleStrategy {
     /// While scaling up: no more pods are created as long as this many, a number or a percentage of the replicas rounded
     /// down, were made and are not available yet. Only with Parallel. Without it all are created at once.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = int_or_percent, transform = rules([more_than_none()]))]
+    #[schemars(transform = int_or_percent, transform = checks([more_than_none()]))]
     pub max_unavailable: Option<IntOrString>,
 }
 
@@ -191,7 +192,7 @@ pub struct StatefulSetOrdinals {
 /// How a changed template reaches the pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules([rolls_by_itself()]))]
+#[schemars(transform = checks([rolls_by_itself()]))]
 pub struct StatefulSetUpdateStrategy {
     /// RollingUpdate brings a change to the pods by itself. OnDelete leaves the pods alone: whoever deletes one gets it
     /// back with the change. Defaults to RollingUpdate.
@@ -227,7 +228,8 @@ pub struct RollingUpdateStatefulSetStrategy {
     /// How many pods may be out of service at a time for the update, a number or a percentage of the replicas rounded down,
     /// at least 1. With podManagementPolicy OrderedReady the next pods follow when all pods are available. Defaults to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = defaults_to(1), transform = int_or_percent, transform = rules([more_than_none()]))]
+    #[schemars(transform = defaults_to(1), transform = int_or_percent)]
+    #[schemars(transform = checks([more_than_none()]))]
     pub max_unavailable: Option<IntOrString>,
     /// ReCreate replaces pods. InPlaceIfPossible changes running pods where only images, labels and annotations of the
     /// template differ and replaces them otherwise. InPlaceOnly never replaces: a change that cannot be made in place is

@@ -25,7 +25,7 @@ use self::rules::{
     is_subset_name, name, of_spec, one_template, one_way, tolerations_stay, unbounded,
 };
 use crate::absent::is_false;
-use crate::schema::field::{defaults_to, list_by, rules, with};
+use crate::schema::field::{checks, defaults_to, list_by, with};
 use crate::schema::pods::selector;
 use crate::schema::rules::LABEL_VALUE;
 
@@ -66,7 +66,7 @@ pub const DEFAULT_UNSCHEDULABLE_DURATION: i32 = 300;
     printcolumn = r#"{"name": "BLOCKED", "type": "string", "priority": 1, "jsonPath": ".status.conditions[?(@.type=='Blocked')].reason", "description": "The reason of the condition Blocked, which is there as long as something holds the object back."}"#,
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("required" = ["selector", "template"]), transform = rules(of_spec()))]
+#[schemars(extend("required" = ["selector", "template"]), transform = checks(of_spec()))]
 pub struct UnitedDeploymentSpec {
     /// How many pods are wanted in all subsets together. Defaults to the sum of the subsets' replicas if each of them has
     /// a number, otherwise to 1.
@@ -89,7 +89,8 @@ pub struct UnitedDeploymentSpec {
     pub update_strategy: UpdateStrategy,
     /// How many old revisions of the template are kept to roll back to. Defaults to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = i32::MAX), transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
+    #[schemars(range(min = 0, max = i32::MAX))]
+    #[schemars(transform = defaults_to(DEFAULT_REVISION_HISTORY_LIMIT))]
     pub revision_history_limit: Option<i32>,
 }
 
@@ -103,7 +104,7 @@ pub fn rendered(template: &impl Serialize, subsets: usize) -> usize {
 /// The workload that each subset gets. Exactly one field is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(one_template()))]
+#[schemars(transform = checks(one_template()))]
 pub struct SubsetTemplate {
     /// Each subset is a StatefulSet of Kubernetes, see `kubectl explain statefulset.spec --api-version=apps/v1`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,7 +137,7 @@ pub struct WorkloadTemplate {
 /// The subsets, and how the replicas are divided among them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules([one_way(), unbounded()]))]
+#[schemars(transform = checks([one_way(), unbounded()]))]
 pub struct Topology {
     /// The subsets; at most 200. Where replicas are scarce, the first ones come first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -150,10 +151,10 @@ pub struct Topology {
 /// One domain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules([tolerations_stay(), share("replicas"), share("minReplicas"), share("maxReplicas")]))]
+#[schemars(transform = checks([tolerations_stay(), share("replicas"), share("minReplicas"), share("maxReplicas")]))]
 pub struct Subset {
     /// The subset's name, unique among the subsets. The names of its workload and pods contain it.
-    #[schemars(length(min = 1, max = LABEL_VALUE), transform = rules([is_subset_name()]))]
+    #[schemars(length(min = 1, max = LABEL_VALUE), transform = checks([is_subset_name()]))]
     pub name: String,
     /// Which nodes belong to the subset. It is added to what the template requires, and cannot be changed later.
     #[serde(default)]

@@ -8,15 +8,6 @@ use crate::schema::rules::{PERCENT, is_zero, reported_at, rule};
 /// The longest name: with a dash and ten characters behind it, it is the name of a revision.
 const LONGEST_NAME: usize = 242;
 
-/// The fields that a status always has.
-pub(crate) const REQUIRED_STATUS: [&str; 5] = [
-    "currentNumberScheduled",
-    "desiredNumberScheduled",
-    "numberMisscheduled",
-    "numberReady",
-    "updatedNumberScheduled",
-];
-
 /// Pods and revisions are named after the DaemonSet.
 pub(crate) fn name() -> Rule {
     let valid = format!("oldSelf.hasValue() || size(self.metadata.name) <= {LONGEST_NAME}");
@@ -34,7 +25,7 @@ pub(crate) fn more_than_none() -> Value {
     rule(format!("!{}", is_zero("self")), message)
 }
 
-pub(crate) fn not_above_all() -> Value {
+pub(super) fn not_above_all() -> Value {
     let valid = format!(
         "type(self) == int || !self.matches('{PERCENT}') || double(self.replace('%', '')) <= 100.0"
     );

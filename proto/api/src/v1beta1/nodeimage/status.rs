@@ -12,7 +12,7 @@ use super::rules::{
     NAME, REFERENCE, short_names,
 };
 use crate::absent::{is_zero_i32, is_zero_i64};
-use crate::schema::field::{list_by, rules};
+use crate::schema::field::{checks, list_by};
 
 /// What the node's daemon found and did. Written by the daemon of that node alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub struct NodeImageStatus {
     pub waiting: i32,
     /// By image name as in the spec.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = MAX_IMAGES), transform = rules([short_names()]))]
+    #[schemars(extend("maxProperties" = MAX_IMAGES), transform = checks([short_names()]))]
     pub image_statuses: BTreeMap<String, ImageStatus>,
     /// How the first pulls of this node ended: for systems that wait for a new node to have its images.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,8 @@ pub struct NodeImageStatus {
     /// Berth: the answers to spec.stopContainers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     // The last answers stay until the next write.
-    #[schemars(length(max = 2 * MAX_STOPPED_CONTAINERS), transform = list_by(["request", "container"]))]
+    #[schemars(length(max = 2 * MAX_STOPPED_CONTAINERS))]
+    #[schemars(transform = list_by(["request", "container"]))]
     pub stopped_containers: Vec<StoppedContainer>,
 }
 

@@ -9,7 +9,7 @@ use super::container_rules::{
     EXPRESSION, MOST_NAMES, MOST_VARIABLES, NAME, REFERENCE, REGEX, compiles, field_ref,
     has_resources, no_blanks, share_disabled, upgrades,
 };
-use crate::schema::field::{defaults_to, rules};
+use crate::schema::field::{checks, defaults_to};
 
 /// A container, with what only a sidecar has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,7 +54,7 @@ pub enum PodInjectPolicy {
 /// How the image of a sidecar is changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rules(upgrades()))]
+#[schemars(transform = checks(upgrades()))]
 pub struct SidecarContainerUpgradeStrategy {
     /// ColdUpgrade restarts the container with the new image. HotUpgrade runs it as two containers, of which one works, so that the
     /// new one can take over from the old. Defaults to ColdUpgrade. It cannot be changed later.
@@ -63,7 +63,7 @@ pub struct SidecarContainerUpgradeStrategy {
     pub upgrade_type: UpgradeType,
     /// With HotUpgrade: the image of the container that does not work.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = REFERENCE), transform = rules([no_blanks()]))]
+    #[schemars(length(max = REFERENCE), transform = checks([no_blanks()]))]
     pub hot_upgrade_empty_image: String,
 }
 
@@ -136,10 +136,11 @@ pub struct ResourcesPolicy {
     /// Which containers are looked at, by name: the pod's own, those beside them with `restartPolicy: Always` among them. Defaults
     /// to `.*`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[schemars(length(min = 1, max = REGEX), transform = defaults_to(".*"), transform = rules([compiles()]))]
+    #[schemars(length(min = 1, max = REGEX), transform = defaults_to(".*"))]
+    #[schemars(transform = checks([compiles()]))]
     pub target_containers_name_regex: String,
     /// How they are made.
-    #[schemars(transform = rules([has_resources()]))]
+    #[schemars(transform = checks([has_resources()]))]
     pub resources_expr: ResourcesExpr,
 }
 

@@ -14,17 +14,17 @@ use crate::schema::rules::{DNS_SUBDOMAIN, LABEL_VALUE, reported_at, rule, unless
 use crate::version::Version;
 
 /// The most volumes.
-pub(crate) const MOST_VOLUMES: u32 = 128;
+pub(super) const MOST_VOLUMES: u32 = 128;
 /// The most secrets.
-pub(crate) const MOST_SECRETS: u32 = 64;
+pub(super) const MOST_SECRETS: u32 = 64;
 /// The most entries of `patchPodMetadata`, and of annotations in each.
-pub(crate) const MOST_PATCHES: u32 = 32;
+pub(super) const MOST_PATCHES: u32 = 32;
 const MOST_ANNOTATIONS: u32 = 64;
 /// As much as Kubernetes takes of all annotations of a pod.
 const ANNOTATIONS: u32 = 256 << 10;
 
-/// Rules of the spec of v1beta1.
-pub(crate) fn v1beta1_rules() -> [Value; 5] {
+/// Rules of the spec.
+pub(super) fn of_spec() -> [Value; 5] {
     [
         has_selector(),
         some(),
@@ -34,22 +34,20 @@ pub(crate) fn v1beta1_rules() -> [Value; 5] {
     ]
 }
 
-/// Rules of the spec of v1alpha1.
-pub(crate) fn v1alpha1_rules() -> Vec<Value> {
-    let mut rules = v1beta1_rules().to_vec();
-    rules.push(one_namespace());
-    rules
-}
-
-/// What no attribute can say: an empty description.
-pub(crate) fn patches(_: Version) -> Vec<Patch> {
-    ["spec.containers[].ports[]", "spec.initContainers[].ports[]"]
+/// What no attribute can say: an empty description, and that v1alpha1 has the custom version in a label.
+pub(crate) fn patches(version: Version) -> Vec<Patch> {
+    let ports = ["spec.containers[].ports[]", "spec.initContainers[].ports[]"];
+    let mut patches = ports
         .map(|port| at(port, json!({"description": ""})))
-        .into()
+        .to_vec();
+    if version == Version::V1Alpha1 {
+        patches.push(at("spec", json!({"properties": {"customVersion": null}})));
+    }
+    patches
 }
 
 /// Bounds the names of secrets.
-pub(crate) fn secrets(schema: &mut Schema) {
+pub(super) fn secrets(schema: &mut Schema) {
     let name = json!({
         "minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN,
         "description": "The secret's name.",
@@ -77,12 +75,12 @@ pub(super) fn names_a_revision() -> Value {
     })
 }
 
-pub(crate) const EVERYTHING: &str =
+pub(super) const EVERYTHING: &str =
     "is empty and would select every pod: set matchLabels or matchExpressions";
-pub(crate) const EVERYWHERE: &str =
+pub(super) const EVERYWHERE: &str =
     "is empty: set matchLabels or matchExpressions, or remove it for pods of all namespaces";
 
-pub(crate) fn volume() -> Value {
+pub(super) fn volume() -> Value {
     json!({
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": true,
@@ -104,7 +102,7 @@ fn has_selector() -> Value {
 }
 
 /// A namespace selector of the form that a namespace becomes in v1beta1 is there when a manifest is applied again, and yields.
-fn one_namespace() -> Value {
+pub(crate) fn one_namespace() -> Value {
     let labels = "self.namespaceSelector.matchLabels";
     let converted = format!(
         "has({labels}) && size({labels}) == 1 && '{NAMESPACE_NAME}' in {labels} && \
@@ -126,7 +124,7 @@ pub(crate) fn namespace() -> Value {
     rule
 }
 
-pub(crate) fn label_value() -> Value {
+pub(super) fn label_value() -> Value {
     let message = "'is \"%s\", but a label of the revision has it: use at most 63 of letters, digits, -, _ and ., with a letter or digit at \
                    both ends'.format([self])";
     rule(
@@ -136,7 +134,7 @@ pub(crate) fn label_value() -> Value {
 }
 
 /// A percentage is said by somebody, 0 is what is filled in.
-pub(crate) fn selected_or_kept_back() -> Value {
+pub(super) fn selected_or_kept_back() -> Value {
     let valid = "!has(self.selector) || !has(self.partition) || (type(self.partition) == int && self.partition == 0) || \
                  (has(self.type) && self.type == 'NotUpdate')";
     let message = "'is \"%s\", but selector says already which pods are updated: remove one of them'.format([self.partition])";

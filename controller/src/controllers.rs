@@ -203,7 +203,7 @@ mod tests {
             let has = ALL.iter().any(|entry| entry.resource == Resource::of(kind));
             assert!(
                 has,
-                "ALL in controller/src/controllers/mod.rs has no controller of {}",
+                "ALL in controller/src/controllers.rs has no controller of {}",
                 kind.kind
             );
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Violation, Violations, at, list};
+use super::violations::{Violation, Violations, at, list};
 use crate::name::is_dns_label;
 use crate::names::annotation::{
     SIDECARSET_BASE, SIDECARSET_CANARY, SIDECARSET_FAILURE_POLICY, SIDECARSET_REPAIR,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Violation, Violations, at, list, text};
+use super::violations::{Violation, Violations, at, list, text};
 use crate::names::label::{KRUISE_CONTROLLER_REVISION_HASH, SUBSET_NAME};
 use crate::v1beta1::uniteddeployment::{MAX_RENDERED, UnitedDeploymentSpec, rendered};
 

@@ -16,31 +16,28 @@ use berth_api::names::annotation::RESTARTED_AT;
 use berth_api::names::label::SPECIFIED_DELETE;
 use berth_api::template::PodTemplate;
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
-use berth_api::v1beta1::nodeimage::InspectedPod;
-use berth_workload::gates::Gates;
-use berth_workload::inplace::resize::Ability;
 use berth_workload::node::image::NodeImage;
 use berth_workload::plan::{Action, Outcome, Plan};
 use berth_workload::pod::{Metadata, Pod, availability, priority};
-use berth_workload::pod_owner::{PodOwner, orphans};
+use berth_workload::pod_owner::orphans;
 use berth_workload::podset::adopt::Orphans;
 use berth_workload::podset::{Phases, split_by_selector};
 use berth_workload::revision::{self, Revision};
-use berth_workload::stuck;
 use foreign::Foreign;
-use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use writes::told;
 
-use super::{CloneSetOwner, Ended, Snapshot, decide, owner_key, status};
-use crate::model::apiserver::{self, set_condition};
-use crate::model::claims::Claims;
+use super::{CloneSetOwner, Snapshot, decide, owner_key, status};
+use crate::model::apiserver::set_condition;
 use crate::model::kubelet::publish;
+use crate::model::world::{self, Simulated};
 use crate::model::{containers, health, resizing};
 
-pub(super) struct World {
-    pub(super) set: Arc<CloneSet>,
-    pub(super) gates: Gates,
+pub(super) type World = world::World<CloneSetOwner>;
+
+/// What only worlds of CloneSets have.
+#[derive(Default)]
+pub(crate) struct More {
     /// ImagePullJobs by name; nobody works on them but the test.
     pub(super) jobs: BTreeMap<String, Value>,
     /// What the NodeImage of the one node has besides the answers about containers.
@@ -56,24 +53,12 @@ pub(super) struct World {
     /// Is a pod that was deleted there until its kubelet has ended it?
     /// And one that is released is no part of this world any more.
     pub(super) lingers: bool,
-    /// May resources change in place?
-    pub(super) resize: Ability,
     /// What is said to a resize: nothing when it is done, `Deferred` or `Infeasible` by kubelets; by the apiserver `NodeCapacity`, or
     /// any other word for the refusal of a webhook.
     pub(super) refuses: &'static str,
     /// Does a container take until the next look of its kubelet to be ready?
     pub(super) slow: bool,
-    pub(super) pods: BTreeMap<String, Value>,
-    pub(super) claims: Claims,
     barriers: BTreeMap<String, Value>,
-    revisions: BTreeMap<String, Value>,
-    now: Timestamp,
-    counter: u64,
-    last: Plan,
-    /// What failed of it.
-    outcome: Outcome,
-    /// What the controller knows of ended pods.
-    pub(super) ended: Option<Ended>,
     /// A stranger's objects.
     foreign: Foreign,
 }
@@ -102,9 +87,67 @@ pub(super) fn partition(set: &CloneSet) -> usize {
     berth_workload::intstr::partition(rolling.partition.as_ref(), replicas).unwrap()
 }
 
+impl Simulated for CloneSetOwner {
+    type More = More;
+
+    fn set_status(set: &mut CloneSet, status: Option<CloneSetStatus>) {
+        set.status = status;
+    }
+
+    fn snapshot(world: &World) -> Snapshot {
+        let node_images = if world.daemons {
+            world.nodes()
+        } else {
+            BTreeMap::new()
+        };
+        let (pods, strays) = split_by_selector(
+            &world.set.spec.selector,
+            world.foreign.pods(&world.set, world.all_pods()),
+        );
+        let revisions = world
+            .foreign
+            .revisions(&world.set, world.decoded_revisions());
+        let claims = world.foreign.claims(&world.set, world.claims.seen());
+        let orphans = orphans::<CloneSetOwner>(
+            &world.set,
+            Orphans {
+                pods: world.all_pods(),
+                claims: world.claims.seen(),
+                revisions: world.decoded_revisions(),
+            },
+        );
+        Snapshot {
+            pods,
+            strays,
+            own: CloneSetOwner { claims },
+            orphans,
+            revisions,
+            node_images,
+            ..world.beside()
+        }
+    }
+
+    fn write(world: &mut World, action: &Action) {
+        world.write(action);
+    }
+
+    fn execute(world: &mut World, plan: &Plan) -> Outcome {
+        world.execute(plan, usize::MAX)
+    }
+
+    fn schedule(world: &mut World) {
+        world.schedule();
+    }
+
+    fn run_nodes(world: &mut World) {
+        world.run_daemons();
+        world.run_kubelets();
+    }
+}
+
 impl World {
     pub(super) fn new(replicas: i32, template: Value, update_strategy: Value) -> Self {
-        let set = serde_json::from_value(json!({
+        let set = json!({
             "apiVersion": "apps.kruise.io/v1beta1",
             "kind": "CloneSet",
             "metadata": {"name": "web", "namespace": "default", "uid": "set", "generation": 1},
@@ -112,32 +155,15 @@ impl World {
                 "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
                 "template": template, "updateStrategy": update_strategy,
             },
-        }));
-        let set: Arc<CloneSet> = Arc::new(set.unwrap());
-        Self {
-            foreign: Foreign::of(&set),
-            set,
-            slow: false,
-            barriers: BTreeMap::new(),
-            gates: Gates::default(),
-            jobs: BTreeMap::new(),
+        });
+        let more = More {
             node: json!({"metadata": {"name": "node"}, "spec": {}}),
             daemons: true,
-            traced: false,
-            trace: Vec::new(),
-            mended: false,
-            lingers: false,
-            resize: Ability::Off,
-            refuses: "",
-            pods: BTreeMap::new(),
-            claims: Claims::default(),
-            revisions: BTreeMap::new(),
-            now: Timestamp::from_second(1_000_000).unwrap(),
-            counter: 0,
-            last: Plan::default(),
-            outcome: Outcome::default(),
-            ended: None,
-        }
+            ..More::default()
+        };
+        let mut world = Self::with(set, more);
+        world.foreign = Foreign::of(&world.set);
+        world
     }
 
     /// A world that somebody else left behind, at the time 1,000,000 s.
@@ -160,51 +186,6 @@ impl World {
         let mut world = Self::new(replicas, template, update_strategy);
         world.settle();
         world
-    }
-
-    fn next(&mut self) -> u64 {
-        self.counter += 1;
-        self.counter
-    }
-
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let node_images = if self.daemons {
-            self.nodes()
-        } else {
-            BTreeMap::new()
-        };
-        let (pods, strays) = split_by_selector(
-            &self.set.spec.selector,
-            self.foreign.pods(&self.set, self.pods()),
-        );
-        let revisions = self.foreign.revisions(&self.set, self.decoded_revisions());
-        let claims = self.foreign.claims(&self.set, self.claims.seen());
-        let orphans = orphans::<CloneSetOwner>(
-            &self.set,
-            Orphans {
-                pods: self.pods(),
-                claims: self.claims.seen(),
-                revisions: self.decoded_revisions(),
-            },
-        );
-        Snapshot {
-            pods,
-            strays,
-            own: CloneSetOwner { claims },
-            orphans,
-            revisions,
-            node_images,
-            ..self.beside()
-        }
-    }
-
-    fn decoded_revisions(&self) -> Vec<Arc<Revision>> {
-        let decode = |value: &Value| -> Arc<Revision> {
-            Arc::new(serde_json::from_value(value.clone()).unwrap())
-        };
-        let mut revisions: Vec<_> = self.revisions.values().map(decode).collect();
-        revision::sort(&mut revisions);
-        revisions
     }
 
     /// All of a snapshot but pods, claims, revisions and nodes.
@@ -236,15 +217,7 @@ impl World {
 
     /// What a daemon reports: every container with what it was created from.
     fn nodes(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
-        let mut node: NodeImage = serde_json::from_value(self.node.clone()).unwrap();
-        let inspect = |pod: &Value| InspectedPod {
-            uid: pod["metadata"]["uid"].as_str().unwrap().to_owned(),
-            containers: containers::inspected(pod),
-            observed_at: None,
-        };
-        node.status.get_or_insert_default().inspected_pods =
-            self.pods.values().map(inspect).collect();
-        [("node".into(), Arc::new(node))].into()
+        [("node".into(), self.node_image(&self.node))].into()
     }
 
     /// The daemons stop the containers that were created with other variables than are wanted.
@@ -252,28 +225,6 @@ impl World {
         if self.daemons {
             self.pods.values_mut().for_each(containers::stop);
         }
-    }
-
-    pub(super) fn plan(&self) -> Plan {
-        decide(&self.snapshot(), self.now)
-    }
-
-    /// Decides, writes, and updates the status, as the controller does.
-    pub(super) fn step(&mut self) -> Plan {
-        let (snapshot, mut plan) = (self.snapshot(), self.plan());
-        if let Some(ended) = CloneSetOwner::ended(&snapshot, &plan, self.now) {
-            self.ended = ended;
-        }
-        self.outcome = self.execute(&plan, usize::MAX);
-        self.last = plan.clone();
-        let status = status(&self.snapshot(), &plan, &self.outcome, self.now);
-        plan.events.extend(stuck::announced::event(
-            &json!(self.set.status),
-            &json!(status),
-        ));
-        Arc::make_mut(&mut self.set).status = status;
-        self.schedule();
-        plan
     }
 
     /// The first writes of a plan; then the controller dies, or it is done. Garbage is collected.
@@ -288,7 +239,8 @@ impl World {
                 }
                 self.write(action);
                 if self.traced {
-                    self.trace.push((told(action), self.tally()));
+                    let left = (told(action), self.tally());
+                    self.trace.push(left);
                 }
             }
         }
@@ -299,34 +251,6 @@ impl World {
     /// What nobody owns any more is deleted.
     pub(super) fn collect_garbage(&mut self) {
         self.claims.collect_garbage(&self.pods);
-    }
-
-    pub(super) fn status(&self) -> CloneSetStatus {
-        status(&self.snapshot(), &self.last, &self.outcome, self.now).unwrap_or_default()
-    }
-
-    /// Runs everything until nothing happens. Returns the writes to pods.
-    pub(super) fn settle(&mut self) -> usize {
-        let mut writes = 0;
-        for _ in 0..200 {
-            let plan = self.step();
-            let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-            let on_pods = |action: &&Action| action.deed().resource.kind == "Pod";
-            writes += steps.flat_map(|step| &step.actions).filter(on_pods).count();
-            let before = self.pods.clone();
-            self.run_daemons();
-            self.run_kubelets();
-            let nodes_rest = self.pods == before;
-            // Nothing but a pod that has ended is waited for so long.
-            let wait = plan
-                .look_again
-                .filter(|wait| nodes_rest && plan.is_idle() && wait.as_secs() > 60);
-            self.pass(wait.map_or(1, |wait| wait.as_secs()));
-            if nodes_rest && plan.is_idle() && plan.look_again.is_none() && self.plan().is_idle() {
-                return writes;
-            }
-        }
-        panic!("it does not come to rest: {:#?}", self.plan());
     }
 
     fn schedule(&mut self) {
@@ -355,7 +279,7 @@ impl World {
         else {
             return;
         };
-        if self.lingers && !pod["metadata"]["deletionTimestamp"].is_null() {
+        if self.more.lingers && !pod["metadata"]["deletionTimestamp"].is_null() {
             pod["ended"] = json!(true);
             return self.reap();
         }
@@ -365,13 +289,13 @@ impl World {
         ) {
             return;
         }
-        let barrier = self.barriers.get(&priority::barrier(&name));
-        containers::sync(pod, id, barrier, self.slow);
+        let barrier = self.more.barriers.get(&priority::barrier(&name));
+        containers::sync(pod, id, barrier, self.more.slow);
         if resizing::sync(pod, refuses) {
             containers::crash(pod, id);
             resizing::sync(pod, refuses);
         }
-        let serves = self.slow || health::probe(pod, mended);
+        let serves = self.more.slow || health::probe(pod, mended);
         pod["status"]["phase"] = json!("Running");
         publish(pod, serves, now);
     }
@@ -467,19 +391,8 @@ impl World {
         }
     }
 
-    pub(super) fn pass(&mut self, seconds: i64) {
-        self.now += SignedDuration::from_secs(seconds);
-    }
-
-    pub(super) fn now(&self) -> Timestamp {
-        self.now
-    }
-
     pub(super) fn pods(&self) -> Vec<Arc<Pod>> {
-        self.pods
-            .values()
-            .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
-            .collect()
+        self.all_pods()
     }
 
     pub(super) fn set_template(&mut self, template: Value) {

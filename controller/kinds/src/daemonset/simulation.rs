@@ -4,41 +4,74 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::v1beta1::daemonset::{DaemonSet, DaemonSetSpec, DaemonSetStatus};
-use berth_api::v1beta1::nodeimage::InspectedPod;
-use berth_workload::gates::Gates;
-use berth_workload::inplace::resize::Ability;
 use berth_workload::node::Node;
-use berth_workload::node::image::NodeImage;
-use berth_workload::plan::{Action, Outcome, Plan};
+use berth_workload::plan::Action;
 use berth_workload::pod::{Pod, availability};
-use berth_workload::pod_owner::{PodOwner, orphans};
-use berth_workload::podset::adopt::Orphans;
-use berth_workload::podset::ended::Ended;
-use berth_workload::podset::{Phases, split_by_selector};
-use berth_workload::revision::{self, Revision};
-use jiff::{SignedDuration, Timestamp};
+use berth_workload::revision;
 use serde_json::{Value, json};
 
-use super::{DaemonSetOwner, Snapshot, decide, namesakes, node_of, status};
-use crate::model::apiserver::{self, Objects, set_condition};
+use super::{DaemonSetOwner, Snapshot, namesakes, node_of};
+use crate::model::apiserver::{self, set_condition};
 use crate::model::kubelet::publish;
+use crate::model::world::{self, Simulated};
 use crate::model::{containers, health};
 
-pub(super) struct World {
-    pub(super) set: Arc<DaemonSet>,
-    pub(super) pods: Objects,
-    pub(super) revisions: Objects,
+pub(super) type World = world::World<DaemonSetOwner>;
+
+/// What only worlds of DaemonSets have.
+#[derive(Default)]
+pub(crate) struct More {
     /// Nodes by name, as the apiserver has them.
     pub(super) nodes: BTreeMap<String, Value>,
-    pub(super) ended: BTreeMap<Box<str>, Ended>,
-    now: Timestamp,
-    counter: u64,
-    last: Plan,
 }
 
 /// The template of a pod with one container of this image.
 pub(super) fn template(image: &str) -> Value {
     json!({"metadata": {"labels": {"app": "log"}}, "spec": {"containers": [{"name": "main", "image": image}]}})
+}
+
+impl Simulated for DaemonSetOwner {
+    type More = More;
+
+    fn set_status(set: &mut DaemonSet, status: Option<DaemonSetStatus>) {
+        set.status = status;
+    }
+
+    fn snapshot(world: &World) -> Snapshot {
+        let node = |(name, node): (&String, &Value)| {
+            let node: Node = serde_json::from_value(node.clone()).unwrap();
+            (name.as_str().into(), Arc::new(node))
+        };
+        let image = world.node_image(&json!({"metadata": {"name": "node"}, "spec": {}}));
+        let names = world.nodes.keys();
+        Snapshot {
+            nodes: world.nodes.iter().map(node).collect(),
+            node_images: names
+                .map(|name| (name.as_str().into(), image.clone()))
+                .collect(),
+            ..world.seen(|_, _, others| DaemonSetOwner {
+                namesakes: namesakes(&world.set, others),
+                assigns_by_scheduler: true,
+            })
+        }
+    }
+
+    fn write(world: &mut World, action: &Action) {
+        let is_written = world.write_pod_or_revision(action);
+        match action {
+            _ if is_written => {}
+            // Every write takes a number, and the numbers seed the names of pods.
+            Action::ValidateTemplate { .. } | Action::Confirm { .. } => {
+                world.next();
+            }
+            other => panic!("no DaemonSet writes {}", other.deed()),
+        }
+    }
+
+    fn run_nodes(world: &mut World) {
+        world.run_daemons();
+        world.run_kubelets();
+    }
 }
 
 impl World {
@@ -51,16 +84,7 @@ impl World {
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "DaemonSet", "spec": spec,
             "metadata": {"name": "log", "namespace": "default", "uid": "set", "generation": 1},
         });
-        let mut world = Self {
-            set: Arc::new(serde_json::from_value(set).unwrap()),
-            pods: Objects::new(),
-            revisions: Objects::new(),
-            nodes: BTreeMap::new(),
-            ended: BTreeMap::new(),
-            now: Timestamp::from_second(1_000_000).unwrap(),
-            counter: 0,
-            last: Plan::default(),
-        };
+        let mut world = Self::with(set, More::default());
         (0..nodes).for_each(|at| world.add_node(&format!("n{at}")));
         world
     }
@@ -114,19 +138,6 @@ impl World {
             .is_some_and(|node| node["status"]["conditions"][0]["status"] == "True")
     }
 
-    fn next(&mut self) -> u64 {
-        self.counter += 1;
-        self.counter
-    }
-
-    pub(super) fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    pub(super) fn pass(&mut self, seconds: i64) {
-        self.now += SignedDuration::from_secs(seconds);
-    }
-
     /// Changes fields of the spec by a merge patch.
     pub(super) fn merge(&mut self, fields: &Value) {
         let set = Arc::make_mut(&mut self.set);
@@ -147,126 +158,6 @@ impl World {
 
     pub(super) fn set_image(&mut self, image: &str) {
         self.merge(&json!({"template": template(image)}));
-    }
-
-    /// All pods, as they are stored.
-    pub(super) fn all_pods(&self) -> Vec<Arc<Pod>> {
-        self.pods
-            .values()
-            .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
-            .collect()
-    }
-
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let is_owned = |pod: &Arc<Pod>| {
-            pod.metadata
-                .controller()
-                .is_some_and(|owner| &*owner.uid == "set")
-        };
-        let (owned, others): (Vec<_>, Vec<_>) = self.all_pods().into_iter().partition(is_owned);
-        let (pods, strays) = split_by_selector(&self.set.spec.selector, owned);
-        let decode = |value: &Value| -> Arc<Revision> {
-            Arc::new(serde_json::from_value(value.clone()).unwrap())
-        };
-        let of_set = |revision: &Arc<Revision>| revision.metadata.controller().is_some();
-        let (mut revisions, orphaned): (Vec<_>, Vec<_>) =
-            self.revisions.values().map(decode).partition(of_set);
-        revision::sort(&mut revisions);
-        let node = |(name, node): (&String, &Value)| {
-            let node: Node = serde_json::from_value(node.clone()).unwrap();
-            (name.as_str().into(), Arc::new(node))
-        };
-        Snapshot {
-            set: self.set.clone(),
-            own: DaemonSetOwner {
-                namesakes: namesakes(&self.set, &others),
-                assigns_by_scheduler: true,
-            },
-            orphans: orphans::<DaemonSetOwner>(
-                &self.set,
-                Orphans {
-                    pods: others,
-                    claims: Vec::new(),
-                    revisions: orphaned,
-                },
-            ),
-            pods,
-            strays,
-            revisions,
-            node_images: self.node_images(),
-            jobs: Some(Vec::new()),
-            unreadable: Vec::new(),
-            overlapping: Vec::new(),
-            nodes: self.nodes.iter().map(node).collect(),
-            ended: self.ended.clone(),
-            phases: Phases::default(),
-            gates: Gates::default(),
-            resize: Ability::Off,
-            seed: self.counter,
-        }
-    }
-
-    /// What daemons report: every container with what it was created from.
-    fn node_images(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
-        let mut node: NodeImage =
-            serde_json::from_value(json!({"metadata": {"name": "node"}, "spec": {}})).unwrap();
-        let inspect = |pod: &Value| InspectedPod {
-            uid: pod["metadata"]["uid"].as_str().unwrap().to_owned(),
-            containers: containers::inspected(pod),
-            observed_at: None,
-        };
-        node.status.get_or_insert_default().inspected_pods =
-            self.pods.values().map(inspect).collect();
-        let node = Arc::new(node);
-        self.nodes
-            .keys()
-            .map(|name| (name.as_str().into(), node.clone()))
-            .collect()
-    }
-
-    pub(super) fn plan(&self) -> Plan {
-        decide(&self.snapshot(), self.now)
-    }
-
-    /// Decides, writes, and updates the status, as the controller does.
-    pub(super) fn step(&mut self) -> Plan {
-        let snapshot = self.snapshot();
-        let plan = decide(&snapshot, self.now);
-        for action in plan.actions() {
-            self.write(action);
-        }
-        if let Some(ended) = DaemonSetOwner::ended(&snapshot, &plan, self.now) {
-            self.ended = ended;
-        }
-        self.last = plan.clone();
-        let status = self.status();
-        Arc::make_mut(&mut self.set).status = Some(status);
-        plan
-    }
-
-    pub(super) fn status(&self) -> DaemonSetStatus {
-        status(&self.snapshot(), &self.last, &Outcome::default(), self.now).unwrap_or_default()
-    }
-
-    fn write(&mut self, action: &Action) {
-        let (uid, now) = (format!("uid-{}", self.next()), json!(self.now));
-        let written = match action {
-            Action::CreatePod { .. }
-            | Action::PatchPod { .. }
-            | Action::PatchPodStatus { .. }
-            | Action::DeletePod { .. }
-            | Action::ReleasePod { .. }
-            | Action::AdoptPod { .. } => apiserver::write_pod(&mut self.pods, action, &uid, &now),
-            Action::CreateRevision { .. }
-            | Action::AdoptRevision { .. }
-            | Action::RenumberRevision { .. }
-            | Action::DeleteRevision { .. } => {
-                apiserver::write_revision(&mut self.revisions, action, &uid, &now)
-            }
-            Action::ValidateTemplate { .. } | Action::Confirm { .. } => Ok(()),
-            other => panic!("no DaemonSet writes {}", other.deed()),
-        };
-        assert_eq!(written, Ok(()), "{} was refused", action.deed());
     }
 
     /// One sync of each kubelet.
@@ -334,30 +225,6 @@ impl World {
             .values_mut()
             .filter(is_there)
             .for_each(containers::stop);
-    }
-
-    /// Runs everything until nothing happens.
-    pub(super) fn settle(&mut self) {
-        for _ in 0..300 {
-            let plan = self.step();
-            let before = self.pods.clone();
-            self.run_daemons();
-            self.run_kubelets();
-            let rests = self.pods == before;
-            self.pass(1);
-            if rests && plan.is_idle() && plan.look_again.is_none() && self.plan().is_idle() {
-                return;
-            }
-        }
-        panic!("it does not come to rest: {:#?}", self.plan());
-    }
-
-    /// Somebody deletes the pod.
-    pub(super) fn delete(&mut self, name: &str) {
-        let now = json!(self.now);
-        if let Some(pod) = self.pods.get_mut(name) {
-            pod["metadata"]["deletionTimestamp"] = now;
-        }
     }
 
     /// The pod's container fails until it is made from another image.

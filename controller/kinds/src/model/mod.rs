@@ -8,6 +8,7 @@ pub(crate) mod health;
 pub(crate) mod kubelet;
 pub(crate) mod resizing;
 pub(crate) mod unknown;
+pub(crate) mod world;
 
 // The apiserver is also compiled into a test that holds it against a real one, so it names the plan from here.
 use berth_workload::plan;

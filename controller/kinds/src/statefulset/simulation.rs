@@ -1,48 +1,93 @@
 //! A small world for tests: an apiserver that applies plans, and kubelets that follow when they are told to.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::template::PodTemplate;
-use berth_api::v1beta1::nodeimage::InspectedPod;
 use berth_api::v1beta1::statefulset::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
 use berth_workload::gates::{Gate, Gates};
-use berth_workload::inplace::resize::Ability;
-use berth_workload::node::image::NodeImage;
-use berth_workload::plan::{Action, Outcome, Plan};
-use berth_workload::pod::{Pod, availability};
-use berth_workload::pod_owner::orphans;
-use berth_workload::podset::adopt::Orphans;
-use berth_workload::podset::{Phases, split_by_selector};
+use berth_workload::ordinals::ordinal_of;
+use berth_workload::plan::{Action, Plan};
+use berth_workload::pod::availability;
 use berth_workload::resource::CLAIMS;
-use berth_workload::revision::{self, Revision};
-use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use berth_workload::ordinals::ordinal_of;
-
-use super::{Snapshot, StatefulSetOwner, decide, former_claims, names_to_look_at, status};
-use crate::model::apiserver::{self, Objects, set_condition};
-use crate::model::claims::Claims;
+use super::{Snapshot, StatefulSetOwner, former_claims, names_to_look_at};
+use crate::model::apiserver::{self, set_condition};
 use crate::model::kubelet::publish;
+use crate::model::world::{self, Simulated};
 use crate::model::{containers, health};
 
-pub(super) struct World {
-    pub(super) set: Arc<StatefulSet>,
-    pub(super) gates: Gates,
-    pub(super) pods: Objects,
-    pub(super) claims: Claims,
-    pub(super) revisions: Objects,
+pub(super) type World = world::World<StatefulSetOwner>;
+
+/// What only worlds of StatefulSets have.
+#[derive(Default)]
+pub(crate) struct More {
     /// Pods that their kubelets do not end.
     pub(super) unreachable: Vec<String>,
-    now: Timestamp,
-    counter: u64,
-    last: Plan,
 }
 
 /// The template of a pod with one container of this image.
 pub(super) fn template(image: &str) -> Value {
     json!({"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "main", "image": image}]}})
+}
+
+impl Simulated for StatefulSetOwner {
+    type More = More;
+
+    fn set_status(set: &mut StatefulSet, status: Option<StatefulSetStatus>) {
+        set.status = status;
+    }
+
+    fn snapshot(world: &World) -> Snapshot {
+        world.seen(|pods, strays, others| {
+            let all = std::mem::take(pods);
+            let (named, unnamed): (Vec<_>, Vec<_>) = all
+                .into_iter()
+                .partition(|pod| ordinal_of("db", &pod.metadata.name).is_some());
+            *pods = named;
+            strays.extend(unnamed);
+            let counts_start = world.gates.has(Gate::StatefulSetStartOrdinal);
+            let (created, mut claims) = names_to_look_at(&world.set, pods, counts_start);
+            let of_our_names: Vec<_> = others
+                .iter()
+                .filter(|pod| created.iter().any(|name| **name == *pod.metadata.name))
+                .collect();
+            let all = pods.iter().chain(of_our_names.iter().copied());
+            claims.extend(former_claims(&world.set, all));
+            let mut seen = world.claims.seen();
+            seen.retain(|claim| claims.iter().any(|name| **name == *claim.metadata.name));
+            StatefulSetOwner {
+                others: of_our_names
+                    .into_iter()
+                    .map(|pod| (pod.metadata.name.clone(), pod.clone()))
+                    .collect(),
+                claims: seen
+                    .into_iter()
+                    .map(|claim| (claim.metadata.name.clone(), claim))
+                    .collect(),
+                ..StatefulSetOwner::default()
+            }
+        })
+    }
+
+    fn write(world: &mut World, action: &Action) {
+        if world.write_pod_or_revision(action) {
+            return;
+        }
+        match action {
+            Action::Create {
+                resource: CLAIMS, ..
+            }
+            | Action::PatchClaim { .. } => world.claims.write(action),
+            Action::ValidateTemplate { .. } | Action::Confirm { .. } => {}
+            other => panic!("no StatefulSet writes {}", other.deed()),
+        }
+    }
+
+    fn run_nodes(world: &mut World) {
+        world.pods.values_mut().for_each(containers::stop);
+        world.run_kubelets();
+    }
 }
 
 impl World {
@@ -57,17 +102,9 @@ impl World {
             "apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "spec": spec,
             "metadata": {"name": "db", "namespace": "default", "uid": "set", "generation": 1},
         });
-        Self {
-            set: Arc::new(serde_json::from_value(set).unwrap()),
-            gates: Gates::default().with(Gate::StatefulSetStartOrdinal, true),
-            pods: Objects::new(),
-            claims: Claims::default(),
-            revisions: Objects::new(),
-            unreachable: Vec::new(),
-            now: Timestamp::from_second(1_000_000).unwrap(),
-            counter: 0,
-            last: Plan::default(),
-        }
+        let mut world = Self::with(set, More::default());
+        world.gates = Gates::default().with(Gate::StatefulSetStartOrdinal, true);
+        world
     }
 
     /// The same, with all pods made.
@@ -75,19 +112,6 @@ impl World {
         let mut world = Self::new(replicas, fields);
         world.settle();
         world
-    }
-
-    fn next(&mut self) -> u64 {
-        self.counter += 1;
-        self.counter
-    }
-
-    pub(super) fn now(&self) -> Timestamp {
-        self.now
-    }
-
-    pub(super) fn pass(&mut self, seconds: i64) {
-        self.now += SignedDuration::from_secs(seconds);
     }
 
     /// Changes the spec.
@@ -104,151 +128,6 @@ impl World {
 
     pub(super) fn set_image(&mut self, image: &str) {
         self.edit(|spec| spec.template = PodTemplate::from(&template(image)));
-    }
-
-    /// All pods, as they are stored.
-    pub(super) fn all_pods(&self) -> Vec<Arc<Pod>> {
-        self.pods
-            .values()
-            .map(|pod| Arc::new(serde_json::from_value(pod.clone()).unwrap()))
-            .collect()
-    }
-
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let owner = self.set.metadata.uid.as_deref().unwrap();
-        let is_owned = |pod: &Arc<Pod>| {
-            pod.metadata
-                .controller()
-                .is_some_and(|other| *other.uid == *owner)
-        };
-        let (owned, others): (Vec<_>, Vec<_>) = self.all_pods().into_iter().partition(is_owned);
-        let (pods, mut strays) = split_by_selector(&self.set.spec.selector, owned);
-        let (pods, unnamed): (Vec<_>, Vec<_>) = pods
-            .into_iter()
-            .partition(|pod| ordinal_of("db", &pod.metadata.name).is_some());
-        strays.extend(unnamed);
-        let (created, mut claims) = names_to_look_at(
-            &self.set,
-            &pods,
-            self.gates.has(Gate::StatefulSetStartOrdinal),
-        );
-        let named: Vec<_> = others
-            .iter()
-            .filter(|pod| created.iter().any(|name| **name == *pod.metadata.name))
-            .collect();
-        claims.extend(former_claims(
-            &self.set,
-            pods.iter().chain(named.iter().copied()),
-        ));
-        let seen = self
-            .claims
-            .seen()
-            .into_iter()
-            .filter(|claim| claims.iter().any(|name| **name == *claim.metadata.name));
-        let decode = |value: &Value| -> Arc<Revision> {
-            Arc::new(serde_json::from_value(value.clone()).unwrap())
-        };
-        let of_set = |revision: &Arc<Revision>| revision.metadata.controller().is_some();
-        let (mut revisions, orphaned): (Vec<_>, Vec<_>) =
-            self.revisions.values().map(decode).partition(of_set);
-        revision::sort(&mut revisions);
-        Snapshot {
-            set: self.set.clone(),
-            own: StatefulSetOwner {
-                others: named
-                    .into_iter()
-                    .map(|pod| (pod.metadata.name.clone(), pod.clone()))
-                    .collect(),
-                claims: seen
-                    .map(|claim| (claim.metadata.name.clone(), claim))
-                    .collect(),
-                ..StatefulSetOwner::default()
-            },
-            orphans: orphans::<StatefulSetOwner>(
-                &self.set,
-                Orphans {
-                    pods: others.clone(),
-                    claims: Vec::new(),
-                    revisions: orphaned,
-                },
-            ),
-            pods,
-            strays,
-            revisions,
-            node_images: self.nodes(),
-            jobs: Some(Vec::new()),
-            unreadable: Vec::new(),
-            overlapping: Vec::new(),
-            nodes: BTreeMap::new(),
-            ended: (),
-            phases: Phases::default(),
-            gates: self.gates,
-            resize: Ability::Off,
-            seed: 0,
-        }
-    }
-
-    /// What daemons report: every container with what it was created from.
-    fn nodes(&self) -> BTreeMap<Box<str>, Arc<NodeImage>> {
-        let mut node: NodeImage =
-            serde_json::from_value(json!({"metadata": {"name": "node"}, "spec": {}})).unwrap();
-        let inspect = |pod: &Value| InspectedPod {
-            uid: pod["metadata"]["uid"].as_str().unwrap().to_owned(),
-            containers: containers::inspected(pod),
-            observed_at: None,
-        };
-        node.status.get_or_insert_default().inspected_pods =
-            self.pods.values().map(inspect).collect();
-        [("node".into(), Arc::new(node))].into()
-    }
-
-    pub(super) fn plan(&self) -> Plan {
-        decide(&self.snapshot(), self.now)
-    }
-
-    /// Decides, writes, and updates the status, as the controller does.
-    pub(super) fn step(&mut self) -> Plan {
-        let plan = self.plan();
-        for action in plan.actions() {
-            self.write(action);
-        }
-        self.claims.collect_garbage(&self.pods);
-        self.last = plan.clone();
-        let status = self.status();
-        Arc::make_mut(&mut self.set).status = Some(status);
-        plan
-    }
-
-    pub(super) fn status(&self) -> StatefulSetStatus {
-        status(&self.snapshot(), &self.last, &Outcome::default(), self.now).unwrap_or_default()
-    }
-
-    pub(super) fn write(&mut self, action: &Action) {
-        let (uid, now) = (format!("uid-{}", self.next()), json!(self.now));
-        let written = match action {
-            Action::CreatePod { .. }
-            | Action::PatchPod { .. }
-            | Action::PatchPodStatus { .. }
-            | Action::DeletePod { .. }
-            | Action::ReleasePod { .. }
-            | Action::AdoptPod { .. } => apiserver::write_pod(&mut self.pods, action, &uid, &now),
-            Action::CreateRevision { .. }
-            | Action::AdoptRevision { .. }
-            | Action::RenumberRevision { .. }
-            | Action::DeleteRevision { .. } => {
-                apiserver::write_revision(&mut self.revisions, action, &uid, &now)
-            }
-            Action::Create {
-                resource: CLAIMS, ..
-            }
-            | Action::PatchClaim { .. } => {
-                self.claims.write(action);
-                Ok(())
-            }
-            Action::ValidateTemplate { .. } | Action::Confirm { .. } => Ok(()),
-            other => panic!("no StatefulSet writes {}", other.deed()),
-        };
-        assert_eq!(written, Ok(()), "{} was refused", action.deed());
     }
 
     /// One sync of each kubelet.
@@ -285,30 +164,6 @@ impl World {
         let serves = health::probe(pod, false);
         pod["status"]["phase"] = json!("Running");
         publish(pod, serves, now);
-    }
-
-    /// Runs everything until nothing happens.
-    pub(super) fn settle(&mut self) {
-        for _ in 0..300 {
-            let plan = self.step();
-            let before = self.pods.clone();
-            self.pods.values_mut().for_each(containers::stop);
-            self.run_kubelets();
-            let rests = self.pods == before;
-            self.pass(1);
-            if rests && plan.is_idle() && plan.look_again.is_none() && self.plan().is_idle() {
-                return;
-            }
-        }
-        panic!("it does not come to rest: {:#?}", self.plan());
-    }
-
-    /// Somebody deletes the pod.
-    pub(super) fn delete(&mut self, name: &str) {
-        let now = json!(self.now);
-        if let Some(pod) = self.pods.get_mut(name) {
-            pod["metadata"]["deletionTimestamp"] = now;
-        }
     }
 
     /// The pod's container fails until it is made from another image.

@@ -382,44 +382,4 @@ fn target_selector(budget: &Budget) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_budget_by_target_holds_the_targets_pods_before_they_are_counted_and_those_of_its_selector_after()
-     {
-        let budget = |status: Value| {
-            let budget = json!({
-                "apiVersion": "policy.kruise.io/v1beta1", "kind": "PodUnavailableBudget", "metadata": {"name": "web"},
-                "spec": {"targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}, "maxUnavailable": 1},
-                "status": status,
-            });
-            Holds::of(&Budget::read("podunavailablebudgets", &budget.to_string()).unwrap())
-        };
-        let pod = |owner: &str, app: &str| {
-            let owner = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": owner, "uid": "u", "controller": true});
-            serde_json::from_value::<Metadata>(
-                json!({"labels": {"app": app}, "ownerReferences": [owner]}),
-            )
-            .unwrap()
-        };
-        // As OpenKruise leaves it, which says nowhere whose pods they are.
-        let uncounted =
-            json!({"observedGeneration": 1, "unavailableAllowed": 0, "currentAvailable": 3});
-        let counted =
-            json!({"observedGeneration": 1, "ledger": {"counted": "7", "selector": "app=web"}});
-        for (status, owner, app, expected) in [
-            (Value::Null, "web", "web", true),
-            (Value::Null, "other", "web", false),
-            (uncounted, "web", "web", true),
-            (counted.clone(), "web", "other", false),
-            (counted, "other", "web", true),
-        ] {
-            assert_eq!(
-                budget(status.clone()).holds(&pod(owner, app)),
-                expected,
-                "{status} {owner} {app}"
-            );
-        }
-    }
-}
+mod tests;

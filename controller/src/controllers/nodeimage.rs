@@ -376,13 +376,4 @@ pub(crate) fn managed_pods(reads: &Reads, node: &str) -> Vec<Arc<Pod>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn node_images_are_worked_on_only_where_there_are_daemons() {
-        let gates = Gates::default();
-        assert!(Reads::is_possible(gates));
-        assert!(!Reads::is_possible(gates.with(Gate::KruiseDaemon, false)));
-    }
-}
+mod tests;

@@ -54,29 +54,4 @@ pub fn conditions(told: &[Condition], why: &str, now: Timestamp) -> Vec<Conditio
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn budget_beyond_says_once_that_it_holds_nothing() {
-        let now: Timestamp = "2026-11-28T12:00:00Z".parse().unwrap();
-        let before = [condition(ENFORCED, true, "Asked", String::new(), now)];
-        let told = conditions(&before, "too many", now);
-        let said: Vec<_> = told
-            .iter()
-            .map(|one| (&*one.type_, &*one.status, &*one.reason, &*one.message))
-            .collect();
-        assert_eq!(
-            said,
-            [
-                (ENFORCED, "False", REASON, "too many"),
-                (BLOCKED, "True", REASON, "too many")
-            ]
-        );
-        assert_eq!(conditions(&told, "too many", now), told);
-        assert_eq!(
-            [&before[..], &told].map(|told| plan(told, "too many", None).events.len()),
-            [1, 0]
-        );
-    }
-}
+mod tests;

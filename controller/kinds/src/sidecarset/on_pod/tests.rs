@@ -1,0 +1,45 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn of_all_records_that_of_one_set_is_read_in_both_forms() {
+    let of = |hash: &str, revision: &str| {
+        Some(Known {
+            hash: hash.into(),
+            controller_revision: revision.into(),
+        })
+    };
+    for (text, expected) in [
+        (
+            r#"{"a": {"hash": "h0"}, "log": {"hash": "h1", "controllerRevision": "r", "sidecarList": ["x"]}}"#,
+            of("h1", "r"),
+        ),
+        (r#"{"log": "h1", "a": 5}"#, of("h1", "")),
+        (r#"{"l\u006fg": {"hash": "h1"}}"#, of("h1", "")),
+        (r#"{"log": {"hash": 5}}"#, None),
+        (r#"{"log": 5}"#, None),
+        (r#"{"logs": "h1"}"#, None),
+        (r#"{"log": "h1"} more"#, None),
+        (r#"["log"]"#, None),
+        ("", None),
+    ] {
+        assert_eq!(known(text, "log"), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_pod_is_injected_if_it_is_listed_or_has_a_record_and_no_list() {
+    let hash = json!({"log": "h1"}).to_string();
+    for (annotations, expected) in [
+        (json!({INJECTED_LIST: "a,log"}), true),
+        (json!({INJECTED_LIST: "a,logs"}), false),
+        (json!({HASH: hash}), true),
+        (json!({HASH: hash, INJECTED_LIST: "a"}), false),
+        (json!({}), false),
+    ] {
+        let pod: Pod =
+            serde_json::from_value(json!({"metadata": {"annotations": annotations}})).unwrap();
+        assert_eq!(is_injected(&pod, "log"), expected, "{annotations}");
+    }
+}

@@ -1,0 +1,31 @@
+use berth_workload::plan::Verb;
+use berth_workload::resource::PODS;
+
+use super::*;
+
+#[test]
+fn what_is_above_the_least_of_late_is_waiting() {
+    let (patch, create) = (Deed::of(Verb::Patch, PODS), Deed::of(Verb::Create, PODS));
+    let (mut pace, begin) = (Pace::default(), Instant::now());
+    // Deed, milliseconds, after so many seconds => share.
+    for (deed, took, after, share) in [
+        (patch, 5, 0, 0.0),
+        (patch, 20, 1, 0.75),
+        (create, 400, 1, 0.0),
+        (create, 500, 2, 0.2),
+        (patch, 4, 3, 0.0),
+        (patch, 40, 700, 0.9),
+        (patch, 40, 1400, 0.0),
+        (patch, 80, 1401, 0.5),
+    ] {
+        let told = pace.answered(
+            deed,
+            Duration::from_millis(took),
+            begin + Duration::from_secs(after),
+        );
+        assert!(
+            (told - share).abs() < 1e-9,
+            "{deed} {took} ms after {after} s: {told}"
+        );
+    }
+}

@@ -1,0 +1,61 @@
+use super::*;
+
+const WAIT: Duration = Duration::from_secs(5);
+
+#[test]
+fn a_429_silences_the_workload_that_heard_it_and_no_other() {
+    let (mut quiet, now) = (Quiet::default(), Instant::now());
+    for _ in 0..10 {
+        quiet.heard("a", now, WAIT, true);
+    }
+    assert_eq!(quiet.until("a", now), Some(now + WAIT));
+    assert_eq!(quiet.until("b", now), None);
+    assert_eq!(quiet.until("a", now + WAIT), None);
+}
+
+#[test]
+fn a_429_that_several_workloads_hear_at_once_silences_everybody() {
+    let (mut quiet, now) = (Quiet::default(), Instant::now());
+    for owner in ["a", "b", "c"] {
+        assert_eq!(quiet.until("d", now), None);
+        quiet.heard(owner, now, WAIT, true);
+    }
+    assert_eq!(quiet.until("d", now), Some(now + WAIT));
+}
+
+#[test]
+fn a_429_that_several_workloads_hear_one_after_the_other_silences_each_alone() {
+    let (mut quiet, start) = (Quiet::default(), Instant::now());
+    for (owner, seconds) in [("a", 0), ("b", 2), ("c", 4), ("d", 6)] {
+        let now = start + Duration::from_secs(seconds);
+        quiet.heard(owner, now, WAIT, true);
+        assert_eq!(quiet.until("z", now), None);
+    }
+    assert_eq!(quiet.owners.len(), 3, "a's time is over");
+}
+
+#[test]
+fn the_longest_silence_counts() {
+    let (mut quiet, now) = (Quiet::default(), Instant::now());
+    quiet.heard("a", now, WAIT, true);
+    quiet.heard("a", now, WAIT / 5, true);
+    assert_eq!(quiet.until("a", now), Some(now + WAIT));
+}
+
+#[test]
+fn budget_429_silences_its_own_workload_alone() {
+    let (mut quiet, now) = (Quiet::default(), Instant::now());
+    for owner in ["a", "b", "c", "d"] {
+        quiet.heard(owner, now, WAIT, false);
+    }
+    assert_eq!(
+        (quiet.until("a", now), quiet.until("z", now)),
+        (Some(now + WAIT), None)
+    );
+    // What budgets said does not count beside an overloaded server, either.
+    quiet.heard("e", now, WAIT, true);
+    quiet.heard("f", now, WAIT, true);
+    assert_eq!(quiet.until("z", now), None);
+    quiet.heard("a", now, WAIT, true);
+    assert_eq!(quiet.until("z", now), Some(now + WAIT));
+}

@@ -1,0 +1,75 @@
+use super::*;
+
+fn supervisor() -> Supervisor {
+    Supervisor::new(CancellationToken::new())
+}
+
+#[tokio::test]
+async fn a_task_that_panics_stops_the_others_and_is_named() {
+    let all = supervisor();
+    all.spawn("feed of Pod", all.stop().clone().cancelled_owned());
+    all.spawn("feed of Node", async { panic!("odd object") });
+    let ended = all.join().await.unwrap_err();
+    assert_eq!(
+        ended.to_string(),
+        "the feed of Node panicked: odd object: the process ends"
+    );
+}
+
+#[tokio::test]
+async fn a_task_that_ends_by_itself_stops_the_others_and_is_named() {
+    let all = supervisor();
+    all.spawn("feed of Pod", all.stop().clone().cancelled_owned());
+    all.spawn("election", async {});
+    let ended = all.join().await.unwrap_err();
+    assert_eq!((&*ended.task, &*ended.how), ("election", "ended by itself"));
+}
+
+#[tokio::test]
+async fn tasks_that_end_when_they_are_asked_to_are_no_failure() {
+    let all = supervisor();
+    for task in ["feed of Pod", "election"] {
+        all.spawn(task, all.stop().clone().cancelled_owned());
+    }
+    all.stop().cancel();
+    assert_eq!(all.join().await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_panic_while_the_process_ends_is_told_all_the_same() {
+    let all = supervisor();
+    let stop = all.stop().clone();
+    all.spawn("feed of Pod", async move {
+        stop.cancelled().await;
+        panic!("late");
+    });
+    all.stop().cancel();
+    assert_eq!(all.join().await.unwrap_err().how, "panicked: late");
+}
+
+#[tokio::test]
+async fn a_task_that_fails_is_told_with_its_error() {
+    let all = supervisor();
+    all.spawn_fallible("webhooks", async { Err("no port") });
+    assert_eq!(all.join().await.unwrap_err().how, "failed: no port");
+}
+
+#[tokio::test]
+async fn a_task_that_is_asked_to_end_last_is_no_failure_then_and_one_before() {
+    for is_asked in [true, false] {
+        let (all, last) = (supervisor(), CancellationToken::new());
+        if is_asked {
+            last.cancel();
+        }
+        all.stop().cancel();
+        all.spawn_until(&last, "election", async {});
+        assert_eq!(all.join().await.is_ok(), is_asked);
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_was_started_elsewhere_is_watched_as_well() {
+    let all = supervisor();
+    all.watch("webhooks", tokio::spawn(async {}));
+    assert_eq!(all.join().await.unwrap_err().task, "webhooks");
+}

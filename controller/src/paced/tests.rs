@@ -1,0 +1,74 @@
+use super::*;
+
+#[test]
+fn a_status_that_differs_is_written_once_in_a_second_unless_it_is_urgent() {
+    let milliseconds = Duration::from_millis;
+    for (old, new, since, wait) in [
+        (None, Some(0), None, 0),
+        (Some(0), Some(1), None, 0),
+        (Some(0), Some(1), Some(0), 1000),
+        (Some(0), Some(1), Some(999), 1),
+        (Some(0), Some(1), Some(1000), 0),
+        (Some(0), Some(1), Some(u64::from(u32::MAX)), 0),
+        (None, Some(1), Some(400), 600),
+        (Some(1), Some(1), Some(0), 0),
+        (None, None, Some(0), 0),
+    ] {
+        let told = since.map(milliseconds);
+        let what = format!("{old:?} {new:?} {told:?}");
+        assert_eq!(
+            waits(&old, &new, (told, PACE), nothing_is_urgent),
+            milliseconds(wait),
+            "{what}"
+        );
+        let sooner = milliseconds(wait).saturating_sub(milliseconds(750));
+        assert_eq!(
+            waits(&old, &new, (told, awaited_pace(1000)), nothing_is_urgent),
+            sooner,
+            "awaited: {what}"
+        );
+        assert_eq!(
+            waits(&old, &new, (told, PACE), |_, _| true),
+            Duration::ZERO,
+            "urgent: {what}"
+        );
+    }
+}
+
+#[test]
+fn what_is_awaited_is_written_the_sooner_the_fewer_pods_it_tells_of() {
+    for (pods, pace) in [
+        (0, 100),
+        (10, 101),
+        (1000, 250),
+        (6000, 1000),
+        (usize::MAX, 1000),
+    ] {
+        assert_eq!(awaited_pace(pods), Duration::from_millis(pace), "{pods}");
+    }
+}
+
+#[test]
+fn what_is_long_ago_is_forgotten() {
+    let paced = Paced::default();
+    assert_eq!(paced.since("a"), None);
+    paced.note("a");
+    assert!(paced.since("a").is_some_and(|since| since < PACE));
+    *paced.written.lock().get_mut("a").unwrap() = Instant::now().checked_sub(PACE).unwrap();
+    paced.note("b");
+    assert!(paced.since("a").is_none() && paced.since("b").is_some());
+}
+
+#[test]
+fn the_sooner_of_two_looks_counts_unless_something_failed() {
+    let after = |seconds| Next::After(Duration::from_secs(seconds));
+    let failed = || Next::Retry("no".to_owned());
+    for (next, expected) in [
+        (Next::Done, after(2)),
+        (after(1), after(1)),
+        (after(3), after(2)),
+        (failed(), failed()),
+    ] {
+        assert_eq!(at_latest(next, Duration::from_secs(2)), expected);
+    }
+}

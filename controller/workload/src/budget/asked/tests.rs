@@ -1,0 +1,162 @@
+use super::*;
+
+#[test]
+fn a_budget_says_which_of_its_operations_nobody_asks_about_and_which_gate_helps() {
+    use ProtectedOperation::{Delete, Evict, Resize, Update};
+    let with = |gates: &[(Gate, bool)]| {
+        gates.iter().fold(Gates::default(), |all, (gate, is_on)| {
+            all.with(*gate, *is_on)
+        })
+    };
+    let updates = with(&[(Gate::PodUnavailableBudgetUpdate, true)]);
+    let (webhook, nothing) = (
+        with(&[(Gate::PodWebhook, false)]),
+        with(&[(Gate::PodUnavailableBudgetDelete, false)]),
+    );
+    let changes = updates.with(Gate::PodUnavailableBudgetDelete, false);
+    let of_deletes = "turn on feature gate PodUnavailableBudgetDeleteGate";
+    let of_updates = "turn on feature gate PodUnavailableBudgetUpdateGate";
+    for (operations, gates, expected) in [
+        (
+            vec![Delete, Evict],
+            Gates::default(),
+            ("True", "Asked", "the apiserver asks"),
+        ),
+        (
+            vec![Delete, Update, Evict],
+            updates,
+            ("True", "Asked", "the apiserver asks"),
+        ),
+        (
+            vec![Delete, Update, Evict],
+            Gates::default(),
+            (
+                "True",
+                "AskedInPart",
+                "asked about UPDATE: turn on feature gate PodUnavailableBudgetUpdateGate",
+            ),
+        ),
+        (
+            vec![Evict, Update, Resize],
+            Gates::default(),
+            ("True", "AskedInPart", "asked about UPDATE, RESIZE"),
+        ),
+        (
+            vec![Update, Resize],
+            Gates::default(),
+            (
+                "False",
+                "NotAsked",
+                "asked about UPDATE, RESIZE: turn on feature gate PodUnavailableBudgetUpdateGate",
+            ),
+        ),
+        (
+            vec![Update],
+            updates,
+            ("True", "Asked", "the apiserver asks"),
+        ),
+        (
+            vec![Delete],
+            webhook,
+            ("False", "NotAsked", "PodWebhook is off"),
+        ),
+        (
+            vec![Delete, Update],
+            webhook,
+            ("False", "NotAsked", "PodWebhook is off"),
+        ),
+        (
+            vec![Delete],
+            nothing,
+            (
+                "False",
+                "NotAsked",
+                &*format!("nobody is asked about DELETE: {of_deletes}"),
+            ),
+        ),
+        (
+            vec![Delete, Update, Evict],
+            nothing,
+            (
+                "False",
+                "NotAsked",
+                &*format!(
+                    "nobody is asked about DELETE, EVICT: {of_deletes}; nor about UPDATE: {of_updates}"
+                ),
+            ),
+        ),
+        (
+            vec![Update, Resize],
+            changes,
+            ("True", "Asked", "the apiserver asks"),
+        ),
+        (
+            vec![Delete, Update, Evict],
+            changes,
+            (
+                "True",
+                "AskedInPart",
+                &*format!("but nobody is asked about DELETE, EVICT: {of_deletes}"),
+            ),
+        ),
+        (
+            vec![Evict],
+            changes,
+            (
+                "False",
+                "NotAsked",
+                &*format!("asked about EVICT: {of_deletes}"),
+            ),
+        ),
+        (vec![], updates, ("True", "Asked", "the apiserver asks")),
+        (
+            vec![],
+            Gates::default(),
+            (
+                "True",
+                "AskedInPart",
+                &*format!("asked about UPDATE, RESIZE: {of_updates}"),
+            ),
+        ),
+        (
+            vec![],
+            changes,
+            (
+                "True",
+                "AskedInPart",
+                &*format!("asked about DELETE, EVICT: {of_deletes}"),
+            ),
+        ),
+        (
+            vec![],
+            nothing,
+            ("False", "NotAsked", "nobody is asked about DELETE, EVICT: "),
+        ),
+    ] {
+        let asked = Asked::of(&operations, gates);
+        let found = asked.condition(Timestamp::UNIX_EPOCH);
+        assert_eq!(Asked::told([&found]), asked);
+        let (status, reason, says) = expected;
+        assert_eq!(
+            (&*found.status, &*found.reason),
+            (status, reason),
+            "{operations:?} {gates:?}"
+        );
+        assert!(found.message.contains(says), "{}", found.message);
+    }
+}
+
+#[test]
+fn unanswered_calls_are_told_as_such() {
+    let asked = Asked::Unanswered("set webhookTokenSecret".to_owned());
+    let found = asked.condition(Timestamp::UNIX_EPOCH);
+    assert_eq!(
+        (&*found.status, &*found.reason, &*found.message),
+        ("False", "NotAnswered", "set webhookTokenSecret")
+    );
+    assert_eq!(Asked::told([&found]), asked);
+    assert_eq!(
+        asked.missing().as_deref(),
+        Some("the apiserver gets no answer: set webhookTokenSecret")
+    );
+}

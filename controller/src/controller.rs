@@ -8,7 +8,7 @@ use berth_runtime::queue::Queue;
 use berth_runtime::{Key, Resource};
 use berth_workload::gates::Gates;
 
-use crate::acting::Acting;
+use crate::context::Context;
 use crate::reads::Reader;
 
 /// What works on one kind: the stores that it reads.
@@ -39,8 +39,8 @@ pub(crate) trait Controller: Send + Sync + Sized + 'static {
     }
 
     /// Registers the hooks that put keys into the queue.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>);
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>);
 
     /// One round for one key.
-    fn reconcile(&self, acting: &Acting, key: Key) -> impl Future<Output = Next> + Send;
+    fn reconcile(&self, context: &Context, key: Key) -> impl Future<Output = Next> + Send;
 }

@@ -34,7 +34,7 @@ use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use kube::CustomResourceExt;
 
-use crate::acting::Acting;
+use crate::context::Context;
 use crate::controller::Controller;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
@@ -43,21 +43,21 @@ use crate::reads::Stores;
 
 /// All controllers.
 const ALL: &[Entry] = &[
-    Entry::explained::<cloneset::Reads>(),
-    Entry::of::<nodeimage::Reads>(),
-    Entry::of::<imagepulljob::Reads>(),
-    Entry::of::<imagelistpulljob::Reads>(),
-    Entry::explained::<persistentpodstate::Reads>(),
-    Entry::explained::<podunavailablebudget::Reads>(),
-    Entry::explained::<distributedpoddisruptionbudget::Reads>(),
-    Entry::explained::<statefulset::Reads>(),
-    Entry::explained::<daemonset::Reads>(),
-    Entry::explained::<sidecarset::Reads>(),
-    Entry::explained::<broadcastjob::Reads>(),
-    Entry::explained::<containerrecreaterequest::Reads>(),
-    Entry::of::<foreignpod::Reads>(),
-    Entry::of::<joiningnode::Reads>(),
-    Entry::explained::<uniteddeployment::Reads>(),
+    Entry::explained::<cloneset::CloneSetController>(),
+    Entry::of::<nodeimage::NodeImageController>(),
+    Entry::of::<imagepulljob::ImagePullJobController>(),
+    Entry::of::<imagelistpulljob::ImageListPullJobController>(),
+    Entry::explained::<persistentpodstate::PersistentPodStateController>(),
+    Entry::explained::<podunavailablebudget::PodUnavailableBudgetController>(),
+    Entry::explained::<distributedpoddisruptionbudget::DistributedPodDisruptionBudgetController>(),
+    Entry::explained::<statefulset::StatefulSetController>(),
+    Entry::explained::<daemonset::DaemonSetController>(),
+    Entry::explained::<sidecarset::SidecarSetController>(),
+    Entry::explained::<broadcastjob::BroadcastJobController>(),
+    Entry::explained::<containerrecreaterequest::ContainerRecreateRequestController>(),
+    Entry::of::<foreignpod::ForeignPodController>(),
+    Entry::of::<joiningnode::JoiningNodeController>(),
+    Entry::explained::<uniteddeployment::UnitedDeploymentController>(),
 ];
 
 /// A controller in the list of all.
@@ -135,7 +135,7 @@ pub(crate) fn closed(gates: Gates) -> BTreeMap<&'static str, String> {
 pub(crate) struct Starter<'a> {
     pub(crate) flags: &'a Run,
     pub(crate) kinds: Kinds,
-    pub(crate) acting: &'a Arc<Acting>,
+    pub(crate) context: &'a Arc<Context>,
     pub(crate) leadership: &'a Leadership,
     pub(crate) handover: &'a Handover,
     pub(crate) metrics: &'a Arc<Metrics>,
@@ -156,7 +156,7 @@ impl Starter<'_> {
 
     fn start<C: Controller>(&mut self) {
         let is_named = C::WHATEVER_KINDS || self.kinds.has(C::RESOURCE.kind);
-        if !is_named || !C::is_possible(self.acting.gates) {
+        if !is_named || !C::is_possible(self.context.gates) {
             return;
         }
         let mut reader = self.stores.reader();
@@ -171,17 +171,17 @@ impl Starter<'_> {
             stores: reader.sync_states(),
             metrics: self.metrics.driver(C::NAME, workers),
         };
-        controller.wake(&driver.queue, self.acting);
+        controller.wake(&driver.queue, self.context);
         let of_kind = controller.clone();
-        self.acting.pod_budgets.wake_by(
+        self.context.pod_budgets.wake_by(
             C::RESOURCE,
             &driver.queue,
             Box::new(move |key| of_kind.pace(key)),
         );
-        let acting = self.acting.clone();
+        let context = self.context.clone();
         let work = driver.run(self.tasks.stop().clone(), move |key| {
-            let (controller, acting) = (controller.clone(), acting.clone());
-            async move { controller.reconcile(&acting, key).await }
+            let (controller, context) = (controller.clone(), context.clone());
+            async move { controller.reconcile(&context, key).await }
         });
         self.tasks.spawn(
             format!("controller {}", C::NAME),

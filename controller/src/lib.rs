@@ -1,11 +1,11 @@
 //! The controller: what it is started with, what it reads, who acts, and what it serves.
 
-mod acting;
 mod budgets;
 mod change;
 mod clusters;
 mod command;
 mod configuration;
+mod context;
 mod controller;
 mod controllers;
 mod custom_resources;

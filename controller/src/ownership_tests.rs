@@ -9,7 +9,7 @@ use berth_workload::inplace::resize::Ability;
 use serde_json::{Value, json};
 
 use crate::controller::Controller;
-use crate::controllers::cloneset::Reads;
+use crate::controllers::cloneset::CloneSetController;
 use crate::controllers::nodeimage::{self, managed_pods};
 use crate::controllers::pod_owner::observe;
 use crate::reads::Stores;
@@ -46,9 +46,9 @@ fn job(namespace: &str, name: &str, owner: &str) -> Value {
 }
 
 /// In the victim's namespace one genuine object of each kind and one of a foreign owner kind; the same in another.
-fn stores() -> (Reads, nodeimage::Reads) {
+fn stores() -> (CloneSetController, nodeimage::NodeImageController) {
     let mut all = Stores::default();
-    let stores = Reads::new(&mut all.reader());
+    let stores = CloneSetController::new(&mut all.reader());
     let set = json!({
         "metadata": {"namespace": "victim", "name": "web", "uid": "u-web", "resourceVersion": "1"},
         "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": {}},
@@ -72,7 +72,7 @@ fn stores() -> (Reads, nodeimage::Reads) {
             .apply(read(object(namespace, name, owner)));
         stores.of_pods.jobs.apply(read(job(namespace, name, owner)));
     }
-    let of_nodes = nodeimage::Reads::new(&mut all.reader());
+    let of_nodes = nodeimage::NodeImageController::new(&mut all.reader());
     (stores, of_nodes)
 }
 

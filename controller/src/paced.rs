@@ -10,7 +10,7 @@ use berth_workload::plan::{Outcome, Plan};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::acting::{Acting, next};
+use crate::context::{Context, next};
 
 /// At least between two writes of one status.
 const PACE: Duration = Duration::from_secs(1);
@@ -44,11 +44,11 @@ impl Paced {
         }
     }
 
-    /// Carries out a plan for an object, as [`Acting::carry_out`] does. A status that was written less than the pace ago is written
+    /// Carries out a plan for an object, as [`Context::carry_out`] does. A status that was written less than the pace ago is written
     /// when the pace is over, as it is by then: so the last numbers always are. What is urgent, by old and new status, does not wait.
     pub(crate) async fn carry_out<T: Object, S: Serialize + PartialEq>(
         &self,
-        acting: &Acting,
+        context: &Context,
         plan: &Plan,
         store: &Store<T>,
         object: &T,
@@ -65,7 +65,7 @@ impl Paced {
             is_written = wait.is_zero() && new != *old;
             is_written.then_some(new)
         };
-        let next = acting.carry_out(plan, store, object, (old, in_time)).await;
+        let next = context.carry_out(plan, store, object, (old, in_time)).await;
         if is_written {
             self.note(object.uid());
         }
@@ -81,7 +81,7 @@ impl Paced {
     /// what it says.
     pub(crate) async fn carry_out_as_read<T: Object, S: Serialize + PartialEq>(
         &self,
-        acting: &Acting,
+        context: &Context,
         plan: &Plan,
         store: &Store<T>,
         object: &T,
@@ -101,12 +101,12 @@ impl Paced {
         if !wait.is_zero() && plan.stages.is_empty() {
             return Next::After(wait);
         }
-        let outcome = acting.executor.act(plan, &Owner::of(object)).await;
-        let written = acting.write_status_as_read(object, (old, new)).await;
+        let outcome = context.executor.act(plan, &Owner::of(object)).await;
+        let written = context.write_status_as_read(object, (old, new)).await;
         if matches!(written, Ok(true)) {
             self.note(object.uid());
         }
-        acting.forget_if_gone(store, object);
+        context.forget_if_gone(store, object);
         next(plan, &outcome, written)
     }
 

@@ -27,7 +27,7 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 
 use crate::controller::Controller;
-use crate::controllers::sidecarset::Reads;
+use crate::controllers::sidecarset::SidecarSetController;
 use crate::injection::{Injection, InjectionStores};
 use crate::pod_asks::Asking;
 use crate::reads::{Namespaces, Stores};
@@ -80,7 +80,7 @@ impl Injector for Counted {
 struct Scene {
     client: Client,
     stores: Stores,
-    reads: Reads,
+    reads: SidecarSetController,
     counted: Arc<Counted>,
     webhook: PodWebhook,
     namespaces: Vec<(&'static str, Labels)>,
@@ -398,7 +398,7 @@ async fn until<T>(attempt: impl AsyncFn() -> Result<T>) -> Result<T> {
 async fn play(cluster: &Cluster) -> Result<()> {
     let client = real_apiserver::connect(cluster).await?;
     let mut stores = Stores::default();
-    let reads = Reads::new(&mut stores.reader());
+    let reads = SidecarSetController::new(&mut stores.reader());
     let read = InjectionStores::new(&mut stores.reader());
     let injection = Injection::new(
         Arc::default(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use berth_workload::plan::{Action, Failure, Outcome, Plan, Step, Verb};
 use parking_lot::Mutex;
 
-use crate::acting::REFUSED;
+use crate::context::REFUSED;
 
 /// Refused writes by the uid of the object that they were decided for.
 #[derive(Debug, Default)]

@@ -15,7 +15,7 @@ use berth_workload::gates::Gates;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::acting::Acting;
+use crate::context::Context;
 use crate::controllers::Starter;
 use crate::flags::Run;
 use crate::kinds::Kinds;
@@ -118,7 +118,7 @@ async fn act(
         process.recorder.clone(),
         settings,
     );
-    let acting = Arc::new(Acting {
+    let context = Arc::new(Context {
         client: client.clone(),
         expectations: expectations.clone(),
         executor: Arc::new(executor),
@@ -138,7 +138,7 @@ async fn act(
     let mut starter = Starter {
         flags,
         kinds,
-        acting: &acting,
+        context: &context,
         leadership,
         handover: &handover,
         metrics,

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use crate::acting::Acting;
+use crate::context::Context;
 use crate::reads::unreadable_message;
 use crate::told::Told;
 
@@ -34,14 +34,14 @@ struct Version {
 
 /// One round for a workload, by what was last read of it when all is seen that was written for it. That it cannot be read any more is told on it.
 pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
-    acting: &Acting,
+    context: &Context,
     (store, told): (&Store<T>, &Told),
     key: Key,
     round: impl FnOnce(Arc<T>) -> F + Send,
 ) -> Next {
     let workload = store.get(&key.namespace, &key.name);
     let round = |workload: Arc<T>| async move {
-        match acting.seen(store, &*workload).await {
+        match context.seen(store, &*workload).await {
             Ok(workload) => round(workload).await,
             Err(next) => next,
         }
@@ -53,12 +53,12 @@ pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
         };
         return round(workload).await;
     };
-    let told = tell(acting, T::RESOURCE, told, &key, &odd).await;
+    let told = tell(context, T::RESOURCE, told, &key, &odd).await;
     let next = match workload {
         Some(workload) => round(workload).await,
         None => {
             // No decision waits for the store to see what was told.
-            acting.expectations.forget(&odd.uid);
+            context.expectations.forget(&odd.uid);
             Next::Done
         }
     };
@@ -70,7 +70,7 @@ pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
 /// # Errors
 /// Why the condition is not written.
 async fn tell(
-    acting: &Acting,
+    context: &Context,
     resource: Resource,
     told: &Told,
     key: &Key,
@@ -79,13 +79,13 @@ async fn tell(
     if told.was_told(key, &odd.version) {
         return Ok(());
     }
-    write_condition(acting, resource, odd).await?;
+    write_condition(context, resource, odd).await?;
     told.note(key, &odd.version);
     Ok(())
 }
 
 /// Reads the workload as it is, and replaces its conditions with those and one more, if it is still of that version.
-async fn write_condition(acting: &Acting, resource: Resource, odd: &Odd) -> Result<(), String> {
+async fn write_condition(context: &Context, resource: Resource, odd: &Odd) -> Result<(), String> {
     let path = resource
         .path(&odd.namespace, &odd.name)
         .map_err(|error| error.to_string())?;
@@ -93,7 +93,7 @@ async fn write_condition(acting: &Acting, resource: Resource, odd: &Odd) -> Resu
         metadata,
         spec,
         status,
-    } = match client::get::<Seen>(&acting.client, &path).await {
+    } = match client::get::<Seen>(&context.client, &path).await {
         Ok(seen) => seen,
         Err(failed) if failed.code == 404 => return Ok(()),
         Err(failed) => return Err(failed.to_string()),
@@ -109,7 +109,7 @@ async fn write_condition(acting: &Acting, resource: Resource, odd: &Odd) -> Resu
         uid: odd.uid.clone(),
         resource_version: Some(metadata.resource_version),
     };
-    let written = acting
+    let written = context
         .executor
         .write_status(&resource, &target, &old, &new)
         .await;

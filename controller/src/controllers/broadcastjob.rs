@@ -24,9 +24,9 @@ use berth_workload::podset::{Phases, Unreadable};
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::acting::{Acting, LARGE};
 use crate::budgets::BudgetStores;
 use crate::change::{self, each};
+use crate::context::{Context, LARGE};
 use crate::controller::Controller;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
@@ -39,7 +39,7 @@ use gone::{Gone, managed_by};
 use serde_json::json;
 
 /// What a decision about a BroadcastJob is made of.
-pub(crate) struct Reads {
+pub(crate) struct BroadcastJobController {
     pub(crate) jobs: Arc<Store<Watched<BroadcastJob>>>,
     pods: Arc<Store<Pod>>,
     nodes: Arc<Store<Watched<Node>>>,
@@ -57,7 +57,7 @@ struct AllNews(Mutex<HashMap<Key, News>>);
 #[derive(Default)]
 struct Looked(Mutex<HashMap<String, Instant>>);
 
-impl Controller for Reads {
+impl Controller for BroadcastJobController {
     const RESOURCE: Resource = BROADCAST_JOBS;
     const NAME: &'static str = "broadcastjob";
 
@@ -74,9 +74,9 @@ impl Controller for Reads {
     }
 
     /// Wakes a job when it, one of its pods, or what a node is to it changes.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let news = Arc::<AllNews>::default();
-        let (to, acting, of_jobs) = (queue.clone(), acting.clone(), news.clone());
+        let (to, context, of_jobs) = (queue.clone(), context.clone(), news.clone());
         let (gone, looked) = (self.gone.clone(), self.looked.clone());
         self.jobs.on_change(move |change| match change {
             Change::Applied {
@@ -92,7 +92,7 @@ impl Controller for Reads {
                 of_jobs.lock().remove(&Key::of(&**old));
                 gone.forget(old.uid());
                 looked.lock().remove(old.uid());
-                acting.expectations.forget(old.uid());
+                context.expectations.forget(old.uid());
             }
             Change::Synced => {}
         });
@@ -132,9 +132,9 @@ impl Controller for Reads {
     }
 
     /// One round for one job.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let round = |job: Arc<_>| async move { round(self, acting, &job).await };
-        unreadable::by_last_read(acting, (&self.jobs, &self.told), key, round).await
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
+        let round = |job: Arc<_>| async move { round(self, context, &job).await };
+        unreadable::by_last_read(context, (&self.jobs, &self.told), key, round).await
     }
 }
 
@@ -218,7 +218,11 @@ fn pace(nodes: usize) -> Duration {
 }
 
 /// Everything that a decision about this job reads, from the stores alone.
-pub(crate) fn observe(reads: &Reads, job: &Watched<BroadcastJob>, gates: Gates) -> Snapshot {
+pub(crate) fn observe(
+    reads: &BroadcastJobController,
+    job: &Watched<BroadcastJob>,
+    gates: Gates,
+) -> Snapshot {
     let owner = owner_key(job);
     let nodes: Vec<_> = reads
         .nodes
@@ -247,15 +251,19 @@ pub(crate) fn observe(reads: &Reads, job: &Watched<BroadcastJob>, gates: Gates) 
     }
 }
 
-async fn round(reads: &Reads, acting: &Acting, job: &Watched<BroadcastJob>) -> Next {
+async fn round(
+    reads: &BroadcastJobController,
+    context: &Context,
+    job: &Watched<BroadcastJob>,
+) -> Next {
     if let Some(rest) = rest(reads.looked.of(job.uid()), pace(reads.nodes.len())) {
         return Next::After(rest);
     }
     let now = Timestamp::now();
     let is_large = reads.nodes.len() > LARGE;
     let decided = || {
-        let snapshot = observe(reads, job, acting.gates);
-        acting.has_all_of_others(job.uid(), &snapshot.pods)?;
+        let snapshot = observe(reads, job, context.gates);
+        context.has_all_of_others(job.uid(), &snapshot.pods)?;
         let plan = decide(&snapshot, now);
         Ok((snapshot, plan))
     };
@@ -288,7 +296,7 @@ async fn round(reads: &Reads, acting: &Acting, job: &Watched<BroadcastJob>) -> N
     let next = reads
         .paced
         .carry_out(
-            acting,
+            context,
             &plan,
             &reads.jobs,
             job,
@@ -321,7 +329,7 @@ fn expires(plan: &Plan) -> bool {
     })
 }
 
-impl Explains for Reads {
+impl Explains for BroadcastJobController {
     type Object = BroadcastJob;
 
     async fn explain(&self, look: &Look<'_>, stores: &BudgetStores) -> anyhow::Result<Explained> {

@@ -10,20 +10,20 @@ use crate::podset::Observed;
 use crate::reads::Reader;
 use crate::watched::Watched;
 
-pub(crate) type Reads = pod_owner::Reads<CloneSetOwner>;
+pub(crate) type CloneSetController = pod_owner::PodOwnerController<CloneSetOwner>;
 
 impl Controlled for CloneSetOwner {
     const NAME: &'static str = "cloneset";
     const REPORTS_OVERLAP: bool = true;
     const READS_NODES: bool = false;
-    type Reads = ();
+    type Own = ();
 
     fn reads(reader: &mut Reader<'_>) -> (Objects<Self>, ()) {
         (reader.read(), ())
     }
 
     fn observe(
-        _: &Reads,
+        _: &CloneSetController,
         _: &Watched<CloneSet>,
         observed: &mut Observed,
         _: Gates,

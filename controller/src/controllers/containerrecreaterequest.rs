@@ -32,9 +32,9 @@ use kube::Client;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::acting::Acting;
 use crate::budgets::BudgetStores;
 use crate::change::each;
+use crate::context::Context;
 use crate::controller::Controller;
 use crate::custom_resources::requests_of_pod;
 use crate::explain::look::{Explains, Look};
@@ -42,13 +42,13 @@ use crate::explain::printed::Explained;
 use crate::paced::at_latest;
 use crate::reads::Reader;
 use crate::watched::Watched;
-use anyhow::Context;
+use anyhow::Context as _;
 use entries::Entries;
 use serde_json::json;
 use untold::Untold;
 
 /// What a decision is made of.
-pub(crate) struct Reads {
+pub(crate) struct ContainerRecreateRequestController {
     pub(crate) requests: Arc<Store<Watched<ContainerRecreateRequest>>>,
     pods: Arc<Store<Pod>>,
     images: Arc<Store<Watched<NodeImage>>>,
@@ -56,7 +56,7 @@ pub(crate) struct Reads {
     untold: Arc<Untold>,
 }
 
-impl Controller for Reads {
+impl Controller for ContainerRecreateRequestController {
     const RESOURCE: Resource = CONTAINER_RECREATE_REQUESTS;
     const NAME: &'static str = "containerrecreaterequest";
 
@@ -78,8 +78,8 @@ impl Controller for Reads {
 
     /// Wakes a request when it, its pod, another request of the pod, or what the pod's node answered changes; and one that is gone when
     /// a pod is still out of service for it.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, gone, requests) = (queue.clone(), acting.clone(), self.requests.clone());
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
+        let (to, gone, requests) = (queue.clone(), context.clone(), self.requests.clone());
         let untold = self.untold.clone();
         self.requests.on_change(move |change| {
             if let Change::Deleted { old } = change {
@@ -145,14 +145,14 @@ impl Controller for Reads {
     }
 
     /// One round for one request.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        if let Err(next) = self.let_go_of_gone(acting, &key).await {
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
+        if let Err(next) = self.let_go_of_gone(context, &key).await {
             return next;
         }
         let Some(request) = self.requests.get(&key.namespace, &key.name) else {
             return Next::Done;
         };
-        let request = match acting.seen(&self.requests, &*request).await {
+        let request = match context.seen(&self.requests, &*request).await {
             Ok(request) => request,
             Err(next) => return next,
         };
@@ -167,23 +167,23 @@ impl Controller for Reads {
             return Next::Done;
         }
         if let Some(pod) = &pod
-            && let Err(next) = acting.has_all_of_others(request.uid(), std::slice::from_ref(pod))
+            && let Err(next) = context.has_all_of_others(request.uid(), std::slice::from_ref(pod))
         {
             return next;
         }
-        match is_unseen(&acting.client, &request.0, pod.as_deref()).await {
+        match is_unseen(&context.client, &request.0, pod.as_deref()).await {
             Ok(true) => return Next::After(UNSEEN),
             Ok(false) => {}
             Err(failed) => return Next::Retry(failed.to_string()),
         }
-        let mut snapshot = match self.observe(&acting.client, &request, acting.gates).await {
+        let mut snapshot = match self.observe(&context.client, &request, context.gates).await {
             Ok(snapshot) => snapshot,
             Err(failed) => return Next::Retry(failed.to_string()),
         };
         let now = Timestamp::now();
         if let Some(pod) = &snapshot.pod {
             let containers = restarts(&snapshot, now);
-            snapshot.held = acting
+            snapshot.held = context
                 .pod_budgets
                 .held_restart(pod, &Owner::of(&*request), &containers)
                 .await;
@@ -213,7 +213,7 @@ impl Controller for Reads {
         let next = |outcome: &Outcome| {
             (!goes && wait.is_none()).then(|| status(&snapshot, &plan, outcome, now))
         };
-        let round = acting
+        let round = context
             .carry_out(&plan, &self.requests, &*request, (&request.0.status, next))
             .await;
         // An event of the pod for what its own status does not say. One that is told twice is counted.
@@ -222,7 +222,7 @@ impl Controller for Reads {
                 events: pod_events(&snapshot, &told),
                 ..Plan::default()
             };
-            acting.executor.act(&events, &Owner::of(&**pod)).await;
+            context.executor.act(&events, &Owner::of(&**pod)).await;
         }
         match wait {
             Some(wait) => at_latest(round, wait),
@@ -231,7 +231,7 @@ impl Controller for Reads {
     }
 }
 
-impl Reads {
+impl ContainerRecreateRequestController {
     /// All that a decision about the request reads.
     ///
     /// # Errors
@@ -390,7 +390,7 @@ async fn read(
     }
 }
 
-impl Explains for Reads {
+impl Explains for ContainerRecreateRequestController {
     type Object = ContainerRecreateRequest;
 
     fn reads_nodes(&self) -> bool {

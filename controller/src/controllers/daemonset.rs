@@ -19,7 +19,7 @@ use crate::podset::{Observed, wake_owner};
 use crate::reads::Reader;
 use crate::watched::Watched;
 
-pub(crate) type Reads = pod_owner::Reads<DaemonSetOwner>;
+pub(crate) type DaemonSetController = pod_owner::PodOwnerController<DaemonSetOwner>;
 
 /// Which changes of nodes concern which DaemonSet.
 type AllNews = Arc<Mutex<HashMap<Key, News>>>;
@@ -28,14 +28,14 @@ impl Controlled for DaemonSetOwner {
     const NAME: &'static str = "daemonset";
     const REPORTS_OVERLAP: bool = true;
     const READS_NODES: bool = true;
-    type Reads = ();
+    type Own = ();
 
     fn reads(reader: &mut Reader<'_>) -> (Objects<Self>, ()) {
         (reader.read(), ())
     }
 
     /// Wakes a DaemonSet when a pod of another one of its name, or what a node is to it, changes.
-    fn wake(reads: &Reads, queue: &Arc<Queue<Key>>) {
+    fn wake(reads: &DaemonSetController, queue: &Arc<Queue<Key>>) {
         let news = AllNews::default();
         let of_sets = news.clone();
         reads.sets.on_change(move |change| match change {
@@ -60,7 +60,7 @@ impl Controlled for DaemonSetOwner {
     }
 
     fn observe(
-        reads: &Reads,
+        reads: &DaemonSetController,
         set: &Watched<DaemonSet>,
         observed: &mut Observed,
         _: Gates,
@@ -92,7 +92,7 @@ impl Controlled for DaemonSetOwner {
 }
 
 /// Wakes those DaemonSets that a node's change concerns, or that have pods on a node that comes or goes.
-fn wake_for_nodes(reads: &Reads, queue: &Arc<Queue<Key>>, news: AllNews) {
+fn wake_for_nodes(reads: &DaemonSetController, queue: &Arc<Queue<Key>>, news: AllNews) {
     let (to, pods) = (queue.clone(), reads.of_pods.pods.clone());
     reads.of_pods.nodes.on_change(move |change| {
         let (old, new): (Option<&Node>, Option<&Node>) = match change {

@@ -27,11 +27,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::acting::Acting;
 use crate::budgets::BudgetStores;
 use crate::budgets::views::{self, Views};
 use crate::budgets::{Budget, PodBudgets, reported};
 use crate::change::each;
+use crate::context::Context;
 use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
 use crate::explain::look::{Explains, Look};
@@ -49,7 +49,7 @@ use serde_json::{Value, json};
 const MOST_GENERATIONS: usize = 10_000;
 
 /// What a count is made of.
-pub(crate) struct Reads {
+pub(crate) struct DistributedPodDisruptionBudgetController {
     pub(crate) budgets: Arc<Store<Watched<DistributedPodDisruptionBudget>>>,
     pub(crate) unavailable: Arc<Store<Watched<PodUnavailableBudget>>>,
     pub(crate) natives: Arc<Store<Watched<NativeBudget>>>,
@@ -61,7 +61,7 @@ pub(crate) struct Reads {
     generations: Mutex<BTreeMap<String, (i64, Instant)>>,
 }
 
-impl Controller for Reads {
+impl Controller for DistributedPodDisruptionBudgetController {
     const RESOURCE: Resource = DISTRIBUTED_POD_DISRUPTION_BUDGETS;
     const NAME: &'static str = "distributedpoddisruptionbudget";
 
@@ -79,9 +79,9 @@ impl Controller for Reads {
     }
 
     /// Wakes a budget when it changes, one of those that it names, one that may hold the same pods, one of its pods, or of their nodes.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
         let (to, all) = (queue.clone(), Arc::downgrade(&self.budgets));
-        acting
+        context
             .pod_budgets
             .clusters()
             .on_change(Box::new(move |member| {
@@ -91,7 +91,7 @@ impl Controller for Reads {
                     .filter(|budget| budget.0.spec.federation.contains(member));
                 naming.for_each(|budget| to.add(Key::of(&**budget)));
             }));
-        let (to, on, all) = (queue.clone(), acting.clone(), self.budgets.clone());
+        let (to, on, all) = (queue.clone(), context.clone(), self.budgets.clone());
         self.budgets.on_change(move |change| {
             if let Change::Deleted { old } = change {
                 on.expectations.forget(old.uid());
@@ -118,14 +118,14 @@ impl Controller for Reads {
                 wake_beside(&to, &all, native.namespace(), native.name())
             });
         });
-        let (to, holding) = (queue.clone(), acting.pod_budgets.clone());
+        let (to, holding) = (queue.clone(), context.pod_budgets.clone());
         views::on_change(&self.views, &self.pods, &self.nodes, move |pod| {
             wake_for(&to, &holding, pod)
         });
     }
 
     /// One count of one budget.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let is_kept = |budget: &Watched<DistributedPodDisruptionBudget>| {
             let mut finalizers = budget.0.metadata.finalizers.iter().flatten();
             !budget.terminating() || finalizers.any(|name| name == BUDGET_FLOOR)
@@ -138,7 +138,7 @@ impl Controller for Reads {
             self.views.forget(&key);
             return Next::Done;
         };
-        let budget = match acting.seen(&self.budgets, &*budget).await {
+        let budget = match context.seen(&self.budgets, &*budget).await {
             Ok(budget) => budget,
             Err(next) => return next,
         };
@@ -149,7 +149,7 @@ impl Controller for Reads {
             .map(|status| status.conditions.as_slice())
             .unwrap_or_default();
         let of_either = Budget::Distributed(budget.0.clone());
-        if let Some(why) = acting.pod_budgets.beyond(&of_either) {
+        if let Some(why) = context.pod_budgets.beyond(&of_either) {
             let child = self.natives.get(budget.namespace(), budget.name());
             let (plan, new) = beyond(
                 &budget.0,
@@ -160,17 +160,17 @@ impl Controller for Reads {
             let written = (&budget.0.status, &Some(new), nothing_is_urgent, None);
             return self
                 .paced
-                .carry_out_as_read(acting, &plan, &self.budgets, &*budget, written)
+                .carry_out_as_read(context, &plan, &self.budgets, &*budget, written)
                 .await;
         }
-        let mut snapshot = match self.observe(&acting.pod_budgets, &budget).await {
+        let mut snapshot = match self.observe(&context.pod_budgets, &budget).await {
             Ok(snapshot) => snapshot,
             Err(next) => return next,
         };
-        let (asked, soon) = acting.pod_budgets.asked(&of_either, told);
+        let (asked, soon) = context.pod_budgets.asked(&of_either, told);
         snapshot.asked = asked;
         let now = Timestamp::now();
-        let rules = &acting.pod_budgets.holds(&of_either).rules;
+        let rules = &context.pod_budgets.holds(&of_either).rules;
         let is_known = rules
             .as_ref()
             .is_ok_and(|rules| snapshot.view.expected_by(rules).is_ok());
@@ -180,18 +180,18 @@ impl Controller for Reads {
         let urgent = |old: &Option<_>, new: &Option<_>| {
             new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new))
         };
-        let pace = acting
+        let pace = context
             .pod_budgets
             .is_awaited(&of_either)
             .then(|| awaited_pace(snapshot.view.pods.len()));
         let written = (old, &new, urgent, pace);
         let next = self
             .paced
-            .carry_out_as_read(acting, &plan, &self.budgets, &*budget, written)
+            .carry_out_as_read(context, &plan, &self.budgets, &*budget, written)
             .await;
         at_latest(
             next,
-            acting
+            context
                 .pod_budgets
                 .counted_again(&key.namespace)
                 .map_or(soon, |again| soon.min(again)),
@@ -199,7 +199,7 @@ impl Controller for Reads {
     }
 }
 
-impl Reads {
+impl DistributedPodDisruptionBudgetController {
     /// What is counted; or when to look again, where less is known than was known before.
     pub(crate) async fn observe(
         &self,
@@ -321,7 +321,7 @@ fn wake_for(queue: &Queue<Key>, holding: &PodBudgets, pod: &Pod) -> bool {
     is_held
 }
 
-impl Explains for Reads {
+impl Explains for DistributedPodDisruptionBudgetController {
     type Object = DistributedPodDisruptionBudget;
     const OF_NODES: bool = true;
 

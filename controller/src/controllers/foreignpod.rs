@@ -13,16 +13,16 @@ use berth_workload::budget::surge::is_leftover;
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
-use crate::acting::{Acting, next};
+use crate::context::{Context, next};
 use crate::controller::Controller;
 use crate::reads::Reader;
 
 /// What a decision about such a pod is made of.
-pub(crate) struct Reads {
+pub(crate) struct ForeignPodController {
     pods: Arc<Store<Pod>>,
 }
 
-impl Controller for Reads {
+impl Controller for ForeignPodController {
     const RESOURCE: Resource = object::PODS;
     const NAME: &'static str = "foreignpod";
     // What waits does so though SidecarSets are not worked on any more.
@@ -35,27 +35,27 @@ impl Controller for Reads {
     }
 
     /// Wakes a pod as long as it waits, and when it no longer does.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, acting) = (queue.clone(), acting.clone());
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
+        let (to, context) = (queue.clone(), context.clone());
         self.pods.on_change(move |change| match change {
             Change::Applied { old, new } => {
                 let waits = concerns(new) || old.as_ref().is_some_and(|old| concerns(old));
-                if waits && !acting.injection.protects(new.namespace()) {
+                if waits && !context.injection.protects(new.namespace()) {
                     to.add(Key::of(&**new));
                 }
             }
-            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Deleted { old } => context.expectations.forget(old.uid()),
             Change::Synced => {}
         });
     }
 
     /// One round for one pod.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let pod = || self.pods.get(&key.namespace, &key.name);
         let Some(uid) = pod().map(|pod| pod.metadata.uid.clone()) else {
             return Next::Done;
         };
-        if let Err(next) = acting.settled(&uid).await {
+        if let Err(next) = context.settled(&uid).await {
             return next;
         }
         // As it is once its last writes are seen.
@@ -63,7 +63,7 @@ impl Controller for Reads {
             return Next::Done;
         };
         let (now, is_leftover) = (Timestamp::now(), is_leftover(&pod));
-        let is_awaited = is_leftover && acting.pod_budgets.awaits_replacement(&pod, now);
+        let is_awaited = is_leftover && context.pod_budgets.awaits_replacement(&pod, now);
         let all = if is_leftover && !is_awaited {
             self.pods.by_index(&BY_NAMESPACE, &key.namespace)
         } else {
@@ -71,12 +71,12 @@ impl Controller for Reads {
         };
         let plan = decide(&pod, (is_awaited, &all), now);
         let owner = Owner::of(&*pod);
-        let (admitted, held) = acting
+        let (admitted, held) = context
             .pod_budgets
             .admitted(Cow::Borrowed(&plan), &owner)
             .await;
-        let outcome = acting.executor.act(&admitted, &owner).await;
-        acting.forget_if_gone(&self.pods, &*pod);
+        let outcome = context.executor.act(&admitted, &owner).await;
+        context.forget_if_gone(&self.pods, &*pod);
         if held.is_empty() {
             next(&plan, &outcome, Ok(false))
         } else {

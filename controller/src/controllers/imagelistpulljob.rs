@@ -14,19 +14,19 @@ use berth_workload::plan::{Action, Outcome};
 use berth_workload::pull::closed;
 use jiff::Timestamp;
 
-use crate::acting::Acting;
 use crate::change::each;
+use crate::context::Context;
 use crate::controller::Controller;
 use crate::reads::Reader;
 use crate::watched::Watched;
 
 /// What a decision is made of.
-pub(crate) struct Reads {
+pub(crate) struct ImageListPullJobController {
     lists: Arc<Store<Watched<ImageListPullJob>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
 }
 
-impl Controller for Reads {
+impl Controller for ImageListPullJobController {
     const RESOURCE: Resource = IMAGE_LIST_PULL_JOBS;
     const NAME: &'static str = "imagelistpulljob";
 
@@ -42,11 +42,11 @@ impl Controller for Reads {
     }
 
     /// Wakes a list when it or one of its jobs changes.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, acting) = (queue.clone(), acting.clone());
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
+        let (to, context) = (queue.clone(), context.clone());
         self.lists.on_change(move |change| match change {
             Change::Applied { new, .. } => to.add(Key::of(&**new)),
-            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Deleted { old } => context.expectations.forget(old.uid()),
             Change::Synced => {}
         });
         let to = queue.clone();
@@ -63,11 +63,11 @@ impl Controller for Reads {
     }
 
     /// One round for one list.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let Some(list) = self.lists.get(&key.namespace, &key.name) else {
             return Next::Done;
         };
-        let list = match acting.seen(&self.lists, &*list).await {
+        let list = match context.seen(&self.lists, &*list).await {
             Ok(list) => list,
             Err(next) => return next,
         };
@@ -76,7 +76,7 @@ impl Controller for Reads {
         let snapshot = Snapshot {
             list: list.0.clone(),
             jobs,
-            gates: acting.gates,
+            gates: context.gates,
         };
         let now = Timestamp::now();
         let plan = decide(&snapshot, now);
@@ -91,7 +91,7 @@ impl Controller for Reads {
         });
         let status =
             |outcome: &Outcome| (!ends).then(|| Some(status(&snapshot, &plan, outcome, now)));
-        acting
+        context
             .carry_out(&plan, &self.lists, &*list, (&list.0.status, status))
             .await
     }

@@ -17,19 +17,19 @@ use berth_workload::pod::Pod;
 use berth_workload::pull::closed;
 use jiff::Timestamp;
 
-use crate::acting::{Acting, LARGE};
+use crate::context::{Context, LARGE};
 use crate::controller::Controller;
 use crate::reads::Reader;
 use crate::watched::Watched;
 
 /// What a decision is made of.
-pub(crate) struct Reads {
+pub(crate) struct ImagePullJobController {
     pods: Arc<Store<Pod>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
 }
 
-impl Controller for Reads {
+impl Controller for ImagePullJobController {
     const RESOURCE: Resource = IMAGE_PULL_JOBS;
     const NAME: &'static str = "imagepulljob";
 
@@ -46,11 +46,11 @@ impl Controller for Reads {
     }
 
     /// Wakes a job when it, or a NodeImage or pod that bears on it, changes.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, acting) = (queue.clone(), acting.clone());
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
+        let (to, context) = (queue.clone(), context.clone());
         self.jobs.on_change(move |change| match change {
             Change::Applied { new, .. } => to.add(Key::of(&**new)),
-            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Deleted { old } => context.expectations.forget(old.uid()),
             Change::Synced => {}
         });
         let (to, jobs) = (queue.clone(), self.jobs.clone());
@@ -95,11 +95,11 @@ impl Controller for Reads {
     }
 
     /// One round for one job.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let Some(job) = self.jobs.get(&key.namespace, &key.name) else {
             return Next::Done;
         };
-        let job = match acting.seen(&self.jobs, &*job).await {
+        let job = match context.seen(&self.jobs, &*job).await {
             Ok(job) => job,
             Err(next) => return next,
         };
@@ -132,7 +132,7 @@ impl Controller for Reads {
             } else {
                 BTreeSet::new()
             },
-            gates: acting.gates,
+            gates: context.gates,
         };
         let now = Timestamp::now();
         let plan = turn::decide(snapshot.node_images.len() > LARGE, || {
@@ -143,7 +143,7 @@ impl Controller for Reads {
             let is_over = outcome.failures.is_empty() && ends(&job.0, &plan);
             (!is_over).then(|| Some(status(&snapshot, &plan, outcome, now)))
         };
-        acting
+        context
             .carry_out(&plan, &self.jobs, &*job, (&job.0.status, status))
             .await
     }

@@ -11,18 +11,18 @@ use berth_workload::node::Node;
 use berth_workload::node::image::NodeImage;
 use jiff::Timestamp;
 
-use crate::acting::{Acting, next};
+use crate::context::{Context, next};
 use crate::controller::Controller;
 use crate::reads::Reader;
 use crate::watched::Watched;
 
 /// What a decision about such a node is made of.
-pub(crate) struct Reads {
+pub(crate) struct JoiningNodeController {
     nodes: Arc<Store<Watched<Node>>>,
     nodeimages: Arc<Store<Watched<NodeImage>>>,
 }
 
-impl Controller for Reads {
+impl Controller for JoiningNodeController {
     const RESOURCE: Resource = object::NODES;
     const NAME: &'static str = "joiningnode";
     // A node that nobody lets go takes no pods: it waits ten minutes at most, though NodeImages are
@@ -38,13 +38,13 @@ impl Controller for Reads {
 
     /// Wakes a node that is tainted when its taints change, when its daemon says how its first
     /// pulls ended, and when it waits for fewer namespaces.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, acting) = (queue.clone(), acting.clone());
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
+        let (to, context) = (queue.clone(), context.clone());
         self.nodes.on_change(move |change| match change {
             Change::Applied { old, new } if concerns(old.as_ref().map(|old| &*old.0), &new.0) => {
                 to.add(Key::of(&**new));
             }
-            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Deleted { old } => context.expectations.forget(old.uid()),
             Change::Applied { .. } | Change::Synced => {}
         });
         let (to, nodes) = (queue.clone(), self.nodes.clone());
@@ -63,7 +63,7 @@ impl Controller for Reads {
     }
 
     /// One round for one node.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let node = || {
             self.nodes
                 .get("", &key.name)
@@ -72,7 +72,7 @@ impl Controller for Reads {
         let Some(uid) = node().map(|node| node.uid().to_owned()) else {
             return Next::Done;
         };
-        if let Err(next) = acting.settled(&uid).await {
+        if let Err(next) = context.settled(&uid).await {
             return next;
         }
         // As it is once its last writes are seen.
@@ -90,8 +90,8 @@ impl Controller for Reads {
             },
             Timestamp::now(),
         );
-        let outcome = acting.executor.act(&plan, &Owner::of(&*node)).await;
-        acting.forget_if_gone(&self.nodes, &*node);
+        let outcome = context.executor.act(&plan, &Owner::of(&*node)).await;
+        context.forget_if_gone(&self.nodes, &*node);
         next(&plan, &outcome, Ok(false))
     }
 }

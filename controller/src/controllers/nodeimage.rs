@@ -28,8 +28,8 @@ use berth_workload::recreate::stop::Requested;
 use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 
-use crate::acting::{Acting, next};
 use crate::change::each;
+use crate::context::{Context, next};
 use crate::controller::Controller;
 use crate::custom_resources::{
     PREPULLED, PREPULLED_CLONE_SETS, PREPULLED_DAEMON_SETS, requests_of_pod,
@@ -38,7 +38,7 @@ use crate::reads::Reader;
 use crate::watched::{CustomResource, Watched, is_managed};
 
 /// What a decision about a NodeImage is made of.
-pub(crate) struct Reads {
+pub(crate) struct NodeImageController {
     pub(crate) pods: Arc<Store<Pod>>,
     /// Daemons are asked about pods of workloads only.
     pub(crate) workloads: Workloads,
@@ -53,7 +53,7 @@ pub(crate) struct Reads {
     revisions: Arc<Store<Watched<Revision>>>,
 }
 
-impl Controller for Reads {
+impl Controller for NodeImageController {
     const RESOURCE: Resource = NODE_IMAGES;
     const NAME: &'static str = "nodeimage";
 
@@ -80,8 +80,8 @@ impl Controller for Reads {
     }
 
     /// Wakes a NodeImage when it, its node, a pod of its node that is being updated, or a job that asks for its images changes.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, gone) = (queue.clone(), acting.clone());
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
+        let (to, gone) = (queue.clone(), context.clone());
         self.nodes.on_change(move |change| match change {
             Change::Applied { old, new }
                 if Node::concerns(old.as_ref().map(|old| &*old.0), &new.0) =>
@@ -94,7 +94,7 @@ impl Controller for Reads {
             }
             Change::Applied { .. } | Change::Synced => {}
         });
-        let (to, gone) = (queue.clone(), acting.clone());
+        let (to, gone) = (queue.clone(), context.clone());
         self.nodeimages.on_change(move |change| {
             if let Change::Deleted { old } = change {
                 gone.expectations.forget(old.uid());
@@ -148,7 +148,7 @@ impl Controller for Reads {
     }
 
     /// One round for one node.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let (node, image) = (
             self.nodes.get("", &key.name),
             self.nodeimages.get("", &key.name),
@@ -164,7 +164,7 @@ impl Controller for Reads {
             (None, Some(node)) => Owner::of(&**node),
             (None, None) => return Next::Done,
         };
-        if let Err(next) = acting.settled(&owner.uid).await {
+        if let Err(next) = context.settled(&owner.uid).await {
             return next;
         }
         let (mut jobs, mut unreadable_jobs) = (Vec::new(), Vec::new());
@@ -180,7 +180,7 @@ impl Controller for Reads {
         }
         // Until there was a NodeImage, its node stood for it.
         if let (Some(_), Some(node)) = (&image, &node) {
-            acting.expectations.forget(node.uid());
+            context.expectations.forget(node.uid());
         }
         let snapshot = Snapshot {
             name: key.name.to_string(),
@@ -191,18 +191,18 @@ impl Controller for Reads {
             jobs,
             unreadable_jobs,
             join: is_joining(image.as_ref().map(|image| &*image.0))
-                .then(|| self.join(acting.gates)),
+                .then(|| self.join(context.gates)),
         };
         let plan = decide(&snapshot, Timestamp::now());
-        let outcome = acting.executor.act(&plan, &owner).await;
+        let outcome = context.executor.act(&plan, &owner).await;
         image
             .iter()
-            .for_each(|image| acting.forget_if_gone(&self.nodeimages, &**image));
+            .for_each(|image| context.forget_if_gone(&self.nodeimages, &**image));
         next(&plan, &outcome, Ok(false))
     }
 }
 
-impl Reads {
+impl NodeImageController {
     /// All that is asked of a node that joins, in an order that is always the same.
     fn join(&self, gates: Gates) -> Join {
         let mut clone_sets: Vec<_> = (self
@@ -285,7 +285,7 @@ impl Workloads {
 
 /// Wakes the NodeImages of a workload's pods when it comes or goes: a daemon is asked about pods of workloads only.
 fn wake_for_workloads<T: CustomResource>(
-    reads: &Reads,
+    reads: &NodeImageController,
     workloads: &Store<Watched<T>>,
     queue: &Arc<Queue<Key>>,
 ) {
@@ -309,7 +309,7 @@ fn wake_for_workloads<T: CustomResource>(
 }
 
 /// Wakes the NodeImages of nodes that join when a job that may have yet to ask them changes or goes.
-fn wake_for_ended_waits(reads: &Reads, queue: &Arc<Queue<Key>>) {
+fn wake_for_ended_waits(reads: &NodeImageController, queue: &Arc<Queue<Key>>) {
     let (to, images) = (queue.clone(), reads.nodeimages.clone());
     reads.jobs.on_change(move |change| {
         let ends = match change {
@@ -331,7 +331,7 @@ fn wake_for_ended_waits(reads: &Reads, queue: &Arc<Queue<Key>>) {
 }
 
 /// Wakes the NodeImage of a request's pod when the request changes, and those that still ask for one that is gone.
-fn wake_for_requests(reads: &Reads, queue: &Arc<Queue<Key>>) {
+fn wake_for_requests(reads: &NodeImageController, queue: &Arc<Queue<Key>>) {
     let (to, pods, images) = (queue.clone(), reads.pods.clone(), reads.nodeimages.clone());
     reads.requests.on_change(move |change| {
         each(change, |request| {
@@ -345,7 +345,7 @@ fn wake_for_requests(reads: &Reads, queue: &Arc<Queue<Key>>) {
 }
 
 /// The pods of a node that requests name, with all of these.
-fn requested(reads: &Reads, node: &str) -> Vec<Requested> {
+fn requested(reads: &NodeImageController, node: &str) -> Vec<Requested> {
     if reads.requests.is_empty() {
         return Vec::new();
     }
@@ -362,7 +362,7 @@ fn requested(reads: &Reads, node: &str) -> Vec<Requested> {
 /// The pods of a node that workloads in the store manage, or that have marked containers of
 /// SidecarSets in the store. Annotations alone are no proof, because each user who may create pods
 /// may write them.
-pub(crate) fn managed_pods(reads: &Reads, node: &str) -> Vec<Arc<Pod>> {
+pub(crate) fn managed_pods(reads: &NodeImageController, node: &str) -> Vec<Arc<Pod>> {
     let mut pods = reads.pods.by_index(&pods::BY_NODE, node);
     let has = |pod: &Pod, set: &str| {
         reads

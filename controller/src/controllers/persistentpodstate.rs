@@ -24,9 +24,9 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::acting::{Acting, next};
 use crate::budgets::BudgetStores;
 use crate::change::each;
+use crate::context::{Context, next};
 use crate::controller::Controller;
 use crate::custom_resources::STATES_BY_TARGET;
 use crate::custom_workloads::CustomWorkloads;
@@ -47,7 +47,7 @@ use serde_json::Value;
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(1);
 
 /// What a decision about a PersistentPodState is made of.
-pub(crate) struct Reads {
+pub(crate) struct PersistentPodStateController {
     pub(crate) states: Arc<Store<Watched<PersistentPodState>>>,
     sets: Arc<Store<Watched<StatefulSet>>>,
     native: Arc<Store<Watched<StatefulWorkload>>>,
@@ -59,7 +59,7 @@ pub(crate) struct Reads {
     looked: Mutex<HashMap<Key, Instant>>,
 }
 
-impl Controller for Reads {
+impl Controller for PersistentPodStateController {
     const RESOURCE: Resource = object::PERSISTENT_POD_STATES;
     const NAME: &'static str = "persistentpodstate";
 
@@ -77,8 +77,8 @@ impl Controller for Reads {
     }
 
     /// Wakes a PersistentPodState when it, its workload, or a pod of that changes.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, on, states) = (queue.clone(), acting.clone(), Arc::downgrade(&self.states));
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
+        let (to, on, states) = (queue.clone(), context.clone(), Arc::downgrade(&self.states));
         self.states.on_change(move |change| {
             if let (Change::Deleted { old }, Some(states)) = (change, states.upgrade()) {
                 on.expectations.forget(old.uid());
@@ -115,7 +115,7 @@ impl Controller for Reads {
         self.pods
             .on_change(move |change| each(change, |pod| wake_for_pod(&to, &states, pod)));
         let (to, states) = (queue.clone(), self.states.clone());
-        acting.pod_pinning.on_written(move || {
+        context.pod_pinning.on_written(move || {
             states
                 .all()
                 .iter()
@@ -124,7 +124,7 @@ impl Controller for Reads {
     }
 
     /// One round for one name: of a PersistentPodState, of workloads that may ask for one, or of both.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let state = self.states.get(&key.namespace, &key.name);
         let Some(owner) = state
             .as_ref()
@@ -135,7 +135,7 @@ impl Controller for Reads {
             self.looked().remove(&key);
             return Next::Done;
         };
-        if let Err(next) = acting.settled(&owner.uid).await {
+        if let Err(next) = context.settled(&owner.uid).await {
             return next;
         }
         if state.is_some() {
@@ -144,12 +144,12 @@ impl Controller for Reads {
             }
             self.looked().insert(key.clone(), Instant::now());
         }
-        let mut snapshot = self.observe(&key, state.as_deref(), acting.gates);
+        let mut snapshot = self.observe(&key, state.as_deref(), context.gates);
         if let Some(state) = &state {
-            snapshot.pinning = acting.pod_pinning.of(&state.0);
+            snapshot.pinning = context.pod_pinning.of(&state.0);
             snapshot.annotations = match self
                 .annotations
-                .read(&acting.client, &key, &state.0, &snapshot.pods)
+                .read(&context.client, &key, &state.0, &snapshot.pods)
                 .await
             {
                 Ok(annotations) => annotations,
@@ -159,10 +159,10 @@ impl Controller for Reads {
         let Some(state) = &state else {
             self.looked().remove(&key);
             let plan = decide(&snapshot, Timestamp::now());
-            return next(&plan, &acting.executor.act(&plan, &owner).await, Ok(false));
+            return next(&plan, &context.executor.act(&plan, &owner).await, Ok(false));
         };
         let (status, plan) = (status(&snapshot), decide(&snapshot, Timestamp::now()));
-        acting
+        context
             .carry_out(
                 &plan,
                 &self.states,
@@ -173,7 +173,7 @@ impl Controller for Reads {
     }
 }
 
-impl Reads {
+impl PersistentPodStateController {
     fn looked(&self) -> parking_lot::MutexGuard<'_, HashMap<Key, Instant>> {
         self.looked.lock()
     }
@@ -274,7 +274,7 @@ fn wake_for_target(
     }
 }
 
-impl Explains for Reads {
+impl Explains for PersistentPodStateController {
     type Object = PersistentPodState;
 
     /// Pod by pod, where it was and how the next one is pinned, in place of what is waited for.

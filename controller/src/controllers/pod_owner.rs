@@ -21,9 +21,9 @@ use kube::{CustomResourceExt, Resource as _};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::acting::{Acting, LARGE};
 use crate::budgets::BudgetStores;
 use crate::change;
+use crate::context::{Context, LARGE};
 use crate::controller::Controller;
 use crate::ended::EndedPods;
 use crate::explain::look::{Explains, Look};
@@ -55,17 +55,17 @@ pub(crate) trait Controlled:
     /// Whether a decision reads nodes for more than to spread pods.
     const READS_NODES: bool;
     /// What only this kind reads.
-    type Reads: Send + Sync + 'static;
+    type Own: Send + Sync + 'static;
 
     /// Says what it reads: its objects, and what only this kind does.
-    fn reads(reader: &mut Reader<'_>) -> (Objects<Self>, Self::Reads);
+    fn reads(reader: &mut Reader<'_>) -> (Objects<Self>, Self::Own);
 
     /// Registers hooks beyond those of every owner of pods.
-    fn wake(_reads: &Reads<Self>, _queue: &Arc<Queue<Key>>) {}
+    fn wake(_reads: &PodOwnerController<Self>, _queue: &Arc<Queue<Key>>) {}
 
-    /// Reads what only this kind's snapshot has, and narrows what all kinds read.
+    /// PodOwnerController what only this kind's snapshot has, and narrows what all kinds read.
     fn observe(
-        reads: &Reads<Self>,
+        reads: &PodOwnerController<Self>,
         set: &Watched<Self::Object>,
         observed: &mut Observed,
         gates: Gates,
@@ -80,17 +80,17 @@ pub(crate) trait Controlled:
 }
 
 /// What a decision about an owner of pods is made of.
-pub(crate) struct Reads<K: Controlled> {
+pub(crate) struct PodOwnerController<K: Controlled> {
     pub(crate) sets: Objects<K>,
     pub(crate) of_pods: PodSetReads,
     /// What only this kind reads.
-    pub(crate) own: K::Reads,
+    pub(crate) own: K::Own,
     told: Told,
     ended: EndedPods<K::Ended>,
     paced: Paced,
 }
 
-impl<K: Controlled> Controller for Reads<K> {
+impl<K: Controlled> Controller for PodOwnerController<K> {
     const RESOURCE: Resource = <K::Object as CustomResource>::RESOURCE;
     const NAME: &'static str = K::NAME;
 
@@ -107,8 +107,8 @@ impl<K: Controlled> Controller for Reads<K> {
     }
 
     /// Wakes an owner when it or something that belongs to it changes.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, acting, ended) = (queue.clone(), acting.clone(), self.ended.clone());
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
+        let (to, context, ended) = (queue.clone(), context.clone(), self.ended.clone());
         self.sets.on_change(move |change| match change {
             Change::Applied {
                 old: Some(old),
@@ -116,7 +116,7 @@ impl<K: Controlled> Controller for Reads<K> {
             } if !is_news::<K>(&old.0, &new.0) => {}
             Change::Applied { new, .. } => to.add(Key::of(&**new)),
             Change::Deleted { old } => {
-                acting.expectations.forget(old.uid());
+                context.expectations.forget(old.uid());
                 ended.forget(old.uid());
             }
             Change::Synced => {}
@@ -132,9 +132,9 @@ impl<K: Controlled> Controller for Reads<K> {
     }
 
     /// One round for one owner.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let round = |set: Arc<_>| async move { round(self, acting, &set).await };
-        unreadable::by_last_read(acting, (&self.sets, &self.told), key, round).await
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
+        let round = |set: Arc<_>| async move { round(self, context, &set).await };
+        unreadable::by_last_read(context, (&self.sets, &self.told), key, round).await
     }
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn is_news<
 
 /// Everything that a decision about this owner reads, from the stores alone.
 pub(crate) fn observe<K: Controlled>(
-    reads: &Reads<K>,
+    reads: &PodOwnerController<K>,
     set: &Watched<K::Object>,
     gates: Gates,
     resize: Ability,
@@ -194,13 +194,17 @@ pub(crate) fn observe<K: Controlled>(
     }
 }
 
-async fn round<K: Controlled>(reads: &Reads<K>, acting: &Acting, set: &Watched<K::Object>) -> Next {
+async fn round<K: Controlled>(
+    reads: &PodOwnerController<K>,
+    context: &Context,
+    set: &Watched<K::Object>,
+) -> Next {
     let now = Timestamp::now();
     let is_large = usize::try_from(K::pods(&set.0)).is_ok_and(|pods| pods > LARGE);
     let decided = || {
-        let (gates, resize) = (acting.gates, acting.resize);
-        let snapshot = observe(reads, set, gates, resize, acting.assigns_by_scheduler);
-        acting.has_all_of_others(set.uid(), &snapshot.pods)?;
+        let (gates, resize) = (context.gates, context.resize);
+        let snapshot = observe(reads, set, gates, resize, context.assigns_by_scheduler);
+        context.has_all_of_others(set.uid(), &snapshot.pods)?;
         let plan = decide(&snapshot, now);
         Ok((snapshot, plan))
     };
@@ -223,11 +227,11 @@ async fn round<K: Controlled>(reads: &Reads<K>, acting: &Acting, set: &Watched<K
     let statuses = (K::status(&set.0), status, is_urgent);
     reads
         .paced
-        .carry_out(acting, &plan, &reads.sets, set, statuses)
+        .carry_out(context, &plan, &reads.sets, set, statuses)
         .await
 }
 
-impl<K: Controlled> Explains for Reads<K> {
+impl<K: Controlled> Explains for PodOwnerController<K> {
     type Object = K::Object;
 
     fn reads_nodes(&self) -> bool {

@@ -18,12 +18,12 @@ use berth_workload::node::Node;
 use berth_workload::pod::Pod;
 use jiff::Timestamp;
 
-use crate::acting::Acting;
 use crate::budgets::BudgetStores;
 use crate::budgets::native_budgets::is_mirrored;
 use crate::budgets::views::{self, Views};
 use crate::budgets::{Budget, Holds, PodBudgets};
 use crate::change::each;
+use crate::context::Context;
 use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
 use crate::explain::look::{Explains, Look};
@@ -37,7 +37,7 @@ use berth_workload::budget::beyond;
 use serde_json::{Value, json};
 
 /// What a count is made of.
-pub(crate) struct Reads {
+pub(crate) struct PodUnavailableBudgetController {
     pub(crate) budgets: Arc<Store<Watched<PodUnavailableBudget>>>,
     pub(crate) natives: Arc<Store<Watched<NativeBudget>>>,
     pub(crate) pods: Arc<Store<Pod>>,
@@ -46,7 +46,7 @@ pub(crate) struct Reads {
     views: Views,
 }
 
-impl Controller for Reads {
+impl Controller for PodUnavailableBudgetController {
     const RESOURCE: Resource = POD_UNAVAILABLE_BUDGETS;
     const NAME: &'static str = "podunavailablebudget";
 
@@ -63,8 +63,8 @@ impl Controller for Reads {
     }
 
     /// Wakes a budget when it, one of its pods, or one of their nodes changes.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, on) = (queue.clone(), acting.clone());
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
+        let (to, on) = (queue.clone(), context.clone());
         self.budgets.on_change(move |change| {
             if let Change::Deleted { old } = change {
                 on.expectations.forget(old.uid());
@@ -85,14 +85,14 @@ impl Controller for Reads {
                 mirrored.for_each(|budget| to.add(Key::of(&**budget)));
             });
         });
-        let (to, holding) = (queue.clone(), acting.pod_budgets.clone());
+        let (to, holding) = (queue.clone(), context.pod_budgets.clone());
         views::on_change(&self.views, &self.pods, &self.nodes, move |pod| {
             wake_for(&to, &holding, pod)
         });
     }
 
     /// One count of one budget.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
         let Some(budget) = self
             .budgets
             .get(&key.namespace, &key.name)
@@ -101,7 +101,7 @@ impl Controller for Reads {
             self.views.forget(&key);
             return Next::Done;
         };
-        let budget = match acting.seen(&self.budgets, &*budget).await {
+        let budget = match context.seen(&self.budgets, &*budget).await {
             Ok(budget) => budget,
             Err(next) => return next,
         };
@@ -112,7 +112,7 @@ impl Controller for Reads {
             .map(|status| status.conditions.as_slice())
             .unwrap_or_default();
         let of_either = Budget::Unavailable(budget.0.clone());
-        if let Some(why) = acting.pod_budgets.beyond(&of_either) {
+        if let Some(why) = context.pod_budgets.beyond(&of_either) {
             let child = self.natives.get(budget.namespace(), budget.name());
             let (plan, new) = beyond(
                 &budget.0,
@@ -123,17 +123,17 @@ impl Controller for Reads {
             let written = (&budget.0.status, &Some(new), nothing_is_urgent, None);
             return self
                 .paced
-                .carry_out_as_read(acting, &plan, &self.budgets, &*budget, written)
+                .carry_out_as_read(context, &plan, &self.budgets, &*budget, written)
                 .await;
         }
-        let mut snapshot = match self.observe(&acting.pod_budgets, &budget).await {
+        let mut snapshot = match self.observe(&context.pod_budgets, &budget).await {
             Ok(snapshot) => snapshot,
             Err(next) => return next,
         };
-        let (asked, soon) = acting.pod_budgets.asked(&of_either, told);
+        let (asked, soon) = context.pod_budgets.asked(&of_either, told);
         snapshot.asked = asked;
         let now = Timestamp::now();
-        let rules = &acting.pod_budgets.holds(&of_either).rules;
+        let rules = &context.pod_budgets.holds(&of_either).rules;
         let is_known = rules
             .as_ref()
             .is_ok_and(|rules| snapshot.view.expected_by(rules).is_ok());
@@ -143,18 +143,18 @@ impl Controller for Reads {
         let urgent = |old: &Option<_>, new: &Option<_>| {
             new.as_ref().is_some_and(|new| is_urgent(old.as_ref(), new))
         };
-        let pace = acting
+        let pace = context
             .pod_budgets
             .is_awaited(&of_either)
             .then(|| awaited_pace(snapshot.view.pods.len()));
         let written = (old, &new, urgent, pace);
         let next = self
             .paced
-            .carry_out_as_read(acting, &plan, &self.budgets, &*budget, written)
+            .carry_out_as_read(context, &plan, &self.budgets, &*budget, written)
             .await;
         at_latest(
             next,
-            acting
+            context
                 .pod_budgets
                 .counted_again(&key.namespace)
                 .map_or(soon, |again| soon.min(again)),
@@ -162,7 +162,7 @@ impl Controller for Reads {
     }
 }
 
-impl Reads {
+impl PodUnavailableBudgetController {
     /// What is counted; or when to look again, where less is known than was known before.
     pub(crate) async fn observe(
         &self,
@@ -265,7 +265,7 @@ fn wake_for(queue: &Queue<Key>, holding: &PodBudgets, pod: &Pod) -> bool {
     is_held
 }
 
-impl Explains for Reads {
+impl Explains for PodUnavailableBudgetController {
     type Object = PodUnavailableBudget;
     const OF_NODES: bool = true;
 

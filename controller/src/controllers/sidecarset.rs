@@ -29,9 +29,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use crate::acting::{Acting, LARGE, next};
 use crate::budgets::BudgetStores;
 use crate::change::{self, each};
+use crate::context::{Context, LARGE, next};
 use crate::controller::Controller;
 use crate::custom_resources::JOBS_OF_SIDECAR_SETS;
 use crate::explain::look::{Explains, Look};
@@ -51,7 +51,7 @@ use serde_json::json;
 use turns::KnownTurns;
 
 /// What a decision about a SidecarSet is made of.
-pub(crate) struct Reads {
+pub(crate) struct SidecarSetController {
     pub(crate) sets: Arc<Store<Watched<SidecarSet>>>,
     pub(crate) namespaces: Arc<Store<Watched<Namespace>>>,
     pub(crate) revisions: Arc<Store<Watched<Revision>>>,
@@ -64,7 +64,7 @@ pub(crate) struct Reads {
     turns: KnownTurns,
 }
 
-impl Controller for Reads {
+impl Controller for SidecarSetController {
     const RESOURCE: Resource = object::SIDECAR_SETS;
     const NAME: &'static str = "sidecarset";
 
@@ -89,8 +89,8 @@ impl Controller for Reads {
     }
 
     /// Wakes a SidecarSet when it, a pod that it selects or has selected, a namespace or a revision of it changes.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, known) = (queue.clone(), acting.clone());
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
+        let (to, known) = (queue.clone(), context.clone());
         self.sets.on_change(move |change| match change {
             Change::Applied { old, new } => {
                 if old.as_ref().is_none_or(|old| is_news(&old.0, &new.0)) {
@@ -117,7 +117,7 @@ impl Controller for Reads {
             self.selectors.clone(),
             self.namespaces.clone(),
         );
-        let (injection, sets) = (acting.injection.clone(), self.sets.clone());
+        let (injection, sets) = (context.injection.clone(), self.sets.clone());
         self.pods.on_change(move |change| {
             let mut woken = Vec::new();
             let is_new = matches!(change, Change::Applied { old: None, .. });
@@ -144,32 +144,32 @@ impl Controller for Reads {
         self.wake_for_answers(queue);
         self.wake_for_images(queue);
         let (to, sets) = (queue.clone(), self.sets.clone());
-        acting
+        context
             .injection
             .on_written(move || sets.all().iter().for_each(|set| to.add(Key::of(&**set))));
     }
 
     /// One round for one SidecarSet.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
         if is_gone(&self.sets, &key.name) {
             self.told.forget(&key);
             self.turns.forget(&key.name);
-            return self.forget(acting, &key.name).await;
+            return self.forget(context, &key.name).await;
         }
-        let round = |set: Arc<_>| async move { round(self, acting, &set).await };
-        unreadable::by_last_read(acting, (&self.sets, &self.told), key, round).await
+        let round = |set: Arc<_>| async move { round(self, context, &set).await };
+        unreadable::by_last_read(context, (&self.sets, &self.told), key, round).await
     }
 }
 
-impl Reads {
+impl SidecarSetController {
     /// The conditions of pods speak no more of a SidecarSet that is gone.
-    async fn forget(&self, acting: &Acting, name: &str) -> Next {
+    async fn forget(&self, context: &Context, name: &str) -> Next {
         let uid = format!("gone/{name}");
-        if let Err(next) = acting.settled(&uid).await {
+        if let Err(next) = context.settled(&uid).await {
             return next;
         }
         let speaks = |pod: &&Arc<Pod>| {
-            speaks_of(pod, name) && !acting.injection.leaves_alone(pod, &self.namespaces)
+            speaks_of(pod, name) && !context.injection.leaves_alone(pod, &self.namespaces)
         };
         let plan = forget(
             name,
@@ -177,7 +177,7 @@ impl Reads {
             Timestamp::now(),
         );
         if plan.is_idle() {
-            acting.expectations.forget(&uid);
+            context.expectations.forget(&uid);
             return Next::Done;
         }
         let writer = Writer {
@@ -186,7 +186,7 @@ impl Reads {
             name: name.to_owned(),
             uid,
         };
-        let outcome = acting.executor.act(&plan, &writer).await;
+        let outcome = context.executor.act(&plan, &writer).await;
         match next(&plan, &outcome, Ok(false)) {
             Next::Done => Next::After(WRITTEN),
             other => other,
@@ -353,26 +353,26 @@ fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {
     )
 }
 
-async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Next {
+async fn round(reads: &SidecarSetController, context: &Context, set: &Watched<SidecarSet>) -> Next {
     let now = Timestamp::now();
     let is_large = set
         .0
         .status
         .as_ref()
         .is_some_and(|status| usize::try_from(status.matched_pods).is_ok_and(|n| n > LARGE));
-    let annotations = match annotations(reads, acting, set, now).await {
+    let annotations = match annotations(reads, context, set, now).await {
         Ok(annotations) => annotations,
         Err(failed) => return Next::Retry(failed.to_string()),
     };
-    let (asked, fruitless, again) = reads.probed(acting, &set.0).await;
+    let (asked, fruitless, again) = reads.probed(context, &set.0).await;
     let decided = || {
         let snapshot = Snapshot {
             annotations,
             asked,
             fruitless,
-            ..reads.observe(set, &acting.injection)
+            ..reads.observe(set, &context.injection)
         };
-        acting.has_all_of_others(set.uid(), &snapshot.pods)?;
+        context.has_all_of_others(set.uid(), &snapshot.pods)?;
         let plan = decide(&snapshot, now);
         Ok((snapshot, plan))
     };
@@ -413,7 +413,7 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
     let next = reads
         .paced
         .carry_out(
-            acting,
+            context,
             &plan,
             &reads.sets,
             set,
@@ -421,7 +421,7 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
         )
         .await;
     for (of, event) in told.into_inner() {
-        acting
+        context
             .executor
             .act(
                 &Plan {
@@ -448,8 +448,8 @@ async fn round(reads: &Reads, acting: &Acting, set: &Watched<SidecarSet>) -> Nex
 
 /// By uid: the annotations of the pods that are updated next, where these count for what they become.
 async fn annotations(
-    reads: &Reads,
-    acting: &Acting,
+    reads: &SidecarSetController,
+    context: &Context,
     set: &Watched<SidecarSet>,
     now: Timestamp,
 ) -> Result<BTreeMap<Box<str>, BTreeMap<String, String>>, Failed> {
@@ -461,9 +461,9 @@ async fn annotations(
     if !keeps_annotations(&set.0) {
         return Ok(all);
     }
-    for pod in annotations_to_read(&reads.observe(set, &acting.injection), now) {
+    for pod in annotations_to_read(&reads.observe(set, &context.injection), now) {
         let path = object::PODS.path(&pod.metadata.namespace, &pod.metadata.name)?;
-        let read: Annotated = client::get(&acting.client, &path).await?;
+        let read: Annotated = client::get(&context.client, &path).await?;
         if read.metadata.uid.as_deref() == Some(&*pod.metadata.uid) {
             let mut annotations = read.metadata.annotations.unwrap_or_default();
             annotations.retain(|key, _| {
@@ -479,7 +479,7 @@ async fn annotations(
     Ok(all)
 }
 
-impl Explains for Reads {
+impl Explains for SidecarSetController {
     type Object = SidecarSet;
 
     fn reads_nodes(&self) -> bool {

@@ -19,21 +19,21 @@ use crate::podset::Observed;
 use crate::reads::Reader;
 use crate::watched::Watched;
 
-pub(crate) type Reads = pod_owner::Reads<StatefulSetOwner>;
+pub(crate) type StatefulSetController = pod_owner::PodOwnerController<StatefulSetOwner>;
 
 impl Controlled for StatefulSetOwner {
     const NAME: &'static str = "statefulset";
     const REPORTS_OVERLAP: bool = false;
     const READS_NODES: bool = true;
     /// Where their pods ran last.
-    type Reads = Arc<Store<Watched<PersistentPodState>>>;
+    type Own = Arc<Store<Watched<PersistentPodState>>>;
 
-    fn reads(reader: &mut Reader<'_>) -> (Objects<Self>, Self::Reads) {
+    fn reads(reader: &mut Reader<'_>) -> (Objects<Self>, Self::Own) {
         (reader.read(), reader.read())
     }
 
     /// Wakes a StatefulSet when a pod or a claim changes that has the name of one of its own.
-    fn wake(reads: &Reads, queue: &Arc<Queue<Key>>) {
+    fn wake(reads: &StatefulSetController, queue: &Arc<Queue<Key>>) {
         let (to, sets) = (queue.clone(), reads.sets.clone());
         reads
             .of_pods
@@ -49,7 +49,7 @@ impl Controlled for StatefulSetOwner {
     }
 
     fn observe(
-        reads: &Reads,
+        reads: &StatefulSetController,
         set: &Watched<StatefulSet>,
         observed: &mut Observed,
         gates: Gates,
@@ -98,7 +98,7 @@ impl Controlled for StatefulSetOwner {
 }
 
 /// Wakes a StatefulSet with a pod that is to be gone from a node when that does not answer any more, or answers again.
-fn wake_for_nodes(reads: &Reads, queue: &Arc<Queue<Key>>) {
+fn wake_for_nodes(reads: &StatefulSetController, queue: &Arc<Queue<Key>>) {
     let (to, sets, pods) = (
         queue.clone(),
         reads.sets.clone(),

@@ -29,9 +29,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
-use crate::acting::Acting;
 use crate::budgets::BudgetStores;
 use crate::change::each;
+use crate::context::Context;
 use crate::controller::Controller;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
@@ -53,7 +53,7 @@ use serde_json::json;
 const PACE: Duration = Duration::from_secs(10);
 
 /// What a decision is made of.
-pub(crate) struct Reads {
+pub(crate) struct UnitedDeploymentController {
     pub(crate) united: Arc<Store<Watched<UnitedDeployment>>>,
     workloads: Arc<Workloads>,
     revisions: Arc<Store<Watched<Revision>>>,
@@ -71,7 +71,7 @@ struct Workloads {
     deployments: Arc<Store<Watched<UntypedWorkload>>>,
 }
 
-impl Controller for Reads {
+impl Controller for UnitedDeploymentController {
     const RESOURCE: Resource = UNITED_DEPLOYMENTS;
     const NAME: &'static str = "uniteddeployment";
 
@@ -94,11 +94,11 @@ impl Controller for Reads {
     }
 
     /// Wakes a UnitedDeployment when it, one of its workloads, their pods or one of its revisions changes.
-    fn wake(&self, queue: &Arc<Queue<Key>>, acting: &Arc<Acting>) {
-        let (to, acting) = (queue.clone(), acting.clone());
+    fn wake(&self, queue: &Arc<Queue<Key>>, context: &Arc<Context>) {
+        let (to, context) = (queue.clone(), context.clone());
         self.united.on_change(move |change| match change {
             Change::Applied { new, .. } => to.add(Key::of(&**new)),
-            Change::Deleted { old } => acting.expectations.forget(old.uid()),
+            Change::Deleted { old } => context.expectations.forget(old.uid()),
             Change::Synced => {}
         });
         let to = queue.clone();
@@ -136,14 +136,14 @@ impl Controller for Reads {
     }
 
     /// One round for one UnitedDeployment.
-    async fn reconcile(&self, acting: &Acting, key: Key) -> Next {
-        let round = |united: Arc<_>| async move { self.round(acting, &united).await };
-        unreadable::by_last_read(acting, (&self.united, &self.told), key, round).await
+    async fn reconcile(&self, context: &Context, key: Key) -> Next {
+        let round = |united: Arc<_>| async move { self.round(context, &united).await };
+        unreadable::by_last_read(context, (&self.united, &self.told), key, round).await
     }
 }
 
-impl Reads {
-    async fn round(&self, acting: &Acting, united: &Watched<UnitedDeployment>) -> Next {
+impl UnitedDeploymentController {
+    async fn round(&self, context: &Context, united: &Watched<UnitedDeployment>) -> Next {
         let snapshot = self.observe(united);
         let (now, began) = (Timestamp::now(), Instant::now());
         let round = Round::of(&snapshot, now);
@@ -157,7 +157,7 @@ impl Reads {
         let status = (&united.0.status, status, is_urgent);
         let next = self
             .paced
-            .carry_out(acting, &plan, &self.united, united, status)
+            .carry_out(context, &plan, &self.united, united, status)
             .await;
         if let Some(wait) = wait {
             at_latest(next, wait)
@@ -386,7 +386,7 @@ fn untyped<S: Serialize, T: Serialize>(
     ))
 }
 
-impl Explains for Reads {
+impl Explains for UnitedDeploymentController {
     type Object = UnitedDeployment;
 
     fn reads_nodes(&self) -> bool {

@@ -8,15 +8,15 @@ use berth_workload::pod::Pod;
 use berth_workload::resource::PODS;
 use jiff::Timestamp;
 
-use super::{Reads, read};
-use crate::acting::{self, Acting};
+use super::{ContainerRecreateRequestController, read};
+use crate::context::{self, Context};
 
-impl Reads {
+impl ContainerRecreateRequestController {
     /// Takes back into service what a request of this name has left out of it.
     ///
     /// # Errors
     /// When to look again.
-    pub(super) async fn let_go_of_gone(&self, acting: &Acting, key: &Key) -> Result<(), Next> {
+    pub(super) async fn let_go_of_gone(&self, context: &Context, key: &Key) -> Result<(), Next> {
         for name in self.left.of(key) {
             // What cannot be read is not gone.
             if self
@@ -43,16 +43,16 @@ impl Reads {
             else {
                 continue;
             };
-            acting.settled(&seen.metadata.uid).await?;
+            context.settled(&seen.metadata.uid).await?;
             // A request that let go itself may be gone from one store before the other shows it.
-            let live = read(&acting.client, &PODS, &key.namespace, &name).await;
+            let live = read(&context.client, &PODS, &key.namespace, &name).await;
             let live = live.map_err(|failed| Next::Retry(failed.to_string()))?;
             let Some(Ok(pod)) = live.map(|pod| Pod::read(pod.get())) else {
                 continue;
             };
             let plan = plan(&pod);
-            let outcome = acting.executor.act(&plan, &Owner::of(&pod)).await;
-            match acting::next(&plan, &outcome, Ok(false)) {
+            let outcome = context.executor.act(&plan, &Owner::of(&pod)).await;
+            match context::next(&plan, &outcome, Ok(false)) {
                 Next::Done => {}
                 next => return Err(next),
             }

@@ -11,10 +11,10 @@ use berth_workload::gates::{Gate, Gates};
 use berth_workload::owner::{OwnerKey, group};
 use berth_workload::pod::Pod;
 
-use super::Reads;
+use super::PersistentPodStateController;
 use crate::pod_states::TargetKind;
 
-impl Reads {
+impl PersistentPodStateController {
     /// The object's workload, and the pods that it controls.
     pub(super) fn target(
         &self,

@@ -9,8 +9,8 @@ use berth_kinds::sidecarset::{Asked, LeftOut, Reach};
 use berth_runtime::Object;
 use berth_workload::namespace::Namespace;
 
-use super::Reads;
-use crate::acting::Acting;
+use super::SidecarSetController;
+use crate::context::Context;
 use crate::injection::selectors::Compiled;
 use crate::injection::{Injection, Narrowed};
 use crate::watched::Watched;
@@ -18,7 +18,7 @@ use crate::watched::Watched;
 /// A namespace, and why no pod of it gets the containers.
 pub(super) type Place = (Arc<Watched<Namespace>>, Option<LeftOut>);
 
-impl Reads {
+impl SidecarSetController {
     /// What a decision knows of these namespaces.
     pub(super) fn reach(places: &[Place]) -> Reach {
         Reach {
@@ -57,10 +57,10 @@ impl Reads {
     /// is replaced would lack them; and when to look again.
     pub(super) async fn probed(
         &self,
-        acting: &Acting,
+        context: &Context,
         set: &SidecarSet,
     ) -> (Asked, Option<String>, Option<Duration>) {
-        let (injection, selectors) = (&acting.injection, Compiled::new(set));
+        let (injection, selectors) = (&context.injection, Compiled::new(set));
         let narrowed = injection.narrowed(set);
         let places = self.places((&selectors, &narrowed), injection);
         // In a namespace that is being deleted nothing is created.
@@ -77,7 +77,7 @@ impl Reads {
             .pods()
             .and_then(|selector| narrowed.example(selector));
         let (asked, again) = injection
-            .probed(&acting.client, set, (&names, labels.as_ref()))
+            .probed(&context.client, set, (&names, labels.as_ref()))
             .await;
         let record = set
             .status
@@ -92,7 +92,7 @@ impl Reads {
         match pod {
             Some(pod) => (
                 asked,
-                injection.fruitless(&acting.client, set, &pod).await,
+                injection.fruitless(&context.client, set, &pod).await,
                 again,
             ),
             None => (asked, None, again),

@@ -11,9 +11,9 @@ use crate::reads::Stores;
 const OURS: &str = "kruise-system";
 
 /// Stores in which these SidecarSets, namespaces with labels and pods are.
-fn reads(sets: &[Value], namespaces: &[(&str, Value)], pods: &[Value]) -> Reads {
+fn reads(sets: &[Value], namespaces: &[(&str, Value)], pods: &[Value]) -> SidecarSetController {
     let mut stores = Stores::default();
-    let reads = Reads::new(&mut stores.reader());
+    let reads = SidecarSetController::new(&mut stores.reader());
     for set in sets {
         reads
             .sets
@@ -50,11 +50,11 @@ fn injection() -> Arc<Injection> {
 }
 
 /// The names of the pods that a decision about a SidecarSet is about.
-fn selected(reads: &Reads, set: &str) -> Vec<String> {
+fn selected(reads: &SidecarSetController, set: &str) -> Vec<String> {
     selected_beside(reads, set, &injection())
 }
 
-fn selected_beside(reads: &Reads, set: &str, injection: &Injection) -> Vec<String> {
+fn selected_beside(reads: &SidecarSetController, set: &str, injection: &Injection) -> Vec<String> {
     let snapshot = reads.observe(&reads.sets.get("", set).unwrap(), injection);
     let mut names: Vec<_> = snapshot
         .pods
@@ -170,7 +170,7 @@ fn pods_that_a_canary_takes_are_not_those_of_its_base_but_where_they_have_its_co
     ];
     let sets = |paused| [set("log", json!({"app": "web"}), json!({})), canary(paused)];
     let namespaces = [("default", json!({}))];
-    let taken = |reads: &Reads| {
+    let taken = |reads: &SidecarSetController| {
         let snapshot = reads.observe(&reads.sets.get("", "log").unwrap(), &injection());
         snapshot
             .taken

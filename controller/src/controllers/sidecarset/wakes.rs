@@ -13,12 +13,12 @@ use berth_webhook::pods::UNTOUCHED;
 use berth_workload::pod::Pod;
 use berth_workload::predownload::{brings_images, waits_for_images};
 
-use super::{Reads, is_gone};
+use super::{SidecarSetController, is_gone};
 
 /// How long the SidecarSets wait for further namespaces that come or go.
 const GATHER: Duration = Duration::from_secs(1);
 
-impl Reads {
+impl SidecarSetController {
     /// A pod that cannot be read any more is no candidate of an update.
     pub(super) fn wake_for_unreadable_pods(&self, queue: &Arc<Queue<Key>>) {
         let (to, selectors, namespaces) = (

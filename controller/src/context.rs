@@ -21,7 +21,7 @@ use crate::injection::Injection;
 use crate::pod_pinning::PodPinning;
 
 /// Shared by all controllers.
-pub(crate) struct Acting {
+pub(crate) struct Context {
     /// The apiserver.
     pub(crate) client: Client,
     /// Writes that the stores have not seen yet.
@@ -42,7 +42,7 @@ pub(crate) struct Acting {
     pub(crate) injection: Arc<Injection>,
 }
 
-impl Acting {
+impl Context {
     /// To be asked before a round: have the stores seen what was written for the object with this uid?
     ///
     /// # Errors

@@ -93,7 +93,7 @@ pub enum Output {
 /// Flags of the controller.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Stand for election before context, so that one replica acts at a time.
+    /// Stand for election before acting, so that one replica acts at a time.
     #[arg(long, env = "LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub leader_elect: bool,
     /// Our namespace: of the lease, the certificates' Secret and the Services.

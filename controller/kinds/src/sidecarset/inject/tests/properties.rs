@@ -1,5 +1,8 @@
 //! What holds for every pod and all SidecarSets.
 
+use std::collections::BTreeMap;
+
+use berth_api::v1beta1::sidecarset::PatchPolicy;
 use berth_workload::revision::quantity::is_at_least;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -216,8 +219,26 @@ fn any_sets() -> impl Strategy<Value = Vec<Set>> {
     (b, a, c, 0_usize..=3).prop_map(|(b, a, c, count)| {
         let mut sets = vec![b, a, c];
         sets.truncate(count);
+        each_key_has_one_writer(&mut sets);
         sets
     })
+}
+
+/// Admission refuses a SidecarSet that overwrites an annotation which another one writes.
+fn each_key_has_one_writer(sets: &mut [Set]) {
+    let mut writers = BTreeMap::<String, (usize, bool)>::new();
+    for (at, set) in sets.iter_mut().enumerate() {
+        set.spec.patch_pod_metadata.retain(|patch| {
+            let overwrites = patch.patch_policy == PatchPolicy::Overwrite;
+            patch.patch_policy == PatchPolicy::Retain
+                || patch.annotations.keys().all(|key| {
+                    let (first, is_overwritten) = writers.entry(key.clone()).or_insert((at, false));
+                    let meets = *first != at && (overwrites || *is_overwritten);
+                    *is_overwritten |= overwrites && !meets;
+                    !meets
+                })
+        });
+    }
 }
 
 /// What the apiserver fills in between two calls, and what it drops, for no type has it.

@@ -28,8 +28,6 @@ mod pod_states;
 mod podset;
 mod prepare_return;
 mod process;
-#[cfg(test)]
-mod random_sidecars;
 mod read;
 mod reads;
 #[cfg(test)]

@@ -33,6 +33,13 @@ const CRATES: [&str; 10] = [
     "proto/http",
 ];
 
+/// The most lines of a product file, and the most product files in a folder that has no file for each kind.
+const LINES: usize = 400;
+const FILES: usize = 15;
+/// How many files and folders are larger than that. A number only gets smaller.
+const LONG_FILES: usize = 31;
+const FULL_FOLDERS: usize = 11;
+
 /// Where each folder or file is a kind, and what else is there.
 const KINDS: [(&str, &[&str]); 2] = [
     ("controller/kinds/src", &["lib", "model"]),
@@ -314,4 +321,29 @@ fn no_kind_imports_another_kind() {
         assert!(all.keys().filter_map(room).count() > 10, "{folder}: read");
         assert!(between.is_empty(), "{folder}: {between:?}");
     }
+}
+
+#[test]
+fn files_and_folders_grow_no_further() {
+    let (mut long, mut folders) = (Vec::new(), BTreeMap::<PathBuf, usize>::new());
+    for name in CRATES {
+        let source = root().join(name).join("src");
+        let product = files(&source)
+            .into_iter()
+            .filter(|file| !is_test(&module(&source, file)));
+        for file in product {
+            let lines = fs::read_to_string(&file).unwrap().lines().count();
+            if lines > LINES {
+                long.push((lines, file.clone()));
+            }
+            *folders
+                .entry(file.parent().unwrap().to_owned())
+                .or_default() += 1;
+        }
+    }
+    let is_by_kind =
+        |folder: &Path| folder.ends_with("controllers") || folder.ends_with("kinds/src");
+    folders.retain(|folder, count| *count > FILES && !is_by_kind(folder));
+    assert_eq!(long.len(), LONG_FILES, "{long:#?}");
+    assert_eq!(folders.len(), FULL_FOLDERS, "{folders:#?}");
 }

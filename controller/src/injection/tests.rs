@@ -1,5 +1,7 @@
 //! What the webhook is asked for, and what it says.
 
+mod random;
+
 use berth_webhook::PodWebhook;
 use serde_json::json;
 use tokio::sync::watch;

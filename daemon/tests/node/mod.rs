@@ -132,6 +132,7 @@ impl Containerd {
         fs::write(hosts.join("hosts.toml"), mirror).unwrap();
         let config = format!(
             "version = 2\nroot = \"{at}/root\"\nstate = \"{at}/state\"\n[grpc]\n  address = \"{at}/run/containerd.sock\"\n\
+             [plugins.\"io.containerd.nri.v1.nri\"]\n  disable = true\n\
              [plugins.\"io.containerd.grpc.v1.cri\"]\n  restrict_oom_score_adj = true\n  sandbox_image = \"test/pause:1\"\n\
              [plugins.\"io.containerd.grpc.v1.cri\".registry]\n  config_path = \"{at}/hosts\"\n",
             at = at.display()

@@ -123,10 +123,13 @@ fn network(number: u8) -> Value {
 fn containerd(overlay: bool) -> String {
     let snapshotter = if overlay { "overlayfs" } else { "native" };
     let registry = format!("{}:{}", address::CONTROL_PLANE, address::REGISTRY_PORT);
+    // The socket of NRI is one for the whole machine, and two containerds that start at once would both bind it.
     // Without CAP_SYS_RESOURCE nobody may lower an OOM score, and every sandbox would fail on it.
     format!(
         r#"version = 2
 disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs"]
+[plugins."io.containerd.nri.v1.nri"]
+  disable = true
 [plugins."io.containerd.grpc.v1.cri"]
   restrict_oom_score_adj = true
   sandbox_image = "{registry}/{pause}"

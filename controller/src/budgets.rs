@@ -42,10 +42,10 @@ use tokio::time::Instant;
 
 use crate::clusters::{self, Clusters};
 use crate::expected_pods::ExpectedPods;
-use crate::pod_asks::PodAsks;
 use crate::reads::Reader;
 use crate::recent::Recent;
 use crate::watched::Watched;
+use crate::webhook_rules::WebhookRules;
 pub(crate) use budget::{Budget, BudgetKey, Holds};
 use catalog::holding::Looks;
 use federation::find::Found;
@@ -112,7 +112,7 @@ struct Federation {
 
 /// For which pods the apiserver asks.
 struct Rules {
-    asks: Arc<PodAsks>,
+    asks: Arc<WebhookRules>,
     /// Since when the entry of a namespace is known to be written.
     written: Mutex<BTreeMap<String, Instant>>,
 }
@@ -189,7 +189,7 @@ impl PodBudgets {
     pub(crate) fn new(
         parts: Parts,
         settings: Settings,
-        (asks, clusters): (Arc<PodAsks>, Arc<Clusters>),
+        (asks, clusters): (Arc<WebhookRules>, Arc<Clusters>),
     ) -> Arc<Self> {
         let wanted = ExpectedPods::new(parts.client.clone());
         let budgets = Arc::new_cyclic(|this| Self {

@@ -1,30 +1,29 @@
 //! How many pods workloads want, as they say now: read from the apiserver, for a budget that speaks of an earlier number would hold
 //! a scale-down, or let too many go.
 
+mod reads;
 mod wants;
+mod workloads;
+
+pub(crate) use workloads::Workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::kinds;
-use berth_api::name::{Name, Namespace, is_dns_label, is_dns_subdomain};
 use berth_api::v1beta1::podunavailablebudget::TargetReference;
-use berth_runtime::client::{self, Failed};
+use berth_runtime::client::Failed;
 use berth_workload::budget::count::{Expected, Unknown};
-use berth_workload::budget::expected::Wanted;
-use berth_workload::budget::surge::is_released;
 use berth_workload::pod::{Metadata, Owner, Pod};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::core::GroupVersionKind;
-use kube::discovery::{self, ApiCapabilities, ApiResource, Scope};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::recent::Recent;
-use wants::{DaemonSet, Says, Scale, Wants};
+use wants::{Says, Wants};
 
 /// The most workloads whose pods one budget holds by a selector. Each is asked for when pods are counted.
 const MOST_OWNERS: usize = 64;
@@ -97,13 +96,6 @@ impl Kind {
              rbac.kruise.io/aggregate-to-manager, or {REMEDY}"
         )
     }
-}
-
-/// What the workloads of pods want, each asked for once.
-pub(crate) struct Workloads<'a> {
-    by: &'a ExpectedPods,
-    /// By the uid of a pod's controller.
-    tops: BTreeMap<String, Top>,
 }
 
 /// The topmost workload above a pod.
@@ -340,213 +332,6 @@ impl ExpectedPods {
             "{} {} has more than {MOST_LEVELS} owners above it: {REMEDY}",
             owner.kind, owner.name
         ))
-    }
-
-    /// Where a kind is served.
-    async fn kind(&self, api_version: &str, kind: &str, said: &str) -> Result<Kind, Uncounted> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        // Our own kinds are read as they are stored: another version is converted by a webhook, which may not answer yet.
-        let own = kinds::named(kind).filter(|own| own.version(api_version).is_some());
-        let version = own.map_or(version, |own| own.stored.name());
-        let is_name = (group.is_empty() || is_dns_subdomain(group)) && is_dns_label(version);
-        let name = GroupVersionKind::gvk(group, version, kind);
-        if !is_name {
-            return fault(format!(
-                "{said} is of {api_version:?}, which is no group and version: {REMEDY}"
-            ));
-        }
-        if let Some(known) = self
-            .kinds()
-            .iter()
-            .find(|known| known.name == name && known.is_current())
-        {
-            return Ok(known.clone());
-        }
-        let found = discovery::pinned_kind(&self.client, &name).await;
-        let (resource, capabilities): (ApiResource, ApiCapabilities) = match found {
-            Ok(found) => found,
-            Err(kube::Error::Api(status)) if status.code != 404 => {
-                return Err(Uncounted::Silent(silent(status.code, &status.message)));
-            }
-            Err(kube::Error::Api(_) | kube::Error::Discovery(_)) => {
-                return fault(format!(
-                    "{said} is of {api_version}, which the apiserver does not know: {REMEDY}"
-                ));
-            }
-            Err(error) => return Err(Uncounted::Silent(silent(0, &error.to_string()))),
-        };
-        if capabilities.scope != Scope::Namespaced || !is_dns_label(&resource.plural) {
-            return fault(format!(
-                "{said} is of a kind that is in no namespace: {REMEDY}"
-            ));
-        }
-        let has_scale = capabilities
-            .subresources
-            .iter()
-            .any(|(sub, _)| sub.plural.ends_with("/scale") || sub.plural == "scale");
-        let says = Says::of(group, kind, has_scale);
-        let kind = Kind {
-            name,
-            plural: resource.plural,
-            says,
-            since: Instant::now(),
-        };
-        let mut kinds = self.kinds();
-        kinds.retain(|known| known.name != kind.name);
-        if kinds.len() < MOST_KINDS {
-            kinds.push(kind.clone());
-        }
-        Ok(kind)
-    }
-
-    fn kinds(&self) -> parking_lot::MutexGuard<'_, Vec<Kind>> {
-        self.kinds.lock()
-    }
-
-    async fn object(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        name: &str,
-        said: &str,
-    ) -> Read<Arc<Object>> {
-        let read = async {
-            Ok(self
-                .read(kind, namespace, name, "", said)
-                .await?
-                .map(Arc::new))
-        };
-        self.objects
-            .or(&kind.asked(namespace, name, said), read)
-            .await
-    }
-
-    /// What a workload wants; `None` where it is gone, or nothing says so.
-    async fn wants(&self, kind: &Kind, namespace: &str, name: &str, said: &str) -> Read<Wants> {
-        let read = async {
-            match kind.says {
-                Says::Scale => {
-                    let scale: Option<Scale> =
-                        self.read(kind, namespace, name, "/scale", said).await?;
-                    Ok(scale.map(|scale| scale.wants()))
-                }
-                Says::Nodes => {
-                    let set = self
-                        .read::<DaemonSet>(kind, namespace, name, "", said)
-                        .await?;
-                    let Some(set) = set else { return Ok(None) };
-                    let uncounted = || {
-                        let message = format!(
-                            "the controller of {said} has not counted its nodes since its spec changed"
-                        );
-                        Uncounted::Silent(silent(0, &message))
-                    };
-                    set.wants().map(Some).ok_or_else(uncounted)
-                }
-                Says::Nothing => Ok(None),
-            }
-        };
-        self.wants
-            .or(&kind.asked(namespace, name, said), read)
-            .await
-    }
-
-    async fn read<T: serde::de::DeserializeOwned>(
-        &self,
-        kind: &Kind,
-        namespace: &str,
-        name: &str,
-        subresource: &str,
-        said: &str,
-    ) -> Read<T> {
-        let (Ok(namespace), Ok(name)) = (Namespace::parse(namespace), Name::parse(name)) else {
-            return Ok(None);
-        };
-        let path = |Kind {
-                        name: GroupVersionKind { group, version, .. },
-                        plural,
-                        ..
-                    }: &Kind| {
-            let root = if group.is_empty() {
-                format!("/api/{version}")
-            } else {
-                format!("/apis/{group}/{version}")
-            };
-            format!("{root}/namespaces/{namespace}/{plural}/{name}{subresource}")
-        };
-        let mut read: Result<T, Failed> = client::get(&self.client, &path(kind)).await;
-        if read.as_ref().is_err_and(is_not_served) {
-            // Where it is served may have changed since that was asked.
-            self.kinds().retain(|known| known.name != kind.name);
-            let now = self
-                .kind(&kind.name.api_version(), &kind.name.kind, said)
-                .await?;
-            read = client::get(&self.client, &path(&now)).await;
-        }
-        match read {
-            Ok(read) => Ok(Some(read)),
-            Err(failed) if failed.is_not_found() => Ok(None),
-            // Whether it is there nobody knows: it may be served in another version.
-            Err(failed) if is_not_served(&failed) => fault(format!(
-                "{said} is of {}, which the apiserver does not serve: {REMEDY}",
-                kind.name.api_version()
-            )),
-            Err(failed) if failed.code == 403 => fault(kind.unreadable(said)),
-            Err(failed) => Err(Uncounted::Silent(failed)),
-        }
-    }
-}
-
-impl<'a> Workloads<'a> {
-    pub(crate) fn new(by: &'a ExpectedPods) -> Self {
-        Self {
-            by,
-            tops: BTreeMap::new(),
-        }
-    }
-
-    /// How many pods each workload of these pods wants. A pod that is nobody's, or of a workload without a scale, is by itself. None at all
-    /// where one of them cannot be asked: what is not known of one must not be made up for by the others.
-    ///
-    /// # Errors
-    /// The apiserver did not say.
-    pub(crate) async fn of(
-        &mut self,
-        namespace: &str,
-        pods: &[Arc<Pod>],
-    ) -> Result<Wanted, Failed> {
-        let mut all = Wanted::new();
-        // Those that were taken from their ReplicaSet have others in their place, or soon.
-        for pod in pods.iter().filter(|pod| !is_released(&pod.metadata)) {
-            let top = match pod.metadata.controller() {
-                Some(owner) => self.top(namespace, owner).await?,
-                None => Top::Unscaled,
-            };
-            let (uid, wanted) = match top {
-                Top::Wants(uid, wanted) => (uid, wanted),
-                Top::Unscaled if pod.is_active() => (pod.metadata.uid.to_string(), 1),
-                Top::Unscaled | Top::Gone => continue,
-                Top::Unknown => return Ok(Wanted::new()),
-            };
-            all.insert(uid, wanted);
-        }
-        Ok(all)
-    }
-
-    async fn top(&mut self, namespace: &str, owner: &Owner) -> Result<Top, Failed> {
-        if let Some(known) = self.tops.get(&*owner.uid) {
-            return Ok(known.clone());
-        }
-        if self.tops.len() >= MOST_OWNERS {
-            return Ok(Top::Unknown);
-        }
-        let top = match self.by.top_that_wants(namespace, owner.clone()).await {
-            Ok(top) => top,
-            Err(Uncounted::Fault(_)) => Top::Unknown,
-            Err(Uncounted::Silent(failed)) => return Err(failed),
-        };
-        self.tops.insert(owner.uid.to_string(), top.clone());
-        Ok(top)
     }
 }
 

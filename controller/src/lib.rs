@@ -1,7 +1,6 @@
 //! The controller: what it is started with, what it reads, who acts, and what it serves.
 
 mod budgets;
-mod change;
 mod clusters;
 mod command;
 mod configuration;
@@ -20,8 +19,6 @@ mod kinds;
 mod overlapping;
 #[cfg(test)]
 mod ownership_tests;
-mod paced;
-mod pod_asks;
 mod pod_pinning;
 mod pod_rules;
 mod pod_states;
@@ -34,15 +31,18 @@ mod reads;
 mod real_apiserver;
 mod recent;
 mod refused;
+mod reported;
 mod resize;
 mod run;
 pub mod secrets;
 mod serve;
 mod status_metric;
+mod status_throttle;
 mod switched_off;
 pub mod timings;
-mod told;
+mod triggers;
 mod unreadable;
 mod watched;
+mod webhook_rules;
 
 pub use command::execute;

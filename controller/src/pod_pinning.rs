@@ -16,9 +16,9 @@ use berth_workload::pin::pin;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::pod_asks::{Asking, PodAsks};
 use crate::pod_states::{TargetKind, age, of_workload};
 use crate::watched::Watched;
+use crate::webhook_rules::{WebhookRule, WebhookRules};
 
 /// Who pins pods, and for whose the pod webhook is called.
 pub(crate) struct PodPinning {
@@ -26,7 +26,7 @@ pub(crate) struct PodPinning {
     fail_closed: bool,
     /// Namespaces for whose pods the webhook is not called.
     protected: BTreeSet<String>,
-    asks: Arc<PodAsks>,
+    asks: Arc<WebhookRules>,
     /// `None` where PersistentPodStates are not worked on.
     records: Option<Arc<Store<Watched<PersistentPodState>>>>,
     /// How often records came, went or got another spec.
@@ -40,7 +40,7 @@ impl PodPinning {
         by: PinnedBy,
         fail_closed: bool,
         protected: BTreeSet<String>,
-        asks: Arc<PodAsks>,
+        asks: Arc<WebhookRules>,
         records: Option<Arc<Store<Watched<PersistentPodState>>>>,
     ) -> Arc<Self> {
         let (changes, scope) = Default::default();
@@ -141,7 +141,7 @@ impl PodPinning {
     }
 }
 
-impl Asking for PodPinning {
+impl WebhookRule for PodPinning {
     fn add_to(&self, asks: &mut Asks) -> bool {
         // Changes of the store come after it is complete, too, so nothing more is to be waited for.
         let Some(scope) = self

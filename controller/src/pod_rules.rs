@@ -15,15 +15,15 @@ use crate::clusters::{self, Clusters};
 use crate::flags::Run;
 use crate::injection::{Injection, InjectionStores};
 use crate::kinds::Kinds;
-use crate::pod_asks::{AllGated, AllRequests, PodAsks};
 use crate::pod_pinning::PodPinning;
 use crate::process::{Counters, Process};
 use crate::reads::Reader;
 use crate::timings;
+use crate::webhook_rules::{AllGated, AllRequests, WebhookRules};
 
 /// The rules about pods.
 pub(crate) struct PodRules {
-    pub(crate) asks: Arc<PodAsks>,
+    pub(crate) asks: Arc<WebhookRules>,
     pub(crate) injection: Arc<Injection>,
     pub(crate) pinning: Arc<PodPinning>,
     pub(crate) budgets: Arc<PodBudgets>,
@@ -37,7 +37,7 @@ impl PodRules {
         (kinds, reader): (&mut Kinds, &mut Reader<'_>),
     ) -> Self {
         let (flags, gates) = (process.flags, process.gates);
-        let asks = Arc::<PodAsks>::default();
+        let asks = Arc::<WebhookRules>::default();
         let injects = kinds.has(SIDECAR_SETS.kind);
         let injection = Injection::new(
             asks.clone(),

@@ -22,8 +22,8 @@ use berth_workload::predownload::{brings_images, waits_for_images};
 use berth_workload::revision::{self, Revision};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::change::each;
 use crate::reads::Reader;
+use crate::triggers::each;
 use crate::watched::{CustomResource, ORPHANED_CLAIMS, ORPHANED_REVISIONS, Watched};
 
 /// The stores of what belongs to workloads that own pods.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::context::Context;
 use crate::reads::unreadable_message;
-use crate::told::Told;
+use crate::reported::Reported;
 
 /// What is read of an object that cannot be read: nothing of what may be too large or too deep.
 #[derive(Deserialize)]
@@ -35,7 +35,7 @@ struct Version {
 /// One round for a workload, by what was last read of it when all is seen that was written for it. That it cannot be read any more is told on it.
 pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
     context: &Context,
-    (store, told): (&Store<T>, &Told),
+    (store, told): (&Store<T>, &Reported),
     key: Key,
     round: impl FnOnce(Arc<T>) -> F + Send,
 ) -> Next {
@@ -72,7 +72,7 @@ pub(crate) async fn by_last_read<T: Object, F: Future<Output = Next> + Send>(
 async fn tell(
     context: &Context,
     resource: Resource,
-    told: &Told,
+    told: &Reported,
     key: &Key,
     odd: &Odd,
 ) -> Result<(), String> {

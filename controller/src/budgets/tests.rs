@@ -14,8 +14,8 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::*;
-use crate::pod_asks::AllRequests;
 use crate::reads::Stores;
+use crate::webhook_rules::AllRequests;
 
 /// Of a cluster that nobody reaches.
 fn budgets(gates: Gates, stores: Option<BudgetStores>) -> Arc<PodBudgets> {

@@ -21,7 +21,7 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::change::each;
+use crate::triggers::each;
 use crate::watched::Watched;
 
 /// How long until pods are counted that the store does not show yet.

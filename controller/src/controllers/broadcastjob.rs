@@ -25,14 +25,14 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::budgets::BudgetStores;
-use crate::change::{self, each};
 use crate::context::{Context, LARGE};
 use crate::controller::Controller;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
-use crate::paced::Paced;
 use crate::reads::Reader;
-use crate::told::Told;
+use crate::reported::Reported;
+use crate::status_throttle::StatusThrottle;
+use crate::triggers::{self, each};
 use crate::unreadable;
 use crate::watched::Watched;
 use gone::{Gone, managed_by};
@@ -45,8 +45,8 @@ pub(crate) struct BroadcastJobController {
     nodes: Arc<Store<Watched<Node>>>,
     gone: Arc<Gone>,
     looked: Arc<Looked>,
-    paced: Paced,
-    told: Told,
+    paced: StatusThrottle,
+    told: Reported,
 }
 
 /// Which changes of nodes concern which job, of those that are not over.
@@ -68,8 +68,8 @@ impl Controller for BroadcastJobController {
             nodes: reader.read(),
             gone: Arc::default(),
             looked: Arc::default(),
-            paced: Paced::default(),
-            told: Told::default(),
+            paced: StatusThrottle::default(),
+            told: Reported::default(),
         }
     }
 
@@ -146,7 +146,7 @@ fn wake_owner(queue: &Queue<Key>, pod: &Pod) {
 }
 
 fn is_news(old: &BroadcastJob, new: &BroadcastJob) -> bool {
-    change::is_news(
+    triggers::is_news(
         (&old.metadata, &old.status),
         (&new.metadata, &new.status),
         |status| {

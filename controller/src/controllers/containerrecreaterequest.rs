@@ -33,14 +33,14 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::budgets::BudgetStores;
-use crate::change::each;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::custom_resources::requests_of_pod;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
-use crate::paced::at_latest;
 use crate::reads::Reader;
+use crate::status_throttle::at_latest;
+use crate::triggers::each;
 use crate::watched::Watched;
 use anyhow::Context as _;
 use entries::Entries;

@@ -13,10 +13,10 @@ use berth_workload::node::Node;
 use berth_workload::pod::Metadata;
 use parking_lot::Mutex;
 
-use crate::change::each;
 use crate::controllers::pod_owner::{self, Controlled, Objects, is_news};
 use crate::podset::{Observed, wake_owner};
 use crate::reads::Reader;
+use crate::triggers::each;
 use crate::watched::Watched;
 
 pub(crate) type DaemonSetController = pod_owner::PodOwnerController<DaemonSetOwner>;

@@ -30,14 +30,14 @@ use tokio::time::Instant;
 use crate::budgets::BudgetStores;
 use crate::budgets::views::{self, Views};
 use crate::budgets::{Budget, PodBudgets, reported};
-use crate::change::each;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
-use crate::paced::{Paced, at_latest, awaited_pace, nothing_is_urgent};
 use crate::reads::Reader;
+use crate::status_throttle::{StatusThrottle, at_latest, awaited_pace, nothing_is_urgent};
+use crate::triggers::each;
 use crate::watched::Watched;
 use crate::watched::by_namespace;
 use anyhow::bail;
@@ -55,7 +55,7 @@ pub(crate) struct DistributedPodDisruptionBudgetController {
     pub(crate) natives: Arc<Store<Watched<NativeBudget>>>,
     pub(crate) pods: Arc<Store<Pod>>,
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
-    paced: Paced,
+    paced: StatusThrottle,
     views: Views,
     /// By uid: the newest generation, and since when it is known here.
     generations: Mutex<BTreeMap<String, (i64, Instant)>>,
@@ -72,7 +72,7 @@ impl Controller for DistributedPodDisruptionBudgetController {
             natives: reader.read(),
             pods: reader.read(),
             nodes: reader.read(),
-            paced: Paced::default(),
+            paced: StatusThrottle::default(),
             views: Views::default(),
             generations: Mutex::default(),
         }

@@ -14,10 +14,10 @@ use berth_workload::plan::{Action, Outcome};
 use berth_workload::pull::closed;
 use jiff::Timestamp;
 
-use crate::change::each;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::reads::Reader;
+use crate::triggers::each;
 use crate::watched::Watched;
 
 /// What a decision is made of.

@@ -28,13 +28,13 @@ use berth_workload::recreate::stop::Requested;
 use berth_workload::revision::{self, Revision};
 use jiff::Timestamp;
 
-use crate::change::each;
 use crate::context::{Context, next};
 use crate::controller::Controller;
 use crate::custom_resources::{
     PREPULLED, PREPULLED_CLONE_SETS, PREPULLED_DAEMON_SETS, requests_of_pod,
 };
 use crate::reads::Reader;
+use crate::triggers::each;
 use crate::watched::{CustomResource, Watched, is_managed};
 
 /// What a decision about a NodeImage is made of.

@@ -25,7 +25,6 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::budgets::BudgetStores;
-use crate::change::each;
 use crate::context::{Context, next};
 use crate::controller::Controller;
 use crate::custom_resources::STATES_BY_TARGET;
@@ -37,6 +36,7 @@ use crate::pod_pinning::PodPinning;
 use crate::pod_states::{self, age};
 use crate::podset::by_node;
 use crate::reads::Reader;
+use crate::triggers::each;
 use crate::watched::Watched;
 use crate::watched::by_namespace;
 use annotations::Annotations;

@@ -22,17 +22,17 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::budgets::BudgetStores;
-use crate::change;
 use crate::context::{Context, LARGE};
 use crate::controller::Controller;
 use crate::ended::EndedPods;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::overlapping;
-use crate::paced::Paced;
 use crate::podset::{Observed, PodSetReads};
 use crate::reads::Reader;
-use crate::told::Told;
+use crate::reported::Reported;
+use crate::status_throttle::StatusThrottle;
+use crate::triggers;
 use crate::unreadable;
 use crate::watched::{CustomResource, Watched};
 
@@ -85,9 +85,9 @@ pub(crate) struct PodOwnerController<K: Controlled> {
     pub(crate) of_pods: PodSetReads,
     /// What only this kind reads.
     pub(crate) own: K::Own,
-    told: Told,
+    told: Reported,
     ended: EndedPods<K::Ended>,
-    paced: Paced,
+    paced: StatusThrottle,
 }
 
 impl<K: Controlled> Controller for PodOwnerController<K> {
@@ -100,9 +100,9 @@ impl<K: Controlled> Controller for PodOwnerController<K> {
             sets,
             own,
             of_pods: PodSetReads::new(reader),
-            told: Told::default(),
+            told: Reported::default(),
             ended: EndedPods::default(),
-            paced: Paced::default(),
+            paced: StatusThrottle::default(),
         }
     }
 
@@ -145,7 +145,7 @@ pub(crate) fn is_news<
     old: &K::Object,
     new: &K::Object,
 ) -> bool {
-    change::is_news(
+    triggers::is_news(
         (old.meta(), K::status(old)),
         (new.meta(), K::status(new)),
         |status| {

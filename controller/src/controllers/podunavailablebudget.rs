@@ -22,14 +22,14 @@ use crate::budgets::BudgetStores;
 use crate::budgets::native_budgets::is_mirrored;
 use crate::budgets::views::{self, Views};
 use crate::budgets::{Budget, Holds, PodBudgets};
-use crate::change::each;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::expected_pods::Uncounted;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
-use crate::paced::{Paced, at_latest, awaited_pace, nothing_is_urgent};
 use crate::reads::Reader;
+use crate::status_throttle::{StatusThrottle, at_latest, awaited_pace, nothing_is_urgent};
+use crate::triggers::each;
 use crate::watched::Watched;
 use crate::watched::by_namespace;
 use anyhow::bail;
@@ -42,7 +42,7 @@ pub(crate) struct PodUnavailableBudgetController {
     pub(crate) natives: Arc<Store<Watched<NativeBudget>>>,
     pub(crate) pods: Arc<Store<Pod>>,
     pub(crate) nodes: Arc<Store<Watched<Node>>>,
-    paced: Paced,
+    paced: StatusThrottle,
     views: Views,
 }
 
@@ -51,7 +51,7 @@ impl Controller for PodUnavailableBudgetController {
     const NAME: &'static str = "podunavailablebudget";
 
     fn new(reader: &mut Reader<'_>) -> Self {
-        let (paced, views) = (Paced::default(), Views::default());
+        let (paced, views) = (StatusThrottle::default(), Views::default());
         Self {
             budgets: reader.read(),
             natives: reader.read(),

@@ -30,7 +30,6 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 
 use crate::budgets::BudgetStores;
-use crate::change::{self, each};
 use crate::context::{Context, LARGE, next};
 use crate::controller::Controller;
 use crate::custom_resources::JOBS_OF_SIDECAR_SETS;
@@ -38,12 +37,13 @@ use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
 use crate::injection::selectors::{Compiled, Selectors};
 use crate::injection::{Injection, is_paused};
-use crate::paced::{Paced, at_latest, nothing_is_urgent};
-use crate::pod_asks::PodAsks;
 use crate::reads::Reader;
-use crate::told::Told;
+use crate::reported::Reported;
+use crate::status_throttle::{StatusThrottle, at_latest, nothing_is_urgent};
+use crate::triggers::{self, each};
 use crate::unreadable;
 use crate::watched::{Watched, managing_set, sidecar_set_revisions};
+use crate::webhook_rules::WebhookRules;
 use berth_kinds::sidecarset::Asked;
 use berth_webhook::PodWebhook;
 use berth_webhook::pods::Added;
@@ -59,8 +59,8 @@ pub(crate) struct SidecarSetController {
     nodeimages: Arc<Store<Watched<NodeImage>>>,
     jobs: Arc<Store<Watched<ImagePullJob>>>,
     selectors: Arc<Selectors>,
-    told: Told,
-    paced: Paced,
+    told: Reported,
+    paced: StatusThrottle,
     turns: KnownTurns,
 }
 
@@ -78,8 +78,8 @@ impl Controller for SidecarSetController {
             pods: reader.read(),
             nodeimages: reader.read(),
             jobs: reader.read(),
-            told: Told::default(),
-            paced: Paced::default(),
+            told: Reported::default(),
+            paced: StatusThrottle::default(),
             turns: KnownTurns::default(),
         }
     }
@@ -341,7 +341,7 @@ fn pace(matched: i32, is_new: bool) -> Duration {
 }
 
 fn is_news(old: &SidecarSet, new: &SidecarSet) -> bool {
-    change::is_news(
+    triggers::is_news(
         (&old.metadata, &old.status),
         (&new.metadata, &new.status),
         |status| {
@@ -490,7 +490,7 @@ impl Explains for SidecarSetController {
         let Some(set) = self.sets.get("", look.name) else {
             return look.is_missing::<Self>();
         };
-        let asks = Arc::<PodAsks>::default();
+        let asks = Arc::<WebhookRules>::default();
         // Where the entries are not ours to read there are none, and nothing is added to them.
         asks.connect(PodWebhook::looked_at(Some(
             Added::read(&look.client).await.unwrap_or_default(),

@@ -12,11 +12,11 @@ use berth_workload::gates::{Gate, Gates};
 use berth_workload::ordinals::{ordinal_of, set_and_ordinal};
 use berth_workload::pod::{Metadata, Pod};
 
-use crate::change::each;
 use crate::controllers::pod_owner::{self, Controlled, Objects};
 use crate::pod_states;
 use crate::podset::Observed;
 use crate::reads::Reader;
+use crate::triggers::each;
 use crate::watched::Watched;
 
 pub(crate) type StatefulSetController = pod_owner::PodOwnerController<StatefulSetOwner>;

@@ -30,16 +30,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
 use crate::budgets::BudgetStores;
-use crate::change::each;
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::explain::look::{Explains, Look};
 use crate::explain::printed::Explained;
-use crate::paced::{Paced, at_latest};
 use crate::podset::unreadable_in;
 use crate::reads::Reader;
 use crate::refused::Refused;
-use crate::told::Told;
+use crate::reported::Reported;
+use crate::status_throttle::{StatusThrottle, at_latest};
+use crate::triggers::each;
 use crate::unreadable;
 use crate::watched::by_namespace;
 use crate::watched::{
@@ -58,9 +58,9 @@ pub(crate) struct UnitedDeploymentController {
     workloads: Arc<Workloads>,
     revisions: Arc<Store<Watched<Revision>>>,
     pods: Arc<Store<Pod>>,
-    told: Told,
+    told: Reported,
     refused: Refused,
-    paced: Paced,
+    paced: StatusThrottle,
 }
 
 /// The workloads of all four kinds.
@@ -87,9 +87,9 @@ impl Controller for UnitedDeploymentController {
             workloads: Arc::new(workloads),
             revisions: reader.read(),
             pods: reader.read(),
-            told: Told::default(),
+            told: Reported::default(),
             refused: Refused::default(),
-            paced: Paced::of(PACE),
+            paced: StatusThrottle::of(PACE),
         }
     }
 

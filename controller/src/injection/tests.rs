@@ -3,6 +3,7 @@
 mod random;
 
 use berth_webhook::PodWebhook;
+use berth_webhook::pods::{Labels, Lacks};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -111,7 +112,7 @@ fn a_set_is_asked_for_once_its_selectors_as_they_are_were_written() {
         ),
         ("nothing is written", None, of(json!({})), Asked::Unknown),
     ] {
-        let pod_asks = Arc::<PodAsks>::default();
+        let pod_asks = Arc::<WebhookRules>::default();
         let channel = || watch::channel(written.cloned());
         let (wanted, written) = (channel().0, channel().1);
         pod_asks.connect(PodWebhook {

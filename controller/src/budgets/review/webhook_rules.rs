@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::budgets::PodBudgets;
 use crate::budgets::budget::Budget;
-use crate::pod_asks::Asking;
+use crate::webhook_rules::WebhookRule;
 
 /// How long apiservers take to go by an entry that was written.
 const KNOWN: Duration = Duration::from_secs(2);
@@ -109,7 +109,7 @@ impl PodBudgets {
     }
 }
 
-impl Asking for PodBudgets {
+impl WebhookRule for PodBudgets {
     fn add_to(&self, asks: &mut Asks) -> bool {
         if self.parts.stores.as_ref().is_none() || !self.is_synced() {
             return false;

@@ -5,8 +5,8 @@ use berth_workload::gates::Gates;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::pod_asks::PodAsks;
 use crate::reads::Stores;
+use crate::webhook_rules::WebhookRules;
 
 const OURS: &str = "kruise-system";
 
@@ -138,7 +138,7 @@ fn pods_for_which_others_let_nobody_be_called_lack_nothing() {
         ),
         ("nobody knows yet", None, &["injected"]),
     ] {
-        let asks = Arc::<PodAsks>::default();
+        let asks = Arc::<WebhookRules>::default();
         asks.connect(PodWebhook::looked_at(added));
         let injection = Injection::new(asks, Gates::default(), OURS, "kube-system", None);
         assert_eq!(

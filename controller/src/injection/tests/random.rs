@@ -29,9 +29,9 @@ use serde_json::{Value, json};
 use crate::controller::Controller;
 use crate::controllers::sidecarset::SidecarSetController;
 use crate::injection::{Injection, InjectionStores};
-use crate::pod_asks::Asking;
 use crate::reads::{Namespaces, Stores};
 use crate::real_apiserver::{self, request};
+use crate::webhook_rules::WebhookRule;
 use worlds::{
     Expected, NAMESPACES, NewPod, OF_NAMESPACES, OURS, PROTECTED, Set, UNKNOWN, UNTOUCHED, expected,
 };

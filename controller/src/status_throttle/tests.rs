@@ -50,7 +50,7 @@ fn what_is_awaited_is_written_the_sooner_the_fewer_pods_it_tells_of() {
 
 #[test]
 fn what_is_long_ago_is_forgotten() {
-    let paced = Paced::default();
+    let paced = StatusThrottle::default();
     assert_eq!(paced.since("a"), None);
     paced.note("a");
     assert!(paced.since("a").is_some_and(|since| since < PACE));

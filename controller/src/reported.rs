@@ -8,9 +8,9 @@ use parking_lot::{Mutex, MutexGuard};
 /// By workload of one kind that cannot be read: the version in which it was told of. Its pods wake it far more often than it changes, and
 /// to tell is to read an object that may be large.
 #[derive(Debug, Default)]
-pub(crate) struct Told(Mutex<HashMap<Key, String>>);
+pub(crate) struct Reported(Mutex<HashMap<Key, String>>);
 
-impl Told {
+impl Reported {
     /// Was it told of in this version?
     pub(crate) fn was_told(&self, key: &Key, version: &str) -> bool {
         self.lock().get(key).is_some_and(|told| told == version)

@@ -24,18 +24,18 @@ pub(crate) fn awaited_pace(pods: usize) -> Duration {
 
 /// When statuses were written last, by uid of objects of one kind. What is longer ago than the pace is forgotten.
 #[derive(Debug)]
-pub(crate) struct Paced {
+pub(crate) struct StatusThrottle {
     written: Mutex<HashMap<String, Instant>>,
     pace: Duration,
 }
 
-impl Default for Paced {
+impl Default for StatusThrottle {
     fn default() -> Self {
         Self::of(PACE)
     }
 }
 
-impl Paced {
+impl StatusThrottle {
     /// Statuses that are written once in this time at most.
     pub(crate) fn of(pace: Duration) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Paced {
         }
     }
 
-    /// As [`Paced::carry_out`], for a status that is a ledger too: it is written only over the one that was read, whatever the outcome
+    /// As [`StatusThrottle::carry_out`], for a status that is a ledger too: it is written only over the one that was read, whatever the outcome
     /// of the plan, and a plan that does nothing waits for its second with it. The pace is shorter where somebody waits for
     /// what it says.
     pub(crate) async fn carry_out_as_read<T: Object, S: Serialize + PartialEq>(

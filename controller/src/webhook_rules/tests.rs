@@ -11,7 +11,7 @@ fn where_nobody_asks_any_more_the_entries_that_are_there_are_emptied() {
         (true, false, true),
         (true, true, true),
     ] {
-        let asks = PodAsks::default();
+        let asks = WebhookRules::default();
         asks.connect(PodWebhook::looked_at(None));
         if is_asked {
             asks.ask(Arc::new(AllRequests));
@@ -45,7 +45,7 @@ async fn a_replica_that_never_led_ends_when_it_is_asked_to() {
         Default::default,
         CancellationToken::new(),
     );
-    let asks = Arc::<PodAsks>::default();
+    let asks = Arc::<WebhookRules>::default();
     asks.ask(Arc::new(AllGated(BTreeSet::new())));
     asks.connect(PodWebhook::looked_at(None));
     let stop = CancellationToken::new();

@@ -17,7 +17,7 @@ use tokio::sync::{Notify, watch};
 const GATHER: Duration = Duration::from_millis(100);
 
 /// A kind that asks for pods.
-pub(crate) trait Asking: Send + Sync {
+pub(crate) trait WebhookRule: Send + Sync {
     /// Adds what it asks for; `false` while that is not known yet.
     fn add_to(&self, asks: &mut Asks) -> bool;
 }
@@ -26,7 +26,7 @@ pub(crate) trait Asking: Send + Sync {
 #[derive(Debug)]
 pub(crate) struct AllGated(pub(crate) BTreeSet<String>);
 
-impl Asking for AllGated {
+impl WebhookRule for AllGated {
     fn add_to(&self, asks: &mut Asks) -> bool {
         asks.readiness_gate = ReadinessGate::of_all_but(self.0.clone());
         true
@@ -37,7 +37,7 @@ impl Asking for AllGated {
 #[derive(Debug)]
 pub(crate) struct AllRequests;
 
-impl Asking for AllRequests {
+impl WebhookRule for AllRequests {
     fn add_to(&self, asks: &mut Asks) -> bool {
         asks.requests = true;
         true
@@ -48,17 +48,17 @@ type Hook = Box<dyn Fn() + Send + Sync>;
 
 /// Those that ask, and where it is written.
 #[derive(Default)]
-pub(crate) struct PodAsks {
+pub(crate) struct WebhookRules {
     webhook: OnceLock<PodWebhook>,
-    asking: Mutex<Vec<Arc<dyn Asking>>>,
+    asking: Mutex<Vec<Arc<dyn WebhookRule>>>,
     changed: Notify,
     /// Told when what is asked for was written, or others have added to it.
     hooks: Mutex<Vec<Hook>>,
 }
 
-impl PodAsks {
+impl WebhookRules {
     /// One more that asks.
-    pub(crate) fn ask(&self, asking: Arc<dyn Asking>) {
+    pub(crate) fn ask(&self, asking: Arc<dyn WebhookRule>) {
         self.asking.lock().push(asking);
     }
 
@@ -198,9 +198,9 @@ impl PodAsks {
     }
 }
 
-impl fmt::Debug for PodAsks {
+impl fmt::Debug for WebhookRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PodAsks").finish_non_exhaustive()
+        f.debug_struct("WebhookRules").finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is wrong with a SidecarSet beside other objects: for who admits it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_api::v1beta1::sidecarset::{PatchPolicy, SidecarContainer, SidecarSet, SidecarSetSpec};
@@ -86,7 +86,7 @@ fn of_base(set: &SidecarSet, base: &String, others: &[Arc<SidecarSet>]) -> Optio
 
 /// Annotations that no pod would get.
 fn annotations(spec: &SidecarSetSpec, allowed: Option<&BTreeSet<String>>) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut faults = written_twice(spec);
     for (index, patch) in spec.patch_pod_metadata.iter().enumerate() {
         for key in patch.annotations.keys() {
             let why = if metadata::is_ours(key) {
@@ -102,6 +102,26 @@ fn annotations(spec: &SidecarSetSpec, allowed: Option<&BTreeSet<String>>) -> Vec
             faults.push(format!(
                 "spec.patchPodMetadata[{index}].annotations: Invalid value {key:?}: {why}"
             ));
+        }
+    }
+    faults
+}
+
+/// Annotations that one patch overwrites and another one writes, so that a second call of the webhook would find another text than
+/// the first one.
+fn written_twice(spec: &SidecarSetSpec) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut known = BTreeMap::new();
+    let writing = spec.patch_pod_metadata.iter().enumerate();
+    for (index, patch) in writing.filter(|(_, patch)| patch.patch_policy != PatchPolicy::Retain) {
+        let policy = patch.patch_policy;
+        for key in patch.annotations.keys() {
+            let before = known.insert(key, policy);
+            if before.is_some_and(|before| [before, policy].contains(&PatchPolicy::Overwrite)) {
+                faults.push(format!(
+                    "spec.patchPodMetadata[{index}].annotations: Invalid value {key:?}: another patch writes it, too: write it in one of them"
+                ));
+            }
         }
     }
     faults

@@ -114,6 +114,30 @@ fn an_annotation_that_no_pod_would_get_is_a_fault_where_it_is_known() {
 }
 
 #[test]
+fn annotation_overwritten_beside_another_patch_is_refused() {
+    for (policies, is_fault) in [
+        (["Overwrite", "Overwrite"], true),
+        (["Overwrite", "MergePatchJson"], true),
+        (["MergePatchJson", "Overwrite"], true),
+        (["MergePatchJson", "MergePatchJson"], false),
+        (["Retain", "Overwrite"], false),
+        (["Overwrite", "Retain"], false),
+    ] {
+        let patch = |policy| json!({"annotations": {"a": "{}"}, "patchPolicy": policy});
+        let patches = policies.map(patch);
+        let found = faults(
+            &set("one", &json!({"/spec/patchPodMetadata": patches})),
+            &[],
+            None,
+            None,
+        );
+        let fault = "spec.patchPodMetadata[1].annotations: Invalid value \"a\": another patch writes it, too: write it in one of them";
+        let expected: &[&str] = if is_fault { &[fault] } else { &[] };
+        assert_eq!(found, expected, "{policies:?}");
+    }
+}
+
+#[test]
 fn a_canary_stands_before_no_canary_and_behind_none() {
     let canary = |name: &str, base: &str| {
         set(

@@ -224,19 +224,24 @@ fn any_sets() -> impl Strategy<Value = Vec<Set>> {
     })
 }
 
-/// Admission refuses a SidecarSet that overwrites an annotation which another one writes.
+/// Admission refuses a patch that overwrites an annotation which another patch writes. What becomes of a merge beside a patch that
+/// retains depends on the order of the SidecarSets, which differs here from call to call.
 fn each_key_has_one_writer(sets: &mut [Set]) {
-    let mut writers = BTreeMap::<String, (usize, bool)>::new();
-    for (at, set) in sets.iter_mut().enumerate() {
+    use PatchPolicy::{MergePatchJson, Overwrite};
+    let mut writers = BTreeMap::<String, Vec<PatchPolicy>>::new();
+    for set in sets {
         set.spec.patch_pod_metadata.retain(|patch| {
-            let overwrites = patch.patch_policy == PatchPolicy::Overwrite;
-            patch.patch_policy == PatchPolicy::Retain
-                || patch.annotations.keys().all(|key| {
-                    let (first, is_overwritten) = writers.entry(key.clone()).or_insert((at, false));
-                    let meets = *first != at && (overwrites || *is_overwritten);
-                    *is_overwritten |= overwrites && !meets;
-                    !meets
-                })
+            let policy = patch.patch_policy;
+            let meets = |known: &PatchPolicy| {
+                [*known, policy].contains(&MergePatchJson) && *known != policy
+                    || (*known, policy) == (Overwrite, Overwrite)
+            };
+            let known = |key: &String| writers.get(key).is_some_and(|all| all.iter().any(meets));
+            let is_kept = !patch.annotations.keys().any(known);
+            for key in patch.annotations.keys().filter(|_| is_kept) {
+                writers.entry(key.clone()).or_default().push(policy);
+            }
+            is_kept
         });
     }
 }

@@ -194,11 +194,18 @@ impl Turns {
             .remove(target.uid.as_str())
             .filter(|before| before.hash == hash);
         let Some(failure) = failure else { return };
+        // Another writer was first, and may have taken the pod out of service: the pod goes on to count.
+        if failure.outdated {
+            if let Some(before) = before {
+                self.failed.insert(target.uid.as_str().into(), before);
+            }
+            return;
+        }
         let before = before.map_or(0, |before| before.tries);
-        let tries = match failure {
-            failure if failure.is_of_budget() => 0,
-            failure if failure.outdated => before,
-            _ => before.saturating_add(1),
+        let tries = if failure.is_of_budget() {
+            0
+        } else {
+            before.saturating_add(1)
         };
         let failed = Failed {
             pod: format!("{}/{}", target.namespace, target.name),

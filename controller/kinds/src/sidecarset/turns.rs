@@ -149,16 +149,20 @@ impl Turns {
         now: Timestamp,
     ) -> Self {
         let mut next = self.clone();
-        let tried = [UPDATE, REPAIR]
-            .into_iter()
-            .flat_map(|stage| tried_steps(plan, outcome, stage));
-        for action in tried.flat_map(|step| &step.actions) {
-            if let Action::PatchPod { target, .. } | Action::EvictPod { target } = action {
-                next.note(
-                    target,
-                    failure(outcome, target),
-                    (&snapshot.hashes.hash, now),
-                );
+        for stage in [UPDATE, REPAIR] {
+            let tried = tried_steps(plan, outcome, stage);
+            for action in tried.into_iter().flat_map(|step| &step.actions) {
+                let (Action::PatchPod { target, .. } | Action::EvictPod { target }) = action else {
+                    continue;
+                };
+                let failure = failure(outcome, target);
+                if stage == UPDATE && failure.is_some_and(|failure| failure.outdated) {
+                    // Another writer was first, and may have taken the pod out of service: no other pod of the
+                    // namespace is taken before this one was looked at again.
+                    next.end_turn(target);
+                } else {
+                    next.note(target, failure, (&snapshot.hashes.hash, now));
+                }
             }
         }
         if let Some(last) = snapshot
@@ -184,28 +188,25 @@ impl Turns {
         next
     }
 
-    /// Notes a try, which ends the turn of the pod's namespace also if it fails.
-    fn note(&mut self, target: &Target, failure: Option<&Failure>, (hash, now): (&str, Timestamp)) {
+    fn end_turn(&mut self, target: &Target) {
         self.count += 1;
         self.last
             .insert(target.namespace.as_str().into(), self.count);
+    }
+
+    /// Notes a try, which ends the turn of the pod's namespace also if it fails.
+    fn note(&mut self, target: &Target, failure: Option<&Failure>, (hash, now): (&str, Timestamp)) {
+        self.end_turn(target);
         let before = self
             .failed
             .remove(target.uid.as_str())
             .filter(|before| before.hash == hash);
         let Some(failure) = failure else { return };
-        // Another writer was first, and may have taken the pod out of service: the pod goes on to count.
-        if failure.outdated {
-            if let Some(before) = before {
-                self.failed.insert(target.uid.as_str().into(), before);
-            }
-            return;
-        }
         let before = before.map_or(0, |before| before.tries);
-        let tries = if failure.is_of_budget() {
-            0
-        } else {
-            before.saturating_add(1)
+        let tries = match failure {
+            failure if failure.is_of_budget() => 0,
+            failure if failure.outdated => before,
+            _ => before.saturating_add(1),
         };
         let failed = Failed {
             pod: format!("{}/{}", target.namespace, target.name),

@@ -112,19 +112,30 @@ fn annotations(spec: &SidecarSetSpec, allowed: Option<&BTreeSet<String>>) -> Vec
 fn written_twice(spec: &SidecarSetSpec) -> Vec<String> {
     let mut faults = Vec::new();
     let mut known = BTreeMap::new();
-    let writing = spec.patch_pod_metadata.iter().enumerate();
-    for (index, patch) in writing.filter(|(_, patch)| patch.patch_policy != PatchPolicy::Retain) {
-        let policy = patch.patch_policy;
-        for key in patch.annotations.keys() {
-            let before = known.insert(key, policy);
-            if before.is_some_and(|before| [before, policy].contains(&PatchPolicy::Overwrite)) {
-                faults.push(format!(
-                    "spec.patchPodMetadata[{index}].annotations: Invalid value {key:?}: another patch writes it, too: write it in one of them"
-                ));
-            }
+    for (index, key, policy) in writes(spec) {
+        let before = known.insert(key, policy);
+        if before.is_some_and(|before| collide(before, policy)) {
+            faults.push(format!(
+                "spec.patchPodMetadata[{index}].annotations: Invalid value {key:?}: another patch writes it, too: write it in one of them"
+            ));
         }
     }
     faults
+}
+
+/// The annotations that patches write: the patch's index, the key, and how.
+fn writes(spec: &SidecarSetSpec) -> impl Iterator<Item = (usize, &String, PatchPolicy)> {
+    let patches = spec.patch_pod_metadata.iter().enumerate();
+    let writing = patches.filter(|(_, patch)| patch.patch_policy != PatchPolicy::Retain);
+    writing.flat_map(|(index, patch)| {
+        let keys = patch.annotations.keys();
+        keys.map(move |key| (index, key, patch.patch_policy))
+    })
+}
+
+/// Whether two patches of one annotation leave another text in another order.
+fn collide(one: PatchPolicy, other: PatchPolicy) -> bool {
+    [one, other].contains(&PatchPolicy::Overwrite)
 }
 
 /// What both would give a pod, and cannot.
@@ -157,26 +168,10 @@ fn conflicts(spec: &SidecarSetSpec, other: &SidecarSet) -> Vec<String> {
             ));
         }
     }
-    let writes = |spec: &SidecarSetSpec| -> Vec<(String, PatchPolicy)> {
-        let patches = spec
-            .patch_pod_metadata
-            .iter()
-            .filter(|patch| patch.patch_policy != PatchPolicy::Retain);
-        patches
-            .flat_map(|patch| {
-                patch
-                    .annotations
-                    .keys()
-                    .map(|key| (key.clone(), patch.patch_policy))
-            })
-            .collect()
-    };
-    let of_other = writes(&other.spec);
-    for (key, policy) in writes(spec) {
-        let meets = |(known, how): &(String, PatchPolicy)| {
-            *known == key && (policy == PatchPolicy::Overwrite || *how == PatchPolicy::Overwrite)
-        };
-        if of_other.iter().any(meets) {
+    for (_, key, policy) in writes(spec) {
+        let meets =
+            |(_, known, how): (usize, &String, PatchPolicy)| known == key && collide(how, policy);
+        if writes(&other.spec).any(meets) {
             faults.push(format!(
                 "spec.patchPodMetadata: {key} is written by {remedy}: write it in one of them"
             ));

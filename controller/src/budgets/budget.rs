@@ -6,7 +6,7 @@ use berth_api::v1alpha1::DistributedPodDisruptionBudget;
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{Member, MemberKind};
 use berth_api::v1beta1::PodUnavailableBudget;
 use berth_api::v1beta1::podunavailablebudget::{
-    PodUnavailableBudgetStatus, Replacement, TargetReference,
+    Ledger, PodUnavailableBudgetStatus, Replacement, TargetReference,
 };
 use berth_api::weight::{Limits, without_managed_fields};
 use berth_runtime::{Key, Resource};
@@ -93,19 +93,16 @@ impl Budget {
         }
     }
 
+    fn ledger(&self) -> Option<&Ledger> {
+        match self {
+            Self::Unavailable(budget) => budget.status.as_ref()?.ledger.as_ref(),
+            Self::Distributed(budget) => budget.status.as_ref()?.ledger.as_ref(),
+        }
+    }
+
     /// The pods that go when another has come.
     pub(in crate::budgets) fn replacements(&self) -> &[Replacement] {
-        let ledger = match self {
-            Self::Unavailable(budget) => budget
-                .status
-                .as_ref()
-                .and_then(|status| status.ledger.as_ref()),
-            Self::Distributed(budget) => budget
-                .status
-                .as_ref()
-                .and_then(|status| status.ledger.as_ref()),
-        };
-        ledger.map_or(&[], |ledger| &ledger.replacements)
+        self.ledger().map_or(&[], |ledger| &ledger.replacements)
     }
 
     /// Which budgets of its kind count before it in its namespace: those of a smaller age.
@@ -230,17 +227,7 @@ impl Budget {
 
     /// Whether something was drawn and given back since the last count.
     pub(in crate::budgets) fn is_to_be_recounted(&self) -> bool {
-        let ledger = match self {
-            Self::Unavailable(budget) => budget
-                .status
-                .as_ref()
-                .and_then(|status| status.ledger.as_ref()),
-            Self::Distributed(budget) => budget
-                .status
-                .as_ref()
-                .and_then(|status| status.ledger.as_ref()),
-        };
-        ledger.is_some_and(|ledger| ledger.recount)
+        self.ledger().is_some_and(|ledger| ledger.recount)
     }
 
     /// As it is judged.

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use berth_runtime::events::Recorder;
 use berth_runtime::metrics::Metrics;
 use berth_runtime::queue::Queue;
-use berth_runtime::{Key, Resource, Store};
+use berth_runtime::{Key, Object, Resource, Store};
 use berth_webhook::missing::Missing;
 use berth_webhook::pods::NotYet;
 use berth_workload::budget::surge::is_open;
@@ -256,15 +256,20 @@ impl PodBudgets {
             self.rules.asks.ask(self.clone());
         }
         if let Some(budgets) = self.unavailable() {
-            let asks = self.rules.asks.clone();
-            budgets.on_change(move |_| asks.changed());
-            self.ledgers.waiters.follow(budgets, Budget::Unavailable);
+            self.follow_kind(budgets, Budget::Unavailable);
         }
         if let Some(budgets) = self.distributed() {
-            let asks = self.rules.asks.clone();
-            budgets.on_change(move |_| asks.changed());
-            self.ledgers.waiters.follow(budgets, Budget::Distributed);
+            self.follow_kind(budgets, Budget::Distributed);
         }
+    }
+
+    fn follow_kind<T: 'static>(&self, budgets: &Store<Watched<T>>, either: fn(Arc<T>) -> Budget)
+    where
+        Watched<T>: Object,
+    {
+        let asks = self.rules.asks.clone();
+        budgets.on_change(move |_| asks.changed());
+        self.ledgers.waiters.follow(budgets, either);
     }
 
     fn unavailable(&self) -> Option<&Arc<Store<Watched<PodUnavailableBudget>>>> {

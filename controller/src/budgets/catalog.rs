@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use berth_api::v1alpha1::distributedpoddisruptionbudget::UnhealthyPodEvictionPolicy;
 use berth_api::v1beta1::podunavailablebudget::UnhealthyPodPolicy;
+use berth_runtime::queue::Queue;
 use berth_runtime::{Change, Key, Object, Resource};
+use berth_workload::pod::Pod;
 use berth_workload::resource::{DISTRIBUTED_POD_DISRUPTION_BUDGETS, POD_UNAVAILABLE_BUDGETS};
 use berth_workload::share;
 use jiff::Timestamp;
@@ -22,6 +24,21 @@ impl PodBudgets {
         kinds
             .map(|resource| self.counting(resource, namespace))
             .concat()
+    }
+
+    /// Wakes the budgets of a kind that may hold the pod; false where there is none.
+    pub(crate) fn wake_holders(&self, resource: Resource, pod: &Pod, queue: &Queue<Key>) -> bool {
+        let namespace = &pod.metadata.namespace;
+        let mut holders = self.counting(resource, namespace);
+        holders.retain(|budget| self.holds(budget).may_select(&pod.metadata));
+        let is_held = !holders.is_empty();
+        if is_held {
+            holders
+                .into_iter()
+                .for_each(|budget| queue.add(budget.key().key));
+            self.note_change(namespace);
+        }
+        is_held
     }
 
     /// Those of one kind.

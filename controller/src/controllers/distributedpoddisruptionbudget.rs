@@ -120,7 +120,7 @@ impl Controller for DistributedPodDisruptionBudgetController {
         });
         let (to, holding) = (queue.clone(), context.pod_budgets.clone());
         views::on_change(&self.views, &self.pods, &self.nodes, move |pod| {
-            wake_for(&to, &holding, pod)
+            holding.wake_holders(DISTRIBUTED_POD_DISRUPTION_BUDGETS, pod, &to)
         });
     }
 
@@ -306,21 +306,6 @@ fn wake_beside(
     }
 }
 
-/// Wakes the budgets that hold a pod; false where there is none.
-fn wake_for(queue: &Queue<Key>, holding: &PodBudgets, pod: &Pod) -> bool {
-    let mut is_held = false;
-    for budget in holding.counting(DISTRIBUTED_POD_DISRUPTION_BUDGETS, &pod.metadata.namespace) {
-        if holding.holds(&budget).selects(&pod.metadata) {
-            queue.add(budget.key().key);
-            is_held = true;
-        }
-    }
-    if is_held {
-        holding.note_change(&pod.metadata.namespace);
-    }
-    is_held
-}
-
 impl Explains for DistributedPodDisruptionBudgetController {
     type Object = DistributedPodDisruptionBudget;
     const OF_NODES: bool = true;
@@ -329,8 +314,8 @@ impl Explains for DistributedPodDisruptionBudgetController {
         let Some(budget) = self.budgets.get(&look.namespaces.explained, look.name) else {
             return look.is_missing::<Self>();
         };
-        let budgets = look.budgets(stores);
-        if let Some(why) = budgets.beyond(&Budget::Distributed(budget.0.clone())) {
+        let (budgets, of_either) = (look.budgets(stores), Budget::Distributed(budget.0.clone()));
+        if let Some(why) = budgets.beyond(&of_either) {
             let plan = beyond::plan(&[], &why, None);
             return Ok(look.explained::<Self>(plan, &Value::Null, &Value::Null));
         }
@@ -338,7 +323,7 @@ impl Explains for DistributedPodDisruptionBudgetController {
             bail!("the apiserver does not say how many pods are expected: try again")
         };
         // Budgets of other namespaces are read by name.
-        let Ok(others) = budgets.others(&Budget::Distributed(budget.0.clone())).await else {
+        let Ok(others) = budgets.others(&of_either).await else {
             bail!("the apiserver does not say what the budgets of spec.federation have: try again")
         };
         for ((other, brings), member) in snapshot
@@ -358,12 +343,7 @@ impl Explains for DistributedPodDisruptionBudgetController {
         let plan = decide(&snapshot, now);
         let status = status(&snapshot, now);
         let explained = look.explained::<Self>(plan, &json!(status), &json!(budget.0.status));
-        look.with_drains(
-            explained,
-            &budgets,
-            &Budget::Distributed(budget.0.clone()),
-            stores,
-        )
-        .await
+        look.with_drains(explained, &budgets, &of_either, stores)
+            .await
     }
 }

@@ -87,7 +87,7 @@ impl Controller for PodUnavailableBudgetController {
         });
         let (to, holding) = (queue.clone(), context.pod_budgets.clone());
         views::on_change(&self.views, &self.pods, &self.nodes, move |pod| {
-            wake_for(&to, &holding, pod)
+            holding.wake_holders(POD_UNAVAILABLE_BUDGETS, pod, &to)
         });
     }
 
@@ -250,21 +250,6 @@ impl PodUnavailableBudgetController {
     }
 }
 
-/// Wakes the budgets that may hold a pod; false where there is none.
-fn wake_for(queue: &Queue<Key>, holding: &PodBudgets, pod: &Pod) -> bool {
-    let mut is_held = false;
-    for budget in holding.counting(POD_UNAVAILABLE_BUDGETS, &pod.metadata.namespace) {
-        if holding.holds(&budget).may_select(&pod.metadata) {
-            queue.add(budget.key().key);
-            is_held = true;
-        }
-    }
-    if is_held {
-        holding.note_change(&pod.metadata.namespace);
-    }
-    is_held
-}
-
 impl Explains for PodUnavailableBudgetController {
     type Object = PodUnavailableBudget;
     const OF_NODES: bool = true;
@@ -273,8 +258,8 @@ impl Explains for PodUnavailableBudgetController {
         let Some(budget) = self.budgets.get(&look.namespaces.explained, look.name) else {
             return look.is_missing::<Self>();
         };
-        let budgets = look.budgets(stores);
-        if let Some(why) = budgets.beyond(&Budget::Unavailable(budget.0.clone())) {
+        let (budgets, of_either) = (look.budgets(stores), Budget::Unavailable(budget.0.clone()));
+        if let Some(why) = budgets.beyond(&of_either) {
             let plan = beyond::plan(&[], &why, None);
             return Ok(look.explained::<Self>(plan, &Value::Null, &Value::Null));
         }
@@ -288,12 +273,7 @@ impl Explains for PodUnavailableBudgetController {
         let plan = decide(&snapshot, now);
         let status = status(&snapshot, now);
         let explained = look.explained::<Self>(plan, &json!(status), &json!(budget.0.status));
-        look.with_drains(
-            explained,
-            &budgets,
-            &Budget::Unavailable(budget.0.clone()),
-            stores,
-        )
-        .await
+        look.with_drains(explained, &budgets, &of_either, stores)
+            .await
     }
 }

@@ -183,9 +183,13 @@ async fn lose_for_good(run: &UnitedRun<'_>) -> Result<()> {
     run.until(|status| status["subsetStatuses"][1]["readyReplicas"] == 2)
         .await?;
     run.domain.come_back();
+    // Until the first subset recovers, every new replica is the other subset's.
     let strategy = json!({"adaptive": {"unschedulableDuration": 1}});
-    run.patch(&json!({"replicas": 3, "topology": {"scheduleStrategy": strategy}}))
-        .await
+    run.patch(&json!({"topology": {"scheduleStrategy": strategy}}))
+        .await?;
+    run.until(|status| status["subsetStatuses"][0]["conditions"][0]["reason"] == "recover")
+        .await?;
+    run.patch(&json!({"replicas": 3})).await
 }
 
 /// A pod of the first subset finds no node any more, so that the other subset runs a substitute.

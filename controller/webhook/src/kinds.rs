@@ -21,9 +21,7 @@ use serde_json::{Value, json};
 use berth_api::kinds;
 use berth_api::name::Namespace;
 use berth_api::template::mount_claims;
-use berth_api::v1beta1::UnitedDeployment;
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
-use berth_api::validation::ignored_fields;
 use berth_api::weight::Limits;
 
 use crate::apiserver::FIELD_MANAGER;
@@ -97,14 +95,10 @@ pub(crate) fn faultless(new: &str, old: Option<&str>) -> Result<(), String> {
         .join("; "))
 }
 
-/// The fields of a UnitedDeployment's template that do not count.
-pub(crate) fn ignored(resource: &str, object: &str) -> Vec<String> {
-    if resource != kinds::UNITED_DEPLOYMENT.plural {
-        return Vec::new();
-    }
-    let read = serde_json::from_str::<UnitedDeployment>(object);
-    read.map(|united| ignored_fields(&united.spec))
-        .unwrap_or_default()
+/// What a user is warned of when an object is written.
+pub(crate) fn warnings_about(resource: &str, object: &str) -> Vec<String> {
+    let warnings = kinds::of_plural(resource).and_then(|kind| kind.warnings);
+    warnings.map(|of| of(object)).unwrap_or_default()
 }
 
 /// Whether no other PersistentPodState is of the workload of a new one.

@@ -59,12 +59,12 @@ pub async fn prepare_return(
     }
     let done = store_in(
         client,
-        release.kinds.iter().map(|older| &older.kind),
+        release.kinds().map(|older| older.kind),
         Version::V1Alpha1,
         settle,
     )
     .await?;
-    for older in release.kinds {
+    for older in release.kinds() {
         report(format!(
             "{}: all objects are stored in v1alpha1",
             older.kind.crd()
@@ -85,7 +85,7 @@ async fn report_losses(
     report: &mut (dyn FnMut(String) + Send),
 ) -> Result<usize, Error> {
     let mut losses = 0;
-    for older in release.kinds {
+    for older in release.kinds() {
         let crd = older.kind.crd();
         let found = crds(client).get_opt(&crd).await;
         if found
@@ -94,7 +94,7 @@ async fn report_losses(
         {
             continue;
         }
-        let objects = losses_of(client, (older, release.version), &mut losses, report).await?;
+        let objects = losses_of(client, (&older, release.version), &mut losses, report).await?;
         report(format!("{crd}: looked at {objects} objects"));
     }
     if losses > MOST_PRINTED {
@@ -131,7 +131,7 @@ async fn losses_of(
     report: &mut (dyn FnMut(String) + Send),
 ) -> Result<usize, Error> {
     let kind = older.kind.kind;
-    let all = Request::new(DynamicObject::url_path(&resource(&older.kind), None));
+    let all = Request::new(DynamicObject::url_path(&resource(older.kind), None));
     let mut params = ListParams::default().limit(PAGE);
     let mut objects = 0;
     loop {

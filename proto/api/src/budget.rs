@@ -1,8 +1,10 @@
 //! What the texts of a PodUnavailableBudget mean.
 
+use crate::kinds::podunavailablebudget::v1beta1::ProtectedOperation;
+pub use crate::kinds::podunavailablebudget::v1beta1::{
+    MOST_CONTAINERS, MOST_ENTRIES, MOST_REPLACEMENTS,
+};
 use crate::names::annotation::{PUB_PROTECT_OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS};
-use crate::v1beta1::podunavailablebudget::ProtectedOperation;
-pub use crate::v1beta1::podunavailablebudget::{MOST_CONTAINERS, MOST_ENTRIES, MOST_REPLACEMENTS};
 
 /// The operations that a text lists, such as `DELETE,EVICT`. Blanks do not count.
 ///

@@ -7,18 +7,10 @@
 //! Only what a mapping touches is ever read ([`json`]): everything else, the template above all, is passed on as the text
 //! that it is. So no object is too deep to be converted, and a conversion takes little more memory than the object's text.
 
-pub(crate) mod cloneset;
-pub(crate) mod containerrecreaterequest;
-pub(crate) mod daemonset;
 pub(crate) mod json;
-mod mapping;
+pub(crate) mod mapping;
 pub(crate) mod memory;
-pub(crate) mod nodeimage;
-pub(crate) mod persistentpodstate;
-pub(crate) mod podunavailablebudget;
-pub(crate) mod sidecarset;
 #[cfg(test)]
 mod tests;
-pub(crate) mod uniteddeployment;
 
 pub(crate) use self::mapping::Mapping;

@@ -1,5 +1,6 @@
 //! A kind, and its versions.
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -32,6 +33,13 @@ pub struct Kind {
     /// What the controller makes for its objects, so that they control it, by plural. A policy of the chart lets the
     /// controller's account write nothing else.
     pub owns: &'static [&'static str],
+    /// Reads the text of an object of the stored version, and returns its spec with all defaults.
+    pub(crate) spec: fn(&str) -> Result<Value, serde_json::Error>,
+    /// Releases of OpenKruise that serve the kind in v1alpha1 alone, each with the fields of our v1alpha1 that it lacks, `[]` for
+    /// the items of a list.
+    pub(crate) v1alpha1_alone: &'static [(&'static str, &'static [&'static str])],
+    /// What a user is warned of when an object is written, given as text: fields that do not count.
+    pub warnings: Option<fn(&str) -> Vec<String>>,
     /// How its versions relate.
     pub(crate) mapping: Mapping,
     /// Faults of an object that neither the schema nor its rules can name.
@@ -54,6 +62,9 @@ impl Kind {
         limits: Limits::of_specs,
         template: None,
         owns: &[],
+        spec: |_| Ok(Value::Null),
+        v1alpha1_alone: &[],
+        warnings: None,
         mapping: Mapping::SAME,
         faults: |_| Vec::new(),
         faults_of_change: |_, _| Vec::new(),
@@ -92,4 +103,15 @@ impl Kind {
 /// Why the text is no such object.
 pub(crate) fn read<T: DeserializeOwned>(object: &str) -> Result<(), serde_json::Error> {
     serde_json::from_str::<T>(object).map(drop)
+}
+
+/// [`Kind::spec`] of a type.
+///
+/// # Errors
+/// Why the text is no such object.
+pub(crate) fn spec<T: DeserializeOwned + Serialize>(
+    object: &str,
+) -> Result<Value, serde_json::Error> {
+    let mut object = serde_json::to_value(serde_json::from_str::<T>(object)?)?;
+    Ok(object.get_mut("spec").map(Value::take).unwrap_or_default())
 }

@@ -1,76 +1,77 @@
 //! The kinds that there are: one table, and everything that is listed by kind comes from it or is tested against it.
 //!
-//! A kind comes in with a [`Kind`] and its line in [`TABLE`]. Its types, with the columns, defaults and rules of their fields,
-//! are in the files of its versions. Then
+//! A kind comes in with a folder and a line of `kinds!`: messages list kinds in this order. Its [`Kind`] is the registration, its
+//! types, with the columns, defaults and rules of their fields, are in the files of its versions. Then
 //! `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes its definition and the chart's list of kinds, and the tests
 //! name what else lacks the kind: the rights of the controller, its place among the controllers.
 
-mod broadcastjob;
-mod cloneset;
-mod containerrecreaterequest;
-mod daemonset;
-mod distributedpoddisruptionbudget;
-mod imagelistpulljob;
-mod imagepulljob;
-mod nodeimage;
-mod persistentpodstate;
-mod podunavailablebudget;
-mod sidecarset;
-mod statefulset;
-mod uniteddeployment;
+pub mod broadcastjob;
+pub mod cloneset;
+pub mod containerrecreaterequest;
+pub mod daemonset;
+pub mod distributedpoddisruptionbudget;
+pub mod imagelistpulljob;
+pub mod imagepulljob;
+pub mod nodeimage;
+pub mod persistentpodstate;
+pub mod podunavailablebudget;
+pub mod sidecarset;
+pub mod statefulset;
+pub mod uniteddeployment;
 
 use serde_json::Value;
 
 use crate::schema::Schema;
 use crate::validation::Violation;
 
-pub use self::broadcastjob::BROADCAST_JOB;
-pub use self::cloneset::CLONE_SET;
-pub use self::containerrecreaterequest::CONTAINER_RECREATE_REQUEST;
-pub use self::daemonset::DAEMON_SET;
-pub use self::distributedpoddisruptionbudget::DISTRIBUTED_POD_DISRUPTION_BUDGET;
-pub use self::imagelistpulljob::IMAGE_LIST_PULL_JOB;
-pub use self::imagepulljob::IMAGE_PULL_JOB;
-pub use self::nodeimage::NODE_IMAGE;
-pub use self::persistentpodstate::PERSISTENT_POD_STATE;
-pub use self::podunavailablebudget::POD_UNAVAILABLE_BUDGET;
-pub use self::sidecarset::SIDECAR_SET;
-pub use self::statefulset::STATEFUL_SET;
-pub use self::uniteddeployment::UNITED_DEPLOYMENT;
 pub use crate::kind::Kind;
 pub use crate::version::Version;
 
-/// Each kind with what its definition is made of, in the order of their names, in which messages list them.
-pub(crate) const TABLE: [(Kind, Schema); 13] = [
-    (BROADCAST_JOB, broadcastjob::SCHEMA),
-    (CLONE_SET, cloneset::SCHEMA),
-    (CONTAINER_RECREATE_REQUEST, containerrecreaterequest::SCHEMA),
-    (DAEMON_SET, daemonset::SCHEMA),
-    (
-        DISTRIBUTED_POD_DISRUPTION_BUDGET,
-        distributedpoddisruptionbudget::SCHEMA,
-    ),
-    (IMAGE_LIST_PULL_JOB, imagelistpulljob::SCHEMA),
-    (IMAGE_PULL_JOB, imagepulljob::SCHEMA),
-    (NODE_IMAGE, nodeimage::SCHEMA),
-    (PERSISTENT_POD_STATE, persistentpodstate::SCHEMA),
-    (POD_UNAVAILABLE_BUDGET, podunavailablebudget::SCHEMA),
-    (SIDECAR_SET, sidecarset::SCHEMA),
-    (STATEFUL_SET, statefulset::SCHEMA),
-    (UNITED_DEPLOYMENT, uniteddeployment::SCHEMA),
-];
+/// Registers kinds, in the order of their names: folder, constant and type of each, and `v1beta1` where it has that version.
+macro_rules! kinds {
+    ($($folder:ident $constant:ident $type:ident $($v1beta1:ident)?;)*) => {
+        $(pub use self::$folder::$constant;)*
 
-/// All kinds. The schemas stay behind: a program that holds this table would hold all that makes definitions, too, and only
-/// tests make them.
-pub static KINDS: [Kind; TABLE.len()] = {
-    let mut kinds = [CLONE_SET; TABLE.len()];
-    let mut at = 0;
-    while at < kinds.len() {
-        kinds[at] = TABLE[at].0;
-        at += 1;
-    }
-    kinds
-};
+        /// Each kind with what its definition is made of.
+        pub(crate) const TABLE: &[(Kind, Schema)] = &[$(($constant, $folder::SCHEMA)),*];
+
+        /// All kinds. The schemas stay behind: a program that holds these would hold all that makes definitions, too, and
+        /// only tests make them.
+        pub static KINDS: [Kind; TABLE.len()] = [$($constant),*];
+
+        /// The stored version.
+        pub mod v1beta1 {
+            $($(
+                pub use super::$folder::$v1beta1 as $folder;
+                pub use super::$folder::$v1beta1::$type;
+            )?)*
+        }
+
+        /// The version of older manifests.
+        pub mod v1alpha1 {
+            $(
+                pub use super::$folder::v1alpha1 as $folder;
+                pub use super::$folder::v1alpha1::$type;
+            )*
+        }
+    };
+}
+
+kinds! {
+    broadcastjob BROADCAST_JOB BroadcastJob v1beta1;
+    cloneset CLONE_SET CloneSet v1beta1;
+    containerrecreaterequest CONTAINER_RECREATE_REQUEST ContainerRecreateRequest v1beta1;
+    daemonset DAEMON_SET DaemonSet v1beta1;
+    distributedpoddisruptionbudget DISTRIBUTED_POD_DISRUPTION_BUDGET DistributedPodDisruptionBudget;
+    imagelistpulljob IMAGE_LIST_PULL_JOB ImageListPullJob v1beta1;
+    imagepulljob IMAGE_PULL_JOB ImagePullJob v1beta1;
+    nodeimage NODE_IMAGE NodeImage v1beta1;
+    persistentpodstate PERSISTENT_POD_STATE PersistentPodState v1beta1;
+    podunavailablebudget POD_UNAVAILABLE_BUDGET PodUnavailableBudget v1beta1;
+    sidecarset SIDECAR_SET SidecarSet v1beta1;
+    statefulset STATEFUL_SET StatefulSet v1beta1;
+    uniteddeployment UNITED_DEPLOYMENT UnitedDeployment v1beta1;
+}
 
 /// The kind of this name.
 pub fn named(kind: &str) -> Option<&'static Kind> {

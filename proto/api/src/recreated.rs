@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::kinds::containerrecreaterequest::v1beta1::MAX_GRACE_SECONDS;
 use crate::names::annotation::MIRROR_POD;
 use crate::names::condition::SIDECAR_TERMINATED;
 use crate::names::finalizer::RECREATE_UNREADY_ACQUIRED;
 use crate::names::label::{
     NODE_TYPE, RECREATE_ACTIVE, RECREATE_NODE_NAME, RECREATE_POD_UID, VIRTUAL_KUBELET,
 };
-use crate::v1beta1::containerrecreaterequest::MAX_GRACE_SECONDS;
 use crate::weight::Limits;
 
 /// The fields of a container that nobody but the controller fills in.

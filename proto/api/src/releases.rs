@@ -3,18 +3,11 @@
 //! A definition of such a release is refused as long as `status.storedVersions` names v1beta1, and fields that its v1alpha1
 //! lacks are dropped when an object is read.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::convert::{self, ConversionError};
-use crate::kinds::{
-    BROADCAST_JOB, CLONE_SET, CONTAINER_RECREATE_REQUEST, DAEMON_SET, IMAGE_LIST_PULL_JOB,
-    IMAGE_PULL_JOB, Kind, NODE_IMAGE, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET, SIDECAR_SET,
-    UNITED_DEPLOYMENT, Version,
-};
+use crate::kinds::{KINDS, Kind, Version};
 use crate::names::annotation::CONVERSION;
-use crate::v1beta1;
 
 /// The longest text of a value in a [`Loss`], in characters.
 const LONGEST_VALUE: usize = 100;
@@ -24,16 +17,13 @@ const LONGEST_VALUE: usize = 100;
 pub struct Release {
     /// Its version, such as `1.9.0`.
     pub version: &'static str,
-    /// The kinds that it serves in v1alpha1 alone.
-    pub kinds: &'static [OlderKind],
 }
 
 /// A kind that a release serves in v1alpha1 alone.
+#[derive(Clone, Copy)]
 pub struct OlderKind {
     /// The kind.
-    pub kind: Kind,
-    /// Reads an object of v1beta1 and returns its spec with all defaults.
-    spec: fn(&str) -> Result<Value, serde_json::Error>,
+    pub kind: &'static Kind,
     /// Fields of our v1alpha1 that the release's v1alpha1 lacks, `[]` for the items of a list.
     lacks: &'static [&'static str],
 }
@@ -59,95 +49,22 @@ pub enum Unreadable {
 }
 
 /// All releases to which there is a way back, the newest first.
-pub static RELEASES: [Release; 2] = [
-    Release {
-        version: "1.9.0",
-        kinds: &[
-            OlderKind::new::<v1beta1::CloneSet>(CLONE_SET, &IMAGE_PRE_DOWNLOAD),
-            OlderKind::new::<v1beta1::ContainerRecreateRequest>(
-                CONTAINER_RECREATE_REQUEST,
-                &PRE_STOP_SLEEP,
-            ),
-            OlderKind::new::<v1beta1::PersistentPodState>(PERSISTENT_POD_STATE, &[]),
-            OlderKind::new::<v1beta1::PodUnavailableBudget>(
-                POD_UNAVAILABLE_BUDGET,
-                &UNHEALTHY_POD_POLICY,
-            ),
-            OlderKind::new::<v1beta1::UnitedDeployment>(UNITED_DEPLOYMENT, &OF_SUBSETS),
-        ],
-    },
-    Release {
-        version: "1.8.4",
-        kinds: &[
-            OlderKind::new::<v1beta1::BroadcastJob>(BROADCAST_JOB, &[]),
-            OlderKind::new::<v1beta1::CloneSet>(
-                CLONE_SET,
-                &[
-                    "spec.progressDeadlineSeconds",
-                    IMAGE_PRE_DOWNLOAD[0],
-                    IMAGE_PRE_DOWNLOAD[1],
-                    IMAGE_PRE_DOWNLOAD[2],
-                ],
-            ),
-            OlderKind::new::<v1beta1::ContainerRecreateRequest>(
-                CONTAINER_RECREATE_REQUEST,
-                &PRE_STOP_SLEEP,
-            ),
-            OlderKind::new::<v1beta1::DaemonSet>(DAEMON_SET, &[]),
-            OlderKind::new::<v1beta1::ImageListPullJob>(IMAGE_LIST_PULL_JOB, &[]),
-            OlderKind::new::<v1beta1::ImagePullJob>(IMAGE_PULL_JOB, &[]),
-            // Nobody but the controller writes its spec, and OpenKruise's controller writes it anew.
-            OlderKind {
-                kind: NODE_IMAGE,
-                spec: |_| Ok(Value::Null),
-                lacks: &[],
-            },
-            OlderKind::new::<v1beta1::PersistentPodState>(PERSISTENT_POD_STATE, &[]),
-            OlderKind::new::<v1beta1::PodUnavailableBudget>(
-                POD_UNAVAILABLE_BUDGET,
-                &UNHEALTHY_POD_POLICY,
-            ),
-            OlderKind::new::<v1beta1::SidecarSet>(
-                SIDECAR_SET,
-                &[
-                    "spec.containers[].resourcesPolicy",
-                    "spec.containers[].shareVolumeDevicePolicy",
-                    "spec.initContainers[].resourcesPolicy",
-                    "spec.initContainers[].shareVolumeDevicePolicy",
-                ],
-            ),
-            OlderKind::new::<v1beta1::UnitedDeployment>(
-                UNITED_DEPLOYMENT,
-                &[
-                    "spec.topology.scheduleStrategy.adaptive.reserveUnschedulablePods",
-                    "spec.template.cloneSetTemplate.spec.progressDeadlineSeconds",
-                    OF_SUBSETS[0],
-                    OF_SUBSETS[1],
-                    OF_SUBSETS[2],
-                ],
-            ),
-        ],
-    },
-];
-
-/// Most of their values are annotations in v1alpha1; a value that no annotation can have stays a field.
-const IMAGE_PRE_DOWNLOAD: [&str; 3] = [
-    "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods",
-    "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism",
-    "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds",
-];
-/// The same in the template of a UnitedDeployment.
-const OF_SUBSETS: [&str; 3] = [
-    "spec.template.cloneSetTemplate.spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods",
-    "spec.template.cloneSetTemplate.spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism",
-    "spec.template.cloneSetTemplate.spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds",
-];
-const PRE_STOP_SLEEP: [&str; 1] = ["spec.containers[].preStop.sleep"];
-const UNHEALTHY_POD_POLICY: [&str; 1] = ["spec.unhealthyPodPolicy"];
+pub static RELEASES: [Release; 2] = [Release { version: "1.9.0" }, Release { version: "1.8.4" }];
 
 /// The release of this version.
 pub fn named(version: &str) -> Option<&'static Release> {
     RELEASES.iter().find(|release| release.version == version)
+}
+
+impl Release {
+    /// The kinds that it serves in v1alpha1 alone, in the order of their names.
+    pub fn kinds(&self) -> impl Iterator<Item = OlderKind> + Clone {
+        KINDS.iter().filter_map(|kind| {
+            let mut releases = kind.v1alpha1_alone.iter();
+            let (_, lacks) = releases.find(|(version, _)| *version == self.version)?;
+            Some(OlderKind { kind, lacks })
+        })
+    }
 }
 
 impl std::fmt::Debug for OlderKind {
@@ -160,23 +77,12 @@ impl std::fmt::Debug for OlderKind {
 }
 
 impl OlderKind {
-    const fn new<T: DeserializeOwned + Serialize>(
-        kind: Kind,
-        lacks: &'static [&'static str],
-    ) -> Self {
-        Self {
-            kind,
-            spec: spec::<T>,
-            lacks,
-        }
-    }
-
     /// The fields that the release does not keep of an object, given as the text of its v1beta1.
     ///
     /// # Errors
     /// When the object is none of this kind.
     pub fn losses(&self, object: &str) -> Result<Vec<Loss>, Unreadable> {
-        let before = (self.spec)(object)?;
+        let before = (self.kind.spec)(object)?;
         let older = convert::convert(object, &self.kind.api_version(Version::V1Alpha1))?;
         let mut older: Value = serde_json::from_str(&older)?;
         // OpenKruise knows nothing of what the annotation remembers.
@@ -191,14 +97,9 @@ impl OlderKind {
         }
         let newer = convert::convert(&older.to_string(), &self.kind.api_version(Version::V1Beta1))?;
         let mut losses = Vec::new();
-        compare("spec", &before, &(self.spec)(&newer)?, &mut losses);
+        compare("spec", &before, &(self.kind.spec)(&newer)?, &mut losses);
         Ok(losses)
     }
-}
-
-fn spec<T: DeserializeOwned + Serialize>(object: &str) -> Result<Value, serde_json::Error> {
-    let mut object = serde_json::to_value(serde_json::from_str::<T>(object)?)?;
-    Ok(object.get_mut("spec").map(Value::take).unwrap_or_default())
 }
 
 /// Removes a field from each item of the lists on its path.

@@ -151,7 +151,7 @@ fn beside(request: &Request<'_>, judge: &Judge) -> Vec<String> {
     let told = budgets
         .zip(object)
         .and_then(|(budgets, object)| budgets.beside(&request.resource.resource, object));
-    let ignored = object.map(|object| kinds::ignored(&request.resource.resource, object));
+    let ignored = object.map(|object| kinds::warnings_about(&request.resource.resource, object));
     told.into_iter()
         .chain(ignored.into_iter().flatten())
         .collect()

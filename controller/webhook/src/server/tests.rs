@@ -104,14 +104,14 @@ fn only_united_deployments_have_ignored_fields() {
     let object = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "UnitedDeployment", "metadata": {"name": "u"},
                         "spec": {"selector": selector, "template": template}})
     .to_string();
-    let warnings = kinds::ignored("uniteddeployments", &object);
+    let warnings = kinds::warnings_about("uniteddeployments", &object);
     assert!(
         warnings.len() == 1
             && warnings[0].contains("deploymentTemplate.spec.replicas: 3 is ignored"),
         "{warnings:?}"
     );
-    assert_eq!(kinds::ignored("clonesets", &object), [""; 0]);
-    assert_eq!(kinds::ignored("uniteddeployments", "[]"), [""; 0]);
+    assert_eq!(kinds::warnings_about("clonesets", &object), [""; 0]);
+    assert_eq!(kinds::warnings_about("uniteddeployments", "[]"), [""; 0]);
 }
 
 #[test]

@@ -10,15 +10,15 @@ use crate::weight::Limits;
 /// How one kind's versions relate.
 #[derive(Clone, Copy)]
 pub(crate) struct Mapping {
-    pub(super) to_v1beta1: fn(&mut Json<'_>),
-    pub(super) to_v1alpha1: fn(&mut Json<'_>),
+    pub(crate) to_v1beta1: fn(&mut Json<'_>),
+    pub(crate) to_v1alpha1: fn(&mut Json<'_>),
     /// Where the mapping changes anything: the only places that are compared, and that a memory may speak of.
-    pub(super) touches: &'static [&'static [&'static str]],
+    pub(crate) touches: &'static [&'static [&'static str]],
     /// Places of v1beta1 that several of v1alpha1 say together. What v1alpha1 had comes back only where it maps to what is there
     /// now: one of several places, brought back beside an edit of another, would undo the edit.
-    pub(super) decides: &'static [&'static [&'static str]],
+    pub(crate) decides: &'static [&'static [&'static str]],
     /// Whether the types of a version read what the mapping touches.
-    pub(super) is_read: fn(&mut Json<'_>, Version) -> bool,
+    pub(crate) is_read: fn(&mut Json<'_>, Version) -> bool,
 }
 
 impl Mapping {
@@ -108,13 +108,13 @@ impl Mapping {
 }
 
 /// Whether a type reads what stands at a path, if anything does.
-pub(super) fn reads<T: DeserializeOwned>(object: &mut Json<'_>, path: &[&str]) -> bool {
+pub(crate) fn reads<T: DeserializeOwned>(object: &mut Json<'_>, path: &[&str]) -> bool {
     let value = object.at(path);
     value.is_none_or(|value| serde_json::from_str::<T>(&value.to_string()).is_ok())
 }
 
 /// Whether the type of a part, such as `spec`, reads these fields of it.
-pub(super) fn reads_fields<T: DeserializeOwned>(
+pub(crate) fn reads_fields<T: DeserializeOwned>(
     object: &mut Json<'_>,
     part: &str,
     fields: &[&str],

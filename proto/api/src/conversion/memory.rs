@@ -33,7 +33,7 @@ enum Step {
 
 /// One place and its two values; a value that is missing was missing there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(crate) struct Place {
     path: Vec<Step>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     mapped: Option<Box<RawValue>>,
@@ -50,7 +50,7 @@ struct Memory {
 
 /// Removes the annotation and returns what it has for this version. A memory for another version, or one that cannot be
 /// read, was copied from elsewhere and is dropped.
-pub(super) fn take(object: &mut Json<'_>, version: &str) -> Vec<Place> {
+pub(crate) fn take(object: &mut Json<'_>, version: &str) -> Vec<Place> {
     let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else {
         return Vec::new();
     };
@@ -66,7 +66,7 @@ pub(super) fn take(object: &mut Json<'_>, version: &str) -> Vec<Place> {
 }
 
 /// Gives every place that was not edited its own value back.
-pub(super) fn recall(object: &mut Json<'_>, places: &[Place], touches: &[&[&str]]) {
+pub(crate) fn recall(object: &mut Json<'_>, places: &[Place], touches: &[&[&str]]) {
     let mut looks = MOST_LOOKS;
     for place in places {
         if touches.iter().any(|root| is_below(&place.path, root))
@@ -78,7 +78,7 @@ pub(super) fn recall(object: &mut Json<'_>, places: &[Place], touches: &[&[&str]
 }
 
 /// Takes away labels and annotations of which none are left: Kubernetes does not store them either.
-pub(super) fn drop_empty(object: &mut Json<'_>) {
+pub(crate) fn drop_empty(object: &mut Json<'_>) {
     let Some(metadata) = object.at(&["metadata"]).and_then(Json::object) else {
         return;
     };
@@ -94,7 +94,7 @@ pub(super) fn drop_empty(object: &mut Json<'_>) {
 }
 
 /// Writes the annotation, if there is anything to remember.
-pub(super) fn keep(object: &mut Json<'_>, version: &str, places: Vec<Place>) {
+pub(crate) fn keep(object: &mut Json<'_>, version: &str, places: Vec<Place>) {
     if places.is_empty() {
         return;
     }
@@ -113,7 +113,7 @@ pub(super) fn keep(object: &mut Json<'_>, version: &str, places: Vec<Place>) {
 }
 
 /// The places where an object that was mapped there and back differs from what it was.
-pub(super) fn losses(
+pub(crate) fn losses(
     mapped: &mut Json<'_>,
     original: &mut Json<'_>,
     touches: &[&[&str]],
@@ -272,7 +272,7 @@ fn is_below(path: &[Step], root: &[&str]) -> bool {
 }
 
 /// The object in a field, made if the field is missing. `None` if it is something else.
-pub(super) fn object_at<'a, 'b>(
+pub(crate) fn object_at<'a, 'b>(
     object: &'b mut Object<'a>,
     field: &str,
 ) -> Option<&'b mut Object<'a>> {
@@ -280,14 +280,14 @@ pub(super) fn object_at<'a, 'b>(
 }
 
 /// Sets `map[field][key]`, making `map[field]` if it is missing.
-pub(super) fn set_entry<'a>(map: &mut Object<'a>, field: &str, key: &str, value: Json<'a>) {
+pub(crate) fn set_entry<'a>(map: &mut Object<'a>, field: &str, key: &str, value: Json<'a>) {
     if let Some(inner) = object_at(map, field) {
         inner.insert(key, value);
     }
 }
 
 /// Removes `map[field][key]`, and `map[field]` if nothing is left in it.
-pub(super) fn remove_entry<'a>(map: &mut Object<'a>, field: &str, key: &str) -> Option<Json<'a>> {
+pub(crate) fn remove_entry<'a>(map: &mut Object<'a>, field: &str, key: &str) -> Option<Json<'a>> {
     let inner = map.get_mut(field)?.object()?;
     let removed = inner.remove(key)?;
     if inner.is_empty() {

@@ -1,12 +1,14 @@
 //! BroadcastJob.
 
+pub mod v1beta1;
+mod validation;
+
 use kube::CustomResourceExt;
 
-use crate::kind::{Kind, read};
+pub use self::v1beta1 as v1alpha1;
+use crate::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
-use crate::v1beta1;
-use crate::validation;
 
 /// BroadcastJob.
 pub const BROADCAST_JOB: Kind = Kind {
@@ -16,7 +18,9 @@ pub const BROADCAST_JOB: Kind = Kind {
     read: read::<v1beta1::BroadcastJob>,
     template: Some("spec.template"),
     owns: &["pods"],
-    faults: validation::of_broadcast_job,
+    faults: validation::faults,
+    spec: spec::<v1beta1::BroadcastJob>,
+    v1alpha1_alone: &[("1.8.4", &[])],
     ..Kind::USUAL
 };
 

@@ -1,13 +1,15 @@
 //! CloneSet.
 
+pub(crate) mod conversion;
+pub mod v1alpha1;
+pub mod v1beta1;
+mod validation;
+
 use kube::CustomResourceExt;
 
-use crate::conversion;
-use crate::kind::{Kind, read};
+use crate::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
-use crate::validation;
-use crate::{v1alpha1, v1beta1};
 
 /// CloneSet.
 pub const CLONE_SET: Kind = Kind {
@@ -22,10 +24,30 @@ pub const CLONE_SET: Kind = Kind {
         "controllerrevisions",
         "imagepulljobs",
     ],
-    mapping: conversion::cloneset::MAPPING,
-    faults: validation::of_clone_set,
+    mapping: conversion::MAPPING,
+    faults: validation::faults,
+    spec: spec::<v1beta1::CloneSet>,
+    v1alpha1_alone: &[
+        ("1.9.0", &IMAGE_PRE_DOWNLOAD),
+        (
+            "1.8.4",
+            &[
+                "spec.progressDeadlineSeconds",
+                IMAGE_PRE_DOWNLOAD[0],
+                IMAGE_PRE_DOWNLOAD[1],
+                IMAGE_PRE_DOWNLOAD[2],
+            ],
+        ),
+    ],
     ..Kind::USUAL
 };
+
+/// Most of their values are annotations in v1alpha1; a value that no annotation can have stays a field.
+const IMAGE_PRE_DOWNLOAD: [&str; 3] = [
+    "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods",
+    "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism",
+    "spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds",
+];
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[v1beta1::CloneSet::crd, v1alpha1::CloneSet::crd],

@@ -1,14 +1,16 @@
 //! ContainerRecreateRequest.
 
+mod conversion;
+pub mod v1beta1;
+
 use kube::CustomResourceExt;
 use serde_json::json;
 
-use crate::conversion;
-use crate::kind::{Kind, read};
+pub use self::v1beta1 as v1alpha1;
+use crate::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
 use crate::schema::patch::{Patch, at};
-use crate::v1beta1;
 use crate::version::Version;
 
 /// ContainerRecreateRequest.
@@ -17,7 +19,12 @@ pub const CONTAINER_RECREATE_REQUEST: Kind = Kind {
     kind: "ContainerRecreateRequest",
     plural: "containerrecreaterequests",
     read: read::<v1beta1::ContainerRecreateRequest>,
-    mapping: conversion::containerrecreaterequest::MAPPING,
+    mapping: conversion::MAPPING,
+    spec: spec::<v1beta1::ContainerRecreateRequest>,
+    v1alpha1_alone: &[
+        ("1.9.0", &["spec.containers[].preStop.sleep"]),
+        ("1.8.4", &["spec.containers[].preStop.sleep"]),
+    ],
     ..Kind::USUAL
 };
 

@@ -1,16 +1,18 @@
 //! Advanced DaemonSet.
 
+mod conversion;
+pub mod v1alpha1;
+pub mod v1beta1;
+mod validation;
+
 use kube::CustomResourceExt;
 use serde_json::json;
 
-use crate::conversion;
-use crate::kind::{Kind, read};
+use crate::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
 use crate::schema::patch::{Patch, at};
-use crate::validation;
 use crate::version::Version;
-use crate::{v1alpha1, v1beta1};
 
 /// Advanced DaemonSet.
 pub const DAEMON_SET: Kind = Kind {
@@ -20,8 +22,10 @@ pub const DAEMON_SET: Kind = Kind {
     read: read::<v1beta1::DaemonSet>,
     template: Some("spec.template"),
     owns: &["pods", "controllerrevisions", "imagepulljobs"],
-    mapping: conversion::daemonset::MAPPING,
-    faults: validation::of_daemon_set,
+    mapping: conversion::MAPPING,
+    faults: validation::faults,
+    spec: spec::<v1beta1::DaemonSet>,
+    v1alpha1_alone: &[("1.8.4", &[])],
     ..Kind::USUAL
 };
 

@@ -1,12 +1,13 @@
 //! DistributedPodDisruptionBudget.
 
+pub mod v1alpha1;
+mod validation;
+
 use kube::CustomResourceExt;
 
 use crate::kind::{Kind, read};
 use crate::names::POLICY_GROUP;
 use crate::schema::Schema;
-use crate::v1alpha1;
-use crate::validation;
 use crate::version::Version;
 use crate::weight::Limits;
 
@@ -20,7 +21,7 @@ pub const DISTRIBUTED_POD_DISRUPTION_BUDGET: Kind = Kind {
     read: read::<v1alpha1::DistributedPodDisruptionBudget>,
     limits: |_| Limits::of_budgets(),
     owns: &["poddisruptionbudgets"],
-    faults: validation::of_distributed_pod_disruption_budget,
+    faults: validation::faults,
     ..Kind::USUAL
 };
 

@@ -1,13 +1,14 @@
 //! ImageListPullJob.
 
+pub mod v1beta1;
+
 use kube::CustomResourceExt;
 
-use crate::kind::{Kind, read};
+pub use self::v1beta1 as v1alpha1;
+use self::v1beta1::patches;
+use crate::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
-use crate::v1beta1;
-use crate::v1beta1::imagelistpulljob::patches;
-use crate::validation;
 
 /// ImageListPullJob.
 pub const IMAGE_LIST_PULL_JOB: Kind = Kind {
@@ -16,7 +17,9 @@ pub const IMAGE_LIST_PULL_JOB: Kind = Kind {
     plural: "imagelistpulljobs",
     read: read::<v1beta1::ImageListPullJob>,
     owns: &["imagepulljobs"],
-    faults: validation::of_pull_job,
+    faults: crate::kinds::imagepulljob::validation::faults,
+    spec: spec::<v1beta1::ImageListPullJob>,
+    v1alpha1_alone: &[("1.8.4", &[])],
     ..Kind::USUAL
 };
 

@@ -1,13 +1,15 @@
 //! ImagePullJob.
 
+pub mod v1beta1;
+pub(crate) mod validation;
+
 use kube::CustomResourceExt;
 
-use crate::kind::{Kind, read};
+pub use self::v1beta1 as v1alpha1;
+use self::v1beta1::rules::patches;
+use crate::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
-use crate::v1beta1;
-use crate::v1beta1::imagepulljob::rules::patches;
-use crate::validation;
 
 /// ImagePullJob.
 pub const IMAGE_PULL_JOB: Kind = Kind {
@@ -15,7 +17,9 @@ pub const IMAGE_PULL_JOB: Kind = Kind {
     kind: "ImagePullJob",
     plural: "imagepulljobs",
     read: read::<v1beta1::ImagePullJob>,
-    faults: validation::of_pull_job,
+    faults: validation::faults,
+    spec: spec::<v1beta1::ImagePullJob>,
+    v1alpha1_alone: &[("1.8.4", &[])],
     ..Kind::USUAL
 };
 

@@ -1,14 +1,16 @@
 //! NodeImage.
 
+mod conversion;
+pub mod v1alpha1;
+pub mod v1beta1;
+
 use kube::CustomResourceExt;
 use serde_json::json;
 
-use crate::conversion;
 use crate::kind::{Kind, read};
 use crate::names::GROUP;
 use crate::schema::Schema;
 use crate::schema::patch::{Patch, at};
-use crate::v1beta1;
 use crate::version::Version;
 use crate::weight::Limits;
 
@@ -21,7 +23,9 @@ pub const NODE_IMAGE: Kind = Kind {
     read: read::<v1beta1::NodeImage>,
     // The controller writes it, whatever users may write.
     limits: |_| Limits::of_node_images(),
-    mapping: conversion::nodeimage::MAPPING,
+    mapping: conversion::MAPPING,
+    // Nobody but the controller writes its spec, and OpenKruise's controller writes it anew: there is nothing to lose.
+    v1alpha1_alone: &[("1.8.4", &[])],
     ..Kind::USUAL
 };
 

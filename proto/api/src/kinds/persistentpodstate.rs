@@ -1,13 +1,15 @@
 //! PersistentPodState.
 
+mod conversion;
+pub mod v1alpha1;
+pub mod v1beta1;
+mod validation;
+
 use kube::CustomResourceExt;
 
-use crate::conversion;
-use crate::kind::{Kind, read};
+use crate::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
-use crate::validation;
-use crate::{v1alpha1, v1beta1};
 
 /// PersistentPodState.
 pub const PERSISTENT_POD_STATE: Kind = Kind {
@@ -15,8 +17,10 @@ pub const PERSISTENT_POD_STATE: Kind = Kind {
     kind: "PersistentPodState",
     plural: "persistentpodstates",
     read: read::<v1beta1::PersistentPodState>,
-    mapping: conversion::persistentpodstate::MAPPING,
-    faults: validation::of_persistent_pod_state,
+    mapping: conversion::MAPPING,
+    faults: validation::faults,
+    spec: spec::<v1beta1::PersistentPodState>,
+    v1alpha1_alone: &[("1.9.0", &[]), ("1.8.4", &[])],
     ..Kind::USUAL
 };
 

@@ -1,15 +1,17 @@
 //! PodUnavailableBudget.
 
+mod conversion;
+pub mod v1beta1;
+mod validation;
+
 use kube::CustomResourceExt;
 use serde_json::json;
 
-use crate::conversion;
-use crate::kind::{Kind, read};
+pub use self::v1beta1 as v1alpha1;
+use crate::kind::{Kind, read, spec};
 use crate::names::POLICY_GROUP;
 use crate::schema::Schema;
 use crate::schema::patch::{Patch, at};
-use crate::v1beta1;
-use crate::validation;
 use crate::version::Version;
 use crate::weight::Limits;
 
@@ -21,8 +23,13 @@ pub const POD_UNAVAILABLE_BUDGET: Kind = Kind {
     read: read::<v1beta1::PodUnavailableBudget>,
     limits: |_| Limits::of_budgets(),
     owns: &["poddisruptionbudgets"],
-    mapping: conversion::podunavailablebudget::MAPPING,
-    faults: validation::of_pod_unavailable_budget,
+    mapping: conversion::MAPPING,
+    faults: validation::faults,
+    spec: spec::<v1beta1::PodUnavailableBudget>,
+    v1alpha1_alone: &[
+        ("1.9.0", &["spec.unhealthyPodPolicy"]),
+        ("1.8.4", &["spec.unhealthyPodPolicy"]),
+    ],
     ..Kind::USUAL
 };
 

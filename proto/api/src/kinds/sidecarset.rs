@@ -1,14 +1,16 @@
 //! SidecarSet.
 
+mod conversion;
+pub mod v1alpha1;
+pub mod v1beta1;
+mod validation;
+
 use kube::CustomResourceExt;
 
-use crate::conversion;
-use crate::kind::{Kind, read};
+use self::v1beta1::rules::patches;
+use crate::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
-use crate::v1beta1::sidecarset::rules::patches;
-use crate::validation;
-use crate::{v1alpha1, v1beta1};
 
 /// SidecarSet.
 pub const SIDECAR_SET: Kind = Kind {
@@ -18,9 +20,19 @@ pub const SIDECAR_SET: Kind = Kind {
     namespaced: false,
     read: read::<v1beta1::SidecarSet>,
     owns: &["controllerrevisions", "imagepulljobs"],
-    mapping: conversion::sidecarset::MAPPING,
-    faults: validation::of_sidecar_set,
+    mapping: conversion::MAPPING,
+    faults: validation::faults,
     faults_of_change: |object, old| validation::base_changes(object, old).into_iter().collect(),
+    spec: spec::<v1beta1::SidecarSet>,
+    v1alpha1_alone: &[(
+        "1.8.4",
+        &[
+            "spec.containers[].resourcesPolicy",
+            "spec.containers[].shareVolumeDevicePolicy",
+            "spec.initContainers[].resourcesPolicy",
+            "spec.initContainers[].shareVolumeDevicePolicy",
+        ],
+    )],
     ..Kind::USUAL
 };
 

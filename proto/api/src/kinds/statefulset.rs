@@ -1,13 +1,15 @@
 //! Advanced StatefulSet.
 
+pub mod v1beta1;
+mod validation;
+
 use kube::CustomResourceExt;
 
+pub use self::v1beta1 as v1alpha1;
+use self::v1beta1::rules::of_version;
 use crate::kind::{Kind, read};
 use crate::names::GROUP;
 use crate::schema::Schema;
-use crate::v1beta1;
-use crate::v1beta1::statefulset::rules::of_version;
-use crate::validation;
 
 /// Advanced StatefulSet.
 pub const STATEFUL_SET: Kind = Kind {
@@ -17,7 +19,7 @@ pub const STATEFUL_SET: Kind = Kind {
     read: read::<v1beta1::StatefulSet>,
     template: Some("spec.template"),
     owns: &["pods", "controllerrevisions", "imagepulljobs"],
-    faults: validation::of_stateful_set,
+    faults: validation::faults,
     faults_of_change: validation::claim_changes,
     ..Kind::USUAL
 };

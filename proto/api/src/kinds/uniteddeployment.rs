@@ -1,14 +1,16 @@
 //! UnitedDeployment.
 
+mod conversion;
+pub mod v1alpha1;
+pub mod v1beta1;
+mod validation;
+
 use kube::CustomResourceExt;
 
-use crate::conversion;
-use crate::kind::{Kind, read};
+use self::v1beta1::fields::patches;
+use crate::kind::{Kind, read, spec};
 use crate::names::GROUP;
 use crate::schema::Schema;
-use crate::v1beta1::uniteddeployment::fields::patches;
-use crate::validation;
-use crate::{v1alpha1, v1beta1};
 
 /// UnitedDeployment.
 pub const UNITED_DEPLOYMENT: Kind = Kind {
@@ -23,10 +25,32 @@ pub const UNITED_DEPLOYMENT: Kind = Kind {
         "deployments",
         "statefulsets",
     ],
-    mapping: conversion::uniteddeployment::MAPPING,
-    faults: validation::of_united_deployment,
+    mapping: conversion::MAPPING,
+    warnings: Some(validation::ignored_fields),
+    faults: validation::faults,
+    spec: spec::<v1beta1::UnitedDeployment>,
+    v1alpha1_alone: &[
+        ("1.9.0", &IMAGE_PRE_DOWNLOAD),
+        (
+            "1.8.4",
+            &[
+                "spec.topology.scheduleStrategy.adaptive.reserveUnschedulablePods",
+                "spec.template.cloneSetTemplate.spec.progressDeadlineSeconds",
+                IMAGE_PRE_DOWNLOAD[0],
+                IMAGE_PRE_DOWNLOAD[1],
+                IMAGE_PRE_DOWNLOAD[2],
+            ],
+        ),
+    ],
     ..Kind::USUAL
 };
+
+/// As in a CloneSet, most of their values are annotations in v1alpha1.
+const IMAGE_PRE_DOWNLOAD: [&str; 3] = [
+    "spec.template.cloneSetTemplate.spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods",
+    "spec.template.cloneSetTemplate.spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadParallelism",
+    "spec.template.cloneSetTemplate.spec.updateStrategy.inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds",
+];
 
 pub(super) const SCHEMA: Schema = Schema {
     versions: &[

@@ -1,10 +1,13 @@
 use serde_json::json;
 
 use super::*;
-use crate::kinds::{KINDS, STATEFUL_SET};
+use crate::kinds::{
+    CLONE_SET, CONTAINER_RECREATE_REQUEST, DAEMON_SET, PERSISTENT_POD_STATE,
+    POD_UNAVAILABLE_BUDGET, SIDECAR_SET, STATEFUL_SET, UNITED_DEPLOYMENT,
+};
 
 fn losses(version: &str, object: &Value) -> Vec<String> {
-    let mut kinds = named(version).unwrap().kinds.iter();
+    let mut kinds = named(version).unwrap().kinds();
     let older = kinds
         .find(|older| object["kind"] == older.kind.kind)
         .unwrap();
@@ -31,8 +34,7 @@ fn releases_serve_these_kinds_as_v1alpha1_alone() {
     let kinds = |version: &str| {
         named(version)
             .unwrap()
-            .kinds
-            .iter()
+            .kinds()
             .map(|older| older.kind.kind)
             .collect::<Vec<_>>()
     };
@@ -171,7 +173,7 @@ fn fields_that_releases_lack_are_fields_of_ours() {
         let versions = definition["spec"]["versions"].as_array().unwrap();
         for older in RELEASES
             .iter()
-            .flat_map(|release| release.kinds)
+            .flat_map(Release::kinds)
             .filter(|older| definition["spec"]["names"]["kind"] == older.kind.kind)
         {
             let served = versions

@@ -256,34 +256,3 @@ fn patch_of_pod_labels_and_large_total_are_refused() {
     assert_eq!(of(json!({}), large.clone(), 200), ["spec.template"]);
     assert_eq!(of(json!({}), large, 199), [""; 0]);
 }
-
-#[test]
-fn ignored_template_fields_are_named_with_remedy() {
-    let own = json!({"matchLabels": {"app": "a"}});
-    let ignored = |template: Value| {
-        let spec = json!({"selector": own, "template": template});
-        ignored_fields(&serde_json::from_value(spec).unwrap())
-    };
-    let stateful = json!({"replicas": 3, "selector": {"matchLabels": {"app": "b"}},
-                          "updateStrategy": {"rollingUpdate": {"partition": 1}}});
-    assert_eq!(
-        ignored(json!({"statefulSetTemplate": {"spec": stateful}})),
-        [
-            "spec.template.statefulSetTemplate.spec.replicas: 3 is ignored: remove it; spec.replicas is divided among the subsets",
-            "spec.template.statefulSetTemplate.spec.selector: {\"matchLabels\":{\"app\":\"b\"}} is ignored: remove it; \
-             each subset has spec.selector and its own name",
-            "spec.template.statefulSetTemplate.spec.updateStrategy.rollingUpdate.partition: 1 is ignored: remove it; \
-             spec.updateStrategy.manualUpdate.partitions has those of the subsets",
-        ]
-    );
-    let older = json!({"selector": own, "updateStrategy": {"partition": "50%"}});
-    assert_eq!(
-        ignored(json!({"cloneSetTemplate": {"spec": older}})).len(),
-        1,
-        "its own selector is the same"
-    );
-    assert_eq!(
-        ignored(json!({"deploymentTemplate": {"spec": {"minReadySeconds": 1}}})),
-        [""; 0]
-    );
-}

@@ -47,10 +47,10 @@ pub fn claim_templates<'a>(claims: impl IntoIterator<Item = &'a str>) -> Vec<Vio
 }
 
 /// The faults that are found, in the order of their fields.
-pub(super) struct Violations(pub(super) Vec<Violation>);
+pub(crate) struct Violations(pub(crate) Vec<Violation>);
 
 impl Violations {
-    pub(super) fn add(&mut self, field: &str, value: &str, message: &str) {
+    pub(crate) fn add(&mut self, field: &str, value: &str, message: &str) {
         self.0.push(Violation {
             field: field.to_owned(),
             value: value.to_owned(),
@@ -58,7 +58,7 @@ impl Violations {
         });
     }
 
-    pub(super) fn selector(&mut self, field: &str, selector: Option<&Value>) {
+    pub(crate) fn selector(&mut self, field: &str, selector: Option<&Value>) {
         let Some(selector) = selector else { return };
         for (key, value) in selector
             .get("matchLabels")
@@ -84,7 +84,7 @@ impl Violations {
         }
     }
 
-    pub(super) fn key(&mut self, field: &str, key: &str) {
+    pub(crate) fn key(&mut self, field: &str, key: &str) {
         if !is_label_key(key) {
             let message = "is no label key: use a name of at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends; \
                            a DNS name and / may stand before it";
@@ -92,14 +92,14 @@ impl Violations {
         }
     }
 
-    pub(super) fn value(&mut self, field: &str, value: &str) {
+    pub(crate) fn value(&mut self, field: &str, value: &str) {
         if !is_label_value(value) {
             let message = "is no label value: use at most 63 of letters, digits, -, _ and ., with a letter or digit at both ends, or nothing";
             self.add(field, value, message);
         }
     }
 
-    pub(super) fn priority(&mut self, strategy: &str, object: &Value) {
+    pub(crate) fn priority(&mut self, strategy: &str, object: &Value) {
         for (index, term) in list(at(object, &format!("{strategy}.weightPriority"))) {
             let field = format!("{strategy}.weightPriority[{index}].matchSelector");
             self.selector(&field, term.get("matchSelector"));
@@ -113,7 +113,7 @@ impl Violations {
     }
 
     /// `any` is the value that stands for each.
-    pub(super) fn scatter(&mut self, strategy: &str, object: &Value, any: Option<&str>) {
+    pub(crate) fn scatter(&mut self, strategy: &str, object: &Value, any: Option<&str>) {
         for (index, term) in list(at(object, strategy)) {
             self.key(&format!("{strategy}[{index}].key"), text(term, "key"));
             let value = text(term, "value");
@@ -123,7 +123,7 @@ impl Violations {
         }
     }
 
-    pub(super) fn hooks(&mut self, object: &Value) {
+    pub(crate) fn hooks(&mut self, object: &Value) {
         for hook in ["preDelete", "inPlaceUpdate", "preNormal"] {
             let field = format!("spec.lifecycle.{hook}.labelsHandler");
             for (key, value) in at(object, &field)
@@ -140,7 +140,7 @@ impl Violations {
         }
     }
 
-    pub(super) fn claims(&mut self, object: &Value) {
+    pub(crate) fn claims(&mut self, object: &Value) {
         let claims = list(at(object, "spec.volumeClaimTemplates")).map(|(_, claim)| claim);
         let names = claims.map(|claim| {
             claim
@@ -150,7 +150,7 @@ impl Violations {
         self.0.extend(claim_templates(names));
     }
 
-    pub(super) fn names(&mut self, field: &str, names: Option<&Value>) {
+    pub(crate) fn names(&mut self, field: &str, names: Option<&Value>) {
         for (index, name) in list(names) {
             let name = name.as_str().unwrap_or_default();
             if !is_dns_subdomain(name) {
@@ -161,13 +161,13 @@ impl Violations {
     }
 }
 
-pub(super) fn at<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
+pub(crate) fn at<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     field
         .split('.')
         .try_fold(object, |value, name| value.get(name))
 }
 
-pub(super) fn list(value: Option<&Value>) -> impl Iterator<Item = (usize, &Value)> {
+pub(crate) fn list(value: Option<&Value>) -> impl Iterator<Item = (usize, &Value)> {
     value
         .and_then(Value::as_array)
         .into_iter()
@@ -175,7 +175,7 @@ pub(super) fn list(value: Option<&Value>) -> impl Iterator<Item = (usize, &Value
         .enumerate()
 }
 
-pub(super) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value
         .as_object()
         .and_then(|map: &Map<_, _>| map.get(field))

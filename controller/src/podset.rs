@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_api::template::PodTemplate;
+use berth_api::fields::template::PodTemplate;
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_runtime::feed::Odd;
 use berth_runtime::object::owner_key;

@@ -8,8 +8,8 @@ mod untold;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::kinds::containerrecreaterequest::filled_in::{self, fill, node_of, patch};
 use berth_api::names::label::RECREATE_ACTIVE;
-use berth_api::recreated::{self, fill, node_of, patch};
 use berth_api::v1beta1::ContainerRecreateRequest;
 use berth_api::v1beta1::nodeimage::StoppedContainer;
 use berth_kinds::containerrecreaterequest::{
@@ -334,7 +334,7 @@ async fn is_unseen(
     }
     let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
     let pod = read(client, &PODS, namespace, &request.spec.pod_name).await?;
-    let pod = pod.and_then(|pod| recreated::read(pod.get()).ok());
+    let pod = pod.and_then(|pod| filled_in::read(pod.get()).ok());
     Ok(pod.is_some_and(|pod| pod["metadata"]["uid"] == uid))
 }
 
@@ -352,7 +352,7 @@ async fn filled(
     let namespace = request.metadata.namespace.as_deref().unwrap_or_default();
     let name = &request.spec.pod_name;
     let pod = read(client, &PODS, namespace, name).await?;
-    let pod = match pod.map(|pod| recreated::read(pod.get())).transpose() {
+    let pod = match pod.map(|pod| filled_in::read(pod.get())).transpose() {
         Ok(pod) => pod,
         Err(why) => {
             return Ok(Err(format!(
@@ -366,7 +366,7 @@ async fn filled(
     };
     let node = read(client, &NODES, "", &node).await?;
     let node = node
-        .and_then(|node| recreated::read(node.get()).ok())
+        .and_then(|node| filled_in::read(node.get()).ok())
         .unwrap_or_default();
     let mut after = before.clone();
     let pod = pod.unwrap_or_default();

@@ -18,9 +18,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use berth_api::fields::template::mount_claims;
 use berth_api::kinds;
 use berth_api::name::Namespace;
-use berth_api::template::mount_claims;
 use berth_api::v1beta1::persistentpodstate::PersistentPodState;
 use berth_api::weight::Limits;
 
@@ -38,7 +38,7 @@ const MOST_WARNINGS: usize = 16;
 /// # Errors
 /// Why not, for a person.
 pub(crate) fn convert(object: &str, desired: &str) -> Result<String, String> {
-    berth_api::convert::convert(object, desired).map_err(|error| error.to_string())
+    berth_api::conversion::convert::convert(object, desired).map_err(|error| error.to_string())
 }
 
 /// Whether an object is small enough to be read: what is not, the controller does not read either.

@@ -22,7 +22,7 @@ pub mod target;
 use std::borrow::Cow;
 
 use berth_api::IntOrString;
-use berth_api::budget::{AnnotationFault, annotation_faults};
+use berth_api::kinds::podunavailablebudget::annotations::{AnnotationFault, annotation_faults};
 use berth_api::v1alpha1::distributedpoddisruptionbudget::{
     DistributedPodDisruptionBudgetSpec, UnhealthyPodEvictionPolicy,
 };

@@ -35,7 +35,7 @@ impl Ordinals {
             ));
         }
         let read = |entry: &IntOrString| {
-            berth_api::ordinals::reserved(entry).map_err(|problem| {
+            berth_api::fields::ordinals::reserved(entry).map_err(|problem| {
                 let value = serde_json::to_string(entry).unwrap_or_default();
                 ("reserveOrdinals", format!("{value}: {problem}"))
             })

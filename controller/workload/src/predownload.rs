@@ -11,7 +11,7 @@ mod holding;
 use std::sync::Arc;
 
 use berth_api::IntOrString;
-use berth_api::inplace::wait_for_image;
+use berth_api::fields::inplace::wait_for_image;
 use berth_api::names::{GROUP, V1BETA1, annotation, label};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use berth_api::v1beta1::nodeimage::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_api::inplace::prepull_on_join;
+use berth_api::fields::inplace::prepull_on_join;
 use berth_api::names::annotation::PREPULL_ON_JOIN;
 use berth_api::v1beta1::imagepulljob::{
     CompletionPolicy, ImagePullJob, ImagePullJobSpec, ImagePullJobTemplate,

@@ -7,7 +7,7 @@ mod scatter;
 
 use std::sync::Arc;
 
-use berth_api::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
+use berth_api::fields::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
 
 use crate::pod::Pod;
 use priority::Priority;

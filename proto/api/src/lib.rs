@@ -8,27 +8,17 @@
 //! `WRITE_CRDS=1 cargo test -p berth-api --test manifests` writes the chart's definitions and its list of kinds, and
 //! `cargo test -p berth-api` asks a real apiserver about them.
 
-mod absent;
-pub mod budget;
 pub mod commands;
-pub(crate) mod conversion;
-pub mod convert;
-pub mod crd;
+pub mod conversion;
 pub mod env_hash;
+pub mod fields;
 pub mod image;
-pub mod inplace;
 pub mod kind;
 pub mod kinds;
-pub mod lifecycle;
 pub mod name;
 pub mod names;
-pub mod ordinals;
-pub mod recreated;
-pub mod releases;
-mod schema;
-pub mod template;
+pub mod schema;
 pub mod text;
-pub mod update_order;
 pub mod validation;
 pub mod version;
 pub mod weight;

@@ -77,7 +77,7 @@ pub mod label {
 pub mod annotation {
     /// On a pod: when its lifecycle state last changed, RFC 3339.
     pub const LIFECYCLE_TIMESTAMP: &str = "lifecycle.apps.kruise.io/timestamp";
-    /// On a pod: the last in-place update, JSON of [`crate::inplace::InPlaceUpdateState`].
+    /// On a pod: the last in-place update, JSON of [`crate::fields::inplace::InPlaceUpdateState`].
     pub const INPLACE_UPDATE_STATE: &str = "apps.kruise.io/inplace-update-state";
     /// The name of [`INPLACE_UPDATE_STATE`] on pods from before OpenKruise 1.0.
     pub const INPLACE_UPDATE_STATE_OLD: &str = "inplace-update-state";
@@ -85,7 +85,7 @@ pub mod annotation {
     pub const INPLACE_UPDATE_GRACE: &str = "apps.kruise.io/inplace-update-grace";
     /// The name of [`INPLACE_UPDATE_GRACE`] on pods from before OpenKruise 1.0.
     pub const INPLACE_UPDATE_GRACE_OLD: &str = "inplace-update-grace";
-    /// On a pod: what its containers were created from, JSON of [`crate::inplace::RuntimeContainerMetaSet`].
+    /// On a pod: what its containers were created from, JSON of [`crate::fields::inplace::RuntimeContainerMetaSet`].
     pub const RUNTIME_CONTAINERS_META: &str = "apps.kruise.io/runtime-containers-meta";
     /// On a v1alpha1 CloneSet: how many nodes pull an image ahead at once. In v1beta1 a field of
     /// `inPlaceUpdateStrategy`.

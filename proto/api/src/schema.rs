@@ -1,6 +1,8 @@
 //! What a definition says of fields besides their types: defaults, bounds and rules.
 
+pub(crate) mod absent;
 pub(crate) mod budgets;
+pub mod crd;
 pub(crate) mod field;
 pub(crate) mod patch;
 pub(crate) mod pods;

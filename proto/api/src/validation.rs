@@ -1,12 +1,12 @@
 //! What neither the schema nor its rules can say: the syntax of labels and names.
 //!
-//! Everything else is validated by the apiserver itself, see [`crate::crd`].
+//! Everything else is validated by the apiserver itself, see [`crate::schema::crd`].
 
 pub(crate) mod violations;
 
 use serde_json::Value;
 
-use crate::inplace::{prepull_on_join, wait_for_image};
+use crate::fields::inplace::{prepull_on_join, wait_for_image};
 use crate::names::annotation::{
     IMAGE_PREDOWNLOAD_MIN_UPDATED_READY_PODS, IMAGE_PREDOWNLOAD_PARALLELISM,
     IMAGE_PREDOWNLOAD_TIMEOUT_SECONDS, INPLACE_UPDATE_WAIT_FOR_IMAGE, PREPULL_ON_JOIN,

@@ -1,8 +1,8 @@
 //! Texts that mean something by themselves: quantities, percentages, times, image references, flags.
 
 use berth_api::IntOrString;
+use berth_api::fields::inplace::wait_for_image;
 use berth_api::image::{Reference, join, normalised, pins, same_id, split};
-use berth_api::inplace::wait_for_image;
 use berth_controller::{flags as controller, gates};
 use berth_daemon::{container_hash, flags as daemon};
 use berth_workload::inplace::kubelet_hash::kubelet_hash;

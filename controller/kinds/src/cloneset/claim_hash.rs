@@ -4,8 +4,8 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
+use berth_api::fields::template::VolumeClaimTemplate;
 use berth_api::names::annotation::VOLUME_CLAIM_TEMPLATE_HASH;
-use berth_api::template::VolumeClaimTemplate;
 use berth_workload::gates::Gate;
 use berth_workload::inplace::change::Change;
 use berth_workload::inplace::kubelet_hash::deep_hash;

@@ -18,8 +18,8 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use berth_api::fields::template::VolumeClaimTemplate;
 use berth_api::names::{annotation, label};
-use berth_api::template::VolumeClaimTemplate;
 use berth_workload::claim::Claim;
 use berth_workload::plan::{Action, Body, Plan, Step};
 use berth_workload::pod::Pod;

@@ -12,9 +12,9 @@ mod writes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_api::fields::template::PodTemplate;
 use berth_api::names::annotation::RESTARTED_AT;
 use berth_api::names::label::SPECIFIED_DELETE;
-use berth_api::template::PodTemplate;
 use berth_api::v1beta1::cloneset::{CloneSet, CloneSetStatus};
 use berth_workload::node::image::NodeImage;
 use berth_workload::plan::{Action, Outcome, Plan};

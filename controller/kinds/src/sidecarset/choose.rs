@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::update_order::UpdateScatterTerm;
+use berth_api::fields::update_order::UpdateScatterTerm;
 use berth_workload::intstr::{self, Round};
 use berth_workload::pod::{Pod, order};
 use berth_workload::selector::Selector;

@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_api::template::VolumeClaimTemplate;
+use berth_api::fields::template::VolumeClaimTemplate;
 use berth_api::v1beta1::statefulset::ClaimRetention;
 use berth_workload::claim::Claim;
 use berth_workload::gates::Gate;

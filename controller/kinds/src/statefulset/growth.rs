@@ -39,7 +39,7 @@ impl Size {
 
 impl Sizes {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
-        let read = |template: &berth_api::template::VolumeClaimTemplate| {
+        let read = |template: &berth_api::fields::template::VolumeClaimTemplate| {
             let value = template.value();
             let spec = &value["spec"];
             let class = spec["storageClassName"].as_str().map(str::to_owned);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_api::template::PodTemplate;
+use berth_api::fields::template::PodTemplate;
 use berth_api::v1beta1::statefulset::{StatefulSet, StatefulSetSpec, StatefulSetStatus};
 use berth_workload::gates::{Gate, Gates};
 use berth_workload::ordinals::ordinal_of;

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use berth_api::fields::template::PodTemplate;
 use berth_api::names::condition;
-use berth_api::template::PodTemplate;
 use berth_api::v1beta1::uniteddeployment::{Subset, UnitedDeployment};
 use berth_workload::gates::Gates;
 use berth_workload::plan::Plan;

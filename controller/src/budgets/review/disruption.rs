@@ -1,6 +1,6 @@
 //! What a review asks of a pod.
 
-use berth_api::budget::MOST_CONTAINERS;
+use berth_api::kinds::podunavailablebudget::annotations::MOST_CONTAINERS;
 use berth_api::v1beta1::podunavailablebudget::ProtectedOperation;
 use berth_webhook::pods::{Change, Changed, Disruption};
 use berth_workload::budget::count::is_available;

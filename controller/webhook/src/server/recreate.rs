@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use berth_api::kinds::CONTAINER_RECREATE_REQUEST;
+use berth_api::kinds::containerrecreaterequest::filled_in::{self, fill, node_of};
 use berth_api::name::{Name, Namespace};
-use berth_api::recreated::{self, fill, node_of};
 use berth_api::v1beta1::containerrecreaterequest::ContainerRecreateRequestSpec;
 use berth_api::weight::without_managed_fields;
 use kube::Client;
@@ -132,7 +132,7 @@ impl Question {
                     return Ok(None);
                 };
                 missing.looked(namespace.as_str(), name.as_str(), pod.is_some());
-                let pod = pod.map(|text| recreated::read(&text)).transpose();
+                let pod = pod.map(|text| filled_in::read(&text)).transpose();
                 pod.map_err(|why| format!("spec.podName: pod {} cannot be read: {why}", self.pod))?
             }
             _ => None,
@@ -154,7 +154,7 @@ impl Question {
         fill(
             &mut filled,
             &pod.unwrap_or_default(),
-            &recreated::read(&node)?,
+            &filled_in::read(&node)?,
         )?;
         Ok(Some(filled))
     }

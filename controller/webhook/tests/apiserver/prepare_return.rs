@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use berth_api::conversion::releases::{self, Release};
 use berth_api::kinds::{
     CLONE_SET, CONTAINER_RECREATE_REQUEST, Kind, PERSISTENT_POD_STATE, POD_UNAVAILABLE_BUDGET,
     UNITED_DEPLOYMENT, Version,
 };
-use berth_api::releases::{self, Release};
 use berth_webhook::{Migrated, ReturnError, migrate, prepare_return};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{

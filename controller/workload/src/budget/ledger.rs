@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use berth_api::budget::{MOST_CONTAINERS, MOST_ENTRIES, MOST_REPLACEMENTS};
+use berth_api::kinds::podunavailablebudget::annotations::{
+    MOST_CONTAINERS, MOST_ENTRIES, MOST_REPLACEMENTS,
+};
 use berth_api::v1beta1::podunavailablebudget::{
     DeploymentReference, Ledger, LedgerEntry, PodUnavailableBudgetStatus, ProtectedOperation,
     Replacement, UnhealthyPodPolicy,

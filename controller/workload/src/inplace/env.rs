@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::env_hash;
-use berth_api::inplace::{RuntimeContainerHashes, RuntimeContainerMeta, RuntimeContainerMetaSet};
+use berth_api::fields::inplace::{
+    RuntimeContainerHashes, RuntimeContainerMeta, RuntimeContainerMetaSet,
+};
 use berth_api::names::{self, annotation};
 use berth_api::v1beta1::nodeimage::InspectEnv;
 use serde_json::Value;

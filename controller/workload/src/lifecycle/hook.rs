@@ -2,7 +2,7 @@
 //!
 //! Before something is done to a pod, any one of them holds it. After it, all of them must be there for the pod to go on.
 
-use berth_api::lifecycle::LifecycleHook;
+use berth_api::fields::lifecycle::LifecycleHook;
 
 use crate::plan::PodPatch;
 use crate::pod::Pod;

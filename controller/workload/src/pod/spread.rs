@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_api::template::PodTemplate;
+use berth_api::fields::template::PodTemplate;
 
 use super::Pod;
 use super::order::{Ranks, least_lost, standing};

@@ -1,6 +1,6 @@
 //! The claims that each pod of a workload has from its claim templates, named `<template>-<pod>`.
 
-use berth_api::template::{VolumeClaimTemplate, mount_claims};
+use berth_api::fields::template::{VolumeClaimTemplate, mount_claims};
 use serde_json::{Value, json};
 
 use super::Workload;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use berth_api::lifecycle::LifecycleHook;
+use berth_api::fields::lifecycle::LifecycleHook;
 use berth_api::names::label::SPECIFIED_DELETE;
 use jiff::Timestamp;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use berth_api::lifecycle::{Lifecycle, LifecycleHook};
+use berth_api::fields::lifecycle::{Lifecycle, LifecycleHook};
+use berth_api::fields::template::{PodTemplate, VolumeClaimTemplate};
 use berth_api::names::condition;
 use berth_api::names::label::SPECIFIED_DELETE;
-use berth_api::template::{PodTemplate, VolumeClaimTemplate};
 use berth_api::v1beta1::imagepulljob::ImagePullJob;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! What of a spec is checked again for every owner of pods: rules can be missing in an older CRD.
 
-use berth_api::template::VolumeClaimTemplate;
+use berth_api::fields::template::VolumeClaimTemplate;
 use berth_api::validation::claim_templates;
 
 use super::Workload;

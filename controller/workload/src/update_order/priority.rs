@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use berth_api::update_order::UpdatePriorityStrategy;
+use berth_api::fields::update_order::UpdatePriorityStrategy;
 
 use crate::pod::Pod;
 use crate::selector::Selector;

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use berth_api::update_order::UpdateScatterTerm;
+use berth_api::fields::update_order::UpdateScatterTerm;
 
 use crate::pod::Pod;
 

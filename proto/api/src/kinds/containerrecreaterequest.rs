@@ -1,6 +1,7 @@
 //! ContainerRecreateRequest.
 
 mod conversion;
+pub mod filled_in;
 pub mod v1beta1;
 
 use kube::CustomResourceExt;

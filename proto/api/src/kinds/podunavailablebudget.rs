@@ -1,5 +1,6 @@
 //! PodUnavailableBudget.
 
+pub mod annotations;
 mod conversion;
 pub mod v1beta1;
 mod validation;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use berth_api::env_hash;
-use berth_api::inplace::RuntimeContainerMetaSet;
+use berth_api::fields::inplace::RuntimeContainerMetaSet;
 use berth_api::names::annotation::{
     CONTAINER_LAUNCH_ORDERED, CONTAINER_LAUNCH_PRIORITY, CONTAINER_LAUNCH_PRIORITY_COMPLETED,
     RESTARTED_AT, RUNTIME_CONTAINERS_META,

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::template::VolumeClaimTemplate;
+use berth_api::fields::template::VolumeClaimTemplate;
 use berth_workload::gates::Gate;
 use berth_workload::plan::{Action, Plan};
 use proptest::prelude::*;

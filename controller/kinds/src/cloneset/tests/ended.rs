@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::template::VolumeClaimTemplate;
+use berth_api::fields::template::VolumeClaimTemplate;
 use berth_workload::plan::Plan;
 use berth_workload::pod::availability;
 use serde_json::json;

@@ -146,7 +146,7 @@ fn wanted(world: &World) -> Vec<i64> {
     let reserved = spec
         .reserve_ordinals
         .iter()
-        .map(|entry| berth_api::ordinals::reserved(entry).unwrap());
+        .map(|entry| berth_api::fields::ordinals::reserved(entry).unwrap());
     let start = spec.ordinals.as_ref().map_or(0, |ordinals| ordinals.start);
     let replicas = usize::try_from(spec.replicas.unwrap()).unwrap();
     Ordinals::new(start, replicas, reserved).iter().collect()

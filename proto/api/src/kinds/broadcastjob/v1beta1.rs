@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::absent::{is_false, is_zero_i32};
+use crate::fields::template::PodTemplate;
 pub use crate::kinds::imagepulljob::v1beta1::CompletionPolicyType;
 use crate::names::label::{BROADCASTJOB_CONTROLLER_UID, BROADCASTJOB_NAME};
+use crate::schema::absent::{is_false, is_zero_i32};
 use crate::schema::field::{checks, defaults_to, int_or_percent, with};
 use crate::schema::rules::{completes_or_has_no_limits, label_name};
-use crate::template::PodTemplate;
 
 /// Which nodes may run a pod at a time when nothing is said: all.
 pub const DEFAULT_PARALLELISM: i32 = i32::MAX;

@@ -7,19 +7,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::absent::{is_false, is_zero_i32};
-use crate::inplace::InPlaceUpdateStrategy;
+use crate::fields::inplace::InPlaceUpdateStrategy;
+use crate::fields::lifecycle::Lifecycle;
+use crate::fields::template::{PodTemplate, VolumeClaimTemplate};
+use crate::fields::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
 use crate::kinds::cloneset::v1beta1::rules::{surge_in_place, v1alpha1_rules};
 pub use crate::kinds::cloneset::v1beta1::{CloneSetCondition, CloneSetStatus};
 use crate::kinds::cloneset::v1beta1::{
     DEFAULT_MAX_UNAVAILABLE, DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT,
 };
-use crate::lifecycle::Lifecycle;
+use crate::schema::absent::{is_false, is_zero_i32};
 use crate::schema::field::{checks, defaults_to, int_or_percent, list_by, with};
 use crate::schema::pods::{selector, selector_matches_template};
 use crate::schema::template;
-use crate::template::{PodTemplate, VolumeClaimTemplate};
-use crate::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
 
 /// What the pods shall be, how many, and how a change reaches them.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::rules::{surge_in_place, v1beta1_rules};
-use crate::absent::{is_false, is_zero_i32, is_zero_i64};
-use crate::inplace::InPlaceUpdateStrategy;
-use crate::lifecycle::Lifecycle;
+use crate::fields::inplace::InPlaceUpdateStrategy;
+use crate::fields::lifecycle::Lifecycle;
+use crate::fields::template::{PodTemplate, VolumeClaimTemplate};
+use crate::fields::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
+use crate::schema::absent::{is_false, is_zero_i32, is_zero_i64};
 use crate::schema::field::{checks, defaults_to, int_or_percent, list_by, with};
 use crate::schema::pods::{selector, selector_matches_template};
 use crate::schema::template;
-use crate::template::{PodTemplate, VolumeClaimTemplate};
-use crate::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
 
 /// `maxUnavailable` of an update where nothing is said.
 pub const DEFAULT_MAX_UNAVAILABLE: &str = "20%";

@@ -10,7 +10,7 @@ use schemars::transform::Transform;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::absent::{is_false, is_zero_i32};
+use crate::schema::absent::{is_false, is_zero_i32};
 use crate::schema::field::{conditions, defaults_to, described, list_by, patched};
 use crate::schema::patch::at;
 use crate::schema::rules::{DNS_LABEL, DNS_SUBDOMAIN};

@@ -7,18 +7,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::absent::is_zero_i32;
+use crate::fields::lifecycle::Lifecycle;
+use crate::fields::template::PodTemplate;
 use crate::kinds::cloneset::v1beta1::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
 use crate::kinds::daemonset::v1beta1;
 use crate::kinds::daemonset::v1beta1::DEFAULT_BURST_REPLICAS;
 use crate::kinds::daemonset::v1beta1::rules::{
     more_than_none, name, no_hook_of_updates, v1alpha1_ways,
 };
-use crate::lifecycle::Lifecycle;
+use crate::schema::absent::is_zero_i32;
 use crate::schema::field::{checks, defaults_to, int_or_percent, with};
 use crate::schema::pods::{selector, selector_matches_template};
 use crate::schema::template;
-use crate::template::PodTemplate;
 
 /// What the pods shall be, on which nodes, and how a change reaches them.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

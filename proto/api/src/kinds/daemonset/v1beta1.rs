@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::rules::{more_than_none, name, no_hook_of_updates, not_above_all, v1beta1_ways};
-use crate::absent::{is_false, is_zero_i32, is_zero_i64};
+use crate::fields::lifecycle::Lifecycle;
+use crate::fields::template::PodTemplate;
 use crate::kinds::cloneset::v1beta1::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
-use crate::lifecycle::Lifecycle;
+use crate::schema::absent::{is_false, is_zero_i32, is_zero_i64};
 use crate::schema::field::{checks, defaults_to, int_or_percent, label_selector, with};
 use crate::schema::pods::{selector, selector_matches_template};
 use crate::schema::template;
-use crate::template::PodTemplate;
 
 /// How many pods are created, and how many deleted, at a time, where nothing is said.
 pub const DEFAULT_BURST_REPLICAS: i32 = 250;

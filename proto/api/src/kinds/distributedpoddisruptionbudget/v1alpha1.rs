@@ -6,8 +6,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::absent::{is_zero_i32, is_zero_i64};
 pub use crate::kinds::podunavailablebudget::v1beta1::{Ledger, ProtectedOperation};
+use crate::schema::absent::{is_zero_i32, is_zero_i64};
 use crate::schema::budgets::{SELECTS_EVERY_POD, amount, one_of, unchanged};
 use crate::schema::field::{checks, conditions, defaults_to, label_selector, list_by};
 use crate::schema::rules::{DNS_LABEL, DNS_SUBDOMAIN, not_empty};

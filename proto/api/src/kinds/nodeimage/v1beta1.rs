@@ -31,7 +31,7 @@ pub use status::{
 };
 
 use self::rules::{have_names, owners, tag_count};
-use crate::absent::{is_false, is_zero_i64};
+use crate::schema::absent::{is_false, is_zero_i64};
 use crate::schema::field::{checks, defaults_to, list_by};
 
 /// The only value that [`ReferenceObject::mode`] has.

@@ -8,11 +8,11 @@
 //! An annotation that says nothing readable stays what it is: it is refused when it is written, and what slipped through is told by
 //! the controller.
 
-use crate::budget::{operations, total_replicas};
 use crate::conversion::Mapping;
 use crate::conversion::json::{Json, Object};
 use crate::conversion::mapping::reads_fields;
 use crate::conversion::memory::{remove_entry, set_entry};
+use crate::kinds::podunavailablebudget::annotations::{operations, total_replicas};
 use crate::kinds::podunavailablebudget::v1beta1::{PodUnavailableBudgetSpec, ProtectedOperation};
 use crate::names::annotation::{
     PUB_PROTECT_OPERATIONS as OPERATIONS, PUB_PROTECT_TOTAL_REPLICAS as TOTAL,

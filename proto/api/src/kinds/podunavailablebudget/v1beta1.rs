@@ -8,8 +8,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::absent::{is_false, is_zero_i64};
 pub use crate::kinds::persistentpodstate::v1beta1::TargetReference;
+use crate::schema::absent::{is_false, is_zero_i64};
 use crate::schema::budgets::{SELECTS_EVERY_POD, amount, one_of, unchanged};
 use crate::schema::field::{checks, conditions, defaults_to, label_selector};
 use crate::schema::rules::not_empty;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::v1beta1::ProtectedOperation;
-use crate::budget::{AnnotationFault, annotation_faults};
+use crate::kinds::podunavailablebudget::annotations::{AnnotationFault, annotation_faults};
 use crate::validation::violations::{Violation, Violations, at};
 
 /// The faults of a PodUnavailableBudget.

@@ -29,11 +29,11 @@ use self::rules::{
     EVERYTHING, EVERYWHERE, MOST_PATCHES, MOST_SECRETS, MOST_VOLUMES, annotations, label_value,
     names_a_revision, of_spec, secrets, selected_or_kept_back, short_values, volume,
 };
-use crate::absent::is_false;
+use crate::fields::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
 use crate::kinds::cloneset::v1beta1::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
+use crate::schema::absent::is_false;
 use crate::schema::field::{checks, defaults_to, int_or_percent, label_selector, list_by, with};
 use crate::schema::rules::{DNS_SUBDOMAIN, LABEL_VALUE, label_name, not_empty};
-use crate::update_order::{UpdatePriorityStrategy, UpdateScatterTerm};
 
 /// Which pods get which containers, and how a change reaches those that have them.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

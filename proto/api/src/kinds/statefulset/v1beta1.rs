@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::rules::{more_than_none, of_spec, rolls_by_itself};
-use crate::absent::{is_false, is_zero_i32, is_zero_i64};
-use crate::inplace::InPlaceUpdateStrategy;
+use crate::fields::inplace::InPlaceUpdateStrategy;
+use crate::fields::lifecycle::Lifecycle;
+use crate::fields::template::{PodTemplate, VolumeClaimTemplate};
+use crate::fields::update_order::UpdatePriorityStrategy;
 use crate::kinds::cloneset::v1beta1::{DEFAULT_REVISION_HISTORY_LIMIT, MAX_REVISION_HISTORY_LIMIT};
-use crate::lifecycle::Lifecycle;
+use crate::schema::absent::{is_false, is_zero_i32, is_zero_i64};
 use crate::schema::field::{checks, defaults_to, int_or_percent, with};
 use crate::schema::pods::selector;
 use crate::schema::rules::label_name;
 use crate::schema::template;
-use crate::template::{PodTemplate, VolumeClaimTemplate};
-use crate::update_order::UpdatePriorityStrategy;
 
 /// The most seconds of `minReadySeconds`.
 pub const MAX_MIN_READY_SECONDS: i32 = 300;

@@ -4,8 +4,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::fields::ordinals::reserved;
 use crate::name::is_dns_label;
-use crate::ordinals::reserved;
 use crate::validation::violations::{Violation, Violations, at, list, text};
 
 /// The faults of a StatefulSet.

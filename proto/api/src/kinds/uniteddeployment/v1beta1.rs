@@ -24,7 +24,7 @@ use self::fields::{node_term, partitions, tolerations, workload};
 use self::rules::{
     is_subset_name, name, of_spec, one_template, one_way, tolerations_stay, unbounded,
 };
-use crate::absent::is_false;
+use crate::schema::absent::is_false;
 use crate::schema::field::{checks, defaults_to, list_by, with};
 use crate::schema::pods::selector;
 use crate::schema::rules::LABEL_VALUE;

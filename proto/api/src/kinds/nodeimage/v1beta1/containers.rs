@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rules::{NAME, REFERENCE};
-use crate::absent::{is_false, is_zero_i32};
 use crate::kinds::containerrecreaterequest::v1beta1::{MAX_CONTAINER_ID, MAX_GRACE_SECONDS};
+use crate::schema::absent::{is_false, is_zero_i32};
 use crate::schema::field::list_by;
 
 /// Berth: a pod to look at.

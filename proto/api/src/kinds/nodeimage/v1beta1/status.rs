@@ -11,7 +11,7 @@ use super::rules::{
     CONDITION_MESSAGE, MAX_IMAGES, MAX_INSPECTED_PODS, MAX_STOPPED_CONTAINERS, MAX_TAGS, MESSAGE,
     NAME, REFERENCE, short_names,
 };
-use crate::absent::{is_zero_i32, is_zero_i64};
+use crate::schema::absent::{is_zero_i32, is_zero_i64};
 use crate::schema::field::{checks, list_by};
 
 /// What the node's daemon found and did. Written by the daemon of that node alone.

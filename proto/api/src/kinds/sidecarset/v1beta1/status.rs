@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::absent::{is_false, is_zero_i32, is_zero_i64};
+use crate::schema::absent::{is_false, is_zero_i32, is_zero_i64};
 use crate::schema::field::list_by;
 
 /// The longest message of a condition, as Kubernetes' own conditions have it.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::absent::is_false;
+use crate::schema::absent::is_false;
 use crate::schema::field::checks;
 use crate::schema::rules::{LABEL_KEY, rule};
 

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::absent::{is_false, is_zero_i32};
+use crate::schema::absent::{is_false, is_zero_i32};
 use crate::schema::field::int_or_percent;
 
 /// How a pod is updated in place, and how images are pulled ahead of it.

@@ -1,0 +1,7 @@
+//! Types and texts that several kinds have in their fields and annotations.
+
+pub mod inplace;
+pub mod lifecycle;
+pub mod ordinals;
+pub mod template;
+pub mod update_order;
